@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// DeviceStats: plain counters with PyTorch's memory_stats keys and meanings. Rank 1, no lock: the
+// owner guards them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace custash {
+
+// PyTorch's StatType.
+enum class StatPool { All, Small, Large };
+
+// PyTorch's Stat: a current value and its history.
+struct Stat {
+  std::int64_t current = 0;
+  std::int64_t peak = 0;
+  std::int64_t allocated = 0;
+  std::int64_t freed = 0;
+
+  void increase(std::int64_t amount) {
+    current += amount;
+    allocated += amount;
+    if (current > peak) peak = current;
+  }
+
+  void decrease(std::int64_t amount) {
+    current -= amount;
+    freed += amount;
+  }
+
+  void reset_peak() { peak = current; }
+
+  void reset_accumulated() { allocated = freed = 0; }
+
+  Stat& operator+=(const Stat& other);
+};
+
+using StatArray = std::array<Stat, 3>;  // indexed by StatPool
+
+struct DeviceStats {
+  StatArray allocation;            // blocks that callers own
+  StatArray segment;               // ranges obtained from the driver (VMM: mapped handles)
+  StatArray active;                // owned by callers or in limbo
+  StatArray inactive_split;        // free blocks that share their segment with others
+  StatArray allocated_bytes;
+  StatArray reserved_bytes;        // obtained from the driver
+  StatArray active_bytes;
+  StatArray inactive_split_bytes;
+  StatArray requested_bytes;       // what callers asked for, before rounding
+  std::int64_t num_alloc_retries = 0;    // driver said no, cache was flushed, tried again
+  std::int64_t num_ooms = 0;             // and it still said no
+  std::int64_t num_sync_all_streams = 0; // host waits for a whole context
+  std::int64_t num_device_alloc = 0;     // driver calls that made memory
+  std::int64_t num_device_free = 0;      // driver calls that gave memory back
+  // Beyond PyTorch's:
+  std::int64_t num_fences = 0;           // context (or per-lane) events recorded at frees
+  std::int64_t num_fence_queries = 0;
+  std::int64_t num_debt_waits = 0;       // GPU-side waits inserted before a submission
+  std::int64_t num_free_waits = 0;       // frees that waited for something the host could see
+  std::int64_t limbo_bytes = 0;          // freed, fence not yet passed
+
+  DeviceStats& operator+=(const DeviceStats& other);
+  void reset_peaks();
+  void reset_accumulated();
+
+  // ("allocated_bytes.all.current", value) …, PyTorch's keys first, ours after them.
+  [[nodiscard]] std::vector<std::pair<std::string, std::int64_t>> flatten() const;
+};
+
+}  // namespace custash
