@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// The table of options, and the reader of "key:value,key:value" that works from it. A row says
+// what an option is for people and how its text becomes a field; nothing else knows an option
+// by name. Rank 1, no state, reads no environment.
+#include "allocator/config.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <utility>
+
+namespace custash {
+namespace {
+
+using Setter = bool (*)(Config&,
+                        std::string_view);  // false: the text is not one of the option's values
+
+struct Option {
+  OptionRow row;
+  Setter set;
+};
+
+template <typename Value, std::size_t kCount>
+bool choose(Value* out,
+            std::string_view text,
+            const std::pair<std::string_view, Value> (&choices)[kCount]) {
+  for (const auto& [name, value] : choices) {
+    if (name == text) {
+      *out = value;
+      return true;
+    }
+  }
+  return false;
+}
+
+// "true" and "false" are the documented words; the others are what people write by habit.
+bool set_flag(bool* out, std::string_view text) {
+  return choose(out,
+                text,
+                {{"true", true},
+                 {"false", false},
+                 {"on", true},
+                 {"off", false},
+                 {"yes", true},
+                 {"no", false},
+                 {"1", true},
+                 {"0", false},
+                 {"True", true},
+                 {"False", false}});
+}
+
+bool set_percent(std::uint32_t* out, std::string_view text) {
+  constexpr std::uint32_t kMostPercent = 1000;
+  std::uint32_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value > kMostPercent) return false;
+  *out = value;
+  return true;
+}
+
+constexpr std::array kOptions = {
+    Option{{"enabled",
+            "flag",
+            "true",
+            "true|false",
+            "false: every call goes to the driver untouched"},
+           [](Config& c, std::string_view text) { return set_flag(&c.enabled, text); }},
+    Option{{"backing",
+            "choice",
+            "auto",
+            "auto|vmm|driver",
+            "what device memory is made of: vmm, pages mapped into reserved address ranges; "
+            "driver, "
+            "cuMemAlloc; auto, vmm where the device has it"},
+           [](Config& c, std::string_view text) {
+             return choose<Backing>(
+                 &c.backing,
+                 text,
+                 {{"auto", Backing::Auto}, {"vmm", Backing::Vmm}, {"driver", Backing::Driver}});
+           }},
+    Option{{"free",
+            "choice",
+            "auto",
+            "auto|never|strict",
+            "when cudaFree and cuMemFree wait: auto, only for work whose results the host "
+            "could be "
+            "about to read; never; strict, for the whole device, as the driver does"},
+           [](Config& c, std::string_view text) {
+             return choose<FreeMode>(&c.free_mode,
+                                     text,
+                                     {{"auto", FreeMode::Auto},
+                                      {"never", FreeMode::Never},
+                                      {"strict", FreeMode::Strict}});
+           }},
+    Option{{"one_lane",
+            "flag",
+            "true",
+            "true|false",
+            "true: while one stream works, its own order makes freed memory ready at once"},
+           [](Config& c, std::string_view text) { return set_flag(&c.one_lane, text); }},
+    Option{
+        {"run_ahead",
+         "percent",
+         "10",
+         "0-1000",
+         "how much new memory, as a share of the bytes in use, is taken before freed memory is "
+         "handed out behind a wait on the GPU"},
+        [](Config& c, std::string_view text) {
+          return set_percent(&c.run_ahead_percent, text);
+        }},
+    Option{{"log",
+            "choice",
+            "off",
+            "off|error|warn|info|debug",
+            "the least important messages that are written"},
+           [](Config& c, std::string_view text) {
+             return choose<LogLevel>(&c.log,
+                                     text,
+                                     {{"off", LogLevel::Off},
+                                      {"error", LogLevel::Error},
+                                      {"warn", LogLevel::Warn},
+                                      {"info", LogLevel::Info},
+                                      {"debug", LogLevel::Debug}});
+           }},
+    Option{{"log_file",
+            "path",
+            "",
+            "",
+            "where messages go, a path without commas; empty: standard error"},
+           [](Config& c, std::string_view text) {
+             c.log_file = text;
+             return true;
+           }},
+    Option{{"summary",
+            "flag",
+            "false",
+            "true|false",
+            "true: print statistics to standard error at exit"},
+           [](Config& c, std::string_view text) { return set_flag(&c.summary, text); }},
+};
+
+constexpr auto kRows = [] {
+  std::array<OptionRow, kOptions.size()> rows{};
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i] = kOptions[i].row;
+  return rows;
+}();
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const auto first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+std::string complaint(std::string_view what) {
+  return "custash: CUSTASH_CONF: " + std::string(what) + "; ignored";
+}
+
+std::string wrong_value(const OptionRow& row, std::string_view value) {
+  const std::string given = std::string(row.name) + ":" + std::string(value);
+  const std::string range(row.range);
+  if (row.type == "percent") return complaint(given + " is not a whole number in " + range);
+  return complaint(given + " is not one of " + range);
+}
+
+const Option* find_option(std::string_view name) {
+  for (const Option& option : kOptions) {
+    if (option.row.name == name) return &option;
+  }
+  return nullptr;
+}
+
+// One "key:value". The value may hold colons (a path).
+void read_item(std::string_view item, ParsedConfig* parsed) {
+  const auto colon = item.find(':');
+  const std::string_view name = trimmed(item.substr(0, colon));
+  const Option* const option = find_option(name);
+  if (option == nullptr) {
+    parsed->complaints.push_back(
+        complaint("unknown option '" + std::string(name) + "' (see custash run --help)"));
+    return;
+  }
+  if (colon == std::string_view::npos) {
+    parsed->complaints.push_back(complaint("option '" + std::string(name) +
+                                           "' has no value (write " + std::string(name) +
+                                           ":VALUE)"));
+    return;
+  }
+  const std::string_view value = trimmed(item.substr(colon + 1));
+  if (!option->set(parsed->config, value)) {
+    parsed->complaints.push_back(wrong_value(option->row, value));
+  }
+}
+
+}  // namespace
+
+std::span<const OptionRow> option_rows() {
+  return kRows;
+}
+
+ParsedConfig parse_config(std::string_view text) {
+  ParsedConfig parsed;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const std::string_view item = trimmed(text.substr(0, comma));
+    if (!item.empty()) read_item(item, &parsed);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  return parsed;
+}
+
+}  // namespace custash

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// CUSTASH_CONF: every option is read, every mistake gets one clear line and changes nothing,
+// and the table that people see is the table that the reader works from.
+#include "allocator/config.hpp"
+
+#include "tests/catch.hpp"
+
+#include <sstream>
+
+using custash::Backing;
+using custash::FreeMode;
+using custash::LogLevel;
+using custash::option_rows;
+using custash::OptionRow;
+using custash::parse_config;
+
+namespace {
+
+std::string only_complaint(std::string_view text) {
+  const auto parsed = parse_config(text);
+  REQUIRE(parsed.complaints.size() == 1);
+  return parsed.complaints.front();
+}
+
+std::vector<std::string> values_of(const OptionRow& row) {
+  if (row.type == "percent") return {"0", "1000"};
+  if (row.type == "path") return {"", "/tmp/log:1"};
+  std::vector<std::string> values;
+  std::istringstream words{std::string(row.range)};
+  for (std::string word; std::getline(words, word, '|');)
+    values.push_back(word);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("config: nothing said gives the defaults", "[config]") {
+  for (const char* text : {"", " ", ",", " , ,"}) {
+    const auto parsed = parse_config(text);
+    CHECK(parsed.complaints.empty());
+    CHECK(parsed.config.enabled);
+    CHECK(parsed.config.backing == Backing::Auto);
+    CHECK(parsed.config.free_mode == FreeMode::Auto);
+    CHECK(parsed.config.one_lane);
+    CHECK(parsed.config.run_ahead_percent == 10);
+    CHECK(parsed.config.log == LogLevel::Off);
+    CHECK(parsed.config.log_file.empty());
+    CHECK_FALSE(parsed.config.summary);
+  }
+}
+
+TEST_CASE("config: every option is read", "[config]") {
+  const auto parsed = parse_config(
+      "enabled:false, backing:vmm ,free:strict,one_lane:off,run_ahead:1000,log:debug,"
+      "log_file:/tmp/a:b c.log,summary:1,");
+  CHECK(parsed.complaints.empty());
+  CHECK_FALSE(parsed.config.enabled);
+  CHECK(parsed.config.backing == Backing::Vmm);
+  CHECK(parsed.config.free_mode == FreeMode::Strict);
+  CHECK_FALSE(parsed.config.one_lane);
+  CHECK(parsed.config.run_ahead_percent == 1000);
+  CHECK(parsed.config.log == LogLevel::Debug);
+  CHECK(parsed.config.log_file == "/tmp/a:b c.log");
+  CHECK(parsed.config.summary);
+}
+
+TEST_CASE("config: the last word wins, so a command line may be appended", "[config]") {
+  const auto parsed = parse_config("backing:vmm,summary:false,backing:driver,summary:true");
+  CHECK(parsed.config.backing == Backing::Driver);
+  CHECK(parsed.config.summary);
+}
+
+TEST_CASE("config: an unknown option is named", "[config]") {
+  CHECK(only_complaint("x:1") ==
+        "custash: CUSTASH_CONF: unknown option 'x' (see custash run --help); ignored");
+  CHECK(only_complaint("Backing:vmm") ==
+        "custash: CUSTASH_CONF: unknown option 'Backing' (see custash run --help); ignored");
+  CHECK(only_complaint(":1") ==
+        "custash: CUSTASH_CONF: unknown option '' (see custash run --help); ignored");
+}
+
+TEST_CASE("config: a bad value says which are good", "[config]") {
+  CHECK(only_complaint("backing:foo") ==
+        "custash: CUSTASH_CONF: backing:foo is not one of auto|vmm|driver; ignored");
+  CHECK(only_complaint("free:") ==
+        "custash: CUSTASH_CONF: free: is not one of auto|never|strict; ignored");
+  CHECK(only_complaint("summary:maybe") ==
+        "custash: CUSTASH_CONF: summary:maybe is not one of true|false; ignored");
+  CHECK(only_complaint("summary") ==
+        "custash: CUSTASH_CONF: option 'summary' has no value (write summary:VALUE); ignored");
+  for (const char* bad : {"1001", "-1", "", "5x", "0x5", "1.5", "99999999999999999999", "+5"}) {
+    CHECK(only_complaint(std::string("run_ahead:") + bad) ==
+          std::string("custash: CUSTASH_CONF: run_ahead:") + bad +
+              " is not a whole number in 0-1000; ignored");
+  }
+}
+
+TEST_CASE("config: a mistake leaves everything else as asked", "[config]") {
+  const auto parsed = parse_config("backing:foo,free:never,zzz,run_ahead:1001,log:info");
+  CHECK(parsed.complaints.size() == 3);
+  CHECK(parsed.config.backing == Backing::Auto);
+  CHECK(parsed.config.free_mode == FreeMode::Never);
+  CHECK(parsed.config.run_ahead_percent == 10);
+  CHECK(parsed.config.log == LogLevel::Info);
+}
+
+TEST_CASE("config: each row of the table is true of the reader", "[config]") {
+  REQUIRE_FALSE(option_rows().empty());
+  for (const OptionRow& row : option_rows()) {
+    INFO(row.name);
+    CHECK_FALSE(row.help.empty());
+    const std::string prefix = std::string(row.name) + ":";
+    CHECK(parse_config(prefix + std::string(row.default_value)).complaints.empty());
+    for (const std::string& value : values_of(row)) {
+      CHECK(parse_config(prefix + value).complaints.empty());
+    }
+    if (row.type != "path") {
+      CHECK(parse_config(prefix + "no such value").complaints.size() == 1);
+    }
+  }
+}
