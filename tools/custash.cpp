@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// The command `custash`: starts a program with the library preloaded, and explains the options.
+// Reads its command line and environment, writes nothing to standard output but what was asked
+// for.
+#include "tools/launch.hpp"
+#include "tools/options_page.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kRunHelp =
+    "Examples:\n"
+    "  custash run -- ./train --epochs 3\n"
+    "  custash run --summary -- python3 train.py\n"
+    "  custash run --conf \"backing:driver,log:info,log_file:custash.log\" -- ./app\n"
+    "\n"
+    "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf "
+    "says\n"
+    "comes after it and wins. Programs that PROGRAM starts are served as well. It needs "
+    "neither\n"
+    "root nor a rebuilt PROGRAM.\n"
+    "\n"
+    "Options for --conf and CUSTASH_CONF, as key:value,key:value:\n";
+
+constexpr const char* kRunExitCodes =
+    "\n"
+    "Exit status: PROGRAM's own; 125 when custash itself fails (usage, library missing), 126 "
+    "when\n"
+    "PROGRAM cannot be run, 127 when it is not found.\n";
+
+struct RunOptions {
+  bool summary = false;
+  std::string conf;
+  std::string library;
+  Words program;
+};
+
+// Ends our own words where the program's begin: at "--", or at the first word that is no
+// option. CLI11 must not see the rest, or it would take PROGRAM's options and subcommand-like
+// names for its own.
+Words split_off_program(Words* ours) {
+  constexpr std::size_t kFirst = 1;  // after "run"
+  std::size_t end = kFirst;
+  while (end < ours->size() && ours->at(end).rfind('-', 0) == 0 && ours->at(end) != "--") {
+    const bool takes_next = ours->at(end) == "--conf" || ours->at(end) == "--lib";
+    end += takes_next ? 2 : 1;
+  }
+  end = std::min(end, ours->size());
+  const std::size_t skip = end < ours->size() && ours->at(end) == "--" ? 1 : 0;
+  Words program(ours->begin() + static_cast<std::ptrdiff_t>(end + skip), ours->end());
+  ours->resize(end);
+  return program;
+}
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+int fail(const std::string& message) {
+  std::fprintf(stderr, "custash: %s\n", message.c_str());
+  return custash::kExitCustash;
+}
+
+int run(const RunOptions& options) {
+  if (options.program.empty()) {
+    return fail("no program given (custash run [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
+  }
+  Words tried;
+  const std::string library = custash::find_library(options.library, &tried);
+  if (library.empty()) {
+    std::string message = "libcustash.so not found; looked for";
+    for (const std::string& place : tried)
+      message += "\n  " + place;
+    return fail(message + "\nbuild it (tools/build), or name it with --lib PATH");
+  }
+  if (library.find_first_of(": ") != std::string::npos) {
+    return fail("LD_PRELOAD cannot hold a path with a space or a colon: " + library);
+  }
+  const std::string& name = options.program.front();
+  const std::string path = custash::find_program(name);
+  if (path.empty()) {
+    std::fprintf(stderr, "custash: %s: not found on PATH\n", name.c_str());
+    return custash::kExitNotFound;
+  }
+  if (const std::string why = custash::why_not_preloadable(path); !why.empty()) {
+    std::fprintf(stderr,
+                 "custash: warning: %s will run without custash: %s\n",
+                 name.c_str(),
+                 why.c_str());
+  }
+  const std::string preload = custash::compose_preload(library, environment("LD_PRELOAD"));
+  const std::string conf =
+      custash::compose_conf(environment("CUSTASH_CONF"), options.conf, options.summary);
+  if (setenv("LD_PRELOAD", preload.c_str(), 1) != 0 ||
+      (!conf.empty() && setenv("CUSTASH_CONF", conf.c_str(), 1) != 0)) {
+    return fail("the environment cannot be changed");
+  }
+  return custash::start(options.program);
+}
+
+int dispatch(int argc, char** argv) {
+  Words words(argv + 1, argv + argc);
+  RunOptions options;
+  if (!words.empty() && words.front() == "run") options.program = split_off_program(&words);
+
+  CLI::App app("custash: a drop-in caching allocator for CUDA", "custash");
+  app.set_version_flag("--version", "custash " CUSTASH_VERSION);
+  app.require_subcommand(1);
+  CLI::App* const run_command =
+      app.add_subcommand("run", "start a program with custash preloaded");
+  run_command->add_flag(
+      "--summary", options.summary, "print statistics to standard error at exit");
+  run_command->add_option("--conf", options.conf, "options, key:value,key:value (see below)");
+  run_command->add_option(
+      "--lib", options.library, "libcustash.so, where it is not beside this command");
+  // For the usage line only: split_off_program() has taken these words away.
+  run_command->add_option(
+      "program", options.program, "after --: what to start, and its arguments");
+  run_command->footer(kRunHelp + custash::options_help() + kRunExitCodes);
+  CLI::App* const options_command =
+      app.add_subcommand("options", "print the options page (Markdown)");
+  CLI::App* const version_command = app.add_subcommand("version", "print the version");
+
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : custash::kExitCustash;
+  }
+  if (*run_command) return run(options);
+  if (*options_command) std::fputs(custash::options_page().c_str(), stdout);
+  if (*version_command) std::puts("custash " CUSTASH_VERSION);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return dispatch(argc, argv);
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// The launcher's parts, each a function of values: what LD_PRELOAD and CUSTASH_CONF become,
+// where the library lies, what speaks against preloading into a program. Only start() changes
+// anything.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace custash {
+
+// Exit codes of the command, as env(1) has them.
+inline constexpr int kExitCustash = 125;      // custash run itself failed
+inline constexpr int kExitNotRunnable = 126;  // the program was found but cannot be run
+inline constexpr int kExitNotFound = 127;     // the program was not found
+
+// Ours first (the first library that defines a symbol wins), then what was there, once each.
+std::string compose_preload(std::string_view ours, std::string_view present);
+
+// The command line after the environment: the last word for a key wins.
+std::string compose_conf(std::string_view present, std::string_view given, bool summary);
+
+// Absolute path of libcustash.so: `given` if not empty, else beside this command, in the build
+// tree or installed. Empty when there is none; `tried` then names every place.
+std::string find_library(std::string_view given, std::vector<std::string>* tried);
+
+// The file that execvp would run, or empty.
+std::string find_program(std::string_view name);
+
+// Why the dynamic loader will not put a library into this file; empty when it will.
+std::string why_not_preloadable(const std::string& path);
+
+// Replaces this process by the program. Returns an exit code when it could not.
+int start(const std::vector<std::string>& program);
+
+}  // namespace custash

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Writes the table of options for people. No state.
+#include "tools/options_page.hpp"
+
+#include "allocator/config.hpp"
+
+namespace custash {
+namespace {
+
+constexpr std::string_view kIntroduction =
+    "# Options\n"
+    "\n"
+    "<!-- Written by `custash options`; change the table in allocator/config.cpp instead. -->\n"
+    "\n"
+    "Given as `CUSTASH_CONF=\"key:value,key:value\"` in the environment, or with\n"
+    "`custash run --conf \"key:value,key:value\"`, which comes after the environment: the last "
+    "word\n"
+    "for a key wins. They are read once, when the program first uses CUDA. A key or value that "
+    "is\n"
+    "not in this table gets one line on standard error and is ignored; the program runs. Flags "
+    "also\n"
+    "take on/off, yes/no and 1/0. Spaces around a key or a value do not count.\n"
+    "\n"
+    "| option | default | values | what it does |\n"
+    "| --- | --- | --- | --- |\n";
+
+// A bar inside a cell would end it.
+std::string cell(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string quoted(std::string_view text) {
+  return text.empty() ? "(empty)" : "`" + cell(text) + "`";
+}
+
+std::string values(const OptionRow& row) {
+  if (row.type == "path") return "a path";
+  return quoted(row.range) + (row.type == "percent" ? " percent" : "");
+}
+
+// Indented by six and broken between words, as --help is read in a terminal.
+std::string wrapped(std::string_view words) {
+  constexpr std::string_view kIndent = "      ";
+  constexpr std::size_t kWidth = 92 - kIndent.size();
+  std::string text;
+  while (!words.empty()) {
+    std::size_t end = words.size() <= kWidth ? words.size() : words.rfind(' ', kWidth);
+    if (end == std::string_view::npos) end = words.size();  // one long word
+    text.append(kIndent).append(words.substr(0, end)).append("\n");
+    words = words.substr(end == words.size() ? end : end + 1);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string options_page() {
+  std::string page(kIntroduction);
+  for (const OptionRow& row : option_rows()) {
+    page += "| `" + std::string(row.name) + "` | " + quoted(row.default_value) + " | " +
+            values(row) + " | " + cell(row.help) + " |\n";
+  }
+  return page;
+}
+
+std::string options_help() {
+  std::string text;
+  for (const OptionRow& row : option_rows()) {
+    std::string line = "  " + std::string(row.name) + ":";
+    line += row.type == "path" ? "PATH" : std::string(row.range);
+    constexpr std::size_t kColumn = 34;
+    line.resize(line.size() < kColumn ? kColumn : line.size() + 1, ' ');
+    text += line + "default ";
+    text += row.default_value.empty() ? "(empty)" : row.default_value;
+    text += "\n" + wrapped(row.help);
+  }
+  return text;
+}
+
+}  // namespace custash
