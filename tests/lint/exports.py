@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""What libcustash.so needs (libc alone) and what it shows (the doors alone).
+
+Arguments: the library, then interpose/entry_points.def and interpose/custash.h are read from the
+repository.
+"""
+import re
+import subprocess
+import sys
+
+from source import finish, read
+
+ALLOWED_NEEDED = re.compile(r"libc\.so\.6|ld-linux-\S+\.so\.\d+")
+ALLOWED_EXPORT = re.compile(r"dlsym|cu[A-Z]\w*|cuda[A-Z]\w*|custash_\w+")
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def needed_of(readelf_text):
+    return re.findall(r"\(NEEDED\).*\[(.*?)\]", readelf_text)
+
+
+def exported_of(nm_text):
+    """Names without their version; version nodes (type A) are no symbols."""
+    names = set()
+    for line in nm_text.splitlines():
+        *_, kind, name = line.split()
+        if kind != "A":
+            names.add(name.split("@")[0])
+    return names
+
+
+def entries_of(definition):
+    """The symbols that entry_points.def lists: every CUDA name that is written there as code."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", definition, flags=re.S)
+    code = re.sub(r"^\s*#.*$", "", code, flags=re.M)
+    return code
+
+
+def declared_of(header):
+    return set(re.findall(r"\b(custash_[a-z]\w*)\s*\(", re.sub(r"/\*.*?\*/|//[^\n]*", "", header, flags=re.S)))
+
+
+def problems_of(needed, exported, entries, declared):
+    problems = [f"NEEDED {name}: only libc may be" for name in needed if not ALLOWED_NEEDED.fullmatch(name)]
+    problems += [f"exports {name}: not a door of ours" for name in sorted(exported)
+                 if not ALLOWED_EXPORT.fullmatch(name)]
+    problems += [f"{name}: in entry_points.def, not exported" for name in sorted(entries - exported)]
+    problems += [f"{name}: in custash.h, not exported" for name in sorted(declared - exported)]
+    problems += [f"{name}: exported, not in custash.h" for name in sorted(exported - declared)
+                 if name.startswith("custash_")]
+    if "dlsym" not in exported:
+        problems.append("dlsym is not exported")
+    return problems
+
+
+def self_test():
+    exported = {"dlsym", "cuMemAlloc_v2", "custash_malloc"}
+    fine = (["libc.so.6", "ld-linux-x86-64.so.2"], exported, {"cuMemAlloc_v2"}, {"custash_malloc"})
+    assert not problems_of(*fine)
+    assert problems_of(fine[0] + ["libstdc++.so.6"], *fine[1:])
+    assert problems_of(fine[0] + ["libcuda.so.1"], *fine[1:])
+    assert problems_of(fine[0], exported | {"_ZN7custash5thingE"}, *fine[2:])
+    assert problems_of(fine[0], exported, {"cuMemFree_v2"}, fine[3])
+    assert problems_of(fine[0], exported, fine[2], {"custash_malloc", "custash_free"})
+    assert problems_of(fine[0], exported - {"dlsym"}, *fine[2:])
+
+
+def main():
+    self_test()
+    library = sys.argv[1]
+    exported = exported_of(run("nm", "-D", "--defined-only", library))
+    entries = set(re.findall(r"\bcu[A-Z]\w*", entries_of(read("interpose/entry_points.def"))))
+    entries |= set(re.findall(r"\bcuda[A-Z]\w*", entries_of(read("interpose/entry_points.def"))))
+    problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
+                           declared_of(read("interpose/custash.h")))
+    finish(problems, len(exported))
+
+
+main()

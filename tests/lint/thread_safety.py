@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""Clang compiles the product with -Wthread-safety -Werror. Argument: the build folder (its compile
+commands say which files and flags). Skipped where there is no Clang."""
+import concurrent.futures
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from source import PRODUCT, ROOT, files, finish
+
+CLANG = shutil.which("clang++")
+PLANTED = """#include "allocator/mutex.hpp"
+struct Guarded {
+  custash::Mutex mutex{custash::LockRank::Registry};
+  int value GUARDED_BY(mutex) = 0;
+  int peek() { return value; }
+};
+"""
+
+
+def flags_of(command):
+    """What decides the meaning of the source; GCC's own switches are left behind."""
+    kept, words = [], shlex.split(command)
+    for word, following in zip(words, words[1:] + [""]):
+        if word.startswith(("-I", "-D", "-U", "-std=")):
+            kept.append(word)
+        elif word.startswith("-isystem"):
+            kept += [word] if word != "-isystem" else [word, following]
+    return kept
+
+
+def complaint(source, flags, folder):
+    command = [CLANG, "-fsyntax-only", "-Wthread-safety", "-Werror", *flags, source]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stderr.strip() if done.returncode else None
+
+
+def main():
+    if CLANG is None:
+        print("no clang++")
+        sys.exit(77)
+    build = sys.argv[1]
+    with tempfile.TemporaryDirectory() as folder:
+        planted = os.path.join(folder, "planted.cpp")
+        with open(planted, "w", encoding="utf-8") as file:
+            file.write(PLANTED)
+        found = complaint(planted, [f"-I{ROOT}", "-std=c++20"], folder)
+        assert found and "requires holding mutex" in found, "an unguarded access is not seen"
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        commands = {os.path.relpath(os.path.join(c["directory"], c["file"]), ROOT): c for c in json.load(file)}
+    sources = [s for s in files(*PRODUCT, ends=(".cpp",)) if s in commands]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        problems = list(pool.map(
+            lambda s: complaint(os.path.join(ROOT, s), flags_of(commands[s]["command"]), commands[s]["directory"]),
+            sources))
+    finish([p for p in problems if p], len(sources))
+
+
+main()
