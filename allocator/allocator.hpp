@@ -23,7 +23,8 @@ enum class NullStream { Legacy, PerThread };
 
 // Whether the host could see the effect of a submission without a call that synchronises: a copy
 // to host memory, a host function, a stream write to host memory.
-enum class HostView { Hidden, Visible };
+// Graph: a launch of a graph, visible when something visible was captured into any graph.
+enum class HostView { Hidden, Visible, Graph };
 
 // A live block, as the queries of interpose/ need it.
 struct BlockInfo {
@@ -43,6 +44,8 @@ enum class Ownership {
 
 class Allocator {
  public:
+  struct State;  // allocator/registry.hpp
+
   // Both are kept by reference/copied; the driver table must outlive the process's last call.
   Allocator(const Driver& driver, const Config& config);
 
@@ -109,7 +112,7 @@ class Allocator {
   // ---- Asking.
 
   Ownership find(Address address, BlockInfo* info);  // info filled when Live; may be null
-  Bytes reclaimable(CUcontext context);              // what empty_cache would give back
+  Bytes reclaimable(CUcontext context);              // free or in limbo: what could be given back
   DeviceStats stats(int device);                     // summed over the device's contexts
   void reset_peak_stats(int device);
   void reset_accumulated_stats(int device);
@@ -125,7 +128,6 @@ class Allocator {
 
  private:
   friend class Submission;
-  struct State;
 
   const Driver& driver_;
   const Config config_;
@@ -153,11 +155,9 @@ class Submission {
   void done(CUresult result);
 
  private:
-  Allocator& allocator_;
   DeviceCache* cache_ = nullptr;
-  Lane* lane_ = nullptr;
-  HostView view_;
-  CUstream stream_;
+  Lane* lane_ = nullptr;  // null: nothing to count (no context, or the call is captured)
+  bool host_visible_ = false;
 };
 
 }  // namespace custash

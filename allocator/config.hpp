@@ -4,6 +4,8 @@
 // Rank 1, no state, reads no environment.
 #pragma once
 
+#include "allocator/log.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,7 +16,6 @@ namespace custash {
 
 enum class Backing { Auto, Vmm, Driver };   // backing:
 enum class FreeMode { Auto, Never, Strict };  // free:
-enum class LogLevel { Off, Error, Warn, Info, Debug };  // log:
 
 struct Config {
   bool enabled = true;                    // enabled:  false passes every call through

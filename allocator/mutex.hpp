@@ -22,7 +22,7 @@
 namespace custash {
 
 // In the order in which a thread may take them.
-enum class LockRank { Registry, Context, Timeline, Log };
+enum class LockRank { Registry, Context, Timeline, Events };
 
 class CAPABILITY("mutex") Mutex {
  public:

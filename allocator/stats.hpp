@@ -63,6 +63,13 @@ struct DeviceStats {
   std::int64_t num_free_waits = 0;       // frees that waited for something the host could see
   std::int64_t limbo_bytes = 0;          // freed, fence not yet passed
 
+  // A block is handed out (sign 1) or comes back (-1) / leaves limbo / is free beside others.
+  void count_owned(StatPool pool, std::int64_t bytes, std::int64_t requested, int sign);
+  void count_active(StatPool pool, std::int64_t bytes, int sign);
+  void split_block(StatPool pool, std::int64_t bytes, int sign) { split_blocks(pool, bytes, 1, sign); }
+  void split_blocks(StatPool pool, std::int64_t bytes, std::int64_t count, int sign);  // of `bytes` each
+  void count_reserved(StatPool pool, std::int64_t bytes, std::int64_t segments, int sign);
+
   DeviceStats& operator+=(const DeviceStats& other);
   void reset_peaks();
   void reset_accumulated();

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// The facade: routing of allocations, frees and questions. Submissions, captures and lifetimes are in
+// submission.cpp.
+#include "allocator/allocator.hpp"
+
+#include "allocator/registry.hpp"
+
+namespace custash {
+
+Allocator::Allocator(const Driver& driver, const Config& config)
+    : driver_(driver), config_(config), state_(new State(driver_, config_)) {}
+
+namespace {
+
+// The last rung: what the other contexts of the device hold.
+bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* self) {
+  bool returned = false;
+  for (DeviceCache* cache : caches) {
+    if (cache == self || cache->returnable() == 0) continue;
+    // What cannot be returned now is simply not there for the retry.
+    cache->settle().ignore();
+    cache->trim().ignore();
+    returned = true;
+  }
+  return returned;
+}
+
+}  // namespace
+
+Status Allocator::allocate(CUcontext context, Bytes bytes, Address* out) {
+  DeviceCache* cache = state_->cache(context);
+  if (cache == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return state_->allocate(*cache, nullptr, bytes, out);
+}
+
+Status Allocator::State::allocate(DeviceCache& cache, Lane* lane, Bytes bytes, Address* out) {
+  Status status = cache.allocate(bytes, lane, out);
+  if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
+  if (trim_others(on_device(cache.device()), &cache)) status = cache.allocate(bytes, lane, out);
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) cache.count_oom();
+  return status;
+}
+
+Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
+  DeviceCache* cache = state_->known_to_thread(context);
+  return cache == nullptr ? 0 : cache->try_allocate(bytes);
+}
+
+std::optional<Status> Allocator::free(Address address) {
+  DeviceCache* cache = state_->owner(address);
+  if (cache == nullptr) return std::nullopt;
+  return cache->free(address, nullptr);
+}
+
+bool Allocator::try_free(Address address) {
+  DeviceCache* cache = state_->owner(address);
+  return cache != nullptr && cache->try_free(address);
+}
+
+Status Allocator::allocate_on(CUcontext context, CUstream stream, NullStream null, Bytes bytes,
+                              Address* out) {
+  const StreamPlace place = state_->place(stream, null);
+  if (!place) return allocate(context, bytes, out);
+  return state_->allocate(*place.cache, place.lane, bytes, out);
+}
+
+std::optional<Status> Allocator::free_on(Address address, CUstream stream, NullStream null) {
+  DeviceCache* cache = state_->owner(address);
+  if (cache == nullptr) return std::nullopt;
+  const StreamPlace place = state_->place(stream, null);
+  if (!place) return cache->free(address, nullptr);
+  if (place.cache == cache) return cache->free(address, place.lane);
+  // A stream of another context: its order means nothing on this one's timeline.
+  if (const Status waited = place.cache->timeline().wait_all(); !waited.ok()) return waited;
+  return cache->free(address, nullptr);
+}
+
+Status Allocator::record_stream(Address address, CUstream stream, NullStream null) {
+  DeviceCache* cache = state_->owner(address);
+  if (cache == nullptr || !state_->place(stream, null)) return CUDA_ERROR_INVALID_VALUE;
+  return cache->record_stream(address);
+}
+
+Status Allocator::empty_cache(CUcontext context) {
+  DeviceCache* cache = state_->known(context);
+  return cache == nullptr ? Status() : cache->trim();
+}
+
+void Allocator::empty_all_caches() {
+  for (DeviceCache* cache : state_->all()) cache->trim().ignore();  // each error shows at its next call
+}
+
+bool Allocator::relieve(CUcontext context) {
+  DeviceCache* cache = state_->known(context);
+  return cache != nullptr && trim_others(state_->on_device(cache->device()), nullptr);
+}
+
+Ownership Allocator::find(Address address, BlockInfo* info) {
+  DeviceCache* cache = state_->owner(address);
+  if (cache == nullptr) return Ownership::Foreign;
+  const DeviceCache::Answer answer = cache->describe(address);
+  if (!answer.live) return Ownership::Cached;
+  if (info != nullptr) {
+    *info = {answer.base, answer.requested, answer.usable, cache->context(), answer.buffer_id};
+  }
+  return Ownership::Live;
+}
+
+Bytes Allocator::reclaimable(CUcontext context) {
+  Bytes sum = 0;
+  DeviceCache* cache = state_->known(context);
+  if (cache == nullptr) return 0;
+  for (DeviceCache* each : state_->on_device(cache->device())) sum += each->returnable();
+  return sum;
+}
+
+DeviceStats Allocator::stats(int device) {
+  DeviceStats sum;
+  for (DeviceCache* cache : state_->on_device(device)) sum += cache->stats();
+  return sum;
+}
+
+void Allocator::reset_peak_stats(int device) {
+  for (DeviceCache* cache : state_->on_device(device)) cache->reset_peaks();
+}
+
+void Allocator::reset_accumulated_stats(int device) {
+  for (DeviceCache* cache : state_->on_device(device)) cache->reset_accumulated();
+}
+
+bool Allocator::validate() {
+  bool valid = true;
+  for (DeviceCache* cache : state_->all()) valid &= cache->validate();
+  return valid;
+}
+
+void Allocator::after_fork_in_child() {
+  state_->mutex.reset_after_fork();
+  for (DeviceCache* cache : state_->all()) cache->after_fork_in_child();
+}
+
+}  // namespace custash

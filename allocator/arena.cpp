@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Taking, giving and merging blocks. Growth and return of memory are in arena_memory.cpp.
+#include "allocator/arena.hpp"
+
+#include <algorithm>
+
+#include "allocator/size_policy.hpp"
+
+namespace custash {
+
+Block* Arena::take(Bytes bytes, const Asking& asking) {
+  Block* block =
+      free_.find(bytes, [&](const Block& candidate) { return asking.accepts(candidate.stamp); });
+  if (block == nullptr) return nullptr;
+  remove_free(block);
+  make_used(block, bytes);
+  return block;
+}
+
+Block* Arena::take_waiting(Bytes bytes, const Asking& asking) {
+  Block* block =
+      waiting_.find(bytes, [&](const Block& candidate) { return asking.accepts(candidate.stamp); });
+  if (block == nullptr) return nullptr;
+  leave_limbo(block);
+  make_used(block, bytes);
+  return block;
+}
+
+void Arena::make_used(Block* block, Bytes bytes) {
+  split(block, bytes);
+  block->state = BlockState::Used;
+  block->segment->used.emplace(block->address, block);
+}
+
+void Arena::split(Block* block, Bytes bytes) {
+  const Bytes rest = block->size - bytes;
+  if (rest < kAlignment) return;
+  block->size = bytes;
+  Block* remainder = insert_after(block, block->segment, block->end(), rest);
+  remainder->stamp = block->stamp;
+  // `passed` 0 joins stamps in full: safe, and the neighbour is rarely free.
+  give_ready(remainder, 0);
+}
+
+void Arena::release(Block* block) {
+  block->segment->used.erase(block->address);
+  block->state = BlockState::Busy;
+}
+
+void Arena::give_ready(Block* block, std::uint64_t passed) {
+  if (Block* next = block->next; next != nullptr && next->state == BlockState::Free) {
+    remove_free(next);
+    block->size += next->size;
+    block->stamp.join(next->stamp, passed);
+    unlink(next);
+  }
+  if (Block* previous = block->previous; previous != nullptr && previous->state == BlockState::Free) {
+    remove_free(previous);
+    previous->size += block->size;
+    previous->stamp.join(block->stamp, passed);
+    unlink(block);
+    block = previous;
+  }
+  insert_free(block);
+}
+
+void Arena::give_waiting(Block* block) {
+  block->state = BlockState::Waiting;
+  block->token = next_token_++;
+  waiting_.insert(block);
+  limbo_bytes_ += block->size;
+  limbo_.push_back({block, block->token, std::max(block->stamp.fence, block->stamp.order)});
+}
+
+void Arena::drain(std::uint64_t passed) {
+  while (!limbo_.empty() && limbo_.front().until <= passed) {
+    const InLimbo entry = limbo_.front();
+    limbo_.pop_front();
+    if (entry.block->token != entry.token) continue;  // was handed out in debt meanwhile
+    leave_limbo(entry.block);
+    give_ready(entry.block, passed);
+  }
+}
+
+void Arena::leave_limbo(Block* block) {
+  waiting_.erase(block);
+  limbo_bytes_ -= block->size;
+  block->token = 0;
+  block->state = BlockState::Busy;
+  if (pool_ == StatPool::Large) stats_.count_active(pool_, static_cast<std::int64_t>(block->size), -1);
+}
+
+void Arena::insert_free(Block* block) {
+  block->state = BlockState::Free;
+  block->counted_split = block->size != block->segment->mapped;
+  if (block->counted_split) stats_.split_block(pool_, static_cast<std::int64_t>(block->size), 1);
+  free_.insert(block);
+}
+
+void Arena::remove_free(Block* block) {
+  free_.erase(block);
+  if (block->counted_split) stats_.split_block(pool_, static_cast<std::int64_t>(block->size), -1);
+  block->counted_split = false;
+  block->state = BlockState::Busy;
+}
+
+Block* Arena::insert_after(Block* after, Segment* segment, Address address, Bytes size) {
+  Block* block = make_block();
+  block->address = address;
+  block->size = size;
+  block->segment = segment;
+  block->previous = after;
+  block->next = after == nullptr ? segment->first : after->next;
+  if (block->next != nullptr) block->next->previous = block;
+  (after == nullptr ? segment->first : after->next) = block;
+  return block;
+}
+
+void Arena::unlink(Block* block) {
+  (block->previous == nullptr ? block->segment->first : block->previous->next) = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
+  drop_block(block);
+}
+
+Block* Arena::make_block() {
+  if (spare_.empty()) return new Block;
+  Block* block = spare_.back();
+  spare_.pop_back();
+  return block;
+}
+
+void Arena::drop_block(Block* block) {
+  *block = Block{};  // token 0: no limbo entry matches
+  spare_.push_back(block);
+}
+
+}  // namespace custash

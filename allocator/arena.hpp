@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Arena: the blocks of the segments of one pool, either for large requests or for slabs: best fit,
+// split, coalesce, limbo, and the plans for growing into holes and for giving pages back. Makes no
+// driver call. Guarded by the lock of its DeviceCache. Rank 4.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "allocator/free_index.hpp"
+#include "allocator/segment.hpp"
+#include "allocator/stats.hpp"
+
+namespace custash {
+
+// A hole (and the free block before it) promised to one thread while it maps pages.
+struct Growth {
+  Block* block = nullptr;  // Busy; its last `bytes` are to be mapped
+  Bytes bytes = 0;
+
+  [[nodiscard]] Address begin() const { return block->end() - bytes; }
+
+  [[nodiscard]] Address end() const { return block->end(); }
+};
+
+// A range of whole pages on its way back to the driver.
+struct PageReturn {
+  Block* block = nullptr;  // Busy
+  std::vector<Page> pages;
+};
+
+class Arena {
+ public:
+  Arena(StatPool pool, DeviceStats& stats) : pool_(pool), stats_(stats) {}
+
+  // A block of exactly `bytes`, Used; null when nothing acceptable is free.
+  Block* take(Bytes bytes, const Asking& asking);
+  // The same among the blocks in limbo, whole.
+  Block* take_waiting(Bytes bytes, const Asking& asking);
+
+  // Used -> Busy: on its way back, out of the callers' sight.
+  void release(Block* block);
+  // Busy -> Free, merged.
+  void give_ready(Block* block, std::uint64_t passed);
+  // Busy -> Waiting.
+  void give_waiting(Block* block);
+  // Moves what has passed from limbo to the free index.
+  void drain(std::uint64_t passed);
+
+  // ---- Growing. Segments are linked in by the cache.
+  Block* add_plain(Segment* segment, Bytes bytes);  // Used block of `bytes`
+  void add_range(Segment* segment);
+  bool plan_growth(Bytes bytes, Bytes slack, const Asking& asking, Growth* out);
+  Block* commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
+  void abandon_growth(const Growth& growth, std::uint64_t passed);
+
+  // ---- Giving back.
+  std::vector<PageReturn> plan_return(std::uint64_t passed);
+  void commit_return(const PageReturn& item);
+  // Takes out the segments of plain memory that are wholly free; the caller frees them.
+  std::vector<Segment*> take_free_segments();
+
+  // The context is gone: deletes all blocks, hands out all segments.
+  std::vector<Segment*> dissolve();
+
+  void collect_pages(std::vector<Page>* out) const;
+
+  [[nodiscard]] StatPool pool() const { return pool_; }
+
+  [[nodiscard]] Bytes mapped() const { return mapped_; }
+  [[nodiscard]] Bytes returnable() const;
+  [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
+  [[nodiscard]] bool validate() const;
+
+ private:
+  struct InLimbo {
+    Block* block;
+    std::uint64_t token;
+    std::uint64_t until;
+  };
+
+  void make_used(Block* block, Bytes bytes);
+  void split(Block* block, Bytes bytes);
+  void leave_limbo(Block* block);
+  void insert_free(Block* block);
+  void remove_free(Block* block);
+  void insert_hole(Segment* segment, Address address, Bytes size, Block* after);
+  Block* insert_after(Block* after, Segment* segment, Address address, Bytes size);
+  void unlink(Block* block);
+  bool carve_pages(Block* block, PageReturn* out);
+  Block* make_block();
+  void drop_block(Block* block);
+  bool validate_segment(const Segment& segment) const;
+
+  const StatPool pool_;
+  DeviceStats& stats_;
+  FreeIndex free_;
+  FreeIndex waiting_;
+  FreeIndex holes_;
+  std::deque<InLimbo> limbo_;
+  std::vector<Segment*> segments_;
+  std::vector<Block*> spare_;  // block objects to use again: stale limbo entries may point to them
+  Bytes mapped_ = 0;
+  Bytes limbo_bytes_ = 0;
+  std::uint64_t next_token_ = 1;
+};
+
+}  // namespace custash

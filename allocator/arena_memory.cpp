@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+// How an Arena grows into new segments and holes, and gives memory back.
+#include <algorithm>
+
+#include "allocator/arena.hpp"
+#include "allocator/size_policy.hpp"
+
+namespace custash {
+
+Block* Arena::add_plain(Segment* segment, Bytes bytes) {
+  segments_.push_back(segment);
+  segment->mapped = segment->size;
+  mapped_ += segment->size;
+  Block* block = insert_after(nullptr, segment, segment->base, segment->size);
+  make_used(block, bytes);
+  return block;
+}
+
+void Arena::add_range(Segment* segment) {
+  segments_.push_back(segment);
+  insert_hole(segment, segment->base, segment->size, nullptr);
+}
+
+void Arena::insert_hole(Segment* segment, Address address, Bytes size, Block* after) {
+  Block* hole = insert_after(after, segment, address, size);
+  if (Block* next = hole->next; next != nullptr && next->state == BlockState::Hole) {
+    holes_.erase(next);
+    hole->size += next->size;
+    unlink(next);
+  }
+  if (after != nullptr && after->state == BlockState::Hole) {
+    holes_.erase(after);
+    after->size += hole->size;
+    unlink(hole);
+    hole = after;
+  }
+  hole->state = BlockState::Hole;
+  holes_.insert(hole);
+}
+
+bool Arena::plan_growth(Bytes bytes, Bytes slack, const Asking& asking, Growth* out) {
+  // The free block just before a hole is used as well.
+  const auto joins = [&](const Block* hole) {
+    const Block* before = hole->previous;
+    return before != nullptr && before->state == BlockState::Free && before->size < bytes &&
+           asking.accepts(before->stamp);
+  };
+  Block* best = nullptr;
+  Bytes best_need = 0;
+  for (Block* hole : holes_.blocks()) {  // smallest first: the open end of a range comes last
+    const Bytes need = align_up(bytes - (joins(hole) ? hole->previous->size : 0), kPageBytes);
+    if (need > hole->size || (best != nullptr && need >= best_need)) continue;
+    best = hole;
+    best_need = need;
+  }
+  if (best == nullptr) return false;
+  Block* block = best->previous;
+  if (joins(best)) {
+    remove_free(block);
+  } else {
+    block = insert_after(block, best->segment, best->address, 0);
+  }
+  const Bytes map = std::min(std::max(best_need, slack), best->size);
+  block->size += map;
+  holes_.erase(best);
+  best->address += map;
+  best->size -= map;
+  if (best->size == 0) {
+    unlink(best);
+  } else {
+    holes_.insert(best);
+  }
+  *out = {block, map};
+  return true;
+}
+
+Block* Arena::commit_growth(const Growth& growth, const std::vector<Page>& pages,
+                            Bytes bytes) {
+  Segment* segment = growth.block->segment;
+  for (const Page& page : pages) segment->pages.emplace(page.address, page);
+  segment->mapped += growth.bytes;
+  mapped_ += growth.bytes;
+  make_used(growth.block, bytes);
+  return growth.block;
+}
+
+void Arena::abandon_growth(const Growth& growth, std::uint64_t passed) {
+  Block* block = growth.block;
+  const Address begin = growth.begin();
+  block->size -= growth.bytes;
+  Segment* segment = block->segment;
+  if (block->size != 0) {
+    insert_hole(segment, begin, growth.bytes, block);
+    give_ready(block, passed);
+    return;
+  }
+  Block* before = block->previous;
+  unlink(block);
+  insert_hole(segment, begin, growth.bytes, before);
+}
+
+std::vector<PageReturn> Arena::plan_return(std::uint64_t passed) {
+  drain(passed);
+  const Asking asking{.passed = passed, .acceptable = passed};
+  std::vector<Block*> candidates;
+  for (Block* block : free_.blocks()) {
+    if (block->segment->kind == SegmentKind::Range && asking.accepts(block->stamp)) {
+      candidates.push_back(block);
+    }
+  }
+  std::vector<PageReturn> plan;
+  for (Block* block : candidates) {
+    PageReturn item;
+    if (carve_pages(block, &item)) plan.push_back(std::move(item));
+  }
+  return plan;
+}
+
+// Whole pages inside a free block, which lie in a row: the ends stay free blocks.
+bool Arena::carve_pages(Block* block, PageReturn* out) {
+  auto& pages = block->segment->pages;
+  auto it = pages.lower_bound(block->address);
+  for (; it != pages.end() && it->second.address + it->second.size <= block->end(); ++it) {
+    out->pages.push_back(it->second);
+  }
+  if (out->pages.empty()) return false;
+  const Address begin = out->pages.front().address;
+  const Address end = out->pages.back().address + out->pages.back().size;
+  remove_free(block);
+  if (end < block->end()) {
+    Block* right = insert_after(block, block->segment, end, block->end() - end);
+    right->stamp = block->stamp;
+    block->size = end - block->address;
+    insert_free(right);
+  }
+  if (begin > block->address) {
+    Block* middle = insert_after(block, block->segment, begin, block->end() - begin);
+    middle->stamp = block->stamp;
+    block->size = begin - block->address;
+    insert_free(block);
+    block = middle;
+  }
+  block->state = BlockState::Busy;
+  for (const Page& page : out->pages) pages.erase(page.address);
+  block->segment->mapped -= block->size;
+  mapped_ -= block->size;
+  out->block = block;
+  return true;
+}
+
+void Arena::commit_return(const PageReturn& item) {
+  Block* block = item.block;
+  Block* before = block->previous;
+  Segment* segment = block->segment;
+  const Address address = block->address;
+  const Bytes size = block->size;
+  unlink(block);
+  insert_hole(segment, address, size, before);
+}
+
+std::vector<Segment*> Arena::take_free_segments() {
+  std::vector<Segment*> taken;
+  for (Segment* segment : segments_) {
+    Block* only = segment->first;
+    if (segment->kind != SegmentKind::Plain || only->next != nullptr) continue;
+    // In limbo counts as free here: cuMemFree waits for the device by itself.
+    if (only->state == BlockState::Waiting) {
+      leave_limbo(only);
+    } else if (only->state == BlockState::Free) {
+      remove_free(only);
+    } else {
+      continue;
+    }
+    drop_block(only);
+    segment->first = nullptr;
+    mapped_ -= segment->size;
+    taken.push_back(segment);
+  }
+  std::erase_if(segments_, [](const Segment* segment) { return segment->first == nullptr; });
+  return taken;
+}
+
+void Arena::collect_pages(std::vector<Page>* out) const {
+  for (const Segment* segment : segments_) {
+    for (const auto& [address, page] : segment->pages) out->push_back(page);
+  }
+}
+
+std::vector<Segment*> Arena::dissolve() {
+  free_ = {};
+  waiting_ = {};
+  holes_ = {};
+  limbo_.clear();
+  limbo_bytes_ = mapped_ = 0;
+  for (Segment* segment : segments_) {
+    for (Block* block = segment->first; block != nullptr;) {
+      Block* next = block->next;
+      drop_block(block);
+      block = next;
+    }
+    segment->first = nullptr;
+    segment->used.clear();
+  }
+  return std::exchange(segments_, {});
+}
+
+Bytes Arena::returnable() const {
+  Bytes sum = limbo_bytes_;
+  for (const Block* block : free_.blocks()) sum += block->size;
+  return sum;
+}
+
+bool Arena::validate() const {
+  return std::all_of(segments_.begin(), segments_.end(),
+                     [&](const Segment* segment) { return validate_segment(*segment); });
+}
+
+bool Arena::validate_segment(const Segment& segment) const {
+  Address at = segment.base;
+  Bytes mapped = 0;
+  std::size_t used = 0;
+  const Block* previous = nullptr;
+  for (const Block* block = segment.first; block != nullptr; previous = block, block = block->next) {
+    if (block->address != at || block->size == 0 || block->previous != previous) return false;
+    if (block->segment != &segment) return false;
+    const bool mergeable = block->state == BlockState::Free || block->state == BlockState::Hole;
+    if (previous != nullptr && mergeable && previous->state == block->state) return false;
+    if (block->state == BlockState::Used && segment.used.find(at) == segment.used.end()) return false;
+    if (block->state == BlockState::Used) ++used;
+    if (block->state != BlockState::Hole) mapped += block->size;
+    at = block->end();
+  }
+  if (at != segment.base + segment.size || used != segment.used.size()) return false;
+  return mapped == segment.mapped;  // only when no thread is between plan and commit
+}
+
+}  // namespace custash

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/backing.hpp"
+
+#include <algorithm>
+
+#include "allocator/scope.hpp"
+#include "allocator/size_policy.hpp"
+
+namespace custash {
+namespace {
+
+bool has(const Driver& driver, CUdevice_attribute attribute, CUdevice device) {
+  int value = 0;
+  return driver.device_get_attribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
+}
+
+}  // namespace
+
+DriverMemory::DriverMemory(const Driver& driver, Backing wanted, CUcontext context, CUdevice device)
+    : driver_(driver), context_(context), device_(device) {
+  const RelaxedCapture relaxed(driver_);
+  std::size_t total = 0;
+  if (driver_.device_total_mem(&total, device) == CUDA_SUCCESS) device_bytes_ = total;
+  if (wanted == Backing::Driver || !driver_.has_vmm()) return;
+  if (!has(driver_, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)) return;
+  properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+  // What plain memory can do without asking: be exported, be reached by a network card.
+  if (has(driver_, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device)) {
+    properties_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  }
+  if (has(driver_, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)) {
+    properties_.allocFlags.gpuDirectRDMACapable = 1;
+  }
+  std::size_t granularity = 0;
+  const bool known = driver_.mem_get_allocation_granularity(
+                         &granularity, &properties_, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS;
+  vmm_.store(known && granularity != 0 && kPageBytes % granularity == 0);
+}
+
+Status DriverMemory::reserve(Bytes bytes, Address* base, Bytes* size) const {
+  // Twice the device: fragments can never force a second range on a sane program. Halved where
+  // addresses are short (ulimit -v, other reservations).
+  const RelaxedCapture relaxed(driver_);
+  const Bytes least = align_up(bytes, kPageBytes);
+  Status status = CUDA_ERROR_OUT_OF_MEMORY;
+  for (Bytes wanted = std::max(least, align_up(2 * device_bytes_, kPageBytes));; wanted /= 2) {
+    wanted = std::max(least, align_up(wanted, kPageBytes));
+    CUdeviceptr at = 0;
+    status = driver_.mem_address_reserve(&at, wanted, kPageBytes, 0, 0);
+    if (status.ok()) {
+      *base = at;
+      *size = wanted;
+      return status;
+    }
+    if (wanted == least) return status;
+  }
+}
+
+void DriverMemory::unreserve(Address base, Bytes size) const {
+  Status(driver_.mem_address_free(base, size)).ignore();  // addresses only; nobody uses them
+}
+
+Status DriverMemory::map(Address begin, Address end, const std::vector<CUdevice>& accessors,
+                         std::vector<Page>* out) const {
+  const RelaxedCapture relaxed(driver_);
+  const Bytes handle = handle_bytes(end - begin);
+  Status status;
+  for (Address at = begin; status.ok() && at < end;) {
+    Page page;
+    status = map_page(at, std::min<Bytes>(handle, end - at), &page);
+    if (!status.ok()) break;
+    out->push_back(page);
+    at += page.size;
+  }
+  if (status.ok()) status = give_access(begin, end - begin, device_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  for (const CUdevice peer : accessors) {
+    if (status.ok()) status = give_access(begin, end - begin, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  }
+  if (status.ok()) return status;
+  for (const Page& page : *out) unmap(page).ignore();  // the first error is the one to tell
+  out->clear();
+  return status;
+}
+
+Status DriverMemory::map_page(Address at, Bytes bytes, Page* out) const {
+  CUmemGenericAllocationHandle handle = 0;
+  Status status = driver_.mem_create(&handle, bytes, &properties_, 0);
+  if (!status.ok()) return status;
+  status = driver_.mem_map(at, bytes, 0, handle, 0);
+  if (!status.ok()) {
+    Status(driver_.mem_release(handle)).ignore();
+    return status;
+  }
+  *out = {at, bytes, handle};
+  return status;
+}
+
+Status DriverMemory::unmap(const Page& page) const {
+  const RelaxedCapture relaxed(driver_);
+  const Status status = driver_.mem_unmap(page.address, page.size);
+  const Status released = driver_.mem_release(page.handle);
+  return status.ok() ? released : status;
+}
+
+Status DriverMemory::give_access(Address begin, Bytes bytes, CUdevice device,
+                                 CUmemAccess_flags flags) const {
+  const RelaxedCapture relaxed(driver_);
+  const CUmemAccessDesc access{.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                               .flags = flags};
+  return driver_.mem_set_access(begin, bytes, &access, 1);
+}
+
+Status DriverMemory::alloc(Bytes bytes, Address* out) const {
+  const CurrentContext current(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  CUdeviceptr at = 0;
+  const Status status = driver_.mem_alloc(&at, bytes);
+  if (status.ok()) *out = at;
+  return status;
+}
+
+Status DriverMemory::free(Address address) const {
+  const CurrentContext current(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  return driver_.mem_free(address);
+}
+
+}  // namespace custash

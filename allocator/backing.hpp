@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Backing: how the driver is asked for memory, as plain cuMemAlloc or as pages mapped into reserved
+// addresses, and how it gets it back. No state but what was found out about the device; called
+// without any lock held. Rank 3.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "allocator/config.hpp"
+#include "allocator/driver.hpp"
+#include "allocator/segment.hpp"
+
+namespace custash {
+
+class DriverMemory {
+ public:
+  DriverMemory(const Driver& driver, Backing wanted, CUcontext context, CUdevice device);
+
+  [[nodiscard]] bool vmm() const { return vmm_.load(std::memory_order_relaxed); }
+
+  // VMM failed for a reason that will not go away: segments are plain from now on.
+  void give_up_vmm() { vmm_.store(false); }
+
+  [[nodiscard]] Bytes device_bytes() const { return device_bytes_; }
+
+  // Addresses without memory; at least `bytes`, as many as a device could ever fill.
+  Status reserve(Bytes bytes, Address* base, Bytes* size) const;
+  void unreserve(Address base, Bytes size) const;
+
+  // Fills [begin, end) with new pages that this device and `accessors` may use. All or nothing.
+  Status map(Address begin, Address end, const std::vector<CUdevice>& accessors,
+             std::vector<Page>* out) const;
+  Status unmap(const Page& page) const;
+  Status give_access(Address begin, Bytes bytes, CUdevice device, CUmemAccess_flags flags) const;
+
+  Status alloc(Bytes bytes, Address* out) const;
+  Status free(Address address) const;
+
+ private:
+  Status map_page(Address at, Bytes bytes, Page* out) const;
+
+  const Driver& driver_;
+  const CUcontext context_;
+  const CUdevice device_;
+  CUmemAllocationProp properties_{};
+  Bytes device_bytes_ = 0;
+  std::atomic<bool> vmm_{false};
+};
+
+}  // namespace custash

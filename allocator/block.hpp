@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Block: a range of a segment that a caller owns or that waits to be owned, and Stamp: what must
+// have passed before it may be owned again. Guarded by the lock of the DeviceCache that owns the
+// segment. Rank 2, pure.
+#pragma once
+
+#include "allocator/units.hpp"
+
+namespace custash {
+
+class Lane;
+struct Segment;
+
+// Both counts are positions in the context's row of submissions (Timeline::submitted).
+struct Stamp {
+  std::uint64_t fence = 0;  // freed plainly: every submission up to here must be over or ordered before
+  std::uint64_t order = 0;  // freed on a stream: the same, except for `order_lane`, which is in order by itself
+  const Lane* order_lane = nullptr;
+
+  // What a merged block must wait for. `passed`: submissions known to be over.
+  void join(const Stamp& other, std::uint64_t passed) {
+    if (other.fence > fence) fence = other.fence;
+    if (other.order <= passed) return;
+    if (order <= passed) {
+      order = other.order;
+      order_lane = other.order_lane;
+      return;
+    }
+    if (other.order > order) order = other.order;
+    if (other.order_lane != order_lane) order_lane = nullptr;
+  }
+};
+
+// What whoever asks for memory can put up with.
+struct Asking {
+  const Lane* lane = nullptr;    // the stream named, or null for a plain call
+  std::uint64_t passed = 0;      // submissions known to be over
+  std::uint64_t acceptable = 0;  // plain fences up to here: passed, paid, or (in debt) payable
+
+  [[nodiscard]] bool accepts(const Stamp& stamp) const {
+    const bool ordered =
+        stamp.order <= passed || (lane != nullptr && stamp.order_lane == lane);
+    return ordered && stamp.fence <= acceptable;
+  }
+};
+
+enum class BlockState : std::uint8_t {
+  Hole,     // addresses without memory (VMM)
+  Free,     // in the free index, merged with free neighbours
+  Waiting,  // in limbo: freed, not merged, its stamp not yet passed
+  Used,     // a caller owns it
+  Busy,     // in the hands of a thread that talks to the driver about it
+};
+
+struct Block {
+  Address address = 0;
+  Bytes size = 0;
+  Bytes requested = 0;
+  std::uint64_t buffer_id = 0;
+  Stamp stamp;
+  Segment* segment = nullptr;
+  Block* previous = nullptr;  // neighbours by address, in the same segment
+  Block* next = nullptr;
+  std::uint64_t token = 0;    // changes with each stay in limbo, so that stale queue entries are seen
+  BlockState state = BlockState::Busy;
+  bool held_by_graph = false;    // allocated during a capture
+  bool shared_streams = false;   // record_stream was called: no lane is in order by itself
+  bool counted_split = false;    // counted as inactive_split
+
+  [[nodiscard]] Address end() const { return address + size; }
+};
+
+}  // namespace custash

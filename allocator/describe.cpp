@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: answers, statistics, and the check of everything.
+#include <algorithm>
+
+#include "allocator/device_cache.hpp"
+
+namespace custash {
+
+DeviceCache::Answer DeviceCache::describe(Address address) {
+  Lock lock(mutex_);
+  const PageOwner owner = pages_.find(address);
+  if (owner.slab != nullptr && owner.slab->cache == this) {
+    Slab* slab = owner.slab;
+    const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
+    if (index >= slab->blocks.size()) return {};
+    const SmallRef ref{slab, index};
+    const SmallBlock& block = ref.block();
+    if (block.state != BlockState::Used) return {};
+    return {true, ref.address(), block.requested, slab->block_bytes(), block.buffer_id};
+  }
+  if (owner.segment == nullptr || owner.segment->cache != this) return {};
+  auto it = owner.segment->used.upper_bound(address);
+  if (it == owner.segment->used.begin()) return {};
+  const Block& block = *std::prev(it)->second;
+  if (address >= block.end() || block.buffer_id == 0) return {};
+  return {true, block.address, block.requested, block.size, block.buffer_id};
+}
+
+Bytes DeviceCache::returnable() {
+  Lock lock(mutex_);
+  Bytes sum = 0;
+  for (const auto& pool : pools_) {
+    sum += pool->small_pages.returnable() + pool->large.returnable() + pool->slabs.empty_bytes();
+  }
+  return sum;
+}
+
+DeviceStats DeviceCache::stats() {
+  const Timeline::Counters counters = timeline_.counters();
+  Lock lock(mutex_);
+  DeviceStats out = stats_;
+  out.num_fences = static_cast<std::int64_t>(counters.fences);
+  out.num_fence_queries = static_cast<std::int64_t>(counters.queries);
+  out.num_debt_waits = static_cast<std::int64_t>(counters.waits);
+  out.num_free_waits = static_cast<std::int64_t>(counters.host_waits);
+  for (const auto& pool : pools_) {
+    out.limbo_bytes += static_cast<std::int64_t>(pool->large.limbo_bytes() + pool->slabs.limbo_bytes());
+  }
+  return out;
+}
+
+void DeviceCache::reset_peaks() {
+  Lock lock(mutex_);
+  stats_.reset_peaks();
+}
+
+void DeviceCache::reset_accumulated() {
+  Lock lock(mutex_);
+  stats_.reset_accumulated();
+}
+
+void DeviceCache::count_oom() {
+  Lock lock(mutex_);
+  ++stats_.num_ooms;
+}
+
+bool DeviceCache::validate() {
+  if (!timeline_.validate()) return false;
+  Lock lock(mutex_);
+  Bytes mapped = 0;
+  for (const auto& pool : pools_) {
+    if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate()) return false;
+    mapped += pool->small_pages.mapped() + pool->large.mapped();
+  }
+  return mapped == static_cast<Bytes>(stats_.reserved_bytes[0].current) &&
+         stats_.allocation[0].current >= 0 && stats_.active[0].current >= stats_.allocation[0].current;
+}
+
+void DeviceCache::after_fork_in_child() {
+  mutex_.reset_after_fork();
+  timeline_.reset_lock_after_fork();
+}
+
+}  // namespace custash

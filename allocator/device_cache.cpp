@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// Allocation from what is there, lanes and their pools. New memory is in growth.cpp, frees in
+// frees.cpp, giving back in reclaim.cpp, answers in describe.cpp.
+#include "allocator/device_cache.hpp"
+
+#include <algorithm>
+
+#include "allocator/size_policy.hpp"
+
+namespace custash {
+namespace {
+
+// Far above what the driver counts, so that the two never meet (interpose/ answers with ours).
+std::atomic<std::uint64_t> next_buffer_id{1ULL << 48};
+
+// New memory below this is never worth a wait.
+constexpr Bytes kRunAheadFloor = 32_MiB;
+
+}  // namespace
+
+DeviceCache::DeviceCache(const Driver& driver, const Config& config, PageMap& pages,
+                         CUcontext context, CUdevice device)
+    : driver_(driver),
+      config_(config),
+      pages_(pages),
+      context_(context),
+      device_(device),
+      memory_(driver, config.backing, context, device),
+      timeline_(driver, config, context) {
+  pools_.push_back(std::make_unique<Pool>(stats_));
+}
+
+DeviceCache::Request DeviceCache::make_request(Bytes bytes, Lane* lane) const {
+  Request request{.bytes = bytes, .lane = lane};
+  if (bytes <= kSmallLimit) {
+    request.size_class = size_class(bytes);
+    request.rounded = class_bytes(request.size_class);
+  } else {
+    request.rounded = round_large(bytes);
+  }
+  return request;
+}
+
+Asking DeviceCache::asking(const Request& request, bool debt) const {
+  const std::uint64_t clear = timeline_.clear();
+  return {.lane = request.lane,
+          .passed = timeline_.passed(),
+          .acceptable = debt ? std::max(clear, timeline_.payable()) : clear};
+}
+
+// Where it could not be paid: during a capture no wait may be inserted; another device's kernels,
+// which read this memory directly, are not held back by a wait in this context.
+bool DeviceCache::debt_allowed() const {
+  return !timeline_.capturing() && accessor_count_.load() == 0;
+}
+
+bool DeviceCache::run_ahead_allows(const Request& request) {
+  const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
+  const auto in_use = static_cast<Bytes>(stats_.allocated_bytes[0].current) + request.rounded;
+  return reserved + request.rounded <= in_use + in_use / 100 * config_.run_ahead_percent + kRunAheadFloor;
+}
+
+Pool& DeviceCache::pool_of(const Request& request) {
+  if (request.lane == nullptr) return *pools_.front();
+  Pool*& pool = request.lane->pool;
+  if (pool != nullptr) return *pool;
+  if (!spare_pools_.empty()) {
+    pool = spare_pools_.back();  // its blocks' stamps say whom they are safe for
+    spare_pools_.pop_back();
+  } else {
+    pools_.push_back(std::make_unique<Pool>(stats_));
+    pool = pools_.back().get();
+  }
+  return *pool;
+}
+
+Status DeviceCache::allocate(Bytes bytes, Lane* lane, Address* out) {
+  // A broken context, or more than the device has: the driver's own answer.
+  if (timeline_.broken() || bytes > memory_.device_bytes()) return memory_.alloc(bytes, out);
+  const Request request = make_request(bytes, lane);
+  const bool stream_order_is_enough = timeline_.one_lane() && debt_allowed();
+  if (!stream_order_is_enough) timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  Address found = 0;
+  {
+    Lock lock(mutex_);
+    found = take(request, asking(request, stream_order_is_enough));
+    if (found == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
+      found = take_in_debt(request);
+    }
+  }
+  if (found == 0) {
+    const Status grown = grow(request, &found);
+    if (grown.code() == CUDA_ERROR_OUT_OF_MEMORY) {
+      const Status status = climb_ladder(request, grown, &found);
+      if (!status.ok()) return status;
+    } else if (!grown.ok()) {
+      return grown;
+    }
+  }
+  // Submissions may go unseen: what they would have to pay is paid here.
+  if (!config_.one_lane) timeline_.pay_now();
+  *out = found;
+  return {};
+}
+
+Address DeviceCache::try_allocate(Bytes bytes) {
+  if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
+  const Request request = make_request(bytes, nullptr);
+  Lock lock(mutex_);
+  return take_from(*pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
+}
+
+Address DeviceCache::take(const Request& request, const Asking& asking) {
+  Pool& own = pool_of(request);
+  if (const Address found = take_from(own, request, asking); found != 0) return found;
+  // Memory stranded on other streams, as far as it is safe for everybody.
+  Asking clear = asking;
+  clear.acceptable = timeline_.clear();
+  for (const auto& pool : pools_) {
+    if (pool.get() == &own) continue;
+    if (const Address found = take_from(*pool, request, clear); found != 0) return found;
+  }
+  return 0;
+}
+
+Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking& asking) {
+  if (!request.small()) {
+    pool.large.drain(asking.passed);
+    Block* block = pool.large.take(request.rounded, asking);
+    return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
+  }
+  pool.slabs.drain(request.size_class, asking.passed);
+  SmallRef ref = pool.slabs.take(request.size_class, asking);
+  if (!ref) ref = cut_slab(pool, request, asking);
+  return ref ? hand_out(request, {.small = ref, .large = nullptr}) : 0;
+}
+
+Address DeviceCache::take_in_debt(const Request& request) {
+  if (!debt_allowed()) return 0;
+  const Asking debt = asking(request, true);
+  Pool& pool = pool_of(request);
+  if (const Address found = take_from(pool, request, debt); found != 0) return found;
+  if (!request.small()) {
+    Block* block = pool.large.take_waiting(request.rounded, debt);
+    return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
+  }
+  const SmallRef ref = pool.slabs.take_waiting(request.size_class, debt);
+  return ref ? hand_out(request, {.small = ref, .large = nullptr}) : 0;
+}
+
+SmallRef DeviceCache::cut_slab(Pool& pool, const Request& request, const Asking& asking) {
+  pool.small_pages.drain(asking.passed);
+  Block* backing = pool.small_pages.take(kSlabBytes, asking);
+  return backing == nullptr ? SmallRef{} : slab_from(pool, backing, request);
+}
+
+SmallRef DeviceCache::slab_from(Pool& pool, Block* backing, const Request& request) {
+  Slab* slab = pool.slabs.add(backing, request.size_class, this);
+  // The map has its leaf already: the segment was entered there.
+  (void)pages_.set(slab->base, slab->base + kSlabBytes, slab);
+  // Whatever the page waits for was acceptable to the caller.
+  return pool.slabs.take(request.size_class, {.passed = ~0ULL, .acceptable = ~0ULL});
+}
+
+Address DeviceCache::hand_out(const Request& request, const Found& found) {
+  const std::uint64_t id = next_buffer_id.fetch_add(1, std::memory_order_relaxed);
+  const bool captured = timeline_.capturing();
+  const auto fill = [&](auto& block) {
+    block.requested = static_cast<decltype(block.requested)>(request.bytes);
+    block.buffer_id = id;
+    block.held_by_graph = captured;
+    block.shared_streams = false;
+    return block.stamp.fence;
+  };
+  const std::uint64_t fence = found.small ? fill(found.small.block()) : fill(*found.large);
+  if (fence > timeline_.clear()) timeline_.take_debt(fence);
+  const StatPool pool = found.small ? StatPool::Small : StatPool::Large;
+  const auto bytes = static_cast<std::int64_t>(found.small ? request.rounded : found.large->size);
+  stats_.count_owned(pool, bytes, static_cast<std::int64_t>(request.bytes), 1);
+  stats_.count_active(pool, bytes, 1);
+  return found.small ? found.small.address() : found.large->address;
+}
+
+Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread) {
+  auto key = reinterpret_cast<std::uint64_t>(stream);
+  if (stream == CU_STREAM_PER_THREAD) key = (per_thread << 2U) | (1ULL << 63U);
+  Lock lock(mutex_);
+  Lane*& found = lanes_[key];
+  if (found == nullptr) found = new Lane(stream);
+  return found;
+}
+
+void DeviceCache::stream_destroyed(CUstream stream) {
+  Lane* lane = nullptr;
+  {
+    Lock lock(mutex_);
+    const auto it = lanes_.find(reinterpret_cast<std::uint64_t>(stream));
+    if (it == lanes_.end()) return;
+    lane = it->second;
+    lanes_.erase(it);
+    if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
+    lane->pool = nullptr;
+  }
+  timeline_.orphan(*lane);
+}
+
+}  // namespace custash

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: all that custash holds of one context: its pools, segments, lanes and timeline. The
+// shape of every operation: plan under the lock, ask the driver without it, commit under it.
+// Own lock (rank Context). Never destroyed: the page map may still be read. Rank 5.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "allocator/arena.hpp"
+#include "allocator/backing.hpp"
+#include "allocator/mutex.hpp"
+#include "allocator/page_map.hpp"
+#include "allocator/slabs.hpp"
+#include "allocator/timeline.hpp"
+
+namespace custash {
+
+// The free blocks of calls that name one stream, or none.
+struct Pool {
+  explicit Pool(DeviceStats& stats)
+      : small_pages(StatPool::Small, stats), large(StatPool::Large, stats), slabs(stats) {}
+
+  Arena small_pages;  // 2 MiB blocks for slabs
+  Arena large;
+  SlabShelf slabs;
+};
+
+// A live block, wherever it lies.
+struct Found {
+  SmallRef small;
+  Block* large = nullptr;
+
+  explicit operator bool() const { return small || large != nullptr; }
+};
+
+class DeviceCache {
+ public:
+  DeviceCache(const Driver& driver, const Config& config, PageMap& pages, CUcontext context,
+              CUdevice device);
+
+  // `lane` null: a plain call.
+  Status allocate(Bytes bytes, Lane* lane, Address* out);
+  Address try_allocate(Bytes bytes);
+  Status free(Address address, Lane* lane);
+  bool try_free(Address address);
+  Status record_stream(Address address);
+
+  // The lane of a stream of this context; made at need. `per_thread` tells lanes of
+  // CU_STREAM_PER_THREAD apart.
+  Lane* lane(CUstream stream, std::uint64_t per_thread);
+  void stream_destroyed(CUstream stream);
+
+  Timeline& timeline() { return timeline_; }
+
+  [[nodiscard]] CUcontext context() const { return context_; }
+
+  [[nodiscard]] CUdevice device() const { return device_; }
+
+  // ---- Giving back (reclaim.cpp).
+  Status trim();
+  // Waits for everything in limbo and takes it back.
+  Status settle();
+
+  void add_accessor(CUdevice device);
+  void remove_accessor(CUdevice device);
+
+  // Graphs that may use blocks allocated during a capture are all gone.
+  void release_graph_blocks();
+
+  // The context is about to die: forgets everything; pages that outlive it are kept for
+  // return_surviving_pages().
+  void abandon();
+  void return_surviving_pages();
+
+  // ---- Asking.
+  struct Answer {
+    bool live = false;
+    Address base = 0;
+    Bytes requested = 0, usable = 0;
+    std::uint64_t buffer_id = 0;
+  };
+  Answer describe(Address address);
+  Bytes returnable();
+  DeviceStats stats();
+  void reset_peaks();
+  void reset_accumulated();
+  void count_oom();
+  bool validate();
+  void after_fork_in_child();
+
+ private:
+  struct Request {
+    Bytes bytes = 0;     // as asked for
+    Bytes rounded = 0;
+    int size_class = -1;  // -1: large
+    Lane* lane = nullptr;
+
+    [[nodiscard]] bool small() const { return size_class >= 0; }
+  };
+
+  Request make_request(Bytes bytes, Lane* lane) const;
+  [[nodiscard]] Asking asking(const Request& request, bool debt) const;
+  [[nodiscard]] bool debt_allowed() const;
+  [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
+  Pool& pool_of(const Request& request) REQUIRES(mutex_);
+
+  // Looks in one pool / in all pools; the address when found.
+  Address take(const Request& request, const Asking& asking) REQUIRES(mutex_);
+  Address take_from(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
+  Address take_in_debt(const Request& request) REQUIRES(mutex_);
+  SmallRef cut_slab(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
+  SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
+  Address hand_out(const Request& request, const Found& found) REQUIRES(mutex_);
+
+  // New memory.
+  Status grow(const Request& request, Address* out);
+  Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
+  Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
+  bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
+  Address commit(Pool& pool, Block* block, const Request& request) REQUIRES(mutex_);
+  Status add_range(Arena& arena, Bytes bytes);
+  Segment* make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena) REQUIRES(mutex_);
+  Status climb_ladder(const Request& request, Status first, Address* out);
+
+  // Frees.
+  Found locate(Address address) REQUIRES(mutex_);
+  Found begin_free(Address address) REQUIRES(mutex_);
+  void finish_free(const Found& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
+  void give(const Found& found, bool ready) REQUIRES(mutex_);
+  void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
+  void drain() REQUIRES(mutex_);
+  void plan_trim(Arena& arena, std::uint64_t passed,
+                 std::vector<std::pair<Arena*, PageReturn>>* pages, std::vector<Segment*>* plain)
+      REQUIRES(mutex_);
+  void forget(Segment& segment) REQUIRES(mutex_);
+  void change_access(CUdevice device, CUmemAccess_flags flags);
+
+  const Driver& driver_;
+  const Config& config_;
+  PageMap& pages_;
+  const CUcontext context_;
+  const CUdevice device_;
+  DriverMemory memory_;
+  Timeline timeline_;
+
+  std::atomic<std::uint64_t> waiting_high_{0};  // the highest position that something in limbo waits for
+
+  Mutex mutex_{LockRank::Context};
+  DeviceStats stats_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Pool>> pools_ GUARDED_BY(mutex_);  // [0]: plain calls
+  std::vector<Pool*> spare_pools_ GUARDED_BY(mutex_);            // of destroyed streams
+  std::unordered_map<std::uint64_t, Lane*> lanes_ GUARDED_BY(mutex_);
+  std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
+  std::vector<Found> held_ GUARDED_BY(mutex_);  // freed, but a graph may use them
+  std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);
+  std::atomic<std::uint32_t> accessor_count_{0};
+  std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
+  std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more
+  std::vector<std::pair<Address, Bytes>> surviving_ranges_ GUARDED_BY(mutex_);
+};
+
+}  // namespace custash

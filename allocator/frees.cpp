@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: frees. The fence is recorded at the free, before the block can be found again; it is
+// recorded outside the lock, while the block is in nobody's hands but ours.
+#include <algorithm>
+
+#include "allocator/atomic_max.hpp"
+#include "allocator/device_cache.hpp"
+#include "allocator/scope.hpp"
+
+namespace custash {
+
+Status DeviceCache::free(Address address, Lane* lane) {
+  Found found;
+  {
+    Lock lock(mutex_);
+    found = begin_free(address);
+  }
+  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  Status result;
+  std::uint64_t position = 0;
+  if (lane != nullptr) {
+    position = timeline_.stamp_order();
+  } else {
+    if (config_.free_mode == FreeMode::Auto) result = timeline_.wait_host_visible();
+    if (config_.free_mode == FreeMode::Strict) {
+      const CurrentContext current(driver_, context_);
+      const RelaxedCapture relaxed(driver_);
+      result = driver_.ctx_synchronize();
+    }
+    if (const Status stamped = timeline_.stamp_free(&position); !stamped.ok()) result = stamped;
+  }
+  Lock lock(mutex_);
+  finish_free(found, lane, position);
+  return result;  // like the driver, which tells earlier errors here; the block is free all the same
+}
+
+bool DeviceCache::try_free(Address address) {
+  if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return false;
+  if (config_.free_mode == FreeMode::Auto && timeline_.host_visible_outstanding()) return false;
+  std::uint64_t position = 0;
+  if (!timeline_.try_stamp_free(&position)) return false;
+  Lock lock(mutex_);
+  const Found found = begin_free(address);
+  if (!found) return false;
+  finish_free(found, nullptr, position);
+  return true;
+}
+
+Found DeviceCache::locate(Address address) {
+  const PageOwner owner = pages_.find(address);
+  if (owner.slab != nullptr) {
+    Slab* slab = owner.slab;
+    const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
+    if (slab->cache != this || index >= slab->blocks.size()) return {};
+    const SmallRef ref{slab, index};
+    return ref.address() == address && ref.block().state == BlockState::Used ? Found{.small = ref, .large = nullptr}
+                                                                             : Found{};
+  }
+  if (owner.segment == nullptr || owner.segment->cache != this) return {};
+  const auto it = owner.segment->used.find(address);
+  // A slab's backing is not a caller's block.
+  if (it == owner.segment->used.end() || it->second->buffer_id == 0) return {};
+  return {.small = {}, .large = it->second};
+}
+
+Found DeviceCache::begin_free(Address address) {
+  const Found found = locate(address);
+  if (!found) return found;
+  if (found.small) {
+    SmallBlock& block = found.small.block();
+    block.state = BlockState::Busy;
+    stats_.count_owned(StatPool::Small, static_cast<std::int64_t>(found.small.slab->block_bytes()),
+                       block.requested, -1);
+  } else {
+    Block* block = found.large;
+    block->segment->arena->release(block);
+    block->buffer_id = 0;
+    stats_.count_owned(StatPool::Large, static_cast<std::int64_t>(block->size),
+                       static_cast<std::int64_t>(block->requested), -1);
+  }
+  return found;
+}
+
+void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t position) {
+  const bool shared = found.small ? found.small.block().shared_streams : found.large->shared_streams;
+  const bool held = found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
+  Stamp stamp;
+  if (lane == nullptr) {
+    stamp.fence = position;
+  } else {
+    stamp.order = position;
+    stamp.order_lane = shared ? nullptr : lane;
+  }
+  (found.small ? found.small.block().stamp : found.large->stamp) = stamp;
+  if (held) {
+    held_.push_back(found);
+    return;
+  }
+  bool ready = std::max(stamp.fence, stamp.order) <= timeline_.passed();
+  if (lane == nullptr) {
+    // One lane: stream order is the fence; should a second lane come, the debt can be paid.
+    const bool one_lane = timeline_.one_lane() && stamp.fence <= timeline_.payable();
+    ready = ready || stamp.fence <= timeline_.clear() || one_lane;
+  } else if (lane->pool != nullptr && stamp.order_lane == lane) {
+    ready = ready || (found.small ? found.small.slab->shelf == &lane->pool->slabs
+                                  : found.large->segment->arena == &lane->pool->large);
+  }
+  give(found, ready);
+}
+
+void DeviceCache::give(const Found& found, bool ready) {
+  if (!ready) {
+    const Stamp& stamp = found.small ? found.small.block().stamp : found.large->stamp;
+    atomic_max(waiting_high_, std::max(stamp.fence, stamp.order));
+  }
+  if (found.large != nullptr) {
+    Arena& arena = *found.large->segment->arena;
+    if (!ready) return arena.give_waiting(found.large);
+    stats_.count_active(StatPool::Large, static_cast<std::int64_t>(found.large->size), -1);
+    return arena.give_ready(found.large, timeline_.passed());
+  }
+  Slab* slab = found.small.slab;
+  SlabShelf& shelf = *slab->shelf;
+  if (!ready) return shelf.give_waiting(found.small);
+  stats_.count_active(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), -1);
+  if (!shelf.give_ready(found.small)) return;
+  std::vector<Slab*> empty;
+  shelf.take_empty_of(slab->size_class, 1, timeline_.passed(), &empty);
+  return_slabs(empty);
+}
+
+void DeviceCache::return_slabs(const std::vector<Slab*>& slabs) {
+  for (Slab* slab : slabs) {
+    Block* backing = slab->backing;
+    Arena& arena = *backing->segment->arena;
+    (void)pages_.set(slab->base, slab->base + kSlabBytes, backing->segment);
+    arena.release(backing);
+    const bool ready = Asking{.passed = timeline_.passed(),
+                              .acceptable = timeline_.one_lane() ? ~0ULL : timeline_.clear()}
+                           .accepts(backing->stamp);
+    slab->shelf->recycle(slab);
+    if (ready) {
+      arena.give_ready(backing, timeline_.passed());
+    } else {
+      atomic_max(waiting_high_, std::max(backing->stamp.fence, backing->stamp.order));
+      arena.give_waiting(backing);
+    }
+  }
+}
+
+Status DeviceCache::record_stream(Address address) {
+  Lock lock(mutex_);
+  const Found found = locate(address);
+  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
+  return {};
+}
+
+void DeviceCache::release_graph_blocks() {
+  Lock lock(mutex_);
+  const std::uint64_t position = timeline_.stamp_order();
+  for (const Found& found : std::exchange(held_, {})) {
+    // Launches of the graph since the free count as well: safe once all of them have passed.
+    (found.small ? found.small.block().stamp : found.large->stamp) = {.order = position};
+    give(found, position <= timeline_.passed());
+  }
+}
+
+}  // namespace custash

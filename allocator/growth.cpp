@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: new memory from the driver, and the ladder when the driver says no.
+#include <algorithm>
+#include <string>
+
+#include "allocator/device_cache.hpp"
+#include "allocator/log.hpp"
+#include "allocator/size_policy.hpp"
+
+namespace custash {
+namespace {
+
+// Slabs come one by one; the driver charges by call. A small share of what is there already.
+Bytes slab_growth(Bytes mapped) {
+  return std::clamp<Bytes>(align_down(mapped / 8, kSlabBytes), kSlabBytes, 32_MiB);
+}
+
+}  // namespace
+
+Status DeviceCache::grow(const Request& request, Address* out) {
+  Pool* pool = nullptr;
+  {
+    Lock lock(mutex_);
+    pool = &pool_of(request);
+  }
+  Arena& arena = request.small() ? pool->small_pages : pool->large;
+  if (memory_.vmm()) {
+    const Status status = grow_range(*pool, arena, request, out);
+    if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || timeline_.broken()) return status;
+    log(LogLevel::Error, "event=vmm_refused code=" + std::to_string(status.code()) + " backing=driver");
+    memory_.give_up_vmm();
+  }
+  return grow_plain(*pool, arena, request, out);
+}
+
+bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
+  const Bytes slack = request.small() ? slab_growth(arena.mapped()) : 0;
+  const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+  const bool debt = timeline_.one_lane() && debt_allowed();
+  return arena.plan_growth(bytes, slack, asking(request, debt), out);
+}
+
+Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request, Address* out) {
+  Growth growth;
+  bool planned = false;
+  for (int attempt = 0; !planned && attempt < 2; ++attempt) {
+    if (attempt == 1) {
+      const Status status = add_range(arena, std::max(request.rounded, kSlabBytes));
+      if (!status.ok()) return status;
+    }
+    Lock lock(mutex_);
+    planned = plan(arena, request, &growth);
+  }
+  if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::vector<CUdevice> accessors;
+  std::uint64_t changes = 0;
+  {
+    Lock lock(mutex_);
+    accessors = accessors_;
+    changes = accessor_changes_;
+  }
+  std::vector<Page> mapped;
+  Status status = CUDA_ERROR_OUT_OF_MEMORY;
+  if (pages_.prepare(growth.begin(), growth.end())) {
+    status = memory_.map(growth.begin(), growth.end(), accessors, &mapped);
+  }
+  std::vector<CUdevice> late;  // peers that came while we mapped
+  {
+    Lock lock(mutex_);
+    if (!status.ok()) {
+      arena.abandon_growth(growth, timeline_.passed());
+      return status;
+    }
+    if (changes != accessor_changes_) late = accessors_;
+    (void)pages_.set(growth.begin(), growth.end(), growth.block->segment);  // prepared above
+    stats_.count_reserved(request.small() ? StatPool::Small : StatPool::Large,
+                          static_cast<std::int64_t>(growth.bytes),
+                          static_cast<std::int64_t>(mapped.size()), 1);
+    const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+    *out = commit(pool, arena.commit_growth(growth, mapped, bytes), request);
+  }
+  for (const CUdevice peer : late) {
+    for (const Page& page : mapped) {
+      memory_.give_access(page.address, page.size, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE).ignore();
+    }
+  }
+  return {};
+}
+
+Status DeviceCache::add_range(Arena& arena, Bytes bytes) {
+  Address base = 0;
+  Bytes size = 0;
+  const Status status = memory_.reserve(bytes, &base, &size);
+  if (!status.ok()) return status;
+  Lock lock(mutex_);
+  arena.add_range(make_segment(base, size, SegmentKind::Range, arena));
+  return {};
+}
+
+Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out) {
+  Bytes size = 0;
+  {
+    Lock lock(mutex_);
+    size = request.small() ? slab_growth(arena.mapped()) : driver_segment_bytes(request.rounded);
+  }
+  const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
+  Address base = 0;
+  Status status = memory_.alloc(size, &base);
+  if (!status.ok() && size > least) {
+    size = least;
+    status = memory_.alloc(size, &base);
+  }
+  if (!status.ok()) return status;
+  if (!pages_.prepare(base, base + size)) {
+    // Not where the map can hold it: hand out the driver's own memory, which it frees itself.
+    if (const Status freed = memory_.free(base); !freed.ok()) return freed;
+    return memory_.alloc(request.bytes, out);
+  }
+  Lock lock(mutex_);
+  Segment* segment = make_segment(base, size, SegmentKind::Plain, arena);
+  (void)pages_.set(base, base + size, segment);  // prepared above
+  stats_.count_reserved(request.small() ? StatPool::Small : StatPool::Large,
+                        static_cast<std::int64_t>(size), 1, 1);
+  const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+  *out = commit(pool, arena.add_plain(segment, bytes), request);
+  return {};
+}
+
+Address DeviceCache::commit(Pool& pool, Block* block, const Request& request) {
+  if (!request.small()) return hand_out(request, {.small = {}, .large = block});
+  return hand_out(request, {.small = slab_from(pool, block, request), .large = nullptr});
+}
+
+Segment* DeviceCache::make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena) {
+  Segment* segment = nullptr;
+  if (spare_segments_.empty()) {
+    segment = new Segment;
+  } else {
+    segment = spare_segments_.back();
+    spare_segments_.pop_back();
+  }
+  segment->base = base;
+  segment->size = size;
+  segment->kind = kind;
+  segment->cache = this;
+  segment->arena = &arena;
+  segment->mapped = 0;
+  return segment;
+}
+
+Status DeviceCache::climb_ladder(const Request& request, Status first, Address* out) {
+  const auto search = [&] {
+    Lock lock(mutex_);
+    *out = take(request, asking(request, debt_allowed()));
+    if (*out == 0) *out = take_in_debt(request);
+    return *out != 0;
+  };
+  {
+    Lock lock(mutex_);
+    ++stats_.num_alloc_retries;
+  }
+  // Rung 1: what has passed meanwhile, and what can be had in debt.
+  timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  if (search()) return {};
+  // Rung 2: wait for what is in limbo, as bare CUDA would have at the frees.
+  if (settle().ok() && search()) return {};
+  // Rung 3: give back everything that is free; the driver can make one piece of it.
+  if (const Status trimmed = trim(); !trimmed.ok()) return trimmed;
+  Status status = grow(request, out);
+  if (status.ok() || status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
+  return search() ? Status() : first;
+}
+
+}  // namespace custash

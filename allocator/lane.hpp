@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// Lane: a stream on which work has been submitted. It is active from before a submission until a
+// fence recorded after its last one has passed. Its counters are atomic: the submission hooks write
+// them without a lock. Never destroyed: pointers to it stand in stamps and fences. Rank 3.
+#pragma once
+
+#include <atomic>
+
+#include "allocator/event.hpp"
+#include "allocator/units.hpp"
+
+namespace custash {
+
+struct Pool;
+
+class Lane {
+ public:
+  explicit Lane(CUstream stream) : stream(stream) {}
+
+  const CUstream stream;  // normalised: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for the default ones
+
+  // Submissions that are on their way into the driver. Counted before the call, so that nobody
+  // takes the lane for idle while the driver may have the work already.
+  std::atomic<std::uint32_t> pending{0};
+  // The number of its last submission, counted when the driver has it.
+  std::atomic<std::uint64_t> last{0};
+  // In the timeline's list of active lanes. Written under the timeline's lock.
+  std::atomic<bool> active{false};
+  // Fences up to here were waited for by this stream alone (drivers without context events, captures).
+  std::atomic<std::uint64_t> paid{0};
+  // Its stream is destroyed: nothing can be recorded on it any more.
+  std::atomic<bool> orphan{false};
+
+  // Guarded by the timeline's lock:
+  EventRef tail;                   // recorded after its last submission, where only its owner could
+  std::uint64_t tail_covers = 0;   // what `tail` covers
+  EventRef host_event;             // after its last submission that the host can see
+  std::uint64_t host_seen = 0;     // the number of that submission; 0 when none is outstanding
+
+  // The pool of calls that name this stream; guarded by the cache's lock.
+  Pool* pool = nullptr;
+
+  [[nodiscard]] bool is_per_thread() const { return stream == CU_STREAM_PER_THREAD; }
+
+  // Every submission up to number `passed` is over; does that leave the lane idle?
+  [[nodiscard]] bool idle_after(std::uint64_t passed) const {
+    // pending first: a submission raises `last` before it lowers `pending`.
+    return pending.load() == 0 && last.load() <= passed;
+  }
+};
+
+}  // namespace custash

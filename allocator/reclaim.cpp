@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: giving memory back, peers, and the end of a context.
+#include <algorithm>
+
+#include "allocator/device_cache.hpp"
+#include "allocator/size_policy.hpp"
+
+namespace custash {
+
+Status DeviceCache::settle() {
+  const Status waited = timeline_.wait_all();
+  Lock lock(mutex_);
+  ++stats_.num_sync_all_streams;
+  drain();
+  return waited;
+}
+
+void DeviceCache::drain() {
+  const std::uint64_t passed = timeline_.passed();
+  for (const auto& pool : pools_) {
+    for (int i = 0; i < kSizeClasses; ++i) pool->slabs.drain(i, passed);
+    pool->small_pages.drain(passed);
+    pool->large.drain(passed);
+  }
+}
+
+Status DeviceCache::trim() {
+  timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  std::vector<std::pair<Arena*, PageReturn>> pages;
+  std::vector<Segment*> plain;
+  {
+    Lock lock(mutex_);
+    drain();
+    const std::uint64_t passed = timeline_.passed();
+    for (const auto& pool : pools_) {
+      return_slabs(pool->slabs.take_empty(passed));
+      for (Arena* arena : {&pool->small_pages, &pool->large}) plan_trim(*arena, passed, &pages, &plain);
+    }
+  }
+  Status result;
+  const auto keep_first = [&](Status status) {
+    if (result.ok()) result = status;
+  };
+  for (const auto& [arena, item] : pages) {
+    for (const Page& page : item.pages) keep_first(memory_.unmap(page));
+  }
+  for (const Segment* segment : plain) keep_first(memory_.free(segment->base));
+  Lock lock(mutex_);
+  for (const auto& [arena, item] : pages) arena->commit_return(item);
+  spare_segments_.insert(spare_segments_.end(), plain.begin(), plain.end());
+  return result;
+}
+
+void DeviceCache::plan_trim(Arena& arena, std::uint64_t passed,
+                            std::vector<std::pair<Arena*, PageReturn>>* pages,
+                            std::vector<Segment*>* plain) {
+  // Ledger first: nobody may find these any more when the driver hands the addresses out again.
+  const StatPool pool = arena.pool();
+  for (PageReturn& item : arena.plan_return(passed)) {
+    pages_.clear(item.block->address, item.block->end());
+    stats_.count_reserved(pool, static_cast<std::int64_t>(item.block->size),
+                          static_cast<std::int64_t>(item.pages.size()), -1);
+    pages->emplace_back(&arena, std::move(item));
+  }
+  for (Segment* segment : arena.take_free_segments()) {
+    pages_.clear(segment->base, segment->base + segment->size);
+    stats_.count_reserved(pool, static_cast<std::int64_t>(segment->size), 1, -1);
+    plain->push_back(segment);
+  }
+}
+
+void DeviceCache::add_accessor(CUdevice device) { change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE); }
+
+void DeviceCache::remove_accessor(CUdevice device) { change_access(device, CU_MEM_ACCESS_FLAGS_PROT_NONE); }
+
+// Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told.
+void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
+  std::vector<Page> mapped;
+  {
+    Lock lock(mutex_);
+    const bool known = std::find(accessors_.begin(), accessors_.end(), device) != accessors_.end();
+    const bool wanted = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (known == wanted) return;
+    if (wanted) {
+      accessors_.push_back(device);
+    } else {
+      std::erase(accessors_, device);
+    }
+    accessor_count_.store(static_cast<std::uint32_t>(accessors_.size()));
+    ++accessor_changes_;
+    for (const auto& pool : pools_) {
+      pool->small_pages.collect_pages(&mapped);
+      pool->large.collect_pages(&mapped);
+    }
+  }
+  if (device == device_) return;
+  // A page that trim() returns meanwhile fails here, and nobody needs it.
+  for (const Page& page : mapped) memory_.give_access(page.address, page.size, device, flags).ignore();
+}
+
+void DeviceCache::abandon() {
+  timeline_.abandon();
+  Lock lock(mutex_);
+  for (const auto& pool : pools_) {
+    for (Slab* slab : pool->slabs.dissolve()) slab->backing = nullptr;
+    for (Arena* arena : {&pool->small_pages, &pool->large}) {
+      for (Segment* segment : arena->dissolve()) {
+        forget(*segment);
+        spare_segments_.push_back(segment);
+      }
+    }
+  }
+  held_.clear();
+  lanes_.clear();
+  stats_ = DeviceStats{};
+}
+
+void DeviceCache::forget(Segment& segment) {
+  if (segment.kind == SegmentKind::Plain) {
+    pages_.clear(segment.base, segment.base + segment.size);
+    return;
+  }
+  for (const auto& [address, page] : segment.pages) {
+    pages_.clear(page.address, page.address + page.size);
+    surviving_.push_back(page);
+  }
+  segment.pages.clear();
+  surviving_ranges_.emplace_back(segment.base, segment.size);
+}
+
+void DeviceCache::return_surviving_pages() {
+  std::vector<Page> pages;
+  std::vector<std::pair<Address, Bytes>> ranges;
+  {
+    Lock lock(mutex_);
+    pages.swap(surviving_);
+    ranges.swap(surviving_ranges_);
+  }
+  // The context is gone and with it whoever could be told of an error.
+  for (const Page& page : pages) memory_.unmap(page).ignore();
+  for (const auto& [base, size] : ranges) memory_.unreserve(base, size);
+}
+
+}  // namespace custash

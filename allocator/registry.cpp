@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/registry.hpp"
+
+#include "allocator/scope.hpp"
+
+namespace custash {
+namespace {
+
+// Trivially destructible: threads end in any order with us.
+struct ThreadCache {
+  static constexpr std::size_t kStreams = 8;
+
+  struct Entry {
+    std::uint64_t epoch;
+    CUcontext context;  // null for a named stream, whose handle says enough
+    CUstream stream;
+    DeviceCache* cache;
+    Lane* lane;
+  };
+
+  Entry context;
+  Entry streams[kStreams];
+  std::uint64_t thread_number;
+};
+
+thread_local ThreadCache cached{};
+std::atomic<std::uint64_t> next_thread_number{1};
+
+std::uint64_t thread_number() {
+  if (cached.thread_number == 0) cached.thread_number = next_thread_number.fetch_add(1);
+  return cached.thread_number;
+}
+
+CUstream normalise(CUstream stream, NullStream null) {
+  if (stream != nullptr) return stream;
+  return null == NullStream::PerThread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+}  // namespace
+
+DeviceCache* Allocator::State::cache(CUcontext context) {
+  const std::uint64_t now = epoch.load();
+  ThreadCache::Entry& entry = cached.context;
+  if (entry.epoch == now && entry.context == context) return entry.cache;
+  DeviceCache* found = known(context);
+  if (found == nullptr) {
+    CUdevice device = 0;
+    {
+      const CurrentContext current(driver, context);
+      if (driver.ctx_get_device(&device) != CUDA_SUCCESS) return nullptr;
+    }
+    auto* made = new DeviceCache(driver, config, pages, context, device);
+    Lock lock(mutex);
+    const auto [it, inserted] = caches.emplace(context, made);
+    found = it->second;
+    if (inserted) {
+      contexts.fetch_add(1);
+    } else {
+      delete made;  // another thread was first; nobody has seen ours
+    }
+  }
+  entry = {now, context, nullptr, found, nullptr};
+  return found;
+}
+
+DeviceCache* Allocator::State::known(CUcontext context) {
+  Lock lock(mutex);
+  const auto it = caches.find(context);
+  return it == caches.end() ? nullptr : it->second;
+}
+
+DeviceCache* Allocator::State::known_to_thread(CUcontext context) {
+  const ThreadCache::Entry& entry = cached.context;
+  return entry.epoch == epoch.load() && entry.context == context ? entry.cache : nullptr;
+}
+
+StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
+  stream = normalise(stream, null);
+  const bool is_default = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  CUcontext context = nullptr;
+  if (is_default && (driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr)) return {};
+  const std::uint64_t now = epoch.load();
+  // Handles are addresses: the low bits say little.
+  const auto bits = reinterpret_cast<std::uintptr_t>(stream);
+  ThreadCache::Entry& entry = cached.streams[(bits ^ (bits >> 7U)) % ThreadCache::kStreams];
+  if (entry.epoch == now && entry.stream == stream && entry.context == context) {
+    return {entry.cache, entry.lane};
+  }
+  CUcontext owner = context;
+  if (!is_default && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS) return {};
+  DeviceCache* found = cache(owner);
+  if (found == nullptr) return {};
+  Lane* lane = found->lane(stream, thread_number());
+  entry = {now, context, stream, found, lane};
+  return {found, lane};
+}
+
+DeviceCache* Allocator::State::owner(Address address) const {
+  const PageOwner page = pages.find(address);
+  if (page.slab != nullptr) return page.slab->cache;
+  return page.segment != nullptr ? page.segment->cache : nullptr;
+}
+
+std::vector<DeviceCache*> Allocator::State::all() {
+  Lock lock(mutex);
+  std::vector<DeviceCache*> out;
+  for (const auto& [context, cache] : caches) out.push_back(cache);
+  return out;
+}
+
+std::vector<DeviceCache*> Allocator::State::on_device(CUdevice device) {
+  std::vector<DeviceCache*> out = all();
+  std::erase_if(out, [&](const DeviceCache* cache) { return cache->device() != device; });
+  return out;
+}
+
+DeviceCache* Allocator::State::remove(CUcontext context) {
+  Lock lock(mutex);
+  const auto it = caches.find(context);
+  if (it == caches.end()) return nullptr;
+  DeviceCache* found = it->second;
+  caches.erase(it);
+  contexts.fetch_sub(1);
+  return found;
+}
+
+}  // namespace custash

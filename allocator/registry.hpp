@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Allocator::State: which contexts and streams there are, found fast: a few entries a thread,
+// dropped all at once (by a new epoch) when a stream or a context goes. Own lock (rank Registry).
+// Rank 5.
+#pragma once
+
+#include <atomic>
+#include <unordered_map>
+#include <vector>
+
+#include "allocator/allocator.hpp"
+#include "allocator/device_cache.hpp"
+
+namespace custash {
+
+// A stream as the registry knows it.
+struct StreamPlace {
+  DeviceCache* cache = nullptr;
+  Lane* lane = nullptr;
+
+  explicit operator bool() const { return lane != nullptr; }
+};
+
+struct Allocator::State {
+  State(const Driver& driver, const Config& config) : driver(driver), config(config) {}
+
+  // The cache of a context; made at need. Null when the driver does not know the context.
+  DeviceCache* cache(CUcontext context);
+  // The lane of a stream; a default stream is the current context's. Empty without a context.
+  StreamPlace place(CUstream stream, NullStream null);
+  DeviceCache* owner(Address address) const;
+  DeviceCache* known(CUcontext context);            // without making one
+  DeviceCache* known_to_thread(CUcontext context);  // without a lock
+  // The cache's ladder, then what other contexts of the device hold.
+  Status allocate(DeviceCache& cache, Lane* lane, Bytes bytes, Address* out);
+  void release_graph_blocks();
+  std::vector<DeviceCache*> all();
+  std::vector<DeviceCache*> on_device(CUdevice device);
+  // Takes it out; null when unknown.
+  DeviceCache* remove(CUcontext context);
+  void new_epoch() { epoch.store(next_epoch.fetch_add(1)); }
+
+  const Driver& driver;
+  const Config& config;
+  PageMap pages;
+  // Unique over all allocators of the process: what threads remember names its epoch.
+  static inline std::atomic<std::uint64_t> next_epoch{1};
+  std::atomic<std::uint64_t> epoch{next_epoch.fetch_add(1)};
+  std::atomic<std::int64_t> graphs{0};
+  std::atomic<bool> kernels_visible{false};
+  std::atomic<bool> graphs_visible{false};
+  std::atomic<std::uint32_t> contexts{0};
+
+  Mutex mutex{LockRank::Registry};
+  std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);
+  std::unordered_map<CUcontext, DeviceCache*> doomed GUARDED_BY(mutex);  // between destroyed and gone
+};
+
+}  // namespace custash

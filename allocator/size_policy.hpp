@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Which sizes are small, how they are rounded, how big a page is. Rank 2, pure.
+#pragma once
+
+#include <bit>
+
+#include "allocator/units.hpp"
+
+namespace custash {
+
+inline constexpr Bytes kAlignment = 512;   // what cudaMalloc gives in practice
+inline constexpr Bytes kSmallLimit = 1_MiB;  // requests up to this come from slabs
+inline constexpr Bytes kSlabBytes = 2_MiB;
+inline constexpr Bytes kPageBytes = 2_MiB;  // a page is this or a multiple
+
+// Size classes: 512, 1024, 1536, 2048, then four to a doubling up to 1 MiB.
+inline constexpr int kSizeClasses = 4 + 9 * 4;
+
+constexpr Bytes class_bytes(int size_class) {
+  if (size_class < 4) return kAlignment * static_cast<Bytes>(size_class + 1);
+  const int doubling = (size_class - 4) / 4;
+  const int step = (size_class - 4) % 4 + 1;
+  const Bytes base = 2048ULL << doubling;
+  return base + base / 4 * static_cast<Bytes>(step);
+}
+
+// The smallest class that holds `bytes` (1 .. kSmallLimit).
+constexpr int size_class(Bytes bytes) {
+  if (bytes <= 2048) return static_cast<int>((bytes + kAlignment - 1) / kAlignment) - 1;
+  const int doubling = std::bit_width(bytes - 1) - 12;  // 2049..4096 -> 0
+  const Bytes base = 2048ULL << doubling;
+  const Bytes quarter = base / 4;
+  return 4 + doubling * 4 + static_cast<int>((bytes - base + quarter - 1) / quarter) - 1;
+}
+
+constexpr Bytes round_large(Bytes bytes) { return align_up(bytes, kAlignment); }
+
+// How much to ask the driver for when a large request finds nothing (segments of plain cuMemAlloc):
+// PyTorch's sizes, so that neighbours of moderate size share a segment.
+constexpr Bytes driver_segment_bytes(Bytes bytes) {
+  return bytes < 10_MiB ? 20_MiB : align_up(bytes, kPageBytes);
+}
+
+// The handle size for new pages: the driver charges by handle, empty_cache returns whole handles.
+constexpr Bytes handle_bytes(Bytes growth) {
+  const Bytes eighth = align_up(growth / 8, kPageBytes);
+  return eighth < 32_MiB ? 32_MiB : (eighth > 256_MiB ? 256_MiB : eighth);
+}
+
+}  // namespace custash

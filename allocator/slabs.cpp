@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/slabs.hpp"
+
+#include <algorithm>
+
+namespace custash {
+namespace {
+
+// How many slabs a request looks at when the newest ready block is not acceptable yet.
+constexpr std::size_t kCandidates = 8;
+
+}  // namespace
+
+SmallRef SlabShelf::take(int size_class, const Asking& asking) {
+  Class& of = classes_[static_cast<std::size_t>(size_class)];
+  std::size_t left = kCandidates;
+  for (auto it = of.with_ready.rbegin(); it != of.with_ready.rend() && left > 0; ++it, --left) {
+    Slab* slab = *it;
+    if (asking.accepts(slab->blocks[slab->ready].stamp)) return pop(of, slab);
+  }
+  return {};
+}
+
+SmallRef SlabShelf::pop(Class& of, Slab* slab) {
+  const SmallRef ref{slab, slab->ready};
+  SmallBlock& block = ref.block();
+  slab->ready = block.next;
+  block.state = BlockState::Used;
+  if (slab->taken++ == 0) --of.empties;
+  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), -1);
+  if (slab->ready == Slab::kNone) {
+    slab->listed = false;
+    // Nearly always the last one.
+    of.with_ready.erase(std::find(of.with_ready.rbegin(), of.with_ready.rend(), slab).base() - 1);
+  }
+  return ref;
+}
+
+SmallRef SlabShelf::take_waiting(int size_class, const Asking& asking) {
+  Class& of = classes_[static_cast<std::size_t>(size_class)];
+  if (of.limbo.empty() || !asking.accepts(of.limbo.front().block().stamp)) return {};
+  const SmallRef ref = of.limbo.front();
+  leave_limbo(of);
+  ref.block().state = BlockState::Used;
+  return ref;
+}
+
+bool SlabShelf::give_ready(SmallRef ref) {
+  Slab* slab = ref.slab;
+  SmallBlock& block = ref.block();
+  block.state = BlockState::Free;
+  block.next = slab->ready;
+  slab->ready = static_cast<std::uint16_t>(ref.index);
+  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), 1);
+  Class& of = classes_[static_cast<std::size_t>(slab->size_class)];
+  list(of, slab);
+  return --slab->taken == 0 && ++of.empties > 1;
+}
+
+void SlabShelf::list(Class& of, Slab* slab) {
+  if (slab->listed) return;
+  slab->listed = true;
+  of.with_ready.push_back(slab);
+}
+
+void SlabShelf::give_waiting(SmallRef ref) {
+  ref.block().state = BlockState::Waiting;
+  limbo_bytes_ += ref.slab->block_bytes();
+  classes_[static_cast<std::size_t>(ref.slab->size_class)].limbo.push_back(ref);
+}
+
+void SlabShelf::drain(int size_class, std::uint64_t passed) {
+  Class& of = classes_[static_cast<std::size_t>(size_class)];
+  while (!of.limbo.empty()) {
+    const SmallRef ref = of.limbo.front();
+    const Stamp& stamp = ref.block().stamp;
+    if (std::max(stamp.fence, stamp.order) > passed) return;
+    leave_limbo(of);
+    give_ready(ref);
+  }
+}
+
+void SlabShelf::leave_limbo(Class& of) {
+  const auto bytes = of.limbo.front().slab->block_bytes();
+  of.limbo.pop_front();
+  limbo_bytes_ -= bytes;
+  stats_.count_active(StatPool::Small, static_cast<std::int64_t>(bytes), -1);
+}
+
+Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
+  Slab* slab = nullptr;
+  if (spare_.empty()) {
+    slab = new Slab;
+  } else {
+    slab = spare_.back();
+    spare_.pop_back();
+  }
+  const auto count = static_cast<std::uint32_t>(kSlabBytes / class_bytes(size_class));
+  slab->base = backing->address;
+  slab->size_class = size_class;
+  slab->taken = 0;
+  slab->listed = false;
+  slab->ready = 0;
+  slab->blocks.assign(count, SmallBlock{});
+  for (std::uint32_t i = 0; i < count; ++i) {
+    // What the page was used for before must have passed for each of its blocks.
+    slab->blocks[i].stamp = backing->stamp;
+    slab->blocks[i].next = i + 1 == count ? Slab::kNone : static_cast<std::uint16_t>(i + 1);
+  }
+  slab->backing = backing;
+  slab->shelf = this;
+  slab->cache = cache;
+  Class& of = classes_[static_cast<std::size_t>(size_class)];
+  ++of.empties;
+  of.slabs.push_back(slab);
+  list(of, slab);
+  stats_.split_blocks(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), count, 1);
+  return slab;
+}
+
+std::vector<Slab*> SlabShelf::take_empty(std::uint64_t passed) {
+  std::vector<Slab*> taken;
+  for (int i = 0; i < kSizeClasses; ++i) {
+    drain(i, passed);
+    take_empty_of(i, 0, passed, &taken);
+  }
+  return taken;
+}
+
+void SlabShelf::take_empty_of(int size_class, std::size_t keep, std::uint64_t passed,
+                              std::vector<Slab*>* out) {
+  Class& of = classes_[static_cast<std::size_t>(size_class)];
+  const auto leaves = [&](Slab* slab) {
+    if (of.empties <= keep || slab->taken != 0) return false;
+    std::erase(of.with_ready, slab);
+    // The page must wait for whatever any of its blocks must wait for.
+    slab->backing->stamp = Stamp{};
+    for (const SmallBlock& block : slab->blocks) slab->backing->stamp.join(block.stamp, passed);
+    stats_.split_blocks(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()),
+                        static_cast<std::int64_t>(slab->blocks.size()), -1);
+    --of.empties;
+    out->push_back(slab);
+    return true;
+  };
+  std::erase_if(of.slabs, leaves);
+}
+
+Bytes SlabShelf::empty_bytes() const {
+  Bytes sum = 0;
+  for (const Class& of : classes_) sum += of.empties * kSlabBytes;
+  return sum;
+}
+
+std::vector<Slab*> SlabShelf::dissolve() {
+  std::vector<Slab*> all;
+  for (Class& of : classes_) {
+    all.insert(all.end(), of.slabs.begin(), of.slabs.end());
+    of = Class{};
+  }
+  for (Slab* slab : all) slab->blocks.clear();
+  limbo_bytes_ = 0;
+  return all;
+}
+
+bool SlabShelf::validate() const {
+  for (const Class& of : classes_) {
+    std::size_t empties = 0;
+    for (const Slab* slab : of.slabs) {
+      std::uint32_t ready = 0;
+      for (auto i = slab->ready; i != Slab::kNone; i = slab->blocks[i].next) {
+        if (slab->blocks[i].state != BlockState::Free || ++ready > slab->blocks.size()) return false;
+      }
+      if (ready + slab->taken != slab->blocks.size()) return false;
+      if (slab->listed != (ready != 0)) return false;
+      if (slab->taken == 0) ++empties;
+    }
+    if (empties != of.empties) return false;
+  }
+  return true;
+}
+
+}  // namespace custash

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// Submissions, captures, and the ends of streams, contexts and graphs.
+#include "allocator/allocator.hpp"
+#include "allocator/registry.hpp"
+
+namespace custash {
+namespace {
+
+bool is_capturing(const Driver& driver, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  // The legacy stream answers 906 beside a capture: it is not capturing itself.
+  return driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+}  // namespace
+
+Submission::Submission(Allocator& allocator, CUstream stream, NullStream null, HostView view,
+                       Address first_touched, Address second_touched) {
+  Allocator::State& state = *allocator.state_;
+  const StreamPlace place = state.place(stream, null);
+  if (!place) return;
+  Timeline& timeline = place.cache->timeline();
+  if (timeline.capturing() && is_capturing(state.driver, place.lane->stream)) {
+    if (view == HostView::Visible) state.graphs_visible.store(true);
+    return;  // nothing runs now
+  }
+  cache_ = place.cache;
+  lane_ = place.lane;
+  host_visible_ = view == HostView::Visible || state.kernels_visible.load() ||
+                  (view == HostView::Graph && state.graphs_visible.load());
+  if (state.contexts.load() > 1) {
+    for (const Address touched : {first_touched, second_touched}) {
+      DeviceCache* owner = touched == 0 ? nullptr : state.owner(touched);
+      if (owner != nullptr && owner != cache_) owner->timeline().pay_on(lane_->stream);
+    }
+  }
+  timeline.enter(*lane_);
+}
+
+void Submission::done(CUresult result) {
+  if (lane_ == nullptr) return;
+  (void)result;  // a call that failed may have submitted a part
+  cache_->timeline().leave(*lane_, host_visible_);
+  lane_ = nullptr;
+}
+
+Submission::~Submission() { done(CUDA_SUCCESS); }
+
+void Allocator::kernels_become_host_visible() { state_->kernels_visible.store(true); }
+
+void Allocator::capture_begins(CUstream stream, NullStream null) {
+  if (const StreamPlace place = state_->place(stream, null)) place.cache->timeline().capture_begins();
+}
+
+void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
+  if (!began) capture_ended(stream, null);
+}
+
+void Allocator::capture_ended(CUstream stream, NullStream null) {
+  const StreamPlace place = state_->place(stream, null);
+  if (!place) return;
+  place.cache->timeline().capture_ended();
+  state_->release_graph_blocks();
+}
+
+void Allocator::graph_created() { state_->graphs.fetch_add(1); }
+
+void Allocator::graph_destroyed() {
+  state_->graphs.fetch_sub(1);
+  state_->release_graph_blocks();
+}
+
+void Allocator::State::release_graph_blocks() {
+  if (graphs.load() > 0) return;
+  for (DeviceCache* cache : all()) {
+    if (!cache->timeline().capturing()) cache->release_graph_blocks();
+  }
+}
+
+void Allocator::stream_destroyed(CUstream stream) {
+  const bool is_default =
+      stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (is_default) return;
+  const StreamPlace place = state_->place(stream, NullStream::Legacy);
+  if (place) place.cache->stream_destroyed(stream);
+  state_->new_epoch();
+}
+
+void Allocator::context_destroyed(CUcontext context) {
+  DeviceCache* cache = state_->remove(context);
+  state_->new_epoch();
+  if (cache == nullptr) return;
+  cache->abandon();
+  Lock lock(state_->mutex);
+  state_->doomed[context] = cache;
+}
+
+void Allocator::context_gone(CUcontext context) {
+  DeviceCache* cache = nullptr;
+  {
+    Lock lock(state_->mutex);
+    const auto it = state_->doomed.find(context);
+    if (it == state_->doomed.end()) return;
+    cache = it->second;
+    state_->doomed.erase(it);
+  }
+  cache->return_surviving_pages();  // the object itself stays: the page map may still be read
+}
+
+void Allocator::peer_access_enabled(CUcontext owner, CUcontext accessor) {
+  DeviceCache* memory = state_->cache(owner);
+  DeviceCache* reader = state_->cache(accessor);
+  if (memory != nullptr && reader != nullptr) memory->add_accessor(reader->device());
+}
+
+void Allocator::peer_access_disabled(CUcontext owner, CUcontext accessor) {
+  DeviceCache* memory = state_->known(owner);
+  DeviceCache* reader = state_->known(accessor);
+  if (memory != nullptr && reader != nullptr) memory->remove_accessor(reader->device());
+}
+
+}  // namespace custash

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// Submissions, debt and captures. Fences themselves are in timeline_fences.cpp.
+#include "allocator/timeline.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "allocator/atomic_max.hpp"
+#include "allocator/scope.hpp"
+
+namespace custash {
+
+Timeline::Timeline(const Driver& driver, const Config& config, CUcontext context)
+    : driver_(driver), config_(config), context_(context), events_(driver, context) {}
+
+void Timeline::enter(Lane& lane) {
+  lane.pending.fetch_add(1);  // before anything else: see Lane::pending
+  if (!lane.active.load()) activate(lane);
+  const std::uint64_t debt = debt_.load();
+  if (debt > paid_.load() && debt > lane.paid.load() && debt_lane_.load() != &lane) pay(&lane);
+}
+
+void Timeline::leave(Lane& lane, bool host_visible) {
+  const std::uint64_t number = submitted_.fetch_add(1) + 1;
+  atomic_max(lane.last, number);
+  if (host_visible) note_host_visible(lane, number);
+  const bool by_lane = !driver_.has_context_events() || capturing();
+  if (by_lane && lane.is_per_thread()) note_tail(lane, number);
+  lane.pending.fetch_sub(1);
+}
+
+void Timeline::activate(Lane& lane) {
+  Lock lock(mutex_);
+  if (lane.active.load()) return;
+  active_.push_back(&lane);
+  lane.active.store(true);
+  active_count_.store(static_cast<std::uint32_t>(active_.size()));
+}
+
+void Timeline::orphan(Lane& lane) {
+  // Without context events the handle is needed to fence what still runs; afterwards it is gone.
+  if (lane.active.load() && (!driver_.has_context_events() || capturing())) {
+    note_tail(lane, lane.last.load());
+  }
+  lane.orphan.store(true);
+}
+
+void Timeline::note_tail(Lane& lane, std::uint64_t number) {
+  const RelaxedCapture relaxed(driver_);
+  EventRef event;
+  if (!events_.take(&event).ok()) return;  // unfenced: what needs it waits until the lane is idle
+  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return;
+  Lock lock(mutex_);
+  if (number < lane.tail_covers) return;
+  std::swap(lane.tail, event);
+  lane.tail_covers = number;
+}
+
+void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
+  const RelaxedCapture relaxed(driver_);
+  EventRef event;
+  if (!events_.take(&event).ok()) return;  // the context is broken: its error shows at the next call
+  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return;
+  Lock lock(mutex_);
+  if (number < lane.host_seen) return;
+  if (lane.host_seen == 0) host_lanes_.push_back(&lane);
+  std::swap(lane.host_event, event);
+  lane.host_seen = number;
+  host_outstanding_.store(static_cast<std::uint32_t>(host_lanes_.size()));
+}
+
+Status Timeline::wait_host_visible() {
+  if (host_outstanding_.load() == 0) return {};
+  struct Wait {
+    Lane* lane;
+    std::uint64_t number;
+    EventRef event;
+  };
+  std::vector<Wait> waits;
+  {
+    Lock lock(mutex_);
+    for (Lane* lane : host_lanes_) waits.push_back({lane, lane->host_seen, lane->host_event});
+  }
+  const RelaxedCapture relaxed(driver_);
+  Status result;
+  for (const Wait& wait : waits) {
+    if (driver_.event_query(wait.event.handle()) == CUDA_SUCCESS) continue;
+    host_waits_.fetch_add(1);
+    const Status status = driver_.event_synchronize(wait.event.handle());
+    if (!status.ok()) result = status;
+  }
+  Lock lock(mutex_);
+  for (const Wait& wait : waits) {
+    if (wait.lane->host_seen != wait.number) continue;  // a later one came meanwhile
+    wait.lane->host_seen = 0;
+    std::erase(host_lanes_, wait.lane);
+  }
+  host_outstanding_.store(static_cast<std::uint32_t>(host_lanes_.size()));
+  return result;
+}
+
+void Timeline::take_debt(std::uint64_t fence) {
+  Lock lock(mutex_);
+  if (fence <= clear()) return;
+  Fence found;
+  const Lane* lane = find_fence(fence, &found) ? found.lane : nullptr;
+  const bool outstanding = debt_.load() > clear();
+  if (outstanding && debt_lane_.load() != lane) lane = nullptr;
+  debt_lane_.store(lane);
+  atomic_max(debt_, fence);
+}
+
+void Timeline::pay_now() {
+  if (debt_.load() > paid_.load()) pay(nullptr);
+}
+
+void Timeline::pay(Lane* lane) {
+  const std::uint64_t debt = debt_.load();
+  Fence fence;
+  {
+    Lock lock(mutex_);
+    if (!find_fence(debt, &fence)) fence.covers = 0;
+  }
+  if (debt <= passed_.load()) return;
+  waits_.fetch_add(1);
+  if (fence.covers != 0 && wait_context(fence)) {
+    atomic_max(paid_, fence.covers);
+  } else if (fence.covers != 0 && lane != nullptr && wait_stream(lane->stream, lane, fence)) {
+    atomic_max(lane->paid, fence.covers);
+  } else if (lane != nullptr) {
+    // No wait on the GPU can be had: wait here, as bare CUDA would have at the free.
+    wait_all().ignore();  // broken() tells
+  }
+}
+
+void Timeline::pay_on(CUstream stream) {
+  Fence fence;
+  {
+    Lock lock(mutex_);
+    const std::uint64_t debt = debt_.load();
+    if (debt <= clear() || !find_fence(debt, &fence)) return;
+  }
+  waits_.fetch_add(1);
+  if (!wait_stream(stream, nullptr, fence)) wait_all().ignore();
+}
+
+bool Timeline::wait_context(const Fence& fence) {
+  if (!driver_.has_context_events() || !enter_gate()) return false;
+  bool waited = true;
+  for (const EventRef& event : fence.events) {
+    waited &= driver_.ctx_wait_event(context_, event.handle()) == CUDA_SUCCESS;
+  }
+  leave_gate();
+  return waited;
+}
+
+bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence) {
+  for (std::size_t i = 0; i < fence.events.size(); ++i) {
+    if (lane != nullptr && fence.owners[i] == lane) continue;  // its own order
+    if (driver_.stream_wait_event(stream, fence.events[i].handle(), 0) != CUDA_SUCCESS) return false;
+  }
+  return true;
+}
+
+bool Timeline::enter_gate() {
+  gate_.fetch_add(1);
+  if (captures_.load() == 0) return true;
+  gate_.fetch_sub(1);
+  return false;
+}
+
+void Timeline::capture_begins() {
+  // What is owed now cannot be paid on the stream that captures; what was submitted until now must
+  // be fenced while cuCtxRecordEvent is still allowed.
+  pay_now();
+  if (submitted_.load() > passed_.load()) ensure(submitted_.load(), FenceKind::Late).ignore();
+  captures_.fetch_add(1);
+  while (gate_.load() != 0) std::this_thread::yield();  // a record or wait of 0.2 µs
+}
+
+void Timeline::capture_ended() { captures_.fetch_sub(1); }
+
+Timeline::Counters Timeline::counters() const {
+  return {fences_made_.load(), queries_.load(), waits_.load(), host_waits_.load()};
+}
+
+}  // namespace custash

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+// The fences of a Timeline: recording, asking, waiting.
+#include <algorithm>
+
+#include "allocator/atomic_max.hpp"
+#include "allocator/scope.hpp"
+#include "allocator/timeline.hpp"
+
+namespace custash {
+namespace {
+
+// More fences than this are not kept apart: a wait for one of them waits for the next newer one.
+constexpr std::size_t kMaxFences = 64;
+
+// 900 … 908: the call is not possible while something captures; nothing is wrong with the context.
+bool is_capture_code(CUresult code) {
+  return code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+}  // namespace
+
+std::uint64_t Timeline::clear() const { return std::max(passed_.load(), paid_.load()); }
+
+bool Timeline::try_stamp_free(std::uint64_t* stamp) const {
+  if (!config_.one_lane) return false;
+  const std::uint64_t need = submitted_.load();
+  if (need > payable_.load() && need > passed_.load()) return false;
+  *stamp = need;
+  return true;
+}
+
+Status Timeline::stamp_free(std::uint64_t* stamp) {
+  // one_lane:off means that submissions may go unseen: every free counts as one.
+  const std::uint64_t need = config_.one_lane ? submitted_.load() : submitted_.fetch_add(1) + 1;
+  *stamp = need;
+  return ensure(need, FenceKind::AtFree);
+}
+
+Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
+  const std::uint64_t have = kind == FenceKind::AtFree ? payable_.load() : newest_.load();
+  if (need <= have || need <= passed_.load()) return {};
+  Fence fence;
+  fence.late = kind == FenceKind::Late;
+  fence.covers = submitted_.load();  // before the record: the driver has all of these
+  std::vector<Lane*> lanes;
+  {
+    Lock lock(mutex_);
+    lanes = active_;
+  }
+  if (config_.one_lane && lanes.size() == 1) fence.lane = lanes.front();
+  const Status status = record(fence, lanes);
+  if (!status.ok()) {
+    if (is_capture_code(status.code())) return {};  // unfenced for now: poll() makes up for it
+    broken_.store(true);
+    return status;
+  }
+  fences_made_.fetch_add(1);
+  commit(std::move(fence));
+  return {};
+}
+
+Status Timeline::record(Fence& fence, const std::vector<Lane*>& lanes) {
+  if (driver_.has_context_events()) {
+    EventRef event;
+    if (const Status status = events_.take(&event); !status.ok()) return status;
+    if (enter_gate()) {
+      const Status status = driver_.ctx_record_event(context_, event.handle());
+      leave_gate();
+      if (!status.ok()) return status;
+      fence.events.push_back(std::move(event));
+      fence.owners.push_back(nullptr);
+      return {};
+    }
+  }
+  return record_lanes(fence, lanes);
+}
+
+Status Timeline::record_lanes(Fence& fence, const std::vector<Lane*>& lanes) {
+  const CurrentContext current(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  Fence older;  // covers what cannot be recorded any more: destroyed, captured or foreign streams
+  bool needs_older = false;
+  for (Lane* lane : lanes) {
+    EventRef event;
+    {
+      Lock lock(mutex_);
+      if (lane->last.load() <= passed_.load()) continue;
+      if (lane->tail && lane->tail_covers >= lane->last.load()) event = lane->tail;
+    }
+    if (!event && !record_lane(*lane, &event)) {
+      Lock lock(mutex_);
+      if (fences_.empty() || fences_.back().covers < lane->last.load()) {
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // unfenced for now
+      }
+      needs_older = true;
+      older = fences_.back();
+      continue;
+    }
+    fence.events.push_back(std::move(event));
+    fence.owners.push_back(lane);
+  }
+  if (needs_older) {
+    fence.events.insert(fence.events.end(), older.events.begin(), older.events.end());
+    fence.owners.insert(fence.owners.end(), older.owners.begin(), older.owners.end());
+  }
+  return {};
+}
+
+bool Timeline::record_lane(Lane& lane, EventRef* event) {
+  // The handle of a per-thread stream means another stream in every thread.
+  if (lane.orphan.load() || lane.is_per_thread()) return false;
+  if (capturing()) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (driver_.stream_is_capturing(lane.stream, &status) != CUDA_SUCCESS) return false;
+    if (status != CU_STREAM_CAPTURE_STATUS_NONE) return false;
+  }
+  return events_.take(event).ok() && driver_.event_record(event->handle(), lane.stream) == CUDA_SUCCESS;
+}
+
+void Timeline::commit(Fence fence) {
+  std::deque<Fence> dropped;  // their events go back outside the lock's shorter path
+  Lock lock(mutex_);
+  atomic_max(newest_, fence.covers);
+  if (!fence.late) atomic_max(payable_, fence.covers);
+  if (fence.covers <= passed_.load()) return;
+  if (!fence.late && one_lane() && !fences_.empty() && fences_.back().covers <= fence.covers) {
+    // Stream order is the fence; one event to pay with when a second lane comes is enough.
+    dropped.swap(fences_);
+  }
+  auto at = std::upper_bound(fences_.begin(), fences_.end(), fence.covers,
+                             [](std::uint64_t covers, const Fence& f) { return covers < f.covers; });
+  fences_.insert(at, std::move(fence));
+  if (fences_.size() > kMaxFences) fences_.erase(fences_.begin() + 1);
+}
+
+bool Timeline::find_fence(std::uint64_t need, Fence* out) {
+  for (const Fence& fence : fences_) {
+    if (fence.late || fence.covers < need) continue;
+    *out = fence;
+    return true;
+  }
+  return false;
+}
+
+void Timeline::poll(std::uint64_t need) {
+  if (need <= passed_.load()) return;
+  bool none = false;
+  {
+    Lock lock(mutex_);
+    none = fences_.empty();
+  }
+  if (none) ensure(need, FenceKind::Late).ignore();  // broken() tells
+  for (;;) {
+    Fence oldest;
+    {
+      Lock lock(mutex_);
+      if (fences_.empty()) return;
+      oldest = fences_.front();
+    }
+    const Status status = query(oldest);
+    if (!status.ok()) return;
+    Lock lock(mutex_);
+    retire(oldest.covers);
+  }
+}
+
+Status Timeline::query(const Fence& fence) {
+  const RelaxedCapture relaxed(driver_);
+  for (const EventRef& event : fence.events) {
+    queries_.fetch_add(1);
+    const Status status = driver_.event_query(event.handle());
+    if (status.ok()) continue;
+    if (status.code() != CUDA_ERROR_NOT_READY && !is_capture_code(status.code())) broken_.store(true);
+    return status;
+  }
+  return {};
+}
+
+Status Timeline::wait_all() {
+  const Status recorded = ensure(submitted_.load(), FenceKind::Late);
+  if (!recorded.ok()) return recorded;
+  Fence newest;
+  {
+    Lock lock(mutex_);
+    if (fences_.empty()) return {};
+    newest = fences_.back();
+  }
+  const RelaxedCapture relaxed(driver_);
+  for (const EventRef& event : newest.events) {
+    const Status status = driver_.event_synchronize(event.handle());
+    if (!status.ok()) return status;
+  }
+  Lock lock(mutex_);
+  retire(newest.covers);
+  return {};
+}
+
+void Timeline::retire(std::uint64_t covers) {
+  atomic_max(passed_, covers);
+  while (!fences_.empty() && fences_.front().covers <= covers) fences_.pop_front();
+  const auto idle = [&](Lane* lane) {
+    if (!lane->idle_after(covers)) return false;
+    // A hook may have come in between: it raises pending first and looks at active after. Either it
+    // sees the lane inactive and takes the lock, or we see it pending and leave the lane active.
+    lane->active.store(false);
+    if (lane->idle_after(covers)) return true;
+    lane->active.store(true);
+    return false;
+  };
+  std::erase_if(active_, idle);
+  active_count_.store(static_cast<std::uint32_t>(active_.size()));
+}
+
+void Timeline::abandon() {
+  broken_.store(true);
+  events_.abandon();
+  std::deque<Fence> dropped;
+  Lock lock(mutex_);
+  dropped.swap(fences_);
+  for (Lane* lane : active_) lane->active.store(false);
+  active_.clear();
+  active_count_.store(0);
+  for (Lane* lane : host_lanes_) lane->host_seen = 0;
+  host_lanes_.clear();
+  host_outstanding_.store(0);
+}
+
+bool Timeline::validate() {
+  Lock lock(mutex_);
+  std::uint64_t last = passed_.load();
+  for (const Fence& fence : fences_) {
+    if (fence.covers < last || fence.covers > submitted_.load()) return false;
+    if (fence.events.size() != fence.owners.size()) return false;
+    last = fence.covers;
+  }
+  return active_count_.load() == active_.size() && paid_.load() <= submitted_.load();
+}
+
+}  // namespace custash
