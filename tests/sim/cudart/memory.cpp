@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Device and host memory, and questions about pointers.
+#include "tests/sim/cudart/runtime.hpp"
+
+using namespace custash::cudart;
+
+namespace {
+
+// The runtime answers a size of 0 itself, and clears the pointer where the driver says no.
+Error allocate(void** pointer, size_t bytes, const auto& from_driver) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  CUdeviceptr address = 0;
+  const Error error = from_driver(&address);
+  if (error.ok()) *pointer = reinterpret_cast<void*>(address);
+  return error;
+}
+
+Error allocate_host(void** pointer, size_t bytes, unsigned flags) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  constexpr unsigned kKnown =
+      cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+  if ((flags & ~kKnown) != 0) return cudaErrorInvalidValue;
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  void* host = nullptr;
+  // With unified addressing all pinned memory is mapped: cudaHostGetFlags shows it.
+  const Error error = legacy().mem_host_alloc(&host, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP);
+  if (error.ok()) *pointer = host;
+  return error;
+}
+
+Error allocate_pitched(void** pointer, size_t* pitch, size_t width, size_t height) {
+  if (pitch == nullptr) return cudaErrorInvalidValue;
+  *pitch = 0;
+  return allocate(pointer, width * height, [=](CUdeviceptr* address) {
+    constexpr unsigned kElementBytes = 4;
+    return legacy().mem_alloc_pitch(address, pitch, width, height, kElementBytes);
+  });
+}
+
+Error describe(cudaPointerAttributes* out, const void* pointer) {
+  if (out == nullptr) return cudaErrorInvalidValue;
+  CUcontext context = nullptr;
+  unsigned type = 0;
+  unsigned managed = 0;
+  int ordinal = cudaInvalidDeviceId;
+  CUdeviceptr device_pointer = 0;
+  void* host_pointer = nullptr;
+  CUpointer_attribute names[] = {
+      CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+  void* values[] = {&context, &type, &managed, &ordinal, &device_pointer, &host_pointer};
+  const Error error = legacy().pointer_get_attributes(6, names, values, address(pointer));
+  if (!error.ok()) return error;
+  *out = cudaPointerAttributes{};
+  if (type == 0) {  // unknown to the driver: plain host memory, or freed
+    out->type = cudaMemoryTypeUnregistered;
+    out->device = cudaInvalidDeviceId;
+    out->hostPointer = const_cast<void*>(pointer);
+    return cudaSuccess;
+  }
+  out->type = managed != 0               ? cudaMemoryTypeManaged
+              : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
+                                           : cudaMemoryTypeDevice;
+  out->device = ordinal;
+  out->devicePointer = reinterpret_cast<void*>(device_pointer);
+  out->hostPointer = host_pointer;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+CUDART_ENTRY(cudaMalloc, (void** pointer, size_t bytes), {
+  return allocate(pointer, bytes, [&](CUdeviceptr* at) { return cu.mem_alloc(at, bytes); });
+})
+
+CUDART_ENTRY(cudaFree, (void* pointer), {
+  if (pointer == nullptr) return cudaSuccess;
+  return cu.mem_free(address(pointer));
+})
+
+CUDART_ENTRY(cudaMallocPitch, (void** pointer, size_t* pitch, size_t width, size_t height),
+             { return allocate_pitched(pointer, pitch, width, height); })
+
+CUDART_ENTRY(cudaMalloc3D, (struct cudaPitchedPtr* out, struct cudaExtent extent), {
+  if (out == nullptr) return cudaErrorInvalidValue;
+  out->xsize = extent.width;
+  out->ysize = extent.height;
+  return allocate_pitched(&out->ptr, &out->pitch, extent.width, extent.height * extent.depth);
+})
+
+CUDART_ENTRY(cudaMallocManaged, (void** pointer, size_t bytes, unsigned flags), {
+  if (bytes == 0) return cudaErrorInvalidValue;
+  return allocate(pointer, bytes,
+                  [&](CUdeviceptr* at) { return cu.mem_alloc_managed(at, bytes, flags); });
+})
+
+CUDART_ENTRY(cudaMallocHost, (void** pointer, size_t bytes),
+             { return allocate_host(pointer, bytes, cudaHostAllocDefault); })
+
+CUDART_ENTRY(cudaHostAlloc, (void** pointer, size_t bytes, unsigned flags),
+             { return allocate_host(pointer, bytes, flags); })
+
+CUDART_ENTRY(cudaFreeHost, (void* pointer), {
+  if (pointer == nullptr) return cudaSuccess;
+  return cu.mem_free_host(pointer);
+})
+
+CUDART_ENTRY(cudaHostRegister, (void* pointer, size_t bytes, unsigned flags),
+             { return cu.mem_host_register(pointer, bytes, flags); })
+
+CUDART_ENTRY(cudaHostUnregister, (void* pointer), { return cu.mem_host_unregister(pointer); })
+
+CUDART_ENTRY(cudaHostGetFlags, (unsigned* flags, void* pointer),
+             { return cu.mem_host_get_flags(flags, pointer); })
+
+CUDART_ENTRY(cudaHostGetDevicePointer, (void** device, void* host, unsigned flags), {
+  if (device == nullptr) return cudaErrorInvalidValue;
+  CUdeviceptr found = 0;
+  const CUresult result = cu.mem_host_get_device_pointer(&found, host, flags);
+  *device = reinterpret_cast<void*>(found);
+  return result;
+})
+
+CUDART_ENTRY(cudaMemGetInfo, (size_t* free_bytes, size_t* total),
+             { return cu.mem_get_info(free_bytes, total); })
+
+CUDART_ENTRY(cudaPointerGetAttributes,
+             (struct cudaPointerAttributes* attributes, const void* pointer),
+             { return describe(attributes, pointer); })
+
+CUDART_ENTRY(cudaIpcGetMemHandle, (cudaIpcMemHandle_t* handle, void* pointer), {
+  return cu.ipc_get_mem_handle(reinterpret_cast<CUipcMemHandle*>(handle), address(pointer));
+})
+
+CUDART_ENTRY(cudaIpcOpenMemHandle, (void** pointer, cudaIpcMemHandle_t handle, unsigned flags), {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  CUdeviceptr opened = 0;
+  const auto& given = reinterpret_cast<const CUipcMemHandle&>(handle);
+  const CUresult result = cu.ipc_open_mem_handle(&opened, given, flags);
+  *pointer = reinterpret_cast<void*>(opened);
+  return result;
+})
+
+CUDART_ENTRY(cudaIpcCloseMemHandle, (void* pointer),
+             { return cu.ipc_close_mem_handle(address(pointer)); })
