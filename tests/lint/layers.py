@@ -60,7 +60,9 @@ def own_include_problem(rules, path, target):
             return None
         mine, other = rules.ranked_name(path), rules.ranked_name(target)
         if mine is None or other is None:
-            return f"{path if mine is None else target} has no rank in docs/layers.md"
+            return None  # said once, of the file itself
+        if rules.ranks[other] == rules.ranks[mine] and path.endswith(".cpp"):
+            return None
         if rules.order[other] > rules.order[mine]:
             return f"{other} stands after {mine} in docs/layers.md"
         return None
@@ -101,7 +103,7 @@ def problems_of(rules, path, text):
 
 def self_test():
     """Each planted fault is found, and its harmless neighbour is not."""
-    rules = Rules("```ranks\nallocator 0: units\nallocator 1: config\nallocator 2: block\n```\n"
+    rules = Rules("```ranks\nallocator 0: units\nallocator 1: config\nallocator 2: block map\n```\n"
                   "```folders\nallocator: nothing\ninterpose: allocator/config\ntests/sim: allocator 0-1\n"
                   "tests: anything\n```\n```outside\nspdlog: allocator/log.cpp\ncuda: interpose\n```\n")
     bad = [("allocator/units.hpp", '#include "allocator/config.hpp"'),
@@ -110,12 +112,15 @@ def self_test():
            ("allocator/config.cpp", "#include <spdlog/spdlog.h>"),
            ("allocator/config.cpp", "#include <cuda.h>"),
            ("allocator/config.cpp", 'x = getenv("A");'),
+           ("allocator/block.hpp", '#include "allocator/map.hpp"'),
            ("allocator/config.cpp", "// Rank 2, pure."),
            ("allocator/unknown.cpp", "int x;"),
            ("interpose/a.cpp", '#include "allocator/block.hpp"'),
            ("interpose/a.cpp", '#include "tests/sim/sim.hpp"'),
            ("tests/sim/a.cpp", '#include "allocator/block.hpp"')]
     good = [("allocator/block.cpp", '#include "allocator/block.hpp"\n#include "allocator/units.hpp"\n#include <map>'),
+            ("allocator/block.cpp", '#include "allocator/map.hpp"'),
+            ("allocator/map.hpp", '#include "allocator/block.hpp"'),
             ("allocator/block_extra.cpp", '#include "allocator/block.hpp"'),
             ("interpose/a.cpp", '#include "interpose/b.hpp"\n#include "allocator/config.hpp"\n#include <cuda.h>'),
             ("tests/sim/a.cpp", '#include "allocator/units.hpp"'),
