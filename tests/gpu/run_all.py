@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""Runs every GPU program bare and preloaded and sets the results side by side. Exit 1 when a check
+failed or a program did not end well, 77 when all were skipped.
+
+  run_all.py --build build [--quick] [--only NAME ...] [--json FILE] [--conf KEY:VALUE,...]
+
+Everything printed is in the JSON too. About five minutes on one GPU; --quick about one and a half.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# Program, what it is given when preloaded only. Missing programs are left out.
+PROGRAMS = (
+    ("free_latency", []),
+    ("mutual", []),
+    ("mutual_shared", []),
+    ("ordering", []),
+    ("ordering_shared", []),
+    ("ordering_per_thread", []),
+    ("capture", ["--pooled"]),
+    ("thrust_sort", []),
+    ("micro", []),
+    ("peers", []),
+)
+# What a table shows of a check: costs (a ratio makes sense), then counts.
+COSTS = ("pair_ns", "us_each", "us", "ms", "free_us", "free_median_us", "free_worst_us", "median_us")
+COUNTS = ("same", "biting", "still_running", "invalidated", "wrong")
+IDENTITY = ("bytes", "threads")
+LINE = re.compile(r"^(ok|FAIL|info|skip)\b:?\s*(\S*)\s*(.*)$")
+FIELD = re.compile(r"(\w+)=(\S+)")
+
+
+def parse(text):
+    """[{"verdict", "name", fields...}] of a program's output."""
+    found = []
+    for line in text.splitlines():
+        match = LINE.match(line)
+        if match:
+            fields = dict(FIELD.findall(match[3]))
+            found.append({"verdict": match[1], "name": match[2], "fields": fields, "line": line})
+    return found
+
+
+def run(name, command, env, timeout):
+    start = time.monotonic()
+    try:
+        done = subprocess.run(command, env=env, timeout=timeout, capture_output=True, text=True,
+                              errors="replace")
+        code, out, err = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as late:
+        def text(part):
+            return part.decode(errors="replace") if isinstance(part, bytes) else part or ""
+        code, out, err = "timeout", text(late.stdout), text(late.stderr)
+    return {"program": name, "exit": code, "seconds": round(time.monotonic() - start, 2),
+            "checks": parse(out), "stdout": out[-20000:], "stderr": err[-4000:]}
+
+
+class Runner:
+    def __init__(self, args):
+        self.args = args
+        self.preload = os.path.abspath(args.preload or f"{args.build}/interpose/libcustash.so")
+        self.results = []
+
+    def environment(self, how, extra=None):
+        env = dict(os.environ, **(extra or {}))
+        toolkit = "/usr/local/cuda/lib64"  # for programs with the shared runtime
+        env["LD_LIBRARY_PATH"] = ":".join(filter(None, [env.get("LD_LIBRARY_PATH"), toolkit]))
+        if how == "custash":
+            env["LD_PRELOAD"] = ":".join(filter(None, [self.preload, env.get("LD_PRELOAD")]))
+            if self.args.conf:
+                env["CUSTASH_CONF"] = self.args.conf
+        return env
+
+    def wanted(self, name):
+        return not self.args.only or any(name.startswith(each) for each in self.args.only)
+
+    def one(self, name, how, command, timeout=180, extra=None):
+        result = run(name, command, self.environment(how, extra), timeout)
+        result["how"] = how
+        self.results.append(result)
+        failed = [each["line"] for each in result["checks"] if each["verdict"] == "FAIL"]
+        print(f"{name:22} {how:8} exit={result['exit']} {result['seconds']:6.1f} s "
+              f"checks={len(result['checks'])} failed={len(failed)}", flush=True)
+        for line in failed:
+            print(f"    {line}", flush=True)
+        if result["exit"] not in (0, 77):
+            print("    " + result["stderr"][-1000:].replace("\n", "\n    "), flush=True)
+        self.save()
+
+    def both(self, name, command, only_preloaded):
+        quick = ["--quick"] if self.args.quick else []
+        for how in self.args.how:
+            more = only_preloaded if how == "custash" else []
+            self.one(name, how, [*command, *quick, *more])
+
+    def programs(self):
+        for name, only_preloaded in PROGRAMS:
+            path = pathlib.Path(self.args.build, "tests/gpu", name)
+            if path.exists() and self.wanted(name):
+                self.both(name, [str(path.resolve())], only_preloaded)
+        for path in sorted(pathlib.Path(self.args.build, "tests/demo").glob("churn*")):
+            if path.is_file() and os.access(path, os.X_OK) and self.wanted(path.name):
+                for how in self.args.how:
+                    self.one(path.name, how, [str(path.resolve())])
+
+    def cupy(self):
+        if not self.wanted("cupy"):
+            return
+        script = [self.args.python, str(HERE / "cupy_pools_off.py")]
+        few = ["--iterations", "100"] if self.args.quick else []
+        if "bare" in self.args.how:
+            self.one("cupy_own_pool", "bare", [*script, *few, "--pools", "on"])
+        for how in self.args.how:
+            self.one("cupy_pools_off", how, [*script, *few, "--pools", "off"])
+
+    def gpt2(self):
+        if not self.wanted("gpt2"):
+            return
+        much = ["--steps", "8", "--repeats", "1"] if self.args.quick else []
+        where = ["--json", f"{self.args.json}.gpt2"] if self.args.json else []
+        # It sets LD_PRELOAD itself, for one of its three modes.
+        self.one("gpt2", "compared",
+                 [self.args.python, str(HERE / "compare_gpt2.py"), "--preload", self.preload,
+                  "--timeout", "150", *much, *where], timeout=400,
+                 extra={"CUSTASH_CONF": self.args.conf} if self.args.conf else None)
+        print(self.results[-1]["stdout"], flush=True)
+
+    def save(self):
+        if self.args.json:
+            pathlib.Path(self.args.json).write_text(json.dumps(self.results, indent=1))
+
+
+def key(check):
+    return (check["name"], *(check["fields"].get(each, "") for each in IDENTITY))
+
+
+def side_by_side(results):
+    """Rows (program, check, field, bare, custash, ratio)."""
+    rows = []
+    for program in dict.fromkeys(each["program"] for each in results):
+        both = {each["how"]: {key(check): check for check in each["checks"]}
+                for each in results if each["program"] == program}
+        for what in dict.fromkeys(k for checks in both.values() for k in checks):
+            for field in COSTS + COUNTS:
+                values = [both.get(how, {}).get(what, {}).get("fields", {}).get(field)
+                          for how in ("bare", "custash")]
+                if not any(values):
+                    continue
+                ratio = ""
+                try:
+                    if field in COSTS and float(values[1]) > 0:
+                        ratio = f"{float(values[0]) / float(values[1]):.2f} x"
+                except (TypeError, ValueError):
+                    pass
+                rows.append((program, " ".join(filter(None, what)), field,
+                             values[0] or "-", values[1] or "-", ratio))
+    return rows
+
+
+def print_table(rows):
+    rows = [("program", "check", "field", "bare", "custash", "ratio"), *rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(6)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def toothless(results):
+    """Reuse checks that no round of the preloaded run could have failed: they prove nothing."""
+    return [f"{each['program']} {check['name']}" for each in results if each["how"] == "custash"
+            for check in each["checks"]
+            if check["verdict"] == "ok" and check["fields"].get("biting") == "0"
+            and not check["name"].startswith(("host_", "mapped_", "managed_", "pinned_"))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--preload", help="default BUILD/interpose/libcustash.so")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="*", help="programs whose name starts so; also cupy, gpt2")
+    parser.add_argument("--how", nargs="*", choices=("bare", "custash"), default=["bare", "custash"])
+    parser.add_argument("--conf", help="CUSTASH_CONF of the preloaded runs")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--json", type=os.path.abspath)
+    args = parser.parse_args()
+
+    runner = Runner(args)
+    if "custash" in args.how and not os.path.exists(runner.preload):
+        parser.error(f"{runner.preload} does not exist: build it, or give --preload")
+    start = time.monotonic()
+    runner.programs()
+    runner.cupy()
+    runner.gpt2()
+
+    print()
+    print_table(side_by_side(runner.results))
+    for name in toothless(runner.results):
+        print(f"note: no round of {name} could have failed")
+    sums = {check["fields"]["checksum"] for each in runner.results for check in each["checks"]
+            if "checksum" in check["fields"]}
+    if len(sums) > 1:
+        print(f"FAIL cupy_checksum differs: {sorted(sums)}")
+    bad = [each for each in runner.results
+           if each["exit"] not in (0, 77) or any(c["verdict"] == "FAIL" for c in each["checks"])]
+    print(f"ran {len(runner.results)} in {time.monotonic() - start:.0f} s, {len(bad)} bad: "
+          f"{[each['program'] + ' ' + each['how'] for each in bad]}")
+    if bad or len(sums) > 1:
+        return 1
+    return 77 if all(each["exit"] == 77 for each in runner.results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
