@@ -4,7 +4,7 @@ failed or a program did not end well, 77 when all were skipped.
 
   run_all.py --build build [--quick] [--only NAME ...] [--json FILE] [--conf KEY:VALUE,...]
 
-Everything printed is in the JSON too. About five minutes on one GPU; --quick about one and a half.
+Everything printed is in the JSON too.
 """
 
 import argparse
