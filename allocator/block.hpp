@@ -37,10 +37,16 @@ struct Asking {
   std::uint64_t passed = 0;      // submissions known to be over
   std::uint64_t acceptable = 0;  // plain fences up to here: passed, paid, or (in debt) payable
 
+  // Whether `lane` can be made to wait for that position of another stream; null: never asked.
+  bool (*can_wait)(void* state, const Lane& other, std::uint64_t order) = nullptr;
+  void* state = nullptr;
+
   [[nodiscard]] bool accepts(const Stamp& stamp) const {
-    const bool ordered =
-        stamp.order <= passed || (lane != nullptr && stamp.order_lane == lane);
-    return ordered && stamp.fence <= acceptable;
+    if (stamp.fence > acceptable) return false;
+    if (stamp.order <= passed) return true;
+    if (lane == nullptr || stamp.order_lane == nullptr) return false;
+    return stamp.order_lane == lane ||
+           (can_wait != nullptr && can_wait(state, *stamp.order_lane, stamp.order));
   }
 };
 

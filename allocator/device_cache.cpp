@@ -30,8 +30,8 @@ DeviceCache::DeviceCache(const Driver& driver, const Config& config, PageMap& pa
   pools_.push_back(std::make_unique<Pool>(stats_));
 }
 
-DeviceCache::Request DeviceCache::make_request(Bytes bytes, Lane* lane) const {
-  Request request{.bytes = bytes, .lane = lane};
+DeviceCache::Request DeviceCache::make_request(Bytes bytes, Lane* lane, CrossWait* wait) const {
+  Request request{.bytes = bytes, .lane = lane, .wait = wait};
   if (bytes <= kSmallLimit) {
     request.size_class = size_class(bytes);
     request.rounded = class_bytes(request.size_class);
@@ -77,25 +77,13 @@ Pool& DeviceCache::pool_of(const Request& request) {
 Status DeviceCache::allocate(Bytes bytes, Lane* lane, Address* out) {
   // A broken context, or more than the device has: the driver's own answer.
   if (timeline_.broken() || bytes > memory_.device_bytes()) return memory_.alloc(bytes, out);
-  const Request request = make_request(bytes, lane);
-  const bool stream_order_is_enough = timeline_.one_lane() && debt_allowed();
-  if (!stream_order_is_enough) timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  CrossWait wait;
   Address found = 0;
-  {
-    Lock lock(mutex_);
-    found = take(request, asking(request, stream_order_is_enough));
-    if (found == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
-      found = take_in_debt(request);
-    }
-  }
-  if (found == 0) {
-    const Status grown = grow(request, &found);
-    if (grown.code() == CUDA_ERROR_OUT_OF_MEMORY) {
-      const Status status = climb_ladder(request, grown, &found);
-      if (!status.ok()) return status;
-    } else if (!grown.ok()) {
-      return grown;
-    }
+  const Status status = find_or_grow(make_request(bytes, lane, &wait), &found);
+  if (!status.ok()) return status;
+  // On the GPU where that can be had, else here.
+  if (wait.needed && !(wait.mark && timeline_.wait_mark(*lane, wait.mark))) {
+    timeline_.wait_all().ignore();  // broken() tells
   }
   // Submissions may go unseen: what they would have to pay is paid here.
   if (!config_.one_lane) timeline_.pay_now();
@@ -103,9 +91,25 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Address* out) {
   return {};
 }
 
+Status DeviceCache::find_or_grow(const Request& request, Address* out) {
+  const bool stream_order_is_enough = timeline_.one_lane() && debt_allowed();
+  if (!stream_order_is_enough) timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  {
+    Lock lock(mutex_);
+    *out = take(request, asking(request, stream_order_is_enough));
+    if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
+      *out = take_across(request);
+      if (*out == 0) *out = take_in_debt(request);
+    }
+    if (*out != 0) return {};
+  }
+  const Status grown = grow(request, out);
+  return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
+}
+
 Address DeviceCache::try_allocate(Bytes bytes) {
   if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
-  const Request request = make_request(bytes, nullptr);
+  const Request request = make_request(bytes, nullptr, nullptr);
   Lock lock(mutex_);
   return take_from(*pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
 }
@@ -140,12 +144,31 @@ Address DeviceCache::take_in_debt(const Request& request) {
   const Asking debt = asking(request, true);
   Pool& pool = pool_of(request);
   if (const Address found = take_from(pool, request, debt); found != 0) return found;
+  return take_waiting(pool, request, debt);
+}
+
+Address DeviceCache::take_waiting(Pool& pool, const Request& request, const Asking& asking) {
   if (!request.small()) {
-    Block* block = pool.large.take_waiting(request.rounded, debt);
+    Block* block = pool.large.take_waiting(request.rounded, asking);
     return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
   }
-  const SmallRef ref = pool.slabs.take_waiting(request.size_class, debt);
+  const SmallRef ref = pool.slabs.take_waiting(request.size_class, asking);
   return ref ? hand_out(request, {.small = ref, .large = nullptr}) : 0;
+}
+
+// What was freed on another stream, behind its event.
+Address DeviceCache::take_across(const Request& request) {
+  if (request.lane == nullptr || request.wait == nullptr || timeline_.capturing()) return 0;
+  Asking across = asking(request, false);
+  across.state = &timeline_;
+  across.can_wait = [](void* state, const Lane& other, std::uint64_t order) {
+    return static_cast<Timeline*>(state)->find_mark(other, order, nullptr);
+  };
+  for (const auto& pool : pools_) {
+    if (const Address found = take_from(*pool, request, across); found != 0) return found;
+    if (const Address found = take_waiting(*pool, request, across); found != 0) return found;
+  }
+  return 0;
 }
 
 SmallRef DeviceCache::cut_slab(Pool& pool, const Request& request, const Asking& asking) {
@@ -170,10 +193,14 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
     block.buffer_id = id;
     block.held_by_graph = captured;
     block.shared_streams = false;
-    return block.stamp.fence;
+    return block.stamp;
   };
-  const std::uint64_t fence = found.small ? fill(found.small.block()) : fill(*found.large);
-  if (fence > timeline_.clear()) timeline_.take_debt(fence);
+  const Stamp stamp = found.small ? fill(found.small.block()) : fill(*found.large);
+  if (stamp.fence > timeline_.clear()) timeline_.take_debt(stamp.fence);
+  if (stamp.order > timeline_.passed() && stamp.order_lane != request.lane) {
+    request.wait->needed = true;
+    (void)timeline_.find_mark(*stamp.order_lane, stamp.order, &request.wait->mark);
+  }
   const StatPool pool = found.small ? StatPool::Small : StatPool::Large;
   const auto bytes = static_cast<std::int64_t>(found.small ? request.rounded : found.large->size);
   stats_.count_owned(pool, bytes, static_cast<std::int64_t>(request.bytes), 1);

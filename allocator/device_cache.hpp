@@ -35,6 +35,12 @@ struct Found {
   Block* large = nullptr;
 
   explicit operator bool() const { return small || large != nullptr; }
+
+  [[nodiscard]] Stamp& stamp() const { return small ? small.block().stamp : large->stamp; }
+
+  [[nodiscard]] bool shared() const {
+    return small ? small.block().shared_streams : large->shared_streams;
+  }
 };
 
 class DeviceCache {
@@ -93,16 +99,23 @@ class DeviceCache {
   void after_fork_in_child();
 
  private:
+  // What a named stream must be made to wait for before a block of another stream is its own.
+  struct CrossWait {
+    bool needed = false;
+    EventRef mark;  // may have been dropped meanwhile: then the host waits
+  };
+
   struct Request {
     Bytes bytes = 0;     // as asked for
     Bytes rounded = 0;
     int size_class = -1;  // -1: large
     Lane* lane = nullptr;
+    CrossWait* wait = nullptr;
 
     [[nodiscard]] bool small() const { return size_class >= 0; }
   };
 
-  Request make_request(Bytes bytes, Lane* lane) const;
+  Request make_request(Bytes bytes, Lane* lane, CrossWait* wait) const;
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
@@ -112,6 +125,9 @@ class DeviceCache {
   Address take(const Request& request, const Asking& asking) REQUIRES(mutex_);
   Address take_from(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   Address take_in_debt(const Request& request) REQUIRES(mutex_);
+  Address take_waiting(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
+  Address take_across(const Request& request) REQUIRES(mutex_);
+  Status find_or_grow(const Request& request, Address* out);
   SmallRef cut_slab(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
   Address hand_out(const Request& request, const Found& found) REQUIRES(mutex_);

@@ -19,7 +19,7 @@ Status DeviceCache::free(Address address, Lane* lane) {
   Status result;
   std::uint64_t position = 0;
   if (lane != nullptr) {
-    position = timeline_.stamp_order();
+    position = found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane);
   } else {
     if (config_.free_mode == FreeMode::Auto) result = timeline_.wait_host_visible();
     if (config_.free_mode == FreeMode::Strict) {
@@ -82,16 +82,15 @@ Found DeviceCache::begin_free(Address address) {
 }
 
 void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t position) {
-  const bool shared = found.small ? found.small.block().shared_streams : found.large->shared_streams;
   const bool held = found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   Stamp stamp;
   if (lane == nullptr) {
     stamp.fence = position;
   } else {
     stamp.order = position;
-    stamp.order_lane = shared ? nullptr : lane;
+    stamp.order_lane = found.shared() ? nullptr : lane;
   }
-  (found.small ? found.small.block().stamp : found.large->stamp) = stamp;
+  found.stamp() = stamp;
   if (held) {
     held_.push_back(found);
     return;
@@ -110,7 +109,7 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
 
 void DeviceCache::give(const Found& found, bool ready) {
   if (!ready) {
-    const Stamp& stamp = found.small ? found.small.block().stamp : found.large->stamp;
+    const Stamp& stamp = found.stamp();
     atomic_max(waiting_high_, std::max(stamp.fence, stamp.order));
   }
   if (found.large != nullptr) {
@@ -158,10 +157,10 @@ Status DeviceCache::record_stream(Address address) {
 
 void DeviceCache::release_graph_blocks() {
   Lock lock(mutex_);
-  const std::uint64_t position = timeline_.stamp_order();
+  const std::uint64_t position = timeline_.stamp_everything();
   for (const Found& found : std::exchange(held_, {})) {
     // Launches of the graph since the free count as well: safe once all of them have passed.
-    (found.small ? found.small.block().stamp : found.large->stamp) = {.order = position};
+    found.stamp() = {.order = position};
     give(found, position <= timeline_.passed());
   }
 }

@@ -152,6 +152,7 @@ Status DeviceCache::climb_ladder(const Request& request, Status first, Address* 
   const auto search = [&] {
     Lock lock(mutex_);
     *out = take(request, asking(request, debt_allowed()));
+    if (*out == 0) *out = take_across(request);
     if (*out == 0) *out = take_in_debt(request);
     return *out != 0;
   };

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 
 #include "allocator/event.hpp"
 #include "allocator/units.hpp"
@@ -12,6 +13,12 @@
 namespace custash {
 
 struct Pool;
+
+// An event on a stream behind its submission `number`.
+struct Mark {
+  std::uint64_t number = 0;
+  EventRef event;
+};
 
 class Lane {
  public:
@@ -34,6 +41,7 @@ class Lane {
   // Guarded by the timeline's lock:
   EventRef tail;                   // recorded after its last submission, where only its owner could
   std::uint64_t tail_covers = 0;   // what `tail` covers
+  std::deque<Mark> marks;          // events recorded at frees on this stream, oldest first
   EventRef host_event;             // after its last submission that the host can see
   std::uint64_t host_seen = 0;     // the number of that submission; 0 when none is outstanding
 

@@ -9,6 +9,12 @@
 #include "allocator/scope.hpp"
 
 namespace custash {
+namespace {
+
+// Frees on a stream that other streams can still be made to wait for; older ones are polled for.
+constexpr std::size_t kMaxMarks = 16;
+
+}  // namespace
 
 Timeline::Timeline(const Driver& driver, const Config& config, CUcontext context)
     : driver_(driver), config_(config), context_(context), events_(driver, context) {}
@@ -54,6 +60,38 @@ void Timeline::note_tail(Lane& lane, std::uint64_t number) {
   if (number < lane.tail_covers) return;
   std::swap(lane.tail, event);
   lane.tail_covers = number;
+}
+
+std::uint64_t Timeline::stamp_stream(Lane& lane) {
+  const std::uint64_t number = lane.last.load();
+  if (number <= passed_.load() || one_lane() || capturing()) return number;
+  EventRef event;
+  {
+    Lock lock(mutex_);
+    if (!lane.marks.empty() && lane.marks.back().number >= number) return number;
+  }
+  const RelaxedCapture relaxed(driver_);
+  if (!events_.take(&event).ok()) return number;  // without a mark the block is polled for
+  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return number;
+  Lock lock(mutex_);
+  lane.marks.push_back({number, std::move(event)});
+  if (lane.marks.size() > kMaxMarks) lane.marks.pop_front();
+  return number;
+}
+
+bool Timeline::find_mark(const Lane& lane, std::uint64_t number, EventRef* out) {
+  Lock lock(mutex_);
+  for (const Mark& mark : lane.marks) {
+    if (mark.number != number) continue;
+    if (out != nullptr) *out = mark.event;
+    return true;
+  }
+  return false;
+}
+
+bool Timeline::wait_mark(const Lane& lane, const EventRef& mark) {
+  waits_.fetch_add(1);
+  return driver_.stream_wait_event(lane.stream, mark.handle(), 0) == CUDA_SUCCESS;
 }
 
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/arena.hpp"
+
+#include "allocator/size_policy.hpp"
+#include "tests/catch.hpp"
+
+using namespace custash;
+
+namespace {
+
+constexpr Address kBase = 1_GiB;
+constexpr Asking kAnything{.passed = ~0ULL, .acceptable = ~0ULL};
+constexpr Asking kNothingPassed{};
+
+struct Bed {
+  DeviceStats stats;
+  Arena arena{StatPool::Large, stats};
+  Segment segment;
+
+  Block* plain(Bytes size, Bytes first) {
+    segment = {.base = kBase, .size = size, .kind = SegmentKind::Plain, .arena = &arena};
+    return arena.add_plain(&segment, first);
+  }
+
+  void range(Bytes size) {
+    segment = {.base = kBase, .size = size, .kind = SegmentKind::Range, .arena = &arena};
+    arena.add_range(&segment);
+  }
+
+  Block* grow(Bytes bytes, Asking asking = kAnything) {
+    Growth growth;
+    if (!arena.plan_growth(bytes, 0, asking, &growth)) return nullptr;
+    const std::vector<Page> pages{{growth.begin(), growth.bytes, 1}};
+    return arena.commit_growth(growth, pages, bytes);
+  }
+
+  void free(Block* block, Stamp stamp = {}) {
+    arena.release(block);
+    block->stamp = stamp;
+    arena.give_ready(block, 0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("blocks split off the front and coalesce in any order of frees", "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(20_MiB, 2_MiB);
+  Block* b = bed.arena.take(3_MiB, kAnything);
+  Block* c = bed.arena.take(5_MiB, kAnything);
+  REQUIRE(a->address == kBase);
+  REQUIRE(b->address == a->end());
+  REQUIRE(c->address == b->end());
+  bed.free(a);
+  bed.free(c);
+  REQUIRE(bed.arena.validate());
+  bed.free(b);
+  REQUIRE(bed.arena.validate());
+  REQUIRE(bed.arena.take(20_MiB, kAnything)->address == kBase);
+  REQUIRE(bed.arena.take(kAlignment, kAnything) == nullptr);
+}
+
+TEST_CASE("best fit takes the smallest block that is large enough, lowest address first",
+          "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(40_MiB, 4_MiB);
+  bed.arena.take(2_MiB, kAnything);
+  Block* c = bed.arena.take(3_MiB, kAnything);
+  bed.arena.take(2_MiB, kAnything);
+  Block* e = bed.arena.take(3_MiB, kAnything);
+  bed.arena.take(2_MiB, kAnything);
+  const Address c_at = c->address;
+  bed.free(e);
+  bed.free(c);
+  bed.free(a);
+  REQUIRE(bed.arena.take(3_MiB, kAnything)->address == c_at);
+}
+
+TEST_CASE("a merged block waits for the later of its parts", "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(8_MiB, 4_MiB);
+  Block* b = bed.arena.take(4_MiB, kAnything);
+  bed.free(a, {.fence = 3});
+  bed.free(b, {.fence = 7});
+  REQUIRE(bed.arena.take(8_MiB, {.passed = 6, .acceptable = 6}) == nullptr);
+  REQUIRE(bed.arena.take(8_MiB, {.passed = 7, .acceptable = 7}) != nullptr);
+}
+
+TEST_CASE("limbo keeps a block until what it waits for has passed", "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(4_MiB, 4_MiB);
+  bed.arena.release(a);
+  a->stamp = {.fence = 5};
+  bed.arena.give_waiting(a);
+  bed.arena.drain(4);
+  REQUIRE(bed.arena.take(4_MiB, kAnything) == nullptr);
+  REQUIRE(bed.arena.limbo_bytes() == 4_MiB);
+  bed.arena.drain(5);
+  REQUIRE(bed.arena.limbo_bytes() == 0);
+  REQUIRE(bed.arena.take(4_MiB, kAnything) == a);
+}
+
+TEST_CASE("a block taken from limbo in debt is not drained a second time", "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(4_MiB, 4_MiB);
+  bed.arena.release(a);
+  a->stamp = {.fence = 5};
+  bed.arena.give_waiting(a);
+  REQUIRE(bed.arena.take_waiting(4_MiB, kNothingPassed) == nullptr);
+  REQUIRE(bed.arena.take_waiting(4_MiB, kAnything) == a);
+  bed.arena.drain(9);
+  REQUIRE(a->state == BlockState::Used);
+  REQUIRE(bed.arena.validate());
+}
+
+TEST_CASE("a range grows by what is missing behind its last free block", "[unit][arena]") {
+  Bed bed;
+  bed.range(64_MiB);
+  Block* a = bed.grow(6_MiB);
+  REQUIRE(a->address == kBase);
+  bed.free(a);
+  Block* b = bed.grow(10_MiB);
+  REQUIRE(b->address == kBase);  // 6 MiB were there, 4 were mapped
+  REQUIRE(bed.segment.mapped == 10_MiB);
+  REQUIRE(bed.arena.validate());
+}
+
+TEST_CASE("growth does not join a free block whose fence has not passed", "[unit][arena]") {
+  Bed bed;
+  bed.range(64_MiB);
+  bed.free(bed.grow(6_MiB), {.fence = 5});
+  Block* b = bed.grow(10_MiB, kNothingPassed);
+  REQUIRE(b->address == kBase + 6_MiB);
+  REQUIRE(bed.arena.validate());
+}
+
+TEST_CASE("an abandoned growth leaves everything as it was", "[unit][arena]") {
+  Bed bed;
+  bed.range(64_MiB);
+  bed.free(bed.grow(6_MiB));
+  for (const Bytes bytes : {10_MiB, 64_MiB}) {
+    Growth growth;
+    REQUIRE(bed.arena.plan_growth(bytes, 0, kAnything, &growth));
+    bed.arena.abandon_growth(growth, 0);
+    REQUIRE(bed.arena.validate());
+  }
+  REQUIRE(bed.arena.take(6_MiB, kAnything)->address == kBase);
+}
+
+TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][arena]") {
+  Bed bed;
+  bed.range(64_MiB);
+  Block* a = bed.grow(4_MiB);
+  Block* b = bed.grow(4_MiB);
+  Block* c = bed.grow(4_MiB);
+  bed.free(b);
+  auto plan = bed.arena.plan_return(~0ULL);
+  REQUIRE(plan.size() == 1);
+  REQUIRE(plan[0].pages.size() == 1);
+  bed.arena.commit_return(plan[0]);
+  REQUIRE(bed.segment.mapped == 8_MiB);
+  REQUIRE(bed.arena.validate());
+  Block* again = bed.grow(4_MiB);
+  REQUIRE(again->address == kBase + 4_MiB);
+  bed.free(a);
+  bed.free(c);
+  bed.free(again);
+  for (const auto& item : bed.arena.plan_return(~0ULL)) bed.arena.commit_return(item);
+  REQUIRE(bed.segment.mapped == 0);
+  REQUIRE(bed.arena.validate());
+}
+
+TEST_CASE("pages in flight do not go back", "[unit][arena]") {
+  Bed bed;
+  bed.range(64_MiB);
+  bed.free(bed.grow(4_MiB), {.fence = 9});
+  REQUIRE(bed.arena.plan_return(8).empty());
+  REQUIRE(bed.arena.plan_return(9).size() == 1);
+}
+
+TEST_CASE("inactive_split counts free blocks that share their segment", "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(20_MiB, 2_MiB);
+  REQUIRE(bed.stats.inactive_split_bytes[0].current == static_cast<std::int64_t>(18_MiB));
+  bed.free(a);
+  REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
+  REQUIRE(bed.stats.inactive_split[0].current == 0);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/size_policy.hpp"
+
+#include "tests/catch.hpp"
+
+using namespace custash;
+
+TEST_CASE("every small size fits its class and no smaller class", "[unit][size_policy]") {
+  for (Bytes bytes = 1; bytes <= kSmallLimit; bytes += 61) {
+    const int c = size_class(bytes);
+    REQUIRE(c < kSizeClasses);
+    REQUIRE(class_bytes(c) >= bytes);
+    if (c > 0) REQUIRE(class_bytes(c - 1) < bytes);
+  }
+  REQUIRE(size_class(kSmallLimit) == kSizeClasses - 1);
+  REQUIRE(class_bytes(kSizeClasses - 1) == kSmallLimit);
+}
+
+TEST_CASE("classes are exact at their own size and aligned", "[unit][size_policy]") {
+  for (int c = 0; c < kSizeClasses; ++c) {
+    REQUIRE(size_class(class_bytes(c)) == c);
+    REQUIRE(class_bytes(c) % kAlignment == 0);
+  }
+}
+
+TEST_CASE("a class wastes at most a fifth above 2 KiB", "[unit][size_policy]") {
+  for (Bytes bytes = 2049; bytes <= kSmallLimit; bytes += 127) {
+    REQUIRE(class_bytes(size_class(bytes)) * 4 <= bytes * 5 + 4);
+  }
+}
+
+TEST_CASE("handles are whole pages between 32 and 256 MiB", "[unit][size_policy]") {
+  for (const Bytes growth : {2_MiB, 34_MiB, 400_MiB, 1_GiB, 100_GiB}) {
+    REQUIRE(handle_bytes(growth) % kPageBytes == 0);
+    REQUIRE(handle_bytes(growth) >= 32_MiB);
+    REQUIRE(handle_bytes(growth) <= 256_MiB);
+  }
+}

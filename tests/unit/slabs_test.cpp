@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/slabs.hpp"
+
+#include <set>
+
+#include "tests/catch.hpp"
+
+using namespace custash;
+
+namespace {
+
+constexpr Asking kAnything{.passed = ~0ULL, .acceptable = ~0ULL};
+
+struct Bed {
+  DeviceStats stats;
+  SlabShelf shelf{stats};
+  Block backing{.address = 64_MiB, .size = kSlabBytes};
+};
+
+}  // namespace
+
+TEST_CASE("a slab hands out every block once, aligned and inside", "[unit][slabs]") {
+  for (int c = 0; c < kSizeClasses; ++c) {
+    Bed bed;
+    bed.shelf.add(&bed.backing, c, nullptr);
+    std::set<Address> seen;
+    while (const SmallRef ref = bed.shelf.take(c, kAnything)) {
+      REQUIRE(ref.address() % kAlignment == 0);
+      REQUIRE(ref.address() + class_bytes(c) <= bed.backing.end());
+      REQUIRE(seen.insert(ref.address()).second);
+    }
+    REQUIRE(seen.size() == kSlabBytes / class_bytes(c));
+    REQUIRE(bed.shelf.validate());
+  }
+}
+
+TEST_CASE("the block freed last is handed out first", "[unit][slabs]") {
+  Bed bed;
+  bed.shelf.add(&bed.backing, 0, nullptr);
+  const SmallRef a = bed.shelf.take(0, kAnything);
+  const SmallRef b = bed.shelf.take(0, kAnything);
+  bed.shelf.give_ready(b);
+  bed.shelf.give_ready(a);
+  REQUIRE(bed.shelf.take(0, kAnything).address() == a.address());
+}
+
+TEST_CASE("a small block in limbo waits for its fence, or is taken in debt", "[unit][slabs]") {
+  Bed bed;
+  const int c = size_class(kSmallLimit);  // two to a slab
+  bed.shelf.add(&bed.backing, c, nullptr);
+  const SmallRef a = bed.shelf.take(c, kAnything);
+  const SmallRef b = bed.shelf.take(c, kAnything);
+  a.block().stamp = {.fence = 4};
+  b.block().stamp = {.fence = 6};
+  bed.shelf.give_waiting(a);
+  bed.shelf.give_waiting(b);
+  REQUIRE_FALSE(bed.shelf.take(c, kAnything));
+  bed.shelf.drain(c, 4);
+  REQUIRE(bed.shelf.take(c, {.passed = 4, .acceptable = 4}).address() == a.address());
+  REQUIRE_FALSE(bed.shelf.take_waiting(c, {.passed = 4, .acceptable = 4}));
+  REQUIRE(bed.shelf.take_waiting(c, {.passed = 4, .acceptable = 6}).address() == b.address());
+  REQUIRE(bed.shelf.limbo_bytes() == 0);
+  REQUIRE(bed.shelf.validate());
+}
+
+TEST_CASE("an empty slab leaves with the latest stamp of its blocks", "[unit][slabs]") {
+  Bed bed;
+  bed.shelf.add(&bed.backing, 3, nullptr);
+  const SmallRef a = bed.shelf.take(3, kAnything);
+  const SmallRef b = bed.shelf.take(3, kAnything);
+  a.block().stamp = {.fence = 9};
+  bed.shelf.give_ready(a);
+  REQUIRE(bed.shelf.take_empty(0).empty());
+  b.block().stamp = {.fence = 2};
+  bed.shelf.give_ready(b);
+  const auto empty = bed.shelf.take_empty(0);
+  REQUIRE(empty.size() == 1);
+  REQUIRE(bed.backing.stamp.fence == 9);
+  REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
+}
