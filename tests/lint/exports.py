@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What libcustash.so needs (libc alone) and what it shows (the doors alone).
 
-Arguments: the library, then interpose/entry_points.def and interpose/custash.h are read from the
-repository.
+Argument: the library.
 """
 import re
 import subprocess
@@ -33,10 +32,13 @@ def exported_of(nm_text):
 
 
 def entries_of(definition):
-    """The symbols that entry_points.def lists: every CUDA name that is written there as code."""
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", definition, flags=re.S)
-    code = re.sub(r"^\s*#.*$", "", code, flags=re.M)
-    return code
+    """The symbols of entry_points.def: rows KIND(symbol, forms, …); forms adds a name with its ending."""
+    symbols = set()
+    for symbol, forms in re.findall(r"^[A-Z]+\((cu\w+)(?:, (\w+))?", definition, re.M):
+        symbols.add(symbol)
+        if forms in ("Ptsz", "Ptds"):
+            symbols.add(f"{symbol}_{forms.lower()}")
+    return symbols
 
 
 def declared_of(header):
@@ -48,6 +50,8 @@ def problems_of(needed, exported, entries, declared):
     problems += [f"exports {name}: not a door of ours" for name in sorted(exported)
                  if not ALLOWED_EXPORT.fullmatch(name)]
     problems += [f"{name}: in entry_points.def, not exported" for name in sorted(entries - exported)]
+    problems += [f"{name}: exported, not in entry_points.def" for name in sorted(exported - entries)
+                 if name.startswith("cu") and not name.startswith("custash_")]
     problems += [f"{name}: in custash.h, not exported" for name in sorted(declared - exported)]
     problems += [f"{name}: exported, not in custash.h" for name in sorted(exported - declared)
                  if name.startswith("custash_")]
@@ -65,15 +69,17 @@ def self_test():
     assert problems_of(fine[0], exported | {"_ZN7custash5thingE"}, *fine[2:])
     assert problems_of(fine[0], exported, {"cuMemFree_v2"}, fine[3])
     assert problems_of(fine[0], exported, fine[2], {"custash_malloc", "custash_free"})
+    assert problems_of(fine[0], exported | {"cuMemFree_v2"}, *fine[2:])
     assert problems_of(fine[0], exported - {"dlsym"}, *fine[2:])
+    rows = "// KIND(cuNot, One)\nA(cuOne, One, x)\nB(cuTwo, Ptsz, (CUstream s), (s))\nRUNTIME(cudaThree)\n"
+    assert entries_of(rows) == {"cuOne", "cuTwo", "cuTwo_ptsz", "cudaThree"}
 
 
 def main():
     self_test()
     library = sys.argv[1]
     exported = exported_of(run("nm", "-D", "--defined-only", library))
-    entries = set(re.findall(r"\bcu[A-Z]\w*", entries_of(read("interpose/entry_points.def"))))
-    entries |= set(re.findall(r"\bcuda[A-Z]\w*", entries_of(read("interpose/entry_points.def"))))
+    entries = entries_of(read("interpose/entry_points.def"))
     problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
                            declared_of(read("interpose/custash.h")))
     finish(problems, len(exported))
