@@ -4,6 +4,7 @@
 #include "allocator/device_cache.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "allocator/size_policy.hpp"
 
@@ -198,6 +199,7 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
   const Stamp stamp = found.small ? fill(found.small.block()) : fill(*found.large);
   if (stamp.fence > timeline_.clear()) timeline_.take_debt(stamp.fence);
   if (stamp.order > timeline_.passed() && stamp.order_lane != request.lane) {
+    assert(request.wait != nullptr && "only take_across() accepts another lane's order");
     request.wait->needed = true;
     (void)timeline_.find_mark(*stamp.order_lane, stamp.order, &request.wait->mark);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Allocator::State: which contexts and streams there are, found fast: a few entries a thread,
 // dropped all at once (by a new epoch) when a stream or a context goes. Own lock (rank Registry).
-// Rank 5.
+// Rank 6.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// The facade over the simulated driver: answers, memory given back, the ladder, ends of contexts.
+#include "tests/unit/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+template <typename Fn>
+Fn entry(const char* symbol) {
+  return reinterpret_cast<Fn>(sim::resolve(symbol));
+}
+
+Config with(Backing backing) {
+  Config config;
+  config.backing = backing;
+  return config;
+}
+
+constexpr Backing kBackings[] = {Backing::Vmm, Backing::Driver};
+
+}  // namespace
+
+TEST_CASE("a pointer that is not ours is for the driver, a bad one of ours is an error",
+          "[unit][allocator]") {
+  for (const Backing backing : kBackings) {
+    Bed bed({}, with(backing));
+    for (const Bytes bytes : {Bytes{100}, 3_MiB}) {
+      const Address p = bed.malloc(bytes);
+      bed.malloc(bytes);
+      REQUIRE_FALSE(bed.allocator->free(0x1234).has_value());
+      REQUIRE(bed.allocator->free(p + 512)->code() == CUDA_ERROR_INVALID_VALUE);
+      bed.free(p);
+      REQUIRE(bed.allocator->free(p)->code() == CUDA_ERROR_INVALID_VALUE);
+    }
+  }
+}
+
+TEST_CASE("a block is described by what was asked for", "[unit][allocator]") {
+  Bed bed;
+  for (const Bytes bytes : {Bytes{5000}, 5_MiB + 1}) {
+    const Address p = bed.malloc(bytes);
+    BlockInfo info;
+    REQUIRE(bed.allocator->find(p + 4000, &info) == Ownership::Live);
+    REQUIRE(info.base == p);
+    REQUIRE(info.requested == bytes);
+    REQUIRE(info.context == bed.sim.context());
+    const auto id = info.buffer_id;
+    bed.free(p);
+    REQUIRE(bed.allocator->find(p, nullptr) == Ownership::Cached);
+    REQUIRE(bed.malloc(bytes) == p);
+    REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
+    REQUIRE(info.buffer_id != id);
+  }
+  REQUIRE(bed.allocator->find(0x1234, nullptr) == Ownership::Foreign);
+}
+
+TEST_CASE("a hit makes no driver call", "[unit][allocator]") {
+  Bed bed;
+  for (const Bytes bytes : {Bytes{512}, 40_MiB}) {
+    bed.free(bed.malloc(bytes));
+    const auto before = sim::count_all();
+    for (int i = 0; i < 100; ++i) {
+      const Address p = bed.allocator->try_allocate(bed.sim.context(), bytes);
+      REQUIRE(p != 0);
+      REQUIRE(bed.allocator->try_free(p));
+    }
+    REQUIRE(sim::count_all() == before);
+  }
+}
+
+TEST_CASE("empty_cache gives everything back that is free", "[unit][allocator]") {
+  for (const Backing backing : kBackings) {
+    Bed bed({}, with(backing));
+    const Bytes before = sim::used(0);
+    std::vector<Address> blocks;
+    for (Bytes bytes = 300; bytes < 40_MiB; bytes = bytes * 3 / 2) blocks.push_back(bed.malloc(bytes));
+    const Address kept = bed.malloc(6_MiB);
+    for (const Address p : blocks) bed.free(p);
+    REQUIRE(bed.allocator->reclaimable(bed.sim.context()) > 0);
+    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(34_MiB));
+    bed.free(kept);
+    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(sim::used(0) == before);
+    REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+    REQUIRE(bed.stats().segment[0].current == 0);
+    REQUIRE(bed.stats().inactive_split_bytes[0].current == 0);
+    REQUIRE(bed.malloc(6_MiB) != 0);
+  }
+}
+
+TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[unit][allocator]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(8_MiB);
+  bed.launch(s, {.accesses = {{p, 8_MiB, true}}});
+  const auto op = sim::last_op(s);
+  bed.free(p);
+  REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+  REQUIRE_FALSE(sim::complete(op));
+  REQUIRE(bed.stats().reserved_bytes[0].current == static_cast<std::int64_t>(8_MiB));
+  sim::run_all();
+  REQUIRE(sim::faults().empty());
+  REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+  REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+}
+
+TEST_CASE("what fits without a cache fits with one", "[unit][allocator]") {
+  for (const Backing backing : kBackings) {
+    Bed bed({.device_memory = 256_MiB}, with(backing));
+    const CUstream s = bed.stream();
+    // Cached in pieces that cannot serve the next request, some still in flight.
+    std::vector<Address> blocks;
+    for (int i = 0; i < 10; ++i) blocks.push_back(bed.malloc(20_MiB));
+    bed.launch(s);
+    for (const Address p : blocks) bed.free(p);
+    const Address big = bed.malloc(200_MiB);
+    bed.free(big);
+    REQUIRE(bed.malloc(1000) != 0);
+    Address out = 77;
+    REQUIRE(bed.allocator->allocate(bed.sim.context(), 300_MiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE(out == 77);
+    REQUIRE(bed.malloc(150_MiB) != 0);
+  }
+}
+
+TEST_CASE("statistics balance when everything is free", "[unit][allocator]") {
+  Bed bed;
+  const Address a = bed.malloc(777);
+  const Address b = bed.malloc(5_MiB);
+  DeviceStats stats = bed.stats();
+  REQUIRE(stats.allocation[0].current == 2);
+  REQUIRE(stats.requested_bytes[0].current == 777 + static_cast<std::int64_t>(5_MiB));
+  REQUIRE(stats.allocated_bytes[1].current == 1024);
+  bed.free(a);
+  bed.free(b);
+  stats = bed.stats();
+  REQUIRE(stats.allocation[0].current == 0);
+  REQUIRE(stats.allocation[0].allocated == 2);
+  REQUIRE(stats.allocation[0].freed == 2);
+  REQUIRE(stats.active_bytes[0].current == 0);
+  REQUIRE(stats.requested_bytes[0].peak == 777 + static_cast<std::int64_t>(5_MiB));
+  REQUIRE(stats.flatten().size() == 9 * 3 * 4 + 10);
+}
+
+TEST_CASE("after the context is gone its pointers are foreign and its pages go back",
+          "[unit][allocator]") {
+  for (const Backing backing : kBackings) {
+    Bed bed({}, with(backing));
+    CUcontext context = nullptr;
+    REQUIRE(entry<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate_v2")(&context, 0, 0) ==
+            CUDA_SUCCESS);
+    const Bytes before = sim::used(0);
+    Address p = 0;
+    REQUIRE(bed.allocator->allocate(context, 4_MiB, &p).ok());
+    REQUIRE(sim::used(0) > before);
+    bed.allocator->context_destroyed(context);
+    REQUIRE(entry<CUresult (*)(CUcontext)>("cuCtxDestroy_v2")(context) == CUDA_SUCCESS);
+    bed.allocator->context_gone(context);
+    REQUIRE_FALSE(bed.allocator->free(p).has_value());
+    REQUIRE(sim::used(0) <= before);
+  }
+}
+
+TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit][allocator]") {
+  for (const auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                          CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    Bed bed;
+    const CUstream s = bed.stream();
+    const CUstream t = bed.stream();
+    const Address p = bed.malloc(8_MiB);
+    bed.launch(t, {.accesses = {{p, 8_MiB, true}}});
+    bed.free(p);
+    REQUIRE(bed.malloc(8_MiB) == p);  // in debt when the capture begins
+    bed.allocator->capture_begins(s, NullStream::Legacy);
+    const CUresult began =
+        entry<CUresult (*)(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(s, mode);
+    bed.allocator->capture_begin_done(s, NullStream::Legacy, began == CUDA_SUCCESS);
+    REQUIRE(began == CUDA_SUCCESS);
+    bed.launch(s);
+    bed.launch(t);
+    bed.free(p);
+    const Address q = bed.malloc(8_MiB);
+    REQUIRE(q != p);  // only what is clear
+    REQUIRE(bed.malloc(40_MiB) != 0);
+    bed.free(q);
+    CUgraph graph = nullptr;
+    REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(s, &graph) == CUDA_SUCCESS);
+    bed.allocator->graph_created();
+    bed.allocator->capture_ended(s, NullStream::Legacy);
+    sim::run_all();
+    REQUIRE(bed.malloc(8_MiB) != q);  // a graph lives that may use it
+    bed.allocator->graph_destroyed();
+  }
+}
+
+TEST_CASE("a failed allocation leaves a driver without virtual memory to plain segments",
+          "[unit][allocator]") {
+  Bed bed;
+  sim::fail_symbol("cuMemCreate", 1, CUDA_ERROR_NOT_SUPPORTED, true);
+  const Address p = bed.malloc(8_MiB);
+  REQUIRE(sim::count("cuMemAlloc_v2") == 1);
+  bed.free(p);
+}

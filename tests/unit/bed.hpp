@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Bed: an Allocator over the simulated driver, used as the doors of interpose/ use it. Every driver
+// entry checks that the calling thread holds no lock of ours.
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "allocator/mutex.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/sim.hpp"
+
+namespace custash {
+
+inline int entries_with_lock_held = 0;
+
+struct Bed {
+  explicit Bed(const sim::Options& options = {}, const Config& config = {}) : sim(options) {
+    entries_with_lock_held = 0;
+    sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
+    allocator = new Allocator(sim.driver(), config);  // never destroyed, as in the product
+  }
+
+  ~Bed() {
+    sim::set_entry_check(nullptr);
+    CHECK(entries_with_lock_held == 0);
+    CHECK(allocator->validate());
+  }
+
+  Address malloc(Bytes bytes) {
+    Address out = 0;
+    REQUIRE(allocator->allocate(sim.context(), bytes, &out).ok());
+    return out;
+  }
+
+  Address malloc_on(CUstream stream, Bytes bytes) {
+    Address out = 0;
+    REQUIRE(allocator->allocate_on(sim.context(), stream, NullStream::Legacy, bytes, &out).ok());
+    return out;
+  }
+
+  void free(Address address) {
+    const auto status = allocator->free(address);
+    REQUIRE(status.has_value());
+    REQUIRE(status->ok());
+  }
+
+  void free_on(CUstream stream, Address address) {
+    REQUIRE(allocator->free_on(address, stream, NullStream::Legacy)->ok());
+  }
+
+  // As the hook of cuLaunchKernel does it.
+  void launch(CUstream stream, sim::Kernel kernel = {}) {
+    Submission submission(*allocator, stream, NullStream::Legacy, HostView::Hidden);
+    const CUresult result = sim::launch(stream, std::move(kernel));
+    submission.done(result);
+    REQUIRE(result == CUDA_SUCCESS);
+  }
+
+  // An asynchronous copy to the host, as the hook of cuMemcpyDtoHAsync does it.
+  void copy_to_host(CUstream stream, void* to, Address from, Bytes bytes) {
+    auto* copy = reinterpret_cast<CUresult (*)(void*, CUdeviceptr, std::size_t, CUstream)>(
+        sim::resolve("cuMemcpyDtoHAsync_v2"));
+    Submission submission(*allocator, stream, NullStream::Legacy, HostView::Visible);
+    const CUresult result = copy(to, from, bytes, stream);
+    submission.done(result);
+    REQUIRE(result == CUDA_SUCCESS);
+  }
+
+  CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
+    auto* create = reinterpret_cast<CUresult (*)(CUstream*, unsigned)>(sim::resolve("cuStreamCreate"));
+    CUstream out = nullptr;
+    REQUIRE(create(&out, flags) == CUDA_SUCCESS);
+    return out;
+  }
+
+  DeviceStats stats() { return allocator->stats(0); }
+
+  sim::Sim sim;
+  Allocator* allocator = nullptr;
+};
+
+}  // namespace custash

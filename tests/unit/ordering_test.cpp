@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+// The ordering rule, seen from outside: which driver calls are made, when, and what comes back.
+#include "tests/unit/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+constexpr Bytes kBytes = 8_MiB;
+
+std::uint64_t waits() { return sim::count("cuCtxWaitEvent"); }
+
+std::uint64_t records() { return sim::count("cuCtxRecordEvent"); }
+
+}  // namespace
+
+TEST_CASE("a free does not wait for a running kernel", "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  bed.free(p);
+  REQUIRE_FALSE(sim::complete(sim::last_op(s)));
+  REQUIRE(sim::count("cuMemFree_v2") == 0);
+}
+
+TEST_CASE("with one lane a freed block is had at once, without a wait or a query",
+          "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  Address p = bed.malloc(kBytes);
+  for (int i = 0; i < 10; ++i) {
+    bed.launch(s);
+    bed.free(p);
+    const Address again = bed.malloc(kBytes);
+    REQUIRE(again == p);
+  }
+  REQUIRE(waits() == 0);
+  REQUIRE(sim::count("cuEventQuery") == 0);
+  REQUIRE(records() == 10);
+}
+
+TEST_CASE("one fence serves all frees between two submissions", "[unit][ordering]") {
+  Bed bed;
+  std::vector<Address> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(bed.malloc(kBytes));
+  bed.launch(bed.stream());
+  for (const Address p : blocks) bed.free(p);
+  REQUIRE(records() == 1);
+}
+
+TEST_CASE("the first submission on a second stream pays the debt, once", "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes) == p);
+  REQUIRE(waits() == 0);
+  bed.launch(s);
+  REQUIRE(waits() == 0);
+  bed.launch(t, {.accesses = {{p, kBytes, true}}});
+  REQUIRE(waits() == 1);
+  bed.launch(t);
+  REQUIRE(waits() == 1);
+}
+
+TEST_CASE("work on the second stream runs only after the first owner's", "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  const auto first = sim::last_op(s);
+  sim::hold(s);
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes) == p);
+  bed.launch(t, {.accesses = {{p, kBytes, true}}});
+  const auto second = sim::last_op(t);
+  sim::run_all();
+  REQUIRE_FALSE(sim::complete(second));
+  sim::release(s);
+  sim::run_all();
+  REQUIRE(sim::complete(first));
+  REQUIRE(sim::complete(second));
+}
+
+TEST_CASE("without a hand-out there is no debt", "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s);
+  bed.free(p);
+  bed.launch(t);
+  REQUIRE(waits() == 0);
+}
+
+TEST_CASE("a context is one-lane again when the other streams fall idle", "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  bed.launch(t);
+  bed.launch(t);
+  Address p = bed.malloc(kBytes);
+  bed.launch(s);
+  bed.free(p);
+  sim::run_all();
+  for (int i = 0; i < 3; ++i) {
+    p = bed.malloc(kBytes);
+    bed.launch(s);
+    bed.free(p);
+  }
+  sim::clear_log();
+  for (int i = 0; i < 10; ++i) {
+    p = bed.malloc(kBytes);
+    bed.launch(s);
+    bed.free(p);
+  }
+  REQUIRE(waits() == 0);
+  REQUIRE(sim::count("cuEventQuery") == 0);
+}
+
+TEST_CASE("with several lanes a passed block is preferred, then new memory, then debt",
+          "[unit][ordering]") {
+  Config config;
+  config.run_ahead_percent = 0;
+  Bed bed({}, config);
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Bytes big = 64_MiB;  // above the floor below which new memory is always taken
+  const Address p = bed.malloc(big);
+  bed.launch(s);
+  bed.launch(t);
+  bed.free(p);
+  REQUIRE(bed.malloc(big) == p);  // in debt
+  bed.launch(s);
+  REQUIRE(waits() == 1);
+  bed.free(p);
+  sim::run_all();
+  sim::clear_log();
+  REQUIRE(bed.malloc(big) == p);  // passed
+  bed.launch(s);
+  bed.launch(t);
+  REQUIRE(waits() == 0);
+}
+
+TEST_CASE("a free waits for a copy to the host, and only for that", "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  std::vector<char> host(4096);
+  const Address p = bed.malloc(kBytes);
+  bed.launch(t);
+  const auto other = sim::last_op(t);
+  bed.copy_to_host(s, host.data(), p, host.size());
+  const auto copy = sim::last_op(s);
+  bed.free(p);
+  REQUIRE(sim::complete(copy));
+  REQUIRE_FALSE(sim::complete(other));
+  REQUIRE(bed.stats().num_free_waits == 1);
+  const Address q = bed.malloc(kBytes);
+  bed.free(q);
+  REQUIRE(bed.stats().num_free_waits == 1);
+}
+
+TEST_CASE("free:never does not wait, free:strict waits for everything", "[unit][ordering]") {
+  for (const FreeMode mode : {FreeMode::Never, FreeMode::Strict}) {
+    Config config;
+    config.free_mode = mode;
+    Bed bed({}, config);
+    const CUstream s = bed.stream();
+    std::vector<char> host(64);
+    const Address p = bed.malloc(kBytes);
+    bed.copy_to_host(s, host.data(), p, host.size());
+    const auto op = sim::last_op(s);
+    bed.free(p);
+    REQUIRE(sim::complete(op) == (mode == FreeMode::Strict));
+  }
+}
+
+TEST_CASE("without context events each lane is made to wait by itself", "[unit][ordering]") {
+  Bed bed({.context_events = false});
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  sim::hold(s);
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes) == p);
+  bed.launch(t, {.accesses = {{p, kBytes, true}}});
+  const auto second = sim::last_op(t);
+  sim::run_all();
+  REQUIRE_FALSE(sim::complete(second));
+  sim::release(s);
+  sim::run_all();
+  REQUIRE(sim::complete(second));
+}
+
+TEST_CASE("one_lane:off pays at the allocation", "[unit][ordering]") {
+  Config config;
+  config.one_lane = false;
+  config.run_ahead_percent = 0;
+  Bed bed({}, config);
+  const CUstream s = bed.stream();
+  const Bytes big = 64_MiB;
+  const Address p = bed.malloc(big);
+  REQUIRE(sim::launch(s, {.accesses = {{p, big, true}}}) == CUDA_SUCCESS);  // not seen
+  bed.free(p);
+  REQUIRE(bed.malloc(big) == p);
+  REQUIRE(waits() == 1);
+}
+
+TEST_CASE("memory freed on a stream is that stream's at once and another's behind an event",
+          "[unit][ordering]") {
+  Config config;
+  config.run_ahead_percent = 0;
+  Bed bed({}, config);
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Bytes big = 64_MiB;
+  bed.launch(t);
+  const Address p = bed.malloc_on(s, big);
+  bed.launch(s, {.accesses = {{p, big, true}}});
+  bed.free_on(s, p);
+  REQUIRE(bed.malloc_on(s, big) == p);
+  bed.free_on(s, p);
+  sim::hold(s);
+  REQUIRE(bed.malloc_on(t, big) == p);
+  bed.launch(t, {.accesses = {{p, big, true}}});
+  const auto second = sim::last_op(t);
+  sim::run_all();
+  REQUIRE_FALSE(sim::complete(second));
+  sim::release(s);
+  sim::run_all();
+  REQUIRE(sim::complete(second));
+}
+
+TEST_CASE("a recorded stream keeps the block from its own stream until it has passed",
+          "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc_on(s, kBytes);
+  bed.launch(t, {.accesses = {{p, kBytes, false}}});
+  REQUIRE(bed.allocator->record_stream(p, t, NullStream::Legacy).ok());
+  bed.free_on(s, p);
+  REQUIRE(bed.malloc_on(s, kBytes) != p);
+  sim::run_all();
+  REQUIRE(bed.malloc_on(s, kBytes) == p);
+}
