@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/captures.hpp"
+
+#include <atomic>
+
+#include "interpose/graphs.hpp"
+#include "interpose/handlers.hpp"
+#include "interpose/process.hpp"
+
+namespace custash {
+namespace captures {
+namespace {
+
+constinit std::atomic<int> running{0};
+constinit std::atomic<bool> host_visible{false};
+
+template <typename Call>
+CUresult begin(NullStream null, CUstream stream, Call call) {
+  Allocator* const core = process::core();
+  if (core == nullptr) return call();
+  core->capture_begins(stream, null);
+  running.fetch_add(1);
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) running.fetch_sub(1);
+  core->capture_begin_done(stream, null, result == CUDA_SUCCESS);
+  return result;
+}
+
+}  // namespace
+
+int under_way() noexcept {
+  return running.load(std::memory_order_relaxed);
+}
+
+bool is_capturing(Allocator& core, CUstream stream, NullStream null) noexcept {
+  if (stream == nullptr && null == NullStream::PerThread) stream = CU_STREAM_PER_THREAD;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  // An error is the legacy stream's beside a capture (906), or a bad handle's: neither captures.
+  return core.driver().stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void add_host_visible_node() noexcept {
+  host_visible.store(true, std::memory_order_relaxed);
+}
+
+bool host_visible_node_added() noexcept {
+  return host_visible.load(std::memory_order_relaxed);
+}
+
+}  // namespace captures
+
+namespace handlers {
+
+CUresult begin_capture_v1(Real<CUstream> real, NullStream null, CUstream stream) {
+  return captures::begin(null, stream, [&] { return real(stream); });
+}
+
+CUresult begin_capture(Real<CUstream, CUstreamCaptureMode> real, NullStream null, CUstream stream,
+                       CUstreamCaptureMode mode) {
+  return captures::begin(null, stream, [&] { return real(stream, mode); });
+}
+
+CUresult begin_capture_to_graph(Real<CUstream, CUgraph, const CUgraphNode*, const void*, Count,
+                                     CUstreamCaptureMode> real,
+                                NullStream null, CUstream stream, CUgraph graph,
+                                const CUgraphNode* after, const void* edges, Count count,
+                                CUstreamCaptureMode mode) {
+  return captures::begin(null, stream,
+                         [&] { return real(stream, graph, after, edges, count, mode); });
+}
+
+// A capture may end by an error, too (invalidated, unjoined), and not every error ends one (wrong
+// thread, not its first stream): what the stream says before and after decides.
+CUresult end_capture(Real<CUstream, CUgraph*> real, NullStream null, CUstream stream,
+                     CUgraph* out) {
+  Allocator* const core = process::core();
+  if (core == nullptr) return real(stream, out);
+  const bool before = captures::is_capturing(*core, stream, null);
+  const CUresult result = real(stream, out);
+  // The graph first: it keeps the blocks that the end of the capture would let go.
+  if (result == CUDA_SUCCESS && out != nullptr) graphs::created(*core, *out);
+  if (before && !captures::is_capturing(*core, stream, null)) {
+    captures::running.fetch_sub(1);
+    core->capture_ended(stream, null);
+  }
+  return result;
+}
+
+}  // namespace handlers
+}  // namespace custash

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// The C API over the core: what custash.h promises, and nothing else.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "interpose/custash.h"
+#include "interpose/device_scope.hpp"
+#include "interpose/process.hpp"
+#include "interpose/real_driver.hpp"
+
+namespace custash {
+namespace {
+
+custash_status_t translate(Status status) {
+  switch (status.code()) {
+    case CUDA_SUCCESS:
+      return CUSTASH_SUCCESS;
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_INVALID_DEVICE:
+      return CUSTASH_ERROR_INVALID_VALUE;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      return CUSTASH_ERROR_OUT_OF_MEMORY;
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_DEINITIALIZED:
+      return CUSTASH_ERROR_NOT_RUNNING;
+    default:
+      return CUSTASH_ERROR_DRIVER;
+  }
+}
+
+custash_status_t translate(const std::optional<Status>& status) {
+  return status ? translate(*status) : CUSTASH_ERROR_NOT_OURS;
+}
+
+// Like the runtime's calls, ours initialise CUDA where nobody has.
+Allocator* core_or_start() {
+  Allocator* const core = process::core();
+  if (core != nullptr || process::state() != process::State::NotStarted) return core;
+  return door_cuInit(0) == CUDA_SUCCESS ? process::core() : nullptr;
+}
+
+// `body(core)` in the state that the header promises, with host memory's end as a status.
+template <typename Body>
+custash_status_t with_core(Body body) noexcept {
+  try {
+    Allocator* const core = core_or_start();
+    return core == nullptr ? CUSTASH_ERROR_NOT_RUNNING : body(*core);
+  } catch (...) {
+    return CUSTASH_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+custash_status_t find_device(Allocator& core, int* device) {
+  int count = 0;
+  if (const Status status = core.driver().device_get_count(&count); !status.ok())
+    return translate(status);
+  *device = DeviceScope::resolve(core.driver(), *device);
+  return *device < count ? CUSTASH_SUCCESS : CUSTASH_ERROR_INVALID_VALUE;
+}
+
+// `body(core, device)` for a device that is there.
+template <typename Body>
+custash_status_t with_device(int device, Body body) noexcept {
+  return with_core([&](Allocator& core) {
+    const custash_status_t found = find_device(core, &device);
+    if (found == CUSTASH_SUCCESS) body(core, device);
+    return found;
+  });
+}
+
+custash_status_t allocate(void** ptr, int device, std::size_t size, custash_stream_t stream) {
+  if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
+  *ptr = nullptr;
+  return with_core([&](Allocator& core) {
+    if (const auto found = find_device(core, &device); found != CUSTASH_SUCCESS || size == 0)
+      return found;
+    const DeviceScope scope(core, device);
+    if (!scope.status().ok()) return translate(scope.status());
+    Address address = 0;
+    const Status status = core.allocate_on(scope.context(), static_cast<CUstream>(stream),
+                                           NullStream::Legacy, size, &address);
+    if (status.ok()) *ptr = reinterpret_cast<void*>(address);
+    return translate(status);
+  });
+}
+
+Address address_of(const void* ptr) {
+  return reinterpret_cast<Address>(ptr);
+}
+
+enum class When { Now, AtPeak };
+
+custash_status_t read_bytes(int device, StatArray DeviceStats::*which, When when,
+                            std::size_t* bytes) {
+  if (bytes == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
+  return with_device(device, [&](Allocator& core, int number) {
+    const DeviceStats stats = core.stats(number);
+    const Stat& stat = (stats.*which)[static_cast<std::size_t>(StatPool::All)];
+    *bytes = static_cast<std::size_t>(when == When::Now ? stat.current : stat.peak);
+  });
+}
+
+// The names outlive every call; flatten() gives the same ones in the same order each time.
+const std::vector<std::string>& stat_names() {
+  static const auto* const names = [] {
+    auto* const made = new std::vector<std::string>;
+    for (const auto& [name, value] : DeviceStats().flatten()) made->push_back(name);
+    return made;
+  }();
+  return *names;
+}
+
+}  // namespace
+}  // namespace custash
+
+using namespace custash;  // NOLINT: the definitions below are C's
+
+custash_status_t custash_malloc(void** ptr, int device, size_t size, custash_stream_t stream) {
+  return allocate(ptr, device, size, stream);
+}
+
+custash_status_t custash_malloc_async(void** ptr, size_t size, custash_stream_t stream) {
+  return allocate(ptr, CUSTASH_CURRENT_DEVICE, size, stream);
+}
+
+custash_status_t custash_free(void* ptr) {
+  return with_core([&](Allocator& core) {
+    return ptr == nullptr ? CUSTASH_SUCCESS : translate(core.free(address_of(ptr)));
+  });
+}
+
+custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
+  return with_core([&](Allocator& core) {
+    if (ptr == nullptr) return CUSTASH_SUCCESS;
+    return translate(
+        core.free_on(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));
+  });
+}
+
+custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
+  return with_core([&](Allocator& core) {
+    return translate(
+        core.record_stream(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));
+  });
+}
+
+void* custash_pluggable_malloc(size_t size, int device, custash_stream_t stream) {
+  void* ptr = nullptr;
+  return allocate(&ptr, device, size, stream) == CUSTASH_SUCCESS ? ptr : nullptr;
+}
+
+void custash_pluggable_free(void* ptr, size_t size, int device, custash_stream_t stream) {
+  (void)size;
+  (void)device;
+  (void)custash_free_async(ptr, stream);
+}
+
+custash_status_t custash_empty_cache(void) {
+  return with_core([](Allocator& core) {
+    core.empty_all_caches();
+    return CUSTASH_SUCCESS;
+  });
+}
+
+custash_status_t custash_memory_allocated(int device, size_t* bytes) {
+  return read_bytes(device, &DeviceStats::allocated_bytes, When::Now, bytes);
+}
+
+custash_status_t custash_memory_reserved(int device, size_t* bytes) {
+  return read_bytes(device, &DeviceStats::reserved_bytes, When::Now, bytes);
+}
+
+custash_status_t custash_max_memory_allocated(int device, size_t* bytes) {
+  return read_bytes(device, &DeviceStats::allocated_bytes, When::AtPeak, bytes);
+}
+
+custash_status_t custash_max_memory_reserved(int device, size_t* bytes) {
+  return read_bytes(device, &DeviceStats::reserved_bytes, When::AtPeak, bytes);
+}
+
+custash_status_t custash_reset_peak_memory_stats(int device) {
+  return with_device(device, [](Allocator& core, int number) { core.reset_peak_stats(number); });
+}
+
+custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t* count) {
+  if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
+  const size_t room = stats == nullptr ? 0 : *count;
+  bool fits = true;
+  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
+    const auto values = core.stats(number).flatten();
+    const auto& names = stat_names();
+    for (std::size_t i = 0; i < std::min(room, values.size()); ++i)
+      stats[i] = {names[i].c_str(), values[i].second};
+    *count = values.size();
+    fits = stats == nullptr || room >= values.size();
+  });
+  return found != CUSTASH_SUCCESS || fits ? found : CUSTASH_ERROR_BUFFER_TOO_SMALL;
+}

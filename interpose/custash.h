@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * custash: the C API of the caching allocator for CUDA. Stable: functions are added, never changed;
+ * CUSTASH_VERSION says what a header declares, custash_version() what the library in use has.
+ *
+ * Link libcustash.a, or start a program with libcustash.so preloaded and find the functions by
+ * dlsym(RTLD_DEFAULT, "custash_…"). Needs C11 or C++; includes no CUDA header.
+ *
+ * For every function: any thread may call it at any time. Sizes are bytes. `device` is the number
+ * that the CUDA runtime gives the device; CUSTASH_CURRENT_DEVICE is the calling thread's. A
+ * stream is a cudaStream_t or CUstream; NULL is the legacy default stream. Nothing is printed.
+ * Where custash does not serve the process (it is switched off, exit has begun, or this is a child
+ * made by fork), every function that returns a status returns CUSTASH_ERROR_NOT_RUNNING.
+ */
+#ifndef CUSTASH_H
+#define CUSTASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CUSTASH_VERSION_MAJOR 0
+#define CUSTASH_VERSION_MINOR 1
+#define CUSTASH_VERSION_PATCH 0
+#define CUSTASH_VERSION \
+  (CUSTASH_VERSION_MAJOR * 10000 + CUSTASH_VERSION_MINOR * 100 + CUSTASH_VERSION_PATCH)
+
+#define CUSTASH_CURRENT_DEVICE (-1)
+
+#if defined(__GNUC__)
+#define CUSTASH_API __attribute__((visibility("default")))
+#else
+#define CUSTASH_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum custash_status {
+  CUSTASH_SUCCESS = 0,
+  CUSTASH_ERROR_INVALID_VALUE = 1,    /* a null pointer, a device that is not there, a freed pointer */
+  CUSTASH_ERROR_OUT_OF_MEMORY = 2,    /* device or host memory, after everything cached was given back */
+  CUSTASH_ERROR_NOT_RUNNING = 3,      /* custash does not serve this process, or CUDA does not work */
+  CUSTASH_ERROR_NOT_OURS = 4,         /* the pointer was not allocated through custash */
+  CUSTASH_ERROR_BUFFER_TOO_SMALL = 5, /* the array was filled as far as it goes */
+  CUSTASH_ERROR_DRIVER = 6            /* another CUDA error, e.g. of a kernel that went before */
+} custash_status_t;
+
+typedef void* custash_stream_t;
+
+typedef struct custash_stat {
+  const char* name; /* lives as long as the process */
+  int64_t value;
+} custash_stat_t;
+
+/* ---- Memory. Pointers are interchangeable with those of cudaMalloc, cudaMallocAsync, cuMemAlloc
+ *      and their frees: any of these may free what any other allocated. Alignment is 512. -------- */
+
+/* Allocates `size` bytes on `device`, for use on `stream` from this point of its order on, as
+ * cudaMallocAsync does; another stream may use it once it is ordered behind this point. The
+ * device need not be the current one, which stays as it is. Size 0 gives NULL and success.
+ * Errors: INVALID_VALUE, OUT_OF_MEMORY, NOT_RUNNING, DRIVER; *ptr is then NULL. */
+CUSTASH_API custash_status_t custash_malloc(void** ptr, int device, size_t size,
+                                            custash_stream_t stream);
+
+/* Frees what any stream may have used, as cudaFree does, but without waiting for the device: the
+ * memory is handed out again only behind all work that its context holds now. NULL is success.
+ * Errors: NOT_OURS, INVALID_VALUE (freed already, or not the start of a block), NOT_RUNNING, DRIVER. */
+CUSTASH_API custash_status_t custash_free(void* ptr);
+
+/* cudaMallocAsync on the calling thread's device: as custash_malloc with CUSTASH_CURRENT_DEVICE. */
+CUSTASH_API custash_status_t custash_malloc_async(void** ptr, size_t size, custash_stream_t stream);
+
+/* Frees in the order of `stream`, as cudaFreeAsync does: the stream may have the memory again at
+ * once, others behind this point. Streams named by custash_record_stream are waited for, too.
+ * NULL is success. Errors: as custash_free. */
+CUSTASH_API custash_status_t custash_free_async(void* ptr, custash_stream_t stream);
+
+/* Says that `stream` uses the block as well: after its free it is handed out again only behind what
+ * `stream` holds at the free. As torch.Tensor.record_stream. Errors: INVALID_VALUE when the pointer
+ * is not a live block, NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_record_stream(void* ptr, custash_stream_t stream);
+
+/* The pair that torch.cuda.memory.CUDAPluggableAllocator takes: custash_malloc with the parameters in
+ * its order; NULL on any error. */
+CUSTASH_API void* custash_pluggable_malloc(size_t size, int device, custash_stream_t stream);
+
+/* Its other half: custash_free_async; size and device are not needed, errors are not reported. */
+CUSTASH_API void custash_pluggable_free(void* ptr, size_t size, int device, custash_stream_t stream);
+
+/* Gives every free page and segment of every device back to the driver. Memory that is in use, or
+ * whose last work has not ended, stays. As torch.cuda.empty_cache. Errors: NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_empty_cache(void);
+
+/* ---- Numbers. Meanings and keys are PyTorch's (torch.cuda.memory_stats). ---------------------- */
+
+/* Bytes in blocks that the program owns now, rounded up as they were handed out.
+ * Errors, here and below: INVALID_VALUE, NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_memory_allocated(int device, size_t* bytes);
+
+/* Bytes obtained from the driver now: owned, cached, and freed but not yet safe to hand out. */
+CUSTASH_API custash_status_t custash_memory_reserved(int device, size_t* bytes);
+
+/* The most that custash_memory_allocated would have said since the start or the last reset. */
+CUSTASH_API custash_status_t custash_max_memory_allocated(int device, size_t* bytes);
+
+/* The most that custash_memory_reserved would have said since the start or the last reset. */
+CUSTASH_API custash_status_t custash_max_memory_reserved(int device, size_t* bytes);
+
+/* Sets every peak of the device to its current value. */
+CUSTASH_API custash_status_t custash_reset_peak_memory_stats(int device);
+
+/* All counters, named as PyTorch names them ("allocated_bytes.all.peak"), custash's own after them.
+ * *count: in, the room in `stats`; out, how many counters there are. stats may be NULL: only the
+ * number is told. BUFFER_TOO_SMALL: the first counters were written, as many as there was room for. */
+CUSTASH_API custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t* count);
+
+/* ---- About the library. Work in every state of the process. ------------------------------------ */
+
+/* CUSTASH_VERSION of the library in use: 100 is 0.1.0. */
+CUSTASH_API int custash_version(void);
+
+/* "CUSTASH_ERROR_OUT_OF_MEMORY"; "CUSTASH_ERROR_UNKNOWN" for a number that is no status. */
+CUSTASH_API const char* custash_error_name(custash_status_t status);
+
+/* One line of English, without a full stop. */
+CUSTASH_API const char* custash_error_string(custash_status_t status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CUSTASH_H */

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The three shapes of a wrapper: a submission, a call that allocates for itself, and one with a
+// handler of its own. No state, no lock.
+#pragma once
+
+#include "interpose/captures.hpp"
+#include "interpose/process.hpp"
+#include "interpose/real_driver.hpp"
+
+namespace custash::doors {
+
+// The driver, or its entry, is not there: what a program gets that links an entry in vain.
+inline constexpr CUresult kNoEntry = CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
+
+// Gives back what the failed call may need; true when it is worth a second try.
+bool relieve(Allocator& core) noexcept;
+
+// `view(core)` says what the host may see; `call(real)` is the driver's call.
+template <typename Real, typename View, typename Call>
+CUresult submit(Real* real, NullStream null, CUstream stream, View view, Address first,
+                Address second, Call call) noexcept {
+  if (real == nullptr) return kNoEntry;
+  Allocator* const core = process::core();
+  if (core == nullptr) return call(real);
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;  // stays only if the core has no memory for itself
+  try {
+    Submission submission(*core, stream, null, view(*core), first, second);
+    result = call(real);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && relieve(*core)) result = call(real);
+    submission.done(result);
+  } catch (...) {
+  }
+  return result;
+}
+
+template <typename Real, typename Call>
+CUresult with_relief(Real* real, Call call) noexcept {
+  if (real == nullptr) return kNoEntry;
+  const CUresult result = call(real);
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  Allocator* const core = process::core();
+  return core != nullptr && relieve(*core) ? call(real) : result;
+}
+
+template <typename Real, typename Call>
+CUresult handled(Real* real, Call call) noexcept {
+  if (real == nullptr) return kNoEntry;
+  try {
+    return call(real);
+  } catch (...) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace custash::doors

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// What answers each entry of entry_points.def that is more than a submission. `real` is never null
+// and is called at most twice; what is not ours, or not sure, goes to it as it came. Handlers hold
+// no lock across it and may throw only before it: the door makes CUDA's out-of-memory of that.
+#pragma once
+
+#include <cuda.h>
+
+#include "allocator/allocator.hpp"
+
+namespace custash::handlers {
+
+template <typename... Params>
+using Real = CUresult (*)(Params...);
+
+using Count = std::size_t;
+
+// resolve.cpp
+CUresult get_proc_address(Real<const char*, void**, int, cuuint64_t> real, NullStream,
+                          const char* name, void** out, int version, cuuint64_t flags);
+CUresult get_proc_address_v2(Real<const char*, void**, int, cuuint64_t, void*> real, NullStream,
+                             const char* name, void** out, int version, cuuint64_t flags,
+                             void* status);
+
+// memory.cpp
+CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out, Count bytes);
+CUresult mem_free(Real<CUdeviceptr> real, NullStream, CUdeviceptr address);
+CUresult mem_free_v1(Real<unsigned> real, NullStream, unsigned address);
+CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream, CUdeviceptr* out,
+                           Count bytes, unsigned flags);
+CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real, NullStream,
+                                 CUdeviceptr* out, void* host, unsigned flags);
+CUresult host_register(Real<void*, Count, unsigned> real, NullStream, void* host, Count bytes,
+                       unsigned flags);
+CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
+                             CUdeviceptr* out, Count* bytes, void* library, const char* name);
+
+// async_memory.cpp
+CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real, NullStream null,
+                         CUdeviceptr* out, Count bytes, CUstream stream);
+CUresult mem_free_async(Real<CUdeviceptr, CUstream> real, NullStream null, CUdeviceptr address,
+                        CUstream stream);
+CUresult device_set_mem_pool(Real<CUdevice, CUmemoryPool> real, NullStream, CUdevice device,
+                             CUmemoryPool pool);
+CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real, NullStream, void* location, int type,
+                          CUmemoryPool pool);
+CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real, NullStream,
+                            CUmemoryPool pool, CUmemPool_attribute attribute, void* value);
+CUresult pool_set_access(Real<CUmemoryPool, const CUmemAccessDesc*, Count> real, NullStream,
+                         CUmemoryPool pool, const CUmemAccessDesc* map, Count count);
+
+// captures.cpp
+CUresult begin_capture_v1(Real<CUstream> real, NullStream null, CUstream stream);
+CUresult begin_capture(Real<CUstream, CUstreamCaptureMode> real, NullStream null, CUstream stream,
+                       CUstreamCaptureMode mode);
+CUresult begin_capture_to_graph(Real<CUstream, CUgraph, const CUgraphNode*, const void*, Count,
+                                     CUstreamCaptureMode> real,
+                                NullStream null, CUstream stream, CUgraph graph,
+                                const CUgraphNode* after, const void* edges, Count count,
+                                CUstreamCaptureMode mode);
+CUresult end_capture(Real<CUstream, CUgraph*> real, NullStream null, CUstream stream, CUgraph* out);
+
+// graphs.cpp
+CUresult graph_create(Real<CUgraph*, unsigned> real, NullStream, CUgraph* out, unsigned flags);
+CUresult graph_clone(Real<CUgraph*, CUgraph> real, NullStream, CUgraph* out, CUgraph original);
+CUresult graph_instantiate_log(Real<CUgraphExec*, CUgraph, CUgraphNode*, char*, Count> real,
+                               NullStream, CUgraphExec* out, CUgraph graph, CUgraphNode* node,
+                               char* log, Count size);
+CUresult graph_instantiate_flags(Real<CUgraphExec*, CUgraph, unsigned long long> real, NullStream,
+                                 CUgraphExec* out, CUgraph graph, unsigned long long flags);
+CUresult graph_instantiate_params(Real<CUgraphExec*, CUgraph, void*> real, NullStream,
+                                  CUgraphExec* out, CUgraph graph, void* parameters);
+CUresult graph_destroy(Real<CUgraph> real, NullStream, CUgraph graph);
+CUresult graph_exec_destroy(Real<CUgraphExec> real, NullStream, CUgraphExec graph);
+
+// graph_nodes.cpp
+CUresult add_memcpy_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
+                              const CUDA_MEMCPY3D*, CUcontext> real,
+                         NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                         Count count, const CUDA_MEMCPY3D* copy, CUcontext context);
+CUresult add_host_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
+                            const CUDA_HOST_NODE_PARAMS*> real,
+                       NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                       Count count, const CUDA_HOST_NODE_PARAMS* what);
+CUresult add_batch_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, const void*> real,
+                        NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                        Count count, const void* what);
+CUresult add_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, void*> real, NullStream,
+                  CUgraphNode* out, CUgraph graph, const CUgraphNode* after, Count count,
+                  void* what);
+CUresult add_node_v2(Real<CUgraphNode*, CUgraph, const CUgraphNode*, const void*, Count, void*> real,
+                     NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                     const void* edges, Count count, void* what);
+CUresult set_memcpy_node(Real<CUgraphNode, const CUDA_MEMCPY3D*> real, NullStream, CUgraphNode node,
+                         const CUDA_MEMCPY3D* copy);
+CUresult set_exec_memcpy_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D*, CUcontext> real,
+                              NullStream, CUgraphExec graph, CUgraphNode node,
+                              const CUDA_MEMCPY3D* copy, CUcontext context);
+
+// lifetime.cpp
+CUresult init(Real<unsigned> real, NullStream, unsigned flags);
+CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context);
+CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device);
+CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device);
+CUresult stream_destroy(Real<CUstream> real, NullStream, CUstream stream);
+CUresult peer_enable(Real<CUcontext, unsigned> real, NullStream, CUcontext peer, unsigned flags);
+CUresult peer_disable(Real<CUcontext> real, NullStream, CUcontext peer);
+
+// queries.cpp
+CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, Count* total);
+CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real, NullStream,
+                               CUdeviceptr* base, Count* size, CUdeviceptr address);
+CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> real, NullStream,
+                               void* data, CUpointer_attribute attribute, CUdeviceptr address);
+CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUdeviceptr> real,
+                                NullStream, unsigned count, CUpointer_attribute* attributes,
+                                void** data, CUdeviceptr address);
+CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real, NullStream,
+                            CUipcMemHandle* out, CUdeviceptr address);
+CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real, NullStream,
+                                  CUmemGenericAllocationHandle* out, void* address);
+CUresult pool_export_pointer(Real<void*, CUdeviceptr> real, NullStream, void* out,
+                             CUdeviceptr address);
+
+// launch.cpp
+CUresult launch_multi_device(Real<CUDA_LAUNCH_PARAMS*, unsigned, unsigned> real, NullStream,
+                             CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags);
+
+}  // namespace custash::handlers

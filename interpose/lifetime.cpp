@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// The ends of contexts and streams, peers, and the call that everything begins with.
+#include "interpose/doors.hpp"
+#include "interpose/handlers.hpp"
+
+namespace custash::handlers {
+namespace {
+
+bool is_active(Allocator& core, CUdevice device) {
+  unsigned flags = 0;
+  int active = 0;
+  return core.driver().primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS &&
+         active != 0;
+}
+
+// The device's primary context, its count of users as before; null when it is not active.
+CUcontext primary_context(Allocator& core, CUdevice device) {
+  CUcontext context = nullptr;
+  auto* const release =
+      real::function<CUresult(CUdevice)>(Entry::door_cuDevicePrimaryCtxRelease_v2);
+  if (release == nullptr || !is_active(core, device)) return nullptr;
+  if (core.driver().primary_ctx_retain(&context, device) != CUDA_SUCCESS) return nullptr;
+  return release(device) == CUDA_SUCCESS ? context : nullptr;
+}
+
+}  // namespace
+
+CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
+  const CUresult result = real(flags);
+  // At once: our exit handler must be the next after the driver's.
+  if (result == CUDA_SUCCESS) process::core();
+  return result;
+}
+
+CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
+  Allocator* const core = process::core();
+  if (core == nullptr || context == nullptr) return real(context);
+  core->context_destroyed(context);
+  const CUresult result = real(context);
+  core->context_gone(context);
+  return result;
+}
+
+// Only the last release destroys, and only afterwards is it known which was the last.
+CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
+  Allocator* const core = process::core();
+  CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
+  const CUresult result = real(device);
+  if (context == nullptr || result != CUDA_SUCCESS || is_active(*core, device)) return result;
+  core->context_destroyed(context);
+  core->context_gone(context);
+  return result;
+}
+
+CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device) {
+  Allocator* const core = process::core();
+  CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
+  if (context == nullptr) return real(device);
+  core->context_destroyed(context);
+  const CUresult result = real(device);
+  core->context_gone(context);
+  return result;
+}
+
+CUresult stream_destroy(Real<CUstream> real, NullStream, CUstream stream) {
+  if (Allocator* const core = process::core(); core != nullptr && stream != nullptr) {
+    core->stream_destroyed(stream);
+  }
+  return real(stream);
+}
+
+CUresult peer_enable(Real<CUcontext, unsigned> real, NullStream, CUcontext peer, unsigned flags) {
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(peer, flags); });
+  Allocator* const core = process::core();
+  CUcontext self = nullptr;
+  if (result == CUDA_SUCCESS && core != nullptr &&
+      core->driver().ctx_get_current(&self) == CUDA_SUCCESS) {
+    core->peer_access_enabled(peer, self);
+  }
+  return result;
+}
+
+CUresult peer_disable(Real<CUcontext> real, NullStream, CUcontext peer) {
+  const CUresult result = real(peer);
+  Allocator* const core = process::core();
+  CUcontext self = nullptr;
+  if (result == CUDA_SUCCESS && core != nullptr &&
+      core->driver().ctx_get_current(&self) == CUDA_SUCCESS) {
+    core->peer_access_disabled(peer, self);
+  }
+  return result;
+}
+
+}  // namespace custash::handlers

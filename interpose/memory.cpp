@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Plain device memory, and the calls by which a program may come to see device work from the host.
+// Zero sizes, null pointers and whatever is not ours are the driver's to answer.
+#include "interpose/doors.hpp"
+#include "interpose/handlers.hpp"
+
+namespace custash::handlers {
+namespace {
+
+template <typename Real, typename Call>
+CUresult free_block(Real real, CUdeviceptr address, Call call) {
+  if (address == 0) return call(real);
+  if (Allocator* const core = process::core()) {
+    const std::optional<Status> status = core->free(address);
+    return status ? status->code() : call(real);
+  }
+  return process::left_behind(address) ? process::driver_says() : call(real);
+}
+
+// The program has a pointer by which kernels reach the host.
+CUresult note_host_pointer(CUresult result) {
+  if (result != CUDA_SUCCESS) return result;
+  if (Allocator* const core = process::core()) core->kernels_become_host_visible();
+  return result;
+}
+
+}  // namespace
+
+CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out, Count bytes) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core == nullptr || out == nullptr || bytes == 0 ||
+      core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
+    return real(out, bytes);
+  }
+  Address address = 0;
+  const Status status = core->allocate(context, bytes, &address);
+  if (status.ok()) *out = address;
+  return status.code();
+}
+
+CUresult mem_free(Real<CUdeviceptr> real, NullStream, CUdeviceptr address) {
+  return free_block(real, address, [address](auto* call) { return call(address); });
+}
+
+// The 32-bit form. No block lies that low; one that did would be found.
+CUresult mem_free_v1(Real<unsigned> real, NullStream, unsigned address) {
+  return free_block(real, address, [address](auto* call) { return call(address); });
+}
+
+CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream, CUdeviceptr* out,
+                           Count bytes, unsigned flags) {
+  return note_host_pointer(
+      doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); }));
+}
+
+CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real, NullStream,
+                                 CUdeviceptr* out, void* host, unsigned flags) {
+  return note_host_pointer(real(out, host, flags));
+}
+
+CUresult host_register(Real<void*, Count, unsigned> real, NullStream, void* host, Count bytes,
+                       unsigned flags) {
+  const CUresult result = real(host, bytes, flags);
+  return (flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0 ? note_host_pointer(result) : result;
+}
+
+CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
+                             CUdeviceptr* out, Count* bytes, void* library, const char* name) {
+  return note_host_pointer(real(out, bytes, library, name));
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/process.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "allocator/log.hpp"
+#include "interpose/real_driver.hpp"
+#include "interpose/summary.hpp"
+
+namespace custash::process {
+
+constinit std::atomic<Allocator*> current{nullptr};
+
+namespace {
+
+constinit std::atomic<State> now{State::NotStarted};
+constinit std::atomic<pid_t> starter{0};  // who is Starting: a child of a fork just then must not wait
+constinit Driver driver{};
+constinit const char* conf = nullptr;
+alignas(Allocator) unsigned char storage[sizeof(Allocator)];
+constinit std::atomic<Allocator*> built{nullptr};
+// The starting thread itself may come back, through a malloc that uses CUDA.
+constinit thread_local bool starting_here = false;
+
+// Not secure_getenv at first use: the program may have changed its environment by then, and
+// getenv races with setenv in other threads.
+__attribute__((constructor)) void read_environment() {
+  const char* const text = secure_getenv("CUSTASH_CONF");
+  if (text != nullptr && *text != '\0') conf = strdup(text);
+}
+
+void before_exit() {
+  State expected = State::Running;
+  if (!now.compare_exchange_strong(expected, State::ShutDown)) return;
+  current.store(nullptr, std::memory_order_release);
+  Allocator& core = *built.load();
+  if (core.config().summary) print_summary(core);
+}
+
+void in_forked_child() {
+  if (now.load() == State::Disabled) return;
+  now.store(State::Forked);
+  current.store(nullptr);
+  if (Allocator* const core = built.load()) core->after_fork_in_child();
+}
+
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t wrote = write(STDERR_FILENO, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return;  // nowhere to say it
+    done += static_cast<std::size_t>(wrote);
+  }
+}
+
+State build() {
+  const ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
+  for (const std::string& complaint : parsed.complaints) say(complaint);
+  if (!parsed.config.enabled) return State::Disabled;
+  open_log(parsed.config.log, parsed.config.log_file);
+  if (!driver.fill(real::symbol)) {
+    log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
+    return State::Disabled;
+  }
+  built.store(new (storage) Allocator(driver, parsed.config), std::memory_order_release);
+  // The driver registered its own handler in cuInit, so that ours, later, runs before it.
+  if (std::atexit(before_exit) != 0 || pthread_atfork(nullptr, nullptr, in_forked_child) != 0) {
+    log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
+    return State::Disabled;
+  }
+  log(LogLevel::Info, "event=started");
+  return State::Running;
+}
+
+State try_build() noexcept {
+  try {
+    return build();
+  } catch (...) {  // no memory for the core: then the program runs without it
+    return State::Disabled;
+  }
+}
+
+void start() noexcept {
+  State expected = State::NotStarted;
+  if (!now.compare_exchange_strong(expected, State::Starting)) return;
+  starter.store(getpid());
+  starting_here = true;
+  const State outcome = try_build();
+  starting_here = false;
+  if (outcome == State::Running) current.store(built.load(), std::memory_order_release);
+  now.store(outcome, std::memory_order_release);
+}
+
+bool driver_is_up() noexcept {
+  return driver_says() == CUDA_SUCCESS;
+}
+
+}  // namespace
+
+State state() noexcept {
+  return now.load(std::memory_order_acquire);
+}
+
+CUresult driver_says() noexcept {
+  using GetCurrent = CUresult(CUcontext*);
+  static constinit std::atomic<GetCurrent*> get_current{nullptr};
+  GetCurrent* call = get_current.load(std::memory_order_relaxed);
+  if (call == nullptr) {
+    call = reinterpret_cast<GetCurrent*>(real::symbol("cuCtxGetCurrent"));
+    get_current.store(call, std::memory_order_relaxed);
+  }
+  CUcontext context = nullptr;
+  return call == nullptr ? CUDA_ERROR_NOT_INITIALIZED : call(&context);
+}
+
+Allocator* first_use() noexcept {
+  if (state() == State::NotStarted && driver_is_up()) start();
+  while (state() == State::Starting && !starting_here) {
+    const pid_t by = starter.load();
+    if (by != 0 && by != getpid()) {
+      now.store(State::Forked);
+      break;
+    }
+    sched_yield();
+  }
+  return current.load(std::memory_order_acquire);
+}
+
+bool left_behind(Address address) noexcept {
+  if (state() != State::ShutDown) return false;
+  return built.load()->find(address, nullptr) != Ownership::Foreign;
+}
+
+}  // namespace custash::process

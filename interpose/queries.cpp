@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// What the driver says of memory, said of blocks instead of segments: a block must look as if the
+// driver had allocated it alone, and cached memory as if it were not there.
+#include <algorithm>
+#include <cstdio>
+
+#include "allocator/log.hpp"
+#include "interpose/doors.hpp"
+#include "interpose/handlers.hpp"
+
+namespace custash::handlers {
+namespace {
+
+// Never an allocation: the driver asked about it gives the exact answer for an unknown pointer.
+constexpr CUdeviceptr kNowhere = 8;
+
+Ownership find(CUdeviceptr address, BlockInfo* info) {
+  Allocator* const core = address == 0 ? nullptr : process::core();
+  return core == nullptr ? Ownership::Foreign : core->find(address, info);
+}
+
+// Writes what differs for a block; `answered`: the driver has written its own answer already.
+bool answer_for_block(const BlockInfo& block, CUpointer_attribute attribute, bool answered,
+                      void* data) {
+  switch (static_cast<int>(attribute)) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // mapped memory belongs to none
+      *static_cast<CUcontext*>(data) = block.context;
+      return true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      *static_cast<unsigned long long*>(data) = block.buffer_id;
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      *static_cast<CUdeviceptr*>(data) = block.base;
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      *static_cast<std::size_t*>(data) = block.requested;
+      return true;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      // Clears the driver's 1, whichever width it wrote.
+      if (answered) *static_cast<unsigned char*>(data) = 0;
+      return answered;
+    default:
+      return false;
+  }
+}
+
+CUresult refuse_export(const char* call, CUdeviceptr address) {
+  char line[128];
+  std::snprintf(line, sizeof line,
+                "event=export_refused call=%s address=0x%llx reason=\"pooled memory cannot be "
+                "exported yet\"",
+                call, static_cast<unsigned long long>(address));
+  log(LogLevel::Error, line);
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+
+CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, Count* total) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core == nullptr || core->driver().ctx_get_current(&context) != CUDA_SUCCESS ||
+      context == nullptr) {
+    return real(free_bytes, total);
+  }
+  Count real_free = 0;
+  Count real_total = 0;
+  const CUresult result = real(&real_free, &real_total);
+  if (result != CUDA_SUCCESS) return result;
+  const Bytes ours = core->reclaimable(context);
+  if (free_bytes != nullptr) *free_bytes = std::min<Count>(real_free + ours, real_total);
+  if (total != nullptr) *total = real_total;
+  return result;
+}
+
+CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real, NullStream,
+                               CUdeviceptr* base, Count* size, CUdeviceptr address) {
+  BlockInfo block;
+  switch (find(address, &block)) {
+    case Ownership::Foreign:
+      return real(base, size, address);
+    case Ownership::Cached:
+      return real(base, size, kNowhere);
+    case Ownership::Live:
+      break;
+  }
+  if (base != nullptr) *base = block.base;
+  if (size != nullptr) *size = block.requested;
+  return CUDA_SUCCESS;
+}
+
+CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> real, NullStream,
+                               void* data, CUpointer_attribute attribute, CUdeviceptr address) {
+  BlockInfo block;
+  const Ownership owner = find(address, &block);
+  const CUresult result =
+      real(data, attribute, owner == Ownership::Cached ? kNowhere : address);
+  if (owner != Ownership::Live || data == nullptr) return result;
+  const bool ours = answer_for_block(block, attribute, result == CUDA_SUCCESS, data);
+  return ours ? CUDA_SUCCESS : result;
+}
+
+CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUdeviceptr> real,
+                                NullStream, unsigned count, CUpointer_attribute* attributes,
+                                void** data, CUdeviceptr address) {
+  BlockInfo block;
+  const Ownership owner = find(address, &block);
+  const CUresult result =
+      real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
+  if (owner != Ownership::Live || result != CUDA_SUCCESS || attributes == nullptr ||
+      data == nullptr) {
+    return result;
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (data[i] != nullptr) answer_for_block(block, attributes[i], true, data[i]);
+  }
+  return result;
+}
+
+// The driver would give a handle of the whole segment, and the importer a wrong address.
+CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real, NullStream,
+                            CUipcMemHandle* out, CUdeviceptr address) {
+  switch (find(address, nullptr)) {
+    case Ownership::Live:
+      return refuse_export("cuIpcGetMemHandle", address);
+    case Ownership::Cached:
+      return real(out, kNowhere);
+    case Ownership::Foreign:
+      break;
+  }
+  return real(out, address);
+}
+
+// cuMemAlloc's memory has no such handle: a block has none either, whatever backs it.
+CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real, NullStream,
+                                  CUmemGenericAllocationHandle* out, void* address) {
+  const auto at = reinterpret_cast<CUdeviceptr>(address);
+  if (find(at, nullptr) == Ownership::Foreign) return real(out, address);
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult pool_export_pointer(Real<void*, CUdeviceptr> real, NullStream, void* out,
+                             CUdeviceptr address) {
+  if (find(address, nullptr) == Ownership::Foreign) return real(out, address);
+  return refuse_export("cuMemPoolExportPointer", address);
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/real_runtime.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/resolve.hpp"
+
+namespace custash::runtime {
+namespace {
+
+constexpr std::array kNames = {"cudaMalloc",         "cudaFree",
+                               "cudaMallocAsync",    "cudaMallocAsync_ptsz",
+                               "cudaFreeAsync",      "cudaFreeAsync_ptsz",
+                               "cudaRuntimeGetVersion"};
+static_assert(kNames.size() == static_cast<std::size_t>(Call::Count));
+
+constinit std::array<std::atomic<void*>, kNames.size()> addresses{};
+
+struct Path {
+  char text[PATH_MAX];
+};
+
+int note_runtime(dl_phdr_info* info, std::size_t, void* out) {
+  const char* const slash = std::strrchr(info->dlpi_name, '/');
+  const char* const file = slash == nullptr ? info->dlpi_name : slash + 1;
+  // Wheels rename it: libcudart-0a1b2c3d.so.12
+  if (std::strncmp(file, "libcudart", 9) != 0) return 0;
+  auto& path = *static_cast<Path*>(out);
+  if (std::strlen(info->dlpi_name) >= sizeof path.text) return 0;
+  std::strcpy(path.text, info->dlpi_name);
+  return 1;
+}
+
+// A runtime that was loaded with RTLD_LOCAL (Python's extensions are) is not in the scope that
+// RTLD_NEXT searches, though its users' calls do come here: the process's own list has it.
+void* in_loaded_runtime(const char* name) {
+  Path path;
+  if (dl_iterate_phdr(note_runtime, &path) == 0) return nullptr;
+  void* const handle = dlopen(path.text, RTLD_LAZY | RTLD_NOLOAD);
+  return handle == nullptr ? nullptr : real_dlsym()(handle, name);
+}
+
+}  // namespace
+
+void* look_up(Call call) noexcept {
+  const auto index = static_cast<std::size_t>(call);
+  void* found = addresses[index].load(std::memory_order_relaxed);
+  if (found != nullptr) return found;
+  found = real_dlsym()(RTLD_NEXT, kNames[index]);
+  if (found == nullptr) found = in_loaded_runtime(kNames[index]);
+  if (found == nullptr) dlerror();  // a message that is not the program's
+  addresses[index].store(found, std::memory_order_relaxed);
+  return found;
+}
+
+bool context_is_current() noexcept {
+  enum class Answer : int { Unknown, No, Yes };
+  static constinit std::atomic<Answer> known{Answer::Unknown};
+  const Answer answer = known.load(std::memory_order_relaxed);
+  if (answer != Answer::Unknown) return answer == Answer::Yes;
+  constexpr int kFirstEager = 12000;
+  auto* const get_version = function<Error(int*)>(Call::GetVersion);
+  int version = 0;
+  const bool yes =
+      get_version != nullptr && get_version(&version) == kSuccess && version >= kFirstEager;
+  known.store(yes ? Answer::Yes : Answer::No, std::memory_order_relaxed);
+  return yes;
+}
+
+}  // namespace custash::runtime

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// The real CUDA runtime of a program whose runtime is a shared library. State: one address for each
+// entry of the fast lane, found at its first use. Lock free.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+
+namespace custash::runtime {
+
+// cudaError_t and cudaStream_t, without the runtime's header: its inline parts would call it.
+using Error = int;
+
+inline constexpr Error kSuccess = 0;
+inline constexpr Error kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
+
+enum class Call { Malloc, Free, MallocAsync, MallocAsyncPtsz, FreeAsync, FreeAsyncPtsz, GetVersion, Count };
+
+// The real function; null when the process has no shared runtime.
+void* look_up(Call call) noexcept;
+
+template <typename Function>
+Function* function(Call call) noexcept {
+  return reinterpret_cast<Function*>(look_up(call));
+}
+
+// Whether the runtime makes a device's context current as soon as the device is set (12.0 on). An
+// older one does so lazily: the current context is then not always the one a call means.
+bool context_is_current() noexcept;
+
+}  // namespace custash::runtime

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// What dlsym and cuGetProcAddress answer. One rule for both: the real resolver is asked first, and
+// its answer is replaced only where it is the address of a driver entry of ours. No state but the
+// real dlsym's address; takes no lock, allocates nothing, logs nothing.
+#pragma once
+
+namespace custash {
+
+using Dlsym = void*(void* handle, const char* name);
+
+// libc's own, found on first use.
+Dlsym* real_dlsym() noexcept;
+
+}  // namespace custash
+
+extern "C" {
+
+// Where the stub in dlsym.S jumps when custash_resolve answers null.
+extern custash::Dlsym* custash_real_dlsym;
+
+// The wrapper for this look-up, or null: then the real dlsym is to be jumped to, with its caller's
+// return address in place, as RTLD_NEXT, RTLD_DEFAULT and namespaces go by that.
+void* custash_resolve(void* handle, const char* name) noexcept;
+}
