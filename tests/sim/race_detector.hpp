@@ -43,13 +43,16 @@ struct Report {
 
 const char* name_of(Report::Kind kind);
 
+// What work submitted now to a stream of the current context would come after (0s are nothing).
+std::vector<OpId> order_point(CUstream stream);
+
 class RaceDetector final : public Observer {
  public:
   // ---- Announced by the test. on_alloc after the call that allocates, on_free before the call that
   // frees (another thread may have the address at once). `thread` as this_thread() gives it.
 
   void on_alloc(Address address, Bytes bytes, ThreadId thread);
-  // Allocated in the order of a stream: usable by what comes after its latest work.
+  // Allocated in the order of a stream: for what comes after its latest work.
   void on_alloc(Address address, Bytes bytes, ThreadId thread, CUstream stream);
   // False, and nothing happens, when no live allocation begins there.
   bool on_free(Address address, ThreadId thread);
@@ -71,8 +74,7 @@ class RaceDetector final : public Observer {
   [[nodiscard]] std::vector<Report> reports() const;
   [[nodiscard]] std::size_t count(Report::Kind kind) const;
   [[nodiscard]] bool clean() const;
-  // Every report's text.
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text() const;  // of all reports
   void clear();
 
   // ---- Told by the simulator.
@@ -162,7 +164,7 @@ class RaceDetector final : public Observer {
   const Node* node_of(OpId op) const;
   void join_op(Clock& clock, OpId op) const;
 
-  void announce(Address address, Bytes bytes, ThreadId thread, OpId after);
+  void announce(Address address, Bytes bytes, ThreadId thread, std::span<const OpId> after);
   bool retire(Address address, ThreadId thread, const std::vector<OpId>* after);
   std::vector<CUstream> recorded_streams(Address address) const;
 

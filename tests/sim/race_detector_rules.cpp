@@ -79,11 +79,11 @@ void RaceDetector::join_op(Clock& clock, OpId op) const {
 
 void RaceDetector::on_alloc(Address address, Bytes bytes, ThreadId thread) {
   const std::lock_guard lock(mutex_);
-  announce(address, bytes, thread, 0);
+  announce(address, bytes, thread, {});
 }
 
 void RaceDetector::on_alloc(Address address, Bytes bytes, ThreadId thread, CUstream stream) {
-  const OpId after = last_op(stream);
+  const std::vector<OpId> after = order_point(stream);
   const std::lock_guard lock(mutex_);
   announce(address, bytes, thread, after);
 }
@@ -94,8 +94,10 @@ bool RaceDetector::on_free(Address address, ThreadId thread) {
 }
 
 bool RaceDetector::on_free(Address address, ThreadId thread, CUstream stream) {
-  std::vector<OpId> after{last_op(stream)};
-  for (CUstream other : recorded_streams(address)) after.push_back(last_op(other));
+  std::vector<OpId> after = order_point(stream);
+  for (CUstream other : recorded_streams(address)) {
+    for (const OpId op : order_point(other)) after.push_back(op);
+  }
   const std::lock_guard lock(mutex_);
   return retire(address, thread, &after);
 }
@@ -113,7 +115,10 @@ std::vector<CUstream> RaceDetector::recorded_streams(Address address) const {
   return allocations_[found->second - 1].streams;
 }
 
-void RaceDetector::announce(Address address, Bytes bytes, ThreadId thread, OpId after) {
+void RaceDetector::announce(Address address,
+                            Bytes bytes,
+                            ThreadId thread,
+                            std::span<const OpId> after) {
   if (bytes == 0) return;
   Allocation made;
   made.address = address;
@@ -121,7 +126,7 @@ void RaceDetector::announce(Address address, Bytes bytes, ThreadId thread, OpId 
   made.thread = thread;
   made.step = step_;
   made.born = tick(thread);
-  join_op(made.born, after);
+  for (const OpId op : after) join_op(made.born, op);
   allocations_.push_back(std::move(made));
   const auto index = static_cast<AllocationIndex>(allocations_.size());
 

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+// The race detector on the simulator: which calls of CUDA make an edge and which do not.
+#include "tests/catch.hpp"
+#include "tests/sim/race_detector.hpp"
+#include "tests/sim/sim.hpp"
+
+namespace custash::sim {
+namespace {
+
+struct Rig {
+  RaceDetector detector;
+  Sim sim;
+  CUstream a = nullptr;
+  CUstream b = nullptr;
+  CUdeviceptr block = 0;
+
+  Rig() : sim(Options{}) {
+    set_observer(&detector);
+    a = make_stream();
+    b = make_stream();
+    REQUIRE(call(&Driver::mem_alloc, &block, std::size_t{4096}) == CUDA_SUCCESS);
+    detector.on_alloc(block, 4096, this_thread());
+  }
+
+  ~Rig() { set_observer(nullptr); }
+
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+
+  template <class Member, class... Arguments>
+  CUresult call(Member member, Arguments... arguments) {
+    return (sim.driver().*member)(arguments...);
+  }
+
+  template <class Function>
+  static Function entry(const char* symbol) {
+    return reinterpret_cast<Function>(resolve(symbol));
+  }
+
+  static CUstream make_stream() {
+    CUstream stream = nullptr;
+    const auto create = entry<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate");
+    REQUIRE(create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    return stream;
+  }
+
+  static CUevent make_event() {
+    CUevent event = nullptr;
+    const auto create = entry<CUresult (*)(CUevent*, unsigned)>("cuEventCreate");
+    REQUIRE(create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+    return event;
+  }
+
+  void write(CUstream stream) const { touch(stream, true); }
+
+  void read(CUstream stream) const { touch(stream, false); }
+
+  void touch(CUstream stream, bool write) const {
+    Kernel kernel;
+    kernel.accesses = {Access{block, 4096, write}};
+    REQUIRE(launch(stream, kernel) == CUDA_SUCCESS);
+  }
+
+  static void record(CUevent event, CUstream stream) {
+    REQUIRE(entry<CUresult (*)(CUevent, CUstream)>("cuEventRecord")(event, stream) == CUDA_SUCCESS);
+  }
+
+  static void wait(CUstream stream, CUevent event) {
+    const auto wait = entry<CUresult (*)(CUstream, CUevent, unsigned)>("cuStreamWaitEvent");
+    REQUIRE(wait(stream, event, 0) == CUDA_SUCCESS);
+  }
+
+  bool only(Report::Kind kind) const {
+    UNSCOPED_INFO(detector.text());
+    return detector.count(kind) == detector.reports().size() && !detector.clean();
+  }
+
+  bool clean() const {
+    UNSCOPED_INFO(detector.text());
+    return detector.clean();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an event between two streams is an edge, if it was recorded", "[unit][race_detector]") {
+  Rig rig;
+  const CUevent event = Rig::make_event();
+  SECTION("recorded and waited for") {
+    rig.write(rig.a);
+    Rig::record(event, rig.a);
+    Rig::wait(rig.b, event);
+    rig.write(rig.b);
+    CHECK(rig.clean());
+  }
+  SECTION("never recorded") {
+    rig.write(rig.a);
+    Rig::wait(rig.b, event);
+    rig.write(rig.b);
+    CHECK(rig.only(Report::Conflict));
+  }
+  SECTION("recorded too early") {
+    Rig::record(event, rig.a);
+    rig.write(rig.a);
+    Rig::wait(rig.b, event);
+    rig.write(rig.b);
+    CHECK(rig.only(Report::Conflict));
+  }
+  SECTION("waited for before it was recorded again") {
+    Rig::record(event, rig.a);
+    Rig::wait(rig.b, event);
+    rig.write(rig.a);
+    Rig::record(event, rig.a);
+    rig.write(rig.b);
+    CHECK(rig.only(Report::Conflict));
+  }
+}
+
+TEST_CASE("context events order a whole context", "[unit][race_detector]") {
+  Rig rig;
+  const CUevent event = Rig::make_event();
+  rig.write(rig.a);
+  REQUIRE(rig.call(&Driver::ctx_record_event, rig.sim.context(), event) == CUDA_SUCCESS);
+  SECTION("a context wait") {
+    REQUIRE(rig.call(&Driver::ctx_wait_event, rig.sim.context(), event) == CUDA_SUCCESS);
+    rig.write(rig.b);
+    rig.detector.on_free(rig.block, this_thread());
+    CHECK(rig.clean());
+  }
+  SECTION("a context wait, and a stream made afterwards") {
+    REQUIRE(rig.call(&Driver::ctx_wait_event, rig.sim.context(), event) == CUDA_SUCCESS);
+    rig.write(Rig::make_stream());
+    CHECK(rig.clean());
+  }
+  SECTION("no wait") {
+    rig.write(rig.b);
+    CHECK(rig.only(Report::Conflict));
+  }
+  SECTION("a query that fails is no edge, one that succeeds is") {
+    REQUIRE(rig.call(&Driver::event_query, event) == CUDA_ERROR_NOT_READY);
+    run_all();
+    SECTION("not asked again") {
+      rig.write(rig.b);
+      CHECK(rig.only(Report::Conflict));
+    }
+    SECTION("asked again") {
+      REQUIRE(rig.call(&Driver::event_query, event) == CUDA_SUCCESS);
+      rig.write(rig.b);
+      CHECK(rig.clean());
+    }
+  }
+}
+
+TEST_CASE("the legacy stream is in order with blocking streams only", "[unit][race_detector]") {
+  Rig rig;
+  CUstream blocking = nullptr;
+  const auto create = Rig::entry<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate");
+  REQUIRE(create(&blocking, CU_STREAM_DEFAULT) == CUDA_SUCCESS);
+  SECTION("blocking") {
+    rig.write(blocking);
+    rig.write(nullptr);
+    rig.write(blocking);
+    CHECK(rig.clean());
+  }
+  SECTION("non-blocking") {
+    rig.write(rig.a);
+    rig.write(nullptr);
+    CHECK(rig.only(Report::Conflict));
+  }
+}
+
+TEST_CASE("a free on a stream comes after what other streams do", "[unit][race_detector]") {
+  Rig rig;
+  rig.write(rig.a);
+  SECTION("freed on the stream that worked") {
+    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.a));
+    CHECK(rig.clean());
+  }
+  SECTION("freed on another") {
+    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.b));
+    CHECK(rig.only(Report::FreeUnordered));
+  }
+  SECTION("freed on another that waited") {
+    const CUevent event = Rig::make_event();
+    Rig::record(event, rig.a);
+    Rig::wait(rig.b, event);
+    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.b));
+    CHECK(rig.clean());
+  }
+  SECTION("freed on another, with the first recorded") {
+    rig.detector.on_record_stream(rig.block, rig.a);
+    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.b));
+    CHECK(rig.clean());
+  }
+  SECTION("used after the free on its own stream") {
+    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.a));
+    rig.read(rig.a);
+    CHECK(rig.only(Report::AfterFree));
+  }
+}
+
+TEST_CASE("a free on the legacy stream comes after blocking streams", "[unit][race_detector]") {
+  Rig rig;
+  SECTION("a blocking one worked") {
+    CUstream blocking = nullptr;
+    const auto create = Rig::entry<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate");
+    REQUIRE(create(&blocking, CU_STREAM_DEFAULT) == CUDA_SUCCESS);
+    rig.write(blocking);
+    CHECK(rig.detector.on_free(rig.block, this_thread(), nullptr));
+    CHECK(rig.clean());
+  }
+  SECTION("a non-blocking one worked") {
+    rig.write(rig.a);
+    CHECK(rig.detector.on_free(rig.block, this_thread(), nullptr));
+    CHECK(rig.only(Report::FreeUnordered));
+  }
+}
+
+TEST_CASE("the host reads what a copy wrote only after it waited", "[unit][race_detector]") {
+  Rig rig;
+  void* host = nullptr;
+  const auto allocate = Rig::entry<CUresult (*)(void**, size_t, unsigned)>("cuMemHostAlloc");
+  REQUIRE(allocate(&host, 4096, 0) == CUDA_SUCCESS);
+  const auto copy = Rig::entry<CUresult (*)(void*, CUdeviceptr, size_t, CUstream)>(
+      "cuMemcpyDtoHAsync_v2");
+  REQUIRE(copy(host, rig.block, 4096, rig.a) == CUDA_SUCCESS);
+  const auto address = reinterpret_cast<Address>(host);
+  SECTION("at once") {
+    rig.detector.on_host_access(this_thread(), address, 4096, false);
+    CHECK(rig.only(Report::Conflict));
+  }
+  SECTION("after a free of the source, which waits on bare") {
+    rig.detector.on_free(rig.block, this_thread());
+    REQUIRE(rig.call(&Driver::mem_free, rig.block) == CUDA_SUCCESS);
+    rig.detector.on_host_access(this_thread(), address, 4096, false);
+    CHECK(rig.clean());
+  }
+}
+
+TEST_CASE("an allocation on a stream is for what comes after it there", "[unit][race_detector]") {
+  Rig rig;
+  rig.write(rig.a);
+  rig.detector.on_free(rig.block, this_thread(), rig.a);
+  rig.detector.on_alloc(rig.block, 4096, this_thread(), rig.a);
+  SECTION("the same stream") {
+    rig.write(rig.a);
+    CHECK(rig.clean());
+  }
+  SECTION("another, at once") {
+    rig.write(rig.b);
+    CHECK(rig.detector.count(Report::BeforeAllocation) == 1);
+    CHECK(rig.detector.count(Report::AllocatorFault) == 1);
+  }
+}
+
+TEST_CASE("bare programs that reuse freed memory are clean", "[unit][race_detector]") {
+  Rig rig;
+  for (int round = 0; round < 20; ++round) {
+    const CUstream stream = round % 2 == 0 ? rig.a : rig.b;
+    CUdeviceptr block = 0;
+    REQUIRE(rig.call(&Driver::mem_alloc, &block, std::size_t{1} << 20) == CUDA_SUCCESS);
+    rig.detector.on_alloc(block, 1 << 20, this_thread());
+    Kernel kernel;
+    kernel.accesses = {Access{block, 1 << 20, true}};
+    REQUIRE(launch(stream, kernel) == CUDA_SUCCESS);
+    rig.detector.on_free(block, this_thread());
+    REQUIRE(rig.call(&Driver::mem_free, block) == CUDA_SUCCESS);
+  }
+  CHECK(rig.clean());
+}
+
+TEST_CASE("an allocator that hands out freed memory at once is found out",
+          "[unit][race_detector]") {
+  Rig rig;
+  rig.write(rig.a);
+  rig.detector.on_free(rig.block, this_thread());
+  rig.detector.on_alloc(rig.block, 4096, this_thread());
+  rig.write(rig.b);
+  CHECK(rig.only(Report::AllocatorFault));
+}
+
+}  // namespace custash::sim
