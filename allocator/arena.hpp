@@ -56,9 +56,12 @@ class Arena {
 
   // ---- Giving back.
   std::vector<PageReturn> plan_return(std::uint64_t passed);
-  void commit_return(const PageReturn& item);
-  // Takes out the segments of plain memory that are wholly free; the caller frees them.
+  // The first `returned` pages are with the driver; the others stay, as a free block.
+  void commit_return(const PageReturn& item, std::size_t returned);
+  // Takes out the segments of plain memory that are wholly free; the caller frees them, or links
+  // them in again where the driver refuses.
   std::vector<Segment*> take_free_segments();
+  void put_back(Segment* segment);
 
   // The context is gone: deletes all blocks, hands out all segments.
   std::vector<Segment*> dissolve();

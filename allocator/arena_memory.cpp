@@ -148,14 +148,29 @@ bool Arena::carve_pages(Block* block, PageReturn* out) {
   return true;
 }
 
-void Arena::commit_return(const PageReturn& item) {
+void Arena::commit_return(const PageReturn& item, std::size_t returned) {
   Block* block = item.block;
-  Block* before = block->previous;
   Segment* segment = block->segment;
-  const Address address = block->address;
-  const Bytes size = block->size;
-  unlink(block);
-  insert_hole(segment, address, size, before);
+  Block* before = block->previous;
+  const Address begin = block->address;
+  const Address kept = returned == item.pages.size() ? block->end() : item.pages[returned].address;
+  for (std::size_t i = returned; i < item.pages.size(); ++i) {
+    segment->pages.emplace(item.pages[i].address, item.pages[i]);
+  }
+  segment->mapped += block->end() - kept;
+  mapped_ += block->end() - kept;
+  block->size = block->end() - kept;
+  block->address = kept;
+  const bool gone = block->size == 0;
+  if (gone) unlink(block);
+  if (kept > begin) insert_hole(segment, begin, kept - begin, before);
+  if (!gone) give_ready(block, 0);
+}
+
+void Arena::put_back(Segment* segment) {
+  Block* block = add_plain(segment, segment->size);
+  release(block);
+  give_ready(block, 0);
 }
 
 std::vector<Segment*> Arena::take_free_segments() {

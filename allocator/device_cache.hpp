@@ -152,6 +152,9 @@ class DeviceCache {
   void plan_trim(Arena& arena, std::uint64_t passed,
                  std::vector<std::pair<Arena*, PageReturn>>* pages, std::vector<Segment*>* plain)
       REQUIRES(mutex_);
+  std::size_t unmap(const PageReturn& item, Status* result) const;
+  void commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) REQUIRES(mutex_);
+  void enter(Segment& segment, Address begin, Address end, std::size_t pieces) REQUIRES(mutex_);
   void forget(Segment& segment) REQUIRES(mutex_);
   void change_access(CUdevice device, CUmemAccess_flags flags);
 

@@ -72,10 +72,7 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
       return status;
     }
     if (changes != accessor_changes_) late = accessors_;
-    (void)pages_.set(growth.begin(), growth.end(), growth.block->segment);  // prepared above
-    stats_.count_reserved(request.small() ? StatPool::Small : StatPool::Large,
-                          static_cast<std::int64_t>(growth.bytes),
-                          static_cast<std::int64_t>(mapped.size()), 1);
+    enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
     *out = commit(pool, arena.commit_growth(growth, mapped, bytes), request);
   }
@@ -118,9 +115,7 @@ Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request,
   }
   Lock lock(mutex_);
   Segment* segment = make_segment(base, size, SegmentKind::Plain, arena);
-  (void)pages_.set(base, base + size, segment);  // prepared above
-  stats_.count_reserved(request.small() ? StatPool::Small : StatPool::Large,
-                        static_cast<std::int64_t>(size), 1, 1);
+  enter(*segment, base, base + size, 1);
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   *out = commit(pool, arena.add_plain(segment, bytes), request);
   return {};

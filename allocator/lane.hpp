@@ -14,7 +14,7 @@ namespace custash {
 
 struct Pool;
 
-// An event on a stream behind its submission `number`.
+// An event on a stream, recorded at position `number` of the context.
 struct Mark {
   std::uint64_t number = 0;
   EventRef event;

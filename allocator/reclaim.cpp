@@ -38,17 +38,55 @@ Status DeviceCache::trim() {
     }
   }
   Status result;
-  const auto keep_first = [&](Status status) {
-    if (result.ok()) result = status;
-  };
-  for (const auto& [arena, item] : pages) {
-    for (const Page& page : item.pages) keep_first(memory_.unmap(page));
+  std::vector<std::size_t> returned;
+  for (const auto& [arena, item] : pages) returned.push_back(unmap(item, &result));
+  std::vector<Segment*> refused;
+  for (Segment* segment : plain) {
+    const Status freed = memory_.free(segment->base);
+    if (freed.ok()) continue;
+    result = freed;
+    refused.push_back(segment);
   }
-  for (const Segment* segment : plain) keep_first(memory_.free(segment->base));
   Lock lock(mutex_);
-  for (const auto& [arena, item] : pages) arena->commit_return(item);
-  spare_segments_.insert(spare_segments_.end(), plain.begin(), plain.end());
+  for (std::size_t i = 0; i < pages.size(); ++i) commit_trim(*pages[i].first, pages[i].second, returned[i]);
+  for (Segment* segment : plain) {
+    if (std::find(refused.begin(), refused.end(), segment) == refused.end()) {
+      spare_segments_.push_back(segment);
+    } else {
+      enter(*segment, segment->base, segment->base + segment->size, 1);
+      segment->arena->put_back(segment);
+    }
+  }
   return result;
+}
+
+// How many pages the driver took; it stops at the first refusal.
+std::size_t DeviceCache::unmap(const PageReturn& item, Status* result) const {
+  std::size_t count = 0;
+  for (const Page& page : item.pages) {
+    const Status status = memory_.unmap(page);
+    if (!status.ok()) {
+      *result = status;
+      break;
+    }
+    ++count;
+  }
+  return count;
+}
+
+void DeviceCache::commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) {
+  if (returned < item.pages.size()) {
+    enter(*item.block->segment, item.pages[returned].address, item.block->end(),
+          item.pages.size() - returned);
+  }
+  arena.commit_return(item, returned);
+}
+
+// Into the ledger: the page map and the count of what is reserved. The map has its leaves.
+void DeviceCache::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
+  (void)pages_.set(begin, end, &segment);
+  stats_.count_reserved(segment.arena->pool(), static_cast<std::int64_t>(end - begin),
+                        static_cast<std::int64_t>(pieces), 1);
 }
 
 void DeviceCache::plan_trim(Arena& arena, std::uint64_t passed,

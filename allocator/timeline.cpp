@@ -63,7 +63,9 @@ void Timeline::note_tail(Lane& lane, std::uint64_t number) {
 }
 
 std::uint64_t Timeline::stamp_stream(Lane& lane) {
-  const std::uint64_t number = lane.last.load();
+  // Everything submitted so far, not the stream's own last: the free also comes after what the stream
+  // waits for, by an event or by the legacy stream's implicit order.
+  const std::uint64_t number = submitted_.load();
   if (number <= passed_.load() || one_lane() || capturing()) return number;
   EventRef event;
   {
@@ -89,9 +91,12 @@ bool Timeline::find_mark(const Lane& lane, std::uint64_t number, EventRef* out) 
   return false;
 }
 
-bool Timeline::wait_mark(const Lane& lane, const EventRef& mark) {
+bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
   waits_.fetch_add(1);
-  return driver_.stream_wait_event(lane.stream, mark.handle(), 0) == CUDA_SUCCESS;
+  enter(lane);  // later frees on this stream come after the wait
+  const bool waited = driver_.stream_wait_event(lane.stream, mark.handle(), 0) == CUDA_SUCCESS;
+  leave(lane, false);
+  return waited;
 }
 
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {

@@ -39,8 +39,8 @@ class Timeline {
   Status stamp_free(std::uint64_t* stamp);
   // The same without a driver call: false when a fence would have to be recorded.
   bool try_stamp_free(std::uint64_t* stamp) const;
-  // A position for a block freed on a stream: the stream's last submission. While other streams
-  // work too it is marked by an event, which another stream can wait for.
+  // A position for a block freed on a stream. While other streams work too it is marked by an event,
+  // which another stream can wait for.
   std::uint64_t stamp_stream(Lane& lane);
   // A position behind everything submitted so far; nothing is recorded.
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }
@@ -68,7 +68,7 @@ class Timeline {
   // The event at exactly this position of a stream, if one was recorded.
   bool find_mark(const Lane& lane, std::uint64_t number, EventRef* out);
   // Makes one stream wait for a mark of another; false when the driver refuses.
-  bool wait_mark(const Lane& lane, const EventRef& mark);
+  bool wait_mark(Lane& lane, const EventRef& mark);
   // Makes one stream of another context wait for what is owed here (a copy between contexts).
   void pay_on(CUstream stream);
   // Asks the driver which fences have passed.

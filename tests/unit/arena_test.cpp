@@ -157,7 +157,7 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
   auto plan = bed.arena.plan_return(~0ULL);
   REQUIRE(plan.size() == 1);
   REQUIRE(plan[0].pages.size() == 1);
-  bed.arena.commit_return(plan[0]);
+  bed.arena.commit_return(plan[0], 1);
   REQUIRE(bed.segment.mapped == 8_MiB);
   REQUIRE(bed.arena.validate());
   Block* again = bed.grow(4_MiB);
@@ -165,9 +165,26 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
   bed.free(a);
   bed.free(c);
   bed.free(again);
-  for (const auto& item : bed.arena.plan_return(~0ULL)) bed.arena.commit_return(item);
+  for (const auto& item : bed.arena.plan_return(~0ULL)) bed.arena.commit_return(item, item.pages.size());
   REQUIRE(bed.segment.mapped == 0);
   REQUIRE(bed.arena.validate());
+}
+
+TEST_CASE("pages that the driver refuses to take stay free blocks", "[unit][arena]") {
+  Bed bed;
+  bed.range(64_MiB);
+  Block* a = bed.grow(4_MiB);
+  Block* b = bed.grow(4_MiB);
+  bed.free(a);
+  bed.free(b);
+  for (const std::size_t returned : {1U, 0U}) {
+    const auto plan = bed.arena.plan_return(~0ULL);
+    REQUIRE(plan.size() == 1);
+    bed.arena.commit_return(plan[0], returned);
+    REQUIRE(bed.segment.mapped == 4_MiB);
+    REQUIRE(bed.arena.validate());
+  }
+  REQUIRE(bed.arena.take(4_MiB, kAnything)->address == kBase + 4_MiB);
 }
 
 TEST_CASE("pages in flight do not go back", "[unit][arena]") {
