@@ -3,9 +3,11 @@
 // handler of its own. No state, no lock.
 #pragma once
 
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/real_driver.hpp"
+// clang-format on
 #include "interpose/captures.hpp"
 #include "interpose/process.hpp"
-#include "interpose/real_driver.hpp"
 
 namespace custash::doors {
 

@@ -5,7 +5,14 @@
 // touch them. No state.
 #pragma once
 
+// cuda.h without its renaming macros (set by meson.build too, for files that include cuda.h before).
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL
+#endif
 #include <cuda.h>
+#ifdef cuMemAlloc
+#error "cuda.h was included before, with its renaming macros"
+#endif
 
 #include <array>
 #include <cstddef>
