@@ -94,7 +94,12 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Address* out) {
 
 Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   const bool stream_order_is_enough = timeline_.one_lane() && debt_allowed();
-  if (!stream_order_is_enough) timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  const std::uint64_t waiting = waiting_high_.load();
+  if (!stream_order_is_enough) {
+    timeline_.poll(std::max(waiting, timeline_.newest()));
+  } else if (waiting > timeline_.passed()) {
+    timeline_.poll(waiting);
+  }
   {
     Lock lock(mutex_);
     *out = take(request, asking(request, stream_order_is_enough));
