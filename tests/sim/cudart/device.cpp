@@ -25,12 +25,10 @@ CUDART_ENTRY_BARE(cudaGetDevice, (int* device), {
 
 CUDART_ENTRY_BARE(cudaSetDevice, (int device), { return set_device(device); })
 
-#if CUDART_VERSION >= 12000
 CUDART_ENTRY_BARE(cudaInitDevice, (int device, unsigned, unsigned), {
   CUcontext context = nullptr;
   return primary_context(device, &context);
 })
-#endif
 
 CUDART_ENTRY_BARE(cudaSetDeviceFlags, (unsigned flags), { return set_device_flags(flags); })
 

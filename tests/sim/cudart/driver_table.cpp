@@ -47,7 +47,7 @@ bool load_driver(DriverTable& table) {
   // The real runtime asks for the empty name first, and for the resolver itself in both its forms;
   // hooks must cope with all three. The answers are not needed.
   void* probe = nullptr;
-  (void)table.get_proc_address("", nullptr, 0, 0, nullptr);
+  (void)table.get_proc_address("", &probe, 0, 0, nullptr);
   (void)table.get_proc_address("cuGetProcAddress", &probe, 11030, 0, nullptr);
   probe = nullptr;
   if (table.get_proc_address("cuGetProcAddress", &probe, 12000, 0, nullptr) == CUDA_SUCCESS &&

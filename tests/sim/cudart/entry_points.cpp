@@ -8,21 +8,14 @@ using namespace custash::cudart;
 
 namespace {
 
-// cudaEnableDefault means the form that the calling code was built for.
+// cudaEnableDefault means the form that the calling code was built for. A name that the driver lacks
+// is no error; both enumerations of the status agree.
 Error entry_point(const char* name, void** entry, unsigned version, unsigned long long flags,
-                  unsigned long long default_flags, int* status) {
-  constexpr int kFound = 0;
-  constexpr int kNotFound = 1;
+                  unsigned long long default_flags, void* status) {
   if (name == nullptr || entry == nullptr) return cudaErrorInvalidValue;
   *entry = nullptr;
   const cuuint64_t asked = flags == 0 ? default_flags : flags;
-  const Error error =
-      driver().get_proc_address(name, entry, static_cast<int>(version), asked, nullptr);
-  const bool found = error.ok() && *entry != nullptr;
-  if (status != nullptr) *status = found ? kFound : kNotFound;
-  // With a place for the status, a name that the driver lacks is no error.
-  if (!found && status != nullptr) return cudaSuccess;
-  return !found && error.ok() ? Error(cudaErrorSymbolNotFound) : error;
+  return driver().get_proc_address(name, entry, static_cast<int>(version), asked, status);
 }
 
 constexpr unsigned long long kLegacy = 1;     // cudaEnableLegacyStream
@@ -30,58 +23,61 @@ constexpr unsigned long long kPerThread = 2;  // cudaEnablePerThreadDefaultStrea
 
 }  // namespace
 
-// Declared by hand: toolkits before 12 have no status argument (its absence reads as garbage on
-// their programs' side only where they pass one, which they cannot).
+// Toolkits before 12 have neither the type nor the argument.
 #if CUDART_VERSION >= 12000
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name, void** entry,
+using StatusOut = enum cudaDriverEntryPointQueryResult*;
+
+extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name,
+                                               void** entry,
                                                unsigned long long flags,
-                                               enum cudaDriverEntryPointQueryResult* status) {
-  return without_context([=] {
-    return entry_point(name, entry, CUDART_VERSION, flags, kLegacy, reinterpret_cast<int*>(status));
-  });
+                                               StatusOut status) {
+  return without_context(
+      [=] { return entry_point(name, entry, CUDART_VERSION, flags, kLegacy, status); });
 }
 
-extern "C" cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name, void** entry,
+extern "C" cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name,
+                                                    void** entry,
                                                     unsigned long long flags,
-                                                    enum cudaDriverEntryPointQueryResult* status) {
-  return without_context([=] {
-    return entry_point(name, entry, CUDART_VERSION, flags, kPerThread,
-                       reinterpret_cast<int*>(status));
-  });
+                                                    StatusOut status) {
+  return without_context(
+      [=] { return entry_point(name, entry, CUDART_VERSION, flags, kPerThread, status); });
 }
 #else
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name, void** entry,
+using StatusOut = void*;
+
+extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name,
+                                               void** entry,
                                                unsigned long long flags) {
   return without_context(
       [=] { return entry_point(name, entry, CUDART_VERSION, flags, kLegacy, nullptr); });
 }
 
-extern "C" cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name, void** entry,
+extern "C" cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name,
+                                                    void** entry,
                                                     unsigned long long flags) {
   return without_context(
       [=] { return entry_point(name, entry, CUDART_VERSION, flags, kPerThread, nullptr); });
 }
 #endif
 
-#if CUDART_VERSION >= 12050
-extern "C" cudaError_t cudaGetDriverEntryPointByVersion(
-    const char* name, void** entry, unsigned version, unsigned long long flags,
-    enum cudaDriverEntryPointQueryResult* status) {
-  return without_context([=] {
-    return entry_point(name, entry, version, flags, kLegacy, reinterpret_cast<int*>(status));
-  });
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name,
+                                                        void** entry,
+                                                        unsigned version,
+                                                        unsigned long long flags,
+                                                        StatusOut status) {
+  return without_context(
+      [=] { return entry_point(name, entry, version, flags, kLegacy, status); });
 }
 
-extern "C" cudaError_t cudaGetDriverEntryPointByVersion_ptsz(
-    const char* name, void** entry, unsigned version, unsigned long long flags,
-    enum cudaDriverEntryPointQueryResult* status) {
-  return without_context([=] {
-    return entry_point(name, entry, version, flags, kPerThread, reinterpret_cast<int*>(status));
-  });
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* name,
+                                                             void** entry,
+                                                             unsigned version,
+                                                             unsigned long long flags,
+                                                             StatusOut status) {
+  return without_context(
+      [=] { return entry_point(name, entry, version, flags, kPerThread, status); });
 }
-#endif
 
-#if CUDART_VERSION >= 12030
 extern "C" cudaError_t cudaFuncGetName(const char** name, const void* function) {
   return without_context([=]() -> Error {
     if (name == nullptr) return cudaErrorInvalidValue;
@@ -91,7 +87,6 @@ extern "C" cudaError_t cudaFuncGetName(const char** name, const void* function) 
     return cudaSuccess;
   });
 }
-#endif
 
 extern "C" cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
                                                        cudaChannelFormatKind kind) {

@@ -77,10 +77,8 @@ CUDART_ENTRY(cudaMalloc, (void** pointer, size_t bytes), {
   return allocate(pointer, bytes, [&](CUdeviceptr* at) { return cu.mem_alloc(at, bytes); });
 })
 
-CUDART_ENTRY(cudaFree, (void* pointer), {
-  if (pointer == nullptr) return cudaSuccess;
-  return cu.mem_free(address(pointer));
-})
+// NULL goes to the driver too: during a capture it is refused like any free.
+CUDART_ENTRY(cudaFree, (void* pointer), { return cu.mem_free(address(pointer)); })
 
 CUDART_ENTRY(cudaMallocPitch, (void** pointer, size_t* pitch, size_t width, size_t height),
              { return allocate_pitched(pointer, pitch, width, height); })
@@ -93,7 +91,6 @@ CUDART_ENTRY(cudaMalloc3D, (struct cudaPitchedPtr* out, struct cudaExtent extent
 })
 
 CUDART_ENTRY(cudaMallocManaged, (void** pointer, size_t bytes, unsigned flags), {
-  if (bytes == 0) return cudaErrorInvalidValue;
   return allocate(pointer, bytes,
                   [&](CUdeviceptr* at) { return cu.mem_alloc_managed(at, bytes, flags); });
 })

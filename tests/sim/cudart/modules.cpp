@@ -147,7 +147,9 @@ Error function_of(Kernel* kernel, CUfunction* function) {
 
 Error function_of(const void* function, CUfunction* found) {
   Kernel* kernel = find_kernel(function);
-  if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+  // What is not a function of the program's is taken for a kernel handle, as the real runtime does.
+  if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+  if (kernel == nullptr) return cudaErrorInvalidResourceHandle;
   return function_of(kernel, found);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cudaGetDeviceProperties (the header's macros give it the name that the toolkit's programs use):
-// every field that is one driver attribute and that all toolkits from 11.8 to 13 have.
+// cudaGetDeviceProperties under both its names (toolkits 12 call the second): every field that is one
+// driver attribute and that all toolkits from 11.8 to 13 have.
 #include <cstring>
 
 #include "tests/sim/cudart/runtime.hpp"
@@ -83,9 +83,7 @@ void fill_extents(cudaDeviceProp* properties, int device) {
   }
 }
 
-}  // namespace
-
-extern "C" cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+cudaError_t fill(cudaDeviceProp* properties, int device) {
   return without_context([=]() -> Error {
     if (properties == nullptr) return cudaErrorInvalidValue;
     if (device < 0 || device >= device_count()) return cudaErrorInvalidDevice;
@@ -111,4 +109,16 @@ extern "C" cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int d
 #endif
     return cudaSuccess;
   });
+}
+
+}  // namespace
+
+#undef cudaGetDeviceProperties
+
+extern "C" cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  return fill(properties, device);
+}
+
+extern "C" cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* properties, int device) {
+  return fill(properties, device);
 }

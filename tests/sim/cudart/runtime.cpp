@@ -128,8 +128,9 @@ Error set_device_flags(unsigned flags) {
   return legacy().primary_ctx_set_flags(current_device(), flags & ~unsigned{cudaDeviceMapHost});
 }
 
+// "Not ready" is an answer, not an error (the real runtime does not keep it either).
 cudaError_t record(Error error) {
-  if (!error.ok()) thread_last_error = error.code;
+  if (!error.ok() && error.code != cudaErrorNotReady) thread_last_error = error.code;
   return error.code;
 }
 

@@ -31,15 +31,11 @@ CUDART_ENTRY_BOTH(cudaStreamGetFlags, _ptsz, (cudaStream_t stream, unsigned* fla
 CUDART_ENTRY_BOTH(cudaStreamGetPriority, _ptsz, (cudaStream_t stream, int* priority),
                   { return cu.stream_get_priority(stream, priority); })
 
-#if CUDART_VERSION >= 12000
 CUDART_ENTRY_BOTH(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigned long long* id),
                   { return cu.stream_get_id(stream, id); })
-#endif
 
-#if CUDART_VERSION >= 12080
 CUDART_ENTRY_BOTH(cudaStreamGetDevice, _ptsz, (cudaStream_t stream, int* device),
                   { return cu.stream_get_device(stream, device); })
-#endif
 
 // Both callback types take the stream, a code and the data; the codes agree.
 CUDART_ENTRY_BOTH(cudaStreamAddCallback, _ptsz,
