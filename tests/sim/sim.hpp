@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The simulated CUDA driver: control functions for tests. One world in the process, behind one lock
-// of its own; `reset` makes a fresh one. The driver entries themselves are the exported names of
-// libcuda (entry_points.def); `resolve` gives their addresses. Knows nothing of the allocator.
-// The same objects make libcuda.so.1, told by the variable CUSTASH_SIM (process.cpp) what to be.
+// The simulated CUDA driver: control functions for tests. One world in the process, behind one
+// lock of its own; `reset` makes a fresh one. The driver entries themselves are the exported
+// names of libcuda (entry_points.def); `resolve` gives their addresses. Knows nothing of the
+// allocator. The same objects make libcuda.so.1, told by the variable CUSTASH_SIM (process.cpp)
+// what to be.
 #pragma once
 
-#include <cuda.h>
+#include "allocator/driver.hpp"
+#include "allocator/units.hpp"
+#include "tests/sim/kernel_abi.h"
+#include "tests/sim/observer.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -14,17 +18,16 @@
 #include <string_view>
 #include <vector>
 
-#include "allocator/driver.hpp"
-#include "allocator/units.hpp"
-#include "tests/sim/kernel_abi.h"
-#include "tests/sim/observer.hpp"
+#include <cuda.h>
 
 namespace custash::sim {
 
 // Told: work advances only by step/run and where a host call waits (then only what it needs).
-// Seeded: also by chance at each driver call, in random order. Timed: as the modelled clock says.
+// Seeded: also by chance at each driver call, in random order. Timed: as the modelled clock
+// says.
 enum class Advance { Told, Seeded, Timed };
-// What addresses the driver gives for memory of a size that was freed: the last freed, or fresh ones.
+// What addresses the driver gives for memory of a size that was freed: the last freed, or fresh
+// ones.
 enum class AddressReuse { Lifo, Never };
 
 struct Options {
@@ -33,11 +36,13 @@ struct Options {
   Bytes vmm_granularity = 2_MiB;
   bool context_events = true;  // cuCtxRecordEvent, cuCtxWaitEvent (drivers since 12.5)
   bool vmm = true;
-  bool data = false;  // device memory is host memory at the same address, and work moves real bytes
-  bool log = true;    // keep the list of calls (the counts are always kept)
+  bool data =
+      false;  // device memory is host memory at the same address, and work moves real bytes
+  bool log = true;          // keep the list of calls (the counts are always kept)
   bool initialised = true;  // false: calls answer 3 until cuInit
   bool peers = true;        // devices can access each other
-  bool same_process_ipc = false;  // cuIpcOpenMemHandle of an own handle works, as if another process
+  bool same_process_ipc =
+      false;  // cuIpcOpenMemHandle of an own handle works, as if another process
   bool host_function_thread = false;  // run host functions on a thread of the simulator's own
   std::uint64_t seed = 1;
   Advance advance = Advance::Told;
@@ -50,11 +55,12 @@ struct Options {
 void reset(const Options& options = {});
 const Options& options();
 
-// Address of a driver entry by its exported name ("cuMemAlloc_v2", "cuMemcpyAsync_ptsz"); null for
-// unknown names and for those that the options switch off.
+// Address of a driver entry by its exported name ("cuMemAlloc_v2", "cuMemcpyAsync_ptsz"); null
+// for unknown names and for those that the options switch off.
 void* resolve(const char* symbol);
 
-// --- work -------------------------------------------------------------------------------------
+// --- work
+// -------------------------------------------------------------------------------------
 struct Access {
   Address address = 0;
   Bytes bytes = 0;
@@ -63,11 +69,12 @@ struct Access {
 
 struct Kernel {
   std::vector<Access> accesses = {};
-  Nanoseconds duration = 0;     // 0: Options::default_kernel
+  Nanoseconds duration = 0;  // 0: Options::default_kernel
   std::string name = "kernel";
-  int needs_flag = 0;           // spins until that flag is set; 0: none
-  int sets_flag = 0;            // set when it starts to run
-  std::function<void()> body = {};  // runs when the kernel ends; may read the world, not call CUDA
+  int needs_flag = 0;  // spins until that flag is set; 0: none
+  int sets_flag = 0;   // set when it starts to run
+  std::function<void()> body =
+      {};  // runs when the kernel ends; may read the world, not call CUDA
 };
 
 // Goes through the same prologue as cuLaunchKernel and counts as that symbol.
@@ -75,12 +82,12 @@ CUresult launch(CUstream stream, Kernel kernel);
 CUresult launch_ptsz(CUstream stream, Kernel kernel);  // handle null: the per-thread stream
 void set_flag(int flag);                               // by the host
 
-bool step();                   // one executable operation, if there is one
+bool step();  // one executable operation, if there is one
 std::size_t run(std::size_t n);
-std::size_t run_all();         // until nothing can move; the number of operations run
-std::size_t pending();         // operations submitted and not complete
-void hold(CUstream stream);    // stalls the stream (null, 1, 2: in the current context) …
-void release(CUstream stream); // … until released
+std::size_t run_all();          // until nothing can move; the number of operations run
+std::size_t pending();          // operations submitted and not complete
+void hold(CUstream stream);     // stalls the stream (null, 1, 2: in the current context) …
+void release(CUstream stream);  // … until released
 bool complete(OpId op);
 OpId last_op(CUstream stream);  // latest accepted operation of the stream; 0: none
 
@@ -100,11 +107,15 @@ class Submitter {
   std::uint64_t world_;
 };
 
-// --- faults -----------------------------------------------------------------------------------
-// The k-th call from now (1: the next) that can fail, fails with `code` and does nothing else;
+// --- faults
+// ----------------------------------------------------------------------------------- The k-th
+// call from now (1: the next) that can fail, fails with `code` and does nothing else;
 // persistent: so do all after it. Pure queries marked Sure in entry_points.def are not counted.
 void fail_call(std::uint64_t k, CUresult code, bool persistent = false);
-void fail_symbol(std::string_view symbol, std::uint64_t nth, CUresult code, bool persistent = false);
+void fail_symbol(std::string_view symbol,
+                 std::uint64_t nth,
+                 CUresult code,
+                 bool persistent = false);
 void clear_failures();
 std::uint64_t calls_made();      // calls so far that can be made to fail
 std::uint64_t failures_given();  // how many injected failures have been returned
@@ -115,21 +126,25 @@ struct Fault {
   Touch touch;
   std::string why;
 };
+
 std::vector<Fault> faults();
 
-// --- log and clock ----------------------------------------------------------------------------
+// --- log and clock
+// ----------------------------------------------------------------------------
 struct Call {
   const char* symbol;
   ThreadId thread;
   CUresult result;
   Nanoseconds nanoseconds;  // modelled: host cost and time blocked
 };
+
 std::vector<Call> calls();
 std::uint64_t count(std::string_view symbol);  // exact name; since reset or clear_log
 std::uint64_t count_all();
 Nanoseconds driver_time();  // sum over calls
 void clear_log();
-std::string report();       // a line per symbol: calls, modelled milliseconds; last driver_time_ms: X
+std::string
+report();  // a line per symbol: calls, modelled milliseconds; last driver_time_ms: X
 
 Nanoseconds now();  // the clock only; no driver call
 void advance_clock(Nanoseconds by);
@@ -139,21 +154,23 @@ void set_entry_check(void (*check)());
 void set_observer(Observer* observer);  // survives reset; null: none
 ThreadId this_thread();
 
-// --- looking in -------------------------------------------------------------------------------
-// The pieces of a range as `device` (-1: any) would see them now.
+// --- looking in
+// ------------------------------------------------------------------------------- The pieces of
+// a range as `device` (-1: any) would see them now.
 std::vector<Touch> translate(Address address, Bytes bytes);
-Bytes used(int device);        // device memory in use, as the driver counts it
+Bytes used(int device);          // device memory in use, as the driver counts it
 std::size_t live_allocations();  // cuMemAlloc, pitch, managed and pool blocks
-std::size_t live_handles();    // VMM physical handles with a reference or a mapping
+std::size_t live_handles();      // VMM physical handles with a reference or a mapping
 std::size_t live_mappings();
 std::size_t live_reservations();
 std::size_t live_events();
-std::size_t live_streams();    // created, not destroyed
+std::size_t live_streams();  // created, not destroyed
 std::size_t live_host_blocks();
 void register_kernels(const custash_sim_kernel* kernels);
 
-// --- fixture ----------------------------------------------------------------------------------
-// Resets the world, makes the primary context of device 0 current, fills a Driver.
+// --- fixture
+// ---------------------------------------------------------------------------------- Resets the
+// world, makes the primary context of device 0 current, fills a Driver.
 class Sim {
  public:
   explicit Sim(const Options& options = {});
@@ -162,6 +179,7 @@ class Sim {
   Sim& operator=(const Sim&) = delete;
 
   const Driver& driver() const { return driver_; }
+
   CUcontext context() const { return context_; }
 
  private:

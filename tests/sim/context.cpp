@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+// Contexts: made and destroyed, made current, asked, waited for; access among peers.
+#include "tests/sim/capture.hpp"
+#include "tests/sim/lifetime.hpp"
+
+#include <algorithm>
+
+namespace custash::sim {
+
+CUcontext make_context(World& w, int device, bool primary, unsigned flags) {
+  auto context = std::make_unique<Context>();
+  Context* c = context.get();
+  c->id = w.next_serial++;
+  c->device = device;
+  c->primary = primary;
+  c->flags = flags;
+  c->legacy = std::make_unique<Stream>();
+  c->legacy->id = w.next_serial++;
+  c->legacy->context = c;
+  c->legacy->kind = StreamKind::Legacy;
+  if (primary) {
+    c->handle = w.devices[static_cast<std::size_t>(device)].primary;
+    w.contexts.restore(c->handle, std::move(context));
+  } else {
+    c->handle = w.contexts.add<CUcontext>(std::move(context));
+  }
+  return c->handle;
+}
+
+namespace {
+
+void drop_memory(World& w, ThreadState& thread, std::uint64_t context_id) {
+  std::vector<Address> mine;
+  for (const auto& [base, region] : w.regions)
+    if (region.context_id == context_id) mine.push_back(base);
+  for (const Address base : mine)
+    drop_region(w, thread, base);
+}
+
+void drop_events(World& w, std::uint64_t context_id) {
+  std::vector<std::uint64_t> serials;
+  w.events.each([&](Event& e) {
+    if (e.context_id == context_id) e.context_id = 0;  // the handle stays, good for nothing
+  });
+}
+
+CUresult create(Frame& f, CUcontext* out, unsigned flags, int device) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device < 0 || device >= f.world.options.devices) return CUDA_ERROR_INVALID_DEVICE;
+  *out = make_context(f.world, device, false, flags);
+  f.thread.stack.push_back(*out);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult destroy_context(World& w, ThreadState& thread, CUcontext handle) {
+  Context* c = w.contexts.get(handle);
+  if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::uint64_t id = c->id;
+  for (Stream* s : c->streams)
+    s->held = false;
+  c->legacy->held = false;
+  const CUresult waited = wait_context(w, thread, *c);
+  if (waited == CUDA_ERROR_LAUNCH_TIMEOUT) return waited;
+  if (w.contexts.get(handle) != c || c->id != id) return CUDA_ERROR_INVALID_CONTEXT;
+  for (std::size_t i = w.captures.size(); i-- > 0;)
+    if (w.captures[i]->context_id == id) end_capture(w, *w.captures[i]);
+  const std::vector<Stream*> streams = c->streams;
+  for (Stream* s : streams) {
+    leave_capture(w, *s);
+    w.streams.drop(s->handle);
+  }
+  drop_events(w, id);
+  drop_memory(w, thread, id);
+  if (c->primary)
+    w.contexts.withdraw(handle);
+  else
+    w.contexts.drop(handle);
+  return CUDA_SUCCESS;
+}
+
+SIM_ENTRY(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device)) {
+  return SIM_CALL(cuCtxCreate_v2, Init) {
+    return create(f, out, flags, device);
+  });
+}
+
+SIM_ENTRY(cuCtxCreate_v3,
+          (CUcontext * out, void* affinity, int n, unsigned flags, CUdevice device)) {
+  return SIM_CALL(cuCtxCreate_v3, Init) {
+    return create(f, out, flags, device);
+  });
+}
+
+SIM_ENTRY(cuCtxCreate_v4, (CUcontext * out, void* params, unsigned flags, CUdevice device)) {
+  return SIM_CALL(cuCtxCreate_v4, Init) {
+    return create(f, out, flags, device);
+  });
+}
+
+SIM_ENTRY(cuCtxDestroy_v2, (CUcontext handle)) {
+  return SIM_CALL(cuCtxDestroy_v2, Init) {
+    const Context* c = f.world.contexts.get(handle);
+    if (c == nullptr || c->primary) return CUDA_ERROR_INVALID_CONTEXT;
+    const CUresult result = destroy_context(f.world, f.thread, handle);
+    if (result != CUDA_SUCCESS) return result;
+    auto& stack = f.thread.stack;
+    if (!stack.empty() && stack.back() == handle) stack.pop_back();
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxPushCurrent_v2, (CUcontext handle)) {
+  return SIM_CALL(cuCtxPushCurrent_v2, Init) {
+    if (f.world.contexts.get(handle) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    f.thread.stack.push_back(handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxPopCurrent_v2, (CUcontext * out)) {
+  return SIM_CALL(cuCtxPopCurrent_v2, Init) {
+    auto& stack = f.thread.stack;
+    if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (out != nullptr) *out = stack.back();
+    stack.pop_back();
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxSetCurrent, (CUcontext handle)) {
+  return SIM_CALL(cuCtxSetCurrent, Init) {
+    auto& stack = f.thread.stack;
+    if (handle != nullptr && f.world.contexts.get(handle) == nullptr)
+      return CUDA_ERROR_INVALID_CONTEXT;
+    if (!stack.empty()) stack.pop_back();
+    if (handle != nullptr) stack.push_back(handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxGetCurrent, (CUcontext * out)) {
+  return SIM_CALL(cuCtxGetCurrent, Init) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = f.thread.stack.empty() ? nullptr : f.thread.stack.back();
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxGetDevice, (CUdevice * out)) {
+  return SIM_CALL(cuCtxGetDevice, Context) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = f.context->device;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxGetId, (CUcontext handle, unsigned long long* out)) {
+  return SIM_CALL(cuCtxGetId, Init) {
+    CUresult why = CUDA_SUCCESS;
+    const Context* c = handle == nullptr ? current_context(f.world, f.thread, &why)
+                                         : f.world.contexts.get(handle);
+    if (c == nullptr) return why != CUDA_SUCCESS ? why : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = c->id;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxGetFlags, (unsigned* out)) {
+  return SIM_CALL(cuCtxGetFlags, Context) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = f.context->flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxSetFlags, (unsigned flags)) {
+  return SIM_CALL(cuCtxSetFlags, Context) {
+    f.context->flags = flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxGetApiVersion, (CUcontext handle, unsigned* out)) {
+  return SIM_CALL(cuCtxGetApiVersion, Init) {
+    const Context* c = handle == nullptr ? nullptr : f.world.contexts.get(handle);
+    if (handle != nullptr && c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = 3020;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxGetStreamPriorityRange, (int* least, int* greatest)) {
+  return SIM_CALL(cuCtxGetStreamPriorityRange, Context) {
+    if (least != nullptr) *least = 0;
+    if (greatest != nullptr) *greatest = -5;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxGetLimit, (size_t * out, CUlimit limit)) {
+  return SIM_CALL(cuCtxGetLimit, Context) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = limit == CU_LIMIT_STACK_SIZE ? 1024 : 8 << 20;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxSetLimit, (CUlimit limit, size_t value)) {
+  return SIM_CALL(cuCtxSetLimit, Context) {
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxGetCacheConfig, (CUfunc_cache * out)) {
+  return SIM_CALL(cuCtxGetCacheConfig, Context) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = CU_FUNC_CACHE_PREFER_NONE;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxSetCacheConfig, (CUfunc_cache config)) {
+  return SIM_CALL(cuCtxSetCacheConfig, Context) {
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxSynchronize, (void)) {
+  return SIM_CALL(cuCtxSynchronize, Context) {
+    const CUresult refused = forbid_in_context(f.world, *f.context);
+    if (refused != CUDA_SUCCESS) return refused;
+    return wait_context(f.world, f.thread, *f.context);
+  });
+}
+
+SIM_ENTRY(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags)) {
+  return SIM_CALL(cuCtxEnablePeerAccess, Context) {
+    const Context* other = f.world.contexts.get(peer);
+    if (other == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (!f.world.options.peers || other->device == f.context->device)
+      return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    return f.context->peers.insert(other->id).second ? CUDA_SUCCESS
+                                                     : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  });
+}
+
+SIM_ENTRY(cuCtxDisablePeerAccess, (CUcontext peer)) {
+  return SIM_CALL(cuCtxDisablePeerAccess, Context) {
+    const Context* other = f.world.contexts.get(peer);
+    if (other == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    return f.context->peers.erase(other->id) != 0 ? CUDA_SUCCESS
+                                                  : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  });
+}
+
+}  // namespace custash::sim

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+// Copies. Pageable sources are read at the call (the driver stages them); copies to pageable
+// memory are waited for; all else is asynchronous, and in data mode moves its bytes when it
+// runs.
+#include "tests/sim/capture.hpp"
+#include "tests/sim/lifetime.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace custash::sim {
+namespace {
+
+// Rows of `width` bytes; planes of `height` rows.
+struct Shape {
+  Bytes width = 0;
+  Bytes height = 1;
+  Bytes depth = 1;
+};
+
+struct End {
+  Address address = 0;
+  Bytes pitch = 0;
+  Bytes plane = 0;
+
+  Address row(Bytes y, Bytes z) const { return address + z * plane + y * pitch; }
+};
+
+struct Plan {
+  End to;
+  End from;
+  Shape shape;
+};
+
+enum class Wait { ForHostMemory, Always, Never };
+
+bool pageable(World& w, Address address) {
+  return region_at(w, address) == nullptr && !w.space.owns(address);
+}
+
+bool on_device(World& w, Address address) {
+  const Region* region = region_at(w, address);
+  return region != nullptr ? region->origin != Origin::Host : w.space.owns(address);
+}
+
+template <typename Visit>
+void each_row(const Shape& shape, Visit&& visit) {
+  for (Bytes z = 0; z < shape.depth; ++z)
+    for (Bytes y = 0; y < shape.height; ++y)
+      visit(y, z);
+}
+
+void add_accesses(const End& end, const Shape& shape, bool write, std::vector<Access>& out) {
+  if (shape.depth == 1 && (shape.height == 1 || end.pitch == shape.width)) {
+    out.push_back({end.address, shape.width * shape.height, write});
+    return;
+  }
+  each_row(shape, [&](Bytes y, Bytes z) {
+    out.push_back({end.row(y, z), shape.width, write});
+  });
+}
+
+// The source's bytes as they are now.
+std::shared_ptr<std::vector<char>> stage(const Plan& plan) {
+  auto bytes = std::make_shared<std::vector<char>>();
+  bytes->reserve(plan.shape.width * plan.shape.height * plan.shape.depth);
+  each_row(plan.shape, [&](Bytes y, Bytes z) {
+    const char* row = reinterpret_cast<const char*>(plan.from.row(y, z));
+    bytes->insert(bytes->end(), row, row + plan.shape.width);
+  });
+  return bytes;
+}
+
+void move_bytes(const Plan& plan, const std::vector<char>* staged) {
+  Bytes offset = 0;
+  each_row(plan.shape, [&](Bytes y, Bytes z) {
+    const void* from = staged != nullptr ? staged->data() + offset
+                                         : reinterpret_cast<const char*>(plan.from.row(y, z));
+    std::memmove(reinterpret_cast<void*>(plan.to.row(y, z)), from, plan.shape.width);
+    offset += plan.shape.width;
+  });
+}
+
+CUresult run_copy(Frame& f, Door door, CUstream stream, const Plan& plan, Wait wait) {
+  World& w = f.world;
+  if (wait == Wait::Always || wait == Wait::Never) {
+    const CUresult refused = forbid_unsafe(w, f.thread);
+    if (refused != CUDA_SUCCESS) return refused;
+  }
+  Stream* s = find_stream(f, door, stream);
+  if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Bytes bytes = plan.shape.width * plan.shape.height * plan.shape.depth;
+  if (bytes == 0) return CUDA_SUCCESS;
+  const bool from_pageable = pageable(w, plan.from.address);
+  const bool to_pageable = pageable(w, plan.to.address);
+  Work work{.name = "copy"};
+  add_accesses(plan.to, plan.shape, true, work.accesses);
+  const bool staged = from_pageable && s->capture == nullptr;
+  if (!staged) add_accesses(plan.from, plan.shape, false, work.accesses);
+  for (const Touch& touch : translate_all(w, *f.context, work))
+    if (touch.memory == Memory::Unmapped) return CUDA_ERROR_INVALID_VALUE;
+  work.duration =
+      copy_duration(bytes, !on_device(w, plan.from.address) || !on_device(w, plan.to.address));
+  if (w.space.data()) {
+    const auto kept = staged ? stage(plan) : nullptr;
+    work.body = [plan, kept] { move_bytes(plan, kept.get()); };
+  }
+  OpId op = 0;
+  const CUresult result = enqueue(f, *s, std::move(work), &op);
+  if (result != CUDA_SUCCESS || op == 0) return result;
+  if (wait == Wait::Always || (wait == Wait::ForHostMemory && to_pageable))
+    return wait_stream(w, f.thread, *s);
+  return CUDA_SUCCESS;
+}
+
+Plan line(Address to, Address from, Bytes bytes) {
+  return {{to}, {from}, {bytes}};
+}
+
+// A plain cuMemcpy waits unless both ends are on a device.
+CUresult synchronous(Frame& f, Door door, Address to, Address from, Bytes bytes) {
+  const bool inside = on_device(f.world, to) && on_device(f.world, from);
+  return run_copy(f, door, nullptr, line(to, from, bytes), inside ? Wait::Never : Wait::Always);
+}
+
+Address end_address(CUmemorytype type, const void* host, CUdeviceptr device) {
+  return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<Address>(host) : device;
+}
+
+bool usable(CUmemorytype type) {
+  return type != CU_MEMORYTYPE_ARRAY;
+}
+
+CUresult plan_2d(const CUDA_MEMCPY2D* c, Plan* plan) {
+  if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!usable(c->srcMemoryType) || !usable(c->dstMemoryType)) return CUDA_ERROR_NOT_SUPPORTED;
+  const Bytes from_pitch = c->srcPitch != 0 ? c->srcPitch : c->WidthInBytes;
+  const Bytes to_pitch = c->dstPitch != 0 ? c->dstPitch : c->WidthInBytes;
+  if (c->WidthInBytes > from_pitch || c->WidthInBytes > to_pitch)
+    return CUDA_ERROR_INVALID_VALUE;
+  plan->shape = {c->WidthInBytes, c->Height, 1};
+  plan->from = {end_address(c->srcMemoryType, c->srcHost, c->srcDevice) + c->srcY * from_pitch +
+                    c->srcXInBytes,
+                from_pitch,
+                0};
+  plan->to = {end_address(c->dstMemoryType, c->dstHost, c->dstDevice) + c->dstY * to_pitch +
+                  c->dstXInBytes,
+              to_pitch,
+              0};
+  return CUDA_SUCCESS;
+}
+
+CUresult plan_3d(const CUDA_MEMCPY3D* c, Plan* plan) {
+  if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!usable(c->srcMemoryType) || !usable(c->dstMemoryType)) return CUDA_ERROR_NOT_SUPPORTED;
+  const Bytes from_pitch = c->srcPitch != 0 ? c->srcPitch : c->WidthInBytes;
+  const Bytes to_pitch = c->dstPitch != 0 ? c->dstPitch : c->WidthInBytes;
+  const Bytes from_plane = from_pitch * (c->srcHeight != 0 ? c->srcHeight : c->Height);
+  const Bytes to_plane = to_pitch * (c->dstHeight != 0 ? c->dstHeight : c->Height);
+  plan->shape = {c->WidthInBytes, c->Height, c->Depth};
+  plan->from = {end_address(c->srcMemoryType, c->srcHost, c->srcDevice) + c->srcZ * from_plane +
+                    c->srcY * from_pitch + c->srcXInBytes,
+                from_pitch,
+                from_plane};
+  plan->to = {end_address(c->dstMemoryType, c->dstHost, c->dstDevice) + c->dstZ * to_plane +
+                  c->dstY * to_pitch + c->dstXInBytes,
+              to_pitch,
+              to_plane};
+  return CUDA_SUCCESS;
+}
+
+template <typename Params>
+CUresult run_shaped(Frame& f,
+                    Door door,
+                    CUstream stream,
+                    const Params* params,
+                    CUresult (*make)(const Params*, Plan*),
+                    bool sync) {
+  Plan plan;
+  const CUresult bad = make(params, &plan);
+  if (bad != CUDA_SUCCESS) return bad;
+  const bool inside =
+      on_device(f.world, plan.to.address) && on_device(f.world, plan.from.address);
+  Wait wait = Wait::ForHostMemory;
+  if (sync) wait = inside ? Wait::Never : Wait::Always;
+  return run_copy(f, door, stream, plan, wait);
+}
+
+Address host(const void* p) {
+  return reinterpret_cast<Address>(p);
+}
+
+}  // namespace
+
+SIM_DOORS(cuMemcpy, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t n), (to, from, n)) {
+  return SIM_DOOR(Context) {
+    return synchronous(f, door, to, from, n);
+  });
+}
+
+SIM_DOORS(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr to, const void* from, size_t n), (to, from, n)) {
+  return SIM_DOOR(Context) {
+    return synchronous(f, door, to, host(from), n);
+  });
+}
+
+SIM_DOORS(cuMemcpyDtoH_v2, _ptds, (void* to, CUdeviceptr from, size_t n), (to, from, n)) {
+  return SIM_DOOR(Context) {
+    return synchronous(f, door, host(to), from, n);
+  });
+}
+
+SIM_DOORS(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t n), (to, from, n)) {
+  return SIM_DOOR(Context) {
+    return synchronous(f, door, to, from, n);
+  });
+}
+
+SIM_DOORS(
+    cuMemcpyPeer,
+    _ptds,
+    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t n),
+    (to, to_context, from, from_context, n)) {
+  return SIM_DOOR(Context) {
+    return synchronous(f, door, to, from, n);
+  });
+}
+
+SIM_DOORS(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* params), (params)) {
+  return SIM_DOOR(Context) {
+    return run_shaped(f, door, nullptr, params, plan_2d, true);
+  });
+}
+
+SIM_DOORS(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* params), (params)) {
+  return SIM_DOOR(Context) {
+    return run_shaped(f, door, nullptr, params, plan_2d, true);
+  });
+}
+
+SIM_DOORS(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* params), (params)) {
+  return SIM_DOOR(Context) {
+    return run_shaped(f, door, nullptr, params, plan_3d, true);
+  });
+}
+
+SIM_DOORS(cuMemcpyAsync,
+          _ptsz,
+          (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s),
+          (to, from, n, s)) {
+  return SIM_DOOR(Context) {
+    return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
+  });
+}
+
+SIM_DOORS(cuMemcpyHtoDAsync_v2,
+          _ptsz,
+          (CUdeviceptr to, const void* from, size_t n, CUstream s),
+          (to, from, n, s)) {
+  return SIM_DOOR(Context) {
+    return run_copy(f, door, s, line(to, host(from), n), Wait::ForHostMemory);
+  });
+}
+
+SIM_DOORS(cuMemcpyDtoHAsync_v2,
+          _ptsz,
+          (void* to, CUdeviceptr from, size_t n, CUstream s),
+          (to, from, n, s)) {
+  return SIM_DOOR(Context) {
+    return run_copy(f, door, s, line(host(to), from, n), Wait::ForHostMemory);
+  });
+}
+
+SIM_DOORS(cuMemcpyDtoDAsync_v2,
+          _ptsz,
+          (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s),
+          (to, from, n, s)) {
+  return SIM_DOOR(Context) {
+    return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
+  });
+}
+
+SIM_DOORS(cuMemcpyPeerAsync,
+          _ptsz,
+          (CUdeviceptr to,
+           CUcontext to_context,
+           CUdeviceptr from,
+           CUcontext from_context,
+           size_t n,
+           CUstream s),
+          (to, to_context, from, from_context, n, s)) {
+  return SIM_DOOR(Context) {
+    return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
+  });
+}
+
+SIM_DOORS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* params, CUstream s), (params, s)) {
+  return SIM_DOOR(Context) {
+    return run_shaped(f, door, s, params, plan_2d, false);
+  });
+}
+
+SIM_DOORS(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* params, CUstream s), (params, s)) {
+  return SIM_DOOR(Context) {
+    return run_shaped(f, door, s, params, plan_3d, false);
+  });
+}
+
+}  // namespace custash::sim

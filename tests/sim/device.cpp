@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+// The driver as such, its devices and their primary contexts.
+#include "tests/sim/lifetime.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace custash::sim {
+namespace {
+
+bool valid(const World& w, CUdevice device) {
+  return device >= 0 && device < w.options.devices;
+}
+
+DeviceState& state(World& w, CUdevice device) {
+  return w.devices[static_cast<std::size_t>(device)];
+}
+
+// Attributes by number, since old headers lack some names.
+int attribute(const World& w, int which, CUdevice device) {
+  switch (which) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+      return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+      return 64;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+      return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+      return 65535;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+      return 49152;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
+      return 65536;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+      return 32;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+      return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
+      return 65536;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+      return 1980000;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
+      return 512;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT:
+      return 32;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return 132;
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      return 0x10 + device;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+      return 3;
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      return 3201000;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      return 6144;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return 62914560;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return 2048;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return 9;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      return 0;
+    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      return 233472;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+      return 65536;
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return 232448;
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+      return 1;
+    case 102:
+      return w.options.vmm ? 1 : 0;  // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+    case 103:
+      return w.options.vmm ? 1 : 0;  // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
+    case 106:
+      return 32;  // MAX_BLOCKS_PER_MULTIPROCESSOR
+    case 110:
+      return w.options.vmm ? 1 : 0;  // GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+    case 115:
+      return 1;  // MEMORY_POOLS_SUPPORTED
+    case 116:
+      return 1;  // GPU_DIRECT_RDMA_SUPPORTED
+    case 119:
+      return 1;  // MEMPOOL_SUPPORTED_HANDLE_TYPES: a file descriptor
+    default:
+      return 0;
+  }
+}
+
+CUresult uuid(Frame& f, CUuuid* out, CUdevice device) {
+  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::memset(out, 0x5a, sizeof *out);
+  out->bytes[15] = static_cast<char>(device);
+  return CUDA_SUCCESS;
+}
+
+CUresult release(Frame& f, CUdevice device) {
+  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  DeviceState& d = state(f.world, device);
+  if (d.primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--d.primary_references > 0) return CUDA_SUCCESS;
+  return destroy_context(f.world, f.thread, d.primary);
+}
+
+CUresult reset_primary(Frame& f, CUdevice device) {
+  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  DeviceState& d = state(f.world, device);
+  if (d.primary_references == 0) return CUDA_SUCCESS;
+  d.primary_references = 0;
+  return destroy_context(f.world, f.thread, d.primary);
+}
+
+CUresult set_flags(Frame& f, CUdevice device, unsigned flags) {
+  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  state(f.world, device).primary_flags = flags;
+  if (Context* c = f.world.contexts.get(state(f.world, device).primary)) c->flags = flags;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_ENTRY(cuDeviceGet, (CUdevice * out, int ordinal)) {
+  return SIM_CALL(cuDeviceGet, Init) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!valid(f.world, ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+    *out = ordinal;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceGetCount, (int* out)) {
+  return SIM_CALL(cuDeviceGetCount, Init) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = f.world.options.devices;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceGetName, (char* name, int length, CUdevice device)) {
+  return SIM_CALL(cuDeviceGetName, Init) {
+    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (name == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
+    std::snprintf(name, static_cast<size_t>(length), "Simulated GPU");
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceGetUuid, (CUuuid * out, CUdevice device)) {
+  return SIM_CALL(cuDeviceGetUuid, Init) {
+    return uuid(f, out, device);
+  });
+}
+
+SIM_ENTRY(cuDeviceGetUuid_v2, (CUuuid * out, CUdevice device)) {
+  return SIM_CALL(cuDeviceGetUuid_v2, Init) {
+    return uuid(f, out, device);
+  });
+}
+
+SIM_ENTRY(cuDeviceTotalMem_v2, (size_t * out, CUdevice device)) {
+  return SIM_CALL(cuDeviceTotalMem_v2, Init) {
+    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = f.world.options.device_memory;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceGetAttribute, (int* out, CUdevice_attribute which, CUdevice device)) {
+  return SIM_CALL(cuDeviceGetAttribute, Init) {
+    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (out == nullptr || which <= 0) return CUDA_ERROR_INVALID_VALUE;
+    *out = attribute(f.world, which, device);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceComputeCapability, (int* major, int* minor, CUdevice device)) {
+  return SIM_CALL(cuDeviceComputeCapability, Init) {
+    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (major != nullptr) *major = 9;
+    if (minor != nullptr) *minor = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceGetPCIBusId, (char* out, int length, CUdevice device)) {
+  return SIM_CALL(cuDeviceGetPCIBusId, Init) {
+    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (out == nullptr || length < 13) return CUDA_ERROR_INVALID_VALUE;
+    std::snprintf(out, static_cast<size_t>(length), "0000:%02X:00.0", 0x10 + device);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceGetByPCIBusId, (CUdevice * out, const char* id)) {
+  return SIM_CALL(cuDeviceGetByPCIBusId, Init) {
+    if (out == nullptr || id == nullptr || std::strlen(id) < 7) return CUDA_ERROR_INVALID_VALUE;
+    const int device = static_cast<int>(std::strtol(id + 5, nullptr, 16)) - 0x10;
+    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    *out = device;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceCanAccessPeer, (int* out, CUdevice device, CUdevice peer)) {
+  return SIM_CALL(cuDeviceCanAccessPeer, Init) {
+    if (!valid(f.world, device) || !valid(f.world, peer)) return CUDA_ERROR_INVALID_DEVICE;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = device != peer && f.world.options.peers ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDeviceGetP2PAttribute,
+          (int* out, CUdevice_P2PAttribute which, CUdevice device, CUdevice peer)) {
+  return SIM_CALL(cuDeviceGetP2PAttribute, Init) {
+    if (!valid(f.world, device) || !valid(f.world, peer) || device == peer)
+      return CUDA_ERROR_INVALID_DEVICE;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = f.world.options.peers ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device)) {
+  return SIM_CALL(cuDevicePrimaryCtxRetain, Init) {
+    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    DeviceState& d = state(f.world, device);
+    if (d.primary_references++ == 0) {
+      f.charge(100'000'000);  // a context is made
+      make_context(f.world, device, true, d.primary_flags);
+    }
+    *out = d.primary;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxRelease, (CUdevice device)) {
+  return SIM_CALL(cuDevicePrimaryCtxRelease, Init) {
+    return release(f, device);
+  });
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxRelease_v2, (CUdevice device)) {
+  return SIM_CALL(cuDevicePrimaryCtxRelease_v2, Init) {
+    return release(f, device);
+  });
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxReset, (CUdevice device)) {
+  return SIM_CALL(cuDevicePrimaryCtxReset, Init) {
+    return reset_primary(f, device);
+  });
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxReset_v2, (CUdevice device)) {
+  return SIM_CALL(cuDevicePrimaryCtxReset_v2, Init) {
+    return reset_primary(f, device);
+  });
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags)) {
+  return SIM_CALL(cuDevicePrimaryCtxSetFlags, Init) {
+    return set_flags(f, device, flags);
+  });
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxSetFlags_v2, (CUdevice device, unsigned flags)) {
+  return SIM_CALL(cuDevicePrimaryCtxSetFlags_v2, Init) {
+    return set_flags(f, device, flags);
+  });
+}
+
+SIM_ENTRY(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned* flags, int* active)) {
+  return SIM_CALL(cuDevicePrimaryCtxGetState, Init) {
+    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (flags != nullptr) *flags = state(f.world, device).primary_flags;
+    if (active != nullptr) *active = state(f.world, device).primary_references > 0 ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace custash::sim

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: MIT
+// Submission and execution. An op may start when it is at the head of its stream and all ops
+// that it comes after are complete; it may end when the flags it spins on are set.
+#include "tests/sim/engine.hpp"
+
+#include "tests/sim/lifetime.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace custash::sim {
+namespace {
+
+using State = Op::State;
+
+Op* find(World& w, OpId id) {
+  return id < w.first_op || id >= w.first_op + w.ops.size() ? nullptr : &w.ops[id - w.first_op];
+}
+
+bool ready(World& w, const Op& op) {
+  if (op.state != State::Waiting) return false;
+  if (op.stream != nullptr && (op.stream->held || op.stream->queue.front() != op.id))
+    return false;
+  return std::all_of(op.after.begin(), op.after.end(), [&](OpId id) { return is_done(w, id); });
+}
+
+bool flags_set(const World& w, const Op& op) {
+  return std::all_of(op.work.needs.begin(), op.work.needs.end(), [&](int flag) {
+    return w.flags.count(flag) != 0;
+  });
+}
+
+bool movable(World& w, const Op& op) {
+  return ready(w, op) || (op.state == State::Running && flags_set(w, op));
+}
+
+void start(World& w, Op& op) {
+  op.state = State::Running;
+  Nanoseconds at = op.submitted;
+  if (w.options.advance == Advance::Timed) {
+    at = std::max(at, w.device_time);
+  } else {
+    at = std::max(at, w.now);
+    if (op.stream != nullptr) at = std::max(at, op.stream->last_finish);
+    for (const OpId id : op.after)
+      if (const Op* before = find(w, id)) at = std::max(at, before->finish);
+  }
+  op.finish = at + op.work.duration;
+  for (const int flag : op.work.sets)
+    w.flags.insert(flag);
+  if (!op.work.sets.empty()) w.device_time = std::max(w.device_time, at);
+}
+
+void retire_stream(Stream& s) {
+  auto& dying = s.context->dying;
+  dying.erase(
+      std::remove_if(dying.begin(), dying.end(), [&](const auto& d) { return d.get() == &s; }),
+      dying.end());
+}
+
+void leave_queue(World& w, Op& op) {
+  Stream* s = op.stream;
+  if (s == nullptr) {
+    w.loose.erase(std::find(w.loose.begin(), w.loose.end(), op.id));
+    return;
+  }
+  s->queue.pop_front();
+  s->last_finish = std::max(s->last_finish, op.finish);
+  op.stream = nullptr;
+  if (!s->queue.empty()) return;
+  s->active = false;
+  w.active.erase(std::find(w.active.begin(), w.active.end(), s));
+  if (s->destroyed) retire_stream(*s);
+}
+
+void set_done(World& w, Op& op) {
+  op.state = State::Done;
+  if (op.event != nullptr) {
+    Event* event = w.events.get(op.event);
+    if (event != nullptr && event->serial == op.event_serial && event->recorded == op.id)
+      event->finish = op.finish;
+  }
+  leave_queue(w, op);
+  w.changed.notify_all();
+}
+
+// Runs a host function with the lock let go, here or on a thread of its own.
+void call_host(World& w, OpId id) {
+  find(w, id)->state = State::Calling;
+  auto host = std::move(find(w, id)->work.host);
+  ++w.calling;
+  auto finish = [&w, id] {
+    --w.calling;
+    Op& op = *find(w, id);  // not complete, so it is still there
+    op.finish = std::max(op.finish, w.now);
+    set_done(w, op);
+  };
+  if (w.options.host_function_thread) {
+    std::thread([host = std::move(host), finish] {
+      set_in_callback(true);
+      host();
+      set_in_callback(false);
+      const Guard guard;
+      finish();
+    }).detach();
+    return;
+  }
+  unlock_world();
+  set_in_callback(true);
+  host();
+  set_in_callback(false);
+  lock_world();
+  finish();
+}
+
+void end(World& w, Op& op) {
+  check_touches(w, op);
+  if (op.work.body) op.work.body();
+  if (op.work.host) return call_host(w, op.id);
+  set_done(w, op);
+}
+
+// Told and Seeded: one move of one op. A start whose flags are not set is a move too.
+void move(World& w, Op& op) {
+  if (op.state == State::Waiting) start(w, op);
+  if (flags_set(w, op)) end(w, op);
+}
+
+template <typename Visit>
+void each_head(World& w, Visit&& visit) {
+  for (Stream* s : w.active)
+    visit(*find(w, s->queue.front()));
+  for (const OpId id : w.loose)
+    visit(*find(w, id));
+}
+
+// Timed: the next thing to end; starts all that may start. 0: nothing can.
+OpId next_to_end(World& w) {
+  for (bool started = true; started;) {
+    started = false;
+    each_head(w, [&](Op& op) {
+      if (!ready(w, op)) return;
+      start(w, op);
+      started = true;
+    });
+  }
+  Op* best = nullptr;
+  each_head(w, [&](Op& op) {
+    if (op.state != State::Running || !flags_set(w, op)) return;
+    if (best == nullptr || op.finish < best->finish ||
+        (op.finish == best->finish && op.id < best->id))
+      best = &op;
+  });
+  return best == nullptr ? 0 : best->id;
+}
+
+void end_timed(World& w, Op& op) {
+  // A spinner ends when its flag was set, at the earliest.
+  op.finish = std::max(op.finish, op.work.needs.empty() ? 0 : w.device_time);
+  w.device_time = std::max(w.device_time, op.finish);
+  end(w, op);
+}
+
+}  // namespace
+
+bool is_done(const World& w, OpId id) {
+  if (id < w.first_op) return true;
+  return id < w.first_op + w.ops.size() && w.ops[id - w.first_op].state == State::Done;
+}
+
+namespace {
+
+void add_implicit(const Context& c, const Stream& s, std::vector<OpId>& after) {
+  if (s.last != 0) after.push_back(s.last);
+  if (c.barrier > s.last) after.push_back(c.barrier);
+  if (s.blocking() && c.legacy->last > s.last) after.push_back(c.legacy->last);
+  if (s.kind != StreamKind::Legacy) return;
+  for (const auto& [thread, lane] : c.per_thread)
+    if (lane->last > s.last) after.push_back(lane->last);
+  for (const Stream* other : c.streams)
+    if (other->blocking() && other->last > s.last) after.push_back(other->last);
+  for (const OpId id : c.orphans_blocking)
+    if (id > s.last) after.push_back(id);
+}
+
+}  // namespace
+
+OpId submit(World& w, Submission in) {
+  while (!w.ops.empty() && w.ops.front().state == State::Done) {
+    w.ops.pop_front();
+    ++w.first_op;
+  }
+  Context& c = *in.context;
+  Op op;
+  op.id = w.first_op + w.ops.size();
+  op.stream = in.stream;
+  op.context_id = c.id;
+  op.context = c.handle;
+  op.device = c.device;
+  op.after = std::move(in.after);
+  op.submitted = w.now;
+  op.work = std::move(in.work);
+  op.event = in.event;
+  if (in.event != nullptr) op.event_serial = w.events.get(in.event)->serial;
+  if (in.stream != nullptr) add_implicit(c, *in.stream, op.after);
+  std::sort(op.after.begin(), op.after.end());
+  op.after.erase(std::unique(op.after.begin(), op.after.end()), op.after.end());
+  op.touches = translate_all(w, c, op.work);
+  if (Observer* o = observer())
+    o->on_submit(op.id, in.thread, op.after, op.touches, op.work.name.c_str());
+  const OpId id = op.id;
+  if (Stream* s = in.stream) {
+    s->queue.push_back(id);
+    s->last = id;
+    if (s->kind == StreamKind::Legacy) c.orphans_blocking.clear();
+    if (!s->active) w.active.push_back(s);
+    s->active = true;
+  } else {
+    w.loose.push_back(id);
+  }
+  w.ops.push_back(std::move(op));
+  w.changed.notify_all();
+  return id;
+}
+
+std::vector<OpId> frontier(const Context& c) {
+  std::vector<OpId> ops = c.orphans;
+  if (c.barrier != 0) ops.push_back(c.barrier);
+  if (c.legacy->last != 0) ops.push_back(c.legacy->last);
+  for (const auto& [thread, lane] : c.per_thread)
+    if (lane->last != 0) ops.push_back(lane->last);
+  for (const Stream* s : c.streams)
+    if (s->last != 0) ops.push_back(s->last);
+  return ops;
+}
+
+Nanoseconds latest_finish(const Context& c) {
+  Nanoseconds latest = c.legacy->last_finish;
+  for (const auto& [thread, lane] : c.per_thread)
+    latest = std::max(latest, lane->last_finish);
+  for (const Stream* s : c.streams)
+    latest = std::max(latest, s->last_finish);
+  return latest;
+}
+
+bool step_any(World& w) {
+  if (w.options.advance == Advance::Timed) {
+    const OpId id = next_to_end(w);
+    if (id == 0) return false;
+    w.now = std::max(w.now, find(w, id)->finish);
+    end_timed(w, *find(w, id));
+    return true;
+  }
+  std::vector<OpId> able;
+  each_head(w, [&](Op& op) {
+    if (movable(w, op)) able.push_back(op.id);
+  });
+  if (able.empty()) return false;
+  const std::size_t pick = w.options.advance == Advance::Seeded ? w.random() % able.size() : 0;
+  move(w,
+       *find(w,
+             w.options.advance == Advance::Seeded
+                 ? able[pick]
+                 : *std::min_element(able.begin(), able.end())));
+  return true;
+}
+
+void advance(World& w) {
+  if (w.active.empty() && w.loose.empty()) return;
+  if (w.options.advance == Advance::Seeded) {
+    for (std::uint64_t n = w.random() % 4; n > 0 && step_any(w); --n) {
+    }
+    return;
+  }
+  if (w.options.advance != Advance::Timed) return;
+  for (OpId id = next_to_end(w); id != 0 && find(w, id)->finish <= w.now; id = next_to_end(w))
+    end_timed(w, *find(w, id));
+}
+
+namespace {
+
+// All that must be complete before the targets are, in an order in which it can be run.
+std::vector<OpId> closure(World& w, const std::vector<OpId>& targets) {
+  std::vector<OpId> stack;
+  std::set<OpId> seen;
+  auto visit = [&](OpId id) {
+    if (!is_done(w, id) && seen.insert(id).second) stack.push_back(id);
+  };
+  for (const OpId id : targets)
+    visit(id);
+  while (!stack.empty()) {
+    const OpId id = stack.back();
+    stack.pop_back();
+    for (const OpId before : find(w, id)->after)
+      visit(before);
+  }
+  return {seen.begin(), seen.end()};
+}
+
+// One round towards the targets. False: nothing could move.
+bool work_towards(World& w, const std::vector<OpId>& needed) {
+  if (w.options.advance != Advance::Told) return step_any(w);
+  bool moved = false;
+  for (const OpId id : needed) {
+    Op* op = find(w, id);
+    if (op == nullptr || !movable(w, *op)) continue;
+    move(w, *op);
+    moved = true;
+  }
+  return moved || step_any(w);
+}
+
+bool others_could_help(const World& w, const ThreadState& self) {
+  if (w.calling > 0) return true;
+  const bool held =
+      std::any_of(w.active.begin(), w.active.end(), [](const Stream* s) { return s->held; });
+  for (const auto& thread : w.threads)
+    if (thread.get() != &self && thread->submitters > 0 && !thread->waiting) return true;
+  return held;
+}
+
+}  // namespace
+
+void tell_join(World& w, ThreadState& thread, std::span<const OpId> completed) {
+  if (Observer* o = observer()) o->on_host_join(thread.id, completed);
+}
+
+CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
+  auto all_done = [&] {
+    return std::all_of(targets.begin(), targets.end(), [&](OpId id) { return is_done(w, id); });
+  };
+  const auto deadline = std::chrono::steady_clock::now() + w.options.patience;
+  const std::vector<OpId> needed =
+      w.options.advance == Advance::Told ? closure(w, targets) : std::vector<OpId>{};
+  while (!all_done()) {
+    if (work_towards(w, needed)) continue;
+    if (all_done()) break;
+    bool timely = others_could_help(w, thread);
+    if (timely) {
+      std::unique_lock<std::mutex> lock(world_mutex(), std::adopt_lock);
+      thread.waiting = true;
+      w.changed.notify_all();
+      // A host function may take as long as it likes; all else only as long as our patience.
+      const auto until =
+          w.calling > 0 ? std::chrono::steady_clock::now() + std::chrono::seconds(1) : deadline;
+      timely = w.changed.wait_until(lock, until) == std::cv_status::no_timeout || w.calling > 0;
+      thread.waiting = false;
+      lock.release();
+    }
+    if (timely) continue;
+    w.hung = true;
+    w.changed.notify_all();
+    return CUDA_ERROR_LAUNCH_TIMEOUT;
+  }
+  Nanoseconds latest = w.now;
+  for (const OpId id : targets)
+    if (const Op* op = find(w, id)) latest = std::max(latest, op->finish);
+  w.now = latest;
+  trim_pools(w, thread);
+  tell_join(w, thread, targets);
+  return CUDA_SUCCESS;
+}
+
+CUresult wait_stream(World& w, ThreadState& thread, Stream& s) {
+  const Nanoseconds finish = s.last_finish;  // the stream may be destroyed while we wait
+  const std::uint64_t context = s.context->id;
+  const CUresult result =
+      wait_for(w, thread, s.last == 0 ? std::vector<OpId>{} : std::vector<OpId>{s.last});
+  if (result != CUDA_SUCCESS) return result;
+  w.now = std::max(w.now, finish);
+  const Context* c = context_by_id(w, context);
+  return c == nullptr ? CUDA_SUCCESS : c->sticky;
+}
+
+CUresult wait_context(World& w, ThreadState& thread, Context& c) {
+  const std::uint64_t id = c.id;
+  const CUresult result = wait_for(w, thread, frontier(c));
+  if (result != CUDA_SUCCESS) return result;
+  const Context* still = context_by_id(w, id);
+  if (still == nullptr) return CUDA_SUCCESS;
+  w.now = std::max(w.now, latest_finish(*still));
+  return still->sticky;
+}
+
+CUresult wait_device(World& w, ThreadState& thread, int device) {
+  std::vector<OpId> targets;
+  w.contexts.each([&](Context& c) {
+    if (c.device != device) return;
+    const std::vector<OpId> ops = frontier(c);
+    targets.insert(targets.end(), ops.begin(), ops.end());
+  });
+  const CUresult result = wait_for(w, thread, std::move(targets));
+  if (result != CUDA_SUCCESS) return result;
+  w.contexts.each([&](Context& c) {
+    if (c.device == device) w.now = std::max(w.now, latest_finish(c));
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace custash::sim

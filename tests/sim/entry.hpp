@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// How a driver entry is written. SIM_ENTRY defines the exported C name by an assembler label,
+// since cuda.h renames many of them by macro and lacks others; `call` is the prologue of every
+// entry: entry check, lock, state of the driver, injected failure, sticky error, cost, log.
+#pragma once
+
+#include "tests/sim/cost.hpp"
+#include "tests/sim/engine.hpp"
+#include "tests/sim/world.hpp"
+
+#include <type_traits>
+#include <utility>
+
+#define SIM_EXPORT extern "C" __attribute__((visibility("default")))
+
+#define SIM_ENTRY(name, params)                         \
+  SIM_EXPORT CUresult sim_##name params __asm__(#name); \
+  SIM_EXPORT CUresult sim_##name params
+
+// Two doors: `name` takes handle null for the legacy stream, `name_ptsz` for the thread's own.
+// The body is written once and has a Door `door` before the parameters.
+#define SIM_UNPAREN(...) __VA_ARGS__
+#define SIM_WITH_DOOR(...) (Door door, __VA_ARGS__)
+#define SIM_DOORS(name, suffix, params, args)                           \
+  static CUresult both_##name SIM_WITH_DOOR params;                     \
+  SIM_EXPORT CUresult sim_##name params __asm__(#name);                 \
+  SIM_EXPORT CUresult sim_##name params {                               \
+    return both_##name(Door{k_##name, false}, SIM_UNPAREN args);        \
+  }                                                                     \
+  SIM_EXPORT CUresult sim_##name##suffix params __asm__(#name #suffix); \
+  SIM_EXPORT CUresult sim_##name##suffix params {                       \
+    return both_##name(Door{k_##name##suffix, true}, SIM_UNPAREN args); \
+  }                                                                     \
+  static CUresult both_##name SIM_WITH_DOOR params
+
+#define SIM_CALL(name, needs) call(k_##name, Needs::needs, [&](Frame & f) -> CUresult
+#define SIM_DOOR(needs) call(door.symbol, Needs::needs, [&](Frame & f) -> CUresult
+
+namespace custash::sim {
+
+struct Door {
+  Symbol symbol;
+  bool per_thread;
+};
+
+enum class Needs { Nothing, Init, Context };
+
+// What an entry's body works with.
+struct Frame {
+  World& world;
+  ThreadState& thread;
+  Context* context;  // the current one; null unless Needs::Context
+
+  void charge(Nanoseconds cost) { world.now += cost; }
+};
+
+using Body = CUresult (*)(void* closure, Frame& frame);
+CUresult call_erased(Symbol symbol, Needs needs, Body body, void* closure);
+
+template <typename Fn>
+CUresult call(Symbol symbol, Needs needs, Fn&& fn) {
+  using Plain = std::remove_reference_t<Fn>;
+  return call_erased(
+      symbol,
+      needs,
+      [](void* closure, Frame& f) { return (*static_cast<Plain*>(closure))(f); },
+      &fn);
+}
+
+bool switched_off(const World& world,
+                  const char* symbol);  // resolve.cpp: taken away by the options
+
+// The calling thread's context; null, with the code to answer: none, or a destroyed one.
+Context* current_context(World& world, ThreadState& thread, CUresult* why);
+
+// The stream behind a handle as the calling thread means it; null: no such stream.
+Stream* find_stream(Frame& f, Door door, CUstream handle);
+Stream* find_stream(
+    World& world, ThreadState& thread, Context* context, bool per_thread, CUstream handle);
+
+}  // namespace custash::sim

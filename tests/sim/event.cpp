@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// Events: recorded in a stream or a whole context, waited for by streams, contexts and the
+// host.
+#include "tests/sim/capture.hpp"
+
+#include <algorithm>
+
+namespace custash::sim {
+namespace {
+
+CUresult create(Frame& f, CUevent* out, unsigned flags) {
+  const unsigned known =
+      CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  if (out == nullptr || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
+  auto event = std::make_unique<Event>();
+  event->serial = f.world.next_serial++;
+  event->context_id = f.context->id;
+  event->device = f.context->device;
+  event->flags = flags;
+  *out = f.world.events.add<CUevent>(std::move(event));
+  return CUDA_SUCCESS;
+}
+
+CUresult record(Frame& f, Door door, CUevent handle, CUstream stream) {
+  Event* event = f.world.events.get(handle);
+  Stream* s = find_stream(f, door, stream);
+  if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (event->context_id != s->context->id) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult refused = admit(f.world, *s);
+  if (refused != CUDA_SUCCESS) return refused;
+  if (s->capture != nullptr) {
+    event->capture_id = s->capture->id;
+    event->capture_nodes = s->tips;
+    event->recorded = 0;
+    return CUDA_SUCCESS;
+  }
+  event->capture_id = 0;
+  event->recorded = submit(f.world,
+                           {.context = s->context,
+                            .stream = s,
+                            .thread = f.thread.id,
+                            .work = {.name = "event record"},
+                            .event = handle});
+  return CUDA_SUCCESS;
+}
+
+// The stream takes part in the capture in which the event was recorded.
+CUresult join_capture(Frame& f, Stream& s, const Event& event) {
+  Capture* capture = capture_by_id(f.world, event.capture_id);
+  if (capture == nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  if (!capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (s.kind == StreamKind::Legacy) {
+    invalidate(*capture);
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  if (s.capture != nullptr && s.capture != capture) {
+    invalidate(*s.capture);
+    invalidate(*capture);
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
+  if (s.capture == nullptr) {
+    s.capture = capture;
+    s.tips.clear();
+    capture->streams.push_back(&s);
+  }
+  for (const int node : event.capture_nodes)
+    if (std::find(s.tips.begin(), s.tips.end(), node) == s.tips.end()) s.tips.push_back(node);
+  return CUDA_SUCCESS;
+}
+
+CUresult stream_wait(Frame& f, Door door, CUstream stream, CUevent handle) {
+  Event* event = f.world.events.get(handle);
+  Stream* s = find_stream(f, door, stream);
+  if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (event->capture_id != 0) return join_capture(f, *s, *event);
+  const CUresult refused = admit(f.world, *s);
+  if (refused != CUDA_SUCCESS) return refused;
+  if (event->recorded == 0) return CUDA_SUCCESS;  // never recorded: no operation
+  if (s->capture != nullptr) {
+    invalidate(*s->capture);
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  submit(f.world,
+         {.context = s->context,
+          .stream = s,
+          .thread = f.thread.id,
+          .work = {.name = "event wait"},
+          .after = {event->recorded}});
+  return CUDA_SUCCESS;
+}
+
+// Null and a code where the event may not be looked at now.
+Event* look_at(Frame& f, CUevent handle, CUresult* why) {
+  Event* event = f.world.events.get(handle);
+  *why = event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  if (event == nullptr) return nullptr;
+  if (event->capture_id != 0) {
+    if (Capture* capture = capture_by_id(f.world, event->capture_id)) invalidate(*capture);
+    *why = CUDA_ERROR_CAPTURED_EVENT;
+    return nullptr;
+  }
+  *why = forbid_unsafe(f.world, f.thread);
+  if (*why != CUDA_SUCCESS) return nullptr;
+  const Context* c = context_by_id(f.world, event->context_id);
+  if (c != nullptr) *why = c->sticky;
+  return *why == CUDA_SUCCESS ? event : nullptr;
+}
+
+CUresult elapsed(Frame& f, float* out, CUevent from, CUevent to) {
+  const Event* a = f.world.events.get(from);
+  const Event* b = f.world.events.get(to);
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (a == nullptr || b == nullptr || a->recorded == 0 || b->recorded == 0 ||
+      ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING) != 0)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_done(f.world, a->recorded) || !is_done(f.world, b->recorded))
+    return CUDA_ERROR_NOT_READY;
+  *out = static_cast<float>(static_cast<double>(b->finish) - static_cast<double>(a->finish)) /
+         1e6F;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_ENTRY(cuEventCreate, (CUevent * out, unsigned flags)) {
+  return SIM_CALL(cuEventCreate, Context) {
+    return create(f, out, flags);
+  });
+}
+
+SIM_ENTRY(cuEventDestroy_v2, (CUevent event)) {
+  return SIM_CALL(cuEventDestroy_v2, Init) {
+    return f.world.events.drop(event) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  });
+}
+
+SIM_DOORS(cuEventRecord, _ptsz, (CUevent event, CUstream stream), (event, stream)) {
+  return SIM_DOOR(Context) {
+    return record(f, door, event, stream);
+  });
+}
+
+SIM_DOORS(cuEventRecordWithFlags,
+          _ptsz,
+          (CUevent event, CUstream stream, unsigned flags),
+          (event, stream, flags)) {
+  return SIM_DOOR(Context) {
+    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(f, door, event, stream);
+  });
+}
+
+SIM_DOORS(cuStreamWaitEvent,
+          _ptsz,
+          (CUstream stream, CUevent event, unsigned flags),
+          (stream, event, flags)) {
+  return SIM_DOOR(Context) {
+    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : stream_wait(f, door, stream, event);
+  });
+}
+
+SIM_ENTRY(cuEventQuery, (CUevent handle)) {
+  return SIM_CALL(cuEventQuery, Init) {
+    CUresult why = CUDA_SUCCESS;
+    const Event* event = look_at(f, handle, &why);
+    if (event == nullptr) return why;
+    if (!is_done(f.world, event->recorded)) return CUDA_ERROR_NOT_READY;
+    if (event->recorded != 0) tell_join(f.world, f.thread, {&event->recorded, 1});
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuEventSynchronize, (CUevent handle)) {
+  return SIM_CALL(cuEventSynchronize, Init) {
+    CUresult why = CUDA_SUCCESS;
+    const Event* event = look_at(f, handle, &why);
+    if (event == nullptr) return why;
+    if (event->recorded == 0) return CUDA_SUCCESS;
+    const std::uint64_t context = event->context_id;
+    const Nanoseconds finish = is_done(f.world, event->recorded) ? event->finish : 0;
+    const CUresult result = wait_for(f.world, f.thread, {event->recorded});
+    if (result != CUDA_SUCCESS) return result;
+    f.world.now = std::max(f.world.now, finish);
+    const Context* c = context_by_id(f.world, context);
+    return c == nullptr ? CUDA_SUCCESS : c->sticky;
+  });
+}
+
+SIM_ENTRY(cuEventElapsedTime, (float* ms, CUevent from, CUevent to)) {
+  return SIM_CALL(cuEventElapsedTime, Init) {
+    return elapsed(f, ms, from, to);
+  });
+}
+
+SIM_ENTRY(cuEventElapsedTime_v2, (float* ms, CUevent from, CUevent to)) {
+  return SIM_CALL(cuEventElapsedTime_v2, Init) {
+    return elapsed(f, ms, from, to);
+  });
+}
+
+SIM_ENTRY(cuCtxRecordEvent, (CUcontext handle, CUevent event)) {
+  return SIM_CALL(cuCtxRecordEvent, Init) {
+    Context* c = f.world.contexts.get(handle);
+    Event* e = f.world.events.get(event);
+    if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (e == nullptr || e->context_id != c->id) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult refused = forbid_in_context(f.world, *c);
+    if (refused != CUDA_SUCCESS) return refused;
+    if (c->sticky != CUDA_SUCCESS) return c->sticky;
+    e->capture_id = 0;
+    e->recorded = submit(f.world,
+                         {.context = c,
+                          .thread = f.thread.id,
+                          .work = {.name = "context record"},
+                          .after = frontier(*c),
+                          .event = event});
+    c->orphans.assign(1, e->recorded);  // covers all that they were
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuCtxWaitEvent, (CUcontext handle, CUevent event)) {
+  return SIM_CALL(cuCtxWaitEvent, Init) {
+    Context* c = f.world.contexts.get(handle);
+    const Event* e = f.world.events.get(event);
+    if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (e == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult refused = forbid_in_context(f.world, *c);
+    if (refused != CUDA_SUCCESS) return refused;
+    if (e->capture_id != 0) {
+      if (Capture* capture = capture_by_id(f.world, e->capture_id)) invalidate(*capture);
+      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    if (c->sticky != CUDA_SUCCESS) return c->sticky;
+    if (e->recorded == 0) return CUDA_SUCCESS;
+    std::vector<OpId> after = {e->recorded};
+    if (c->barrier != 0) after.push_back(c->barrier);
+    c->barrier = submit(f.world,
+                        {.context = c,
+                         .thread = f.thread.id,
+                         .work = {.name = "context wait"},
+                         .after = std::move(after)});
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace custash::sim

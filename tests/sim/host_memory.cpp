@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// Pinned host memory. Freeing it waits for the device of its context, as the driver does.
+#include "tests/sim/capture.hpp"
+#include "tests/sim/lifetime.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace custash::sim {
+namespace {
+
+constexpr unsigned kKnownFlags = 7;  // portable, mapped, write-combined
+constexpr unsigned kMapped = 2;
+
+CUresult alloc(Frame& f, void** out, size_t bytes, unsigned flags) {
+  if (out == nullptr || bytes == 0 || (flags & ~kKnownFlags) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refused = forbid_unsafe(f.world, f.thread);
+  if (refused != CUDA_SUCCESS) return refused;
+  const Bytes size = align_up(bytes, 4_KiB);
+  void* memory = size < bytes ? nullptr : std::aligned_alloc(4_KiB, size);
+  if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (f.world.options.data) std::memset(memory, 0, size);
+  f.charge(host_alloc_cost(bytes));
+  Region region;
+  region.base = reinterpret_cast<Address>(memory);
+  region.size = size;
+  region.requested = bytes;
+  region.origin = Origin::Host;
+  region.device = f.context->device;
+  region.context_id = f.context->id;
+  region.host_flags = flags | kMapped;
+  add_region(f.world, f.thread, region);
+  *out = memory;
+  return CUDA_SUCCESS;
+}
+
+// The region, if the pointer may be freed or unregistered.
+const Region* exact(World& w, const void* p, bool registered) {
+  const auto it = w.regions.find(reinterpret_cast<Address>(p));
+  if (it == w.regions.end()) return nullptr;
+  const Region& r = it->second;
+  return r.origin == Origin::Host && r.registered == registered ? &r : nullptr;
+}
+
+CUresult drop(Frame& f, const void* p, bool registered, CUresult unknown) {
+  const CUresult refused = forbid_unsafe(f.world, f.thread);
+  if (refused != CUDA_SUCCESS) return refused;
+  const Region* region = exact(f.world, p, registered);
+  if (region == nullptr) return unknown;
+  const std::uint64_t buffer = region->buffer_id;
+  const CUresult waited = wait_device(f.world, f.thread, region->device);
+  if (waited != CUDA_SUCCESS) return waited;
+  region = exact(f.world, p, registered);
+  if (region == nullptr || region->buffer_id != buffer) return unknown;
+  f.charge(host_free_cost(region->requested));
+  drop_region(f.world, f.thread, region->base);
+  return CUDA_SUCCESS;
+}
+
+CUresult register_range(Frame& f, void* p, size_t bytes, unsigned flags) {
+  if (p == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refused = forbid_unsafe(f.world, f.thread);
+  if (refused != CUDA_SUCCESS) return refused;
+  const Address base = reinterpret_cast<Address>(p);
+  auto next = f.world.regions.lower_bound(base);
+  const Region* over = region_at(f.world, base);
+  if (over == nullptr && next != f.world.regions.end() && next->first < base + bytes)
+    over = &next->second;
+  if (over != nullptr)
+    return over->registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                            : CUDA_ERROR_INVALID_VALUE;
+  f.charge(host_alloc_cost(bytes) / 2);
+  Region region;
+  region.base = base;
+  region.size = region.requested = bytes;
+  region.origin = Origin::Host;
+  region.device = f.context->device;
+  region.context_id = f.context->id;
+  region.host_flags = (flags & 1) | kMapped;
+  region.registered = true;
+  add_region(f.world, f.thread, region);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_ENTRY(cuMemAllocHost_v2, (void** out, size_t bytes)) {
+  return SIM_CALL(cuMemAllocHost_v2, Context) {
+    return alloc(f, out, bytes, 0);
+  });
+}
+
+SIM_ENTRY(cuMemHostAlloc, (void** out, size_t bytes, unsigned flags)) {
+  return SIM_CALL(cuMemHostAlloc, Context) {
+    return alloc(f, out, bytes, flags);
+  });
+}
+
+SIM_ENTRY(cuMemFreeHost, (void* p)) {
+  return SIM_CALL(cuMemFreeHost, Context) {
+    return p == nullptr ? CUDA_SUCCESS : drop(f, p, false, CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+SIM_ENTRY(cuMemHostRegister_v2, (void* p, size_t bytes, unsigned flags)) {
+  return SIM_CALL(cuMemHostRegister_v2, Context) {
+    return register_range(f, p, bytes, flags);
+  });
+}
+
+SIM_ENTRY(cuMemHostUnregister, (void* p)) {
+  return SIM_CALL(cuMemHostUnregister, Context) {
+    return drop(f, p, true, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  });
+}
+
+SIM_ENTRY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void* p, unsigned flags)) {
+  return SIM_CALL(cuMemHostGetDevicePointer_v2, Context) {
+    const Region* region = region_at(f.world, reinterpret_cast<Address>(p));
+    if (out == nullptr || flags != 0 || region == nullptr || region->origin != Origin::Host)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = reinterpret_cast<CUdeviceptr>(p);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemHostGetFlags, (unsigned* out, void* p)) {
+  return SIM_CALL(cuMemHostGetFlags, Context) {
+    const Region* region = region_at(f.world, reinterpret_cast<Address>(p));
+    if (out == nullptr || region == nullptr || region->origin != Origin::Host)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = region->host_flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace custash::sim

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The kernels that are known by name (kernel_abi.h): from the libraries in CUSTASH_SIM_KERNELS
+// and from register_kernels. The list has a lock of its own and only grows.
+#pragma once
+
+#include "tests/sim/kernel_abi.h"
+
+#include <string>
+
+namespace custash::sim {
+
+// Opens the libraries at its first call. Not to be called with the world's lock held: a
+// library's constructors may call the driver.
+void load_kernel_libraries();
+
+const custash_sim_kernel* find_kernel(const std::string& name);
+
+}  // namespace custash::sim

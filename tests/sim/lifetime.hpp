@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Contexts and memory as objects: making and dropping them. Used by context.cpp, device.cpp,
+// memory.cpp and their like; all with the world's lock held.
+#pragma once
+
+#include "tests/sim/entry.hpp"
+
+namespace custash::sim {
+
+// Memory of cuMemAlloc and managed memory: CUDA_SUCCESS and the address, or why not.
+CUresult alloc_device(Frame& frame, Bytes bytes, Origin origin, Address* out);
+// Stream-ordered memory that nobody uses and no work can reach any more goes back (pool.cpp).
+void trim_pools(World& world, ThreadState& thread);
+// The record goes and the memory goes back; no wait.
+void drop_region(World& world, ThreadState& thread, Address base, OpId op = 0);
+Region* region_at(World& world, Address address);  // the one that holds it, if any
+Region& add_region(World& world, ThreadState& thread, Region region, OpId op = 0);
+void drop_alias(World& world, const Region& region);  // ipc.cpp: opened from a handle
+void drop_region_of_pool(World& world, ThreadState& thread, const Region& region, OpId op);
+
+CUcontext make_context(World& world, int device, bool primary, unsigned flags);
+// Waits for the context's work, then drops it with all that belongs to it.
+CUresult destroy_context(World& world, ThreadState& thread, CUcontext handle);
+
+}  // namespace custash::sim

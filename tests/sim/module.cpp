@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT
+// Modules and libraries: names of kernels and of globals. The code in them is not looked at, so
+// every name is found; kernels that nobody declared take the default time and touch nothing.
+#include "tests/sim/kernels.hpp"
+#include "tests/sim/lifetime.hpp"
+
+#include <cstring>
+
+namespace custash::sim {
+namespace {
+
+constexpr Bytes kGlobal = 64_KiB;  // the size of a global is not known here
+
+template <typename Out>
+CUresult load(Frame& f, Out* out, std::uint64_t context_id) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto module = std::make_unique<Module>();
+  module->context_id = context_id;
+  f.charge(50'000);
+  *out = (Out)f.world.modules.add<CUmodule>(std::move(module));
+  return CUDA_SUCCESS;
+}
+
+template <typename Handle>
+CUresult unload(Frame& f, Handle handle) {
+  return f.world.modules.drop(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+template <typename Handle>
+CUresult function(Frame& f, void* out, Handle module, const char* name) {
+  Module* m = f.world.modules.get(module);
+  if (m == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUfunction& known = m->functions[name];
+  if (known == nullptr) {
+    auto info = std::make_unique<KernelInfo>();
+    info->name = name;
+    info->body = find_kernel(name);
+    info->module = (CUmodule)module;
+    known = f.world.kernels.add<CUfunction>(std::move(info));
+  }
+  std::memcpy(out, &known, sizeof known);
+  return CUDA_SUCCESS;
+}
+
+template <typename Handle>
+CUresult global(Frame& f, CUdeviceptr* out, size_t* bytes, Handle module, const char* name) {
+  Module* m = f.world.modules.get(module);
+  if (m == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Address& known = m->globals[name];
+  if (known == 0) {
+    const CUresult result = alloc_device(f, kGlobal, Origin::Alloc, &known);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  if (out != nullptr) *out = known;
+  if (bytes != nullptr) *bytes = kGlobal;
+  return CUDA_SUCCESS;
+}
+
+CUresult attribute(int* out, int which) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (which) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *out = 1024;
+      break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *out = 32;
+      break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *out = 90;
+      break;
+    default:
+      *out = 0;
+      break;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_ENTRY(cuModuleLoad, (CUmodule * out, const char* path)) {
+  return SIM_CALL(cuModuleLoad, Context) {
+    return load(f, out, f.context->id);
+  });
+}
+
+SIM_ENTRY(cuModuleLoadData, (CUmodule * out, const void* image)) {
+  return SIM_CALL(cuModuleLoadData, Context) {
+    return load(f, out, f.context->id);
+  });
+}
+
+SIM_ENTRY(
+    cuModuleLoadDataEx,
+    (CUmodule * out, const void* image, unsigned n, CUjit_option* options, void** values)) {
+  return SIM_CALL(cuModuleLoadDataEx, Context) {
+    return load(f, out, f.context->id);
+  });
+}
+
+SIM_ENTRY(cuModuleLoadFatBinary, (CUmodule * out, const void* image)) {
+  return SIM_CALL(cuModuleLoadFatBinary, Context) {
+    return load(f, out, f.context->id);
+  });
+}
+
+SIM_ENTRY(cuModuleUnload, (CUmodule module)) {
+  return SIM_CALL(cuModuleUnload, Context) {
+    return unload(f, module);
+  });
+}
+
+SIM_ENTRY(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char* name)) {
+  load_kernel_libraries();
+  return SIM_CALL(cuModuleGetFunction, Context) {
+    return function(f, out, module, name);
+  });
+}
+
+SIM_ENTRY(cuModuleGetGlobal_v2,
+          (CUdeviceptr * out, size_t* bytes, CUmodule module, const char* name)) {
+  return SIM_CALL(cuModuleGetGlobal_v2, Context) {
+    return global(f, out, bytes, module, name);
+  });
+}
+
+SIM_ENTRY(cuModuleGetLoadingMode, (int* mode)) {
+  return SIM_CALL(cuModuleGetLoadingMode, Init) {
+    if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *mode = 2;  // lazy
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuLibraryLoadData,
+          (void** out,
+           const void* image,
+           void* jit,
+           void** jit_values,
+           unsigned n_jit,
+           void* options,
+           void** values,
+           unsigned n)) {
+  return SIM_CALL(cuLibraryLoadData, Init) {
+    return load(f, out, 0);
+  });
+}
+
+SIM_ENTRY(cuLibraryLoadFromFile,
+          (void** out,
+           const char* path,
+           void* jit,
+           void** jit_values,
+           unsigned n_jit,
+           void* options,
+           void** values,
+           unsigned n)) {
+  return SIM_CALL(cuLibraryLoadFromFile, Init) {
+    return load(f, out, 0);
+  });
+}
+
+SIM_ENTRY(cuLibraryUnload, (void* library)) {
+  return SIM_CALL(cuLibraryUnload, Init) {
+    return unload(f, library);
+  });
+}
+
+SIM_ENTRY(cuLibraryGetKernel, (void** out, void* library, const char* name)) {
+  load_kernel_libraries();
+  return SIM_CALL(cuLibraryGetKernel, Init) {
+    return function(f, out, library, name);
+  });
+}
+
+SIM_ENTRY(cuLibraryGetModule, (CUmodule * out, void* library)) {
+  return SIM_CALL(cuLibraryGetModule, Context) {
+    if (f.world.modules.get(library) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = (CUmodule)library;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuLibraryGetGlobal,
+          (CUdeviceptr * out, size_t* bytes, void* library, const char* name)) {
+  return SIM_CALL(cuLibraryGetGlobal, Context) {
+    return global(f, out, bytes, library, name);
+  });
+}
+
+SIM_ENTRY(cuKernelGetFunction, (CUfunction * out, void* kernel)) {
+  return SIM_CALL(cuKernelGetFunction, Context) {
+    if (f.world.kernels.get(kernel) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = static_cast<CUfunction>(kernel);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuKernelGetAttribute,
+          (int* out, CUfunction_attribute which, void* kernel, CUdevice device)) {
+  return SIM_CALL(cuKernelGetAttribute, Init) {
+    return attribute(out, which);
+  });
+}
+
+SIM_ENTRY(cuKernelSetAttribute,
+          (CUfunction_attribute which, int value, void* kernel, CUdevice device)) {
+  return SIM_CALL(cuKernelSetAttribute, Init) {
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuFuncGetAttribute, (int* out, CUfunction_attribute which, CUfunction fn)) {
+  return SIM_CALL(cuFuncGetAttribute, Init) {
+    return attribute(out, which);
+  });
+}
+
+SIM_ENTRY(cuFuncSetAttribute, (CUfunction fn, CUfunction_attribute which, int value)) {
+  return SIM_CALL(cuFuncSetAttribute, Init) {
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuFuncSetCacheConfig, (CUfunction fn, CUfunc_cache config)) {
+  return SIM_CALL(cuFuncSetCacheConfig, Init) {
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuFuncGetModule, (CUmodule * out, CUfunction fn)) {
+  return SIM_CALL(cuFuncGetModule, Init) {
+    const KernelInfo* info = f.world.kernels.get(fn);
+    if (info == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = info->module;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuFuncGetName, (const char** out, CUfunction fn)) {
+  return SIM_CALL(cuFuncGetName, Init) {
+    const KernelInfo* info = f.world.kernels.get(fn);
+    if (info == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = info->name.c_str();
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+          (int* out, CUfunction fn, int block, size_t shared)) {
+  return SIM_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, Init) {
+    if (out == nullptr || block <= 0) return CUDA_ERROR_INVALID_VALUE;
+    *out = block > 1024 ? 0 : 2048 / block;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+          (int* out, CUfunction fn, int block, size_t shared, unsigned flags)) {
+  return SIM_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, Init) {
+    if (out == nullptr || block <= 0) return CUDA_ERROR_INVALID_VALUE;
+    *out = block > 1024 ? 0 : 2048 / block;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace custash::sim

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Events, contexts, devices, captures, graphs and modules. Owned by the world, guarded by its
+// lock.
+#pragma once
+
+#include "tests/sim/space.hpp"
+#include "tests/sim/work.hpp"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <cuda.h>
+
+namespace custash::sim {
+
+struct Event {
+  std::uint64_t serial = 0;
+  std::uint64_t context_id = 0;
+  int device = 0;
+  unsigned flags = 0;
+  OpId recorded = 0;  // 0: never
+  Nanoseconds finish = 0;
+  std::uint64_t capture_id = 0;  // the last record went into a capture
+  std::vector<int> capture_nodes = {};
+};
+
+// Memory of a stream-ordered allocation that belongs to a graph; freed with the last owner.
+using GraphMemory = std::shared_ptr<void>;
+
+struct GraphNode {
+  Work work;
+  std::vector<int> after;
+};
+
+struct Graph {
+  std::vector<GraphNode> nodes = {};
+  std::vector<GraphMemory> memory = {};
+};
+
+struct Capture {
+  std::uint64_t id = 0;
+  std::uint64_t context_id = 0;
+  Stream* origin = nullptr;
+  ThreadId thread = 0;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  bool valid = true;
+  std::vector<Stream*> streams = {};
+  Graph* into = nullptr;  // BeginCaptureToGraph
+  CUgraph into_handle = nullptr;
+  Graph graph = {};
+};
+
+// A slab of the driver: 2 MiB from which requests up to 1 MiB are cut.
+struct Slab {
+  Address base = 0;
+  std::uint64_t physical = 0;
+  std::map<Bytes, Bytes> holes = {};  // offset -> size
+  Bytes last_freed = ~Bytes{0};
+  Bytes bump = 0;  // AddressReuse::Never
+  int live = 0;
+};
+
+struct Context {
+  std::uint64_t id = 0;
+  CUcontext handle = nullptr;
+  int device = 0;
+  bool primary = false;
+  unsigned flags = 0;
+  unsigned api_version = 3020;
+  CUresult sticky = CUDA_SUCCESS;
+  std::unique_ptr<Stream> legacy = {};
+  std::map<ThreadId, std::unique_ptr<Stream>> per_thread = {};
+  std::vector<Stream*> streams = {};                // created by the program
+  std::vector<std::unique_ptr<Stream>> dying = {};  // destroyed with work to do
+  std::vector<OpId> orphans = {};  // last ops of destroyed streams, for context records
+  std::vector<OpId> orphans_blocking = {};  // the same, for the legacy stream
+  OpId barrier = 0;                         // the last context wait
+  std::set<std::uint64_t> peers = {};       // contexts whose memory it may access
+  std::vector<std::unique_ptr<Slab>> slabs = {};
+};
+
+struct KernelInfo {
+  std::string name;
+  const custash_sim_kernel* body = nullptr;
+  CUmodule module = nullptr;
+};
+
+struct Module {
+  std::uint64_t context_id = 0;  // 0: a library
+  std::map<std::string, CUfunction> functions = {};
+  std::map<std::string, Address> globals = {};
+  std::map<std::uint64_t, CUmodule> modules = {};  // of a library, by context
+  std::map<std::string, CUfunction> kernels = {};
+};
+
+struct Pool {
+  struct Free {
+    Address address;
+    Bytes bytes;
+    OpId op;
+    std::uint64_t stream_id;
+  };
+
+  int device = 0;
+  bool is_default = false;
+  std::uint64_t release_threshold = 0;
+  std::map<int, std::uint64_t> attributes = {};
+  std::vector<Free> free = {};
+  std::vector<std::unique_ptr<Slab>> slabs = {};
+  Bytes reserved = 0;
+  Bytes reserved_high = 0;
+  Bytes in_use = 0;
+  Bytes in_use_high = 0;
+  int live = 0;
+};
+
+struct DeviceState {
+  CUcontext primary = nullptr;  // the handle, kept over resets
+  int primary_references = 0;
+  unsigned primary_flags = 0;
+  Bytes used = 0;
+  CUmemoryPool default_pool = nullptr;
+  CUmemoryPool pool = nullptr;
+};
+
+}  // namespace custash::sim

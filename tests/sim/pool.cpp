@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+// Stream-ordered memory: pools that keep what is freed until a synchronisation (or longer, by
+// their release threshold), hand it out again on the same stream at once, and on others once it
+// is idle.
+#include "tests/sim/capture.hpp"
+#include "tests/sim/lifetime.hpp"
+#include "tests/sim/slab.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace custash::sim {
+namespace {
+
+Bytes rounded(Bytes bytes) {
+  return align_up(bytes, bytes <= kSmall ? kPieceUnit : kGranule);
+}
+
+bool take_fresh(World& w, Pool& pool, Region& region) {
+  if (region.size <= kSmall) return take_piece(w, pool.slabs, pool.device, region);
+  if (!take_memory(w, pool.device, region.size)) return false;
+  region.base = w.space.reserve(region.size, kGranule);
+  region.physical = w.space.make_physical(region.size);
+  region.charged = region.size;
+  if (region.base != 0 && w.space.map(region.base, region.size, region.physical)) return true;
+  return_memory(w, pool.device, region.size);
+  return false;
+}
+
+void trim(World& w, ThreadState& thread, Pool& pool, Bytes keep) {
+  for (std::size_t i = 0; i < pool.free.size() && pool.reserved > keep;) {
+    const Pool::Free entry = pool.free[i];
+    if (!is_done(w, entry.op)) {
+      ++i;
+      continue;
+    }
+    pool.free.erase(pool.free.begin() + static_cast<std::ptrdiff_t>(i));
+    const Region region = w.regions.at(entry.address);
+    w.regions.erase(entry.address);
+    drop_region_of_pool(w, thread, region, 0);
+  }
+}
+
+// A block that waits in the pool and may be used on this stream; `after`: what it comes after.
+bool take_waiting(
+    World& w, Pool& pool, const Stream& s, Bytes bytes, Address* out, OpId* after) {
+  const auto found =
+      std::find_if(pool.free.rbegin(), pool.free.rend(), [&](const Pool::Free& e) {
+        return e.bytes == bytes && (e.stream_id == s.id || is_done(w, e.op));
+      });
+  if (found == pool.free.rend()) return false;
+  *out = found->address;
+  *after = found->op;
+  pool.free.erase(std::next(found).base());
+  return true;
+}
+
+void count_in_use(Pool& pool, Bytes bytes) {
+  pool.in_use += bytes;
+  pool.in_use_high = std::max(pool.in_use_high, pool.in_use);
+  pool.reserved_high = std::max(pool.reserved_high, pool.reserved);
+  ++pool.live;
+}
+
+// The region of the new block, not yet announced; null: out of memory.
+Region* take(
+    Frame& f, Pool& pool, std::uint64_t handle, const Stream& s, Bytes bytes, OpId* after) {
+  World& w = f.world;
+  Address address = 0;
+  if (s.capture == nullptr && take_waiting(w, pool, s, rounded(bytes), &address, after)) {
+    Region& region = w.regions.at(address);
+    region.freed = false;
+    region.requested = bytes;
+    region.buffer_id = w.next_serial++;
+    count_in_use(pool, region.size);
+    return &region;
+  }
+  Region region;
+  region.size = rounded(bytes);
+  region.requested = bytes;
+  region.origin = Origin::Pool;
+  region.device = pool.device;
+  region.handle = handle;
+  region.buffer_id = w.next_serial++;
+  if (!take_fresh(w, pool, region)) {
+    trim(w, f.thread, pool, 0);
+    if (!take_fresh(w, pool, region)) return nullptr;
+  }
+  f.charge(alloc_cost(bytes));
+  pool.reserved += region.size;
+  count_in_use(pool, region.size);
+  return &(w.regions[region.base] = region);
+}
+
+void put_back(World& w, Region& region, OpId op, std::uint64_t stream_id) {
+  Pool* pool = w.pools.get(region.handle);
+  region.freed = true;
+  if (pool == nullptr) return;
+  pool->in_use -= region.size;
+  --pool->live;
+  pool->free.push_back({region.base, region.size, op, stream_id});
+}
+
+GraphMemory own_by_graph(World& w, ThreadState& thread, Address base) {
+  return GraphMemory(&w, [world = w.id, base, &thread](void*) {
+    const Guard guard;
+    if (guard->id != world) return;
+    const auto it = guard->regions.find(base);
+    if (it != guard->regions.end()) put_back(*guard, it->second, 0, 0);
+  });
+}
+
+CUresult alloc(
+    Frame& f, Door door, CUdeviceptr* out, size_t bytes, CUmemoryPool handle, CUstream stream) {
+  World& w = f.world;
+  Stream* s = find_stream(f, door, stream);
+  if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (handle == nullptr) handle = w.devices[static_cast<std::size_t>(s->context->device)].pool;
+  Pool* pool = w.pools.get(handle);
+  if (out == nullptr || bytes == 0 || pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refused = admit(w, *s);
+  if (refused != CUDA_SUCCESS) return refused;
+  if (bytes > w.options.device_memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  OpId after = 0;
+  Region* region = take(f, *pool, (std::uint64_t)handle, *s, bytes, &after);
+  if (region == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = region->base;
+  if (s->capture != nullptr) {
+    s->capture->graph.memory.push_back(own_by_graph(w, f.thread, region->base));
+    region->context_id = 0;
+    return enqueue(f, *s, {.name = "allocation"});
+  }
+  std::vector<OpId> before;
+  if (after != 0) before.push_back(after);
+  const OpId op = submit(w,
+                         {.context = s->context,
+                          .stream = s,
+                          .thread = f.thread.id,
+                          .work = {.name = "allocation"},
+                          .after = std::move(before)});
+  if (Observer* o = observer()) o->on_alloc(f.thread.id, Origin::Pool, *out, bytes, op);
+  return CUDA_SUCCESS;
+}
+
+CUresult free_async(Frame& f, Door door, CUdeviceptr address, CUstream stream) {
+  World& w = f.world;
+  Stream* s = find_stream(f, door, stream);
+  if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (address == 0) return CUDA_SUCCESS;
+  const auto it = w.regions.find(address);
+  if (it == w.regions.end() || it->second.freed || it->second.origin != Origin::Pool)
+    return CUDA_ERROR_INVALID_VALUE;
+  OpId op = 0;
+  const bool captured = s->capture != nullptr;
+  const CUresult result = enqueue(f, *s, {.name = "free"}, &op);
+  if (result != CUDA_SUCCESS || captured) return result;
+  const Bytes bytes = it->second.requested;
+  put_back(w, it->second, op, s->id);
+  if (Observer* o = observer()) o->on_free(f.thread.id, Origin::Pool, address, bytes, op);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+// cuMemFree of stream-ordered memory (no wait), or a block leaving its pool for good.
+void drop_region_of_pool(World& w, ThreadState& thread, const Region& region, OpId op) {
+  Pool* pool = w.pools.get(region.handle);
+  if (pool == nullptr) return;
+  if (!region.freed) {
+    pool->in_use -= region.size;
+    --pool->live;
+  }
+  pool->reserved -= region.size;
+  if (region.charged == 0) return drop_piece(w, pool->slabs, pool->device, region);
+  w.space.unmap(region.base, region.size);
+  w.space.drop_physical(region.physical, region.size);
+  w.space.give_back(region.base, region.size);
+  return_memory(w, pool->device, region.charged);
+}
+
+void trim_pools(World& w, ThreadState& thread) {
+  w.pools.each([&](Pool& pool) {
+    if (!pool.free.empty()) trim(w, thread, pool, pool.release_threshold);
+  });
+}
+
+SIM_DOORS(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t n, CUstream s), (out, n, s)) {
+  return SIM_DOOR(Context) {
+    return alloc(f, door, out, n, nullptr, s);
+  });
+}
+
+SIM_DOORS(cuMemAllocFromPoolAsync,
+          _ptsz,
+          (CUdeviceptr * out, size_t n, CUmemoryPool pool, CUstream s),
+          (out, n, pool, s)) {
+  return SIM_DOOR(Context) {
+    return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : alloc(f, door, out, n, pool, s);
+  });
+}
+
+SIM_DOORS(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream s), (address, s)) {
+  return SIM_DOOR(Context) {
+    return free_async(f, door, address, s);
+  });
+}
+
+SIM_ENTRY(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps* props)) {
+  return SIM_CALL(cuMemPoolCreate, Init) {
+    if (out == nullptr || props == nullptr || props->location.id < 0 ||
+        props->location.id >= f.world.options.devices)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto pool = std::make_unique<Pool>();
+    pool->device = props->location.id;
+    *out = f.world.pools.add<CUmemoryPool>(std::move(pool));
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemPoolDestroy, (CUmemoryPool handle)) {
+  return SIM_CALL(cuMemPoolDestroy, Init) {
+    Pool* pool = f.world.pools.get(handle);
+    if (pool == nullptr || pool->is_default) return CUDA_ERROR_INVALID_VALUE;
+    trim(f.world, f.thread, *pool, 0);
+    if (pool->live == 0 && pool->free.empty()) f.world.pools.drop(handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemPoolTrimTo, (CUmemoryPool handle, size_t keep)) {
+  return SIM_CALL(cuMemPoolTrimTo, Init) {
+    Pool* pool = f.world.pools.get(handle);
+    if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    trim(f.world, f.thread, *pool, keep);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute which, void* out)) {
+  return SIM_CALL(cuMemPoolGetAttribute, Init) {
+    const Pool* pool = f.world.pools.get(handle);
+    if (pool == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::uint64_t value = 0;
+    switch (static_cast<int>(which)) {
+      case 1:
+      case 2:
+      case 3: {  // reuse policies: all on
+        const int on = 1;
+        std::memcpy(out, &on, sizeof on);
+        return CUDA_SUCCESS;
+      }
+      case 4:
+        value = pool->release_threshold;
+        break;
+      case 5:
+        value = pool->reserved;
+        break;
+      case 6:
+        value = pool->reserved_high;
+        break;
+      case 7:
+        value = pool->in_use;
+        break;
+      case 8:
+        value = pool->in_use_high;
+        break;
+      default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    std::memcpy(out, &value, sizeof value);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute which, void* in)) {
+  return SIM_CALL(cuMemPoolSetAttribute, Init) {
+    Pool* pool = f.world.pools.get(handle);
+    if (pool == nullptr || in == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (which == 4) std::memcpy(&pool->release_threshold, in, sizeof pool->release_threshold);
+    if (which == 6) pool->reserved_high = pool->reserved;
+    if (which == 8) pool->in_use_high = pool->in_use;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc* map, size_t n)) {
+  return SIM_CALL(cuMemPoolSetAccess, Init) {
+    return f.world.pools.get(handle) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemPoolGetAccess,
+          (CUmemAccess_flags * out, CUmemoryPool handle, CUmemLocation* where)) {
+  return SIM_CALL(cuMemPoolGetAccess, Init) {
+    if (f.world.pools.get(handle) == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return CUDA_SUCCESS;
+  });
+}
+
+namespace {
+
+CUresult get_pool(Frame& f, CUmemoryPool* out, CUdevice device, bool is_default) {
+  if (device < 0 || device >= f.world.options.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const DeviceState& d = f.world.devices[static_cast<std::size_t>(device)];
+  *out = is_default ? d.default_pool : d.pool;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_ENTRY(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device)) {
+  return SIM_CALL(cuDeviceGetDefaultMemPool, Init) {
+    return get_pool(f, out, device, true);
+  });
+}
+
+SIM_ENTRY(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device)) {
+  return SIM_CALL(cuDeviceGetMemPool, Init) {
+    return get_pool(f, out, device, false);
+  });
+}
+
+SIM_ENTRY(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool handle)) {
+  return SIM_CALL(cuDeviceSetMemPool, Init) {
+    const Pool* pool = f.world.pools.get(handle);
+    if (pool == nullptr || device < 0 || device >= f.world.options.devices ||
+        pool->device != device)
+      return CUDA_ERROR_INVALID_VALUE;
+    f.world.devices[static_cast<std::size_t>(device)].pool = handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace custash::sim

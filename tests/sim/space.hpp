@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Addresses and what lies behind them: the address space (reserve, give back), physical memory
+// (numbers; in data mode offsets of a memory file that is mapped at the device addresses), and
+// the regions that translate the one into the other. Owned by the world, guarded by its lock.
+#pragma once
+
+#include "tests/sim/sim.hpp"
+
+#include <map>
+#include <vector>
+
+namespace custash::sim {
+
+// A range with memory behind it.
+struct Region {
+  Address base = 0;
+  Bytes size = 0;       // what may be touched
+  Bytes requested = 0;  // what the program asked for
+  Origin origin = Origin::Alloc;
+  int device = 0;
+  std::uint64_t context_id = 0;  // dies with it; 0: outlives contexts
+  std::uint64_t buffer_id = 0;
+  std::uint64_t physical = 0;
+  Bytes charged = 0;         // device memory counted for it alone
+  std::uint64_t access = 0;  // VMM: bit a device
+  std::uint64_t handle = 0;  // VMM: its physical handle; pool blocks: the pool
+  unsigned host_flags = 0;
+  bool registered = false;  // host memory of the program's own
+  bool shared = false;      // opened from another process's handle
+  bool freed = false;       // stream-ordered memory that waits in its pool
+  bool sync_memops = false;
+};
+
+class Space {
+ public:
+  Space(const Options& options);
+  ~Space();
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+
+  // 0 where there is none left.
+  Address reserve(Bytes bytes, Bytes alignment);
+  void give_back(Address address, Bytes bytes);
+
+  std::uint64_t make_physical(Bytes bytes);
+  void drop_physical(std::uint64_t physical, Bytes bytes);
+
+  // Data mode: makes the bytes visible at the address, or takes them away again.
+  bool map(Address address, Bytes bytes, std::uint64_t physical);
+  void unmap(Address address, Bytes bytes);
+
+  bool data() const { return data_; }
+
+  // Whether it is an address of the device's, mapped or not.
+  bool owns(Address address) const;
+
+ private:
+  Address fresh(Bytes bytes, Bytes alignment);
+
+  struct Chunk {
+    Address base;
+    Bytes size;
+  };
+
+  bool data_;
+  AddressReuse reuse_;
+  int file_ = -1;
+  Address bump_ = 0;
+  Address end_ = 0;
+  std::uint64_t next_physical_ = 2_MiB;
+  std::map<Bytes, std::vector<Address>> freed_;
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace custash::sim

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+// Virtual memory management: reservations, physical handles, mappings and access. Unmapping
+// does not wait; a handle's memory stays in use until its last reference and its last mapping
+// are gone.
+#include "tests/sim/capture.hpp"
+#include "tests/sim/lifetime.hpp"
+#include "tests/sim/slab.hpp"
+
+#include <algorithm>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace custash::sim {
+namespace {
+
+using Handle = CUmemGenericAllocationHandle;
+
+bool aligned(const World& w, Bytes value) {
+  return value % w.options.vmm_granularity == 0;
+}
+
+void drop_unused(World& w, Handle handle) {
+  PhysicalHandle* h = w.handles.get(handle);
+  if (h == nullptr || h->references > 0 || h->mappings > 0) return;
+  w.space.drop_physical(h->physical, h->size);
+  return_memory(w, h->device, h->size);
+  w.handles.drop(handle);
+}
+
+CUresult create(Frame& f,
+                Handle* out,
+                size_t bytes,
+                const CUmemAllocationProp* prop,
+                unsigned long long flags) {
+  World& w = f.world;
+  if (out == nullptr || prop == nullptr || flags != 0 || bytes == 0 || !aligned(w, bytes) ||
+      prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (prop->location.id < 0 || prop->location.id >= w.options.devices)
+    return CUDA_ERROR_INVALID_DEVICE;
+  const CUresult refused = forbid_unsafe(w, f.thread);
+  if (refused != CUDA_SUCCESS) return refused;
+  if (!take_memory(w, prop->location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  f.charge(create_cost(bytes));
+  auto handle = std::make_unique<PhysicalHandle>();
+  handle->device = prop->location.id;
+  handle->size = bytes;
+  handle->physical = w.space.make_physical(bytes);
+  handle->references = 1;
+  handle->properties = *prop;
+  *out = w.handles.add<Handle>(std::move(handle));
+  return CUDA_SUCCESS;
+}
+
+CUresult release(Frame& f, Handle handle) {
+  PhysicalHandle* h = f.world.handles.get(handle);
+  if (h == nullptr || h->references == 0) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refused = forbid_unsafe(f.world, f.thread);
+  if (refused != CUDA_SUCCESS) return refused;
+  f.charge(release_cost(h->size));
+  --h->references;
+  drop_unused(f.world, handle);
+  return CUDA_SUCCESS;
+}
+
+bool inside_reservation(const World& w, Address address, Bytes bytes) {
+  auto it = w.reservations.upper_bound(address);
+  if (it == w.reservations.begin()) return false;
+  --it;
+  const Bytes offset = address - it->first;
+  return offset <= it->second && bytes <= it->second - offset;
+}
+
+bool anything_mapped(World& w, Address address, Bytes bytes) {
+  if (region_at(w, address) != nullptr) return true;
+  const auto next = w.regions.lower_bound(address);
+  return next != w.regions.end() && next->first < address + bytes;
+}
+
+CUresult map(Frame& f,
+             Address address,
+             size_t bytes,
+             size_t offset,
+             Handle handle,
+             unsigned long long flags) {
+  World& w = f.world;
+  PhysicalHandle* h = w.handles.get(handle);
+  if (h == nullptr || bytes == 0 || flags != 0 || !aligned(w, address) || !aligned(w, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (offset != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if (bytes > h->size || !inside_reservation(w, address, bytes) ||
+      anything_mapped(w, address, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refused = forbid_unsafe(w, f.thread);
+  if (refused != CUDA_SUCCESS) return refused;
+  f.charge(kMapCost);
+  if (!w.space.map(address, bytes, h->physical)) return CUDA_ERROR_OUT_OF_MEMORY;
+  ++h->mappings;
+  Region region;
+  region.base = address;
+  region.size = region.requested = bytes;
+  region.origin = Origin::Vmm;
+  region.device = h->device;
+  region.physical = h->physical;
+  region.handle = handle;
+  add_region(w, f.thread, region);
+  return CUDA_SUCCESS;
+}
+
+// The bases of the mappings that fill the range exactly; empty where they do not.
+std::vector<Address> exact_mappings(World& w, Address address, Bytes bytes) {
+  std::vector<Address> bases;
+  Address at = address;
+  while (at < address + bytes) {
+    const auto it = w.regions.find(at);
+    if (it == w.regions.end() || it->second.origin != Origin::Vmm) return {};
+    bases.push_back(at);
+    at += it->second.size;
+  }
+  if (at != address + bytes) bases.clear();
+  return bases;
+}
+
+CUresult unmap(Frame& f, Address address, Bytes bytes) {
+  World& w = f.world;
+  const std::vector<Address> bases = exact_mappings(w, address, bytes);
+  if (bases.empty()) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult refused = forbid_unsafe(w, f.thread);
+  if (refused != CUDA_SUCCESS) return refused;
+  for (const Address base : bases) {
+    const Region region = w.regions.at(base);
+    f.charge(unmap_cost(region.size));
+    w.regions.erase(base);
+    w.space.unmap(base, region.size);
+    if (Observer* o = observer()) o->on_free(f.thread.id, Origin::Vmm, base, region.size, 0);
+    --w.handles.get(region.handle)->mappings;
+    drop_unused(w, region.handle);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult set_access(
+    Frame& f, Address address, Bytes bytes, const CUmemAccessDesc* descs, size_t n) {
+  World& w = f.world;
+  if (descs == nullptr || n == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::vector<Address> bases = exact_mappings(w, address, bytes);
+  if (bases.empty()) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < n; ++i)
+    if (descs[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || descs[i].location.id < 0 ||
+        descs[i].location.id >= w.options.devices)
+      return CUDA_ERROR_INVALID_DEVICE;
+  const CUresult refused = forbid_unsafe(w, f.thread);
+  if (refused != CUDA_SUCCESS) return refused;
+  for (const Address base : bases) {
+    Region& region = w.regions.at(base);
+    f.charge(access_cost(region.size));
+    for (size_t i = 0; i < n; ++i) {
+      const std::uint64_t bit = std::uint64_t{1} << descs[i].location.id;
+      region.access = descs[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? region.access & ~bit
+                                                                      : region.access | bit;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult export_handle(Frame& f, void* out, Handle handle, CUmemAllocationHandleType type) {
+  PhysicalHandle* h = f.world.handles.get(handle);
+  if (out == nullptr || h == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((h->properties.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
+  const int fd = memfd_create("shareable handle", MFD_CLOEXEC);
+  if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::uint64_t content[2] = {handle, h->physical};
+  if (pwrite(fd, content, sizeof content, 0) != sizeof content) {
+    close(fd);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *static_cast<int*>(out) = fd;
+  return CUDA_SUCCESS;
+}
+
+CUresult import_handle(Frame& f, Handle* out, void* shared, CUmemAllocationHandleType type) {
+  if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t content[2] = {};
+  const int fd = static_cast<int>(reinterpret_cast<std::intptr_t>(shared));
+  if (pread(fd, content, sizeof content, 0) != sizeof content) return CUDA_ERROR_INVALID_VALUE;
+  PhysicalHandle* h = f.world.handles.get(content[0]);
+  if (h == nullptr || h->physical != content[1]) return CUDA_ERROR_INVALID_VALUE;
+  ++h->references;
+  *out = content[0];
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_ENTRY(cuMemAddressReserve,
+          (CUdeviceptr * out,
+           size_t bytes,
+           size_t alignment,
+           CUdeviceptr hint,
+           unsigned long long flags)) {
+  return SIM_CALL(cuMemAddressReserve, Context) {
+    World& w = f.world;
+    if (out == nullptr || bytes == 0 || flags != 0 || !aligned(w, bytes) ||
+        (alignment & (alignment - 1)) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    const Address address = w.space.reserve(
+        bytes, std::max<Bytes>(alignment, std::max(w.options.vmm_granularity, 2_MiB)));
+    if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    w.reservations[address] = bytes;
+    *out = address;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemAddressFree, (CUdeviceptr address, size_t bytes)) {
+  return SIM_CALL(cuMemAddressFree, Context) {
+    const auto it = f.world.reservations.find(address);
+    if (it == f.world.reservations.end() || it->second != bytes ||
+        anything_mapped(f.world, address, bytes))
+      return CUDA_ERROR_INVALID_VALUE;
+    f.world.reservations.erase(it);
+    f.world.space.give_back(address, bytes);
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(
+    cuMemCreate,
+    (Handle * out, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags)) {
+  return SIM_CALL(cuMemCreate, Context) {
+    return create(f, out, bytes, prop, flags);
+  });
+}
+
+SIM_ENTRY(cuMemRelease, (Handle handle)) {
+  return SIM_CALL(cuMemRelease, Context) {
+    return release(f, handle);
+  });
+}
+
+SIM_ENTRY(cuMemMap,
+          (CUdeviceptr address,
+           size_t bytes,
+           size_t offset,
+           Handle handle,
+           unsigned long long flags)) {
+  return SIM_CALL(cuMemMap, Context) {
+    return map(f, address, bytes, offset, handle, flags);
+  });
+}
+
+SIM_ENTRY(cuMemUnmap, (CUdeviceptr address, size_t bytes)) {
+  return SIM_CALL(cuMemUnmap, Context) {
+    return unmap(f, address, bytes);
+  });
+}
+
+SIM_ENTRY(cuMemSetAccess,
+          (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descs, size_t n)) {
+  return SIM_CALL(cuMemSetAccess, Context) {
+    return set_access(f, address, bytes, descs, n);
+  });
+}
+
+SIM_ENTRY(cuMemGetAccess,
+          (unsigned long long* flags, const CUmemLocation* where, CUdeviceptr address)) {
+  return SIM_CALL(cuMemGetAccess, Context) {
+    const Region* region = region_at(f.world, address);
+    if (flags == nullptr || where == nullptr || region == nullptr ||
+        region->origin != Origin::Vmm)
+      return CUDA_ERROR_INVALID_VALUE;
+    *flags = ((region->access >> where->id) & 1) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemGetAllocationGranularity,
+          (size_t * out,
+           const CUmemAllocationProp* prop,
+           CUmemAllocationGranularity_flags which)) {
+  return SIM_CALL(cuMemGetAllocationGranularity, Init) {
+    if (out == nullptr || prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = f.world.options.vmm_granularity;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationProp * out, Handle handle)) {
+  return SIM_CALL(cuMemGetAllocationPropertiesFromHandle, Init) {
+    const PhysicalHandle* h = f.world.handles.get(handle);
+    if (out == nullptr || h == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = h->properties;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuMemRetainAllocationHandle, (Handle * out, void* address)) {
+  return SIM_CALL(cuMemRetainAllocationHandle, Context) {
+    const Region* region = region_at(f.world, reinterpret_cast<Address>(address));
+    if (out == nullptr || region == nullptr || region->origin != Origin::Vmm)
+      return CUDA_ERROR_INVALID_VALUE;
+    ++f.world.handles.get(region->handle)->references;
+    *out = region->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(
+    cuMemExportToShareableHandle,
+    (void* out, Handle handle, CUmemAllocationHandleType type, unsigned long long flags)) {
+  return SIM_CALL(cuMemExportToShareableHandle, Context) {
+    return export_handle(f, out, handle, type);
+  });
+}
+
+SIM_ENTRY(cuMemImportFromShareableHandle,
+          (Handle * out, void* shared, CUmemAllocationHandleType type)) {
+  return SIM_CALL(cuMemImportFromShareableHandle, Context) {
+    return import_handle(f, out, shared, type);
+  });
+}
+
+SIM_ENTRY(cuMemGetHandleForAddressRange,
+          (void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags)) {
+  return SIM_CALL(cuMemGetHandleForAddressRange, Context) {
+    const Region* region = region_at(f.world, address);
+    if (out == nullptr || region == nullptr || address % 4_KiB != 0 || bytes % 4_KiB != 0 ||
+        address + bytes > region->base + region->size)
+      return CUDA_ERROR_INVALID_VALUE;
+    const int fd = memfd_create("address range", MFD_CLOEXEC);
+    if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    *static_cast<int*>(out) = fd;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace custash::sim

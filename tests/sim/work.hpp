@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Work on the device: what is submitted (Work), an accepted operation (Op), and a stream's
+// queue (Stream). Owned by the world and guarded by its lock.
+#pragma once
+
+#include "tests/sim/observer.hpp"
+#include "tests/sim/sim.hpp"
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <cuda.h>
+
+namespace custash::sim {
+
+struct Context;
+struct Capture;
+struct Stream;
+
+// What an operation does; a graph's nodes are Works too.
+struct Work {
+  std::string name = {};
+  std::vector<Access> accesses = {};
+  bool kernel = false;  // kernels reach other devices only with peer access; copies always
+  Nanoseconds duration = 0;
+  std::vector<int> needs = {};
+  std::vector<int> sets = {};
+  std::function<void()> body = {};  // run with the world locked, in data mode or from a test
+  std::function<void()> host = {};  // a host function: run unlocked
+};
+
+struct Op {
+  enum class State { Waiting, Running, Calling, Done };
+
+  OpId id = 0;
+  Stream* stream = nullptr;  // null: a context's own marker
+  std::uint64_t context_id = 0;
+  CUcontext context = nullptr;
+  int device = 0;
+  std::vector<OpId> after = {};
+  State state = State::Waiting;
+  Nanoseconds submitted = 0;
+  Nanoseconds finish = 0;
+  Work work = {};
+  std::vector<Touch> touches = {};  // as translated at the submission
+  CUevent event = nullptr;          // recorded by it
+  std::uint64_t event_serial = 0;
+};
+
+enum class StreamKind { Legacy, PerThread, Blocking, NonBlocking };
+
+struct Stream {
+  std::uint64_t id = 0;
+  CUstream handle = nullptr;
+  Context* context = nullptr;
+  StreamKind kind = StreamKind::Blocking;
+  unsigned flags = 0;
+  int priority = 0;
+  bool held = false;
+  bool destroyed = false;
+  bool active = false;  // is in the world's list of streams with work
+  std::deque<OpId> queue = {};
+  OpId last = 0;
+  Nanoseconds last_finish = 0;
+  Capture* capture = nullptr;
+  std::vector<int> tips = {};  // nodes that the next captured one comes after
+
+  bool blocking() const {
+    return kind == StreamKind::Blocking || kind == StreamKind::PerThread;
+  }
+};
+
+}  // namespace custash::sim
