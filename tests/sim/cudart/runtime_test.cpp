@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The runtime double over the simulated driver: the values and codes that a program sees, each as
 // an H200 with driver 580 and runtime 13.0 gave it.
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 
 #include <cstring>
