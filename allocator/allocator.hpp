@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
@@ -78,8 +79,8 @@ class Allocator {
   // ---- Submissions: see class Submission below.
 
   // The program asked for a device pointer to host memory or allocated managed memory: from now on
-  // any kernel's effect may be visible to the host.
-  void kernels_become_host_visible();
+  // any kernel's effect may be visible to the host. `call` is named in the log, once.
+  void kernels_become_host_visible(std::string_view call);
 
   // ---- Stream capture. Begin: call capture_begins before the driver's BeginCapture and
   // capture_begin_done(ok) after it; capture_ended after a driver EndCapture that ended one.

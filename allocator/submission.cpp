@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Submissions, captures, and the ends of streams, contexts and graphs.
+#include <string>
+
 #include "allocator/allocator.hpp"
+#include "allocator/log.hpp"
 #include "allocator/registry.hpp"
 
 namespace custash {
@@ -47,7 +50,11 @@ void Submission::done(CUresult result) {
 
 Submission::~Submission() { done(CUDA_SUCCESS); }
 
-void Allocator::kernels_become_host_visible() { state_->kernels_visible.store(true); }
+void Allocator::kernels_become_host_visible(std::string_view call) {
+  if (state_->kernels_visible.exchange(true)) return;
+  log(LogLevel::Info, "event=kernels_host_visible call=" + std::string(call) +
+                          " effect=\"frees wait for kernels\"");
+}
 
 void Allocator::capture_begins(CUstream stream, NullStream null) {
   if (const StreamPlace place = state_->place(stream, null)) place.cache->timeline().capture_begins();
