@@ -250,10 +250,7 @@ SIM_ENTRY(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device)) {
     if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     DeviceState& d = state(f.world, device);
-    if (d.primary_references++ == 0) {
-      f.charge(100'000'000);  // a context is made
-      make_context(f.world, device, true, d.primary_flags);
-    }
+    if (d.primary_references++ == 0) make_context(f.world, device, true, d.primary_flags);
     *out = d.primary;
     return CUDA_SUCCESS;
   });

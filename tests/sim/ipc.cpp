@@ -86,4 +86,24 @@ SIM_ENTRY(cuIpcCloseMemHandle, (CUdeviceptr address)) {
   });
 }
 
+SIM_ENTRY(cuIpcGetEventHandle, (CUipcEventHandle * out, CUevent handle)) {
+  return SIM_CALL(cuIpcGetEventHandle, Context) {
+    const Event* event = f.world.events.get(handle);
+    if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (out == nullptr || (event->flags & CU_EVENT_INTERPROCESS) == 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    const Name name{kMagic, static_cast<std::uint64_t>(getpid()), event->serial, 0};
+    std::memset(out, 0, sizeof *out);
+    std::memcpy(out, &name, sizeof name);
+    return CUDA_SUCCESS;
+  });
+}
+
+// There is no other process whose event it could be.
+SIM_ENTRY(cuIpcOpenEventHandle, (CUevent * out, CUipcEventHandle handle)) {
+  return SIM_CALL(cuIpcOpenEventHandle, Context) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  });
+}
+
 }  // namespace custash::sim

@@ -270,4 +270,13 @@ SIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
   });
 }
 
+SIM_ENTRY(cuOccupancyAvailableDynamicSMemPerBlock,
+          (size_t * out, CUfunction fn, int blocks, int block)) {
+  return SIM_CALL(cuOccupancyAvailableDynamicSMemPerBlock, Init) {
+    if (out == nullptr || blocks <= 0 || block <= 0) return CUDA_ERROR_INVALID_VALUE;
+    *out = 233472 / static_cast<size_t>(blocks);
+    return CUDA_SUCCESS;
+  });
+}
+
 }  // namespace custash::sim

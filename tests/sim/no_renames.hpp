@@ -74,7 +74,9 @@
 #undef cuGraphUpload
 #undef cuInit
 #undef cuIpcCloseMemHandle
+#undef cuIpcGetEventHandle
 #undef cuIpcGetMemHandle
+#undef cuIpcOpenEventHandle
 #undef cuIpcOpenMemHandle
 #undef cuKernelGetAttribute
 #undef cuKernelGetFunction
@@ -163,6 +165,7 @@
 #undef cuModuleLoadDataEx
 #undef cuModuleLoadFatBinary
 #undef cuModuleUnload
+#undef cuOccupancyAvailableDynamicSMemPerBlock
 #undef cuOccupancyMaxActiveBlocksPerMultiprocessor
 #undef cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
 #undef cuPointerGetAttribute

@@ -101,8 +101,8 @@ void put_back(World& w, Region& region, OpId op, std::uint64_t stream_id) {
   pool->free.push_back({region.base, region.size, op, stream_id});
 }
 
-GraphMemory own_by_graph(World& w, ThreadState& thread, Address base) {
-  return GraphMemory(&w, [world = w.id, base, &thread](void*) {
+GraphMemory own_by_graph(World& w, Address base) {
+  return GraphMemory(&w, [world = w.id, base](void*) {
     const Guard guard;
     if (guard->id != world) return;
     const auto it = guard->regions.find(base);
@@ -126,7 +126,7 @@ CUresult alloc(
   if (region == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = region->base;
   if (s->capture != nullptr) {
-    s->capture->graph.memory.push_back(own_by_graph(w, f.thread, region->base));
+    s->capture->graph.memory.push_back(own_by_graph(w, region->base));
     region->context_id = 0;
     return enqueue(f, *s, {.name = "allocation"});
   }

@@ -3,6 +3,7 @@
 #include "tests/sim/world.hpp"
 
 #include <atomic>
+#include <cstdlib>
 
 #include <pthread.h>
 
@@ -66,6 +67,12 @@ World::World(const Options& o)
     devices[d].primary = contexts.add<CUcontext>(std::make_unique<Context>());
     contexts.withdraw(devices[d].primary);
   }
+}
+
+World::~World() {
+  for (const auto& [base, region] : regions)
+    if (region.origin == Origin::Host && !region.registered)
+      std::free(reinterpret_cast<void*>(base));
 }
 
 std::mutex& world_mutex() {

@@ -41,6 +41,9 @@ struct PhysicalHandle {
 
 struct World {
   explicit World(const Options& options);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
   Options options;
   std::uint64_t id = 0;

@@ -35,7 +35,7 @@ TEST_CASE("a captured kernel runs when its graph is launched", "[sim-capture]") 
   run_all();
   CHECK(runs == 0);
   CUgraphExec exec = nullptr;
-  CHECK(cuGraphInstantiate(&exec, graph, 0) == CUDA_SUCCESS);
+  CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
   CHECK(cuGraphLaunch(exec, s) == CUDA_SUCCESS);
   CHECK(cuGraphLaunch(exec, s) == CUDA_SUCCESS);
   CHECK(cuStreamSynchronize(s) == CUDA_SUCCESS);
