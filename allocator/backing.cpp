@@ -22,6 +22,10 @@ DriverMemory::DriverMemory(const Driver& driver, Backing wanted, CUcontext conte
   std::size_t total = 0;
   if (driver_.device_total_mem(&total, device) == CUDA_SUCCESS) device_bytes_ = total;
   if (wanted == Backing::Driver || !driver_.has_vmm()) return;
+  // Between devices mapped pages are not quite plain memory: cuMemcpyDtoD needs peer access there.
+  int devices = 0;
+  const bool alone = driver_.device_get_count(&devices) == CUDA_SUCCESS && devices == 1;
+  if (wanted == Backing::Auto && !alone) return;
   if (!has(driver_, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)) return;
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};

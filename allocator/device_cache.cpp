@@ -19,15 +19,15 @@ constexpr Bytes kRunAheadFloor = 32_MiB;
 
 }  // namespace
 
-DeviceCache::DeviceCache(const Driver& driver, const Config& config, PageMap& pages,
-                         CUcontext context, CUdevice device)
-    : driver_(driver),
-      config_(config),
-      pages_(pages),
+DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice device)
+    : driver_(shared.driver),
+      config_(shared.config),
+      pages_(shared.pages),
+      graphs_(shared.graphs),
       context_(context),
       device_(device),
-      memory_(driver, config.backing, context, device),
-      timeline_(driver, config, context) {
+      memory_(driver_, config_.backing, context, device),
+      timeline_(driver_, config_, context) {
   pools_.push_back(std::make_unique<Pool>(stats_));
 }
 

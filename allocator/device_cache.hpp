@@ -45,8 +45,15 @@ struct Found {
 
 class DeviceCache {
  public:
-  DeviceCache(const Driver& driver, const Config& config, PageMap& pages, CUcontext context,
-              CUdevice device);
+  // What all caches of the process share.
+  struct Shared {
+    const Driver& driver;
+    const Config& config;
+    PageMap& pages;
+    const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
+  };
+
+  DeviceCache(const Shared& shared, CUcontext context, CUdevice device);
 
   // `lane` null: a plain call.
   Status allocate(Bytes bytes, Lane* lane, Address* out);
@@ -161,6 +168,7 @@ class DeviceCache {
   const Driver& driver_;
   const Config& config_;
   PageMap& pages_;
+  const std::atomic<std::int64_t>& graphs_;
   const CUcontext context_;
   const CUdevice device_;
   DriverMemory memory_;

@@ -82,7 +82,7 @@ Found DeviceCache::begin_free(Address address) {
 }
 
 void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t position) {
-  const bool held = found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
+  const bool captured = found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   Stamp stamp;
   if (lane == nullptr) {
     stamp.fence = position;
@@ -91,7 +91,7 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
     stamp.order_lane = found.shared() ? nullptr : lane;
   }
   found.stamp() = stamp;
-  if (held) {
+  if (captured && (graphs_.load() > 0 || timeline_.capturing())) {
     held_.push_back(found);
     return;
   }

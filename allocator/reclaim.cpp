@@ -25,7 +25,7 @@ void DeviceCache::drain() {
 }
 
 Status DeviceCache::trim() {
-  timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  timeline_.poll(timeline_.stamp_everything());
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
   {

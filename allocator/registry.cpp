@@ -49,7 +49,7 @@ DeviceCache* Allocator::State::cache(CUcontext context) {
       const CurrentContext current(driver, context);
       if (driver.ctx_get_device(&device) != CUDA_SUCCESS) return nullptr;
     }
-    auto* made = new DeviceCache(driver, config, pages, context, device);
+    auto* made = new DeviceCache({driver, config, pages, graphs}, context, device);
     Lock lock(mutex);
     const auto [it, inserted] = caches.emplace(context, made);
     found = it->second;

@@ -13,7 +13,13 @@ namespace custash {
 inline int entries_with_lock_held = 0;
 
 struct Bed {
-  explicit Bed(const sim::Options& options = {}, const Config& config = {}) : sim(options) {
+  static Config vmm() {
+    Config config;
+    config.backing = Backing::Vmm;
+    return config;
+  }
+
+  explicit Bed(const sim::Options& options = {}, const Config& config = vmm()) : sim(options) {
     entries_with_lock_held = 0;
     sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
     allocator = new Allocator(sim.driver(), config);  // never destroyed, as in the product

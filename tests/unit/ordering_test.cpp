@@ -124,7 +124,7 @@ TEST_CASE("a context is one-lane again when the other streams fall idle", "[unit
 
 TEST_CASE("with several lanes a passed block is preferred, then new memory, then debt",
           "[unit][ordering]") {
-  Config config;
+  Config config = Bed::vmm();
   config.run_ahead_percent = 0;
   Bed bed({}, config);
   const CUstream s = bed.stream();
@@ -167,7 +167,7 @@ TEST_CASE("a free waits for a copy to the host, and only for that", "[unit][orde
 
 TEST_CASE("free:never does not wait, free:strict waits for everything", "[unit][ordering]") {
   for (const FreeMode mode : {FreeMode::Never, FreeMode::Strict}) {
-    Config config;
+    Config config = Bed::vmm();
     config.free_mode = mode;
     Bed bed({}, config);
     const CUstream s = bed.stream();
@@ -199,7 +199,7 @@ TEST_CASE("without context events each lane is made to wait by itself", "[unit][
 }
 
 TEST_CASE("one_lane:off pays at the allocation", "[unit][ordering]") {
-  Config config;
+  Config config = Bed::vmm();
   config.one_lane = false;
   config.run_ahead_percent = 0;
   Bed bed({}, config);
@@ -214,7 +214,7 @@ TEST_CASE("one_lane:off pays at the allocation", "[unit][ordering]") {
 
 TEST_CASE("memory freed on a stream is that stream's at once and another's behind an event",
           "[unit][ordering]") {
-  Config config;
+  Config config = Bed::vmm();
   config.run_ahead_percent = 0;
   Bed bed({}, config);
   const CUstream s = bed.stream();
