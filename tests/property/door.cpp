@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "tests/property/door.hpp"
+
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim.hpp"
+
+namespace custash::property {
+namespace {
+
+// Stream-ordered memory comes fresh from cuMemAlloc and goes back at the end: so nothing but the
+// program itself brings operations into an order.
+class BareDoor final : public Door {
+ public:
+  CUresult malloc(CUcontext, Bytes bytes, Address* out) override { return alloc(bytes, out); }
+  CUresult free(Address address) override { return cuMemFree(address); }
+  CUresult malloc_async(CUcontext, CUstream, Bytes bytes, Address* out) override { return alloc(bytes, out); }
+  CUresult free_async(Address, CUstream) override { return CUDA_SUCCESS; }
+  CUresult record_stream(Address, CUstream) override { return CUDA_SUCCESS; }
+  CUresult submit(CUstream, HostView, Address, Address, const Call& call) override { return call(); }
+  CUresult begin_capture(CUstream, const Call& call) override { return call(); }
+  CUresult end_capture(CUstream, const Call& call) override { return call(); }
+  CUresult make_graph(const Call& call) override { return call(); }
+  CUresult destroy_graph(const Call& call) override { return call(); }
+  CUresult destroy_stream(CUstream, const Call& call) override { return call(); }
+  CUresult destroy_context(CUcontext, const Call& call) override { return call(); }
+  CUresult empty_cache(CUcontext) override { return CUDA_SUCCESS; }
+  std::string check(int, std::int64_t) override { return {}; }
+  std::string check_empty(int) override { return {}; }
+
+ private:
+  static CUresult alloc(Bytes bytes, Address* out) {
+    CUdeviceptr address = 0;
+    const CUresult result = cuMemAlloc(&address, bytes);
+    *out = address;
+    return result;
+  }
+};
+
+class CachedDoor final : public Door {
+ public:
+  explicit CachedDoor(const CachedOptions& options)
+      : fast_(options.fast), driver_(new Driver(sim::make_driver())),
+        allocator_(*new Allocator(*driver_, options.config)) {}  // never destroyed, as in the product
+
+  CUresult malloc(CUcontext context, Bytes bytes, Address* out) override {
+    if (fast_ && (*out = allocator_.try_allocate(context, bytes)) != 0) return CUDA_SUCCESS;
+    return allocator_.allocate(context, bytes, out).code();
+  }
+
+  CUresult free(Address address) override {
+    if (fast_ && allocator_.try_free(address)) return CUDA_SUCCESS;
+    const auto status = allocator_.free(address);
+    return status ? status->code() : cuMemFree(address);
+  }
+
+  CUresult malloc_async(CUcontext context, CUstream stream, Bytes bytes, Address* out) override {
+    return allocator_.allocate_on(context, stream, NullStream::Legacy, bytes, out).code();
+  }
+
+  CUresult free_async(Address address, CUstream stream) override {
+    const auto status = allocator_.free_on(address, stream, NullStream::Legacy);
+    return status ? status->code() : cuMemFreeAsync(address, stream);
+  }
+
+  CUresult record_stream(Address address, CUstream stream) override {
+    return allocator_.record_stream(address, stream, NullStream::Legacy).code();
+  }
+
+  CUresult submit(CUstream stream, HostView view, Address first, Address second, const Call& call) override {
+    Submission submission(allocator_, stream, NullStream::Legacy, view, first, second);
+    const CUresult result = call();
+    submission.done(result);
+    return result;
+  }
+
+  CUresult begin_capture(CUstream stream, const Call& call) override {
+    allocator_.capture_begins(stream, NullStream::Legacy);
+    const CUresult result = call();
+    allocator_.capture_begin_done(stream, NullStream::Legacy, result == CUDA_SUCCESS);
+    return result;
+  }
+
+  CUresult end_capture(CUstream stream, const Call& call) override {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) allocator_.graph_created();
+    allocator_.capture_ended(stream, NullStream::Legacy);
+    return result;
+  }
+
+  CUresult make_graph(const Call& call) override {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) allocator_.graph_created();
+    return result;
+  }
+
+  CUresult destroy_graph(const Call& call) override {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) allocator_.graph_destroyed();
+    return result;
+  }
+
+  CUresult destroy_stream(CUstream stream, const Call& call) override {
+    allocator_.stream_destroyed(stream);
+    return call();
+  }
+
+  CUresult destroy_context(CUcontext context, const Call& call) override {
+    allocator_.context_destroyed(context);
+    const CUresult result = call();
+    allocator_.context_gone(context);
+    return result;
+  }
+
+  CUresult empty_cache(CUcontext context) override { return allocator_.empty_cache(context).code(); }
+
+  std::string check(int device, std::int64_t live) override {
+    if (!allocator_.validate()) return "validate() is false";
+    const DeviceStats stats = allocator_.stats(device);
+    std::string wrong;
+    const auto expect = [&](const char* what, bool right, std::int64_t value) {
+      if (!right) wrong += std::string(what) + " is " + std::to_string(value) + "; ";
+    };
+    expect("requested_bytes", stats.requested_bytes[0].current == live, stats.requested_bytes[0].current);
+    expect("allocated_bytes", stats.allocated_bytes[0].current >= live, stats.allocated_bytes[0].current);
+    expect("active_bytes", stats.active_bytes[0].current >= stats.allocated_bytes[0].current, stats.active_bytes[0].current);
+    expect("reserved_bytes", stats.reserved_bytes[0].current >= stats.active_bytes[0].current, stats.reserved_bytes[0].current);
+    for (const StatArray* array : {&stats.allocation, &stats.active, &stats.inactive_split, &stats.inactive_split_bytes}) {
+      expect("a counter", (*array)[0].current >= 0, (*array)[0].current);
+      expect("a sum of pools", (*array)[0].current == (*array)[1].current + (*array)[2].current, (*array)[0].current);
+    }
+    return wrong.empty() ? wrong : wrong + "live bytes are " + std::to_string(live);
+  }
+
+  std::string check_empty(int device) override {
+    if (!allocator_.validate()) return "validate() is false";
+    std::string wrong;
+    for (const auto& [name, value] : allocator_.stats(device).flatten()) {
+      if (name.find(".current") != std::string::npos && value != 0) wrong += name + " is " + std::to_string(value) + "; ";
+    }
+    return wrong;
+  }
+
+ private:
+  const bool fast_;
+  const Driver* driver_;
+  Allocator& allocator_;
+};
+
+}  // namespace
+
+std::unique_ptr<Door> bare_door() { return std::make_unique<BareDoor>(); }
+
+std::unique_ptr<Door> cached_door(const CachedOptions& options) { return std::make_unique<CachedDoor>(options); }
+
+}  // namespace custash::property

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Runs a program over a fresh simulated world, bare or through the core, with the race detector
+// listening, and tells what went wrong. Programs of several threads run on real threads that hand
+// each other a baton: one command at a time, in the program's order, with real thread-local state.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "allocator/config.hpp"
+#include "tests/property/program.hpp"
+#include "tests/sim/sim.hpp"
+
+namespace custash::property {
+
+struct Setup {
+  bool bare = true;
+  Config config = {};
+  bool fast = false;
+  bool context_events = true;
+  bool device_copies = true;  // copies between devices
+  bool tight = false;  // little device memory: an allocation may fail, and nothing else may go wrong
+  sim::Advance advance = sim::Advance::Told;
+  std::uint64_t seed = 1;
+};
+
+std::string to_string(const Setup& setup);
+
+enum class Violation { None, Race, Hang, Code, Overlap, Leak, Statistics, LockHeld, Crash };
+
+const char* name_of(Violation kind);
+
+struct Outcome {
+  Violation kind = Violation::None;
+  std::string text;
+  std::vector<CUresult> codes;  // of each command; success for those that did nothing
+};
+
+Outcome execute(const Program& program, const Setup& setup);
+
+}  // namespace custash::property

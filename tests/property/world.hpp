@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// World: the objects of a program that runs (streams, blocks, events, graphs …), and each of its
+// commands as calls at a door. Used by one thread at a time.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/property/door.hpp"
+#include "tests/property/execute.hpp"
+#include "tests/sim/race_detector.hpp"
+
+namespace custash::property {
+
+class World {
+ public:
+  World(const Setup& setup, sim::RaceDetector& detector);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Called on the command's own thread.
+  CUresult run(const Command& command, std::size_t step);
+  // Ends what the program has left open and looks at what remains.
+  void finish();
+
+  // Notes the first violation.
+  void fail(Violation kind, const std::string& text);
+  [[nodiscard]] bool failed() const { return kind_ != Violation::None; }
+  [[nodiscard]] Violation kind() const { return kind_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  struct StreamObject {
+    CUstream handle = nullptr;
+    int context = 0;
+    bool capturing = false;
+  };
+
+  struct BlockObject {
+    Address address = 0;
+    Bytes bytes = 0;
+    int context = 0;
+  };
+
+  struct EventObject {
+    CUevent handle = nullptr;
+    int context = 0;
+  };
+
+  struct GraphObject {
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    int context = 0;
+    std::vector<int> blocks = {};
+  };
+
+  // Work that the host can see and that is not known to be over.
+  struct Visible {
+    int context;
+    sim::OpId op;
+  };
+
+  CUresult dispatch(const Command& command);
+  CUresult kernel(const Command& command, CUstream stream);
+  CUresult copy(const Command& command, CUstream stream);
+  CUresult launch(const Command& command, CUstream stream);
+  CUresult events(const Command& command);
+  CUresult graphs(const Command& command);
+  CUresult lifetimes(const Command& command);
+  CUresult allocate(const Command& command);
+  CUresult release(const Command& command);
+  CUresult end_capture(int stream, int graph);
+
+  bool use_context(int context);
+  [[nodiscard]] const CUstream* stream(const Command& command);
+  BlockObject* block(int id);
+  void note_visible(int context, CUstream stream);
+  void join_visible(int context);
+  void check_placement(const BlockObject& fresh);
+  [[nodiscard]] std::int64_t live_bytes(int device) const;
+  static int device_of(int context) { return context == 1 ? 1 : 0; }
+
+  const Setup& setup_;
+  sim::RaceDetector& detector_;
+  std::unique_ptr<Door> door_;
+  std::map<int, CUcontext> contexts_;
+  std::set<int> contexts_used_;
+  std::map<int, StreamObject> streams_;
+  std::map<int, BlockObject> blocks_;
+  std::map<int, EventObject> events_;
+  std::map<int, GraphObject> graphs_;
+  std::map<int, std::vector<int>> captured_;  // by stream: the blocks named
+  std::vector<void*> hosts_;
+  std::vector<Address> kept_;                 // bare: freed on a stream
+  std::vector<Visible> visible_;
+  std::vector<Bytes> used_at_start_;
+  Violation kind_ = Violation::None;
+  std::string text_;
+};
+
+}  // namespace custash::property
