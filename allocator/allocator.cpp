@@ -49,12 +49,14 @@ Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
 std::optional<Status> Allocator::free(Address address) {
   DeviceCache* cache = state_->owner(address);
   if (cache == nullptr) return std::nullopt;
-  return cache->free(address, nullptr);
+  const Status waited = state_->wait_for_others(*cache);
+  const Status freed = cache->free(address, nullptr);
+  return freed.ok() ? waited : freed;
 }
 
 bool Allocator::try_free(Address address) {
   DeviceCache* cache = state_->owner(address);
-  return cache != nullptr && cache->try_free(address);
+  return cache != nullptr && !state_->others_at_work(*cache) && cache->try_free(address);
 }
 
 Status Allocator::allocate_on(CUcontext context, CUstream stream, NullStream null, Bytes bytes,

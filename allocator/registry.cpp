@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/registry.hpp"
 
+#include <algorithm>
+
 #include "allocator/scope.hpp"
 
 namespace custash {
@@ -54,7 +56,7 @@ DeviceCache* Allocator::State::cache(CUcontext context) {
     const auto [it, inserted] = caches.emplace(context, made);
     found = it->second;
     if (inserted) {
-      contexts.fetch_add(1);
+      count_contexts();
     } else {
       delete made;  // another thread was first; nobody has seen ours
     }
@@ -114,13 +116,39 @@ std::vector<DeviceCache*> Allocator::State::on_device(CUdevice device) {
   return out;
 }
 
+void Allocator::State::count_contexts() {
+  std::vector<CUdevice> devices;
+  for (const auto& [context, cache] : caches) devices.push_back(cache->device());
+  std::sort(devices.begin(), devices.end());
+  contexts.store(static_cast<std::uint32_t>(devices.size()));
+  device_shared.store(std::adjacent_find(devices.begin(), devices.end()) != devices.end());
+}
+
+bool Allocator::State::others_at_work(DeviceCache& cache) {
+  if (!device_shared.load()) return false;
+  const std::vector<DeviceCache*> caches_here = on_device(cache.device());
+  return std::any_of(caches_here.begin(), caches_here.end(), [&](DeviceCache* other) {
+    return other != &cache && other->timeline().unfinished();
+  });
+}
+
+Status Allocator::State::wait_for_others(DeviceCache& cache) {
+  if (!others_at_work(cache)) return {};
+  Status result;
+  for (DeviceCache* other : on_device(cache.device())) {
+    if (other == &cache) continue;
+    if (const Status waited = other->timeline().wait_all(); !waited.ok()) result = waited;
+  }
+  return result;
+}
+
 DeviceCache* Allocator::State::remove(CUcontext context) {
   Lock lock(mutex);
   const auto it = caches.find(context);
   if (it == caches.end()) return nullptr;
   DeviceCache* found = it->second;
   caches.erase(it);
-  contexts.fetch_sub(1);
+  count_contexts();
   return found;
 }
 

@@ -34,6 +34,10 @@ struct Allocator::State {
   // The cache's ladder, then what other contexts of the device hold.
   Status allocate(DeviceCache& cache, Lane* lane, Bytes bytes, Address* out);
   void release_graph_blocks();
+  // A plain free waits for the block's whole device: the other contexts on it are waited for here.
+  [[nodiscard]] bool others_at_work(DeviceCache& cache);
+  Status wait_for_others(DeviceCache& cache);
+  void count_contexts() REQUIRES(mutex);
   std::vector<DeviceCache*> all();
   std::vector<DeviceCache*> on_device(CUdevice device);
   // Takes it out; null when unknown.
@@ -50,6 +54,7 @@ struct Allocator::State {
   std::atomic<bool> kernels_visible{false};
   std::atomic<bool> graphs_visible{false};
   std::atomic<std::uint32_t> contexts{0};
+  std::atomic<bool> device_shared{false};  // two contexts on one device
 
   Mutex mutex{LockRank::Registry};
   std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);

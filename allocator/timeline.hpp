@@ -56,6 +56,7 @@ class Timeline {
   [[nodiscard]] std::uint64_t payable() const { return payable_.load(); }
   [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
   [[nodiscard]] bool one_lane() const { return config_.one_lane && active_count_.load() <= 1; }
+  [[nodiscard]] bool unfinished() const { return submitted_.load() > passed_.load(); }
   [[nodiscard]] bool capturing() const { return captures_.load() != 0; }
   [[nodiscard]] bool broken() const { return broken_.load(); }
 

@@ -250,3 +250,20 @@ TEST_CASE("a recorded stream keeps the block from its own stream until it has pa
   sim::run_all();
   REQUIRE(bed.malloc_on(s, kBytes) == p);
 }
+
+TEST_CASE("a free waits for another context's work on the same device, as bare does",
+          "[unit][ordering]") {
+  Bed bed;
+  const Address p = bed.malloc(kBytes);
+  CUcontext second = nullptr;
+  auto* create =
+      reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(sim::resolve("cuCtxCreate_v2"));
+  REQUIRE(create(&second, 0, 0) == CUDA_SUCCESS);
+  Address q = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  const CUstream s = bed.stream();
+  bed.launch(s, {.accesses = {{p, kBytes, false}}});
+  const auto op = sim::last_op(s);
+  bed.free(p);
+  REQUIRE(sim::complete(op));
+}
