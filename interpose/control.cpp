@@ -126,13 +126,16 @@ custash_status_t custash_malloc_async(void** ptr, size_t size, custash_stream_t 
 
 custash_status_t custash_free(void* ptr) {
   return with_core([&](Allocator& core) {
-    return ptr == nullptr ? CUSTASH_SUCCESS : translate(core.free(address_of(ptr)));
+    if (ptr == nullptr) return CUSTASH_SUCCESS;
+    const DeviceScope scope(core, address_of(ptr));  // a fence is recorded in a current context
+    return translate(core.free(address_of(ptr)));
   });
 }
 
 custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
+    const DeviceScope scope(core, address_of(ptr));
     return translate(
         core.free_on(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));
   });
@@ -140,6 +143,7 @@ custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
 
 custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
+    const DeviceScope scope(core, address_of(ptr));
     return translate(
         core.record_stream(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));
   });

@@ -25,18 +25,30 @@ DeviceScope::DeviceScope(Allocator& core, int device) : driver_(core.driver()) {
   enter_primary(wanted);
 }
 
+DeviceScope::DeviceScope(Allocator& core, Address block) : driver_(core.driver()) {
+  BlockInfo info;
+  status_ = driver_.ctx_get_current(&context_);
+  if (!status_.ok() || context_ != nullptr) return;
+  if (core.find(block, &info) == Ownership::Live) enter(info.context);
+}
+
+void DeviceScope::enter(CUcontext context) {
+  context_ = context;
+  status_ = driver_.ctx_push(context);
+  pushed_ = status_.ok();
+}
+
 // An active primary context has another user, and our reference is given back, so that the count is
 // as the program made it. An inactive one we keep: releasing it would destroy the memory.
 void DeviceScope::enter_primary(CUdevice device) {
   unsigned flags = 0;
   int active = 0;
-  context_ = nullptr;
+  CUcontext context = nullptr;
   status_ = driver_.primary_ctx_get_state(device, &flags, &active);
-  if (status_.ok()) status_ = driver_.primary_ctx_retain(&context_, device);
+  if (status_.ok()) status_ = driver_.primary_ctx_retain(&context, device);
   if (!status_.ok()) return;
   if (active != 0) to_release_ = device;
-  status_ = driver_.ctx_push(context_);
-  pushed_ = status_.ok();
+  enter(context);
 }
 
 DeviceScope::~DeviceScope() {

@@ -13,6 +13,8 @@ class DeviceScope {
  public:
   // `device` negative: the calling thread's (without a context: device 0, as the runtime has it).
   DeviceScope(Allocator& core, int device);
+  // For a call that names a stream of a block: the context that is current, else the block's.
+  DeviceScope(Allocator& core, Address block);
   ~DeviceScope();
 
   DeviceScope(const DeviceScope&) = delete;
@@ -26,6 +28,7 @@ class DeviceScope {
   static int resolve(const Driver& driver, int device);
 
  private:
+  void enter(CUcontext context);
   void enter_primary(CUdevice device);
 
   const Driver& driver_;

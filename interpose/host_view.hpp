@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What entry_points.def says of a submission: whether the host could see its effect, and which
 // addresses it touches. A copy is visible where its target is host memory, or may be: an address of
-// the unified space that is not a block of ours. Pure but for the look-up of the address.
+// the unified space that is neither a block of ours nor device memory by the driver's word. No state.
 #pragma once
 
 #include <cuda.h>
 
-#include <algorithm>
+#include <cstddef>
 
 #include "allocator/allocator.hpp"
 #include "interpose/captures.hpp"
@@ -16,17 +16,10 @@ namespace custash::views {
 inline constexpr HostView Hidden = HostView::Hidden;
 inline constexpr HostView Visible = HostView::Visible;
 
-inline HostView to(Allocator& core, CUdeviceptr target) {
-  return core.find(target, nullptr) == Ownership::Live ? Hidden : Visible;
-}
+HostView to(Allocator& core, CUdeviceptr target);
 
 // Long lists are not searched: they count as visible.
-inline HostView to_all(Allocator& core, const CUdeviceptr* targets, std::size_t count) {
-  constexpr std::size_t kSearched = 16;
-  if (targets == nullptr || count > kSearched) return Visible;
-  const auto hidden = [&core](CUdeviceptr target) { return to(core, target) == Hidden; };
-  return std::all_of(targets, targets + count, hidden) ? Hidden : Visible;
-}
+HostView to_all(Allocator& core, const CUdeviceptr* targets, std::size_t count);
 
 // CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER alike.
 template <typename Copy>

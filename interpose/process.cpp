@@ -25,14 +25,17 @@ constinit std::atomic<State> now{State::NotStarted};
 constinit std::atomic<pid_t> starter{0};  // who is Starting: a child of a fork just then must not wait
 constinit Driver driver{};
 constinit const char* conf = nullptr;
+constinit bool conf_read = false;
 alignas(Allocator) unsigned char storage[sizeof(Allocator)];
 constinit std::atomic<Allocator*> built{nullptr};
 // The starting thread itself may come back, through a malloc that uses CUDA.
 constinit thread_local bool starting_here = false;
 
-// Not secure_getenv at first use: the program may have changed its environment by then, and
-// getenv races with setenv in other threads.
+// Not at first use: the program may have changed its environment by then, and getenv races with
+// setenv in other threads. (Only a constructor of the program's own libraries can be earlier.)
 __attribute__((constructor)) void read_environment() {
+  if (conf_read) return;
+  conf_read = true;
   const char* const text = secure_getenv("CUSTASH_CONF");
   if (text != nullptr && *text != '\0') conf = strdup(text);
 }
@@ -64,6 +67,7 @@ void say(const std::string& line) {
 }
 
 State build() {
+  read_environment();
   const ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
   for (const std::string& complaint : parsed.complaints) say(complaint);
   if (!parsed.config.enabled) return State::Disabled;

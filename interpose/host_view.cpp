@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/host_view.hpp"
+
+#include <algorithm>
+
+#include "interpose/real_driver.hpp"
+
+namespace custash::views {
+namespace {
+
+// Memory that is not ours: of a pool, mapped by the program, of another library. Managed memory
+// counts as the host's.
+bool is_device_only(CUdeviceptr target) {
+  auto* const ask = real::function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>(
+      Entry::door_cuPointerGetAttributes);
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                      CU_POINTER_ATTRIBUTE_IS_MANAGED};
+  unsigned type = 0;
+  unsigned managed = 0;
+  void* answers[] = {&type, &managed};
+  return ask != nullptr && ask(2, attributes, answers, target) == CUDA_SUCCESS &&
+         type == CU_MEMORYTYPE_DEVICE && managed == 0;
+}
+
+}  // namespace
+
+HostView to(Allocator& core, CUdeviceptr target) {
+  const Ownership owner = core.find(target, nullptr);
+  if (owner == Ownership::Foreign) return is_device_only(target) ? Hidden : Visible;
+  return owner == Ownership::Live ? Hidden : Visible;
+}
+
+HostView to_all(Allocator& core, const CUdeviceptr* targets, std::size_t count) {
+  constexpr std::size_t kSearched = 16;
+  if (targets == nullptr || count > kSearched) return Visible;
+  const auto hidden = [&core](CUdeviceptr target) { return to(core, target) == Hidden; };
+  return std::all_of(targets, targets + count, hidden) ? Hidden : Visible;
+}
+
+}  // namespace custash::views

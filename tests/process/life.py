@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""First use, fork, exec, exit with live blocks, frees after the driver is gone."""
+import program
+from program import Case, notes, run, said
+
+
+class Life(Case):
+    def test_exit_with_live_blocks(self):
+        self.same_as_bare("life", "exit")
+
+    def test_a_static_destructor_frees_after_the_driver_is_gone(self):
+        self.assertIn("late free 4\n", self.same_as_bare("life", "static"))
+
+    def test_exit_while_threads_allocate(self):
+        for _ in range(5):
+            self.same_as_bare("life", "threads")
+
+    def test_first_uses_race(self):
+        for _ in range(5):
+            self.assertEqual(notes(self.same_as_bare("life", "race")), [["400"]])
+
+    def test_a_forked_child_gets_answers_and_the_parent_goes_on(self):
+        done = run("life", "fork")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("child exit 7\n", said(done.stdout))
+        self.assertIn("free 0\n", said(done.stdout))
+        self.assertIn(["parent", "served", "1"], notes(done.stdout))
+        self.assertEqual([n[-1] for n in notes(done.stdout) if n[0] == "child"], ["-2"])
+
+    def test_a_fork_before_the_first_use_changes_nothing(self):
+        self.assertEqual(notes(self.same_as_bare("life", "fork_before")), [["1"]])
+
+    def test_exec_starts_afresh(self):
+        self.same_as_bare("life", "exec")
+
+    def test_a_summary_is_printed_once_and_only_when_asked_for(self):
+        done = run("life", "exit", CUSTASH_CONF="summary:true")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertRegex(done.stderr, r"^custash: device 0: 100 allocations, 0 frees; ")
+
+    def test_a_forked_child_prints_no_summary(self):
+        done = run("life", "fork", CUSTASH_CONF="summary:true")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+
+class Options(Case):
+    def test_each_bad_option_is_one_clear_line_and_is_ignored(self):
+        done = run("life", "exit", CUSTASH_CONF="nonsense:1,backing:paper,free:never")
+        lines = done.stderr.splitlines()
+        self.assertEqual((done.returncode, len(lines)), (0, 2), done.stderr)
+        self.assertIn("nonsense", lines[0])
+        self.assertIn("paper", lines[1])
+        for line in lines:
+            self.assertTrue(line.startswith("custash: CUSTASH_CONF: "), line)
+
+    def test_the_log_goes_where_it_is_asked_to(self):
+        done = run("life", "exit", CUSTASH_CONF="log:info")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("event=started", done.stderr)
+
+
+program.main()

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""What the process tests share: where things lie, and running a program bare or with custash."""
+import argparse
+import os
+import subprocess
+import unittest
+
+PATHS = argparse.Namespace(library="", programs="", driver="", runtime="")
+
+
+def environment(preload, **more):
+    """Nothing of the caller's CUDA or custash settings; the simulator where a driver is looked for."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("CUSTASH", "CUDA", "LD_"))}
+    folders = [f for f in (PATHS.driver, PATHS.runtime) if f]
+    if folders:
+        env["LD_LIBRARY_PATH"] = ":".join(folders)
+    if preload:
+        env["LD_PRELOAD"] = PATHS.library
+    env.update({k: v for k, v in more.items() if v is not None})
+    return env
+
+
+def run(*command, preload=True, timeout=60, **more):
+    """A finished process; its output is text. The first word is a path, a name, or a test program's."""
+    own = os.path.join(PATHS.programs, command[0])
+    first = own if "/" not in command[0] and os.path.exists(own) else command[0]
+    return subprocess.run([first, *command[1:]], env=environment(preload, **more),
+                          capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def said(output):
+    """Without the lines that tell bare from preloaded."""
+    return "".join(line for line in output.splitlines(True) if not line.startswith("#"))
+
+
+def notes(output):
+    """The lines that do, as lists of words."""
+    return [line.split()[1:] for line in output.splitlines() if line.startswith("#")]
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def succeed(self, *command, **options):
+        """Runs, expects exit code 0 and silence on standard error; returns standard output."""
+        done = run(*command, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), f"{command}: {done.stdout}")
+        return done.stdout
+
+    def same_as_bare(self, *command, **options):
+        """The preloaded program says what it says bare. Returns all that it said preloaded."""
+        bare = self.succeed(*command, preload=False, **options)
+        preloaded = self.succeed(*command, **options)
+        self.assertEqual(said(preloaded), said(bare))
+        return preloaded
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in vars(PATHS):
+        parser.add_argument("--" + name, default="")
+    parser.parse_known_args(namespace=PATHS)
+    unittest.main(argv=["process"], verbosity=2)

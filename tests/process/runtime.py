@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""The runtime's fast lane: shared runtime, linked and as a plug-in's; and the static form."""
+import os
+
+import program
+from program import Case, notes
+
+
+class Runtime(Case):
+    def served(self, *command, **options):
+        return int(notes(self.same_as_bare(*command, **options))[-1][0])
+
+    def test_shared_runtime(self):
+        self.assertGreaterEqual(self.served("runtime_shared"), 1000)
+
+    def test_shared_runtime_on_plain_driver_memory(self):
+        self.assertGreaterEqual(self.served("runtime_shared", CUSTASH_CONF="backing:driver"), 1000)
+
+    def test_a_runtime_outside_the_global_scope(self):
+        plugin = os.path.join(program.PATHS.programs, "libruntime_plugin.so")
+        self.assertGreaterEqual(self.served("plugin_host", plugin), 1000)
+
+    def test_static_runtime(self):
+        self.assertGreaterEqual(self.served("runtime_static"), 1000)
+
+    def test_no_runtime_at_all(self):
+        self.assertEqual(self.succeed("orphan", preload=False), "none\n")
+        self.assertEqual(self.succeed("orphan"), "302 302\n")
+
+
+class StaticForm(Case):
+    def test_a_linked_program_is_served_without_preload(self):
+        out = self.succeed("runtime_custash", preload=False)
+        self.assertGreaterEqual(int(notes(out)[-1][0]), 1000)
+        self.assertEqual(program.said(out), program.said(self.succeed("runtime_static", preload=False)))
+
+    def test_switched_off_it_serves_nothing(self):
+        out = self.succeed("runtime_custash", preload=False, CUSTASH_CONF="enabled:false")
+        self.assertEqual(int(notes(out)[-1][0]), -2)
+
+
+program.main()

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Compiled only: each wrapper has the shape of NVIDIA's function as this toolkit's cuda.h declares it
+// (with the renaming macros off, every exported ABI is declared). entry_points.def writes void* for
+// types that old toolkits lack, so any pointer passes for any other; an enumeration for an int.
+#include "interpose/entry_points.hpp"
+
+#include <type_traits>
+
+#if CUDA_VERSION >= 13000
+
+namespace custash {
+namespace {
+
+template <typename T>
+struct Shape {
+  using type = std::conditional_t<std::is_pointer_v<T>, void*, T>;
+};
+
+template <typename T>
+  requires std::is_enum_v<T>
+struct Shape<T> {
+  using type = int;
+};
+
+template <typename Function>
+struct Signature;
+
+template <typename Result, typename... Params>
+struct Signature<Result(Params...)> {
+  using type = Result(typename Shape<Params>::type...);
+};
+
+template <typename Ours, typename Theirs>
+constexpr bool kAlike =
+    std::is_same_v<typename Signature<Ours>::type, typename Signature<Theirs>::type>;
+
+#define CHECK_One(symbol, params) \
+  static_assert(kAlike<CUresult params, decltype(::symbol)>, #symbol);
+#define CHECK_Ptsz(symbol, params) \
+  CHECK_One(symbol, params) static_assert(kAlike<CUresult params, decltype(::symbol##_ptsz)>, #symbol "_ptsz");
+#define CHECK_Ptds(symbol, params) \
+  CHECK_One(symbol, params) static_assert(kAlike<CUresult params, decltype(::symbol##_ptds)>, #symbol "_ptds");
+#define ENTRY(symbol, forms, params) CHECK_##forms(symbol, params)
+#include "interpose/entry_points.def"
+
+}  // namespace
+}  // namespace custash
+
+#endif
+
+int main() {}
