@@ -120,15 +120,16 @@ CUresult release(Frame& f, CUdevice device) {
   if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   DeviceState& d = state(f.world, device);
   if (d.primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--d.primary_references > 0) return CUDA_SUCCESS;
+  if (--d.primary_references > 0 || f.world.contexts.get(d.primary) == nullptr)
+    return CUDA_SUCCESS;
   return destroy_context(f.world, f.thread, d.primary);
 }
 
 CUresult reset_primary(Frame& f, CUdevice device) {
   if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   DeviceState& d = state(f.world, device);
-  if (d.primary_references == 0) return CUDA_SUCCESS;
-  d.primary_references = 0;
+  // The references stay: whoever retained it shall still release it.
+  if (f.world.contexts.get(d.primary) == nullptr) return CUDA_SUCCESS;
   return destroy_context(f.world, f.thread, d.primary);
 }
 
@@ -250,7 +251,9 @@ SIM_ENTRY(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device)) {
     if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     DeviceState& d = state(f.world, device);
-    if (d.primary_references++ == 0) make_context(f.world, device, true, d.primary_flags);
+    ++d.primary_references;
+    if (f.world.contexts.get(d.primary) == nullptr)
+      make_context(f.world, device, true, d.primary_flags);
     *out = d.primary;
     return CUDA_SUCCESS;
   });
@@ -296,7 +299,8 @@ SIM_ENTRY(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned* flags, int* ac
   return SIM_CALL(cuDevicePrimaryCtxGetState, Init) {
     if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (flags != nullptr) *flags = state(f.world, device).primary_flags;
-    if (active != nullptr) *active = state(f.world, device).primary_references > 0 ? 1 : 0;
+    if (active != nullptr)
+      *active = f.world.contexts.get(state(f.world, device).primary) != nullptr ? 1 : 0;
     return CUDA_SUCCESS;
   });
 }

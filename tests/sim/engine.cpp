@@ -3,8 +3,6 @@
 // that it comes after are complete; it may end when the flags it spins on are set.
 #include "tests/sim/engine.hpp"
 
-#include "tests/sim/lifetime.hpp"
-
 #include <algorithm>
 #include <thread>
 
@@ -12,10 +10,6 @@ namespace custash::sim {
 namespace {
 
 using State = Op::State;
-
-Op* find(World& w, OpId id) {
-  return id < w.first_op || id >= w.first_op + w.ops.size() ? nullptr : &w.ops[id - w.first_op];
-}
 
 bool ready(World& w, const Op& op) {
   if (op.state != State::Waiting) return false;
@@ -43,7 +37,7 @@ void start(World& w, Op& op) {
     at = std::max(at, w.now);
     if (op.stream != nullptr) at = std::max(at, op.stream->last_finish);
     for (const OpId id : op.after)
-      if (const Op* before = find(w, id)) at = std::max(at, before->finish);
+      if (const Op* before = find_op(w, id)) at = std::max(at, before->finish);
   }
   op.finish = at + op.work.duration;
   for (const int flag : op.work.sets)
@@ -86,12 +80,12 @@ void set_done(World& w, Op& op) {
 
 // Runs a host function with the lock let go, here or on a thread of its own.
 void call_host(World& w, OpId id) {
-  find(w, id)->state = State::Calling;
-  auto host = std::move(find(w, id)->work.host);
+  find_op(w, id)->state = State::Calling;
+  auto host = std::move(find_op(w, id)->work.host);
   ++w.calling;
   auto finish = [&w, id] {
     --w.calling;
-    Op& op = *find(w, id);  // not complete, so it is still there
+    Op& op = *find_op(w, id);  // not complete, so it is still there
     op.finish = std::max(op.finish, w.now);
     set_done(w, op);
   };
@@ -129,9 +123,9 @@ void move(World& w, Op& op) {
 template <typename Visit>
 void each_head(World& w, Visit&& visit) {
   for (Stream* s : w.active)
-    visit(*find(w, s->queue.front()));
+    visit(*find_op(w, s->queue.front()));
   for (const OpId id : w.loose)
-    visit(*find(w, id));
+    visit(*find_op(w, id));
 }
 
 // Timed: the next thing to end; starts all that may start. 0: nothing can.
@@ -162,6 +156,10 @@ void end_timed(World& w, Op& op) {
 }
 
 }  // namespace
+
+Op* find_op(World& w, OpId id) {
+  return id < w.first_op || id >= w.first_op + w.ops.size() ? nullptr : &w.ops[id - w.first_op];
+}
 
 bool is_done(const World& w, OpId id) {
   if (id < w.first_op) return true;
@@ -243,12 +241,19 @@ Nanoseconds latest_finish(const Context& c) {
   return latest;
 }
 
+bool try_move(World& w, OpId id) {
+  Op* op = find_op(w, id);
+  if (op == nullptr || !movable(w, *op)) return false;
+  move(w, *op);
+  return true;
+}
+
 bool step_any(World& w) {
   if (w.options.advance == Advance::Timed) {
     const OpId id = next_to_end(w);
     if (id == 0) return false;
-    w.now = std::max(w.now, find(w, id)->finish);
-    end_timed(w, *find(w, id));
+    w.now = std::max(w.now, find_op(w, id)->finish);
+    end_timed(w, *find_op(w, id));
     return true;
   }
   std::vector<OpId> able;
@@ -256,12 +261,9 @@ bool step_any(World& w) {
     if (movable(w, op)) able.push_back(op.id);
   });
   if (able.empty()) return false;
-  const std::size_t pick = w.options.advance == Advance::Seeded ? w.random() % able.size() : 0;
-  move(w,
-       *find(w,
-             w.options.advance == Advance::Seeded
-                 ? able[pick]
-                 : *std::min_element(able.begin(), able.end())));
+  OpId id = *std::min_element(able.begin(), able.end());
+  if (w.options.advance == Advance::Seeded) id = able[w.random() % able.size()];
+  move(w, *find_op(w, id));
   return true;
 }
 
@@ -273,128 +275,9 @@ void advance(World& w) {
     return;
   }
   if (w.options.advance != Advance::Timed) return;
-  for (OpId id = next_to_end(w); id != 0 && find(w, id)->finish <= w.now; id = next_to_end(w))
-    end_timed(w, *find(w, id));
-}
-
-namespace {
-
-// All that must be complete before the targets are, in an order in which it can be run.
-std::vector<OpId> closure(World& w, const std::vector<OpId>& targets) {
-  std::vector<OpId> stack;
-  std::set<OpId> seen;
-  auto visit = [&](OpId id) {
-    if (!is_done(w, id) && seen.insert(id).second) stack.push_back(id);
-  };
-  for (const OpId id : targets)
-    visit(id);
-  while (!stack.empty()) {
-    const OpId id = stack.back();
-    stack.pop_back();
-    for (const OpId before : find(w, id)->after)
-      visit(before);
-  }
-  return {seen.begin(), seen.end()};
-}
-
-// One round towards the targets. False: nothing could move.
-bool work_towards(World& w, const std::vector<OpId>& needed) {
-  if (w.options.advance != Advance::Told) return step_any(w);
-  bool moved = false;
-  for (const OpId id : needed) {
-    Op* op = find(w, id);
-    if (op == nullptr || !movable(w, *op)) continue;
-    move(w, *op);
-    moved = true;
-  }
-  return moved || step_any(w);
-}
-
-bool others_could_help(const World& w, const ThreadState& self) {
-  if (w.calling > 0) return true;
-  const bool held =
-      std::any_of(w.active.begin(), w.active.end(), [](const Stream* s) { return s->held; });
-  for (const auto& thread : w.threads)
-    if (thread.get() != &self && thread->submitters > 0 && !thread->waiting) return true;
-  return held;
-}
-
-}  // namespace
-
-void tell_join(World& w, ThreadState& thread, std::span<const OpId> completed) {
-  if (Observer* o = observer()) o->on_host_join(thread.id, completed);
-}
-
-CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
-  auto all_done = [&] {
-    return std::all_of(targets.begin(), targets.end(), [&](OpId id) { return is_done(w, id); });
-  };
-  const auto deadline = std::chrono::steady_clock::now() + w.options.patience;
-  const std::vector<OpId> needed =
-      w.options.advance == Advance::Told ? closure(w, targets) : std::vector<OpId>{};
-  while (!all_done()) {
-    if (work_towards(w, needed)) continue;
-    if (all_done()) break;
-    bool timely = others_could_help(w, thread);
-    if (timely) {
-      std::unique_lock<std::mutex> lock(world_mutex(), std::adopt_lock);
-      thread.waiting = true;
-      w.changed.notify_all();
-      // A host function may take as long as it likes; all else only as long as our patience.
-      const auto until =
-          w.calling > 0 ? std::chrono::steady_clock::now() + std::chrono::seconds(1) : deadline;
-      timely = w.changed.wait_until(lock, until) == std::cv_status::no_timeout || w.calling > 0;
-      thread.waiting = false;
-      lock.release();
-    }
-    if (timely) continue;
-    w.hung = true;
-    w.changed.notify_all();
-    return CUDA_ERROR_LAUNCH_TIMEOUT;
-  }
-  Nanoseconds latest = w.now;
-  for (const OpId id : targets)
-    if (const Op* op = find(w, id)) latest = std::max(latest, op->finish);
-  w.now = latest;
-  trim_pools(w, thread);
-  tell_join(w, thread, targets);
-  return CUDA_SUCCESS;
-}
-
-CUresult wait_stream(World& w, ThreadState& thread, Stream& s) {
-  const Nanoseconds finish = s.last_finish;  // the stream may be destroyed while we wait
-  const std::uint64_t context = s.context->id;
-  const CUresult result =
-      wait_for(w, thread, s.last == 0 ? std::vector<OpId>{} : std::vector<OpId>{s.last});
-  if (result != CUDA_SUCCESS) return result;
-  w.now = std::max(w.now, finish);
-  const Context* c = context_by_id(w, context);
-  return c == nullptr ? CUDA_SUCCESS : c->sticky;
-}
-
-CUresult wait_context(World& w, ThreadState& thread, Context& c) {
-  const std::uint64_t id = c.id;
-  const CUresult result = wait_for(w, thread, frontier(c));
-  if (result != CUDA_SUCCESS) return result;
-  const Context* still = context_by_id(w, id);
-  if (still == nullptr) return CUDA_SUCCESS;
-  w.now = std::max(w.now, latest_finish(*still));
-  return still->sticky;
-}
-
-CUresult wait_device(World& w, ThreadState& thread, int device) {
-  std::vector<OpId> targets;
-  w.contexts.each([&](Context& c) {
-    if (c.device != device) return;
-    const std::vector<OpId> ops = frontier(c);
-    targets.insert(targets.end(), ops.begin(), ops.end());
-  });
-  const CUresult result = wait_for(w, thread, std::move(targets));
-  if (result != CUDA_SUCCESS) return result;
-  w.contexts.each([&](Context& c) {
-    if (c.device == device) w.now = std::max(w.now, latest_finish(c));
-  });
-  return CUDA_SUCCESS;
+  for (OpId id = next_to_end(w); id != 0 && find_op(w, id)->finish <= w.now;
+       id = next_to_end(w))
+    end_timed(w, *find_op(w, id));
 }
 
 }  // namespace custash::sim

@@ -26,13 +26,17 @@ std::vector<OpId> frontier(const Context& context);
 Nanoseconds latest_finish(const Context& context);
 
 bool is_done(const World& world, OpId op);
+Op* find_op(World& world, OpId op);  // null: complete long ago
+
+// Moves this op, if it may move (Told and Seeded).
+bool try_move(World& world, OpId op);
 
 // Lets the device work before a call looks at it: by the clock (Timed) or by chance (Seeded).
 void advance(World& world);
 bool step_any(World& world);
 
-// The host waits. CUDA_ERROR_LAUNCH_TIMEOUT: nothing can end the wait. Lets go of the lock at
-// times.
+// wait.cpp: the host waits. CUDA_ERROR_LAUNCH_TIMEOUT: nothing can end the wait. Lets go of the
+// lock at times.
 CUresult wait_for(World& world, ThreadState& thread, std::vector<OpId> targets);
 void tell_join(World& world, ThreadState& thread, std::span<const OpId> completed);
 

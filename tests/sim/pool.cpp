@@ -106,7 +106,10 @@ GraphMemory own_by_graph(World& w, Address base) {
     const Guard guard;
     if (guard->id != world) return;
     const auto it = guard->regions.find(base);
-    if (it != guard->regions.end()) put_back(*guard, it->second, 0, 0);
+    if (it == guard->regions.end()) return;
+    if (Observer* o = observer())
+      o->on_free(thread_state(*guard).id, Origin::Pool, base, it->second.requested, 0);
+    put_back(*guard, it->second, 0, 0);
   });
 }
 
@@ -127,7 +130,8 @@ CUresult alloc(
   *out = region->base;
   if (s->capture != nullptr) {
     s->capture->graph.memory.push_back(own_by_graph(w, region->base));
-    region->context_id = 0;
+    if (Observer* o = observer())
+      o->on_alloc(f.thread.id, Origin::Pool, region->base, bytes, 0);
     return enqueue(f, *s, {.name = "allocation"});
   }
   std::vector<OpId> before;

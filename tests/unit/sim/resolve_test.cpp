@@ -6,6 +6,9 @@
 
 #include <thread>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace custash;
 using namespace custash::sim;
 
@@ -139,6 +142,23 @@ TEST_CASE("a reset primary context keeps its handle, loses its memory and gets a
   CHECK(cuCtxGetId(nullptr, &after) == CUDA_SUCCESS);
   CHECK(before != after);
   CHECK(cuMemFree(p) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);  // two references: the reset took none
+  int active = 0;
+  CHECK(cuDevicePrimaryCtxGetState(0, nullptr, &active) == CUDA_SUCCESS);
+  CHECK(active == 1);
+  CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);
+  CHECK(cuDevicePrimaryCtxGetState(0, nullptr, &active) == CUDA_SUCCESS);
+  CHECK(active == 0);
+}
+
+TEST_CASE("a forked child has no driver", "[sim-resolve]") {
+  const Sim sim;
+  const pid_t child = fork();
+  if (child == 0) _exit(cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
 }
 
 TEST_CASE("created contexts come and go, and their handles are used again", "[sim-resolve]") {
