@@ -53,16 +53,23 @@ class Tracer final : public sim::Observer {
 
 bool tracing() { return std::getenv("CUSTASH_TRACE") != nullptr; }
 
-// Hands the program's commands to its threads, one after the other.
+// Hands the program's commands to its threads, one after the other; a command may stand still inside
+// one of its driver calls while others run.
 class Baton {
  public:
   Baton(const Program& program, World& world, sim::RaceDetector& detector, Outcome& out)
-      : program_(program), world_(world), detector_(detector), out_(out) {}
+      : program_(program), world_(world), detector_(detector), out_(out) {
+    current_ = this;
+  }
+
+  ~Baton() { current_ = nullptr; }
+  Baton(const Baton&) = delete;
+  Baton& operator=(const Baton&) = delete;
 
   void run() {
     const sim::ThreadId main = sim::this_thread();
     if (program_.threads == 1) {
-      for (; next_ < program_.commands.size() && !world_.failed(); ++next_) one();
+      while (!over()) one();
       return;
     }
     std::vector<sim::ThreadId> ids(static_cast<std::size_t>(program_.threads));
@@ -84,11 +91,18 @@ class Baton {
     for (const sim::ThreadId id : ids) detector_.thread_sync(id, main);
   }
 
+  // At each driver entry.
+  static void on_entry() {
+    entries_with_lock_held += held_locks();
+    if (until_nested_ == 0 || --until_nested_ != 0 || held_locks() != 0) return;
+    current_->nest();
+  }
+
  private:
   void work(int index) {
     std::unique_lock lock(mutex_);
     for (;;) {
-      turned_.wait(lock, [&] { return started_ == program_.threads && (over() || program_.commands[next_].thread == index); });
+      turned_.wait(lock, [&] { return started_ == program_.threads && (over() || is_turn_of(index)); });
       if (over()) break;
       const sim::ThreadId self = sim::this_thread();
       if (program_.synced && last_ >= 0 && last_ != static_cast<int>(self)) {
@@ -96,17 +110,47 @@ class Baton {
       }
       last_ = static_cast<int>(self);
       one();
-      ++next_;
       turned_.notify_all();
     }
   }
 
   bool over() const { return next_ >= program_.commands.size() || world_.failed(); }
 
-  void one() {
-    if (tracing()) std::printf("  %zu: %s\n", next_, to_string(program_.commands[next_]).c_str());
-    out_.codes[next_] = world_.run(program_.commands[next_], next_);
+  bool is_turn_of(int index) const {
+    return program_.commands[next_].thread == index && (!inside_ || next_ < inside_until_);
   }
+
+  void one() {
+    const std::size_t at = next_++;
+    const Command& command = program_.commands[at];
+    if (tracing()) std::printf("  %zu: %s\n", at, to_string(command).c_str());
+    until_nested_ = program_.synced || program_.threads == 1 || inside_ ? 0 : command.entry;
+    outer_ = command.thread;
+    nested_ = command.nested;
+    out_.codes[at] = world_.run(command, at);
+    until_nested_ = 0;
+  }
+
+  // The lock is held by this thread, in work().
+  void nest() {
+    inside_until_ = next_;
+    while (inside_until_ < program_.commands.size() && inside_until_ < next_ + static_cast<std::size_t>(nested_)) {
+      const Command& inner = program_.commands[inside_until_];
+      // The beginning of a capture waits for calls that stand still here.
+      if (inner.thread == outer_ || inner.op == Op::CaptureBegin) break;
+      ++inside_until_;
+    }
+    if (inside_until_ == next_) return;
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    inside_ = true;
+    turned_.notify_all();
+    turned_.wait(lock, [&] { return over() || next_ >= inside_until_; });
+    inside_ = false;
+    lock.release();
+  }
+
+  static inline Baton* current_ = nullptr;
+  static inline thread_local int until_nested_ = 0;
 
   const Program& program_;
   World& world_;
@@ -115,6 +159,10 @@ class Baton {
   std::mutex mutex_;
   std::condition_variable turned_;
   std::size_t next_ = 0;
+  bool inside_ = false;
+  std::size_t inside_until_ = 0;
+  int outer_ = 0;
+  int nested_ = 0;
   int started_ = 0;
   int last_ = -1;
 };
@@ -148,8 +196,10 @@ Outcome execute(const Program& program, const Setup& setup) {
   out.codes.assign(program.commands.size(), CUDA_SUCCESS);
   World world(setup, detector);
   entries_with_lock_held = 0;
-  if (!setup.bare) sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
+  sim::set_entry_check(Baton::on_entry);
   Baton(program, world, detector, out).run();
+  // What is told first is what is wrong first: a race before what it may have led to.
+  if (!detector.clean()) world.fail(Violation::Race, detector.text());
   world.finish();
   sim::set_entry_check(nullptr);
   if (!detector.clean()) world.fail(Violation::Race, detector.text());

@@ -79,7 +79,14 @@ class Generator {
 
   // Threads work in bursts.
   void turn() {
-    if (style_.threads > 1 && chance(25)) thread_ = pick(0, style_.threads - 1);
+    if (style_.threads > 1 && chance(25)) {
+      const int before = std::exchange(thread_, pick(0, style_.threads - 1));
+      if (style_.nested && before != thread_ && !program_.commands.empty() && chance(60)) {
+        Command& outer = program_.commands.back();
+        outer.entry = pick(1, 7);
+        outer.nested = pick(1, 4);
+      }
+    }
     if (contexts_.size() > 1 && chance(20)) context_ = any(contexts_);
   }
 
@@ -261,7 +268,7 @@ class Generator {
     auto of = live(context_);
     if (of.empty()) return;
     BlockModel& block = *any(of);
-    if (style_.stream_ordered && chance(35)) return free_async(block);
+    if (style_.stream_ordered && chance(style_.ordered_share)) return free_async(block);
     free_plain(block);
   }
 
@@ -573,7 +580,7 @@ class Generator {
 
   void one() {
     const int dice = pick(0, 99);
-    if (dice < 22) return style_.stream_ordered && chance(30) ? malloc_async() : malloc_plain();
+    if (dice < 22) return style_.stream_ordered && chance(style_.ordered_share) ? malloc_async() : malloc_plain();
     if (dice < 40) return free_any();
     if (dice < 62) return kernel();
     if (dice < 65) return fill();
@@ -630,6 +637,12 @@ Style random_style(std::uint64_t seed) {
   style.stream_ordered = pick(0, 1) == 0;
   style.trims = pick(0, 1) == 0;
   style.syncs = pick(0, 6);
+  style.ordered_share = pick(0, 2) == 0 ? 90 : 30;
+  style.nested = !style.synced && style.threads > 1 && pick(0, 1) == 0;
+  if (style.nested) {
+    style.legacy = false;
+    style.max_streams = std::max(style.max_streams, 3);
+  }
   static const std::vector<Bytes> kSmallSizes{1, 512, 513, 1000, 4096, 70'000, 300_KiB, 1_MiB};
   static const std::vector<Bytes> kLargeSizes{1_MiB + 1, 3_MiB, 5_MiB + 512, 9_MiB, 12_MiB, 21_MiB};
   const int kind = pick(0, 3);  // small, large, both, one size

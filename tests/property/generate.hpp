@@ -23,6 +23,8 @@ struct Style {
   bool stream_ordered = true;
   bool cross = true;        // copies between contexts
   bool trims = true;
+  bool nested = false;      // threads overtake each other inside driver calls (not synced, no legacy stream)
+  int ordered_share = 30;   // stream-ordered calls, of 100
   int syncs = 2;            // how often the host waits, of 10
   std::vector<Bytes> sizes = {};
 };

@@ -64,7 +64,11 @@ std::string call(const Command& c) {
 }  // namespace
 
 std::string to_string(const Command& command) {
-  return "thread " + number(command.thread) + " ctx" + number(command.context) + "  " + call(command);
+  std::string text = "thread " + number(command.thread) + " ctx" + number(command.context) + "  " + call(command);
+  if (command.nested != 0) {
+    text += "  // before its driver call " + number(command.entry) + ": the next " + number(command.nested);
+  }
+  return text;
 }
 
 std::string to_string(const Program& program) {

@@ -70,6 +70,10 @@ struct Command {
   Bytes bytes = 0;
   int needs = 0;
   int sets = 0;
+  // While this command stands before its entry-th driver call, up to `nested` of the commands after it
+  // run, those of other threads only. 0: none.
+  int entry = 0;
+  int nested = 0;
   std::vector<Use> uses = {};
 };
 

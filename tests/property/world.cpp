@@ -31,8 +31,9 @@ World::World(const Setup& setup, sim::RaceDetector& detector) : setup_(setup), d
   for (int i = 0; i < kHostBuffers; ++i) {
     hosts_.push_back(nullptr);
     cuMemAllocHost(&hosts_.back(), kHostBufferBytes);
-    // As an allocation of the program, so that the detector takes nothing about it for granted.
-    detector_.on_alloc(reinterpret_cast<Address>(hosts_.back()), kHostBufferBytes, sim::this_thread());
+    // Bare, as an allocation of the program: only its own waits count. Through the core, what any
+    // thread has waited for is over for all.
+    if (setup.bare) detector_.on_alloc(reinterpret_cast<Address>(hosts_.back()), kHostBufferBytes, sim::this_thread());
   }
   for (int device = 0; device < 2; ++device) used_at_start_.push_back(sim::used(device));
   door_ = setup.bare ? bare_door() : cached_door({.config = setup.config, .fast = setup.fast});
