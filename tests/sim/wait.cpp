@@ -57,6 +57,7 @@ CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
   const auto deadline = std::chrono::steady_clock::now() + w.options.patience;
   const std::vector<OpId> needed =
       w.options.advance == Advance::Told ? closure(w, targets) : std::vector<OpId>{};
+  const bool was_hung = w.hung;
   while (!all_done()) {
     if (work_towards(w, needed)) continue;
     if (all_done()) break;
@@ -72,7 +73,8 @@ CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
       thread.waiting = false;
       lock.release();
     }
-    if (timely) continue;
+    // Found hung by another thread while this one waited too: both are in the knot.
+    if (timely && (was_hung || !w.hung)) continue;
     w.hung = true;
     w.changed.notify_all();
     return CUDA_ERROR_LAUNCH_TIMEOUT;

@@ -200,11 +200,14 @@ TEST_CASE("two threads that wait for each other are a hang", "[sim-stream]") {
   CHECK(launch(a, {.needs_flag = 1}) == CUDA_SUCCESS);
   const Submitter self;
   CUresult there = CUDA_SUCCESS;
+  std::promise<void> registered;
   std::thread other([&] {
     const Submitter mine;
+    registered.set_value();
     cuCtxSetCurrent(sim.context());
     there = cuStreamSynchronize(a);
   });
+  registered.get_future().wait();
   const CUresult here = cuStreamSynchronize(a);
   other.join();
   CHECK(here == CUDA_ERROR_LAUNCH_TIMEOUT);
