@@ -25,7 +25,8 @@ enum class NullStream { Legacy, PerThread };
 // Whether the host could see the effect of a submission without a call that synchronises: a copy
 // to host memory, a host function, a stream write to host memory.
 // Graph: a launch of a graph, visible when something visible was captured into any graph.
-enum class HostView { Hidden, Visible, Graph };
+// Wait: no work at all, but a wait for an event, which may draw the stream into a capture.
+enum class HostView { Hidden, Visible, Graph, Wait };
 
 // A live block, as the queries of interpose/ need it.
 struct BlockInfo {
@@ -159,6 +160,7 @@ class Submission {
   DeviceCache* cache_ = nullptr;
   Lane* lane_ = nullptr;  // null: nothing to count (no context, or the call is captured)
   bool host_visible_ = false;
+  bool step_ = false;  // nobody may record a fence meanwhile
 };
 
 }  // namespace custash

@@ -75,7 +75,7 @@ class DeviceCache {
 
   // ---- Giving back (reclaim.cpp).
   Status trim();
-  // Waits for everything in limbo and takes it back.
+  // Waits for what was freed, and only for that, and takes it back.
   Status settle();
 
   void add_accessor(CUdevice device);
@@ -175,6 +175,7 @@ class DeviceCache {
   Timeline timeline_;
 
   std::atomic<std::uint64_t> waiting_high_{0};  // the highest position that something in limbo waits for
+  std::atomic<std::uint64_t> order_high_{0};    // the highest position of a free on a stream
 
   Mutex mutex_{LockRank::Context};
   DeviceStats stats_ GUARDED_BY(mutex_);

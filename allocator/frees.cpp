@@ -88,6 +88,7 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
     stamp.fence = position;
   } else {
     stamp.order = position;
+    atomic_max(order_high_, position);
     stamp.order_lane = found.shared() ? nullptr : lane;
   }
   found.stamp() = stamp;
@@ -161,6 +162,7 @@ void DeviceCache::release_graph_blocks() {
   for (const Found& found : std::exchange(held_, {})) {
     // Launches of the graph since the free count as well: safe once all of them have passed.
     found.stamp() = {.order = position};
+    atomic_max(order_high_, position);
     give(found, position <= timeline_.passed());
   }
 }

@@ -8,7 +8,9 @@
 namespace custash {
 
 Status DeviceCache::settle() {
-  const Status waited = timeline_.wait_all();
+  // Plain frees have their fences. Frees on streams have none of their own: one over everything.
+  const bool ordered = order_high_.load() > timeline_.passed();
+  const Status waited = ordered ? timeline_.wait_all() : timeline_.wait_frees();
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;
   drain();

@@ -30,7 +30,8 @@ Submission::Submission(Allocator& allocator, CUstream stream, NullStream null, H
   }
   cache_ = place.cache;
   lane_ = place.lane;
-  host_visible_ = view == HostView::Visible || state.kernels_visible.load() ||
+  host_visible_ = view == HostView::Visible ||
+                  (view != HostView::Wait && state.kernels_visible.load()) ||
                   (view == HostView::Graph && state.graphs_visible.load());
   if (state.contexts.load() > 1) {
     for (const Address touched : {first_touched, second_touched}) {
@@ -39,11 +40,14 @@ Submission::Submission(Allocator& allocator, CUstream stream, NullStream null, H
     }
   }
   timeline.enter(*lane_);
+  step_ = view == HostView::Wait && timeline.capturing();
+  if (step_) timeline.step_begins();
 }
 
 void Submission::done(CUresult result) {
   if (lane_ == nullptr) return;
   (void)result;  // a call that failed may have submitted a part
+  if (step_) cache_->timeline().step_done();
   cache_->timeline().leave(*lane_, host_visible_);
   lane_ = nullptr;
 }
@@ -61,7 +65,7 @@ void Allocator::capture_begins(CUstream stream, NullStream null) {
 }
 
 void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
-  if (!began) capture_ended(stream, null);
+  if (const StreamPlace place = state_->place(stream, null)) place.cache->timeline().capture_begun(began);
 }
 
 void Allocator::capture_ended(CUstream stream, NullStream null) {

@@ -188,10 +188,11 @@ void Timeline::pay_on(CUstream stream) {
 }
 
 bool Timeline::wait_context(const Fence& fence) {
-  if (!driver_.has_context_events() || !enter_gate()) return false;
-  bool waited = true;
+  if (!driver_.has_context_events()) return false;
+  enter_gate();
+  bool waited = !capturing();
   for (const EventRef& event : fence.events) {
-    waited &= driver_.ctx_wait_event(context_, event.handle()) == CUDA_SUCCESS;
+    waited = waited && driver_.ctx_wait_event(context_, event.handle()) == CUDA_SUCCESS;
   }
   leave_gate();
   return waited;
@@ -205,23 +206,33 @@ bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence
   return true;
 }
 
-bool Timeline::enter_gate() {
-  gate_.fetch_add(1);
-  if (captures_.load() == 0) return true;
-  gate_.fetch_sub(1);
-  return false;
+void Timeline::enter_gate() {
+  for (;;) {
+    gate_.fetch_add(1);
+    if (steps_.load() == 0) return;
+    gate_.fetch_sub(1);
+    while (steps_.load() != 0) std::this_thread::yield();  // one driver call
+  }
+}
+
+void Timeline::step_begins() {
+  steps_.fetch_add(1);
+  while (gate_.load() != 0) std::this_thread::yield();  // a record or wait of 0.2 µs
 }
 
 void Timeline::capture_begins() {
   // What is owed now cannot be paid on the stream that captures; what was submitted until now must
   // be fenced while cuCtxRecordEvent is still allowed.
   pay_now();
-  if (submitted_.load() > passed_.load()) ensure(submitted_.load(), FenceKind::Late).ignore();
+  if (unfinished()) ensure(submitted_.load(), FenceKind::Late).ignore();  // broken() tells
+  step_begins();
   captures_.fetch_add(1);
-  while (gate_.load() != 0) std::this_thread::yield();  // a record or wait of 0.2 µs
 }
 
-void Timeline::capture_ended() { captures_.fetch_sub(1); }
+void Timeline::capture_begun(bool began) {
+  if (!began) captures_.fetch_sub(1);
+  step_done();
+}
 
 Timeline::Counters Timeline::counters() const {
   return {fences_made_.load(), queries_.load(), waits_.load(), host_waits_.load()};

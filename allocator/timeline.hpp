@@ -78,10 +78,19 @@ class Timeline {
   void poll(std::uint64_t need);
   // Waits on the host until everything submitted so far is over.
   Status wait_all();
+  // The same up to the newest fence recorded at a free: for nothing that bare CUDA would not have
+  // waited for.
+  Status wait_frees();
 
-  // ---- Captures.
+  // ---- Captures. Around a driver call that begins one: capture_begins() before, capture_begun()
+  // after. Around one that may draw a stream into a capture (a wait for an event): step_begins(),
+  // step_done(). While such a call runs nobody records a fence: an event recorded on a stream that
+  // captures would belong to the capture.
   void capture_begins();
-  void capture_ended();
+  void capture_begun(bool began);
+  void capture_ended() { captures_.fetch_sub(1); }
+  void step_begins();
+  void step_done() { steps_.fetch_sub(1); }
 
   struct Counters {
     std::uint64_t fences, queries, waits, host_waits;
@@ -118,9 +127,11 @@ class Timeline {
   bool wait_stream(CUstream stream, const Lane* lane, const Fence& fence);
   bool find_fence(std::uint64_t need, Fence* out) REQUIRES(mutex_);
   Status query(const Fence& fence);
+  bool poll_recorded();
+  Status wait_host(const Fence& fence);
   void note_host_visible(Lane& lane, std::uint64_t number);
   void note_tail(Lane& lane, std::uint64_t number);
-  bool enter_gate();
+  void enter_gate();
   void leave_gate() { gate_.fetch_sub(1); }
 
   const Driver& driver_;
@@ -138,7 +149,8 @@ class Timeline {
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<std::uint32_t> host_outstanding_{0};
   std::atomic<std::uint32_t> captures_{0};
-  std::atomic<std::uint32_t> gate_{0};  // threads inside calls that would invalidate a capture
+  std::atomic<std::uint32_t> gate_{0};   // threads that record a fence or wait for one
+  std::atomic<std::uint32_t> steps_{0};  // threads that are about to make a stream capture
   std::atomic<bool> broken_{false};
   std::atomic<std::uint64_t> fences_made_{0}, queries_{0}, waits_{0}, host_waits_{0};
 

@@ -60,19 +60,21 @@ Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
 }
 
 Status Timeline::record(Fence& fence, const std::vector<Lane*>& lanes) {
+  EventRef event;
   if (driver_.has_context_events()) {
-    EventRef event;
     if (const Status status = events_.take(&event); !status.ok()) return status;
-    if (enter_gate()) {
-      const Status status = driver_.ctx_record_event(context_, event.handle());
-      leave_gate();
-      if (!status.ok()) return status;
-      fence.events.push_back(std::move(event));
-      fence.owners.push_back(nullptr);
-      return {};
-    }
   }
-  return record_lanes(fence, lanes);
+  enter_gate();
+  Status status;
+  if (driver_.has_context_events() && !capturing()) {
+    status = driver_.ctx_record_event(context_, event.handle());
+    fence.events.push_back(std::move(event));
+    fence.owners.push_back(nullptr);
+  } else {
+    status = record_lanes(fence, lanes);
+  }
+  leave_gate();
+  return status;
 }
 
 Status Timeline::record_lanes(Fence& fence, const std::vector<Lane*>& lanes) {
@@ -143,22 +145,23 @@ bool Timeline::find_fence(std::uint64_t need, Fence* out) {
 }
 
 void Timeline::poll(std::uint64_t need) {
-  if (need <= passed_.load()) return;
-  bool none = false;
-  {
-    Lock lock(mutex_);
-    none = fences_.empty();
+  // What is recorded already is asked first: often that is enough, and then nothing is recorded.
+  for (int round = 0; round < 2 && need > passed_.load(); ++round) {
+    if (round == 1 && need > newest_.load()) ensure(need, FenceKind::Late).ignore();  // broken() tells
+    if (!poll_recorded()) return;
   }
-  if (none) ensure(need, FenceKind::Late).ignore();  // broken() tells
+}
+
+// False when the oldest fence has not passed.
+bool Timeline::poll_recorded() {
   for (;;) {
     Fence oldest;
     {
       Lock lock(mutex_);
-      if (fences_.empty()) return;
+      if (fences_.empty()) return true;
       oldest = fences_.front();
     }
-    const Status status = query(oldest);
-    if (!status.ok()) return;
+    if (!query(oldest).ok()) return false;
     Lock lock(mutex_);
     retire(oldest.covers);
   }
@@ -177,21 +180,35 @@ Status Timeline::query(const Fence& fence) {
 }
 
 Status Timeline::wait_all() {
-  const Status recorded = ensure(submitted_.load(), FenceKind::Late);
-  if (!recorded.ok()) return recorded;
+  if (const Status recorded = ensure(submitted_.load(), FenceKind::Late); !recorded.ok()) return recorded;
   Fence newest;
   {
     Lock lock(mutex_);
     if (fences_.empty()) return {};
     newest = fences_.back();
   }
+  return wait_host(newest);
+}
+
+Status Timeline::wait_frees() {
+  Fence newest;
+  {
+    Lock lock(mutex_);
+    for (const Fence& fence : fences_) {
+      if (!fence.late) newest = fence;
+    }
+  }
+  return newest.covers == 0 ? Status() : wait_host(newest);
+}
+
+Status Timeline::wait_host(const Fence& fence) {
   const RelaxedCapture relaxed(driver_);
-  for (const EventRef& event : newest.events) {
+  for (const EventRef& event : fence.events) {
     const Status status = driver_.event_synchronize(event.handle());
     if (!status.ok()) return status;
   }
   Lock lock(mutex_);
-  retire(newest.covers);
+  retire(fence.covers);
   return {};
 }
 
