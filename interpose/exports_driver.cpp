@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The exported driver names: one function for each row and form of entry_points.def.
+// clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
+// clang-format on
+#include "interpose/callers.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
 
@@ -36,6 +39,7 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 
 #define HANDLED_DOOR(door, null, handler, params, args)                                    \
   CUresult door params noexcept {                                                          \
+    callers::current = __builtin_return_address(0);                                        \
     return doors::handled(real::function<CUresult params>(Entry::door), [&](auto* real) {  \
       return handlers::handler(real, NullStream::null, IN_PARENTHESES args);               \
     });                                                                                    \

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Plain device memory, and the calls by which a program may come to see device work from the host.
 // Zero sizes, null pointers and whatever is not ours are the driver's to answer.
+// clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
+// clang-format on
+#include "interpose/callers.hpp"
 #include "interpose/handlers.hpp"
 
 namespace custash::handlers {
@@ -19,7 +22,7 @@ CUresult free_block(Real real, CUdeviceptr address, Call call) {
 
 // The program has a pointer by which kernels reach the host.
 CUresult note_host_pointer(const char* symbol, CUresult result) {
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS || callers::is_library_of_nvidia(callers::current)) return result;
   if (Allocator* const core = process::core()) core->kernels_become_host_visible(symbol);
   return result;
 }
