@@ -17,7 +17,8 @@ constexpr std::size_t kMaxMarks = 16;
 }  // namespace
 
 Timeline::Timeline(const Driver& driver, const Config& config, CUcontext context)
-    : driver_(driver), config_(config), context_(context), events_(driver, context) {}
+    : driver_(driver), config_(config), context_(context), context_events_(driver.has_context_events()),
+      events_(driver, context) {}
 
 void Timeline::enter(Lane& lane) {
   lane.pending.fetch_add(1);  // before anything else: see Lane::pending
@@ -30,7 +31,7 @@ void Timeline::leave(Lane& lane, bool host_visible) {
   const std::uint64_t number = submitted_.fetch_add(1) + 1;
   atomic_max(lane.last, number);
   if (host_visible) note_host_visible(lane, number);
-  const bool by_lane = !driver_.has_context_events() || capturing();
+  const bool by_lane = !context_events_.load() || capturing();
   if (by_lane && lane.is_per_thread()) note_tail(lane, number);
   lane.pending.fetch_sub(1);
 }
@@ -45,7 +46,7 @@ void Timeline::activate(Lane& lane) {
 
 void Timeline::orphan(Lane& lane) {
   // Without context events the handle is needed to fence what still runs; afterwards it is gone.
-  if (lane.active.load() && (!driver_.has_context_events() || capturing())) {
+  if (lane.active.load() && (!context_events_.load() || capturing())) {
     note_tail(lane, lane.last.load());
   }
   lane.orphan.store(true);
@@ -188,7 +189,7 @@ void Timeline::pay_on(CUstream stream) {
 }
 
 bool Timeline::wait_context(const Fence& fence) {
-  if (!driver_.has_context_events()) return false;
+  if (!context_events_.load()) return false;
   enter_gate();
   bool waited = !capturing();
   for (const EventRef& event : fence.events) {

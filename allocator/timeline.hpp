@@ -137,6 +137,7 @@ class Timeline {
   const Driver& driver_;
   const Config& config_;
   const CUcontext context_;
+  std::atomic<bool> context_events_;  // false: too old a driver, or it answered "not supported"
   EventPool events_;
 
   std::atomic<std::uint64_t> submitted_{0};

@@ -61,16 +61,20 @@ Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
 
 Status Timeline::record(Fence& fence, const std::vector<Lane*>& lanes) {
   EventRef event;
-  if (driver_.has_context_events()) {
+  if (context_events_.load()) {
     if (const Status status = events_.take(&event); !status.ok()) return status;
   }
   enter_gate();
   Status status;
-  if (driver_.has_context_events() && !capturing()) {
+  if (context_events_.load() && !capturing()) {
     status = driver_.ctx_record_event(context_, event.handle());
     fence.events.push_back(std::move(event));
     fence.owners.push_back(nullptr);
-  } else {
+    if (status.code() == CUDA_ERROR_NOT_SUPPORTED) context_events_.store(false);
+  }
+  if (!context_events_.load() || fence.events.empty()) {
+    fence.events.clear();
+    fence.owners.clear();
     status = record_lanes(fence, lanes);
   }
   leave_gate();
@@ -168,6 +172,7 @@ bool Timeline::poll_recorded() {
 }
 
 Status Timeline::query(const Fence& fence) {
+  const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   for (const EventRef& event : fence.events) {
     queries_.fetch_add(1);
@@ -202,6 +207,7 @@ Status Timeline::wait_frees() {
 }
 
 Status Timeline::wait_host(const Fence& fence) {
+  const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   for (const EventRef& event : fence.events) {
     const Status status = driver_.event_synchronize(event.handle());
