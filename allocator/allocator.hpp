@@ -88,6 +88,8 @@ class Allocator {
   void capture_begins(CUstream stream, NullStream null);
   void capture_begin_done(CUstream stream, NullStream null, bool began);
   void capture_ended(CUstream stream, NullStream null);
+  // How many go on, in all contexts.
+  [[nodiscard]] std::uint32_t captures_open() const;
   // Graphs and executables (each handle once): blocks allocated while their thread captured are not
   // recycled while any lives.
   void graph_created();

@@ -40,6 +40,25 @@ CUstream normalise(CUstream stream, NullStream null) {
 
 }  // namespace
 
+StreamName::StreamName(CUstream given, NullStream null) : stream(normalise(given, null)) {
+  if (stream == CU_STREAM_PER_THREAD) thread = thread_number();
+}
+
+void Allocator::State::close_capture(const StreamName& stream) {
+  Timeline* timeline = nullptr;
+  {
+    Lock lock(mutex);
+    const auto it = std::find_if(open_captures.begin(), open_captures.end(),
+                                 [&](const OpenCapture& open) { return open.stream == stream; });
+    if (it == open_captures.end()) return;
+    timeline = it->timeline;
+    open_captures.erase(it);
+    captures_open.fetch_sub(1);
+  }
+  timeline->capture_ended();
+  release_graph_blocks();
+}
+
 DeviceCache* Allocator::State::cache(CUcontext context) {
   const std::uint64_t now = epoch.load();
   ThreadCache::Entry& entry = cached.context;

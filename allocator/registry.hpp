@@ -21,6 +21,16 @@ struct StreamPlace {
   explicit operator bool() const { return lane != nullptr; }
 };
 
+// A stream as the program names it: the handle of the per-thread stream means one in every thread.
+struct StreamName {
+  StreamName(CUstream stream, NullStream null);
+
+  bool operator==(const StreamName&) const = default;
+
+  CUstream stream;
+  std::uint64_t thread = 0;  // for the per-thread stream only
+};
+
 struct Allocator::State {
   State(const Driver& driver, const Config& config) : driver(driver), config(config) {}
 
@@ -59,6 +69,17 @@ struct Allocator::State {
   Mutex mutex{LockRank::Registry};
   std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);
   std::unordered_map<CUcontext, DeviceCache*> doomed GUARDED_BY(mutex);  // between destroyed and gone
+
+  // Captures that go on, so that each end finds what its begin has counted, whatever has happened to
+  // the stream since.
+  struct OpenCapture {
+    StreamName stream;
+    Timeline* timeline;
+  };
+
+  void close_capture(const StreamName& stream);
+  std::vector<OpenCapture> open_captures GUARDED_BY(mutex);
+  std::atomic<std::uint32_t> captures_open{0};
 };
 
 }  // namespace custash

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Submissions, captures, and the ends of streams, contexts and graphs.
 #include <string>
+#include <utility>
 
 #include "allocator/allocator.hpp"
 #include "allocator/log.hpp"
@@ -15,6 +16,9 @@ bool is_capturing(const Driver& driver, CUstream stream) {
   return driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
+
+// Between a capture_begins() and its capture_begin_done().
+thread_local Timeline* beginning = nullptr;
 
 }  // namespace
 
@@ -61,19 +65,27 @@ void Allocator::kernels_become_host_visible(std::string_view call) {
 }
 
 void Allocator::capture_begins(CUstream stream, NullStream null) {
-  if (const StreamPlace place = state_->place(stream, null)) place.cache->timeline().capture_begins();
+  const StreamPlace place = state_->place(stream, null);
+  beginning = place ? &place.cache->timeline() : nullptr;
+  if (beginning != nullptr) beginning->capture_begins();
 }
 
 void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
-  if (const StreamPlace place = state_->place(stream, null)) place.cache->timeline().capture_begun(began);
+  Timeline* timeline = std::exchange(beginning, nullptr);
+  if (timeline == nullptr) return;
+  if (began) {
+    Lock lock(state_->mutex);
+    state_->open_captures.push_back({StreamName(stream, null), timeline});
+    state_->captures_open.fetch_add(1);
+  }
+  timeline->capture_begun(began);
 }
 
 void Allocator::capture_ended(CUstream stream, NullStream null) {
-  const StreamPlace place = state_->place(stream, null);
-  if (!place) return;
-  place.cache->timeline().capture_ended();
-  state_->release_graph_blocks();
+  state_->close_capture(StreamName(stream, null));
 }
+
+std::uint32_t Allocator::captures_open() const { return state_->captures_open.load(); }
 
 void Allocator::graph_created() { state_->graphs.fetch_add(1); }
 
@@ -95,6 +107,7 @@ void Allocator::stream_destroyed(CUstream stream) {
   if (is_default) return;
   const StreamPlace place = state_->place(stream, NullStream::Legacy);
   if (place) place.cache->stream_destroyed(stream);
+  state_->close_capture(StreamName(stream, NullStream::Legacy));  // a capture dies with its stream
   state_->new_epoch();
 }
 
@@ -104,6 +117,10 @@ void Allocator::context_destroyed(CUcontext context) {
   if (cache == nullptr) return;
   cache->abandon();
   Lock lock(state_->mutex);
+  const auto erased = std::erase_if(
+      state_->open_captures,
+      [&](const State::OpenCapture& open) { return open.timeline == &cache->timeline(); });
+  state_->captures_open.fetch_sub(static_cast<std::uint32_t>(erased));
   state_->doomed[context] = cache;
 }
 

@@ -11,7 +11,6 @@ namespace custash {
 namespace captures {
 namespace {
 
-constinit std::atomic<int> running{0};
 constinit std::atomic<bool> host_visible{false};
 
 template <typename Call>
@@ -19,17 +18,16 @@ CUresult begin(NullStream null, CUstream stream, Call call) {
   Allocator* const core = process::core();
   if (core == nullptr) return call();
   core->capture_begins(stream, null);
-  running.fetch_add(1);
   const CUresult result = call();
-  if (result != CUDA_SUCCESS) running.fetch_sub(1);
   core->capture_begin_done(stream, null, result == CUDA_SUCCESS);
   return result;
 }
 
 }  // namespace
 
-int under_way() noexcept {
-  return running.load(std::memory_order_relaxed);
+bool under_way() noexcept {
+  const Allocator* const core = process::current.load(std::memory_order_acquire);
+  return core != nullptr && core->captures_open() != 0;
 }
 
 bool is_capturing(Allocator& core, CUstream stream, NullStream null) noexcept {
@@ -80,10 +78,7 @@ CUresult end_capture(Real<CUstream, CUgraph*> real, NullStream null, CUstream st
   const CUresult result = real(stream, out);
   // The graph first: it keeps the blocks that the end of the capture would let go.
   if (result == CUDA_SUCCESS && out != nullptr) graphs::created(*core, *out);
-  if (before && !captures::is_capturing(*core, stream, null)) {
-    captures::running.fetch_sub(1);
-    core->capture_ended(stream, null);
-  }
+  if (before && !captures::is_capturing(*core, stream, null)) core->capture_ended(stream, null);
   return result;
 }
 

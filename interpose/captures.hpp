@@ -8,7 +8,7 @@
 namespace custash::captures {
 
 // Captures that were begun through us and have not ended.
-[[nodiscard]] int under_way() noexcept;
+[[nodiscard]] bool under_way() noexcept;
 
 // Whether the stream (null: as `null` says) is in a capture, also in one that was invalidated.
 [[nodiscard]] bool is_capturing(Allocator& core, CUstream stream, NullStream null) noexcept;

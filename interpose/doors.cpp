@@ -4,7 +4,7 @@
 namespace custash::doors {
 
 bool relieve(Allocator& core) noexcept {
-  if (captures::under_way() != 0) return false;
+  if (captures::under_way()) return false;
   CUcontext context = nullptr;
   if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS) return false;
   try {

@@ -16,7 +16,7 @@ namespace {
 // Only while the core runs: the lane never starts it, as only the runtime knows whether it may.
 Allocator* lane() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  return core != nullptr && captures::under_way() == 0 && context_is_current() ? core : nullptr;
+  return core != nullptr && !captures::under_way() && context_is_current() ? core : nullptr;
 }
 
 template <typename Function, typename... Args>
