@@ -156,6 +156,7 @@ class DeviceCache {
   void give(const Found& found, bool ready) REQUIRES(mutex_);
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
   void drain() REQUIRES(mutex_);
+  void poll_briefly();
   void plan_trim(Arena& arena, std::uint64_t passed,
                  std::vector<std::pair<Arena*, PageReturn>>* pages, std::vector<Segment*>* plain)
       REQUIRES(mutex_);

@@ -27,7 +27,7 @@ void DeviceCache::drain() {
 }
 
 Status DeviceCache::trim() {
-  timeline_.poll(timeline_.stamp_everything());
+  poll_briefly();
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
   {
@@ -60,6 +60,16 @@ Status DeviceCache::trim() {
     }
   }
   return result;
+}
+
+// A fence recorded just now is not ready at once, even where the device has long been idle.
+void DeviceCache::poll_briefly() {
+  constexpr Nanoseconds kPatience = 100'000;
+  const std::uint64_t everything = timeline_.stamp_everything();
+  const Nanoseconds begin = driver_.now();
+  do {
+    timeline_.poll(everything);
+  } while (timeline_.passed() < everything && !timeline_.broken() && driver_.now() - begin < kPatience);
 }
 
 // How many pages the driver took; it stops at the first refusal.

@@ -12,9 +12,29 @@ namespace {
 // More fences than this are not kept apart: a wait for one of them waits for the next newer one.
 constexpr std::size_t kMaxFences = 64;
 
-// 900 … 908: the call is not possible while something captures; nothing is wrong with the context.
-bool is_capture_code(CUresult code) {
-  return code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+// The context is of no use any more: it, its device or the driver is gone, or a kernel has faulted.
+// Any other code says that one call could not be made: the fence is missing, nothing else.
+bool is_fatal(CUresult code) {
+  switch (code) {
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -50,7 +70,7 @@ Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
   if (config_.one_lane && lanes.size() == 1) fence.lane = lanes.front();
   const Status status = record(fence, lanes);
   if (!status.ok()) {
-    if (is_capture_code(status.code())) return {};  // unfenced for now: poll() makes up for it
+    if (!is_fatal(status.code())) return {};  // unfenced for now: poll() makes up for it
     broken_.store(true);
     return status;
   }
@@ -178,7 +198,7 @@ Status Timeline::query(const Fence& fence) {
     queries_.fetch_add(1);
     const Status status = driver_.event_query(event.handle());
     if (status.ok()) continue;
-    if (status.code() != CUDA_ERROR_NOT_READY && !is_capture_code(status.code())) broken_.store(true);
+    if (is_fatal(status.code())) broken_.store(true);
     return status;
   }
   return {};
