@@ -123,7 +123,7 @@ void Arena::unlink(Block* block) {
 }
 
 Block* Arena::make_block() {
-  if (spare_.empty()) return new Block;
+  if (spare_.empty()) return &blocks_.emplace_back();
   Block* block = spare_.back();
   spare_.pop_back();
   return block;

@@ -102,7 +102,8 @@ class Arena {
   FreeIndex holes_;
   std::deque<InLimbo> limbo_;
   std::vector<Segment*> segments_;
-  std::vector<Block*> spare_;  // block objects to use again: stale limbo entries may point to them
+  std::deque<Block> blocks_;   // all block objects there ever were: stale limbo entries point to them
+  std::vector<Block*> spare_;  // those to use again
   Bytes mapped_ = 0;
   Bytes limbo_bytes_ = 0;
   std::uint64_t next_token_ = 1;

@@ -70,6 +70,8 @@ struct Allocator::State {
   std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);
   std::unordered_map<CUcontext, DeviceCache*> doomed GUARDED_BY(mutex);  // between destroyed and gone
 
+  std::vector<DeviceCache*> retired GUARDED_BY(mutex);  // their contexts are gone; the map may be read
+
   // Captures that go on, so that each end finds what its begin has counted, whatever has happened to
   // the stream since.
   struct OpenCapture {

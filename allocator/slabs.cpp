@@ -90,7 +90,7 @@ void SlabShelf::leave_limbo(Class& of) {
 Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
   Slab* slab = nullptr;
   if (spare_.empty()) {
-    slab = new Slab;
+    slab = &all_.emplace_back();
   } else {
     slab = spare_.back();
     spare_.pop_back();

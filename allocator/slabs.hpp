@@ -99,6 +99,7 @@ class SlabShelf {
 
   DeviceStats& stats_;
   std::array<Class, kSizeClasses> classes_;
+  std::deque<Slab> all_;  // every slab object there ever was
   std::vector<Slab*> spare_;
   Bytes limbo_bytes_ = 0;
 };

@@ -132,8 +132,9 @@ void Allocator::context_gone(CUcontext context) {
     if (it == state_->doomed.end()) return;
     cache = it->second;
     state_->doomed.erase(it);
+    state_->retired.push_back(cache);
   }
-  cache->return_surviving_pages();  // the object itself stays: the page map may still be read
+  cache->return_surviving_pages();
 }
 
 void Allocator::peer_access_enabled(CUcontext owner, CUcontext accessor) {

@@ -23,7 +23,7 @@ struct Bed {
     entries_with_lock_held = 0;
     sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
     // Never destroyed, as in the product; kept where a leak checker sees it.
-    static std::vector<Allocator*> all;
+    static auto& all = *new std::vector<Allocator*>;
     allocator = all.emplace_back(new Allocator(sim.driver(), config));
   }
 
