@@ -4,10 +4,13 @@
 // each other a baton: one command at a time, in the program's order, with real thread-local state.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "allocator/config.hpp"
+#include "tests/property/door.hpp"
 #include "tests/property/program.hpp"
 #include "tests/sim/sim.hpp"
 
@@ -22,6 +25,8 @@ struct Setup {
   bool tight = false;  // little device memory: an allocation may fail, and nothing else may go wrong
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;
+  Bytes memory = 0;      // of each device; 0: as much as is wanted, or little where tight
+  std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap = {};  // stands between the program and the core
 };
 
 std::string to_string(const Setup& setup);

@@ -79,11 +79,12 @@ class Generator {
 
   // Threads work in bursts.
   void turn() {
-    if (style_.threads > 1 && chance(25)) {
+    if (style_.threads > 1 && chance(style_.turns)) {
       const int before = std::exchange(thread_, pick(0, style_.threads - 1));
       if (style_.nested && before != thread_ && !program_.commands.empty() && chance(60)) {
         Command& outer = program_.commands.back();
-        outer.entry = pick(1, 7);
+        // A launch is the first or second driver call of its command.
+        outer.entry = outer.op == Op::Kernel ? pick(1, 2) : pick(1, 7);
         outer.nested = pick(1, 4);
       }
     }
@@ -593,6 +594,7 @@ class Generator {
     if (dice < 90) return style_.captures ? (chance(60) ? capture_step() : graph_step()) : kernel();
     if (dice < 91) return style_.trims && host_may_wait() ? (void)put(Op::EmptyCache) : kernel();
     if (dice < 93) return context_step();
+    if (style_.lazy && chance(80)) return kernel();
     put(Op::Step).bytes = static_cast<Bytes>(pick(1, 6));
   }
 
@@ -615,44 +617,89 @@ class Generator {
 
 }  // namespace
 
-Style random_style(std::uint64_t seed) {
-  std::mt19937_64 random(seed * 0x9e3779b97f4a7c15ULL + 1);
-  const auto pick = [&](int low, int high) {
-    return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
-  };
-  Style style;
-  style.threads = std::max(1, pick(-1, 3));
-  style.synced = pick(0, 3) != 0;
-  style.commands = pick(15, 80);
-  style.contexts = pick(0, 3) == 0 ? 2 : 1;
-  style.created_context = pick(0, 4) == 0;
-  style.legacy = pick(0, 2) != 0;
-  style.per_thread = pick(0, 2) == 0;
-  style.streams_end = pick(0, 1) == 0;
-  style.max_streams = pick(0, 5);
-  if (!style.legacy && !style.per_thread) style.max_streams = std::max(1, style.max_streams);
-  style.captures = pick(0, 2) == 0;
-  style.mutual = pick(0, 1) == 0;
-  style.host_view = pick(0, 1) == 0;
-  style.stream_ordered = pick(0, 1) == 0;
-  style.trims = pick(0, 1) == 0;
-  style.syncs = pick(0, 6);
-  style.ordered_share = pick(0, 2) == 0 ? 90 : 30;
-  style.nested = !style.synced && style.threads > 1 && pick(0, 1) == 0;
-  if (style.nested) {
+namespace {
+
+const std::vector<Bytes> kSmallSizes{1, 512, 513, 1000, 4096, 70'000, 300_KiB, 1_MiB};
+const std::vector<Bytes> kLargeSizes{1_MiB + 1, 3_MiB, 5_MiB + 512, 9_MiB, 12_MiB, 21_MiB};
+
+class StyleMaker {
+ public:
+  explicit StyleMaker(std::uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
+
+  Style make() {
+    Style style = anything();
+    const int special = pick(0, 99);
+    if (special < 15) overtaking(style);
+    if (special >= 15 && special < 30) pressing(style);
+    return style;
+  }
+
+ private:
+  int pick(int low, int high) { return low + static_cast<int>(random_() % static_cast<std::uint64_t>(high - low + 1)); }
+  bool one_in(int n) { return pick(1, n) == 1; }
+
+  Bytes any(const std::vector<Bytes>& of) { return of[static_cast<std::size_t>(pick(0, static_cast<int>(of.size()) - 1))]; }
+
+  Style anything() {
+    Style style;
+    style.threads = std::max(1, pick(-1, 3));
+    style.synced = !one_in(4);
+    style.commands = pick(15, 80);
+    style.contexts = one_in(4) ? 2 : 1;
+    style.created_context = one_in(5);
+    style.legacy = !one_in(3);
+    style.per_thread = one_in(3);
+    style.streams_end = one_in(2);
+    style.max_streams = pick(0, 5);
+    if (!style.legacy && !style.per_thread) style.max_streams = std::max(1, style.max_streams);
+    style.captures = one_in(3);
+    style.mutual = one_in(2);
+    style.host_view = one_in(2);
+    style.stream_ordered = one_in(2);
+    style.trims = one_in(2);
+    style.syncs = pick(0, 6);
+    style.ordered_share = one_in(3) ? 90 : 30;
+    const int kind = pick(0, 3);  // small, large, both, one size
+    for (int n = kind == 3 ? 1 : pick(1, 4); n > 0; --n) {
+      const bool large = kind == 1 || (kind != 0 && one_in(2));
+      style.sizes.push_back(any(large ? kLargeSizes : kSmallSizes));
+    }
+    return style;
+  }
+
+  // Threads that know nothing of each other and stand still in the middle of driver calls.
+  void overtaking(Style& style) {
+    style.threads = pick(2, 3);
+    style.synced = false;
+    style.nested = true;
+    style.legacy = false;  // its implicit order would make them depend on each other
+    style.created_context = false;
+    style.contexts = 1;
+    style.turns = 50;
+    style.max_streams = 6;
+    style.sizes.resize(1);
+    style.lazy = one_in(2);
+  }
+
+  // More memory in limbo than the run-ahead budget lets grow.
+  void pressing(Style& style) {
+    style.sizes = {one_in(2) ? 12_MiB : 21_MiB};
+    style.max_streams = pick(2, 4);
+    style.stream_ordered = true;
+    style.ordered_share = one_in(2) ? 90 : 40;
     style.legacy = false;
-    style.max_streams = std::max(style.max_streams, 3);
+    style.syncs = 0;
+    style.lazy = true;
+    style.captures = false;
+    style.commands = 80;
   }
-  static const std::vector<Bytes> kSmallSizes{1, 512, 513, 1000, 4096, 70'000, 300_KiB, 1_MiB};
-  static const std::vector<Bytes> kLargeSizes{1_MiB + 1, 3_MiB, 5_MiB + 512, 9_MiB, 12_MiB, 21_MiB};
-  const int kind = pick(0, 3);  // small, large, both, one size
-  for (int n = kind == 3 ? 1 : pick(1, 4); n > 0; --n) {
-    const bool large = kind == 1 || (kind != 0 && pick(0, 1) == 0);
-    const auto& from = large ? kLargeSizes : kSmallSizes;
-    style.sizes.push_back(from[static_cast<std::size_t>(pick(0, static_cast<int>(from.size()) - 1))]);
-  }
-  return style;
-}
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+Style random_style(std::uint64_t seed) { return StyleMaker(seed).make(); }
 
 Program generate(std::uint64_t seed, const Style& style) { return Generator(seed, style).make(); }
 

@@ -24,6 +24,8 @@ struct Style {
   bool cross = true;        // copies between contexts
   bool trims = true;
   bool nested = false;      // threads overtake each other inside driver calls (not synced, no legacy stream)
+  bool lazy = false;        // the device is seldom told to run
+  int turns = 25;           // how often another thread goes on, of 100
   int ordered_share = 30;   // stream-ordered calls, of 100
   int syncs = 2;            // how often the host waits, of 10
   std::vector<Bytes> sizes = {};

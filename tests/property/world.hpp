@@ -26,6 +26,11 @@ class World {
   CUresult run(const Command& command, std::size_t step);
   // Ends what the program has left open and looks at what remains.
   void finish();
+  // The parts of finish(): what must hold at any time; everything freed, waited for and given back; and
+  // nothing left.
+  void check();
+  void release_all();
+  void check_returned();
 
   // Notes the first violation.
   void fail(Violation kind, const std::string& text);

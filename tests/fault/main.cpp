@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// fault [SCENARIO-NUMBER]: every scenario in every setup, with each driver call that the core makes failing
+// in turn, once or from there on, with two codes. After it: nothing is wrong in the core's own eyes,
+// every block can be freed, the scenario works, and everything can be given back to the driver.
+// One child process a scenario and setup. Ends with "fault: N runs over M scenarios, F failed".
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "allocator/mutex.hpp"
+#include "tests/fault/scenarios.hpp"
+#include "tests/fault/script.hpp"
+#include "tests/property/world.hpp"
+
+namespace custash::property {
+namespace {
+
+// Which call fails. Only calls of the core count, not those of the program.
+struct Plan {
+  std::uint64_t at = 0;  // 0: none
+  CUresult code = CUDA_SUCCESS;
+  bool persistent = false;
+  std::uint64_t made = 0;  // calls of the core so far
+
+  void arm() {
+    start = sim::calls_made();
+    if (at == 0) return;
+    if (at > made) sim::fail_call(at - made, code, persistent);
+    if (at <= made && persistent) sim::fail_call(1, code, true);
+  }
+
+  void disarm() {
+    sim::clear_failures();
+    made += sim::calls_made() - start;
+  }
+
+  std::uint64_t start = 0;
+};
+
+class FaultDoor final : public Door {
+ public:
+  FaultDoor(std::unique_ptr<Door> to, Plan& plan) : to_(std::move(to)), plan_(plan) {}
+
+  CUresult malloc(CUcontext context, Bytes bytes, Address* out) override { return armed([&] { return to_->malloc(context, bytes, out); }); }
+  CUresult free(Address address) override { return armed([&] { return to_->free(address); }); }
+  CUresult malloc_async(CUcontext context, CUstream stream, Bytes bytes, Address* out) override {
+    return armed([&] { return to_->malloc_async(context, stream, bytes, out); });
+  }
+  CUresult free_async(Address address, CUstream stream) override { return armed([&] { return to_->free_async(address, stream); }); }
+  CUresult record_stream(Address address, CUstream stream) override { return armed([&] { return to_->record_stream(address, stream); }); }
+  CUresult submit(CUstream stream, HostView view, Address first, Address second, const Call& call) override {
+    return armed([&] { return to_->submit(stream, view, first, second, unarmed(call)); });
+  }
+  CUresult begin_capture(CUstream stream, const Call& call) override { return armed([&] { return to_->begin_capture(stream, unarmed(call)); }); }
+  CUresult end_capture(CUstream stream, const Call& call) override { return armed([&] { return to_->end_capture(stream, unarmed(call)); }); }
+  CUresult make_graph(const Call& call) override { return armed([&] { return to_->make_graph(unarmed(call)); }); }
+  CUresult destroy_graph(const Call& call) override { return armed([&] { return to_->destroy_graph(unarmed(call)); }); }
+  CUresult destroy_stream(CUstream stream, const Call& call) override { return armed([&] { return to_->destroy_stream(stream, unarmed(call)); }); }
+  CUresult destroy_context(CUcontext context, const Call& call) override { return armed([&] { return to_->destroy_context(context, unarmed(call)); }); }
+  CUresult empty_cache(CUcontext context) override { return armed([&] { return to_->empty_cache(context); }); }
+  std::string check(int device, std::int64_t live) override { return to_->check(device, live); }
+  std::string check_empty(int device) override { return to_->check_empty(device); }
+
+ private:
+  template <typename Body>
+  CUresult armed(const Body& body) {
+    plan_.arm();
+    const CUresult result = body();
+    plan_.disarm();
+    return result;
+  }
+
+  // The program's own call, in the middle of ours.
+  Call unarmed(const Call& call) {
+    return [this, &call] {
+      plan_.disarm();
+      const CUresult result = call();
+      plan_.arm();
+      return result;
+    };
+  }
+
+  std::unique_ptr<Door> to_;
+  Plan& plan_;
+};
+
+int entries_with_lock_held = 0;
+
+struct Result {
+  Violation kind = Violation::None;
+  std::string text;
+  std::uint64_t calls = 0;
+};
+
+Result run(const Program& program, Setup setup, Plan plan) {
+  static sim::RaceDetector& detector = *new sim::RaceDetector;
+  sim::set_observer(&detector);
+  setup.wrap = [&plan](std::unique_ptr<Door> door) -> std::unique_ptr<Door> {
+    return std::make_unique<FaultDoor>(std::move(door), plan);
+  };
+  const auto check_races = [](World& world, const char* when) {
+    if (!detector.clean()) world.fail(Violation::Race, when + detector.text());
+  };
+  World world(setup, detector);
+  entries_with_lock_held = 0;
+  sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
+  std::size_t step = 0;
+  for (const Command& command : program.commands) world.run(command, step++);
+  const std::uint64_t calls = plan.made;
+  // Where every wait that could be had is refused, order cannot be kept.
+  if (!plan.persistent) check_races(world, "with the failure: ");
+  plan.at = 0;
+  world.check();
+  world.release_all();
+  detector.clear();
+  for (const Command& command : program.commands) {
+    const CUresult result = world.run(command, step);
+    if (result != CUDA_SUCCESS && !world.failed()) {
+      world.fail(Violation::Code, "afterwards, step " + std::to_string(step - program.commands.size()) + " answers " + std::to_string(result));
+    }
+    ++step;
+  }
+  check_races(world, "afterwards: ");
+  world.check();
+  world.release_all();
+  // A driver that takes nothing back keeps what it has.
+  if (!plan.persistent) world.check_returned();
+  sim::set_entry_check(nullptr);
+  if (entries_with_lock_held != 0) world.fail(Violation::LockHeld, "the driver was entered with a lock held");
+  return {world.kind(), world.text(), calls};
+}
+
+std::vector<Setup> setups(Bytes memory) {
+  std::vector<Setup> all;
+  for (const Backing backing : {Backing::Driver, Backing::Vmm}) {
+    for (const bool context_events : {true, false}) {
+      for (const bool one_lane : {true, false}) {
+        Setup setup;
+        setup.bare = false;
+        setup.config.backing = backing;
+        setup.config.one_lane = one_lane;
+        setup.config.run_ahead_percent = 0;
+        setup.context_events = context_events;
+        setup.device_copies = backing == Backing::Driver;
+        setup.memory = memory;
+        all.push_back(setup);
+      }
+    }
+  }
+  return all;
+}
+
+void tell(const Scenario& scenario, const Setup& setup, const Plan& plan, const Result& result) {
+  std::printf("FAILED \"%s\" %s\n  %s call %llu answers %d: %s: %s\n", std::string(scenario.name).c_str(),
+              to_string(setup).c_str(), plan.persistent ? "from its" : "its", static_cast<unsigned long long>(plan.at),
+              static_cast<int>(plan.code), name_of(result.kind), result.text.c_str());
+}
+
+// The number of runs; failures are told. In a child.
+std::pair<int, int> all_of(const Scenario& scenario, const Setup& setup) {
+  const Program program = parse(scenario.script);
+  const Result sound = run(program, setup, {});
+  if (sound.kind != Violation::None) {
+    tell(scenario, setup, {}, sound);
+    return {1, 1};
+  }
+  int runs = 1;
+  int failed = 0;
+  for (const bool persistent : {false, true}) {
+    for (const CUresult code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+      for (std::uint64_t at = 1; at <= sound.calls; ++at) {
+        const Plan plan{.at = at, .code = code, .persistent = persistent};
+        const Result result = run(program, setup, plan);
+        ++runs;
+        if (result.kind == Violation::None) continue;
+        if (++failed <= 3) tell(scenario, setup, plan, result);
+      }
+    }
+  }
+  return {runs, failed};
+}
+
+std::pair<int, int> in_child(const Scenario& scenario, const Setup& setup) {
+  int channel[2];
+  if (pipe(channel) != 0) return {0, 1};
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // a run takes about a millisecond
+    const std::pair<int, int> counts = all_of(scenario, setup);
+    std::fflush(stdout);
+    _exit(write(channel[1], &counts, sizeof counts) == sizeof counts ? 0 : 1);
+  }
+  close(channel[1]);
+  std::pair<int, int> counts{0, 1};
+  const bool whole = read(channel[0], &counts, sizeof counts) == sizeof counts;
+  close(channel[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!whole) std::printf("FAILED \"%s\" %s\n  the process died (%d)\n", std::string(scenario.name).c_str(), to_string(setup).c_str(), status);
+  return counts;
+}
+
+int check_all(int only) {
+  int runs = 0;
+  int failed = 0;
+  int number = 0;
+  for (const Scenario& scenario : scenarios()) {
+    if (only >= 0 && number++ != only) continue;
+    for (const Setup& setup : setups(scenario.memory)) {
+      const auto [more, wrong] = in_child(scenario, setup);
+      runs += more;
+      failed += wrong;
+    }
+  }
+  std::printf("fault: %d runs over %zu scenarios, %d failed\n", runs, scenarios().size(), failed);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace custash::property
+
+int main(int argc, char** argv) { return custash::property::check_all(argc > 1 ? std::atoi(argv[1]) : -1); }
