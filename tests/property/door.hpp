@@ -32,8 +32,9 @@ class Door {
   virtual CUresult destroy_context(CUcontext context, const Call& call) = 0;
   virtual CUresult empty_cache(CUcontext context) = 0;
 
-  // What must hold after each step; empty when it does. `live`: bytes asked for and not freed.
-  virtual std::string check(int device, std::int64_t live) = 0;
+  // What must hold at any time; empty when it does. `live`: bytes asked for and not freed. `exact`: none of
+  // them came from the driver itself, as after a call that failed.
+  virtual std::string check(int device, std::int64_t live, bool exact) = 0;
   // After everything was freed, waited for and emptied.
   virtual std::string check_empty(int device) = 0;
 };

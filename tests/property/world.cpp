@@ -19,7 +19,7 @@ World::World(const Setup& setup, sim::RaceDetector& detector) : setup_(setup), d
   options.device_memory = setup.tight && !setup.bare ? 160_MiB : 8_GiB;
   if (setup.memory != 0) options.device_memory = setup.memory;
   options.context_events = setup.context_events;
-  options.log = false;
+  options.log = setup.log;
   options.seed = setup.seed;
   options.advance = setup.advance;
   // Bare, memory is never handed out twice: what is in order is so by the program alone.
@@ -250,9 +250,9 @@ void World::finish() {
   if (!setup_.bare) check_returned();
 }
 
-void World::check() {
+void World::check(bool exact) {
   for (int device = 0; device < 2; ++device) {
-    const std::string wrong = door_->check(device, live_bytes(device));
+    const std::string wrong = door_->check(device, live_bytes(device), exact);
     if (!wrong.empty()) fail(Violation::Statistics, "at the end: " + wrong);
   }
 }

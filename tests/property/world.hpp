@@ -28,7 +28,7 @@ class World {
   void finish();
   // The parts of finish(): what must hold at any time; everything freed, waited for and given back; and
   // nothing left.
-  void check();
+  void check(bool exact = true);
   void release_all();
   void check_returned();
 
