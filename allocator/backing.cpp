@@ -16,8 +16,9 @@ bool has(const Driver& driver, CUdevice_attribute attribute, CUdevice device) {
 
 }  // namespace
 
-DriverMemory::DriverMemory(const Driver& driver, Backing wanted, CUcontext context, CUdevice device)
-    : driver_(driver), context_(context), device_(device) {
+DriverMemory::DriverMemory(const Driver& driver, Leftovers& leftovers, Backing wanted,
+                           CUcontext context, CUdevice device)
+    : driver_(driver), leftovers_(leftovers), context_(context), device_(device) {
   const RelaxedCapture relaxed(driver_);
   std::size_t total = 0;
   if (driver_.device_total_mem(&total, device) == CUDA_SUCCESS) device_bytes_ = total;
@@ -68,6 +69,7 @@ void DriverMemory::unreserve(Address base, Bytes size) const {
 Status DriverMemory::map(Address begin, Address end, const std::vector<CUdevice>& accessors,
                          std::vector<Page>* out) const {
   const RelaxedCapture relaxed(driver_);
+  leftovers_.retry();  // a page that could not be unmapped may lie just here
   const Bytes handle = handle_bytes(end - begin);
   Status status;
   for (Address at = begin; status.ok() && at < end;) {
@@ -82,7 +84,7 @@ Status DriverMemory::map(Address begin, Address end, const std::vector<CUdevice>
     if (status.ok()) status = give_access(begin, end - begin, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   }
   if (status.ok()) return status;
-  for (const Page& page : *out) unmap(page).ignore();  // the first error is the one to tell
+  for (const Page& page : *out) leftovers_.abandon(page);  // the first error is the one to tell
   out->clear();
   return status;
 }
@@ -93,20 +95,11 @@ Status DriverMemory::map_page(Address at, Bytes bytes, Page* out) const {
   if (!status.ok()) return status;
   status = driver_.mem_map(at, bytes, 0, handle, 0);
   if (!status.ok()) {
-    Status(driver_.mem_release(handle)).ignore();
+    leftovers_.release(handle);
     return status;
   }
   *out = {at, bytes, handle};
   return status;
-}
-
-Status DriverMemory::unmap(const Page& page) const {
-  const RelaxedCapture relaxed(driver_);
-  const Status status = driver_.mem_unmap(page.address, page.size);
-  if (!status.ok()) return status;
-  // A handle that cannot be released is lost to the device, but the addresses are free.
-  Status(driver_.mem_release(page.handle)).ignore();
-  return {};
 }
 
 Status DriverMemory::give_access(Address begin, Bytes bytes, CUdevice device,
@@ -119,6 +112,7 @@ Status DriverMemory::give_access(Address begin, Bytes bytes, CUdevice device,
 
 Status DriverMemory::alloc(Bytes bytes, Address* out) const {
   const CurrentContext current(driver_, context_);
+  if (!current.status().ok()) return current.status();
   const RelaxedCapture relaxed(driver_);
   CUdeviceptr at = 0;
   const Status status = driver_.mem_alloc(&at, bytes);
@@ -128,6 +122,7 @@ Status DriverMemory::alloc(Bytes bytes, Address* out) const {
 
 Status DriverMemory::free(Address address) const {
   const CurrentContext current(driver_, context_);
+  if (!current.status().ok()) return current.status();
   const RelaxedCapture relaxed(driver_);
   return driver_.mem_free(address);
 }

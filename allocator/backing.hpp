@@ -9,20 +9,23 @@
 
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
+#include "allocator/leftovers.hpp"
 #include "allocator/segment.hpp"
 
 namespace custash {
 
 class DriverMemory {
  public:
-  DriverMemory(const Driver& driver, Backing wanted, CUcontext context, CUdevice device);
+  DriverMemory(const Driver& driver, Leftovers& leftovers, Backing wanted, CUcontext context,
+               CUdevice device);
 
   [[nodiscard]] bool vmm() const { return vmm_.load(std::memory_order_relaxed); }
 
   // VMM failed for a reason that will not go away: segments are plain from now on.
   void give_up_vmm() { vmm_.store(false); }
 
-  [[nodiscard]] Bytes device_bytes() const { return device_bytes_; }
+  // More than this cannot be had. Without limit when the driver did not tell.
+  [[nodiscard]] Bytes device_bytes() const { return device_bytes_ == 0 ? 1ULL << 47U : device_bytes_; }
 
   // Addresses without memory; at least `bytes`, as many as a device could ever fill.
   Status reserve(Bytes bytes, Address* base, Bytes* size) const;
@@ -31,7 +34,6 @@ class DriverMemory {
   // Fills [begin, end) with new pages that this device and `accessors` may use. All or nothing.
   Status map(Address begin, Address end, const std::vector<CUdevice>& accessors,
              std::vector<Page>* out) const;
-  Status unmap(const Page& page) const;
   Status give_access(Address begin, Bytes bytes, CUdevice device, CUmemAccess_flags flags) const;
 
   Status alloc(Bytes bytes, Address* out) const;
@@ -41,6 +43,7 @@ class DriverMemory {
   Status map_page(Address at, Bytes bytes, Page* out) const;
 
   const Driver& driver_;
+  Leftovers& leftovers_;
   const CUcontext context_;
   const CUdevice device_;
   CUmemAllocationProp properties_{};

@@ -23,10 +23,11 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
     : driver_(shared.driver),
       config_(shared.config),
       pages_(shared.pages),
+      leftovers_(shared.leftovers),
       graphs_(shared.graphs),
       context_(context),
       device_(device),
-      memory_(driver_, config_.backing, context, device),
+      memory_(driver_, leftovers_, config_.backing, context, device),
       timeline_(driver_, config_, context) {
   pools_.push_back(std::make_unique<Pool>(stats_));
 }

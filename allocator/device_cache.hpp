@@ -50,6 +50,7 @@ class DeviceCache {
     const Driver& driver;
     const Config& config;
     PageMap& pages;
+    Leftovers& leftovers;
     const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
   };
 
@@ -169,6 +170,7 @@ class DeviceCache {
   const Driver& driver_;
   const Config& config_;
   PageMap& pages_;
+  Leftovers& leftovers_;
   const std::atomic<std::int64_t>& graphs_;
   const CUcontext context_;
   const CUdevice device_;

@@ -19,6 +19,7 @@ Status EventPool::take(EventRef* out) {
     }
   }
   const CurrentContext current(driver_, context_);
+  if (!current.status().ok()) return current.status();
   auto* made = new PooledEvent{.handle = nullptr, .pool = this};
   const Status status = driver_.event_create(&made->handle, CU_EVENT_DISABLE_TIMING);
   if (!status.ok()) {

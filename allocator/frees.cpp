@@ -5,7 +5,6 @@
 
 #include "allocator/atomic_max.hpp"
 #include "allocator/device_cache.hpp"
-#include "allocator/scope.hpp"
 
 namespace custash {
 
@@ -22,11 +21,7 @@ Status DeviceCache::free(Address address, Lane* lane) {
     position = found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane);
   } else {
     if (config_.free_mode == FreeMode::Auto) result = timeline_.wait_host_visible();
-    if (config_.free_mode == FreeMode::Strict) {
-      const CurrentContext current(driver_, context_);
-      const RelaxedCapture relaxed(driver_);
-      result = driver_.ctx_synchronize();
-    }
+    if (config_.free_mode == FreeMode::Strict) result = timeline_.wait_device();
     if (const Status stamped = timeline_.stamp_free(&position); !stamped.ok()) result = stamped;
   }
   Lock lock(mutex_);

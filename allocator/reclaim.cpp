@@ -27,6 +27,7 @@ void DeviceCache::drain() {
 }
 
 Status DeviceCache::trim() {
+  leftovers_.retry();
   poll_briefly();
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
@@ -64,19 +65,16 @@ Status DeviceCache::trim() {
 
 // A fence recorded just now is not ready at once, even where the device has long been idle.
 void DeviceCache::poll_briefly() {
-  constexpr Nanoseconds kPatience = 100'000;
+  constexpr int kQuestions = 200;  // some 30 µs
   const std::uint64_t everything = timeline_.stamp_everything();
-  const Nanoseconds begin = driver_.now();
-  do {
-    timeline_.poll(everything);
-  } while (timeline_.passed() < everything && !timeline_.broken() && driver_.now() - begin < kPatience);
+  for (int i = 0; i < kQuestions && timeline_.passed() < everything; ++i) timeline_.poll(everything);
 }
 
 // How many pages the driver took; it stops at the first refusal.
 std::size_t DeviceCache::unmap(const PageReturn& item, Status* result) const {
   std::size_t count = 0;
   for (const Page& page : item.pages) {
-    const Status status = memory_.unmap(page);
+    const Status status = leftovers_.give_back(page);
     if (!status.ok()) {
       *result = status;
       break;
@@ -187,7 +185,7 @@ void DeviceCache::return_surviving_pages() {
     ranges.swap(surviving_ranges_);
   }
   // The context is gone and with it whoever could be told of an error.
-  for (const Page& page : pages) memory_.unmap(page).ignore();
+  for (const Page& page : pages) leftovers_.abandon(page);
   for (const auto& [base, size] : ranges) memory_.unreserve(base, size);
 }
 

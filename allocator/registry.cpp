@@ -33,6 +33,14 @@ std::uint64_t thread_number() {
   return cached.thread_number;
 }
 
+// A question that a healthy driver always answers; were it refused once, a submission would go
+// uncounted.
+template <typename Question>
+CUresult ask_twice(Question ask) {
+  const CUresult first = ask();
+  return first == CUDA_SUCCESS ? first : ask();
+}
+
 CUstream normalise(CUstream stream, NullStream null) {
   if (stream != nullptr) return stream;
   return null == NullStream::PerThread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
@@ -68,9 +76,9 @@ DeviceCache* Allocator::State::cache(CUcontext context) {
     CUdevice device = 0;
     {
       const CurrentContext current(driver, context);
-      if (driver.ctx_get_device(&device) != CUDA_SUCCESS) return nullptr;
+      if (ask_twice([&] { return driver.ctx_get_device(&device); }) != CUDA_SUCCESS) return nullptr;
     }
-    auto* made = new DeviceCache({driver, config, pages, graphs}, context, device);
+    auto* made = new DeviceCache({driver, config, pages, leftovers, graphs}, context, device);
     Lock lock(mutex);
     const auto [it, inserted] = caches.emplace(context, made);
     found = it->second;
@@ -99,7 +107,10 @@ StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
   stream = normalise(stream, null);
   const bool is_default = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   CUcontext context = nullptr;
-  if (is_default && (driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr)) return {};
+  if (is_default && (ask_twice([&] { return driver.ctx_get_current(&context); }) != CUDA_SUCCESS ||
+                     context == nullptr)) {
+    return {};
+  }
   const std::uint64_t now = epoch.load();
   // Handles are addresses: the low bits say little.
   const auto bits = reinterpret_cast<std::uintptr_t>(stream);
@@ -108,7 +119,12 @@ StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
     return {entry.cache, entry.lane};
   }
   CUcontext owner = context;
-  if (!is_default && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS) return {};
+  // Should the driver not tell, the current context is right for nearly every program; to leave the
+  // submission uncounted would be wrong for all.
+  if (!is_default && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS &&
+      (driver.ctx_get_current(&owner) != CUDA_SUCCESS || owner == nullptr)) {
+    return {};
+  }
   DeviceCache* found = cache(owner);
   if (found == nullptr) return {};
   Lane* lane = found->lane(stream, thread_number());

@@ -57,6 +57,7 @@ struct Allocator::State {
   const Driver& driver;
   const Config& config;
   PageMap pages;
+  Leftovers leftovers{driver};
   // Unique over all allocators of the process: what threads remember names its epoch.
   static inline std::atomic<std::uint64_t> next_epoch{1};
   std::atomic<std::uint64_t> epoch{next_epoch.fetch_add(1)};

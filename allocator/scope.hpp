@@ -12,8 +12,12 @@ class CurrentContext {
   CurrentContext(const Driver& driver, CUcontext context) : driver_(driver) {
     CUcontext current = nullptr;
     if (driver.ctx_get_current(&current) == CUDA_SUCCESS && current == context) return;
-    pushed_ = driver.ctx_push(context) == CUDA_SUCCESS;
+    status_ = driver.ctx_push(context);
+    pushed_ = status_.ok();
   }
+
+  // Not ok: another context is current, and what is made there would be that one's.
+  [[nodiscard]] Status status() const { return status_; }
 
   ~CurrentContext() {
     CUcontext popped = nullptr;
@@ -25,6 +29,7 @@ class CurrentContext {
 
  private:
   const Driver& driver_;
+  Status status_;
   bool pushed_ = false;
 };
 

@@ -32,7 +32,7 @@ void Timeline::leave(Lane& lane, bool host_visible) {
   atomic_max(lane.last, number);
   if (host_visible) note_host_visible(lane, number);
   const bool by_lane = !context_events_.load() || capturing();
-  if (by_lane && lane.is_per_thread()) note_tail(lane, number);
+  if (by_lane && lane.is_per_thread()) (void)note_tail(lane, number);
   lane.pending.fetch_sub(1);
 }
 
@@ -47,20 +47,28 @@ void Timeline::activate(Lane& lane) {
 void Timeline::orphan(Lane& lane) {
   // Without context events the handle is needed to fence what still runs; afterwards it is gone.
   if (lane.active.load() && (!context_events_.load() || capturing())) {
-    note_tail(lane, lane.last.load());
+    // Where the handle cannot be recorded on for the last time, its work is waited for.
+    if (!note_tail(lane, lane.last.load()) && wait_device().ok()) lane.last.store(0);
   }
   lane.orphan.store(true);
 }
 
-void Timeline::note_tail(Lane& lane, std::uint64_t number) {
+bool Timeline::note_tail(Lane& lane, std::uint64_t number) {
   const RelaxedCapture relaxed(driver_);
   EventRef event;
-  if (!events_.take(&event).ok()) return;  // unfenced: what needs it waits until the lane is idle
-  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return;
+  if (!events_.take(&event).ok()) return false;  // what needs it waits until the lane is idle
+  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return false;
   Lock lock(mutex_);
-  if (number < lane.tail_covers) return;
+  if (number < lane.tail_covers) return true;
   std::swap(lane.tail, event);
   lane.tail_covers = number;
+  return true;
+}
+
+Status Timeline::wait_device() {
+  const CurrentContext current(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  return current.status().ok() ? Status(driver_.ctx_synchronize()) : current.status();
 }
 
 std::uint64_t Timeline::stamp_stream(Lane& lane) {
@@ -103,8 +111,11 @@ bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
   const RelaxedCapture relaxed(driver_);
   EventRef event;
-  if (!events_.take(&event).ok()) return;  // the context is broken: its error shows at the next call
-  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return;
+  if (!events_.take(&event).ok() ||
+      driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) {
+    host_unmarked_.store(true);  // the next free waits for everything
+    return;
+  }
   Lock lock(mutex_);
   if (number < lane.host_seen) return;
   if (lane.host_seen == 0) host_lanes_.push_back(&lane);
@@ -114,6 +125,12 @@ void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
 }
 
 Status Timeline::wait_host_visible() {
+  if (host_unmarked_.load()) {
+    host_waits_.fetch_add(1);
+    const Status status = wait_all();
+    host_unmarked_.store(!status.ok());
+    if (!status.ok()) return status;
+  }
   if (host_outstanding_.load() == 0) return {};
   struct Wait {
     Lane* lane;
@@ -130,9 +147,11 @@ Status Timeline::wait_host_visible() {
   for (const Wait& wait : waits) {
     if (driver_.event_query(wait.event.handle()) == CUDA_SUCCESS) continue;
     host_waits_.fetch_add(1);
-    const Status status = driver_.event_synchronize(wait.event.handle());
+    Status status = driver_.event_synchronize(wait.event.handle());
+    if (!status.ok()) status = wait_device();
     if (!status.ok()) result = status;
   }
+  if (!result.ok()) return result;
   Lock lock(mutex_);
   for (const Wait& wait : waits) {
     if (wait.lane->host_seen != wait.number) continue;  // a later one came meanwhile
@@ -172,8 +191,8 @@ void Timeline::pay(Lane* lane) {
   } else if (fence.covers != 0 && lane != nullptr && wait_stream(lane->stream, lane, fence)) {
     atomic_max(lane->paid, fence.covers);
   } else if (lane != nullptr) {
-    // No wait on the GPU can be had: wait here, as bare CUDA would have at the free.
-    wait_all().ignore();  // broken() tells
+    // No wait on the GPU can be had: wait here, as bare CUDA would have at the free, and for that only.
+    (fence.covers != 0 ? wait_host(fence) : wait_all()).ignore();  // broken() tells
   }
 }
 
@@ -185,7 +204,7 @@ void Timeline::pay_on(CUstream stream) {
     if (debt <= clear() || !find_fence(debt, &fence)) return;
   }
   waits_.fetch_add(1);
-  if (!wait_stream(stream, nullptr, fence)) wait_all().ignore();
+  if (!wait_stream(stream, nullptr, fence)) wait_host(fence).ignore();
 }
 
 bool Timeline::wait_context(const Fence& fence) {

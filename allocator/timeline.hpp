@@ -46,7 +46,9 @@ class Timeline {
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }
   // Waits for submissions whose effect the host could see, and only for those.
   Status wait_host_visible();
-  [[nodiscard]] bool host_visible_outstanding() const { return host_outstanding_.load() != 0; }
+  [[nodiscard]] bool host_visible_outstanding() const {
+    return host_outstanding_.load() != 0 || host_unmarked_.load();
+  }
 
   // ---- Asking.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
@@ -76,6 +78,8 @@ class Timeline {
   // `need`: the highest position somebody waits for; where nothing covers it a fence is recorded
   // late, good for asking only.
   void poll(std::uint64_t need);
+  // Waits for the whole context, like the driver's own free.
+  Status wait_device();
   // Waits on the host until everything submitted so far is over.
   Status wait_all();
   // The same up to the newest fence recorded at a free: for nothing that bare CUDA would not have
@@ -130,7 +134,7 @@ class Timeline {
   bool poll_recorded();
   Status wait_host(const Fence& fence);
   void note_host_visible(Lane& lane, std::uint64_t number);
-  void note_tail(Lane& lane, std::uint64_t number);
+  bool note_tail(Lane& lane, std::uint64_t number);
   void enter_gate();
   void leave_gate() { gate_.fetch_sub(1); }
 
@@ -149,6 +153,7 @@ class Timeline {
   std::atomic<const Lane*> debt_lane_{nullptr};  // in order behind all outstanding debt by itself
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<std::uint32_t> host_outstanding_{0};
+  std::atomic<bool> host_unmarked_{false};  // visible work whose event could not be had
   std::atomic<std::uint32_t> captures_{0};
   std::atomic<std::uint32_t> gate_{0};   // threads that record a fence or wait for one
   std::atomic<std::uint32_t> steps_{0};  // threads that are about to make a stream capture

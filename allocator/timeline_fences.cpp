@@ -103,6 +103,7 @@ Status Timeline::record(Fence& fence, const std::vector<Lane*>& lanes) {
 
 Status Timeline::record_lanes(Fence& fence, const std::vector<Lane*>& lanes) {
   const CurrentContext current(driver_, context_);
+  if (!current.status().ok()) return current.status();
   const RelaxedCapture relaxed(driver_);
   Fence older;  // covers what cannot be recorded any more: destroyed, captured or foreign streams
   bool needs_older = false;

@@ -203,3 +203,26 @@ TEST_CASE("a failed allocation leaves a driver without virtual memory to plain s
   REQUIRE(sim::count("cuMemAlloc_v2") == 1);
   bed.free(p);
 }
+
+TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse", "[unit][allocator]") {
+  for (const char* symbol : {"cuEventCreate", "cuCtxRecordEvent"}) {
+    Bed bed;
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc(4096);
+    bed.launch(s, {.accesses = {{p, 4096, true}}});
+    sim::fail_symbol(symbol, 1, CUDA_ERROR_OUT_OF_MEMORY);
+    bed.free(p);
+    sim::clear_failures();
+    const Address q = bed.malloc(4096);
+    REQUIRE(q != p);  // in limbo until a later fence has passed
+    bed.free(q);
+    REQUIRE(bed.stats().allocated_bytes[0].current == 0);
+    sim::run_all();
+    for (int i = 0; i < 3; ++i) bed.free(bed.malloc(4096));
+    sim::run_all();
+    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    sim::run_all();
+    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+  }
+}
