@@ -365,6 +365,33 @@ class Generator {
     d.sets = flag;
   }
 
+  // Another thread frees while this one's launch is on its way into the driver; then what was launched
+  // on is freed and used again.
+  void overtaken() {
+    auto mine_now = live(context_);
+    const int lane = choose_lane();
+    if (lane < 0 || mine_now.empty() || capture_.lane >= 0) return;
+    BlockModel& block = *any(mine_now);
+    const std::vector<Use> uses{part_of(block, true)};
+    order_uses(lane, uses);
+    note_uses(lane, order_.submit(lane, thread_), uses);
+    Command& launch = put(Op::Kernel, lane);
+    launch.uses = uses;
+    launch.entry = pick(1, 2);
+    launch.nested = 1;
+    const int self = std::exchange(thread_, (thread_ + 1) % style_.threads);
+    auto theirs = live(context_);
+    if (!theirs.empty()) free_plain(*any(theirs));
+    thread_ = self;
+    free_plain(block);
+    malloc_plain();
+    const int other = choose_lane();
+    if (other < 0) return;
+    const std::vector<Use> again{part_of(blocks_.back(), true)};
+    note_uses(other, order_.submit(other, thread_), again);
+    put(Op::Kernel, other).uses = again;
+  }
+
   void fill() {
     auto of = live(context_);
     const int lane = choose_lane();
@@ -580,6 +607,7 @@ class Generator {
   static int device_of(int context) { return context == 1 ? 1 : 0; }
 
   void one() {
+    if (style_.nested && chance(6)) return overtaken();
     const int dice = pick(0, 99);
     if (dice < 22) return style_.stream_ordered && chance(style_.ordered_share) ? malloc_async() : malloc_plain();
     if (dice < 40) return free_any();
