@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+// hammer [SECONDS] [SEED]: real threads at one Allocator over the simulator, as the doors would use it:
+// plain and stream-ordered calls, launches, copies to the host, empty_cache, captures, blocks handed from
+// thread to thread. In rounds, each a fresh world with another configuration. After each: no fault of
+// the allocator's in the race detector's eyes, validate(), and everything returned.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allocator/allocator.hpp"
+#include "allocator/mutex.hpp"
+#include "tests/sim/race_detector.hpp"
+#include "tests/sim/sim.hpp"
+
+namespace custash {
+namespace {
+
+constexpr int kThreads = 6;
+constexpr int kSteps = 250;  // of each thread in a round
+
+std::atomic<int> entries_with_lock_held{0};
+std::atomic<int> unexpected{0};
+
+void expect(bool right, const char* what, int code = 0) {
+  if (right) return;
+  if (unexpected.fetch_add(1) < 10) std::printf("unexpected: %s (%d)\n", what, code);
+}
+
+void expect(CUresult result, const char* what) { expect(result == CUDA_SUCCESS, what, static_cast<int>(result)); }
+
+struct Owned {
+  Address address = 0;
+  Bytes bytes = 0;
+  sim::ThreadId from = 0;
+};
+
+// Where threads leave blocks for each other.
+struct Exchange {
+  std::mutex mutex;
+  std::vector<Owned> blocks;
+};
+
+struct Round {
+  Allocator& allocator;
+  sim::RaceDetector& detector;
+  CUcontext context;
+  Exchange exchange;
+  std::atomic<bool> capture_taken{false};
+};
+
+class Worker {
+ public:
+  Worker(Round& round, std::uint64_t seed) : round_(round), random_(seed) {}
+
+  void run() {
+    cuCtxSetCurrent(round_.context);
+    self_ = sim::this_thread();
+    expect(cuMemAllocHost(&host_, 4096), "cuMemAllocHost");
+    for (auto& stream : streams_) expect(cuStreamCreate(&stream, pick(2) == 0 ? 0 : CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    for (int i = 0; i < kSteps; ++i) step();
+    while (!blocks_.empty()) free_plain(take());
+    for (auto& stream : streams_) {
+      round_.allocator.stream_destroyed(stream);
+      expect(cuStreamDestroy(stream), "cuStreamDestroy");
+    }
+  }
+
+ private:
+  std::uint64_t pick(std::uint64_t of) { return random_() % of; }
+
+  CUstream any_stream() {
+    const auto n = pick(4);
+    return n < 3 ? streams_[n] : CU_STREAM_PER_THREAD;
+  }
+
+  Owned take() {
+    const std::size_t at = pick(blocks_.size());
+    const Owned block = blocks_[at];
+    blocks_[at] = blocks_.back();
+    blocks_.pop_back();
+    return block;
+  }
+
+  void step() {
+    const auto dice = pick(100);
+    if (dice < 30) {
+      malloc_plain();
+    } else if (dice < 38) {
+      malloc_async();
+    } else if (dice < 68) {
+      if (!blocks_.empty()) launch(blocks_.back(), any_stream());
+    } else if (dice < 85) {
+      if (blocks_.size() > 3) free_plain(take());
+    } else if (dice < 89) {
+      if (!blocks_.empty()) copy_and_free(take());
+    } else if (dice < 93) {
+      swap_block();
+    } else if (dice < 95) {
+      expect(cuStreamSynchronize(any_stream()), "cuStreamSynchronize");
+    } else if (dice < 96) {
+      expect(round_.allocator.empty_cache(round_.context).code(), "empty_cache");
+    } else if (dice < 98) {
+      capture();
+    } else {
+      look();
+    }
+  }
+
+  Bytes size() {
+    static constexpr Bytes kSizes[] = {512, 4096, 70'000, 1_MiB, 3_MiB, 12_MiB};
+    return kSizes[pick(6)];
+  }
+
+  void own(Address address, Bytes bytes) {
+    round_.detector.on_alloc(address, bytes, self_);
+    blocks_.push_back({address, bytes, self_});
+  }
+
+  void malloc_plain() {
+    const Bytes bytes = size();
+    Address address = pick(2) == 0 ? round_.allocator.try_allocate(round_.context, bytes) : 0;
+    if (address == 0) expect(round_.allocator.allocate(round_.context, bytes, &address).code(), "allocate");
+    own(address, bytes);
+    launch(blocks_.back(), any_stream());
+  }
+
+  // Used and freed on its stream: the order is the stream's own.
+  void malloc_async() {
+    const CUstream stream = any_stream();
+    const Bytes bytes = size();
+    Address address = 0;
+    expect(round_.allocator.allocate_on(round_.context, stream, NullStream::Legacy, bytes, &address).code(), "allocate_on");
+    round_.detector.on_alloc(address, bytes, self_);
+    launch({address, bytes, self_}, stream);
+    round_.detector.on_free(address, self_, stream);
+    const auto freed = round_.allocator.free_on(address, stream, NullStream::Legacy);
+    expect(freed && freed->ok(), "free_on");
+  }
+
+  void launch(const Owned& block, CUstream stream) {
+    Submission submission(round_.allocator, stream, NullStream::Legacy, HostView::Hidden);
+    // Reads only: one thread's streams are not ordered here; that no other owner's access is beside it
+    // is what the detector looks at.
+    const CUresult result = sim::launch(stream, {.accesses = {{block.address, block.bytes, false}}});
+    submission.done(result);
+    expect(result, "launch");
+  }
+
+  void free_plain(const Owned& block) {
+    round_.detector.on_free(block.address, self_);
+    if (pick(2) == 0 && round_.allocator.try_free(block.address)) return;
+    const auto freed = round_.allocator.free(block.address);
+    expect(freed && freed->ok(), "free");
+  }
+
+  void copy_and_free(const Owned& block) {
+    const CUstream stream = streams_[pick(3)];
+    sim::OpId op = 0;
+    {
+      Submission submission(round_.allocator, stream, NullStream::Legacy, HostView::Visible, 0, block.address);
+      const CUresult result = cuMemcpyDtoHAsync(host_, block.address, 512, stream);
+      submission.done(result);
+      expect(result, "cuMemcpyDtoHAsync");
+      op = sim::last_op(stream);
+    }
+    free_plain(block);
+    expect(sim::complete(op), "the copy to the host is over when its source was freed");
+  }
+
+  void swap_block() {
+    std::optional<Owned> got;
+    {
+      const std::lock_guard lock(round_.exchange.mutex);
+      auto& shelf = round_.exchange.blocks;
+      if (!blocks_.empty()) shelf.push_back(take());
+      if (shelf.size() > 4) {
+        got = shelf.front();
+        shelf.erase(shelf.begin());
+      }
+      if (got) round_.detector.thread_sync(got->from, self_);
+    }
+    if (!got) return;
+    got->from = self_;
+    blocks_.push_back(*got);
+  }
+
+  // Relaxed: other threads, and this one, go on allocating.
+  void capture() {
+    if (round_.capture_taken.exchange(true)) return;
+    const CUstream stream = streams_[pick(3)];
+    Allocator& allocator = round_.allocator;
+    allocator.capture_begins(stream, NullStream::Legacy);
+    const CUresult began = cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    allocator.capture_begin_done(stream, NullStream::Legacy, began == CUDA_SUCCESS);
+    expect(began, "cuStreamBeginCapture");
+    {
+      Submission submission(allocator, stream, NullStream::Legacy, HostView::Hidden);
+      submission.done(sim::launch(stream, {}));
+    }
+    Address address = 0;
+    expect(allocator.allocate(round_.context, 4096, &address).code(), "allocate in a capture");
+    own(address, 4096);
+    CUgraph graph = nullptr;
+    const CUresult ended = cuStreamEndCapture(stream, &graph);
+    if (ended == CUDA_SUCCESS) allocator.graph_created();
+    allocator.capture_ended(stream, NullStream::Legacy);
+    expect(ended, "cuStreamEndCapture: the capture is still valid");
+    if (ended == CUDA_SUCCESS) {
+      expect(cuGraphDestroy(graph), "cuGraphDestroy");
+      allocator.graph_destroyed();
+    }
+    round_.capture_taken = false;
+  }
+
+  void look() {
+    (void)round_.allocator.stats(0);
+    (void)round_.allocator.reclaimable(round_.context);
+    if (blocks_.empty()) return;
+    BlockInfo info;
+    expect(round_.allocator.find(blocks_.back().address + 1, &info) == Ownership::Live, "find");
+    expect(info.base == blocks_.back().address, "find: base");
+  }
+
+  Round& round_;
+  std::mt19937_64 random_;
+  sim::ThreadId self_ = 0;
+  void* host_ = nullptr;
+  CUstream streams_[3] = {};
+  std::vector<Owned> blocks_;
+};
+
+bool check_round(std::uint64_t seed) {
+  static sim::RaceDetector& detector = *new sim::RaceDetector;
+  sim::set_observer(&detector);
+  sim::Options options;
+  options.seed = seed;
+  options.advance = sim::Advance::Seeded;
+  options.log = false;
+  options.context_events = seed % 4 != 3;
+  const sim::Sim world(options);
+  sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
+  Config config;
+  config.backing = seed % 2 == 0 ? Backing::Driver : Backing::Vmm;
+  config.one_lane = seed % 5 != 4;
+  config.run_ahead_percent = seed % 3 == 0 ? 0 : 10;
+  const Bytes used = sim::used(0);
+  auto& allocator = *new Allocator(world.driver(), config);  // never destroyed, as in the product
+  Round round{.allocator = allocator, .detector = detector, .context = world.context(), .exchange = {}};
+  const sim::ThreadId main = sim::this_thread();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&round, seed, i] { Worker(round, seed * 100 + static_cast<std::uint64_t>(i)).run(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 1; i <= kThreads; ++i) detector.thread_sync(static_cast<sim::ThreadId>(i), main);
+  for (const Owned& block : round.exchange.blocks) {
+    detector.on_free(block.address, main);
+    expect(allocator.free(block.address)->code(), "the last free");
+  }
+  expect(cuCtxSynchronize(), "cuCtxSynchronize");
+  for (int i = 0; i < 2; ++i) {
+    expect(allocator.empty_cache(round.context).code(), "the last empty_cache");
+    sim::run_all();
+  }
+  sim::set_entry_check(nullptr);
+  expect(!sim::hung(), "hung");
+  expect(allocator.validate(), "validate");
+  expect(allocator.stats(0).allocated_bytes[0].current == 0, "allocated bytes remain");
+  expect(allocator.stats(0).reserved_bytes[0].current == 0, "reserved bytes remain");
+  expect(sim::used(0) == used, "device memory remains");
+  expect(entries_with_lock_held == 0, "the driver was entered with a lock held");
+  const std::size_t faults = detector.count(sim::Report::AllocatorFault) + detector.count(sim::Report::Fault);
+  if (faults != 0) std::printf("%s", detector.text().substr(0, 4000).c_str());
+  expect(faults == 0, "faults of the allocator", static_cast<int>(faults));
+  if (unexpected != 0) std::printf("round seed %llu\n", static_cast<unsigned long long>(seed));
+  return unexpected == 0;
+}
+
+}  // namespace
+}  // namespace custash
+
+int main(int argc, char** argv) {
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 5;
+  const char* text = argc > 2 ? argv[2] : std::getenv("CUSTASH_SEED");
+  std::uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  int rounds = 0;
+  do {
+    ++rounds;
+    if (!custash::check_round(seed++)) return 1;
+  } while (std::chrono::steady_clock::now() < until);
+  std::printf("hammer: %d rounds of %d threads, nothing wrong\n", rounds, custash::kThreads);
+  return 0;
+}
