@@ -17,6 +17,8 @@ std::atomic<std::uint64_t> next_buffer_id{1ULL << 48};
 // New memory below this is never worth a wait.
 constexpr Bytes kRunAheadFloor = 32_MiB;
 
+constexpr std::uint32_t kAllocationsPerAsk = 16;
+
 }  // namespace
 
 DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice device)
@@ -95,15 +97,20 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Address* out) {
 
 Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   const bool stream_order_is_enough = timeline_.one_lane() && debt_allowed();
-  const std::uint64_t waiting = waiting_high_.load();
-  if (!stream_order_is_enough) {
-    timeline_.poll(std::max(waiting, timeline_.newest()));
-  } else if (waiting > timeline_.passed()) {
-    timeline_.poll(waiting);
-  }
+  // Asking costs a driver call: now and then, so that idle lanes are noticed, and before a miss.
+  const bool due = !stream_order_is_enough && asks_.fetch_add(1) % kAllocationsPerAsk == 0;
+  if (due) timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
   {
     Lock lock(mutex_);
     *out = take(request, asking(request, stream_order_is_enough));
+    if (*out != 0) return {};
+  }
+  const std::uint64_t waiting = waiting_high_.load();
+  const bool asked = !due && waiting > timeline_.passed();
+  if (asked) timeline_.poll(waiting);
+  {
+    Lock lock(mutex_);
+    if (asked) *out = take(request, asking(request, stream_order_is_enough));
     if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
       *out = take_across(request);
       if (*out == 0) *out = take_in_debt(request);

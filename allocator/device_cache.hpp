@@ -178,6 +178,7 @@ class DeviceCache {
   Timeline timeline_;
 
   std::atomic<std::uint64_t> waiting_high_{0};  // the highest position that something in limbo waits for
+  std::atomic<std::uint32_t> asks_{0};          // allocations made while several lanes worked
   std::atomic<std::uint64_t> order_high_{0};    // the highest position of a free on a stream
 
   Mutex mutex_{LockRank::Context};

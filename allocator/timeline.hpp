@@ -120,8 +120,8 @@ class Timeline {
   enum class FenceKind { AtFree, Late };
 
   Status ensure(std::uint64_t need, FenceKind kind);
-  Status record(Fence& fence, const std::vector<Lane*>& lanes);
-  Status record_lanes(Fence& fence, const std::vector<Lane*>& lanes);
+  Status record(Fence& fence);
+  Status record_lanes(Fence& fence);
   bool record_lane(Lane& lane, EventRef* event);
   void commit(Fence fence);
   void activate(Lane& lane);

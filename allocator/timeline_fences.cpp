@@ -62,13 +62,11 @@ Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
   Fence fence;
   fence.late = kind == FenceKind::Late;
   fence.covers = submitted_.load();  // before the record: the driver has all of these
-  std::vector<Lane*> lanes;
-  {
+  if (config_.one_lane) {
     Lock lock(mutex_);
-    lanes = active_;
+    if (active_.size() == 1) fence.lane = active_.front();
   }
-  if (config_.one_lane && lanes.size() == 1) fence.lane = lanes.front();
-  const Status status = record(fence, lanes);
+  const Status status = record(fence);
   if (!status.ok()) {
     if (!is_fatal(status.code())) return {};  // unfenced for now: poll() makes up for it
     broken_.store(true);
@@ -79,7 +77,7 @@ Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
   return {};
 }
 
-Status Timeline::record(Fence& fence, const std::vector<Lane*>& lanes) {
+Status Timeline::record(Fence& fence) {
   EventRef event;
   if (context_events_.load()) {
     if (const Status status = events_.take(&event); !status.ok()) return status;
@@ -95,18 +93,23 @@ Status Timeline::record(Fence& fence, const std::vector<Lane*>& lanes) {
   if (!context_events_.load() || fence.events.empty()) {
     fence.events.clear();
     fence.owners.clear();
-    status = record_lanes(fence, lanes);
+    status = record_lanes(fence);
   }
   leave_gate();
   return status;
 }
 
-Status Timeline::record_lanes(Fence& fence, const std::vector<Lane*>& lanes) {
+Status Timeline::record_lanes(Fence& fence) {
   const CurrentContext current(driver_, context_);
   if (!current.status().ok()) return current.status();
   const RelaxedCapture relaxed(driver_);
   Fence older;  // covers what cannot be recorded any more: destroyed, captured or foreign streams
   bool needs_older = false;
+  std::vector<Lane*> lanes;
+  {
+    Lock lock(mutex_);
+    lanes = active_;
+  }
   for (Lane* lane : lanes) {
     EventRef event;
     {
