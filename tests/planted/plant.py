@@ -35,8 +35,8 @@ FAULTS = {
     )],
     # Stream order is taken to be the fence though a second stream works.
     "one_lane_kept": [(
-        "if (config_.one_lane && lanes.size() == 1) fence.lane = lanes.front();",
-        "if (config_.one_lane && !lanes.empty()) fence.lane = lanes.front();",
+        "if (active_.size() == 1) fence.lane = active_.front();",
+        "if (!active_.empty()) fence.lane = active_.front();",
     )],
     # The event of a free on a stream is waited for with whatever it recorded before, or nothing.
     "wait_without_record": [(
