@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
-// hammer [SECONDS] [SEED]: real threads at one Allocator over the simulator, as the doors would use it:
-// plain and stream-ordered calls, launches, copies to the host, empty_cache, captures, blocks handed from
-// thread to thread. In rounds, each a fresh world with another configuration. After each: no fault of
-// the allocator's in the race detector's eyes, validate(), and everything returned.
+// hammer [SECONDS] [SEED]: real threads at one Allocator over the simulator, as the doors would
+// use it: plain and stream-ordered calls, launches, copies to the host, empty_cache, captures,
+// blocks handed from thread to thread. In rounds, each a fresh world with another
+// configuration. After each: no fault of the allocator's in the race detector's eyes,
+// validate(), and everything returned.
+#include "allocator/allocator.hpp"
+#include "allocator/mutex.hpp"
+#include "tests/sim/race_detector.hpp"
+#include "tests/sim/sim.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -12,12 +18,8 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
-
-#include "allocator/allocator.hpp"
-#include "allocator/mutex.hpp"
-#include "tests/sim/race_detector.hpp"
-#include "tests/sim/sim.hpp"
 
 namespace custash {
 namespace {
@@ -33,7 +35,9 @@ void expect(bool right, const char* what, int code = 0) {
   if (unexpected.fetch_add(1) < 10) std::printf("unexpected: %s (%d)\n", what, code);
 }
 
-void expect(CUresult result, const char* what) { expect(result == CUDA_SUCCESS, what, static_cast<int>(result)); }
+void expect(CUresult result, const char* what) {
+  expect(result == CUDA_SUCCESS, what, static_cast<int>(result));
+}
 
 struct Owned {
   Address address = 0;
@@ -63,9 +67,13 @@ class Worker {
     cuCtxSetCurrent(round_.context);
     self_ = sim::this_thread();
     expect(cuMemAllocHost(&host_, 4096), "cuMemAllocHost");
-    for (auto& stream : streams_) expect(cuStreamCreate(&stream, pick(2) == 0 ? 0 : CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    for (int i = 0; i < kSteps; ++i) step();
-    while (!blocks_.empty()) free_plain(take());
+    for (auto& stream : streams_)
+      expect(cuStreamCreate(&stream, pick(2) == 0 ? 0 : CU_STREAM_NON_BLOCKING),
+             "cuStreamCreate");
+    for (int i = 0; i < kSteps; ++i)
+      step();
+    while (!blocks_.empty())
+      free_plain(take());
     for (auto& stream : streams_) {
       round_.allocator.stream_destroyed(stream);
       expect(cuStreamDestroy(stream), "cuStreamDestroy");
@@ -126,7 +134,8 @@ class Worker {
   void malloc_plain() {
     const Bytes bytes = size();
     Address address = pick(2) == 0 ? round_.allocator.try_allocate(round_.context, bytes) : 0;
-    if (address == 0) expect(round_.allocator.allocate(round_.context, bytes, &address).code(), "allocate");
+    if (address == 0)
+      expect(round_.allocator.allocate(round_.context, bytes, &address).code(), "allocate");
     own(address, bytes);
     launch(blocks_.back(), any_stream());
   }
@@ -136,7 +145,10 @@ class Worker {
     const CUstream stream = any_stream();
     const Bytes bytes = size();
     Address address = 0;
-    expect(round_.allocator.allocate_on(round_.context, stream, NullStream::Legacy, bytes, &address).code(), "allocate_on");
+    expect(round_.allocator
+               .allocate_on(round_.context, stream, NullStream::Legacy, bytes, &address)
+               .code(),
+           "allocate_on");
     round_.detector.on_alloc(address, bytes, self_);
     launch({address, bytes, self_}, stream);
     round_.detector.on_free(address, self_, stream);
@@ -146,9 +158,10 @@ class Worker {
 
   void launch(const Owned& block, CUstream stream) {
     Submission submission(round_.allocator, stream, NullStream::Legacy, HostView::Hidden);
-    // Reads only: one thread's streams are not ordered here; that no other owner's access is beside it
-    // is what the detector looks at.
-    const CUresult result = sim::launch(stream, {.accesses = {{block.address, block.bytes, false}}});
+    // Reads only: one thread's streams are not ordered here; that no other owner's access is
+    // beside it is what the detector looks at.
+    const CUresult result =
+        sim::launch(stream, {.accesses = {{block.address, block.bytes, false}}});
     submission.done(result);
     expect(result, "launch");
   }
@@ -164,7 +177,8 @@ class Worker {
     const CUstream stream = streams_[pick(3)];
     sim::OpId op = 0;
     {
-      Submission submission(round_.allocator, stream, NullStream::Legacy, HostView::Visible, 0, block.address);
+      Submission submission(
+          round_.allocator, stream, NullStream::Legacy, HostView::Visible, 0, block.address);
       const CUresult result = cuMemcpyDtoHAsync(host_, block.address, 512, stream);
       submission.done(result);
       expect(result, "cuMemcpyDtoHAsync");
@@ -251,15 +265,23 @@ bool check_round(std::uint64_t seed) {
   config.one_lane = seed % 5 != 4;
   config.run_ahead_percent = seed % 3 == 0 ? 0 : 10;
   const Bytes used = sim::used(0);
-  auto& allocator = *new Allocator(world.driver(), config);  // never destroyed, as in the product
-  Round round{.allocator = allocator, .detector = detector, .context = world.context(), .exchange = {}};
+  auto* driver = new Driver(world.driver());
+  auto& allocator = *new Allocator(*driver, config);
+  static auto& kept =
+      *new std::vector<std::pair<Driver*, Allocator*>>;  // never destroyed, as in the product
+  kept.emplace_back(driver, &allocator);
+  Round round{
+      .allocator = allocator, .detector = detector, .context = world.context(), .exchange = {}};
   const sim::ThreadId main = sim::this_thread();
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&round, seed, i] { Worker(round, seed * 100 + static_cast<std::uint64_t>(i)).run(); });
+    threads.emplace_back(
+        [&round, seed, i] { Worker(round, seed * 100 + static_cast<std::uint64_t>(i)).run(); });
   }
-  for (std::thread& thread : threads) thread.join();
-  for (int i = 1; i <= kThreads; ++i) detector.thread_sync(static_cast<sim::ThreadId>(i), main);
+  for (std::thread& thread : threads)
+    thread.join();
+  for (int i = 1; i <= kThreads; ++i)
+    detector.thread_sync(static_cast<sim::ThreadId>(i), main);
   for (const Owned& block : round.exchange.blocks) {
     detector.on_free(block.address, main);
     expect(allocator.free(block.address)->code(), "the last free");
@@ -276,7 +298,8 @@ bool check_round(std::uint64_t seed) {
   expect(allocator.stats(0).reserved_bytes[0].current == 0, "reserved bytes remain");
   expect(sim::used(0) == used, "device memory remains");
   expect(entries_with_lock_held == 0, "the driver was entered with a lock held");
-  const std::size_t faults = detector.count(sim::Report::AllocatorFault) + detector.count(sim::Report::Fault);
+  const std::size_t faults =
+      detector.count(sim::Report::AllocatorFault) + detector.count(sim::Report::Fault);
   if (faults != 0) std::printf("%s", detector.text().substr(0, 4000).c_str());
   expect(faults == 0, "faults of the allocator", static_cast<int>(faults));
   if (unexpected != 0) std::printf("round seed %llu\n", static_cast<unsigned long long>(seed));

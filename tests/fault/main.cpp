@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
-// fault [SCENARIO-NUMBER]: every scenario in every setup, with each driver call that the core makes failing
-// in turn, once or from there on, with two codes. After it: nothing is wrong in the core's own eyes,
-// every block can be freed, the scenario works, and everything can be given back to the driver.
-// One child process a scenario and setup. Ends with "fault: N runs over M scenarios, F failed".
-#include <sys/wait.h>
-#include <unistd.h>
+// fault [SCENARIO-NUMBER]: every scenario in every setup, with each driver call that the core
+// makes failing in turn, once or from there on, with two codes. After it: nothing is wrong in
+// the core's own eyes, every block can be freed, the scenario works, and everything can be
+// given back to the driver. One child process a scenario and setup. Ends with "fault: N runs
+// over M scenarios, F failed".
+#include "allocator/mutex.hpp"
+#include "tests/fault/scenarios.hpp"
+#include "tests/fault/script.hpp"
+#include "tests/property/world.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 
-#include "allocator/mutex.hpp"
-#include "tests/fault/scenarios.hpp"
-#include "tests/fault/script.hpp"
-#include "tests/property/world.hpp"
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace custash::property {
 namespace {
@@ -44,24 +45,69 @@ class FaultDoor final : public Door {
  public:
   FaultDoor(std::unique_ptr<Door> to, Plan& plan) : to_(std::move(to)), plan_(plan) {}
 
-  CUresult malloc(CUcontext context, Bytes bytes, Address* out) override { return armed([&] { return to_->malloc(context, bytes, out); }); }
-  CUresult free(Address address) override { return armed([&] { return to_->free(address); }); }
-  CUresult malloc_async(CUcontext context, CUstream stream, Bytes bytes, Address* out) override {
+  CUresult malloc(CUcontext context, Bytes bytes, Address* out) override {
+    return armed([&] { return to_->malloc(context, bytes, out); });
+  }
+
+  CUresult free(Address address) override {
+    return armed([&] { return to_->free(address); });
+  }
+
+  CUresult malloc_async(CUcontext context,
+                        CUstream stream,
+                        Bytes bytes,
+                        Address* out) override {
     return armed([&] { return to_->malloc_async(context, stream, bytes, out); });
   }
-  CUresult free_async(Address address, CUstream stream) override { return armed([&] { return to_->free_async(address, stream); }); }
-  CUresult record_stream(Address address, CUstream stream) override { return armed([&] { return to_->record_stream(address, stream); }); }
-  CUresult submit(CUstream stream, HostView view, Address first, Address second, const Call& call) override {
+
+  CUresult free_async(Address address, CUstream stream) override {
+    return armed([&] { return to_->free_async(address, stream); });
+  }
+
+  CUresult record_stream(Address address, CUstream stream) override {
+    return armed([&] { return to_->record_stream(address, stream); });
+  }
+
+  CUresult submit(CUstream stream,
+                  HostView view,
+                  Address first,
+                  Address second,
+                  const Call& call) override {
     return armed([&] { return to_->submit(stream, view, first, second, unarmed(call)); });
   }
-  CUresult begin_capture(CUstream stream, const Call& call) override { return armed([&] { return to_->begin_capture(stream, unarmed(call)); }); }
-  CUresult end_capture(CUstream stream, const Call& call) override { return armed([&] { return to_->end_capture(stream, unarmed(call)); }); }
-  CUresult make_graph(const Call& call) override { return armed([&] { return to_->make_graph(unarmed(call)); }); }
-  CUresult destroy_graph(const Call& call) override { return armed([&] { return to_->destroy_graph(unarmed(call)); }); }
-  CUresult destroy_stream(CUstream stream, const Call& call) override { return armed([&] { return to_->destroy_stream(stream, unarmed(call)); }); }
-  CUresult destroy_context(CUcontext context, const Call& call) override { return armed([&] { return to_->destroy_context(context, unarmed(call)); }); }
-  CUresult empty_cache(CUcontext context) override { return armed([&] { return to_->empty_cache(context); }); }
-  std::string check(int device, std::int64_t live, bool exact) override { return to_->check(device, live, exact); }
+
+  CUresult begin_capture(CUstream stream, const Call& call) override {
+    return armed([&] { return to_->begin_capture(stream, unarmed(call)); });
+  }
+
+  CUresult end_capture(CUstream stream, const Call& call) override {
+    return armed([&] { return to_->end_capture(stream, unarmed(call)); });
+  }
+
+  CUresult make_graph(const Call& call) override {
+    return armed([&] { return to_->make_graph(unarmed(call)); });
+  }
+
+  CUresult destroy_graph(const Call& call) override {
+    return armed([&] { return to_->destroy_graph(unarmed(call)); });
+  }
+
+  CUresult destroy_stream(CUstream stream, const Call& call) override {
+    return armed([&] { return to_->destroy_stream(stream, unarmed(call)); });
+  }
+
+  CUresult destroy_context(CUcontext context, const Call& call) override {
+    return armed([&] { return to_->destroy_context(context, unarmed(call)); });
+  }
+
+  CUresult empty_cache(CUcontext context) override {
+    return armed([&] { return to_->empty_cache(context); });
+  }
+
+  std::string check(int device, std::int64_t live, bool exact) override {
+    return to_->check(device, live, exact);
+  }
+
   std::string check_empty(int device) override { return to_->check_empty(device); }
 
  private:
@@ -110,14 +156,17 @@ Result run(const Program& program, Setup setup, Plan plan) {
     return std::make_unique<FaultDoor>(std::move(door), plan);
   };
   const auto check_races = [](World& world, const char* when) {
-    // What a call that failed should have ordered is missing: only the allocator's own faults count.
-    if (detector.count(sim::Report::AllocatorFault) != 0) world.fail(Violation::Race, when + detector.text());
+    // What a call that failed should have ordered is missing: only the allocator's own faults
+    // count.
+    if (detector.count(sim::Report::AllocatorFault) != 0)
+      world.fail(Violation::Race, when + detector.text());
   };
   World world(setup, detector);
   entries_with_lock_held = 0;
   sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
   std::size_t step = 0;
-  for (const Command& command : program.commands) world.run(command, step++);
+  for (const Command& command : program.commands)
+    world.run(command, step++);
   const std::uint64_t calls = plan.made;
   const bool sound = plan.at == 0;
   const std::string refused = setup.log ? first_refused(plan) : "";
@@ -130,7 +179,9 @@ Result run(const Program& program, Setup setup, Plan plan) {
   for (const Command& command : program.commands) {
     const CUresult result = world.run(command, step);
     if (result != CUDA_SUCCESS && !world.failed()) {
-      world.fail(Violation::Code, "afterwards, step " + std::to_string(step - program.commands.size()) + " answers " + std::to_string(result));
+      world.fail(Violation::Code,
+                 "afterwards, step " + std::to_string(step - program.commands.size()) +
+                     " answers " + std::to_string(result));
     }
     ++step;
   }
@@ -140,7 +191,8 @@ Result run(const Program& program, Setup setup, Plan plan) {
   // A driver that takes nothing back keeps what it has.
   if (!plan.persistent) world.check_returned();
   sim::set_entry_check(nullptr);
-  if (entries_with_lock_held != 0) world.fail(Violation::LockHeld, "the driver was entered with a lock held");
+  if (entries_with_lock_held != 0)
+    world.fail(Violation::LockHeld, "the driver was entered with a lock held");
   return {world.kind(), world.text(), calls, refused};
 }
 
@@ -164,12 +216,22 @@ std::vector<Setup> setups(Bytes memory) {
   return all;
 }
 
-void tell(const Program& program, const Scenario& scenario, Setup setup, const Plan& plan, const Result& result) {
+void tell(const Program& program,
+          const Scenario& scenario,
+          Setup setup,
+          const Plan& plan,
+          const Result& result) {
   setup.log = true;
   const Result again = run(program, setup, plan);
-  std::printf("FAILED \"%s\" %s\n  %s call %llu (%s) answers %d: %s: %s\n", std::string(scenario.name).c_str(),
-              to_string(setup).c_str(), plan.persistent ? "from its" : "its", static_cast<unsigned long long>(plan.at),
-              again.refused.c_str(), static_cast<int>(plan.code), name_of(result.kind), result.text.c_str());
+  std::printf("FAILED \"%s\" %s\n  %s call %llu (%s) answers %d: %s: %s\n",
+              std::string(scenario.name).c_str(),
+              to_string(setup).c_str(),
+              plan.persistent ? "from its" : "its",
+              static_cast<unsigned long long>(plan.at),
+              again.refused.c_str(),
+              static_cast<int>(plan.code),
+              name_of(result.kind),
+              result.text.c_str());
 }
 
 // The number of runs; failures are told. In a child.
@@ -213,7 +275,11 @@ std::pair<int, int> in_child(const Scenario& scenario, const Setup& setup) {
   close(channel[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  if (!whole) std::printf("FAILED \"%s\" %s\n  the process died (%d)\n", std::string(scenario.name).c_str(), to_string(setup).c_str(), status);
+  if (!whole)
+    std::printf("FAILED \"%s\" %s\n  the process died (%d)\n",
+                std::string(scenario.name).c_str(),
+                to_string(setup).c_str(),
+                status);
   return counts;
 }
 
@@ -229,11 +295,14 @@ int check_all(int only) {
       failed += wrong;
     }
   }
-  std::printf("fault: %d runs over %zu scenarios, %d failed\n", runs, scenarios().size(), failed);
+  std::printf(
+      "fault: %d runs over %zu scenarios, %d failed\n", runs, scenarios().size(), failed);
   return failed == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace custash::property
 
-int main(int argc, char** argv) { return custash::property::check_all(argc > 1 ? std::atoi(argv[1]) : -1); }
+int main(int argc, char** argv) {
+  return custash::property::check_all(argc > 1 ? std::atoi(argv[1]) : -1);
+}

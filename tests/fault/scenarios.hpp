@@ -2,10 +2,10 @@
 // The scenarios in which every driver call of the core is made to fail in turn.
 #pragma once
 
+#include "allocator/units.hpp"
+
 #include <span>
 #include <string_view>
-
-#include "allocator/units.hpp"
 
 namespace custash::property {
 

@@ -14,7 +14,9 @@ Bytes size_of(const std::string& text) {
   std::size_t end = 0;
   const Bytes number = std::stoull(text, &end);
   if (end == text.size()) return number;
-  return text[end] == 'K' ? number << 10U : text[end] == 'M' ? number << 20U : throw std::runtime_error("size " + text);
+  return text[end] == 'K'   ? number << 10U
+         : text[end] == 'M' ? number << 20U
+                            : throw std::runtime_error("size " + text);
 }
 
 class Parser {
@@ -66,14 +68,19 @@ class Parser {
       Op op;
       const char* numbers;  // s stream, b block, o other, f flags 1, n bytes
     };
+
     static const std::map<std::string, Form> kForms{
-        {"stream", {Op::CreateStream, "sf"}}, {"bstream", {Op::CreateStream, "s"}}, {"unstream", {Op::DestroyStream, "s"}},
-        {"free", {Op::Free, "b"}}, {"afree", {Op::FreeAsync, "bs"}}, {"share", {Op::RecordStream, "bs"}},
-        {"tohost", {Op::CopyToHost, "sbo"}}, {"fromhost", {Op::CopyFromHost, "sbo"}}, {"memset", {Op::Memset, "sb"}},
-        {"hostfn", {Op::HostFunction, "s"}}, {"hostread", {Op::HostRead, "o"}}, {"record", {Op::EventRecord, "os"}},
-        {"wait", {Op::EventWait, "os"}}, {"esync", {Op::EventSync, "o"}}, {"sync", {Op::StreamSync, "s"}},
-        {"csync", {Op::ContextSync, ""}}, {"trim", {Op::EmptyCache, ""}}, {"run", {Op::Step, "n"}},
-        {"begin", {Op::CaptureBegin, "sf"}}, {"gbegin", {Op::CaptureBegin, "s"}}, {"launch", {Op::Launch, "os"}}};
+        {"stream", {Op::CreateStream, "sf"}},   {"bstream", {Op::CreateStream, "s"}},
+        {"unstream", {Op::DestroyStream, "s"}}, {"free", {Op::Free, "b"}},
+        {"afree", {Op::FreeAsync, "bs"}},       {"share", {Op::RecordStream, "bs"}},
+        {"tohost", {Op::CopyToHost, "sbo"}},    {"fromhost", {Op::CopyFromHost, "sbo"}},
+        {"memset", {Op::Memset, "sb"}},         {"hostfn", {Op::HostFunction, "s"}},
+        {"hostread", {Op::HostRead, "o"}},      {"record", {Op::EventRecord, "os"}},
+        {"wait", {Op::EventWait, "os"}},        {"esync", {Op::EventSync, "o"}},
+        {"sync", {Op::StreamSync, "s"}},        {"csync", {Op::ContextSync, ""}},
+        {"trim", {Op::EmptyCache, ""}},         {"run", {Op::Step, "n"}},
+        {"begin", {Op::CaptureBegin, "sf"}},    {"gbegin", {Op::CaptureBegin, "s"}},
+        {"launch", {Op::Launch, "os"}}};
     const auto found = kForms.find(name);
     if (found == kForms.end()) return false;
     Command& c = put(found->second.op);
@@ -142,6 +149,8 @@ class Parser {
 
 }  // namespace
 
-Program parse(std::string_view text) { return Parser().parse(text); }
+Program parse(std::string_view text) {
+  return Parser().parse(text);
+}
 
 }  // namespace custash::property

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/check.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 namespace custash::property {
 namespace {
 
-constexpr std::uint64_t kBatch = 200;  // programs a child process: what they leave behind goes with it
+constexpr std::uint64_t kBatch =
+    200;  // programs a child process: what they leave behind goes with it
 
 // Runs `body` in a child; its exit code, or -signal.
 int in_child(const std::function<int()>& body) {
@@ -38,7 +39,9 @@ struct Counts {
 };
 
 void tell(const Program& program, const Setup& setup, const Outcome& outcome) {
-  std::printf("VIOLATION %s seed %llu\n  %s\n", name_of(outcome.kind), static_cast<unsigned long long>(program.seed),
+  std::printf("VIOLATION %s seed %llu\n  %s\n",
+              name_of(outcome.kind),
+              static_cast<unsigned long long>(program.seed),
               to_string(setup).c_str());
   Program shrunk = program;
   Outcome again = outcome;
@@ -51,9 +54,12 @@ void tell(const Program& program, const Setup& setup, const Outcome& outcome) {
   std::fflush(stdout);
 }
 
-// At the limit of memory the ladder waits, as it must, also for kernels that wait for a later one.
+// At the limit of memory the ladder waits, as it must, also for kernels that wait for a later
+// one.
 bool needs_flags(const Program& program) {
-  return std::any_of(program.commands.begin(), program.commands.end(), [](const Command& c) { return c.needs != 0; });
+  return std::any_of(program.commands.begin(), program.commands.end(), [](const Command& c) {
+    return c.needs != 0;
+  });
 }
 
 // 0: right or rejected; 1: violated.
@@ -65,8 +71,11 @@ int one(std::uint64_t seed, Counts* counts) {
   if (!right_when_bare(program, setup, &bare)) {
     ++counts->rejected;
     if (std::getenv("CUSTASH_SHOW_REJECTED") != nullptr) {
-      std::printf("rejected %llu: %s\n%s%s\n", static_cast<unsigned long long>(seed), name_of(bare.kind),
-                  to_string(program).c_str(), bare.text.c_str());
+      std::printf("rejected %llu: %s\n%s%s\n",
+                  static_cast<unsigned long long>(seed),
+                  name_of(bare.kind),
+                  to_string(program).c_str(),
+                  bare.text.c_str());
     }
     return 0;
   }
@@ -109,7 +118,8 @@ bool right_when_bare(const Program& program, const Setup& setup, Outcome* out) {
   bare.seed = setup.seed;
   bare.device_copies = setup.device_copies;
   *out = execute(program, bare);
-  const bool codes = std::all_of(out->codes.begin(), out->codes.end(), [](CUresult c) { return c == CUDA_SUCCESS; });
+  const bool codes = std::all_of(
+      out->codes.begin(), out->codes.end(), [](CUresult c) { return c == CUDA_SUCCESS; });
   if (out->kind == Violation::None && !codes) out->kind = Violation::Code;
   return out->kind == Violation::None;
 }
@@ -120,8 +130,8 @@ Outcome refine(const Program& program, const Setup& setup, const Outcome& bare) 
   for (std::size_t i = 0; i < bare.codes.size(); ++i) {
     if (same(bare.codes[i], cached.codes[i], setup)) continue;
     cached.kind = Violation::Code;
-    cached.text = "step " + std::to_string(i) + " answers " + std::to_string(cached.codes[i]) + ", bare " +
-                  std::to_string(bare.codes[i]);
+    cached.text = "step " + std::to_string(i) + " answers " + std::to_string(cached.codes[i]) +
+                  ", bare " + std::to_string(bare.codes[i]);
     break;
   }
   return cached;
@@ -130,7 +140,8 @@ Outcome refine(const Program& program, const Setup& setup, const Outcome& bare) 
 Program shrink(const Program& program, const Setup& setup, Violation kind) {
   const auto fails = [&](const Program& candidate) {
     Outcome bare;
-    return right_when_bare(candidate, setup, &bare) && refine(candidate, setup, bare).kind == kind;
+    return right_when_bare(candidate, setup, &bare) &&
+           refine(candidate, setup, bare).kind == kind;
   };
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(8);
   Program best = program;
@@ -163,7 +174,8 @@ Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t eno
     const std::uint64_t left = wanted - tally.programs;
     const int code = in_child([&] {
       Counts counts{next, 0, 0, 0};
-      while (counts.programs < std::min(left, kBatch) && tally.failed + counts.failed < enough) {
+      while (counts.programs < std::min(left, kBatch) &&
+             tally.failed + counts.failed < enough) {
         if (write(channel[1], &counts, sizeof counts) != sizeof counts) return 1;
         one(counts.next, &counts);
         ++counts.next;
@@ -182,7 +194,9 @@ Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t eno
     if (code == 0) continue;
     ++tally.failed;
     ++tally.programs;
-    Outcome outcome{.kind = Violation::Crash, .text = "child ended with " + std::to_string(code), .codes = {}};
+    Outcome outcome{.kind = Violation::Crash,
+                    .text = "child ended with " + std::to_string(code),
+                    .codes = {}};
     tell(generate(next), setup_for(next), outcome);
     ++next;
   }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The refinement property: a program that is right on the bare simulator is right through the core.
-// Runs programs, finds those that are not, shrinks them and tells.
+// The refinement property: a program that is right on the bare simulator is right through the
+// core. Runs programs, finds those that are not, shrinks them and tells.
 #pragma once
+
+#include "tests/property/execute.hpp"
+#include "tests/property/generate.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
-
-#include "tests/property/execute.hpp"
-#include "tests/property/generate.hpp"
 
 namespace custash::property {
 
@@ -30,8 +30,8 @@ struct Tally {
   std::uint64_t failed = 0;
 };
 
-// Programs seed, seed + 1, … until `wanted` were run; in child processes, some hundreds each, so that a
-// crash is a violation too. Failures are printed. Stops after `enough` failures.
+// Programs seed, seed + 1, … until `wanted` were run; in child processes, some hundreds each,
+// so that a crash is a violation too. Failures are printed. Stops after `enough` failures.
 Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough);
 
 }  // namespace custash::property

@@ -1,32 +1,50 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/door.hpp"
 
+#include "tests/sim/sim.hpp"
+
 #include <string>
 #include <vector>
-
-#include "tests/sim/sim.hpp"
 
 namespace custash::property {
 namespace {
 
-// Stream-ordered memory comes fresh from cuMemAlloc and goes back at the end: so nothing but the
-// program itself brings operations into an order.
+// Stream-ordered memory comes fresh from cuMemAlloc and goes back at the end: so nothing but
+// the program itself brings operations into an order.
 class BareDoor final : public Door {
  public:
   CUresult malloc(CUcontext, Bytes bytes, Address* out) override { return alloc(bytes, out); }
+
   CUresult free(Address address) override { return cuMemFree(address); }
-  CUresult malloc_async(CUcontext, CUstream, Bytes bytes, Address* out) override { return alloc(bytes, out); }
+
+  CUresult malloc_async(CUcontext, CUstream, Bytes bytes, Address* out) override {
+    return alloc(bytes, out);
+  }
+
   CUresult free_async(Address, CUstream) override { return CUDA_SUCCESS; }
+
   CUresult record_stream(Address, CUstream) override { return CUDA_SUCCESS; }
-  CUresult submit(CUstream, HostView, Address, Address, const Call& call) override { return call(); }
+
+  CUresult submit(CUstream, HostView, Address, Address, const Call& call) override {
+    return call();
+  }
+
   CUresult begin_capture(CUstream, const Call& call) override { return call(); }
+
   CUresult end_capture(CUstream, const Call& call) override { return call(); }
+
   CUresult make_graph(const Call& call) override { return call(); }
+
   CUresult destroy_graph(const Call& call) override { return call(); }
+
   CUresult destroy_stream(CUstream, const Call& call) override { return call(); }
+
   CUresult destroy_context(CUcontext, const Call& call) override { return call(); }
+
   CUresult empty_cache(CUcontext) override { return CUDA_SUCCESS; }
+
   std::string check(int, std::int64_t, bool) override { return {}; }
+
   std::string check_empty(int) override { return {}; }
 
  private:
@@ -41,8 +59,10 @@ class BareDoor final : public Door {
 class CachedDoor final : public Door {
  public:
   explicit CachedDoor(const CachedOptions& options)
-      : fast_(options.fast), driver_(new Driver(sim::make_driver())),
-        allocator_(*new Allocator(*driver_, options.config)) {}  // never destroyed, as in the product
+      : fast_(options.fast),
+        driver_(new Driver(sim::make_driver())),
+        allocator_(*new Allocator(*driver_, options.config)) {
+  }  // never destroyed, as in the product
 
   CUresult malloc(CUcontext context, Bytes bytes, Address* out) override {
     if (fast_ && (*out = allocator_.try_allocate(context, bytes)) != 0) return CUDA_SUCCESS;
@@ -55,7 +75,10 @@ class CachedDoor final : public Door {
     return status ? status->code() : cuMemFree(address);
   }
 
-  CUresult malloc_async(CUcontext context, CUstream stream, Bytes bytes, Address* out) override {
+  CUresult malloc_async(CUcontext context,
+                        CUstream stream,
+                        Bytes bytes,
+                        Address* out) override {
     return allocator_.allocate_on(context, stream, NullStream::Legacy, bytes, out).code();
   }
 
@@ -68,7 +91,11 @@ class CachedDoor final : public Door {
     return allocator_.record_stream(address, stream, NullStream::Legacy).code();
   }
 
-  CUresult submit(CUstream stream, HostView view, Address first, Address second, const Call& call) override {
+  CUresult submit(CUstream stream,
+                  HostView view,
+                  Address first,
+                  Address second,
+                  const Call& call) override {
     Submission submission(allocator_, stream, NullStream::Legacy, view, first, second);
     const CUresult result = call();
     submission.done(result);
@@ -113,7 +140,9 @@ class CachedDoor final : public Door {
     return result;
   }
 
-  CUresult empty_cache(CUcontext context) override { return allocator_.empty_cache(context).code(); }
+  CUresult empty_cache(CUcontext context) override {
+    return allocator_.empty_cache(context).code();
+  }
 
   std::string check(int device, std::int64_t live, bool exact) override {
     if (!allocator_.validate()) return "validate() is false";
@@ -124,12 +153,23 @@ class CachedDoor final : public Door {
     };
     const std::int64_t requested = stats.requested_bytes[0].current;
     expect("requested_bytes", exact ? requested == live : requested <= live, requested);
-    expect("allocated_bytes", stats.allocated_bytes[0].current >= requested, stats.allocated_bytes[0].current);
-    expect("active_bytes", stats.active_bytes[0].current >= stats.allocated_bytes[0].current, stats.active_bytes[0].current);
-    expect("reserved_bytes", stats.reserved_bytes[0].current >= stats.active_bytes[0].current, stats.reserved_bytes[0].current);
-    for (const StatArray* array : {&stats.allocation, &stats.active, &stats.inactive_split, &stats.inactive_split_bytes}) {
+    expect("allocated_bytes",
+           stats.allocated_bytes[0].current >= requested,
+           stats.allocated_bytes[0].current);
+    expect("active_bytes",
+           stats.active_bytes[0].current >= stats.allocated_bytes[0].current,
+           stats.active_bytes[0].current);
+    expect("reserved_bytes",
+           stats.reserved_bytes[0].current >= stats.active_bytes[0].current,
+           stats.reserved_bytes[0].current);
+    for (const StatArray* array : {&stats.allocation,
+                                   &stats.active,
+                                   &stats.inactive_split,
+                                   &stats.inactive_split_bytes}) {
       expect("a counter", (*array)[0].current >= 0, (*array)[0].current);
-      expect("a sum of pools", (*array)[0].current == (*array)[1].current + (*array)[2].current, (*array)[0].current);
+      expect("a sum of pools",
+             (*array)[0].current == (*array)[1].current + (*array)[2].current,
+             (*array)[0].current);
     }
     return wrong.empty() ? wrong : wrong + "live bytes are " + std::to_string(live);
   }
@@ -138,7 +178,8 @@ class CachedDoor final : public Door {
     if (!allocator_.validate()) return "validate() is false";
     std::string wrong;
     for (const auto& [name, value] : allocator_.stats(device).flatten()) {
-      if (name.find(".current") != std::string::npos && value != 0) wrong += name + " is " + std::to_string(value) + "; ";
+      if (name.find(".current") != std::string::npos && value != 0)
+        wrong += name + " is " + std::to_string(value) + "; ";
     }
     return wrong;
   }
@@ -151,8 +192,12 @@ class CachedDoor final : public Door {
 
 }  // namespace
 
-std::unique_ptr<Door> bare_door() { return std::make_unique<BareDoor>(); }
+std::unique_ptr<Door> bare_door() {
+  return std::make_unique<BareDoor>();
+}
 
-std::unique_ptr<Door> cached_door(const CachedOptions& options) { return std::make_unique<CachedDoor>(options); }
+std::unique_ptr<Door> cached_door(const CachedOptions& options) {
+  return std::make_unique<CachedDoor>(options);
+}
 
 }  // namespace custash::property

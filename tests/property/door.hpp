@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Door: where a program's calls go: straight to the driver (bare), or through the core as the doors
-// of interpose/ lead them (cached). One object a run, used by one thread at a time.
+// Door: where a program's calls go: straight to the driver (bare), or through the core as the
+// doors of interpose/ lead them (cached). One object a run, used by one thread at a time.
 #pragma once
+
+#include "allocator/allocator.hpp"
+#include "allocator/driver.hpp"
 
 #include <functional>
 #include <memory>
 #include <string>
-
-#include "allocator/allocator.hpp"
-#include "allocator/driver.hpp"
 
 namespace custash::property {
 
@@ -20,10 +20,14 @@ class Door {
 
   virtual CUresult malloc(CUcontext context, Bytes bytes, Address* out) = 0;
   virtual CUresult free(Address address) = 0;
-  virtual CUresult malloc_async(CUcontext context, CUstream stream, Bytes bytes, Address* out) = 0;
+  virtual CUresult malloc_async(CUcontext context,
+                                CUstream stream,
+                                Bytes bytes,
+                                Address* out) = 0;
   virtual CUresult free_async(Address address, CUstream stream) = 0;
   virtual CUresult record_stream(Address address, CUstream stream) = 0;
-  virtual CUresult submit(CUstream stream, HostView view, Address first, Address second, const Call& call) = 0;
+  virtual CUresult submit(
+      CUstream stream, HostView view, Address first, Address second, const Call& call) = 0;
   virtual CUresult begin_capture(CUstream stream, const Call& call) = 0;
   virtual CUresult end_capture(CUstream stream, const Call& call) = 0;
   virtual CUresult make_graph(const Call& call) = 0;
@@ -32,8 +36,8 @@ class Door {
   virtual CUresult destroy_context(CUcontext context, const Call& call) = 0;
   virtual CUresult empty_cache(CUcontext context) = 0;
 
-  // What must hold at any time; empty when it does. `live`: bytes asked for and not freed. `exact`: none of
-  // them came from the driver itself, as after a call that failed.
+  // What must hold at any time; empty when it does. `live`: bytes asked for and not freed.
+  // `exact`: none of them came from the driver itself, as after a call that failed.
   virtual std::string check(int device, std::int64_t live, bool exact) = 0;
   // After everything was freed, waited for and emptied.
   virtual std::string check_empty(int device) = 0;
@@ -43,7 +47,8 @@ std::unique_ptr<Door> bare_door();
 
 struct CachedOptions {
   Config config;
-  bool fast = false;  // the calls that do without the driver are tried first, as the runtime's door does
+  bool fast = false;  // the calls that do without the driver are tried first, as the runtime's
+                      // door does
 };
 
 std::unique_ptr<Door> cached_door(const CachedOptions& options);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Runs a program over a fresh simulated world, bare or through the core, with the race detector
-// listening, and tells what went wrong. Programs of several threads run on real threads that hand
-// each other a baton: one command at a time, in the program's order, with real thread-local state.
+// listening, and tells what went wrong. Programs of several threads run on real threads that
+// hand each other a baton: one command at a time, in the program's order, with real
+// thread-local state.
 #pragma once
-
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "allocator/config.hpp"
 #include "tests/property/door.hpp"
 #include "tests/property/program.hpp"
 #include "tests/sim/sim.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace custash::property {
 
@@ -22,12 +23,14 @@ struct Setup {
   bool fast = false;
   bool context_events = true;
   bool device_copies = true;  // copies between devices
-  bool tight = false;  // little device memory: an allocation may fail, and nothing else may go wrong
+  bool tight =
+      false;  // little device memory: an allocation may fail, and nothing else may go wrong
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;
-  bool log = false;      // the simulator keeps the list of calls
-  Bytes memory = 0;      // of each device; 0: as much as is wanted, or little where tight
-  std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap = {};  // stands between the program and the core
+  bool log = false;  // the simulator keeps the list of calls
+  Bytes memory = 0;  // of each device; 0: as much as is wanted, or little where tight
+  std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap =
+      {};  // stands between the program and the core
 };
 
 std::string to_string(const Setup& setup);

@@ -7,7 +7,8 @@ namespace custash::property {
 
 void join(Clock& into, const Clock& from) {
   if (from.size() > into.size()) into.resize(from.size());
-  for (std::size_t i = 0; i < from.size(); ++i) into[i] = std::max(into[i], from[i]);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    into[i] = std::max(into[i], from[i]);
 }
 
 int Order::add_lane(LaneModel lane) {
@@ -21,7 +22,8 @@ Clock Order::before(int index, int thread) const {
   join(clock, hosts_[static_cast<std::size_t>(thread)]);
   for (const LaneModel& other : lanes_) {
     if (other.context != self.context) continue;
-    if ((self.legacy && (other.blocking || other.legacy)) || (self.blocking && other.legacy)) join(clock, other.clock);
+    if ((self.legacy && (other.blocking || other.legacy)) || (self.blocking && other.legacy))
+      join(clock, other.clock);
   }
   return clock;
 }
@@ -35,13 +37,16 @@ int Order::submit(int index, int thread) {
   return number;
 }
 
-std::vector<int> Order::unordered(const std::vector<UseModel>& uses, const Clock& clock, bool write) {
+std::vector<int> Order::unordered(const std::vector<UseModel>& uses,
+                                  const Clock& clock,
+                                  bool write) {
   std::vector<int> lanes;
   for (const UseModel& use : uses) {
     const auto at = static_cast<std::size_t>(use.lane);
     const int known = at < clock.size() ? clock[at] : 0;
     if (known >= use.count || (!write && !use.write)) continue;
-    if (std::find(lanes.begin(), lanes.end(), use.lane) == lanes.end()) lanes.push_back(use.lane);
+    if (std::find(lanes.begin(), lanes.end(), use.lane) == lanes.end())
+      lanes.push_back(use.lane);
   }
   return lanes;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Order: what comes before what in a program that is being generated: a clock for each stream and
-// each host thread. Only a guide for the generator; the judge is the race detector on the bare
-// simulator. One owner, no lock.
+// Order: what comes before what in a program that is being generated: a clock for each stream
+// and each host thread. Only a guide for the generator; the judge is the race detector on the
+// bare simulator. One owner, no lock.
 #pragma once
 
-#include <vector>
-
 #include "allocator/units.hpp"
+
+#include <vector>
 
 namespace custash::property {
 
@@ -17,7 +17,8 @@ void join(Clock& into, const Clock& from);
 struct LaneModel {
   int stream = 0;
   int context = 0;
-  int thread = 0;      // whose commands may name it (per-thread streams; all of them where not synced)
+  int thread =
+      0;  // whose commands may name it (per-thread streams; all of them where not synced)
   bool legacy = false;
   bool blocking = false;
   bool alive = true;
@@ -47,8 +48,11 @@ class Order {
   explicit Order(int threads) : hosts_(static_cast<std::size_t>(threads)) {}
 
   int add_lane(LaneModel lane);
+
   LaneModel& lane(int index) { return lanes_[static_cast<std::size_t>(index)]; }
+
   [[nodiscard]] int lanes() const { return static_cast<int>(lanes_.size()); }
+
   Clock& host(int thread) { return hosts_[static_cast<std::size_t>(thread)]; }
 
   // Everything that the next operation on the lane comes after.
@@ -56,9 +60,15 @@ class Order {
   // Submits it; its number.
   int submit(int lane, int thread);
   // Lanes whose uses are not before `clock`; reads matter to writers only.
-  [[nodiscard]] static std::vector<int> unordered(const std::vector<UseModel>& uses, const Clock& clock, bool write);
+  [[nodiscard]] static std::vector<int> unordered(const std::vector<UseModel>& uses,
+                                                  const Clock& clock,
+                                                  bool write);
+
   void host_waits_for(int lane, int thread) { join(host(thread), lane_clock(lane)); }
-  [[nodiscard]] const Clock& lane_clock(int lane) const { return lanes_[static_cast<std::size_t>(lane)].clock; }
+
+  [[nodiscard]] const Clock& lane_clock(int lane) const {
+    return lanes_[static_cast<std::size_t>(lane)].clock;
+  }
 
  private:
   std::vector<LaneModel> lanes_;

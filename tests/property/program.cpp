@@ -4,14 +4,20 @@
 namespace custash::property {
 namespace {
 
-std::string number(std::int64_t n) { return std::to_string(n); }
+std::string number(std::int64_t n) {
+  return std::to_string(n);
+}
 
 std::string stream_name(int stream) {
   switch (stream) {
-    case kLegacyNull: return "NULL";
-    case kLegacy: return "legacy";
-    case kPerThread: return "per_thread";
-    default: return "s" + number(stream);
+    case kLegacyNull:
+      return "NULL";
+    case kLegacy:
+      return "legacy";
+    case kPerThread:
+      return "per_thread";
+    default:
+      return "s" + number(stream);
   }
 }
 
@@ -21,40 +27,70 @@ std::string call(const Command& c) {
   const std::string ctx = "ctx" + number(c.context);
   const std::string n = number(static_cast<std::int64_t>(c.bytes));
   switch (c.op) {
-    case Op::CreateStream: return s + " = stream_create(" + (c.flags == 1 ? "non_blocking" : "blocking") + ")";
-    case Op::DestroyStream: return "stream_destroy(" + s + ")";
-    case Op::CreateContext: return ctx + " = ctx_create()";
-    case Op::DestroyContext: return "ctx_destroy(" + ctx + ")";
-    case Op::Malloc: return b + " = malloc(" + n + ")";
-    case Op::Free: return "free(" + b + ")";
-    case Op::MallocAsync: return b + " = malloc_async(" + n + ", " + s + ")";
-    case Op::FreeAsync: return "free_async(" + b + ", " + s + ")";
-    case Op::RecordStream: return "record_stream(" + b + ", " + s + ")";
-    case Op::CopyToHost: return "copy_to_host(h" + number(c.other) + ", " + b + ", " + s + ")";
-    case Op::CopyFromHost: return "copy_from_host(" + b + ", h" + number(c.other) + ", " + s + ")";
-    case Op::CopyBlock: return "copy(" + b + ", b" + number(c.other) + ", " + n + ", " + s + ")";
-    case Op::Memset: return "memset(" + b + ", " + s + ")";
-    case Op::HostFunction: return "host_function(" + s + ")";
-    case Op::HostRead: return "host_read(h" + number(c.other) + ")";
-    case Op::EventRecord: return "event_record(e" + number(c.other) + ", " + s + ")";
-    case Op::EventWait: return "stream_wait_event(" + s + ", e" + number(c.other) + ")";
-    case Op::EventSync: return "event_synchronize(e" + number(c.other) + ")";
-    case Op::StreamSync: return "stream_synchronize(" + s + ")";
-    case Op::ContextSync: return "ctx_synchronize()";
-    case Op::EmptyCache: return "empty_cache()";
-    case Op::CaptureBegin: return "begin_capture(" + s + ", " + (c.flags == 1 ? "relaxed" : "global") + ")";
-    case Op::CaptureEnd: return "g" + number(c.other) + " = end_capture(" + s + ")";
-    case Op::Instantiate: return "instantiate(g" + number(c.other) + ")";
-    case Op::Launch: return "graph_launch(g" + number(c.other) + ", " + s + ")";
-    case Op::DestroyGraph: return "graph_destroy(g" + number(c.other) + ")";
-    case Op::DestroyExec: return "graph_exec_destroy(g" + number(c.other) + ")";
-    case Op::Step: return "device_runs(" + n + ")";
-    case Op::Kernel: break;
+    case Op::CreateStream:
+      return s + " = stream_create(" + (c.flags == 1 ? "non_blocking" : "blocking") + ")";
+    case Op::DestroyStream:
+      return "stream_destroy(" + s + ")";
+    case Op::CreateContext:
+      return ctx + " = ctx_create()";
+    case Op::DestroyContext:
+      return "ctx_destroy(" + ctx + ")";
+    case Op::Malloc:
+      return b + " = malloc(" + n + ")";
+    case Op::Free:
+      return "free(" + b + ")";
+    case Op::MallocAsync:
+      return b + " = malloc_async(" + n + ", " + s + ")";
+    case Op::FreeAsync:
+      return "free_async(" + b + ", " + s + ")";
+    case Op::RecordStream:
+      return "record_stream(" + b + ", " + s + ")";
+    case Op::CopyToHost:
+      return "copy_to_host(h" + number(c.other) + ", " + b + ", " + s + ")";
+    case Op::CopyFromHost:
+      return "copy_from_host(" + b + ", h" + number(c.other) + ", " + s + ")";
+    case Op::CopyBlock:
+      return "copy(" + b + ", b" + number(c.other) + ", " + n + ", " + s + ")";
+    case Op::Memset:
+      return "memset(" + b + ", " + s + ")";
+    case Op::HostFunction:
+      return "host_function(" + s + ")";
+    case Op::HostRead:
+      return "host_read(h" + number(c.other) + ")";
+    case Op::EventRecord:
+      return "event_record(e" + number(c.other) + ", " + s + ")";
+    case Op::EventWait:
+      return "stream_wait_event(" + s + ", e" + number(c.other) + ")";
+    case Op::EventSync:
+      return "event_synchronize(e" + number(c.other) + ")";
+    case Op::StreamSync:
+      return "stream_synchronize(" + s + ")";
+    case Op::ContextSync:
+      return "ctx_synchronize()";
+    case Op::EmptyCache:
+      return "empty_cache()";
+    case Op::CaptureBegin:
+      return "begin_capture(" + s + ", " + (c.flags == 1 ? "relaxed" : "global") + ")";
+    case Op::CaptureEnd:
+      return "g" + number(c.other) + " = end_capture(" + s + ")";
+    case Op::Instantiate:
+      return "instantiate(g" + number(c.other) + ")";
+    case Op::Launch:
+      return "graph_launch(g" + number(c.other) + ", " + s + ")";
+    case Op::DestroyGraph:
+      return "graph_destroy(g" + number(c.other) + ")";
+    case Op::DestroyExec:
+      return "graph_exec_destroy(g" + number(c.other) + ")";
+    case Op::Step:
+      return "device_runs(" + n + ")";
+    case Op::Kernel:
+      break;
   }
   std::string text = "kernel(" + s;
   for (const Use& use : c.uses) {
-    text += std::string(", ") + (use.write ? "write" : "read") + " b" + number(use.block) + "+" +
-            number(static_cast<std::int64_t>(use.offset)) + ":" + number(static_cast<std::int64_t>(use.bytes));
+    text += std::string(", ") + (use.write ? "write" : "read") + " b" + number(use.block) +
+            "+" + number(static_cast<std::int64_t>(use.offset)) + ":" +
+            number(static_cast<std::int64_t>(use.bytes));
   }
   if (c.needs != 0) text += ", needs flag " + number(c.needs);
   if (c.sets != 0) text += ", sets flag " + number(c.sets);
@@ -64,15 +100,18 @@ std::string call(const Command& c) {
 }  // namespace
 
 std::string to_string(const Command& command) {
-  std::string text = "thread " + number(command.thread) + " ctx" + number(command.context) + "  " + call(command);
+  std::string text = "thread " + number(command.thread) + " ctx" + number(command.context) +
+                     "  " + call(command);
   if (command.nested != 0) {
-    text += "  // before its driver call " + number(command.entry) + ": the next " + number(command.nested);
+    text += "  // before its driver call " + number(command.entry) + ": the next " +
+            number(command.nested);
   }
   return text;
 }
 
 std::string to_string(const Program& program) {
-  std::string text = "program seed " + std::to_string(program.seed) + ", " + number(program.threads) +
+  std::string text = "program seed " + std::to_string(program.seed) + ", " +
+                     number(program.threads) +
                      (program.synced ? " threads in turn\n" : " threads, not synchronised\n");
   int step = 0;
   for (const Command& command : program.commands) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Program: a random CUDA program as data. Every object has a number of its own that is never used
-// again, and a command that names an object which is not there does nothing: so any subset of the
-// commands is a program too, and a failing one can be shrunk. Pure.
+// Program: a random CUDA program as data. Every object has a number of its own that is never
+// used again, and a command that names an object which is not there does nothing: so any subset
+// of the commands is a program too, and a failing one can be shrunk. Pure.
 #pragma once
+
+#include "allocator/units.hpp"
 
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "allocator/units.hpp"
 
 namespace custash::property {
 
@@ -52,7 +52,8 @@ struct Use {
   bool write = false;
 };
 
-// Streams 0 and 1: the legacy one, by its two names; 2: the thread's own. Created ones from 3 on.
+// Streams 0 and 1: the legacy one, by its two names; 2: the thread's own. Created ones from 3
+// on.
 inline constexpr int kLegacyNull = 0, kLegacy = 1, kPerThread = 2, kFirstStream = 3;
 // Contexts 0 and 1: the primary ones of devices 0 and 1. Created ones (on device 0) from 2 on.
 inline constexpr int kFirstContext = 2;
@@ -70,8 +71,8 @@ struct Command {
   Bytes bytes = 0;
   int needs = 0;
   int sets = 0;
-  // While this command stands before its entry-th driver call, up to `nested` of the commands after it
-  // run, those of other threads only. 0: none.
+  // While this command stands before its entry-th driver call, up to `nested` of the commands
+  // after it run, those of other threads only. 0: none.
   int entry = 0;
   int nested = 0;
   std::vector<Use> uses = {};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Start and end of a run, memory, and the way of a command to its calls; work is in world_work.cpp.
+// Start and end of a run, memory, and the way of a command to its calls; work is in
+// world_work.cpp.
 #include "tests/property/world.hpp"
+
+#include "allocator/mutex.hpp"
 
 #include <algorithm>
 #include <utility>
-
-#include "allocator/mutex.hpp"
 
 namespace custash::property {
 namespace {
@@ -14,7 +15,8 @@ thread_local CUcontext current = nullptr;
 
 }  // namespace
 
-World::World(const Setup& setup, sim::RaceDetector& detector) : setup_(setup), detector_(detector) {
+World::World(const Setup& setup, sim::RaceDetector& detector)
+    : setup_(setup), detector_(detector) {
   sim::Options options;
   options.device_memory = setup.tight && !setup.bare ? 160_MiB : 8_GiB;
   if (setup.memory != 0) options.device_memory = setup.memory;
@@ -33,16 +35,21 @@ World::World(const Setup& setup, sim::RaceDetector& detector) : setup_(setup), d
   for (int i = 0; i < kHostBuffers; ++i) {
     hosts_.push_back(nullptr);
     cuMemAllocHost(&hosts_.back(), kHostBufferBytes);
-    // Bare, as an allocation of the program: only its own waits count. Through the core, what any
-    // thread has waited for is over for all.
-    if (setup.bare) detector_.on_alloc(reinterpret_cast<Address>(hosts_.back()), kHostBufferBytes, sim::this_thread());
+    // Bare, as an allocation of the program: only its own waits count. Through the core, what
+    // any thread has waited for is over for all.
+    if (setup.bare)
+      detector_.on_alloc(
+          reinterpret_cast<Address>(hosts_.back()), kHostBufferBytes, sim::this_thread());
   }
-  for (int device = 0; device < 2; ++device) used_at_start_.push_back(sim::used(device));
+  for (int device = 0; device < 2; ++device)
+    used_at_start_.push_back(sim::used(device));
   door_ = setup.bare ? bare_door() : cached_door({.config = setup.config, .fast = setup.fast});
   if (setup.wrap) door_ = setup.wrap(std::move(door_));
 }
 
-World::~World() { current = nullptr; }
+World::~World() {
+  current = nullptr;
+}
 
 void World::fail(Violation kind, const std::string& text) {
   if (failed()) return;
@@ -62,7 +69,9 @@ const CUstream* World::stream(const Command& command) {
   static const CUstream kDefaults[] = {nullptr, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
   if (command.stream < kFirstStream) return &kDefaults[command.stream];
   const auto found = streams_.find(command.stream);
-  return found == streams_.end() || found->second.context != command.context ? nullptr : &found->second.handle;
+  return found == streams_.end() || found->second.context != command.context
+             ? nullptr
+             : &found->second.handle;
 }
 
 World::BlockObject* World::block(int id) {
@@ -75,42 +84,56 @@ CUresult World::run(const Command& command, std::size_t step) {
   contexts_used_.insert(command.context);
   if (command.op != Op::CreateContext && !use_context(command.context)) return CUDA_SUCCESS;
   const CUresult result = dispatch(command);
-  if (sim::hung()) fail(Violation::Hang, "step " + std::to_string(step) + ": nothing can move any more");
+  if (sim::hung())
+    fail(Violation::Hang, "step " + std::to_string(step) + ": nothing can move any more");
   return result;
 }
 
 CUresult World::dispatch(const Command& c) {
   switch (c.op) {
     case Op::Malloc:
-    case Op::MallocAsync: return allocate(c);
+    case Op::MallocAsync:
+      return allocate(c);
     case Op::Free:
     case Op::FreeAsync:
-    case Op::RecordStream: return release(c);
+    case Op::RecordStream:
+      return release(c);
     case Op::CreateStream:
     case Op::DestroyStream:
     case Op::CreateContext:
-    case Op::DestroyContext: return lifetimes(c);
+    case Op::DestroyContext:
+      return lifetimes(c);
     case Op::EventRecord:
     case Op::EventWait:
-    case Op::EventSync: return events(c);
+    case Op::EventSync:
+      return events(c);
     case Op::CaptureBegin:
     case Op::CaptureEnd:
     case Op::Instantiate:
     case Op::Launch:
     case Op::DestroyGraph:
-    case Op::DestroyExec: return graphs(c);
+    case Op::DestroyExec:
+      return graphs(c);
     case Op::HostRead:
-      detector_.on_host_access(sim::this_thread(), reinterpret_cast<Address>(hosts_[static_cast<std::size_t>(c.other)]),
-                               kHostBufferBytes, false);
+      detector_.on_host_access(
+          sim::this_thread(),
+          reinterpret_cast<Address>(hosts_[static_cast<std::size_t>(c.other)]),
+          kHostBufferBytes,
+          false);
       return CUDA_SUCCESS;
     case Op::StreamSync: {
       const CUstream* s = stream(c);
       return s == nullptr ? CUDA_SUCCESS : cuStreamSynchronize(*s);
     }
-    case Op::ContextSync: return cuCtxSynchronize();
-    case Op::EmptyCache: return door_->empty_cache(contexts_[c.context]);
-    case Op::Step: sim::run(c.bytes); return CUDA_SUCCESS;
-    default: break;
+    case Op::ContextSync:
+      return cuCtxSynchronize();
+    case Op::EmptyCache:
+      return door_->empty_cache(contexts_[c.context]);
+    case Op::Step:
+      sim::run(c.bytes);
+      return CUDA_SUCCESS;
+    default:
+      break;
   }
   const CUstream* s = stream(c);
   if (s == nullptr) return CUDA_SUCCESS;
@@ -126,7 +149,8 @@ CUresult World::allocate(const Command& c) {
   } else {
     const CUstream* s = stream(c);
     if (s == nullptr) return CUDA_SUCCESS;
-    const CUresult result = door_->malloc_async(contexts_[c.context], *s, c.bytes, &fresh.address);
+    const CUresult result =
+        door_->malloc_async(contexts_[c.context], *s, c.bytes, &fresh.address);
     if (result != CUDA_SUCCESS) return result;
     // Whether the program's own use comes after the allocation was judged on bare, where the
     // driver's allocation is an operation of the stream.
@@ -144,7 +168,8 @@ CUresult World::allocate(const Command& c) {
 void World::check_placement(const BlockObject& fresh) {
   if (fresh.address % 512 != 0) fail(Violation::Overlap, "a block is not aligned to 512 bytes");
   for (const auto& [id, other] : blocks_) {
-    if (fresh.address < other.address + other.bytes && other.address < fresh.address + fresh.bytes) {
+    if (fresh.address < other.address + other.bytes &&
+        other.address < fresh.address + fresh.bytes) {
       fail(Violation::Overlap, "a new block overlaps block " + std::to_string(id));
     }
   }
@@ -158,8 +183,8 @@ CUresult World::release(const Command& c) {
   if (c.op == Op::Free) {
     detector_.on_free(gone.address, self);
     blocks_.erase(c.block);
-    // That a free waits for the device is nothing that a program may rely on, but for results it
-    // could read next.
+    // That a free waits for the device is nothing that a program may rely on, but for results
+    // it could read next.
     if (setup_.bare) detector_.ignore_joins(self, true);
     const CUresult result = door_->free(gone.address);
     if (setup_.bare) detector_.ignore_joins(self, false);
@@ -178,7 +203,9 @@ CUresult World::release(const Command& c) {
   return door_->free_async(gone.address, *s);
 }
 
-void World::note_visible(int context, CUstream stream) { visible_.push_back({context, sim::last_op(stream)}); }
+void World::note_visible(int context, CUstream stream) {
+  visible_.push_back({context, sim::last_op(stream)});
+}
 
 void World::join_visible(int context) {
   std::vector<sim::OpId> over;
@@ -199,13 +226,15 @@ std::int64_t World::live_bytes(int device) const {
 CUresult World::lifetimes(const Command& c) {
   if (c.op == Op::CreateStream) {
     StreamObject made{.handle = nullptr, .context = c.context};
-    const CUresult result = cuStreamCreate(&made.handle, c.flags == 1 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+    const CUresult result =
+        cuStreamCreate(&made.handle, c.flags == 1 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
     if (result == CUDA_SUCCESS) streams_[c.stream] = made;
     return result;
   }
   if (c.op == Op::DestroyStream) {
     const CUstream* s = stream(c);
-    if (s == nullptr || c.stream < kFirstStream || streams_[c.stream].capturing) return CUDA_SUCCESS;
+    if (s == nullptr || c.stream < kFirstStream || streams_[c.stream].capturing)
+      return CUDA_SUCCESS;
     const CUstream handle = *s;
     streams_.erase(c.stream);
     return door_->destroy_stream(handle, [&] { return cuStreamDestroy(handle); });
@@ -226,8 +255,10 @@ CUresult World::lifetimes(const Command& c) {
   }
   for (auto& [id, graph] : graphs_) {
     if (graph.context != c.context) continue;
-    if (graph.exec != nullptr) door_->destroy_graph([&] { return cuGraphExecDestroy(graph.exec); });
-    if (graph.graph != nullptr) door_->destroy_graph([&] { return cuGraphDestroy(graph.graph); });
+    if (graph.exec != nullptr)
+      door_->destroy_graph([&] { return cuGraphExecDestroy(graph.exec); });
+    if (graph.graph != nullptr)
+      door_->destroy_graph([&] { return cuGraphDestroy(graph.graph); });
   }
   for (const auto& [id, object] : blocks_) {
     if (object.context == c.context) detector_.on_free(object.address, sim::this_thread());
@@ -264,14 +295,18 @@ void World::release_all() {
   }
   for (auto& [id, graph] : graphs_) {
     use_context(graph.context);
-    if (graph.exec != nullptr) door_->destroy_graph([&] { return cuGraphExecDestroy(graph.exec); });
-    if (graph.graph != nullptr) door_->destroy_graph([&] { return cuGraphDestroy(graph.graph); });
+    if (graph.exec != nullptr)
+      door_->destroy_graph([&] { return cuGraphExecDestroy(graph.exec); });
+    if (graph.graph != nullptr)
+      door_->destroy_graph([&] { return cuGraphDestroy(graph.graph); });
   }
   graphs_.clear();
-  // A free waits for the block's own device at most, on bare too: copies of other contexts come first.
+  // A free waits for the block's own device at most, on bare too: copies of other contexts come
+  // first.
   for (const auto& [id, context] : contexts_) {
     if (contexts_used_.size() < 2 || !use_context(id)) continue;
-    if (cuCtxSynchronize() != CUDA_SUCCESS) fail(Violation::Code, "the wait before the last frees fails");
+    if (cuCtxSynchronize() != CUDA_SUCCESS)
+      fail(Violation::Code, "the wait before the last frees fails");
   }
   while (!blocks_.empty()) {
     Command free;
@@ -280,14 +315,16 @@ void World::release_all() {
     free.context = blocks_.begin()->second.context;
     use_context(free.context);
     const CUresult result = release(free);
-    if (result != CUDA_SUCCESS) fail(Violation::Code, "the last free of a block answers " + std::to_string(result));
+    if (result != CUDA_SUCCESS)
+      fail(Violation::Code, "the last free of a block answers " + std::to_string(result));
   }
   for (const auto& [id, context] : contexts_) {
     use_context(id);
     if (cuCtxSynchronize() != CUDA_SUCCESS) fail(Violation::Code, "the last wait fails");
     // The first may have to record a fence, which passes when the device has seen it.
     for (int round = 0; round < 2; ++round) {
-      if (door_->empty_cache(context) != CUDA_SUCCESS) fail(Violation::Code, "the last empty_cache fails");
+      if (door_->empty_cache(context) != CUDA_SUCCESS)
+        fail(Violation::Code, "the last empty_cache fails");
       sim::run_all();
     }
   }
@@ -299,10 +336,13 @@ void World::check_returned() {
     if (!wrong.empty()) fail(Violation::Statistics, "after everything was returned: " + wrong);
     const Bytes used = sim::used(device);
     if (used != used_at_start_[static_cast<std::size_t>(device)]) {
-      fail(Violation::Leak, "device " + std::to_string(device) + " still has " + std::to_string(used) + " bytes in use");
+      fail(Violation::Leak,
+           "device " + std::to_string(device) + " still has " + std::to_string(used) +
+               " bytes in use");
     }
   }
-  if (sim::live_handles() + sim::live_mappings() != 0) fail(Violation::Leak, "handles or mappings remain");
+  if (sim::live_handles() + sim::live_mappings() != 0)
+    fail(Violation::Leak, "handles or mappings remain");
 }
 
 }  // namespace custash::property

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// World: the objects of a program that runs (streams, blocks, events, graphs …), and each of its
-// commands as calls at a door. Used by one thread at a time.
+// World: the objects of a program that runs (streams, blocks, events, graphs …), and each of
+// its commands as calls at a door. Used by one thread at a time.
 #pragma once
+
+#include "tests/property/door.hpp"
+#include "tests/property/execute.hpp"
+#include "tests/sim/race_detector.hpp"
 
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
-
-#include "tests/property/door.hpp"
-#include "tests/property/execute.hpp"
-#include "tests/sim/race_detector.hpp"
 
 namespace custash::property {
 
@@ -26,16 +26,19 @@ class World {
   CUresult run(const Command& command, std::size_t step);
   // Ends what the program has left open and looks at what remains.
   void finish();
-  // The parts of finish(): what must hold at any time; everything freed, waited for and given back; and
-  // nothing left.
+  // The parts of finish(): what must hold at any time; everything freed, waited for and given
+  // back; and nothing left.
   void check(bool exact = true);
   void release_all();
   void check_returned();
 
   // Notes the first violation.
   void fail(Violation kind, const std::string& text);
+
   [[nodiscard]] bool failed() const { return kind_ != Violation::None; }
+
   [[nodiscard]] Violation kind() const { return kind_; }
+
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
@@ -87,6 +90,7 @@ class World {
   void join_visible(int context);
   void check_placement(const BlockObject& fresh);
   [[nodiscard]] std::int64_t live_bytes(int device) const;
+
   static int device_of(int context) { return context == 1 ? 1 : 0; }
 
   const Setup& setup_;
@@ -100,7 +104,7 @@ class World {
   std::map<int, GraphObject> graphs_;
   std::map<int, std::vector<int>> captured_;  // by stream: the blocks named
   std::vector<void*> hosts_;
-  std::vector<Address> kept_;                 // bare: freed on a stream
+  std::vector<Address> kept_;  // bare: freed on a stream
   std::vector<Visible> visible_;
   std::vector<Bytes> used_at_start_;
   Violation kind_ = Violation::None;

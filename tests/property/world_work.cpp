@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Work of a program that runs: kernels, copies, events, captures and graphs.
+#include "tests/property/world.hpp"
+
 #include <algorithm>
 #include <utility>
-
-#include "tests/property/world.hpp"
 
 namespace custash::property {
 
@@ -13,15 +13,18 @@ CUresult World::kernel(const Command& c, CUstream stream) {
     const BlockObject* found = block(use.block);
     if (found == nullptr) continue;  // the program was shrunk
     kernel.accesses.push_back({found->address + use.offset, use.bytes, use.write});
-    if (const auto capture = captured_.find(c.stream); capture != captured_.end()) capture->second.push_back(use.block);
+    if (const auto capture = captured_.find(c.stream); capture != captured_.end())
+      capture->second.push_back(use.block);
   }
-  return door_->submit(stream, HostView::Hidden, 0, 0, [&] { return sim::launch(stream, std::move(kernel)); });
+  return door_->submit(
+      stream, HostView::Hidden, 0, 0, [&] { return sim::launch(stream, std::move(kernel)); });
 }
 
 CUresult World::copy(const Command& c, CUstream stream) {
   if (c.op == Op::HostFunction) {
     const CUresult result = door_->submit(stream, HostView::Visible, 0, 0, [&] {
-      return cuLaunchHostFunc(stream, [](void*) {}, nullptr);
+      return cuLaunchHostFunc(
+          stream, [](void*) {}, nullptr);
     });
     note_visible(c.context, stream);
     return result;
@@ -30,23 +33,34 @@ CUresult World::copy(const Command& c, CUstream stream) {
   if (target == nullptr) return CUDA_SUCCESS;
   const Address address = target->address;
   if (c.op == Op::Memset) {
-    return door_->submit(stream, HostView::Hidden, 0, 0, [&] { return cuMemsetD8Async(address, 1, target->bytes, stream); });
+    return door_->submit(stream, HostView::Hidden, 0, 0, [&] {
+      return cuMemsetD8Async(address, 1, target->bytes, stream);
+    });
   }
   if (c.op == Op::CopyBlock) {
     const BlockObject* source = block(c.other);
     if (source == nullptr) return CUDA_SUCCESS;
     // The simulated peer copy reaches mapped memory of another device only with access to it.
-    if (!setup_.device_copies && device_of(source->context) != device_of(target->context)) return CUDA_SUCCESS;
+    if (!setup_.device_copies && device_of(source->context) != device_of(target->context))
+      return CUDA_SUCCESS;
     const Address from = source->address;
     return door_->submit(stream, HostView::Hidden, address, from, [&] {
-      if (source->context == target->context) return cuMemcpyDtoDAsync(address, from, c.bytes, stream);
-      return cuMemcpyPeerAsync(address, contexts_[target->context], from, contexts_[source->context], c.bytes, stream);
+      if (source->context == target->context)
+        return cuMemcpyDtoDAsync(address, from, c.bytes, stream);
+      return cuMemcpyPeerAsync(address,
+                               contexts_[target->context],
+                               from,
+                               contexts_[source->context],
+                               c.bytes,
+                               stream);
     });
   }
   void* host = hosts_[static_cast<std::size_t>(c.other)];
   const Bytes bytes = std::min<Bytes>(target->bytes, kHostBufferBytes);
   if (c.op == Op::CopyFromHost) {
-    return door_->submit(stream, HostView::Hidden, address, 0, [&] { return cuMemcpyHtoDAsync(address, host, bytes, stream); });
+    return door_->submit(stream, HostView::Hidden, address, 0, [&] {
+      return cuMemcpyHtoDAsync(address, host, bytes, stream);
+    });
   }
   const CUresult result = door_->submit(stream, HostView::Visible, 0, address, [&] {
     return cuMemcpyDtoHAsync(host, address, bytes, stream);
@@ -80,9 +94,11 @@ CUresult World::end_capture(int id, int graph) {
   StreamObject& object = streams_[id];
   const CUstream handle = object.handle;
   object.capturing = false;
-  GraphObject made{.graph = nullptr, .exec = nullptr, .context = object.context, .blocks = captured_[id]};
+  GraphObject made{
+      .graph = nullptr, .exec = nullptr, .context = object.context, .blocks = captured_[id]};
   captured_.erase(id);
-  const CUresult result = door_->end_capture(handle, [&] { return cuStreamEndCapture(handle, &made.graph); });
+  const CUresult result =
+      door_->end_capture(handle, [&] { return cuStreamEndCapture(handle, &made.graph); });
   if (result == CUDA_SUCCESS) graphs_[graph] = made;
   return result;
 }
@@ -92,10 +108,13 @@ CUresult World::graphs(const Command& c) {
     const auto found = streams_.find(c.stream);
     if (found == streams_.end()) return CUDA_SUCCESS;
     StreamObject& object = found->second;
-    if (c.op == Op::CaptureEnd) return object.capturing ? end_capture(c.stream, c.other) : CUDA_SUCCESS;
+    if (c.op == Op::CaptureEnd)
+      return object.capturing ? end_capture(c.stream, c.other) : CUDA_SUCCESS;
     if (object.capturing) return CUDA_SUCCESS;
-    const auto mode = c.flags == 1 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
-    const CUresult result = door_->begin_capture(object.handle, [&] { return cuStreamBeginCapture(object.handle, mode); });
+    const auto mode =
+        c.flags == 1 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
+    const CUresult result = door_->begin_capture(
+        object.handle, [&] { return cuStreamBeginCapture(object.handle, mode); });
     object.capturing = result == CUDA_SUCCESS;
     if (object.capturing) captured_[c.stream];
     return result;
@@ -106,7 +125,8 @@ CUresult World::graphs(const Command& c) {
   CUgraphExec exec = object.exec;
   if (c.op == Op::Instantiate) {
     if (exec != nullptr || object.graph == nullptr) return CUDA_SUCCESS;
-    return door_->make_graph([&] { return cuGraphInstantiateWithFlags(&object.exec, object.graph, 0); });
+    return door_->make_graph(
+        [&] { return cuGraphInstantiateWithFlags(&object.exec, object.graph, 0); });
   }
   if (c.op == Op::DestroyGraph) {
     if (object.graph == nullptr) return CUDA_SUCCESS;
@@ -120,7 +140,8 @@ CUresult World::graphs(const Command& c) {
   }
   const CUstream* s = stream(c);
   // A block of it may be missing in a shrunk program.
-  const bool whole = std::all_of(object.blocks.begin(), object.blocks.end(), [&](int id) { return block(id) != nullptr; });
+  const bool whole = std::all_of(
+      object.blocks.begin(), object.blocks.end(), [&](int id) { return block(id) != nullptr; });
   if (s == nullptr || !whole) return CUDA_SUCCESS;
   return door_->submit(*s, HostView::Graph, 0, 0, [&] { return cuGraphLaunch(exec, *s); });
 }

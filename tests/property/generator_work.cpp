@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// Work: kernels, copies, fills, host functions, what the host reads.
+#include "tests/property/generator.hpp"
+
+#include <algorithm>
+
+namespace custash::property {
+
+Use Generator::part_of(const BlockModel& block, bool write) {
+  Use use{.block = block.id, .offset = 0, .bytes = block.bytes, .write = write};
+  if (block.bytes >= 1024 && chance(30)) {
+    use.bytes = block.bytes / 4;
+    use.offset = static_cast<Bytes>(pick(0, 3)) * use.bytes;
+  }
+  return use;
+}
+
+std::vector<Use> Generator::choose_uses() {
+  auto of = live(context_);
+  std::vector<Use> uses;
+  for (int n = pick(1, 3); n > 0 && !of.empty(); --n) {
+    // Mostly what was allocated last: that is what programs do.
+    const std::size_t at =
+        chance(60) ? of.size() - 1
+                   : static_cast<std::size_t>(pick(0, static_cast<int>(of.size()) - 1));
+    uses.push_back(part_of(*of[at], chance(70)));
+    of.erase(of.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  return uses;
+}
+
+void Generator::order_uses(int lane, const std::vector<Use>& uses) {
+  for (const Use& use : uses)
+    put_in_order(lane, by_id(use.block).uses, use.write);
+}
+
+void Generator::note_uses(int lane, int number, const std::vector<Use>& uses) {
+  for (const Use& use : uses)
+    note(by_id(use.block).uses, {lane, number, use.write});
+}
+
+void Generator::kernel() {
+  const int lane = choose_lane();
+  if (lane < 0) return;
+  std::vector<Use> uses = choose_uses();
+  order_uses(lane, uses);
+  note_uses(lane, order_.submit(lane, thread_), uses);
+  put(Op::Kernel, lane).uses = std::move(uses);
+}
+
+// The first spins until the second runs; between them the program allocates.
+void Generator::mutual() {
+  if (capture_.lane >= 0) return;
+  std::vector<int> able;
+  for (int i = 0; i < order_.lanes(); ++i) {
+    const LaneModel& lane = order_.lane(i);
+    if (lane.alive && lane.context == context_ && lane.stream >= kFirstStream &&
+        mine(lane.thread))
+      able.push_back(i);
+  }
+  if (able.size() < 2) return;
+  const int first = any(able);
+  able.erase(std::find(able.begin(), able.end(), first));
+  const int second = any(able);
+  std::vector<Use> a = choose_uses();
+  std::vector<Use> b = choose_uses();
+  std::erase_if(b, [&](const Use& use) {
+    return std::any_of(
+        a.begin(), a.end(), [&](const Use& other) { return other.block == use.block; });
+  });
+  order_uses(first, a);
+  order_uses(second, b);
+  const int flag = next_flag_++;
+  note_uses(first, order_.submit(first, thread_), a);
+  Command& c = put(Op::Kernel, first);
+  c.uses = std::move(a);
+  c.needs = flag;
+  for (int n = pick(0, 3); n > 0; --n) {
+    if (style_.stream_ordered && chance(20)) {
+      malloc_async();
+    } else {
+      malloc_plain();
+      if (chance(60)) b.push_back(part_of(blocks_.back(), true));
+    }
+  }
+  order_uses(second, b);
+  note_uses(second, order_.submit(second, thread_), b);
+  Command& d = put(Op::Kernel, second);
+  d.uses = std::move(b);
+  d.sets = flag;
+}
+
+// Another thread frees while this one's launch is on its way into the driver; then what was
+// launched on is freed and used again.
+void Generator::overtaken() {
+  auto mine_now = live(context_);
+  const int lane = choose_lane();
+  if (lane < 0 || mine_now.empty() || capture_.lane >= 0) return;
+  BlockModel& block = *any(mine_now);
+  const std::vector<Use> uses{part_of(block, true)};
+  order_uses(lane, uses);
+  note_uses(lane, order_.submit(lane, thread_), uses);
+  Command& launch = put(Op::Kernel, lane);
+  launch.uses = uses;
+  launch.entry = pick(1, 2);
+  launch.nested = 1;
+  const int self = std::exchange(thread_, (thread_ + 1) % style_.threads);
+  auto theirs = live(context_);
+  if (!theirs.empty()) free_plain(*any(theirs));
+  thread_ = self;
+  free_plain(block);
+  malloc_plain();
+  const int other = choose_lane();
+  if (other < 0) return;
+  const std::vector<Use> again{part_of(blocks_.back(), true)};
+  note_uses(other, order_.submit(other, thread_), again);
+  put(Op::Kernel, other).uses = again;
+}
+
+void Generator::fill() {
+  auto of = live(context_);
+  const int lane = choose_lane();
+  if (lane < 0 || of.empty()) return;
+  BlockModel& block = *any(of);
+  put_in_order(lane, block.uses, true);
+  note(block.uses, {lane, order_.submit(lane, thread_), true});
+  put(Op::Memset, lane).block = block.id;
+}
+
+void Generator::copy_block() {
+  const bool cross = style_.cross && contexts_.size() > 1 && capture_.lane < 0 && chance(40);
+  auto to = live(context_);
+  auto from = live(context_, cross);
+  const int lane = choose_lane();
+  if (lane < 0 || to.empty() || from.empty()) return;
+  BlockModel& target = *any(to);
+  BlockModel& source = *any(from);
+  if (&target == &source) return;
+  put_in_order(lane, source.uses, false);
+  put_in_order(lane, target.uses, true);
+  const int number = order_.submit(lane, thread_);
+  note(target.uses, {lane, number, true});
+  note(source.uses, {lane, number, false});
+  Command& c = put(Op::CopyBlock, lane);
+  c.block = target.id;
+  c.other = source.id;
+  c.bytes = std::min(target.bytes, source.bytes);
+}
+
+void Generator::copy_to_host() {
+  auto of = live(context_);
+  const int lane = choose_lane();
+  if (lane < 0 || of.empty()) return;
+  BlockModel& block = *any(of);
+  const int buffer = style_.synced ? pick(0, kHostBuffers - 1) : thread_ % kHostBuffers;
+  auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
+  put_in_order(lane, block.uses, false);
+  put_in_order(lane, host, true);
+  const int number = order_.submit(lane, thread_);
+  note(block.uses, {lane, number, false});
+  host = {{lane, number, true}};
+  visible_[static_cast<std::size_t>(context_)].push_back(order_.lane_clock(lane));
+  Command& c = put(Op::CopyToHost, lane);
+  c.block = block.id;
+  c.other = buffer;
+  if (!chance(60)) return;
+  // The result is read right after the source has been freed.
+  if (chance(80)) free_plain(block);
+  host_read(buffer);
+}
+
+void Generator::copy_from_host() {
+  auto of = live(context_);
+  const int lane = choose_lane();
+  if (lane < 0 || of.empty()) return;
+  BlockModel& block = *any(of);
+  const int buffer = style_.synced ? pick(0, kHostBuffers - 1) : thread_ % kHostBuffers;
+  auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
+  put_in_order(lane, block.uses, true);
+  put_in_order(lane, host, false);
+  const int number = order_.submit(lane, thread_);
+  note(block.uses, {lane, number, true});
+  host.push_back({lane, number, false});
+  Command& c = put(Op::CopyFromHost, lane);
+  c.block = block.id;
+  c.other = buffer;
+}
+
+void Generator::host_read(int buffer) {
+  auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
+  for (const int lane : Order::unordered(host, order_.host(thread_), false)) {
+    if (!host_may_wait()) return;
+    host_waits(lane);
+  }
+  if (!Order::unordered(host, order_.host(thread_), false).empty()) return;
+  put(Op::HostRead).other = buffer;
+}
+
+void Generator::host_function() {
+  const int lane = choose_lane();
+  if (lane < 0) return;
+  put(Op::HostFunction, lane);
+  order_.submit(lane, thread_);
+  visible_[static_cast<std::size_t>(context_)].push_back(order_.lane_clock(lane));
+}
+
+}  // namespace custash::property

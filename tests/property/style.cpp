@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// What a random program is made of.
+#include "tests/property/generate.hpp"
+
+#include <algorithm>
+#include <random>
+
+namespace custash::property {
+namespace {
+
+const std::vector<Bytes> kSmallSizes{1, 512, 513, 1000, 4096, 70'000, 300_KiB, 1_MiB};
+const std::vector<Bytes> kLargeSizes{1_MiB + 1, 3_MiB, 5_MiB + 512, 9_MiB, 12_MiB, 21_MiB};
+
+class StyleMaker {
+ public:
+  explicit StyleMaker(std::uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
+
+  Style make() {
+    Style style = anything();
+    const int special = pick(0, 99);
+    if (special < 15) overtaking(style);
+    if (special >= 15 && special < 30) pressing(style);
+    return style;
+  }
+
+ private:
+  int pick(int low, int high) {
+    return low + static_cast<int>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+
+  bool one_in(int n) { return pick(1, n) == 1; }
+
+  Bytes any(const std::vector<Bytes>& of) {
+    return of[static_cast<std::size_t>(pick(0, static_cast<int>(of.size()) - 1))];
+  }
+
+  Style anything() {
+    Style style;
+    style.threads = std::max(1, pick(-1, 3));
+    style.synced = !one_in(4);
+    style.commands = pick(15, 80);
+    style.contexts = one_in(4) ? 2 : 1;
+    style.created_context = one_in(5);
+    style.legacy = !one_in(3);
+    style.per_thread = one_in(3);
+    style.streams_end = one_in(2);
+    style.max_streams = pick(0, 5);
+    if (!style.legacy && !style.per_thread) style.max_streams = std::max(1, style.max_streams);
+    style.captures = one_in(3);
+    style.mutual = one_in(2);
+    style.host_view = one_in(2);
+    style.stream_ordered = one_in(2);
+    style.trims = one_in(2);
+    style.syncs = pick(0, 6);
+    style.ordered_share = one_in(3) ? 90 : 30;
+    const int kind = pick(0, 3);  // small, large, both, one size
+    for (int n = kind == 3 ? 1 : pick(1, 4); n > 0; --n) {
+      const bool large = kind == 1 || (kind != 0 && one_in(2));
+      style.sizes.push_back(any(large ? kLargeSizes : kSmallSizes));
+    }
+    return style;
+  }
+
+  // Threads that know nothing of each other and stand still in the middle of driver calls.
+  void overtaking(Style& style) {
+    style.threads = pick(2, 3);
+    style.synced = false;
+    style.nested = true;
+    style.legacy = false;  // its implicit order would make them depend on each other
+    style.created_context = false;
+    style.contexts = 1;
+    style.turns = 50;
+    style.max_streams = 6;
+    style.sizes.resize(1);
+    style.lazy = one_in(2);
+  }
+
+  // More memory in limbo than the run-ahead budget lets grow.
+  void pressing(Style& style) {
+    style.sizes = {one_in(2) ? 12_MiB : 21_MiB};
+    style.max_streams = pick(2, 4);
+    style.stream_ordered = true;
+    style.ordered_share = one_in(2) ? 90 : 40;
+    style.legacy = false;
+    style.syncs = 0;
+    style.lazy = true;
+    style.captures = false;
+    style.commands = 80;
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+Style random_style(std::uint64_t seed) {
+  return StyleMaker(seed).make();
+}
+
+}  // namespace custash::property
