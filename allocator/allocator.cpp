@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The facade: routing of allocations, frees and questions. Submissions, captures and lifetimes are in
-// submission.cpp.
+// The facade: routing of allocations, frees and questions. Submissions, captures and lifetimes
+// are in submission.cpp.
 #include "allocator/allocator.hpp"
 
 #include "allocator/registry.hpp"
@@ -8,7 +8,8 @@
 namespace custash {
 
 Allocator::Allocator(const Driver& driver, const Config& config)
-    : driver_(driver), config_(config), state_(new State(driver_, config_)) {}
+    : driver_(driver), config_(config), state_(new State(driver_, config_)) {
+}
 
 namespace {
 
@@ -59,8 +60,8 @@ bool Allocator::try_free(Address address) {
   return cache != nullptr && !state_->others_at_work(*cache) && cache->try_free(address);
 }
 
-Status Allocator::allocate_on(CUcontext context, CUstream stream, NullStream null, Bytes bytes,
-                              Address* out) {
+Status Allocator::allocate_on(
+    CUcontext context, CUstream stream, NullStream null, Bytes bytes, Address* out) {
   const StreamPlace place = state_->place(stream, null);
   if (!place) return allocate(context, bytes, out);
   return state_->allocate(*place.cache, place.lane, bytes, out);
@@ -89,7 +90,8 @@ Status Allocator::empty_cache(CUcontext context) {
 }
 
 void Allocator::empty_all_caches() {
-  for (DeviceCache* cache : state_->all()) cache->trim().ignore();  // each error shows at its next call
+  for (DeviceCache* cache : state_->all())
+    cache->trim().ignore();  // each error shows at its next call
 }
 
 bool Allocator::relieve(CUcontext context) {
@@ -112,33 +114,39 @@ Bytes Allocator::reclaimable(CUcontext context) {
   Bytes sum = 0;
   DeviceCache* cache = state_->known(context);
   if (cache == nullptr) return 0;
-  for (DeviceCache* each : state_->on_device(cache->device())) sum += each->returnable();
+  for (DeviceCache* each : state_->on_device(cache->device()))
+    sum += each->returnable();
   return sum;
 }
 
 DeviceStats Allocator::stats(int device) {
   DeviceStats sum;
-  for (DeviceCache* cache : state_->on_device(device)) sum += cache->stats();
+  for (DeviceCache* cache : state_->on_device(device))
+    sum += cache->stats();
   return sum;
 }
 
 void Allocator::reset_peak_stats(int device) {
-  for (DeviceCache* cache : state_->on_device(device)) cache->reset_peaks();
+  for (DeviceCache* cache : state_->on_device(device))
+    cache->reset_peaks();
 }
 
 void Allocator::reset_accumulated_stats(int device) {
-  for (DeviceCache* cache : state_->on_device(device)) cache->reset_accumulated();
+  for (DeviceCache* cache : state_->on_device(device))
+    cache->reset_accumulated();
 }
 
 bool Allocator::validate() {
   bool valid = true;
-  for (DeviceCache* cache : state_->all()) valid &= cache->validate();
+  for (DeviceCache* cache : state_->all())
+    valid &= cache->validate();
   return valid;
 }
 
 void Allocator::after_fork_in_child() {
   state_->mutex.reset_after_fork();
-  for (DeviceCache* cache : state_->all()) cache->after_fork_in_child();
+  for (DeviceCache* cache : state_->all())
+    cache->after_fork_in_child();
 }
 
 }  // namespace custash

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Allocator: the facade of the core, the only header of it that the folders above include.
-// Routes by context and by address to one DeviceCache a context. Thread safe throughout; no lock is
-// held across a driver call. Created once and never destroyed. Rank 6.
+// Routes by context and by address to one DeviceCache a context. Thread safe throughout; no
+// lock is held across a driver call. Created once and never destroyed. Rank 6.
 #pragma once
-
-#include <optional>
-#include <string_view>
 
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
 #include "allocator/stats.hpp"
 #include "allocator/status.hpp"
 #include "allocator/units.hpp"
+
+#include <optional>
+#include <string_view>
 
 namespace custash {
 
@@ -22,17 +22,17 @@ class Lane;
 // legacy default stream, the _ptsz and _ptds forms the per-thread one.
 enum class NullStream { Legacy, PerThread };
 
-// Whether the host could see the effect of a submission without a call that synchronises: a copy
-// to host memory, a host function, a stream write to host memory.
-// Graph: a launch of a graph, visible when something visible was captured into any graph.
-// Wait: no work at all, but a wait for an event, which may draw the stream into a capture.
+// Whether the host could see the effect of a submission without a call that synchronises: a
+// copy to host memory, a host function, a stream write to host memory. Graph: a launch of a
+// graph, visible when something visible was captured into any graph. Wait: no work at all, but
+// a wait for an event, which may draw the stream into a capture.
 enum class HostView { Hidden, Visible, Graph, Wait };
 
 // A live block, as the queries of interpose/ need it.
 struct BlockInfo {
   Address base = 0;
-  Bytes requested = 0;      // what the caller asked for
-  Bytes usable = 0;         // what it got
+  Bytes requested = 0;  // what the caller asked for
+  Bytes usable = 0;     // what it got
   CUcontext context = nullptr;
   std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
 };
@@ -68,19 +68,21 @@ class Allocator {
   // The same, only where no driver call is needed and the free succeeds; false where not.
   bool try_free(Address address);
 
-  // ---- Calls that name a stream (cuMemAllocAsync, cuMemFreeAsync, custash_malloc): ordered on it.
+  // ---- Calls that name a stream (cuMemAllocAsync, cuMemFreeAsync, custash_malloc): ordered on
+  // it.
 
-  Status allocate_on(CUcontext context, CUstream stream, NullStream null, Bytes bytes, Address* out);
+  Status allocate_on(
+      CUcontext context, CUstream stream, NullStream null, Bytes bytes, Address* out);
   std::optional<Status> free_on(Address address, CUstream stream, NullStream null);
 
-  // The block is in use on `stream` too: its reuse waits for what that stream holds at the free.
-  // INVALID_VALUE when the address is not a live block of ours.
+  // The block is in use on `stream` too: its reuse waits for what that stream holds at the
+  // free. INVALID_VALUE when the address is not a live block of ours.
   Status record_stream(Address address, CUstream stream, NullStream null);
 
   // ---- Submissions: see class Submission below.
 
-  // The program asked for a device pointer to host memory or allocated managed memory: from now on
-  // any kernel's effect may be visible to the host. `call` is named in the log, once.
+  // The program asked for a device pointer to host memory or allocated managed memory: from now
+  // on any kernel's effect may be visible to the host. `call` is named in the log, once.
   void kernels_become_host_visible(std::string_view call);
 
   // ---- Stream capture. Begin: call capture_begins before the driver's BeginCapture and
@@ -90,17 +92,18 @@ class Allocator {
   void capture_ended(CUstream stream, NullStream null);
   // How many go on, in all contexts.
   [[nodiscard]] std::uint32_t captures_open() const;
-  // Graphs and executables (each handle once): blocks allocated while their thread captured are not
-  // recycled while any lives.
+  // Graphs and executables (each handle once): blocks allocated while their thread captured are
+  // not recycled while any lives.
   void graph_created();
   void graph_destroyed();
 
   // ---- Lifetime of what we key by.
 
-  void stream_destroyed(CUstream stream);                 // call before the driver's
-  void context_destroyed(CUcontext context);              // call before the driver's: forgets its segments
-  void context_gone(CUcontext context);                   // call after it: returns VMM pages that survive
-  void peer_access_enabled(CUcontext owner, CUcontext accessor);  // accessor may now read owner's memory
+  void stream_destroyed(CUstream stream);     // call before the driver's
+  void context_destroyed(CUcontext context);  // call before the driver's: forgets its segments
+  void context_gone(CUcontext context);       // call after it: returns VMM pages that survive
+  void peer_access_enabled(CUcontext owner,
+                           CUcontext accessor);  // accessor may now read owner's memory
   void peer_access_disabled(CUcontext owner, CUcontext accessor);
 
   // ---- Giving back.
@@ -109,25 +112,27 @@ class Allocator {
   // where the driver itself does (cuMemFree of whole segments).
   Status empty_cache(CUcontext context);
   void empty_all_caches();
-  // Another allocating driver call failed for memory: waits for and returns what is needed; true
-  // when something was returned and the call is worth a second try.
+  // Another allocating driver call failed for memory: waits for and returns what is needed;
+  // true when something was returned and the call is worth a second try.
   bool relieve(CUcontext context);
 
   // ---- Asking.
 
   Ownership find(Address address, BlockInfo* info);  // info filled when Live; may be null
-  Bytes reclaimable(CUcontext context);              // free or in limbo: what could be given back
-  DeviceStats stats(int device);                     // summed over the device's contexts
+  Bytes reclaimable(CUcontext context);  // free or in limbo: what could be given back
+  DeviceStats stats(int device);         // summed over the device's contexts
   void reset_peak_stats(int device);
   void reset_accumulated_stats(int device);
 
   // Walks everything; false (and a log line) when an invariant does not hold. For tests.
   bool validate();
 
-  // In the child after fork: resets locks. The child then only passes through (interpose/ sees to it).
+  // In the child after fork: resets locks. The child then only passes through (interpose/ sees
+  // to it).
   void after_fork_in_child();
 
   const Driver& driver() const { return driver_; }
+
   const Config& config() const { return config_; }
 
  private:
@@ -145,12 +150,17 @@ class Allocator {
 //   submission.done(result);
 //
 // The constructor marks the lane active and pays debt that is due on it; done() counts the
-// submission (only once the driver has it). The destructor counts too where done() was not reached.
-// `touched` names addresses that a copy reads or writes, so that debt of other contexts is seen.
+// submission (only once the driver has it). The destructor counts too where done() was not
+// reached. `touched` names addresses that a copy reads or writes, so that debt of other
+// contexts is seen.
 class Submission {
  public:
-  Submission(Allocator& allocator, CUstream stream, NullStream null, HostView view,
-             Address first_touched = 0, Address second_touched = 0);
+  Submission(Allocator& allocator,
+             CUstream stream,
+             NullStream null,
+             HostView view,
+             Address first_touched = 0,
+             Address second_touched = 0);
   ~Submission();
 
   Submission(const Submission&) = delete;

@@ -2,15 +2,15 @@
 // Taking, giving and merging blocks. Growth and return of memory are in arena_memory.cpp.
 #include "allocator/arena.hpp"
 
-#include <algorithm>
-
 #include "allocator/size_policy.hpp"
+
+#include <algorithm>
 
 namespace custash {
 
 Block* Arena::take(Bytes bytes, const Asking& asking) {
-  Block* block =
-      free_.find(bytes, [&](const Block& candidate) { return asking.accepts(candidate.stamp); });
+  Block* block = free_.find(
+      bytes, [&](const Block& candidate) { return asking.accepts(candidate.stamp); });
   if (block == nullptr) return nullptr;
   remove_free(block);
   make_used(block, bytes);
@@ -18,8 +18,8 @@ Block* Arena::take(Bytes bytes, const Asking& asking) {
 }
 
 Block* Arena::take_waiting(Bytes bytes, const Asking& asking) {
-  Block* block =
-      waiting_.find(bytes, [&](const Block& candidate) { return asking.accepts(candidate.stamp); });
+  Block* block = waiting_.find(
+      bytes, [&](const Block& candidate) { return asking.accepts(candidate.stamp); });
   if (block == nullptr) return nullptr;
   leave_limbo(block);
   make_used(block, bytes);
@@ -54,7 +54,8 @@ void Arena::give_ready(Block* block, std::uint64_t passed) {
     block->stamp.join(next->stamp, passed);
     unlink(next);
   }
-  if (Block* previous = block->previous; previous != nullptr && previous->state == BlockState::Free) {
+  if (Block* previous = block->previous;
+      previous != nullptr && previous->state == BlockState::Free) {
     remove_free(previous);
     previous->size += block->size;
     previous->stamp.join(block->stamp, passed);
@@ -87,19 +88,22 @@ void Arena::leave_limbo(Block* block) {
   limbo_bytes_ -= block->size;
   block->token = 0;
   block->state = BlockState::Busy;
-  if (pool_ == StatPool::Large) stats_.count_active(pool_, static_cast<std::int64_t>(block->size), -1);
+  if (pool_ == StatPool::Large)
+    stats_.count_active(pool_, static_cast<std::int64_t>(block->size), -1);
 }
 
 void Arena::insert_free(Block* block) {
   block->state = BlockState::Free;
   block->counted_split = block->size != block->segment->mapped;
-  if (block->counted_split) stats_.split_block(pool_, static_cast<std::int64_t>(block->size), 1);
+  if (block->counted_split)
+    stats_.split_block(pool_, static_cast<std::int64_t>(block->size), 1);
   free_.insert(block);
 }
 
 void Arena::remove_free(Block* block) {
   free_.erase(block);
-  if (block->counted_split) stats_.split_block(pool_, static_cast<std::int64_t>(block->size), -1);
+  if (block->counted_split)
+    stats_.split_block(pool_, static_cast<std::int64_t>(block->size), -1);
   block->counted_split = false;
   block->state = BlockState::Busy;
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Arena: the blocks of the segments of one pool, either for large requests or for slabs: best fit,
-// split, coalesce, limbo, and the plans for growing into holes and for giving pages back. Makes no
-// driver call. Guarded by the lock of its DeviceCache. Rank 4.
+// Arena: the blocks of the segments of one pool, either for large requests or for slabs: best
+// fit, split, coalesce, limbo, and the plans for growing into holes and for giving pages back.
+// Makes no driver call. Guarded by the lock of its DeviceCache. Rank 4.
 #pragma once
-
-#include <deque>
-#include <vector>
 
 #include "allocator/free_index.hpp"
 #include "allocator/segment.hpp"
 #include "allocator/stats.hpp"
+
+#include <deque>
+#include <vector>
 
 namespace custash {
 
@@ -58,8 +58,8 @@ class Arena {
   std::vector<PageReturn> plan_return(std::uint64_t passed);
   // The first `returned` pages are with the driver; the others stay, as a free block.
   void commit_return(const PageReturn& item, std::size_t returned);
-  // Takes out the segments of plain memory that are wholly free; the caller frees them, or links
-  // them in again where the driver refuses.
+  // Takes out the segments of plain memory that are wholly free; the caller frees them, or
+  // links them in again where the driver refuses.
   std::vector<Segment*> take_free_segments();
   void put_back(Segment* segment);
 
@@ -71,8 +71,11 @@ class Arena {
   [[nodiscard]] StatPool pool() const { return pool_; }
 
   [[nodiscard]] Bytes mapped() const { return mapped_; }
+
   [[nodiscard]] Bytes returnable() const;
+
   [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
+
   [[nodiscard]] bool validate() const;
 
  private:
@@ -102,7 +105,8 @@ class Arena {
   FreeIndex holes_;
   std::deque<InLimbo> limbo_;
   std::vector<Segment*> segments_;
-  std::deque<Block> blocks_;   // all block objects there ever were: stale limbo entries point to them
+  std::deque<Block>
+      blocks_;  // all block objects there ever were: stale limbo entries point to them
   std::vector<Block*> spare_;  // those to use again
   Bytes mapped_ = 0;
   Bytes limbo_bytes_ = 0;

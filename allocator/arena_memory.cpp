@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // How an Arena grows into new segments and holes, and gives memory back.
-#include <algorithm>
-
 #include "allocator/arena.hpp"
 #include "allocator/size_policy.hpp"
+
+#include <algorithm>
 
 namespace custash {
 
@@ -74,10 +74,10 @@ bool Arena::plan_growth(Bytes bytes, Bytes slack, const Asking& asking, Growth* 
   return true;
 }
 
-Block* Arena::commit_growth(const Growth& growth, const std::vector<Page>& pages,
-                            Bytes bytes) {
+Block* Arena::commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes) {
   Segment* segment = growth.block->segment;
-  for (const Page& page : pages) segment->pages.emplace(page.address, page);
+  for (const Page& page : pages)
+    segment->pages.emplace(page.address, page);
   segment->mapped += growth.bytes;
   mapped_ += growth.bytes;
   make_used(growth.block, bytes);
@@ -141,7 +141,8 @@ bool Arena::carve_pages(Block* block, PageReturn* out) {
     block = middle;
   }
   block->state = BlockState::Busy;
-  for (const Page& page : out->pages) pages.erase(page.address);
+  for (const Page& page : out->pages)
+    pages.erase(page.address);
   block->segment->mapped -= block->size;
   mapped_ -= block->size;
   out->block = block;
@@ -153,7 +154,8 @@ void Arena::commit_return(const PageReturn& item, std::size_t returned) {
   Segment* segment = block->segment;
   Block* before = block->previous;
   const Address begin = block->address;
-  const Address kept = returned == item.pages.size() ? block->end() : item.pages[returned].address;
+  const Address kept =
+      returned == item.pages.size() ? block->end() : item.pages[returned].address;
   for (std::size_t i = returned; i < item.pages.size(); ++i) {
     segment->pages.emplace(item.pages[i].address, item.pages[i]);
   }
@@ -197,7 +199,8 @@ std::vector<Segment*> Arena::take_free_segments() {
 
 void Arena::collect_pages(std::vector<Page>* out) const {
   for (const Segment* segment : segments_) {
-    for (const auto& [address, page] : segment->pages) out->push_back(page);
+    for (const auto& [address, page] : segment->pages)
+      out->push_back(page);
   }
 }
 
@@ -221,13 +224,15 @@ std::vector<Segment*> Arena::dissolve() {
 
 Bytes Arena::returnable() const {
   Bytes sum = limbo_bytes_;
-  for (const Block* block : free_.blocks()) sum += block->size;
+  for (const Block* block : free_.blocks())
+    sum += block->size;
   return sum;
 }
 
 bool Arena::validate() const {
-  return std::all_of(segments_.begin(), segments_.end(),
-                     [&](const Segment* segment) { return validate_segment(*segment); });
+  return std::all_of(segments_.begin(), segments_.end(), [&](const Segment* segment) {
+    return validate_segment(*segment);
+  });
 }
 
 bool Arena::validate_segment(const Segment& segment) const {
@@ -235,12 +240,14 @@ bool Arena::validate_segment(const Segment& segment) const {
   Bytes mapped = 0;
   std::size_t used = 0;
   const Block* previous = nullptr;
-  for (const Block* block = segment.first; block != nullptr; previous = block, block = block->next) {
+  for (const Block* block = segment.first; block != nullptr;
+       previous = block, block = block->next) {
     if (block->address != at || block->size == 0 || block->previous != previous) return false;
     if (block->segment != &segment) return false;
     const bool mergeable = block->state == BlockState::Free || block->state == BlockState::Hole;
     if (previous != nullptr && mergeable && previous->state == block->state) return false;
-    if (block->state == BlockState::Used && segment.used.find(at) == segment.used.end()) return false;
+    if (block->state == BlockState::Used && segment.used.find(at) == segment.used.end())
+      return false;
     if (block->state == BlockState::Used) ++used;
     if (block->state != BlockState::Hole) mapped += block->size;
     at = block->end();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/backing.hpp"
 
-#include <algorithm>
-
 #include "allocator/scope.hpp"
 #include "allocator/size_policy.hpp"
+
+#include <algorithm>
 
 namespace custash {
 namespace {
@@ -16,14 +16,18 @@ bool has(const Driver& driver, CUdevice_attribute attribute, CUdevice device) {
 
 }  // namespace
 
-DriverMemory::DriverMemory(const Driver& driver, Leftovers& leftovers, Backing wanted,
-                           CUcontext context, CUdevice device)
+DriverMemory::DriverMemory(const Driver& driver,
+                           Leftovers& leftovers,
+                           Backing wanted,
+                           CUcontext context,
+                           CUdevice device)
     : driver_(driver), leftovers_(leftovers), context_(context), device_(device) {
   const RelaxedCapture relaxed(driver_);
   std::size_t total = 0;
   if (driver_.device_total_mem(&total, device) == CUDA_SUCCESS) device_bytes_ = total;
   if (wanted == Backing::Driver || !driver_.has_vmm()) return;
-  // Between devices mapped pages are not quite plain memory: cuMemcpyDtoD needs peer access there.
+  // Between devices mapped pages are not quite plain memory: cuMemcpyDtoD needs peer access
+  // there.
   int devices = 0;
   const bool alone = driver_.device_get_count(&devices) == CUDA_SUCCESS && devices == 1;
   if (wanted == Backing::Auto && !alone) return;
@@ -38,8 +42,9 @@ DriverMemory::DriverMemory(const Driver& driver, Leftovers& leftovers, Backing w
     properties_.allocFlags.gpuDirectRDMACapable = 1;
   }
   std::size_t granularity = 0;
-  const bool known = driver_.mem_get_allocation_granularity(
-                         &granularity, &properties_, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS;
+  const bool known =
+      driver_.mem_get_allocation_granularity(
+          &granularity, &properties_, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS;
   vmm_.store(known && granularity != 0 && kPageBytes % granularity == 0);
 }
 
@@ -66,7 +71,9 @@ void DriverMemory::unreserve(Address base, Bytes size) const {
   Status(driver_.mem_address_free(base, size)).ignore();  // addresses only; nobody uses them
 }
 
-Status DriverMemory::map(Address begin, Address end, const std::vector<CUdevice>& accessors,
+Status DriverMemory::map(Address begin,
+                         Address end,
+                         const std::vector<CUdevice>& accessors,
                          std::vector<Page>* out) const {
   const RelaxedCapture relaxed(driver_);
   leftovers_.retry();  // a page that could not be unmapped may lie just here
@@ -79,12 +86,15 @@ Status DriverMemory::map(Address begin, Address end, const std::vector<CUdevice>
     out->push_back(page);
     at += page.size;
   }
-  if (status.ok()) status = give_access(begin, end - begin, device_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  if (status.ok())
+    status = give_access(begin, end - begin, device_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   for (const CUdevice peer : accessors) {
-    if (status.ok()) status = give_access(begin, end - begin, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (status.ok())
+      status = give_access(begin, end - begin, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   }
   if (status.ok()) return status;
-  for (const Page& page : *out) leftovers_.abandon(page);  // the first error is the one to tell
+  for (const Page& page : *out)
+    leftovers_.abandon(page);  // the first error is the one to tell
   out->clear();
   return status;
 }
@@ -102,7 +112,9 @@ Status DriverMemory::map_page(Address at, Bytes bytes, Page* out) const {
   return status;
 }
 
-Status DriverMemory::give_access(Address begin, Bytes bytes, CUdevice device,
+Status DriverMemory::give_access(Address begin,
+                                 Bytes bytes,
+                                 CUdevice device,
                                  CUmemAccess_flags flags) const {
   const RelaxedCapture relaxed(driver_);
   const CUmemAccessDesc access{.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},

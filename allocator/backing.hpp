@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: MIT
-// Backing: how the driver is asked for memory, as plain cuMemAlloc or as pages mapped into reserved
-// addresses, and how it gets it back. No state but what was found out about the device; called
-// without any lock held. Rank 3.
+// Backing: how the driver is asked for memory, as plain cuMemAlloc or as pages mapped into
+// reserved addresses, and how it gets it back. No state but what was found out about the
+// device; called without any lock held. Rank 3.
 #pragma once
-
-#include <atomic>
-#include <vector>
 
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
 #include "allocator/leftovers.hpp"
 #include "allocator/segment.hpp"
 
+#include <atomic>
+#include <vector>
+
 namespace custash {
 
 class DriverMemory {
  public:
-  DriverMemory(const Driver& driver, Leftovers& leftovers, Backing wanted, CUcontext context,
+  DriverMemory(const Driver& driver,
+               Leftovers& leftovers,
+               Backing wanted,
+               CUcontext context,
                CUdevice device);
 
   [[nodiscard]] bool vmm() const { return vmm_.load(std::memory_order_relaxed); }
@@ -25,16 +28,23 @@ class DriverMemory {
   void give_up_vmm() { vmm_.store(false); }
 
   // More than this cannot be had. Without limit when the driver did not tell.
-  [[nodiscard]] Bytes device_bytes() const { return device_bytes_ == 0 ? 1ULL << 47U : device_bytes_; }
+  [[nodiscard]] Bytes device_bytes() const {
+    return device_bytes_ == 0 ? 1ULL << 47U : device_bytes_;
+  }
 
   // Addresses without memory; at least `bytes`, as many as a device could ever fill.
   Status reserve(Bytes bytes, Address* base, Bytes* size) const;
   void unreserve(Address base, Bytes size) const;
 
   // Fills [begin, end) with new pages that this device and `accessors` may use. All or nothing.
-  Status map(Address begin, Address end, const std::vector<CUdevice>& accessors,
+  Status map(Address begin,
+             Address end,
+             const std::vector<CUdevice>& accessors,
              std::vector<Page>* out) const;
-  Status give_access(Address begin, Bytes bytes, CUdevice device, CUmemAccess_flags flags) const;
+  Status give_access(Address begin,
+                     Bytes bytes,
+                     CUdevice device,
+                     CUmemAccess_flags flags) const;
 
   Status alloc(Bytes bytes, Address* out) const;
   Status free(Address address) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Block: a range of a segment that a caller owns or that waits to be owned, and Stamp: what must
-// have passed before it may be owned again. Guarded by the lock of the DeviceCache that owns the
-// segment. Rank 2, pure.
+// Block: a range of a segment that a caller owns or that waits to be owned, and Stamp: what
+// must have passed before it may be owned again. Guarded by the lock of the DeviceCache that
+// owns the segment. Rank 2, pure.
 #pragma once
 
 #include "allocator/units.hpp"
@@ -13,8 +13,10 @@ struct Segment;
 
 // Both counts are positions in the context's row of submissions (Timeline::submitted).
 struct Stamp {
-  std::uint64_t fence = 0;  // freed plainly: every submission up to here must be over or ordered before
-  std::uint64_t order = 0;  // freed on a stream: the same, except for `order_lane`, which is in order by itself
+  std::uint64_t fence =
+      0;  // freed plainly: every submission up to here must be over or ordered before
+  std::uint64_t order =
+      0;  // freed on a stream: the same, except for `order_lane`, which is in order by itself
   const Lane* order_lane = nullptr;
 
   // What a merged block must wait for. `passed`: submissions known to be over.
@@ -67,11 +69,12 @@ struct Block {
   Segment* segment = nullptr;
   Block* previous = nullptr;  // neighbours by address, in the same segment
   Block* next = nullptr;
-  std::uint64_t token = 0;    // changes with each stay in limbo, so that stale queue entries are seen
+  std::uint64_t token =
+      0;  // changes with each stay in limbo, so that stale queue entries are seen
   BlockState state = BlockState::Busy;
-  bool held_by_graph = false;    // allocated during a capture
-  bool shared_streams = false;   // record_stream was called: no lane is in order by itself
-  bool counted_split = false;    // counted as inactive_split
+  bool held_by_graph = false;   // allocated during a capture
+  bool shared_streams = false;  // record_stream was called: no lane is in order by itself
+  bool counted_split = false;   // counted as inactive_split
 
   [[nodiscard]] Address end() const { return address + size; }
 };

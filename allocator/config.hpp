@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Config: every option, immutable once read. One table (config.cpp) holds each option's name,
-// type, default, range and help; parsing, `custash run --help` and docs/options.md come from it.
-// Rank 1, no state, reads no environment.
+// type, default, range and help; parsing, `custash run --help` and docs/options.md come from
+// it. Rank 1, no state, reads no environment.
 #pragma once
 
 #include "allocator/log.hpp"
@@ -14,25 +14,26 @@
 
 namespace custash {
 
-enum class Backing { Auto, Vmm, Driver };   // backing:
+enum class Backing { Auto, Vmm, Driver };     // backing:
 enum class FreeMode { Auto, Never, Strict };  // free:
 
 struct Config {
-  bool enabled = true;                    // enabled:  false passes every call through
-  Backing backing = Backing::Auto;        // what segments are made of
-  FreeMode free_mode = FreeMode::Auto;    // when a plain free waits
-  bool one_lane = true;                   // use stream order itself as the fence while one stream works
-  std::uint32_t run_ahead_percent = 10;   // run_ahead: new memory preferred to debt, share of bytes in use
-  LogLevel log = LogLevel::Off;           // log:
-  std::string log_file;                   // log_file: empty is stderr
-  bool summary = false;                   // summary: print statistics to stderr at exit
+  bool enabled = true;                  // enabled:  false passes every call through
+  Backing backing = Backing::Auto;      // what segments are made of
+  FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
+  bool one_lane = true;  // use stream order itself as the fence while one stream works
+  std::uint32_t run_ahead_percent =
+      10;  // run_ahead: new memory preferred to debt, share of bytes in use
+  LogLevel log = LogLevel::Off;  // log:
+  std::string log_file;          // log_file: empty is stderr
+  bool summary = false;          // summary: print statistics to stderr at exit
 };
 
 struct OptionRow {
   std::string_view name;
-  std::string_view type;           // "flag", "choice", "percent", "path"
+  std::string_view type;  // "flag", "choice", "percent", "path"
   std::string_view default_value;
-  std::string_view range;          // "true|false", "auto|vmm|driver", "0-1000", ""
+  std::string_view range;  // "true|false", "auto|vmm|driver", "0-1000", ""
   std::string_view help;
 };
 
@@ -41,7 +42,8 @@ std::span<const OptionRow> option_rows();
 
 struct ParsedConfig {
   Config config;
-  std::vector<std::string> complaints;  // one clear line for each bad key or value, which is ignored
+  std::vector<std::string>
+      complaints;  // one clear line for each bad key or value, which is ignored
 };
 
 // Reads "key:value,key:value". Never fails: what cannot be used is left at its default and

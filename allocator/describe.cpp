@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: answers, statistics, and the check of everything.
-#include <algorithm>
-
 #include "allocator/device_cache.hpp"
+
+#include <algorithm>
 
 namespace custash {
 
@@ -30,7 +30,8 @@ Bytes DeviceCache::returnable() {
   Lock lock(mutex_);
   Bytes sum = 0;
   for (const auto& pool : pools_) {
-    sum += pool->small_pages.returnable() + pool->large.returnable() + pool->slabs.empty_bytes();
+    sum +=
+        pool->small_pages.returnable() + pool->large.returnable() + pool->slabs.empty_bytes();
   }
   return sum;
 }
@@ -44,7 +45,8 @@ DeviceStats DeviceCache::stats() {
   out.num_debt_waits = static_cast<std::int64_t>(counters.waits);
   out.num_free_waits = static_cast<std::int64_t>(counters.host_waits);
   for (const auto& pool : pools_) {
-    out.limbo_bytes += static_cast<std::int64_t>(pool->large.limbo_bytes() + pool->slabs.limbo_bytes());
+    out.limbo_bytes +=
+        static_cast<std::int64_t>(pool->large.limbo_bytes() + pool->slabs.limbo_bytes());
   }
   return out;
 }
@@ -69,11 +71,13 @@ bool DeviceCache::validate() {
   Lock lock(mutex_);
   Bytes mapped = 0;
   for (const auto& pool : pools_) {
-    if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate()) return false;
+    if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate())
+      return false;
     mapped += pool->small_pages.mapped() + pool->large.mapped();
   }
   return mapped == static_cast<Bytes>(stats_.reserved_bytes[0].current) &&
-         stats_.allocation[0].current >= 0 && stats_.active[0].current >= stats_.allocation[0].current;
+         stats_.allocation[0].current >= 0 &&
+         stats_.active[0].current >= stats_.allocation[0].current;
 }
 
 void DeviceCache::after_fork_in_child() {

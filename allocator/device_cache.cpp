@@ -3,10 +3,10 @@
 // frees.cpp, giving back in reclaim.cpp, answers in describe.cpp.
 #include "allocator/device_cache.hpp"
 
+#include "allocator/size_policy.hpp"
+
 #include <algorithm>
 #include <cassert>
-
-#include "allocator/size_policy.hpp"
 
 namespace custash {
 namespace {
@@ -52,8 +52,8 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
           .acceptable = debt ? std::max(clear, timeline_.payable()) : clear};
 }
 
-// Where it could not be paid: during a capture no wait may be inserted; another device's kernels,
-// which read this memory directly, are not held back by a wait in this context.
+// Where it could not be paid: during a capture no wait may be inserted; another device's
+// kernels, which read this memory directly, are not held back by a wait in this context.
 bool DeviceCache::debt_allowed() const {
   return !timeline_.capturing() && accessor_count_.load() == 0;
 }
@@ -61,7 +61,8 @@ bool DeviceCache::debt_allowed() const {
 bool DeviceCache::run_ahead_allows(const Request& request) {
   const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
   const auto in_use = static_cast<Bytes>(stats_.allocated_bytes[0].current) + request.rounded;
-  return reserved + request.rounded <= in_use + in_use / 100 * config_.run_ahead_percent + kRunAheadFloor;
+  return reserved + request.rounded <=
+         in_use + in_use / 100 * config_.run_ahead_percent + kRunAheadFloor;
 }
 
 Pool& DeviceCache::pool_of(const Request& request) {
@@ -97,7 +98,8 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Address* out) {
 
 Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   const bool stream_order_is_enough = timeline_.one_lane() && debt_allowed();
-  // Asking costs a driver call: now and then, so that idle lanes are noticed, and before a miss.
+  // Asking costs a driver call: now and then, so that idle lanes are noticed, and before a
+  // miss.
   const bool due = !stream_order_is_enough && asks_.fetch_add(1) % kAllocationsPerAsk == 0;
   if (due) timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
   {
@@ -125,7 +127,8 @@ Address DeviceCache::try_allocate(Bytes bytes) {
   if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
   const Request request = make_request(bytes, nullptr, nullptr);
   Lock lock(mutex_);
-  return take_from(*pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
+  return take_from(
+      *pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
 }
 
 Address DeviceCache::take(const Request& request, const Asking& asking) {
@@ -217,7 +220,8 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
     (void)timeline_.find_mark(*stamp.order_lane, stamp.order, &request.wait->mark);
   }
   const StatPool pool = found.small ? StatPool::Small : StatPool::Large;
-  const auto bytes = static_cast<std::int64_t>(found.small ? request.rounded : found.large->size);
+  const auto bytes =
+      static_cast<std::int64_t>(found.small ? request.rounded : found.large->size);
   stats_.count_owned(pool, bytes, static_cast<std::int64_t>(request.bytes), 1);
   stats_.count_active(pool, bytes, 1);
   return found.small ? found.small.address() : found.large->address;

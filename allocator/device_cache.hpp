@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: all that custash holds of one context: its pools, segments, lanes and timeline. The
-// shape of every operation: plan under the lock, ask the driver without it, commit under it.
-// Own lock (rank Context). Never destroyed: the page map may still be read. Rank 5.
+// DeviceCache: all that custash holds of one context: its pools, segments, lanes and timeline.
+// The shape of every operation: plan under the lock, ask the driver without it, commit under
+// it. Own lock (rank Context). Never destroyed: the page map may still be read. Rank 5.
 #pragma once
+
+#include "allocator/backing.hpp"
+#include "allocator/mutex.hpp"
+#include "allocator/page_map.hpp"
+#include "allocator/pool.hpp"
+#include "allocator/timeline.hpp"
 
 #include <atomic>
 #include <memory>
@@ -10,38 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "allocator/arena.hpp"
-#include "allocator/backing.hpp"
-#include "allocator/mutex.hpp"
-#include "allocator/page_map.hpp"
-#include "allocator/slabs.hpp"
-#include "allocator/timeline.hpp"
-
 namespace custash {
-
-// The free blocks of calls that name one stream, or none.
-struct Pool {
-  explicit Pool(DeviceStats& stats)
-      : small_pages(StatPool::Small, stats), large(StatPool::Large, stats), slabs(stats) {}
-
-  Arena small_pages;  // 2 MiB blocks for slabs
-  Arena large;
-  SlabShelf slabs;
-};
-
-// A live block, wherever it lies.
-struct Found {
-  SmallRef small;
-  Block* large = nullptr;
-
-  explicit operator bool() const { return small || large != nullptr; }
-
-  [[nodiscard]] Stamp& stamp() const { return small ? small.block().stamp : large->stamp; }
-
-  [[nodiscard]] bool shared() const {
-    return small ? small.block().shared_streams : large->shared_streams;
-  }
-};
 
 class DeviceCache {
  public:
@@ -97,6 +72,7 @@ class DeviceCache {
     Bytes requested = 0, usable = 0;
     std::uint64_t buffer_id = 0;
   };
+
   Answer describe(Address address);
   Bytes returnable();
   DeviceStats stats();
@@ -114,7 +90,7 @@ class DeviceCache {
   };
 
   struct Request {
-    Bytes bytes = 0;     // as asked for
+    Bytes bytes = 0;  // as asked for
     Bytes rounded = 0;
     int size_class = -1;  // -1: large
     Lane* lane = nullptr;
@@ -133,7 +109,8 @@ class DeviceCache {
   Address take(const Request& request, const Asking& asking) REQUIRES(mutex_);
   Address take_from(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   Address take_in_debt(const Request& request) REQUIRES(mutex_);
-  Address take_waiting(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
+  Address take_waiting(Pool& pool, const Request& request, const Asking& asking)
+      REQUIRES(mutex_);
   Address take_across(const Request& request) REQUIRES(mutex_);
   Status find_or_grow(const Request& request, Address* out);
   SmallRef cut_slab(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
@@ -147,7 +124,8 @@ class DeviceCache {
   bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
   Address commit(Pool& pool, Block* block, const Request& request) REQUIRES(mutex_);
   Status add_range(Arena& arena, Bytes bytes);
-  Segment* make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena) REQUIRES(mutex_);
+  Segment* make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena)
+      REQUIRES(mutex_);
   Status climb_ladder(const Request& request, Status first, Address* out);
 
   // Frees.
@@ -158,9 +136,10 @@ class DeviceCache {
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
   void drain() REQUIRES(mutex_);
   void poll_briefly();
-  void plan_trim(Arena& arena, std::uint64_t passed,
-                 std::vector<std::pair<Arena*, PageReturn>>* pages, std::vector<Segment*>* plain)
-      REQUIRES(mutex_);
+  void plan_trim(Arena& arena,
+                 std::uint64_t passed,
+                 std::vector<std::pair<Arena*, PageReturn>>* pages,
+                 std::vector<Segment*>* plain) REQUIRES(mutex_);
   std::size_t unmap(const PageReturn& item, Status* result) const;
   void commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) REQUIRES(mutex_);
   void enter(Segment& segment, Address begin, Address end, std::size_t pieces) REQUIRES(mutex_);
@@ -177,9 +156,10 @@ class DeviceCache {
   DriverMemory memory_;
   Timeline timeline_;
 
-  std::atomic<std::uint64_t> waiting_high_{0};  // the highest position that something in limbo waits for
-  std::atomic<std::uint32_t> asks_{0};          // allocations made while several lanes worked
-  std::atomic<std::uint64_t> order_high_{0};    // the highest position of a free on a stream
+  std::atomic<std::uint64_t> waiting_high_{
+      0};  // the highest position that something in limbo waits for
+  std::atomic<std::uint32_t> asks_{0};        // allocations made while several lanes worked
+  std::atomic<std::uint64_t> order_high_{0};  // the highest position of a free on a stream
 
   Mutex mutex_{LockRank::Context};
   DeviceStats stats_ GUARDED_BY(mutex_);

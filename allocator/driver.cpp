@@ -8,7 +8,8 @@ namespace {
 
 Nanoseconds steady_now() {
   const auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<Nanoseconds>(std::chrono::duration_cast<std::chrono::nanoseconds>(t).count());
+  return static_cast<Nanoseconds>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(t).count());
 }
 
 enum class Need { Required, Optional };

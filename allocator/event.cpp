@@ -42,7 +42,8 @@ void EventPool::give(PooledEvent* event) {
 void EventPool::abandon() {
   Lock lock(mutex_);
   abandoned_ = true;
-  for (PooledEvent* event : idle_) delete event;
+  for (PooledEvent* event : idle_)
+    delete event;
   idle_.clear();
 }
 

@@ -5,12 +5,12 @@
 // Own lock (the innermost); the driver is called outside it. Rank 3.
 #pragma once
 
+#include "allocator/driver.hpp"
+#include "allocator/mutex.hpp"
+
 #include <atomic>
 #include <utility>
 #include <vector>
-
-#include "allocator/driver.hpp"
-#include "allocator/mutex.hpp"
 
 namespace custash {
 

@@ -3,9 +3,9 @@
 // Rank 2, pure.
 #pragma once
 
-#include <set>
-
 #include "allocator/block.hpp"
+
+#include <set>
 
 namespace custash {
 

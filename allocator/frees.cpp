@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: frees. The fence is recorded at the free, before the block can be found again; it is
-// recorded outside the lock, while the block is in nobody's hands but ours.
-#include <algorithm>
-
+// DeviceCache: frees. The fence is recorded at the free, before the block can be found again;
+// it is recorded outside the lock, while the block is in nobody's hands but ours.
 #include "allocator/atomic_max.hpp"
 #include "allocator/device_cache.hpp"
+
+#include <algorithm>
 
 namespace custash {
 
@@ -26,7 +26,8 @@ Status DeviceCache::free(Address address, Lane* lane) {
   }
   Lock lock(mutex_);
   finish_free(found, lane, position);
-  return result;  // like the driver, which tells earlier errors here; the block is free all the same
+  return result;  // like the driver, which tells earlier errors here; the block is free all the
+                  // same
 }
 
 bool DeviceCache::try_free(Address address) {
@@ -48,8 +49,9 @@ Found DeviceCache::locate(Address address) {
     const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
     if (slab->cache != this || index >= slab->blocks.size()) return {};
     const SmallRef ref{slab, index};
-    return ref.address() == address && ref.block().state == BlockState::Used ? Found{.small = ref, .large = nullptr}
-                                                                             : Found{};
+    return ref.address() == address && ref.block().state == BlockState::Used
+               ? Found{.small = ref, .large = nullptr}
+               : Found{};
   }
   if (owner.segment == nullptr || owner.segment->cache != this) return {};
   const auto it = owner.segment->used.find(address);
@@ -64,20 +66,25 @@ Found DeviceCache::begin_free(Address address) {
   if (found.small) {
     SmallBlock& block = found.small.block();
     block.state = BlockState::Busy;
-    stats_.count_owned(StatPool::Small, static_cast<std::int64_t>(found.small.slab->block_bytes()),
-                       block.requested, -1);
+    stats_.count_owned(StatPool::Small,
+                       static_cast<std::int64_t>(found.small.slab->block_bytes()),
+                       block.requested,
+                       -1);
   } else {
     Block* block = found.large;
     block->segment->arena->release(block);
     block->buffer_id = 0;
-    stats_.count_owned(StatPool::Large, static_cast<std::int64_t>(block->size),
-                       static_cast<std::int64_t>(block->requested), -1);
+    stats_.count_owned(StatPool::Large,
+                       static_cast<std::int64_t>(block->size),
+                       static_cast<std::int64_t>(block->requested),
+                       -1);
   }
   return found;
 }
 
 void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t position) {
-  const bool captured = found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
+  const bool captured =
+      found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   Stamp stamp;
   if (lane == nullptr) {
     stamp.fence = position;

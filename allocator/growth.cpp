@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: new memory from the driver, and the ladder when the driver says no.
-#include <algorithm>
-#include <string>
-
 #include "allocator/device_cache.hpp"
 #include "allocator/log.hpp"
 #include "allocator/size_policy.hpp"
+
+#include <algorithm>
+#include <string>
 
 namespace custash {
 namespace {
@@ -26,8 +26,10 @@ Status DeviceCache::grow(const Request& request, Address* out) {
   Arena& arena = request.small() ? pool->small_pages : pool->large;
   if (memory_.vmm()) {
     const Status status = grow_range(*pool, arena, request, out);
-    if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || timeline_.broken()) return status;
-    log(LogLevel::Error, "event=vmm_refused code=" + std::to_string(status.code()) + " backing=driver");
+    if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || timeline_.broken())
+      return status;
+    log(LogLevel::Error,
+        "event=vmm_refused code=" + std::to_string(status.code()) + " backing=driver");
     memory_.give_up_vmm();
   }
   return grow_plain(*pool, arena, request, out);
@@ -78,7 +80,8 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
   }
   for (const CUdevice peer : late) {
     for (const Page& page : mapped) {
-      memory_.give_access(page.address, page.size, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE).ignore();
+      memory_.give_access(page.address, page.size, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+          .ignore();
     }
   }
   return {};
@@ -98,7 +101,8 @@ Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request,
   Bytes size = 0;
   {
     Lock lock(mutex_);
-    size = request.small() ? slab_growth(arena.mapped()) : driver_segment_bytes(request.rounded);
+    size =
+        request.small() ? slab_growth(arena.mapped()) : driver_segment_bytes(request.rounded);
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
   Address base = 0;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Lane: a stream on which work has been submitted. It is active from before a submission until a
-// fence recorded after its last one has passed. Its counters are atomic: the submission hooks write
-// them without a lock. Never destroyed: pointers to it stand in stamps and fences. Rank 3.
+// Lane: a stream on which work has been submitted. It is active from before a submission until
+// a fence recorded after its last one has passed. Its counters are atomic: the submission hooks
+// write them without a lock. Never destroyed: pointers to it stand in stamps and fences.
+// Rank 3.
 #pragma once
-
-#include <atomic>
-#include <deque>
 
 #include "allocator/event.hpp"
 #include "allocator/units.hpp"
+
+#include <atomic>
+#include <deque>
 
 namespace custash {
 
@@ -24,7 +25,8 @@ class Lane {
  public:
   explicit Lane(CUstream stream) : stream(stream) {}
 
-  const CUstream stream;  // normalised: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for the default ones
+  const CUstream
+      stream;  // normalised: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for the default ones
 
   // Submissions that are on their way into the driver. Counted before the call, so that nobody
   // takes the lane for idle while the driver may have the work already.
@@ -33,17 +35,18 @@ class Lane {
   std::atomic<std::uint64_t> last{0};
   // In the timeline's list of active lanes. Written under the timeline's lock.
   std::atomic<bool> active{false};
-  // Fences up to here were waited for by this stream alone (drivers without context events, captures).
+  // Fences up to here were waited for by this stream alone (drivers without context events,
+  // captures).
   std::atomic<std::uint64_t> paid{0};
   // Its stream is destroyed: nothing can be recorded on it any more.
   std::atomic<bool> orphan{false};
 
   // Guarded by the timeline's lock:
-  EventRef tail;                   // recorded after its last submission, where only its owner could
-  std::uint64_t tail_covers = 0;   // what `tail` covers
-  std::deque<Mark> marks;          // events recorded at frees on this stream, oldest first
-  EventRef host_event;             // after its last submission that the host can see
-  std::uint64_t host_seen = 0;     // the number of that submission; 0 when none is outstanding
+  EventRef tail;  // recorded after its last submission, where only its owner could
+  std::uint64_t tail_covers = 0;  // what `tail` covers
+  std::deque<Mark> marks;         // events recorded at frees on this stream, oldest first
+  EventRef host_event;            // after its last submission that the host can see
+  std::uint64_t host_seen = 0;    // the number of that submission; 0 when none is outstanding
 
   // The pool of calls that name this stream; guarded by the cache's lock.
   Pool* pool = nullptr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/leftovers.hpp"
 
-#include <utility>
-
 #include "allocator/scope.hpp"
+
+#include <utility>
 
 namespace custash {
 

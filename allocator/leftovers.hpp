@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Leftovers: pages and handles that the driver refused to take back, kept for another try before
-// anything is mapped or returned again. One for all contexts, since pages outlive their context. Own
-// lock (the innermost), never held across a driver call. Rank 3.
+// Leftovers: pages and handles that the driver refused to take back, kept for another try
+// before anything is mapped or returned again. One for all contexts, since pages outlive their
+// context. Own lock (the innermost), never held across a driver call. Rank 3.
 #pragma once
-
-#include <vector>
 
 #include "allocator/driver.hpp"
 #include "allocator/mutex.hpp"
 #include "allocator/segment.hpp"
+
+#include <vector>
 
 namespace custash {
 
@@ -16,8 +16,8 @@ class Leftovers {
  public:
   explicit Leftovers(const Driver& driver) : driver_(driver) {}
 
-  // Unmaps and releases. Where the unmapping is refused nothing has changed; where the release is,
-  // the handle is kept here and the page counts as returned.
+  // Unmaps and releases. Where the unmapping is refused nothing has changed; where the release
+  // is, the handle is kept here and the page counts as returned.
   Status give_back(const Page& page);
   // The same, but a page that cannot be unmapped is kept here, too.
   void abandon(const Page& page);

@@ -7,10 +7,13 @@
 namespace custash {
 namespace {
 
-// One bit a rank: no thread ever holds two locks of one rank. Trivially destructible on purpose.
+// One bit a rank: no thread ever holds two locks of one rank. Trivially destructible on
+// purpose.
 thread_local unsigned held = 0;
 
-unsigned bit(LockRank rank) { return 1U << static_cast<unsigned>(rank); }
+unsigned bit(LockRank rank) {
+  return 1U << static_cast<unsigned>(rank);
+}
 
 }  // namespace
 
@@ -30,6 +33,8 @@ void Mutex::reset_after_fork() {
   new (&mutex_) std::mutex;
 }
 
-int held_locks() { return __builtin_popcount(held); }
+int held_locks() {
+  return __builtin_popcount(held);
+}
 
 }  // namespace custash

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Mutex: the one lock type. Ranked (taken in rising order, checked where invariants are on),
-// annotated for Clang's -Wthread-safety, counted per thread so that the simulated driver can fail
-// a test whose thread enters the driver with a lock held. Rank 0.
+// annotated for Clang's -Wthread-safety, counted per thread so that the simulated driver can
+// fail a test whose thread enters the driver with a lock held. Rank 0.
 #pragma once
 
 #include <mutex>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/page_map.hpp"
 
-#include <new>
-
 #include "allocator/size_policy.hpp"
+
+#include <new>
 
 namespace custash {
 
@@ -25,7 +25,9 @@ bool PageMap::set(Address begin, Address end, Slab* slab) {
   return write(begin, end, reinterpret_cast<std::uintptr_t>(slab) + 1);
 }
 
-void PageMap::clear(Address begin, Address end) { write(begin, end, 0); }
+void PageMap::clear(Address begin, Address end) {
+  write(begin, end, 0);
+}
 
 bool PageMap::prepare(Address begin, Address end) {
   if (end > kLimit || begin % kPageBytes != 0 || end % kPageBytes != 0) return false;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// PageMap: address -> the segment or slab that holds it, for every 2 MiB of every context, in two
-// loads and without a lock. Entries are written under the lock of the cache that owns the memory;
-// what they point to is never returned to the host's allocator, so that a reader with a wild
-// address meets stale data at worst and checks again under the lock. Rank 2.
+// PageMap: address -> the segment or slab that holds it, for every 2 MiB of every context, in
+// two loads and without a lock. Entries are written under the lock of the cache that owns the
+// memory; what they point to is never returned to the host's allocator, so that a reader with a
+// wild address meets stale data at worst and checks again under the lock. Rank 2.
 #pragma once
+
+#include "allocator/units.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-
-#include "allocator/units.hpp"
 
 namespace custash {
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: giving memory back, peers, and the end of a context.
-#include <algorithm>
-
 #include "allocator/device_cache.hpp"
 #include "allocator/size_policy.hpp"
+
+#include <algorithm>
 
 namespace custash {
 
 Status DeviceCache::settle() {
-  // Plain frees have their fences. Frees on streams have none of their own: one over everything.
+  // Plain frees have their fences. Frees on streams have none of their own: one over
+  // everything.
   const bool ordered = order_high_.load() > timeline_.passed();
   const Status waited = ordered ? timeline_.wait_all() : timeline_.wait_frees();
   Lock lock(mutex_);
@@ -20,7 +21,8 @@ Status DeviceCache::settle() {
 void DeviceCache::drain() {
   const std::uint64_t passed = timeline_.passed();
   for (const auto& pool : pools_) {
-    for (int i = 0; i < kSizeClasses; ++i) pool->slabs.drain(i, passed);
+    for (int i = 0; i < kSizeClasses; ++i)
+      pool->slabs.drain(i, passed);
     pool->small_pages.drain(passed);
     pool->large.drain(passed);
   }
@@ -37,12 +39,14 @@ Status DeviceCache::trim() {
     const std::uint64_t passed = timeline_.passed();
     for (const auto& pool : pools_) {
       return_slabs(pool->slabs.take_empty(passed));
-      for (Arena* arena : {&pool->small_pages, &pool->large}) plan_trim(*arena, passed, &pages, &plain);
+      for (Arena* arena : {&pool->small_pages, &pool->large})
+        plan_trim(*arena, passed, &pages, &plain);
     }
   }
   Status result;
   std::vector<std::size_t> returned;
-  for (const auto& [arena, item] : pages) returned.push_back(unmap(item, &result));
+  for (const auto& [arena, item] : pages)
+    returned.push_back(unmap(item, &result));
   std::vector<Segment*> refused;
   for (Segment* segment : plain) {
     const Status freed = memory_.free(segment->base);
@@ -51,7 +55,8 @@ Status DeviceCache::trim() {
     refused.push_back(segment);
   }
   Lock lock(mutex_);
-  for (std::size_t i = 0; i < pages.size(); ++i) commit_trim(*pages[i].first, pages[i].second, returned[i]);
+  for (std::size_t i = 0; i < pages.size(); ++i)
+    commit_trim(*pages[i].first, pages[i].second, returned[i]);
   for (Segment* segment : plain) {
     if (std::find(refused.begin(), refused.end(), segment) == refused.end()) {
       spare_segments_.push_back(segment);
@@ -67,7 +72,8 @@ Status DeviceCache::trim() {
 void DeviceCache::poll_briefly() {
   constexpr int kQuestions = 200;  // some 30 µs
   const std::uint64_t everything = timeline_.stamp_everything();
-  for (int i = 0; i < kQuestions && timeline_.passed() < everything; ++i) timeline_.poll(everything);
+  for (int i = 0; i < kQuestions && timeline_.passed() < everything; ++i)
+    timeline_.poll(everything);
 }
 
 // How many pages the driver took; it stops at the first refusal.
@@ -86,7 +92,9 @@ std::size_t DeviceCache::unmap(const PageReturn& item, Status* result) const {
 
 void DeviceCache::commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) {
   if (returned < item.pages.size()) {
-    enter(*item.block->segment, item.pages[returned].address, item.block->end(),
+    enter(*item.block->segment,
+          item.pages[returned].address,
+          item.block->end(),
           item.pages.size() - returned);
   }
   arena.commit_return(item, returned);
@@ -95,19 +103,24 @@ void DeviceCache::commit_trim(Arena& arena, const PageReturn& item, std::size_t 
 // Into the ledger: the page map and the count of what is reserved. The map has its leaves.
 void DeviceCache::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
   (void)pages_.set(begin, end, &segment);
-  stats_.count_reserved(segment.arena->pool(), static_cast<std::int64_t>(end - begin),
-                        static_cast<std::int64_t>(pieces), 1);
+  stats_.count_reserved(segment.arena->pool(),
+                        static_cast<std::int64_t>(end - begin),
+                        static_cast<std::int64_t>(pieces),
+                        1);
 }
 
-void DeviceCache::plan_trim(Arena& arena, std::uint64_t passed,
+void DeviceCache::plan_trim(Arena& arena,
+                            std::uint64_t passed,
                             std::vector<std::pair<Arena*, PageReturn>>* pages,
                             std::vector<Segment*>* plain) {
   // Ledger first: nobody may find these any more when the driver hands the addresses out again.
   const StatPool pool = arena.pool();
   for (PageReturn& item : arena.plan_return(passed)) {
     pages_.clear(item.block->address, item.block->end());
-    stats_.count_reserved(pool, static_cast<std::int64_t>(item.block->size),
-                          static_cast<std::int64_t>(item.pages.size()), -1);
+    stats_.count_reserved(pool,
+                          static_cast<std::int64_t>(item.block->size),
+                          static_cast<std::int64_t>(item.pages.size()),
+                          -1);
     pages->emplace_back(&arena, std::move(item));
   }
   for (Segment* segment : arena.take_free_segments()) {
@@ -117,16 +130,21 @@ void DeviceCache::plan_trim(Arena& arena, std::uint64_t passed,
   }
 }
 
-void DeviceCache::add_accessor(CUdevice device) { change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE); }
+void DeviceCache::add_accessor(CUdevice device) {
+  change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
 
-void DeviceCache::remove_accessor(CUdevice device) { change_access(device, CU_MEM_ACCESS_FLAGS_PROT_NONE); }
+void DeviceCache::remove_accessor(CUdevice device) {
+  change_access(device, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+}
 
 // Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told.
 void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
   std::vector<Page> mapped;
   {
     Lock lock(mutex_);
-    const bool known = std::find(accessors_.begin(), accessors_.end(), device) != accessors_.end();
+    const bool known =
+        std::find(accessors_.begin(), accessors_.end(), device) != accessors_.end();
     const bool wanted = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
     if (known == wanted) return;
     if (wanted) {
@@ -143,14 +161,16 @@ void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
   }
   if (device == device_) return;
   // A page that trim() returns meanwhile fails here, and nobody needs it.
-  for (const Page& page : mapped) memory_.give_access(page.address, page.size, device, flags).ignore();
+  for (const Page& page : mapped)
+    memory_.give_access(page.address, page.size, device, flags).ignore();
 }
 
 void DeviceCache::abandon() {
   timeline_.abandon();
   Lock lock(mutex_);
   for (const auto& pool : pools_) {
-    for (Slab* slab : pool->slabs.dissolve()) slab->backing = nullptr;
+    for (Slab* slab : pool->slabs.dissolve())
+      slab->backing = nullptr;
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       for (Segment* segment : arena->dissolve()) {
         forget(*segment);
@@ -185,8 +205,10 @@ void DeviceCache::return_surviving_pages() {
     ranges.swap(surviving_ranges_);
   }
   // The context is gone and with it whoever could be told of an error.
-  for (const Page& page : pages) leftovers_.abandon(page);
-  for (const auto& [base, size] : ranges) memory_.unreserve(base, size);
+  for (const Page& page : pages)
+    leftovers_.abandon(page);
+  for (const auto& [base, size] : ranges)
+    memory_.unreserve(base, size);
 }
 
 }  // namespace custash

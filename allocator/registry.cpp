@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/registry.hpp"
 
-#include <algorithm>
-
 #include "allocator/scope.hpp"
+
+#include <algorithm>
 
 namespace custash {
 namespace {
@@ -56,8 +56,10 @@ void Allocator::State::close_capture(const StreamName& stream) {
   Timeline* timeline = nullptr;
   {
     Lock lock(mutex);
-    const auto it = std::find_if(open_captures.begin(), open_captures.end(),
-                                 [&](const OpenCapture& open) { return open.stream == stream; });
+    const auto it =
+        std::find_if(open_captures.begin(), open_captures.end(), [&](const OpenCapture& open) {
+          return open.stream == stream;
+        });
     if (it == open_captures.end()) return;
     timeline = it->timeline;
     open_captures.erase(it);
@@ -76,7 +78,8 @@ DeviceCache* Allocator::State::cache(CUcontext context) {
     CUdevice device = 0;
     {
       const CurrentContext current(driver, context);
-      if (ask_twice([&] { return driver.ctx_get_device(&device); }) != CUDA_SUCCESS) return nullptr;
+      if (ask_twice([&] { return driver.ctx_get_device(&device); }) != CUDA_SUCCESS)
+        return nullptr;
     }
     auto* made = new DeviceCache({driver, config, pages, leftovers, graphs}, context, device);
     Lock lock(mutex);
@@ -107,8 +110,9 @@ StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
   stream = normalise(stream, null);
   const bool is_default = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   CUcontext context = nullptr;
-  if (is_default && (ask_twice([&] { return driver.ctx_get_current(&context); }) != CUDA_SUCCESS ||
-                     context == nullptr)) {
+  if (is_default &&
+      (ask_twice([&] { return driver.ctx_get_current(&context); }) != CUDA_SUCCESS ||
+       context == nullptr)) {
     return {};
   }
   const std::uint64_t now = epoch.load();
@@ -119,8 +123,8 @@ StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
     return {entry.cache, entry.lane};
   }
   CUcontext owner = context;
-  // Should the driver not tell, the current context is right for nearly every program; to leave the
-  // submission uncounted would be wrong for all.
+  // Should the driver not tell, the current context is right for nearly every program; to leave
+  // the submission uncounted would be wrong for all.
   if (!is_default && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS &&
       (driver.ctx_get_current(&owner) != CUDA_SUCCESS || owner == nullptr)) {
     return {};
@@ -141,7 +145,8 @@ DeviceCache* Allocator::State::owner(Address address) const {
 std::vector<DeviceCache*> Allocator::State::all() {
   Lock lock(mutex);
   std::vector<DeviceCache*> out;
-  for (const auto& [context, cache] : caches) out.push_back(cache);
+  for (const auto& [context, cache] : caches)
+    out.push_back(cache);
   return out;
 }
 
@@ -153,7 +158,8 @@ std::vector<DeviceCache*> Allocator::State::on_device(CUdevice device) {
 
 void Allocator::State::count_contexts() {
   std::vector<CUdevice> devices;
-  for (const auto& [context, cache] : caches) devices.push_back(cache->device());
+  for (const auto& [context, cache] : caches)
+    devices.push_back(cache->device());
   std::sort(devices.begin(), devices.end());
   contexts.store(static_cast<std::uint32_t>(devices.size()));
   device_shared.store(std::adjacent_find(devices.begin(), devices.end()) != devices.end());

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Allocator::State: which contexts and streams there are, found fast: a few entries a thread,
-// dropped all at once (by a new epoch) when a stream or a context goes. Own lock (rank Registry).
-// Rank 6.
+// dropped all at once (by a new epoch) when a stream or a context goes. Own lock (rank
+// Registry). Rank 6.
 #pragma once
+
+#include "allocator/allocator.hpp"
+#include "allocator/device_cache.hpp"
 
 #include <atomic>
 #include <unordered_map>
 #include <vector>
-
-#include "allocator/allocator.hpp"
-#include "allocator/device_cache.hpp"
 
 namespace custash {
 
@@ -21,7 +21,8 @@ struct StreamPlace {
   explicit operator bool() const { return lane != nullptr; }
 };
 
-// A stream as the program names it: the handle of the per-thread stream means one in every thread.
+// A stream as the program names it: the handle of the per-thread stream means one in every
+// thread.
 struct StreamName {
   StreamName(CUstream stream, NullStream null);
 
@@ -44,7 +45,8 @@ struct Allocator::State {
   // The cache's ladder, then what other contexts of the device hold.
   Status allocate(DeviceCache& cache, Lane* lane, Bytes bytes, Address* out);
   void release_graph_blocks();
-  // A plain free waits for the block's whole device: the other contexts on it are waited for here.
+  // A plain free waits for the block's whole device: the other contexts on it are waited for
+  // here.
   [[nodiscard]] bool others_at_work(DeviceCache& cache);
   Status wait_for_others(DeviceCache& cache);
   void count_contexts() REQUIRES(mutex);
@@ -52,6 +54,7 @@ struct Allocator::State {
   std::vector<DeviceCache*> on_device(CUdevice device);
   // Takes it out; null when unknown.
   DeviceCache* remove(CUcontext context);
+
   void new_epoch() { epoch.store(next_epoch.fetch_add(1)); }
 
   const Driver& driver;
@@ -69,12 +72,14 @@ struct Allocator::State {
 
   Mutex mutex{LockRank::Registry};
   std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);
-  std::unordered_map<CUcontext, DeviceCache*> doomed GUARDED_BY(mutex);  // between destroyed and gone
+  std::unordered_map<CUcontext, DeviceCache*> doomed
+      GUARDED_BY(mutex);  // between destroyed and gone
 
-  std::vector<DeviceCache*> retired GUARDED_BY(mutex);  // their contexts are gone; the map may be read
+  std::vector<DeviceCache*> retired
+      GUARDED_BY(mutex);  // their contexts are gone; the map may be read
 
-  // Captures that go on, so that each end finds what its begin has counted, whatever has happened to
-  // the stream since.
+  // Captures that go on, so that each end finds what its begin has counted, whatever has
+  // happened to the stream since.
   struct OpenCapture {
     StreamName stream;
     Timeline* timeline;

@@ -21,7 +21,8 @@ class CurrentContext {
 
   ~CurrentContext() {
     CUcontext popped = nullptr;
-    if (pushed_) Status(driver_.ctx_pop(&popped)).ignore();  // what we pushed; nothing to do if it fails
+    if (pushed_)
+      Status(driver_.ctx_pop(&popped)).ignore();  // what we pushed; nothing to do if it fails
   }
 
   CurrentContext(const CurrentContext&) = delete;
@@ -44,7 +45,9 @@ class RelaxedCapture {
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
-  void exchange() { Status(driver_.exchange_capture_mode(&mode_)).ignore(); }  // cannot fail once initialised
+  void exchange() {
+    Status(driver_.exchange_capture_mode(&mode_)).ignore();
+  }  // cannot fail once initialised
 
   const Driver& driver_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Segment: addresses obtained from the driver, and what backs them: one cuMemAlloc, or pages mapped
-// into a reserved range. Guarded by the lock of the DeviceCache that owns it. Segment objects are
-// recycled, never freed: the page map may still be read. Rank 2, pure.
+// Segment: addresses obtained from the driver, and what backs them: one cuMemAlloc, or pages
+// mapped into a reserved range. Guarded by the lock of the DeviceCache that owns it. Segment
+// objects are recycled, never freed: the page map may still be read. Rank 2, pure.
 #pragma once
 
-#include <cuda.h>
+#include "allocator/block.hpp"
+#include "allocator/units.hpp"
 
 #include <map>
 #include <vector>
 
-#include "allocator/block.hpp"
-#include "allocator/units.hpp"
+#include <cuda.h>
 
 namespace custash {
 

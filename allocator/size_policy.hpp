@@ -2,13 +2,13 @@
 // Which sizes are small, how they are rounded, how big a page is. Rank 2, pure.
 #pragma once
 
-#include <bit>
-
 #include "allocator/units.hpp"
+
+#include <bit>
 
 namespace custash {
 
-inline constexpr Bytes kAlignment = 512;   // what cudaMalloc gives in practice
+inline constexpr Bytes kAlignment = 512;     // what cudaMalloc gives in practice
 inline constexpr Bytes kSmallLimit = 1_MiB;  // requests up to this come from slabs
 inline constexpr Bytes kSlabBytes = 2_MiB;
 inline constexpr Bytes kPageBytes = 2_MiB;  // a page is this or a multiple
@@ -33,15 +33,18 @@ constexpr int size_class(Bytes bytes) {
   return 4 + doubling * 4 + static_cast<int>((bytes - base + quarter - 1) / quarter) - 1;
 }
 
-constexpr Bytes round_large(Bytes bytes) { return align_up(bytes, kAlignment); }
+constexpr Bytes round_large(Bytes bytes) {
+  return align_up(bytes, kAlignment);
+}
 
-// How much to ask the driver for when a large request finds nothing (segments of plain cuMemAlloc):
-// PyTorch's sizes, so that neighbours of moderate size share a segment.
+// How much to ask the driver for when a large request finds nothing (segments of plain
+// cuMemAlloc): PyTorch's sizes, so that neighbours of moderate size share a segment.
 constexpr Bytes driver_segment_bytes(Bytes bytes) {
   return bytes < 10_MiB ? 20_MiB : align_up(bytes, kPageBytes);
 }
 
-// The handle size for new pages: the driver charges by handle, empty_cache returns whole handles.
+// The handle size for new pages: the driver charges by handle, empty_cache returns whole
+// handles.
 constexpr Bytes handle_bytes(Bytes growth) {
   const Bytes eighth = align_up(growth / 8, kPageBytes);
   return eighth < 32_MiB ? 32_MiB : (eighth > 256_MiB ? 256_MiB : eighth);

@@ -31,7 +31,8 @@ SmallRef SlabShelf::pop(Class& of, Slab* slab) {
   if (slab->ready == Slab::kNone) {
     slab->listed = false;
     // Nearly always the last one.
-    of.with_ready.erase(std::find(of.with_ready.rbegin(), of.with_ready.rend(), slab).base() - 1);
+    of.with_ready.erase(std::find(of.with_ready.rbegin(), of.with_ready.rend(), slab).base() -
+                        1);
   }
   return ref;
 }
@@ -114,7 +115,8 @@ Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
   ++of.empties;
   of.slabs.push_back(slab);
   list(of, slab);
-  stats_.split_blocks(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), count, 1);
+  stats_.split_blocks(
+      StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), count, 1);
   return slab;
 }
 
@@ -127,7 +129,9 @@ std::vector<Slab*> SlabShelf::take_empty(std::uint64_t passed) {
   return taken;
 }
 
-void SlabShelf::take_empty_of(int size_class, std::size_t keep, std::uint64_t passed,
+void SlabShelf::take_empty_of(int size_class,
+                              std::size_t keep,
+                              std::uint64_t passed,
                               std::vector<Slab*>* out) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
   const auto leaves = [&](Slab* slab) {
@@ -135,9 +139,12 @@ void SlabShelf::take_empty_of(int size_class, std::size_t keep, std::uint64_t pa
     std::erase(of.with_ready, slab);
     // The page must wait for whatever any of its blocks must wait for.
     slab->backing->stamp = Stamp{};
-    for (const SmallBlock& block : slab->blocks) slab->backing->stamp.join(block.stamp, passed);
-    stats_.split_blocks(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()),
-                        static_cast<std::int64_t>(slab->blocks.size()), -1);
+    for (const SmallBlock& block : slab->blocks)
+      slab->backing->stamp.join(block.stamp, passed);
+    stats_.split_blocks(StatPool::Small,
+                        static_cast<std::int64_t>(slab->block_bytes()),
+                        static_cast<std::int64_t>(slab->blocks.size()),
+                        -1);
     --of.empties;
     out->push_back(slab);
     return true;
@@ -147,7 +154,8 @@ void SlabShelf::take_empty_of(int size_class, std::size_t keep, std::uint64_t pa
 
 Bytes SlabShelf::empty_bytes() const {
   Bytes sum = 0;
-  for (const Class& of : classes_) sum += of.empties * kSlabBytes;
+  for (const Class& of : classes_)
+    sum += of.empties * kSlabBytes;
   return sum;
 }
 
@@ -157,7 +165,8 @@ std::vector<Slab*> SlabShelf::dissolve() {
     all.insert(all.end(), of.slabs.begin(), of.slabs.end());
     of = Class{};
   }
-  for (Slab* slab : all) slab->blocks.clear();
+  for (Slab* slab : all)
+    slab->blocks.clear();
   limbo_bytes_ = 0;
   return all;
 }
@@ -168,7 +177,8 @@ bool SlabShelf::validate() const {
     for (const Slab* slab : of.slabs) {
       std::uint32_t ready = 0;
       for (auto i = slab->ready; i != Slab::kNone; i = slab->blocks[i].next) {
-        if (slab->blocks[i].state != BlockState::Free || ++ready > slab->blocks.size()) return false;
+        if (slab->blocks[i].state != BlockState::Free || ++ready > slab->blocks.size())
+          return false;
       }
       if (ready + slab->taken != slab->blocks.size()) return false;
       if (slab->listed != (ready != 0)) return false;

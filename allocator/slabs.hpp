@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Slab: a page cut into blocks of one size class; SlabShelf: the slabs of one pool, by class, with
-// what is ready and what is in limbo. Makes no driver call. Guarded by the lock of its DeviceCache.
-// Slab objects are recycled, never freed: the page map may still be read. Rank 4.
+// Slab: a page cut into blocks of one size class; SlabShelf: the slabs of one pool, by class,
+// with what is ready and what is in limbo. Makes no driver call. Guarded by the lock of its
+// DeviceCache. Slab objects are recycled, never freed: the page map may still be read. Rank 4.
 #pragma once
-
-#include <array>
-#include <deque>
-#include <vector>
 
 #include "allocator/block.hpp"
 #include "allocator/size_policy.hpp"
 #include "allocator/stats.hpp"
+
+#include <array>
+#include <deque>
+#include <vector>
 
 namespace custash {
 
@@ -34,7 +34,7 @@ struct Slab {
   int size_class = 0;
   std::uint32_t taken = 0;  // blocks that are not ready: owned, in limbo, on their way
   std::uint16_t ready = kNone;
-  bool listed = false;      // in its class's list of slabs with ready blocks
+  bool listed = false;  // in its class's list of slabs with ready blocks
   std::vector<SmallBlock> blocks;
   Block* backing = nullptr;
   SlabShelf* shelf = nullptr;
@@ -42,7 +42,9 @@ struct Slab {
 
   [[nodiscard]] Bytes block_bytes() const { return class_bytes(size_class); }
 
-  [[nodiscard]] Address address_of(std::uint32_t index) const { return base + index * block_bytes(); }
+  [[nodiscard]] Address address_of(std::uint32_t index) const {
+    return base + index * block_bytes();
+  }
 };
 
 // One small block, named.
@@ -76,12 +78,18 @@ class SlabShelf {
   // Takes out the slabs that nobody uses (of one class: all but `keep`). The caller gives their
   // backing blocks, stamped, back to the arena.
   std::vector<Slab*> take_empty(std::uint64_t passed);
-  void take_empty_of(int size_class, std::size_t keep, std::uint64_t passed, std::vector<Slab*>* out);
+  void take_empty_of(int size_class,
+                     std::size_t keep,
+                     std::uint64_t passed,
+                     std::vector<Slab*>* out);
+
   // The caller has unregistered it.
   void recycle(Slab* slab) { spare_.push_back(slab); }
 
   std::vector<Slab*> dissolve();
+
   [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
+
   [[nodiscard]] Bytes empty_bytes() const;
   [[nodiscard]] bool validate() const;
 

@@ -65,7 +65,10 @@ Stat& Stat::operator+=(const Stat& other) {
   return *this;
 }
 
-void DeviceStats::count_owned(StatPool pool, std::int64_t bytes, std::int64_t requested, int sign) {
+void DeviceStats::count_owned(StatPool pool,
+                              std::int64_t bytes,
+                              std::int64_t requested,
+                              int sign) {
   change(allocation, pool, 1, sign);
   change(allocated_bytes, pool, bytes, sign);
   change(requested_bytes, pool, requested, sign);
@@ -76,12 +79,18 @@ void DeviceStats::count_active(StatPool pool, std::int64_t bytes, int sign) {
   change(active_bytes, pool, bytes, sign);
 }
 
-void DeviceStats::split_blocks(StatPool pool, std::int64_t bytes, std::int64_t count, int sign) {
+void DeviceStats::split_blocks(StatPool pool,
+                               std::int64_t bytes,
+                               std::int64_t count,
+                               int sign) {
   change(inactive_split, pool, count, sign);
   change(inactive_split_bytes, pool, bytes * count, sign);
 }
 
-void DeviceStats::count_reserved(StatPool pool, std::int64_t bytes, std::int64_t segments, int sign) {
+void DeviceStats::count_reserved(StatPool pool,
+                                 std::int64_t bytes,
+                                 std::int64_t segments,
+                                 int sign) {
   change(segment, pool, segments, sign);
   change(reserved_bytes, pool, bytes, sign);
   (sign > 0 ? num_device_alloc : num_device_free) += segments;
@@ -89,21 +98,25 @@ void DeviceStats::count_reserved(StatPool pool, std::int64_t bytes, std::int64_t
 
 DeviceStats& DeviceStats::operator+=(const DeviceStats& other) {
   for (const ArrayRow& row : kArrays) {
-    for (std::size_t i = 0; i < std::size(kPools); ++i) (this->*row.member)[i] += (other.*row.member)[i];
+    for (std::size_t i = 0; i < std::size(kPools); ++i)
+      (this->*row.member)[i] += (other.*row.member)[i];
   }
-  for (const CounterRow& row : kCounters) this->*row.member += other.*row.member;
+  for (const CounterRow& row : kCounters)
+    this->*row.member += other.*row.member;
   return *this;
 }
 
 void DeviceStats::reset_peaks() {
   for (const ArrayRow& row : kArrays) {
-    for (Stat& stat : this->*row.member) stat.reset_peak();
+    for (Stat& stat : this->*row.member)
+      stat.reset_peak();
   }
 }
 
 void DeviceStats::reset_accumulated() {
   for (const ArrayRow& row : kArrays) {
-    for (Stat& stat : this->*row.member) stat.reset_accumulated();
+    for (Stat& stat : this->*row.member)
+      stat.reset_accumulated();
   }
   num_alloc_retries = num_ooms = num_sync_all_streams = num_device_alloc = num_device_free = 0;
 }
@@ -120,7 +133,8 @@ std::vector<std::pair<std::string, std::int64_t>> DeviceStats::flatten() const {
       out.emplace_back(key + "freed", stat.freed);
     }
   }
-  for (const CounterRow& row : kCounters) out.emplace_back(row.name, this->*row.member);
+  for (const CounterRow& row : kCounters)
+    out.emplace_back(row.name, this->*row.member);
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeviceStats: plain counters with PyTorch's memory_stats keys and meanings. Rank 1, no lock: the
-// owner guards them.
+// DeviceStats: plain counters with PyTorch's memory_stats keys and meanings. Rank 1, no lock:
+// the owner guards them.
 #pragma once
 
 #include <array>
@@ -42,32 +42,39 @@ struct Stat {
 using StatArray = std::array<Stat, 3>;  // indexed by StatPool
 
 struct DeviceStats {
-  StatArray allocation;            // blocks that callers own
-  StatArray segment;               // ranges obtained from the driver (VMM: mapped handles)
-  StatArray active;                // owned by callers or in limbo
-  StatArray inactive_split;        // free blocks that share their segment with others
+  StatArray allocation;      // blocks that callers own
+  StatArray segment;         // ranges obtained from the driver (VMM: mapped handles)
+  StatArray active;          // owned by callers or in limbo
+  StatArray inactive_split;  // free blocks that share their segment with others
   StatArray allocated_bytes;
-  StatArray reserved_bytes;        // obtained from the driver
+  StatArray reserved_bytes;  // obtained from the driver
   StatArray active_bytes;
   StatArray inactive_split_bytes;
-  StatArray requested_bytes;       // what callers asked for, before rounding
-  std::int64_t num_alloc_retries = 0;    // driver said no, cache was flushed, tried again
-  std::int64_t num_ooms = 0;             // and it still said no
-  std::int64_t num_sync_all_streams = 0; // host waits for a whole context
-  std::int64_t num_device_alloc = 0;     // driver calls that made memory
-  std::int64_t num_device_free = 0;      // driver calls that gave memory back
+  StatArray requested_bytes;              // what callers asked for, before rounding
+  std::int64_t num_alloc_retries = 0;     // driver said no, cache was flushed, tried again
+  std::int64_t num_ooms = 0;              // and it still said no
+  std::int64_t num_sync_all_streams = 0;  // host waits for a whole context
+  std::int64_t num_device_alloc = 0;      // driver calls that made memory
+  std::int64_t num_device_free = 0;       // driver calls that gave memory back
   // Beyond PyTorch's:
-  std::int64_t num_fences = 0;           // context (or per-lane) events recorded at frees
+  std::int64_t num_fences = 0;  // context (or per-lane) events recorded at frees
   std::int64_t num_fence_queries = 0;
-  std::int64_t num_debt_waits = 0;       // GPU-side waits inserted before a submission
-  std::int64_t num_free_waits = 0;       // frees that waited for something the host could see
-  std::int64_t limbo_bytes = 0;          // freed, fence not yet passed
+  std::int64_t num_debt_waits = 0;  // GPU-side waits inserted before a submission
+  std::int64_t num_free_waits = 0;  // frees that waited for something the host could see
+  std::int64_t limbo_bytes = 0;     // freed, fence not yet passed
 
   // A block is handed out (sign 1) or comes back (-1) / leaves limbo / is free beside others.
   void count_owned(StatPool pool, std::int64_t bytes, std::int64_t requested, int sign);
   void count_active(StatPool pool, std::int64_t bytes, int sign);
-  void split_block(StatPool pool, std::int64_t bytes, int sign) { split_blocks(pool, bytes, 1, sign); }
-  void split_blocks(StatPool pool, std::int64_t bytes, std::int64_t count, int sign);  // of `bytes` each
+
+  void split_block(StatPool pool, std::int64_t bytes, int sign) {
+    split_blocks(pool, bytes, 1, sign);
+  }
+
+  void split_blocks(StatPool pool,
+                    std::int64_t bytes,
+                    std::int64_t count,
+                    int sign);  // of `bytes` each
   void count_reserved(StatPool pool, std::int64_t bytes, std::int64_t segments, int sign);
 
   DeviceStats& operator+=(const DeviceStats& other);

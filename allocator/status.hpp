@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Status: the currency of errors inside custash, a value around CUresult. A code that the driver
-// gave is returned unchanged, never replaced. Rank 0, pure.
+// Status: the currency of errors inside custash, a value around CUresult. A code that the
+// driver gave is returned unchanged, never replaced. Rank 0, pure.
 #pragma once
 
 #include <cuda.h>
@@ -11,7 +11,8 @@ class [[nodiscard]] Status {
  public:
   constexpr Status() = default;
 
-  constexpr Status(CUresult code) : code_(code) {}  // NOLINT(google-explicit-constructor): is one
+  constexpr Status(CUresult code)
+      : code_(code) {}  // NOLINT(google-explicit-constructor): is one
 
   [[nodiscard]] constexpr bool ok() const { return code_ == CUDA_SUCCESS; }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Submissions, captures, and the ends of streams, contexts and graphs.
-#include <string>
-#include <utility>
-
 #include "allocator/allocator.hpp"
 #include "allocator/log.hpp"
 #include "allocator/registry.hpp"
+
+#include <string>
+#include <utility>
 
 namespace custash {
 namespace {
@@ -22,8 +22,12 @@ thread_local Timeline* beginning = nullptr;
 
 }  // namespace
 
-Submission::Submission(Allocator& allocator, CUstream stream, NullStream null, HostView view,
-                       Address first_touched, Address second_touched) {
+Submission::Submission(Allocator& allocator,
+                       CUstream stream,
+                       NullStream null,
+                       HostView view,
+                       Address first_touched,
+                       Address second_touched) {
   Allocator::State& state = *allocator.state_;
   const StreamPlace place = state.place(stream, null);
   if (!place) return;
@@ -56,12 +60,15 @@ void Submission::done(CUresult result) {
   lane_ = nullptr;
 }
 
-Submission::~Submission() { done(CUDA_SUCCESS); }
+Submission::~Submission() {
+  done(CUDA_SUCCESS);
+}
 
 void Allocator::kernels_become_host_visible(std::string_view call) {
   if (state_->kernels_visible.exchange(true)) return;
-  log(LogLevel::Info, "event=kernels_host_visible call=" + std::string(call) +
-                          " effect=\"frees wait for kernels\"");
+  log(LogLevel::Info,
+      "event=kernels_host_visible call=" + std::string(call) +
+          " effect=\"frees wait for kernels\"");
 }
 
 void Allocator::capture_begins(CUstream stream, NullStream null) {
@@ -85,9 +92,13 @@ void Allocator::capture_ended(CUstream stream, NullStream null) {
   state_->close_capture(StreamName(stream, null));
 }
 
-std::uint32_t Allocator::captures_open() const { return state_->captures_open.load(); }
+std::uint32_t Allocator::captures_open() const {
+  return state_->captures_open.load();
+}
 
-void Allocator::graph_created() { state_->graphs.fetch_add(1); }
+void Allocator::graph_created() {
+  state_->graphs.fetch_add(1);
+}
 
 void Allocator::graph_destroyed() {
   state_->graphs.fetch_sub(1);
@@ -107,7 +118,8 @@ void Allocator::stream_destroyed(CUstream stream) {
   if (is_default) return;
   const StreamPlace place = state_->place(stream, NullStream::Legacy);
   if (place) place.cache->stream_destroyed(stream);
-  state_->close_capture(StreamName(stream, NullStream::Legacy));  // a capture dies with its stream
+  state_->close_capture(
+      StreamName(stream, NullStream::Legacy));  // a capture dies with its stream
   state_->new_epoch();
 }
 
@@ -117,9 +129,9 @@ void Allocator::context_destroyed(CUcontext context) {
   if (cache == nullptr) return;
   cache->abandon();
   Lock lock(state_->mutex);
-  const auto erased = std::erase_if(
-      state_->open_captures,
-      [&](const State::OpenCapture& open) { return open.timeline == &cache->timeline(); });
+  const auto erased = std::erase_if(state_->open_captures, [&](const State::OpenCapture& open) {
+    return open.timeline == &cache->timeline();
+  });
   state_->captures_open.fetch_sub(static_cast<std::uint32_t>(erased));
   state_->doomed[context] = cache;
 }

@@ -2,23 +2,28 @@
 // Submissions, debt and captures. Fences themselves are in timeline_fences.cpp.
 #include "allocator/timeline.hpp"
 
-#include <algorithm>
-#include <thread>
-
 #include "allocator/atomic_max.hpp"
 #include "allocator/scope.hpp"
+
+#include <algorithm>
+#include <thread>
 
 namespace custash {
 namespace {
 
-// Frees on a stream that other streams can still be made to wait for; older ones are polled for.
+// Frees on a stream that other streams can still be made to wait for; older ones are polled
+// for.
 constexpr std::size_t kMaxMarks = 16;
 
 }  // namespace
 
 Timeline::Timeline(const Driver& driver, const Config& config, CUcontext context)
-    : driver_(driver), config_(config), context_(context), context_events_(driver.has_context_events()),
-      events_(driver, context) {}
+    : driver_(driver),
+      config_(config),
+      context_(context),
+      context_events_(driver.has_context_events()),
+      events_(driver, context) {
+}
 
 void Timeline::enter(Lane& lane) {
   lane.pending.fetch_add(1);  // before anything else: see Lane::pending
@@ -45,7 +50,8 @@ void Timeline::activate(Lane& lane) {
 }
 
 void Timeline::orphan(Lane& lane) {
-  // Without context events the handle is needed to fence what still runs; afterwards it is gone.
+  // Without context events the handle is needed to fence what still runs; afterwards it is
+  // gone.
   if (lane.active.load() && (!context_events_.load() || capturing())) {
     // Where the handle cannot be recorded on for the last time, its work is waited for.
     if (!note_tail(lane, lane.last.load()) && wait_device().ok()) lane.last.store(0);
@@ -72,8 +78,8 @@ Status Timeline::wait_device() {
 }
 
 std::uint64_t Timeline::stamp_stream(Lane& lane) {
-  // Everything submitted so far, not the stream's own last: the free also comes after what the stream
-  // waits for, by an event or by the legacy stream's implicit order.
+  // Everything submitted so far, not the stream's own last: the free also comes after what the
+  // stream waits for, by an event or by the legacy stream's implicit order.
   const std::uint64_t number = submitted_.load();
   if (number <= passed_.load() || one_lane() || capturing()) return number;
   EventRef event;
@@ -132,15 +138,18 @@ Status Timeline::wait_host_visible() {
     if (!status.ok()) return status;
   }
   if (host_outstanding_.load() == 0) return {};
+
   struct Wait {
     Lane* lane;
     std::uint64_t number;
     EventRef event;
   };
+
   std::vector<Wait> waits;
   {
     Lock lock(mutex_);
-    for (Lane* lane : host_lanes_) waits.push_back({lane, lane->host_seen, lane->host_event});
+    for (Lane* lane : host_lanes_)
+      waits.push_back({lane, lane->host_seen, lane->host_event});
   }
   const RelaxedCapture relaxed(driver_);
   Status result;
@@ -191,7 +200,8 @@ void Timeline::pay(Lane* lane) {
   } else if (fence.covers != 0 && lane != nullptr && wait_stream(lane->stream, lane, fence)) {
     atomic_max(lane->paid, fence.covers);
   } else if (lane != nullptr) {
-    // No wait on the GPU can be had: wait here, as bare CUDA would have at the free, and for that only.
+    // No wait on the GPU can be had: wait here, as bare CUDA would have at the free, and for
+    // that only.
     (fence.covers != 0 ? wait_host(fence) : wait_all()).ignore();  // broken() tells
   }
 }
@@ -221,7 +231,8 @@ bool Timeline::wait_context(const Fence& fence) {
 bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence) {
   for (std::size_t i = 0; i < fence.events.size(); ++i) {
     if (lane != nullptr && fence.owners[i] == lane) continue;  // its own order
-    if (driver_.stream_wait_event(stream, fence.events[i].handle(), 0) != CUDA_SUCCESS) return false;
+    if (driver_.stream_wait_event(stream, fence.events[i].handle(), 0) != CUDA_SUCCESS)
+      return false;
   }
   return true;
 }
@@ -231,18 +242,20 @@ void Timeline::enter_gate() {
     gate_.fetch_add(1);
     if (steps_.load() == 0) return;
     gate_.fetch_sub(1);
-    while (steps_.load() != 0) std::this_thread::yield();  // one driver call
+    while (steps_.load() != 0)
+      std::this_thread::yield();  // one driver call
   }
 }
 
 void Timeline::step_begins() {
   steps_.fetch_add(1);
-  while (gate_.load() != 0) std::this_thread::yield();  // a record or wait of 0.2 µs
+  while (gate_.load() != 0)
+    std::this_thread::yield();  // a record or wait of 0.2 µs
 }
 
 void Timeline::capture_begins() {
-  // What is owed now cannot be paid on the stream that captures; what was submitted until now must
-  // be fenced while cuCtxRecordEvent is still allowed.
+  // What is owed now cannot be paid on the stream that captures; what was submitted until now
+  // must be fenced while cuCtxRecordEvent is still allowed.
   pay_now();
   if (unfinished()) ensure(submitted_.load(), FenceKind::Late).ignore();  // broken() tells
   step_begins();

@@ -2,16 +2,13 @@
 // Timeline: the ordering rule of one context. It counts submissions, records fences at frees,
 // knows which have passed, and which debt the next submission has to pay.
 //
-// A position on it is a count of submissions that the driver has. A fence `covers` the count read
-// before it was recorded: when it has passed, every submission up to there is over. A block freed
-// at count c is safe once a fence with covers >= c has passed, or was waited for by all later work.
+// A position on it is a count of submissions that the driver has. A fence `covers` the count
+// read before it was recorded: when it has passed, every submission up to there is over. A
+// block freed at count c is safe once a fence with covers >= c has passed, or was waited for by
+// all later work.
 //
 // Own lock (rank Timeline), never held across a driver call. Rank 4.
 #pragma once
-
-#include <atomic>
-#include <deque>
-#include <vector>
 
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
@@ -19,14 +16,18 @@
 #include "allocator/lane.hpp"
 #include "allocator/mutex.hpp"
 
+#include <atomic>
+#include <deque>
+#include <vector>
+
 namespace custash {
 
 class Timeline {
  public:
   Timeline(const Driver& driver, const Config& config, CUcontext context);
 
-  // ---- Submissions (hooks). enter() before the driver call: marks the lane active, pays debt due
-  // on it. leave() after it: only now the submission counts.
+  // ---- Submissions (hooks). enter() before the driver call: marks the lane active, pays debt
+  // due on it. leave() after it: only now the submission counts.
   void enter(Lane& lane);
   void leave(Lane& lane, bool host_visible);
 
@@ -34,37 +35,47 @@ class Timeline {
   void orphan(Lane& lane);
 
   // ---- Frees.
-  // A position for a block freed now, with a fence recorded for it (one for all frees between two
-  // submissions). Fails only when the context itself is broken.
+  // A position for a block freed now, with a fence recorded for it (one for all frees between
+  // two submissions). Fails only when the context itself is broken.
   Status stamp_free(std::uint64_t* stamp);
   // The same without a driver call: false when a fence would have to be recorded.
   bool try_stamp_free(std::uint64_t* stamp) const;
-  // A position for a block freed on a stream. While other streams work too it is marked by an event,
-  // which another stream can wait for.
+  // A position for a block freed on a stream. While other streams work too it is marked by an
+  // event, which another stream can wait for.
   std::uint64_t stamp_stream(Lane& lane);
+
   // A position behind everything submitted so far; nothing is recorded.
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }
+
   // Waits for submissions whose effect the host could see, and only for those.
   Status wait_host_visible();
+
   [[nodiscard]] bool host_visible_outstanding() const {
     return host_outstanding_.load() != 0 || host_unmarked_.load();
   }
 
   // ---- Asking.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
+
   // Fences up to here cost nothing: passed, or waited for by all later work.
   [[nodiscard]] std::uint64_t clear() const;
+
   // Fences up to here can be paid for by a wait.
   [[nodiscard]] std::uint64_t payable() const { return payable_.load(); }
+
   [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
+
   [[nodiscard]] bool one_lane() const { return config_.one_lane && active_count_.load() <= 1; }
+
   [[nodiscard]] bool unfinished() const { return submitted_.load() > passed_.load(); }
+
   [[nodiscard]] bool capturing() const { return captures_.load() != 0; }
+
   [[nodiscard]] bool broken() const { return broken_.load(); }
 
   // ---- Reuse.
-  // A block with this fence position was handed out before the fence passed: the next submission
-  // on a stream that is not in order behind it pays.
+  // A block with this fence position was handed out before the fence passed: the next
+  // submission on a stream that is not in order behind it pays.
   void take_debt(std::uint64_t fence);
   // Pays now, on all streams (config one_lane:off; before a capture).
   void pay_now();
@@ -75,48 +86,55 @@ class Timeline {
   // Makes one stream of another context wait for what is owed here (a copy between contexts).
   void pay_on(CUstream stream);
   // Asks the driver which fences have passed.
-  // `need`: the highest position somebody waits for; where nothing covers it a fence is recorded
-  // late, good for asking only.
+  // `need`: the highest position somebody waits for; where nothing covers it a fence is
+  // recorded late, good for asking only.
   void poll(std::uint64_t need);
   // Waits for the whole context, like the driver's own free.
   Status wait_device();
   // Waits on the host until everything submitted so far is over.
   Status wait_all();
-  // The same up to the newest fence recorded at a free: for nothing that bare CUDA would not have
-  // waited for.
+  // The same up to the newest fence recorded at a free: for nothing that bare CUDA would not
+  // have waited for.
   Status wait_frees();
 
-  // ---- Captures. Around a driver call that begins one: capture_begins() before, capture_begun()
-  // after. Around one that may draw a stream into a capture (a wait for an event): step_begins(),
-  // step_done(). While such a call runs nobody records a fence: an event recorded on a stream that
-  // captures would belong to the capture.
+  // ---- Captures. Around a driver call that begins one: capture_begins() before,
+  // capture_begun() after. Around one that may draw a stream into a capture (a wait for an
+  // event): step_begins(), step_done(). While such a call runs nobody records a fence: an event
+  // recorded on a stream that captures would belong to the capture.
   void capture_begins();
   void capture_begun(bool began);
+
   void capture_ended() { captures_.fetch_sub(1); }
+
   void step_begins();
+
   void step_done() { steps_.fetch_sub(1); }
 
   struct Counters {
     std::uint64_t fences, queries, waits, host_waits;
   };
+
   [[nodiscard]] Counters counters() const;
 
   // The context and its events are gone.
   void abandon();
+
   void reset_lock_after_fork() { mutex_.reset_after_fork(); }
+
   bool validate();
 
  private:
   struct Fence {
     std::uint64_t covers = 0;
     const Lane* lane = nullptr;  // the only lane with work under it, else null
-    bool late = false;           // recorded after the frees it covers: may be asked, never waited for by streams
+    bool late =
+        false;  // recorded after the frees it covers: may be asked, never waited for by streams
     std::vector<EventRef> events;
     std::vector<const Lane*> owners;  // for events of single lanes; null for a context event
   };
 
-  // A fence recorded after the free must never be waited for by streams: it may cover a kernel that
-  // bare CUDA would not have waited for.
+  // A fence recorded after the free must never be waited for by streams: it may cover a kernel
+  // that bare CUDA would not have waited for.
   enum class FenceKind { AtFree, Late };
 
   Status ensure(std::uint64_t need, FenceKind kind);
@@ -136,6 +154,7 @@ class Timeline {
   void note_host_visible(Lane& lane, std::uint64_t number);
   bool note_tail(Lane& lane, std::uint64_t number);
   void enter_gate();
+
   void leave_gate() { gate_.fetch_sub(1); }
 
   const Driver& driver_;
@@ -150,7 +169,8 @@ class Timeline {
   std::atomic<std::uint64_t> passed_{0};
   std::atomic<std::uint64_t> paid_{0};
   std::atomic<std::uint64_t> debt_{0};
-  std::atomic<const Lane*> debt_lane_{nullptr};  // in order behind all outstanding debt by itself
+  std::atomic<const Lane*> debt_lane_{
+      nullptr};  // in order behind all outstanding debt by itself
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<std::uint32_t> host_outstanding_{0};
   std::atomic<bool> host_unmarked_{false};  // visible work whose event could not be had
@@ -161,7 +181,7 @@ class Timeline {
   std::atomic<std::uint64_t> fences_made_{0}, queries_{0}, waits_{0}, host_waits_{0};
 
   Mutex mutex_{LockRank::Timeline};
-  std::deque<Fence> fences_ GUARDED_BY(mutex_);      // by rising `covers`, none passed
+  std::deque<Fence> fences_ GUARDED_BY(mutex_);  // by rising `covers`, none passed
   std::vector<Lane*> active_ GUARDED_BY(mutex_);
   std::vector<Lane*> host_lanes_ GUARDED_BY(mutex_);  // with host_seen != 0
 };

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT
 // The fences of a Timeline: recording, asking, waiting.
-#include <algorithm>
-
 #include "allocator/atomic_max.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/timeline.hpp"
 
+#include <algorithm>
+
 namespace custash {
 namespace {
 
-// More fences than this are not kept apart: a wait for one of them waits for the next newer one.
+// More fences than this are not kept apart: a wait for one of them waits for the next newer
+// one.
 constexpr std::size_t kMaxFences = 64;
 
-// The context is of no use any more: it, its device or the driver is gone, or a kernel has faulted.
-// Any other code says that one call could not be made: the fence is missing, nothing else.
+// The context is of no use any more: it, its device or the driver is gone, or a kernel has
+// faulted. Any other code says that one call could not be made: the fence is missing, nothing
+// else.
 bool is_fatal(CUresult code) {
   switch (code) {
     case CUDA_ERROR_DEINITIALIZED:
@@ -39,7 +41,9 @@ bool is_fatal(CUresult code) {
 
 }  // namespace
 
-std::uint64_t Timeline::clear() const { return std::max(passed_.load(), paid_.load()); }
+std::uint64_t Timeline::clear() const {
+  return std::max(passed_.load(), paid_.load());
+}
 
 bool Timeline::try_stamp_free(std::uint64_t* stamp) const {
   if (!config_.one_lane) return false;
@@ -103,7 +107,8 @@ Status Timeline::record_lanes(Fence& fence) {
   const CurrentContext current(driver_, context_);
   if (!current.status().ok()) return current.status();
   const RelaxedCapture relaxed(driver_);
-  Fence older;  // covers what cannot be recorded any more: destroyed, captured or foreign streams
+  Fence
+      older;  // covers what cannot be recorded any more: destroyed, captured or foreign streams
   bool needs_older = false;
   std::vector<Lane*> lanes;
   {
@@ -144,7 +149,8 @@ bool Timeline::record_lane(Lane& lane, EventRef* event) {
     if (driver_.stream_is_capturing(lane.stream, &status) != CUDA_SUCCESS) return false;
     if (status != CU_STREAM_CAPTURE_STATUS_NONE) return false;
   }
-  return events_.take(event).ok() && driver_.event_record(event->handle(), lane.stream) == CUDA_SUCCESS;
+  return events_.take(event).ok() &&
+         driver_.event_record(event->handle(), lane.stream) == CUDA_SUCCESS;
 }
 
 void Timeline::commit(Fence fence) {
@@ -157,8 +163,10 @@ void Timeline::commit(Fence fence) {
     // Stream order is the fence; one event to pay with when a second lane comes is enough.
     dropped.swap(fences_);
   }
-  auto at = std::upper_bound(fences_.begin(), fences_.end(), fence.covers,
-                             [](std::uint64_t covers, const Fence& f) { return covers < f.covers; });
+  auto at = std::upper_bound(
+      fences_.begin(), fences_.end(), fence.covers, [](std::uint64_t covers, const Fence& f) {
+        return covers < f.covers;
+      });
   fences_.insert(at, std::move(fence));
   if (fences_.size() > kMaxFences) fences_.erase(fences_.begin() + 1);
 }
@@ -173,9 +181,11 @@ bool Timeline::find_fence(std::uint64_t need, Fence* out) {
 }
 
 void Timeline::poll(std::uint64_t need) {
-  // What is recorded already is asked first: often that is enough, and then nothing is recorded.
+  // What is recorded already is asked first: often that is enough, and then nothing is
+  // recorded.
   for (int round = 0; round < 2 && need > passed_.load(); ++round) {
-    if (round == 1 && need > newest_.load()) ensure(need, FenceKind::Late).ignore();  // broken() tells
+    if (round == 1 && need > newest_.load())
+      ensure(need, FenceKind::Late).ignore();  // broken() tells
     if (!poll_recorded()) return;
   }
 }
@@ -209,7 +219,8 @@ Status Timeline::query(const Fence& fence) {
 }
 
 Status Timeline::wait_all() {
-  if (const Status recorded = ensure(submitted_.load(), FenceKind::Late); !recorded.ok()) return recorded;
+  if (const Status recorded = ensure(submitted_.load(), FenceKind::Late); !recorded.ok())
+    return recorded;
   Fence newest;
   {
     Lock lock(mutex_);
@@ -244,11 +255,13 @@ Status Timeline::wait_host(const Fence& fence) {
 
 void Timeline::retire(std::uint64_t covers) {
   atomic_max(passed_, covers);
-  while (!fences_.empty() && fences_.front().covers <= covers) fences_.pop_front();
+  while (!fences_.empty() && fences_.front().covers <= covers)
+    fences_.pop_front();
   const auto idle = [&](Lane* lane) {
     if (!lane->idle_after(covers)) return false;
-    // A hook may have come in between: it raises pending first and looks at active after. Either it
-    // sees the lane inactive and takes the lock, or we see it pending and leave the lane active.
+    // A hook may have come in between: it raises pending first and looks at active after.
+    // Either it sees the lane inactive and takes the lock, or we see it pending and leave the
+    // lane active.
     lane->active.store(false);
     if (lane->idle_after(covers)) return true;
     lane->active.store(true);
@@ -264,10 +277,12 @@ void Timeline::abandon() {
   std::deque<Fence> dropped;
   Lock lock(mutex_);
   dropped.swap(fences_);
-  for (Lane* lane : active_) lane->active.store(false);
+  for (Lane* lane : active_)
+    lane->active.store(false);
   active_.clear();
   active_count_.store(0);
-  for (Lane* lane : host_lanes_) lane->host_seen = 0;
+  for (Lane* lane : host_lanes_)
+    lane->host_seen = 0;
   host_lanes_.clear();
   host_outstanding_.store(0);
 }

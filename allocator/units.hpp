@@ -11,12 +11,24 @@ using Bytes = std::uint64_t;
 using Address = std::uint64_t;  // a device address, as CUdeviceptr holds it
 using Nanoseconds = std::uint64_t;
 
-inline constexpr Bytes operator""_KiB(unsigned long long n) { return n << 10; }
-inline constexpr Bytes operator""_MiB(unsigned long long n) { return n << 20; }
-inline constexpr Bytes operator""_GiB(unsigned long long n) { return n << 30; }
+inline constexpr Bytes operator""_KiB(unsigned long long n) {
+  return n << 10;
+}
 
-constexpr Bytes align_up(Bytes n, Bytes to) { return (n + to - 1) / to * to; }
+inline constexpr Bytes operator""_MiB(unsigned long long n) {
+  return n << 20;
+}
 
-constexpr Bytes align_down(Bytes n, Bytes to) { return n / to * to; }
+inline constexpr Bytes operator""_GiB(unsigned long long n) {
+  return n << 30;
+}
+
+constexpr Bytes align_up(Bytes n, Bytes to) {
+  return (n + to - 1) / to * to;
+}
+
+constexpr Bytes align_down(Bytes n, Bytes to) {
+  return n / to * to;
+}
 
 }  // namespace custash

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The facade over the simulated driver: answers, memory given back, the ladder, ends of contexts.
+// The facade over the simulated driver: answers, memory given back, the ladder, ends of
+// contexts.
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -74,9 +75,11 @@ TEST_CASE("empty_cache gives everything back that is free", "[unit][allocator]")
     Bed bed({}, with(backing));
     const Bytes before = sim::used(0);
     std::vector<Address> blocks;
-    for (Bytes bytes = 300; bytes < 40_MiB; bytes = bytes * 3 / 2) blocks.push_back(bed.malloc(bytes));
+    for (Bytes bytes = 300; bytes < 40_MiB; bytes = bytes * 3 / 2)
+      blocks.push_back(bed.malloc(bytes));
     const Address kept = bed.malloc(6_MiB);
-    for (const Address p : blocks) bed.free(p);
+    for (const Address p : blocks)
+      bed.free(p);
     REQUIRE(bed.allocator->reclaimable(bed.sim.context()) > 0);
     REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
     REQUIRE(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(34_MiB));
@@ -112,14 +115,17 @@ TEST_CASE("what fits without a cache fits with one", "[unit][allocator]") {
     const CUstream s = bed.stream();
     // Cached in pieces that cannot serve the next request, some still in flight.
     std::vector<Address> blocks;
-    for (int i = 0; i < 10; ++i) blocks.push_back(bed.malloc(20_MiB));
+    for (int i = 0; i < 10; ++i)
+      blocks.push_back(bed.malloc(20_MiB));
     bed.launch(s);
-    for (const Address p : blocks) bed.free(p);
+    for (const Address p : blocks)
+      bed.free(p);
     const Address big = bed.malloc(200_MiB);
     bed.free(big);
     REQUIRE(bed.malloc(1000) != 0);
     Address out = 77;
-    REQUIRE(bed.allocator->allocate(bed.sim.context(), 300_MiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE(bed.allocator->allocate(bed.sim.context(), 300_MiB, &out).code() ==
+            CUDA_ERROR_OUT_OF_MEMORY);
     REQUIRE(out == 77);
     REQUIRE(bed.malloc(150_MiB) != 0);
   }
@@ -149,8 +155,8 @@ TEST_CASE("after the context is gone its pointers are foreign and its pages go b
   for (const Backing backing : kBackings) {
     Bed bed({}, with(backing));
     CUcontext context = nullptr;
-    REQUIRE(entry<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate_v2")(&context, 0, 0) ==
-            CUDA_SUCCESS);
+    REQUIRE(entry<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate_v2")(
+                &context, 0, 0) == CUDA_SUCCESS);
     const Bytes before = sim::used(0);
     Address p = 0;
     REQUIRE(bed.allocator->allocate(context, 4_MiB, &p).ok());
@@ -164,7 +170,8 @@ TEST_CASE("after the context is gone its pointers are foreign and its pages go b
 }
 
 TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit][allocator]") {
-  for (const auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+  for (const auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL,
+                          CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
                           CU_STREAM_CAPTURE_MODE_RELAXED}) {
     Bed bed;
     const CUstream s = bed.stream();
@@ -186,7 +193,8 @@ TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit]
     REQUIRE(bed.malloc(40_MiB) != 0);
     bed.free(q);
     CUgraph graph = nullptr;
-    REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(s, &graph) == CUDA_SUCCESS);
+    REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(s, &graph) ==
+            CUDA_SUCCESS);
     bed.allocator->graph_created();
     bed.allocator->capture_ended(s, NullStream::Legacy);
     sim::run_all();
@@ -204,7 +212,8 @@ TEST_CASE("a failed allocation leaves a driver without virtual memory to plain s
   bed.free(p);
 }
 
-TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse", "[unit][allocator]") {
+TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse",
+          "[unit][allocator]") {
   for (const char* symbol : {"cuEventCreate", "cuCtxRecordEvent"}) {
     Bed bed;
     const CUstream s = bed.stream();
@@ -218,7 +227,8 @@ TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse", "
     bed.free(q);
     REQUIRE(bed.stats().allocated_bytes[0].current == 0);
     sim::run_all();
-    for (int i = 0; i < 3; ++i) bed.free(bed.malloc(4096));
+    for (int i = 0; i < 3; ++i)
+      bed.free(bed.malloc(4096));
     sim::run_all();
     REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
     sim::run_all();

@@ -165,7 +165,8 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
   bed.free(a);
   bed.free(c);
   bed.free(again);
-  for (const auto& item : bed.arena.plan_return(~0ULL)) bed.arena.commit_return(item, item.pages.size());
+  for (const auto& item : bed.arena.plan_return(~0ULL))
+    bed.arena.commit_return(item, item.pages.size());
   REQUIRE(bed.segment.mapped == 0);
   REQUIRE(bed.arena.validate());
 }

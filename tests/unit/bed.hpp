@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bed: an Allocator over the simulated driver, used as the doors of interpose/ use it. Every driver
-// entry checks that the calling thread holds no lock of ours.
+// Bed: an Allocator over the simulated driver, used as the doors of interpose/ use it. Every
+// driver entry checks that the calling thread holds no lock of ours.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -41,7 +41,8 @@ struct Bed {
 
   Address malloc_on(CUstream stream, Bytes bytes) {
     Address out = 0;
-    REQUIRE(allocator->allocate_on(sim.context(), stream, NullStream::Legacy, bytes, &out).ok());
+    REQUIRE(
+        allocator->allocate_on(sim.context(), stream, NullStream::Legacy, bytes, &out).ok());
     return out;
   }
 
@@ -74,7 +75,8 @@ struct Bed {
   }
 
   CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
-    auto* create = reinterpret_cast<CUresult (*)(CUstream*, unsigned)>(sim::resolve("cuStreamCreate"));
+    auto* create =
+        reinterpret_cast<CUresult (*)(CUstream*, unsigned)>(sim::resolve("cuStreamCreate"));
     CUstream out = nullptr;
     REQUIRE(create(&out, flags) == CUDA_SUCCESS);
     return out;

@@ -8,9 +8,13 @@ namespace {
 
 constexpr Bytes kBytes = 8_MiB;
 
-std::uint64_t waits() { return sim::count("cuCtxWaitEvent"); }
+std::uint64_t waits() {
+  return sim::count("cuCtxWaitEvent");
+}
 
-std::uint64_t records() { return sim::count("cuCtxRecordEvent"); }
+std::uint64_t records() {
+  return sim::count("cuCtxRecordEvent");
+}
 
 }  // namespace
 
@@ -43,9 +47,11 @@ TEST_CASE("with one lane a freed block is had at once, without a wait or a query
 TEST_CASE("one fence serves all frees between two submissions", "[unit][ordering]") {
   Bed bed;
   std::vector<Address> blocks;
-  for (int i = 0; i < 8; ++i) blocks.push_back(bed.malloc(kBytes));
+  for (int i = 0; i < 8; ++i)
+    blocks.push_back(bed.malloc(kBytes));
   bed.launch(bed.stream());
-  for (const Address p : blocks) bed.free(p);
+  for (const Address p : blocks)
+    bed.free(p);
   REQUIRE(records() == 1);
 }
 
@@ -256,8 +262,8 @@ TEST_CASE("a free waits for another context's work on the same device, as bare d
   Bed bed;
   const Address p = bed.malloc(kBytes);
   CUcontext second = nullptr;
-  auto* create =
-      reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(sim::resolve("cuCtxCreate_v2"));
+  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
+      sim::resolve("cuCtxCreate_v2"));
   REQUIRE(create(&second, 0, 0) == CUDA_SUCCESS);
   Address q = 0;
   REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());

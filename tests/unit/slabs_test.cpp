@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/slabs.hpp"
 
-#include <set>
-
 #include "tests/catch.hpp"
+
+#include <set>
 
 using namespace custash;
 

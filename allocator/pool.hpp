@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Pool: the free blocks of calls that name one stream, or none; Found: a live block in one of its
+// two shapes. Guarded by the lock of the DeviceCache that owns the pool. Rank 5.
+#pragma once
+
+#include "allocator/arena.hpp"
+#include "allocator/slabs.hpp"
+
+namespace custash {
+
+struct Pool {
+  explicit Pool(DeviceStats& stats)
+      : small_pages(StatPool::Small, stats), large(StatPool::Large, stats), slabs(stats) {}
+
+  Arena small_pages;  // 2 MiB blocks for slabs
+  Arena large;
+  SlabShelf slabs;
+};
+
+// A live block, wherever it lies.
+struct Found {
+  SmallRef small;
+  Block* large = nullptr;
+
+  explicit operator bool() const { return small || large != nullptr; }
+
+  [[nodiscard]] Stamp& stamp() const { return small ? small.block().stamp : large->stamp; }
+
+  [[nodiscard]] bool shared() const {
+    return small ? small.block().shared_streams : large->shared_streams;
+  }
+};
+
+}  // namespace custash
