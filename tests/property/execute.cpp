@@ -161,7 +161,7 @@ class Baton {
   // briefly: none of them may stand still here.
   static bool steps_of_capture(const Command& command) {
     return command.op == Op::CaptureBegin || command.op == Op::CaptureEnd ||
-           command.op == Op::DestroyStream;
+           command.op == Op::DestroyStream || command.op == Op::EventWait;
   }
 
   // The lock is held by this thread, in work().

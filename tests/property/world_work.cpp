@@ -87,7 +87,9 @@ CUresult World::events(const Command& c) {
   if (c.op == Op::EventSync) return cuEventSynchronize(event);
   const CUstream* s = stream(c);
   if (s == nullptr) return CUDA_SUCCESS;
-  return cuStreamWaitEvent(*s, event, 0);
+  const CUstream waiting = *s;
+  return door_->submit(
+      waiting, HostView::Wait, 0, 0, [&] { return cuStreamWaitEvent(waiting, event, 0); });
 }
 
 CUresult World::end_capture(int id, int graph) {
