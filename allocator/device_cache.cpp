@@ -232,8 +232,20 @@ Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread) {
   if (stream == CU_STREAM_PER_THREAD) key = (per_thread << 2U) | (1ULL << 63U);
   Lock lock(mutex_);
   Lane*& found = lanes_[key];
-  if (found == nullptr) found = new Lane(stream);
+  if (found == nullptr) found = make_lane(stream);
   return found;
+}
+
+// The lane of a destroyed stream serves again when its work is over and no stamp needs it.
+Lane* DeviceCache::make_lane(CUstream stream) {
+  for (Lane*& orphan : orphans_) {
+    if (orphan->stamped > timeline_.passed() || !timeline_.adopt(*orphan, stream)) continue;
+    Lane* lane = orphan;
+    orphan = orphans_.back();
+    orphans_.pop_back();
+    return lane;
+  }
+  return &all_lanes_.emplace_back(stream);
 }
 
 void DeviceCache::stream_destroyed(CUstream stream) {
@@ -248,6 +260,8 @@ void DeviceCache::stream_destroyed(CUstream stream) {
     lane->pool = nullptr;
   }
   timeline_.orphan(*lane);
+  Lock lock(mutex_);
+  orphans_.push_back(lane);
 }
 
 }  // namespace custash

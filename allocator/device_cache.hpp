@@ -11,6 +11,7 @@
 #include "allocator/timeline.hpp"
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -99,6 +100,7 @@ class DeviceCache {
     [[nodiscard]] bool small() const { return size_class >= 0; }
   };
 
+  Lane* make_lane(CUstream stream) REQUIRES(mutex_);
   Request make_request(Bytes bytes, Lane* lane, CrossWait* wait) const;
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
@@ -165,6 +167,8 @@ class DeviceCache {
   DeviceStats stats_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Pool>> pools_ GUARDED_BY(mutex_);  // [0]: plain calls
   std::vector<Pool*> spare_pools_ GUARDED_BY(mutex_);            // of destroyed streams
+  std::deque<Lane> all_lanes_ GUARDED_BY(mutex_);
+  std::vector<Lane*> orphans_ GUARDED_BY(mutex_);  // their streams are destroyed
   std::unordered_map<std::uint64_t, Lane*> lanes_ GUARDED_BY(mutex_);
   std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
   std::vector<Found> held_ GUARDED_BY(mutex_);  // freed, but a graph may use them

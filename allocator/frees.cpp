@@ -90,6 +90,7 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
     stamp.fence = position;
   } else {
     stamp.order = position;
+    lane->stamped = std::max(lane->stamped, position);
     atomic_max(order_high_, position);
     stamp.order_lane = found.shared() ? nullptr : lane;
   }

@@ -25,8 +25,7 @@ class Lane {
  public:
   explicit Lane(CUstream stream) : stream(stream) {}
 
-  const CUstream
-      stream;  // normalised: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for the default ones
+  CUstream stream;  // normalised: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for the default ones
 
   // Submissions that are on their way into the driver. Counted before the call, so that nobody
   // takes the lane for idle while the driver may have the work already.
@@ -48,10 +47,15 @@ class Lane {
   EventRef host_event;            // after its last submission that the host can see
   std::uint64_t host_seen = 0;    // the number of that submission; 0 when none is outstanding
 
-  // The pool of calls that name this stream; guarded by the cache's lock.
+  // Guarded by the cache's lock: the pool of calls that name this stream, and the highest
+  // position of a block freed on it.
   Pool* pool = nullptr;
+  std::uint64_t stamped = 0;
 
   [[nodiscard]] bool is_per_thread() const { return stream == CU_STREAM_PER_THREAD; }
+
+  // What cannot be recorded on later: another thread's stream, or a barrier for blocking streams.
+  [[nodiscard]] bool is_default() const { return is_per_thread() || stream == CU_STREAM_LEGACY; }
 
   // Every submission up to number `passed` is over; does that leave the lane idle?
   [[nodiscard]] bool idle_after(std::uint64_t passed) const {

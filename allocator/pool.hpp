@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pool: the free blocks of calls that name one stream, or none; Found: a live block in one of its
-// two shapes. Guarded by the lock of the DeviceCache that owns the pool. Rank 5.
+// Pool: the free blocks of calls that name one stream, or none; Found: a live block in one of
+// its two shapes. Guarded by the lock of the DeviceCache that owns the pool. Rank 5.
 #pragma once
 
 #include "allocator/arena.hpp"

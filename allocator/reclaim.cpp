@@ -8,10 +8,11 @@
 namespace custash {
 
 Status DeviceCache::settle() {
-  // Plain frees have their fences. Frees on streams have none of their own: one over
-  // everything.
-  const bool ordered = order_high_.load() > timeline_.passed();
-  const Status waited = ordered ? timeline_.wait_all() : timeline_.wait_frees();
+  // Plain frees have their fences. Frees on streams, and those whose fence could not be had, need
+  // one over everything.
+  const bool unfenced = order_high_.load() > timeline_.passed() ||
+                        waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
+  const Status waited = unfenced ? timeline_.wait_all() : timeline_.wait_frees();
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;
   drain();

@@ -37,7 +37,7 @@ void Timeline::leave(Lane& lane, bool host_visible) {
   atomic_max(lane.last, number);
   if (host_visible) note_host_visible(lane, number);
   const bool by_lane = !context_events_.load() || capturing();
-  if (by_lane && lane.is_per_thread()) (void)note_tail(lane, number);
+  if (by_lane && lane.is_default()) (void)note_tail(lane, number);
   lane.pending.fetch_sub(1);
 }
 
@@ -59,6 +59,20 @@ void Timeline::orphan(Lane& lane) {
   lane.orphan.store(true);
 }
 
+bool Timeline::adopt(Lane& lane, CUstream stream) {
+  Lock lock(mutex_);
+  if (lane.active.load() || lane.host_seen != 0 || !lane.idle_after(passed_.load()))
+    return false;
+  lane.stream = stream;
+  lane.paid.store(0);  // the new stream has waited for nothing yet
+  lane.tail = EventRef();
+  lane.tail_covers = 0;
+  lane.marks.clear();
+  lane.host_event = EventRef();
+  lane.orphan.store(false);
+  return true;
+}
+
 bool Timeline::note_tail(Lane& lane, std::uint64_t number) {
   const RelaxedCapture relaxed(driver_);
   EventRef event;
@@ -72,6 +86,7 @@ bool Timeline::note_tail(Lane& lane, std::uint64_t number) {
 }
 
 Status Timeline::wait_device() {
+  if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   return current.status().ok() ? Status(driver_.ctx_synchronize()) : current.status();
@@ -206,12 +221,13 @@ void Timeline::pay(Lane* lane) {
   }
 }
 
+// What was paid inside this context is not paid for a stream of another.
 void Timeline::pay_on(CUstream stream) {
   Fence fence;
   {
     Lock lock(mutex_);
     const std::uint64_t debt = debt_.load();
-    if (debt <= clear() || !find_fence(debt, &fence)) return;
+    if (debt <= passed_.load() || !find_fence(debt, &fence)) return;
   }
   waits_.fetch_add(1);
   if (!wait_stream(stream, nullptr, fence)) wait_host(fence).ignore();

@@ -34,6 +34,9 @@ class Timeline {
   // The stream is about to be destroyed: keeps what its work must be waited for by.
   void orphan(Lane& lane);
 
+  // Makes an orphan the lane of a new stream; false while its work is not over.
+  bool adopt(Lane& lane, CUstream stream);
+
   // ---- Frees.
   // A position for a block freed now, with a fence recorded for it (one for all frees between
   // two submissions). Fails only when the context itself is broken.
@@ -140,7 +143,7 @@ class Timeline {
   Status ensure(std::uint64_t need, FenceKind kind);
   Status record(Fence& fence);
   Status record_lanes(Fence& fence);
-  bool record_lane(Lane& lane, EventRef* event);
+  bool record_lane(Lane& lane, const Fence& fence, EventRef* event);
   void commit(Fence fence);
   void activate(Lane& lane);
   void retire(std::uint64_t covers) REQUIRES(mutex_);

@@ -122,7 +122,7 @@ Status Timeline::record_lanes(Fence& fence) {
       if (lane->last.load() <= passed_.load()) continue;
       if (lane->tail && lane->tail_covers >= lane->last.load()) event = lane->tail;
     }
-    if (!event && !record_lane(*lane, &event)) {
+    if (!event && !record_lane(*lane, fence, &event)) {
       Lock lock(mutex_);
       if (fences_.empty() || fences_.back().covers < lane->last.load()) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // unfenced for now
@@ -141,9 +141,12 @@ Status Timeline::record_lanes(Fence& fence) {
   return {};
 }
 
-bool Timeline::record_lane(Lane& lane, EventRef* event) {
+bool Timeline::record_lane(Lane& lane, const Fence& fence, EventRef* event) {
   // The handle of a per-thread stream means another stream in every thread.
   if (lane.orphan.load() || lane.is_per_thread()) return false;
+  // On the legacy stream an event is a barrier among the blocking streams: at a free bare CUDA
+  // would have waited, later it would not.
+  if (fence.late && lane.stream == CU_STREAM_LEGACY) return false;
   if (capturing()) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (driver_.stream_is_capturing(lane.stream, &status) != CUDA_SUCCESS) return false;
@@ -219,8 +222,14 @@ Status Timeline::query(const Fence& fence) {
 }
 
 Status Timeline::wait_all() {
-  if (const Status recorded = ensure(submitted_.load(), FenceKind::Late); !recorded.ok())
-    return recorded;
+  const std::uint64_t need = submitted_.load();
+  if (const Status recorded = ensure(need, FenceKind::Late); !recorded.ok()) return recorded;
+  if (need > newest_.load() && need > passed_.load()) {  // no fence could be had
+    if (const Status waited = wait_device(); !waited.ok()) return waited;
+    Lock lock(mutex_);
+    retire(need);
+    return {};
+  }
   Fence newest;
   {
     Lock lock(mutex_);

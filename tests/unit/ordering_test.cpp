@@ -273,3 +273,28 @@ TEST_CASE("a free waits for another context's work on the same device, as bare d
   bed.free(p);
   REQUIRE(sim::complete(op));
 }
+
+TEST_CASE("the lane of a destroyed stream is used again, but not before its work is over",
+          "[unit][ordering]") {
+  Bed bed;
+  auto* destroy = reinterpret_cast<CUresult (*)(CUstream)>(sim::resolve("cuStreamDestroy_v2"));
+  Address p = bed.malloc(kBytes);
+  for (int i = 0; i < 50; ++i) {
+    const CUstream s = bed.stream();
+    bed.launch(s, {.accesses = {{p, kBytes, true}}});
+    const auto op = sim::last_op(s);
+    bed.allocator->stream_destroyed(s);
+    REQUIRE(destroy(s) == CUDA_SUCCESS);
+    bed.free(p);
+    const Address q = bed.malloc(kBytes);
+    const CUstream t = bed.stream();
+    bed.launch(t, {.accesses = {{q, kBytes, true}}});
+    // Whoever gets the bytes comes after the destroyed stream's work.
+    if (q == p) {
+      sim::run_all();
+      REQUIRE(sim::complete(op));
+    }
+    p = q;
+    if (i % 7 == 0) sim::run_all();
+  }
+}
