@@ -21,7 +21,6 @@ namespace custash {
   X(Required, ctx_pop, "cuCtxPopCurrent_v2", (CUcontext*))                                    \
   X(Required, ctx_get_device, "cuCtxGetDevice", (CUdevice*))                                  \
   X(Required, ctx_synchronize, "cuCtxSynchronize", ())                                        \
-  X(Optional, ctx_get_id, "cuCtxGetId", (CUcontext, unsigned long long*))                     \
   X(Optional, ctx_record_event, "cuCtxRecordEvent", (CUcontext, CUevent))                     \
   X(Optional, ctx_wait_event, "cuCtxWaitEvent", (CUcontext, CUevent))                         \
   X(Required,                                                                                 \
@@ -35,7 +34,6 @@ namespace custash {
     primary_ctx_get_state,                                                                    \
     "cuDevicePrimaryCtxGetState",                                                             \
     (CUdevice, unsigned*, int*))                                                              \
-  X(Required, mem_get_info, "cuMemGetInfo_v2", (size_t*, size_t*))                            \
   X(Required, mem_alloc, "cuMemAlloc_v2", (CUdeviceptr*, size_t))                             \
   X(Required, mem_free, "cuMemFree_v2", (CUdeviceptr))                                        \
   X(Optional,                                                                                 \
@@ -62,7 +60,6 @@ namespace custash {
     "cuMemGetAllocationGranularity",                                                          \
     (size_t*, const CUmemAllocationProp*, CUmemAllocationGranularity_flags))                  \
   X(Required, event_create, "cuEventCreate", (CUevent*, unsigned))                            \
-  X(Required, event_destroy, "cuEventDestroy_v2", (CUevent))                                  \
   X(Required, event_record, "cuEventRecord", (CUevent, CUstream))                             \
   X(Required, event_query, "cuEventQuery", (CUevent))                                         \
   X(Required, event_synchronize, "cuEventSynchronize", (CUevent))                             \
