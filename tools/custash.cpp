@@ -4,6 +4,7 @@
 // for.
 #include "tools/launch.hpp"
 #include "tools/options_page.hpp"
+#include "tools/replay/command.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -111,7 +112,10 @@ int run(const RunOptions& options) {
 int dispatch(int argc, char** argv) {
   Words words(argv + 1, argv + argc);
   RunOptions options;
+  custash::replay::CommandOptions replay_options;
   if (!words.empty() && words.front() == "run") options.program = split_off_program(&words);
+  if (!words.empty() && words.front() == "replay")
+    words = custash::replay::prepared(std::move(words));
 
   CLI::App app("custash: a drop-in caching allocator for CUDA", "custash");
   app.set_version_flag("--version", "custash " CUSTASH_VERSION);
@@ -127,6 +131,7 @@ int dispatch(int argc, char** argv) {
   run_command->add_option(
       "program", options.program, "after --: what to start, and its arguments");
   run_command->footer(kRunHelp + custash::options_help() + kRunExitCodes);
+  CLI::App* const replay_command = custash::replay::add_command(app, &replay_options);
   CLI::App* const options_command =
       app.add_subcommand("options", "print the options page (Markdown)");
   CLI::App* const version_command = app.add_subcommand("version", "print the version");
@@ -138,6 +143,7 @@ int dispatch(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : custash::kExitCustash;
   }
   if (*run_command) return run(options);
+  if (*replay_command) return custash::replay::run_command(replay_options);
   if (*options_command) std::fputs(custash::options_page().c_str(), stdout);
   if (*version_command) std::puts("custash " CUSTASH_VERSION);
   return 0;

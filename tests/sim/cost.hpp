@@ -16,8 +16,10 @@ inline constexpr Nanoseconds kSlabCost =
 Nanoseconds host_alloc_cost(Bytes bytes);
 Nanoseconds host_free_cost(Bytes bytes);
 Nanoseconds create_cost(Bytes bytes);  // VMM: one handle
-Nanoseconds access_cost(Bytes bytes);  // VMM: one mapping
-Nanoseconds unmap_cost(Bytes bytes);
+// VMM: one mapping, in a call that has `before` of them behind it: a call over many is cheaper than
+// a call for each.
+Nanoseconds access_cost(Bytes bytes, std::size_t before = 0);
+Nanoseconds unmap_cost(Bytes bytes, std::size_t before = 0);
 Nanoseconds release_cost(Bytes bytes);
 inline constexpr Nanoseconds kMapCost = 700;
 Nanoseconds copy_duration(Bytes bytes, bool over_bus);

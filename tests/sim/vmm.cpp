@@ -129,9 +129,10 @@ CUresult unmap(Frame& f, Address address, Bytes bytes) {
   if (bases.empty()) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refused = forbid_unsafe(w, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
+  std::size_t before = 0;
   for (const Address base : bases) {
     const Region region = w.regions.at(base);
-    f.charge(unmap_cost(region.size));
+    f.charge(unmap_cost(region.size, before++));
     w.regions.erase(base);
     w.space.unmap(base, region.size);
     if (Observer* o = observer()) o->on_free(f.thread.id, Origin::Vmm, base, region.size, 0);
@@ -153,9 +154,10 @@ CUresult set_access(
       return CUDA_ERROR_INVALID_DEVICE;
   const CUresult refused = forbid_unsafe(w, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
+  std::size_t before = 0;
   for (const Address base : bases) {
     Region& region = w.regions.at(base);
-    f.charge(access_cost(region.size));
+    f.charge(access_cost(region.size, before++));
     for (size_t i = 0; i < n; ++i) {
       const std::uint64_t bit = std::uint64_t{1} << descs[i].location.id;
       region.access = descs[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? region.access & ~bit

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#include "tools/replay/command.hpp"
+
+#include "tools/replay/capacity.hpp"
+#include "tools/replay/plot.hpp"
+#include "tools/replay/report.hpp"
+
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+namespace custash::replay {
+namespace {
+
+constexpr const char* kSearch = "search";
+constexpr Bytes kDeviceMemory = 143'771_MiB;  // of the GPU that the modelled times are of
+
+constexpr const char* kHelp =
+    "Traces are text (docs/trace-format.md; custash run --record makes them) or PyTorch "
+    "memory\n"
+    "snapshots, either also as .xz. Snapshots are read without running what is in them.\n"
+    "\n"
+    "Between the events, each allocation is followed by one launch that touches it, on the "
+    "stream\n"
+    "that the event names: traces do not tell what was submitted. Times on the simulator are\n"
+    "modelled from what an H200's driver takes for each kind and size of call.\n"
+    "\n"
+    "Exit status: 1 when a trace did not fit or its replay went wrong; 125 when a file or an\n"
+    "option cannot be used.\n";
+
+struct Misuse : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// "12884901888", "12g", "512m", "12GiB"; nullopt for anything else.
+std::optional<Bytes> size_of(std::string_view text) {
+  Bytes value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc()) return std::nullopt;
+  std::string_view unit(stop, static_cast<std::size_t>(end - stop));
+  if (unit.size() == 3 && (unit.substr(1) == "iB" || unit.substr(1) == "ib"))
+    unit = unit.substr(0, 1);
+  constexpr Bytes kMost = Bytes{1} << 44;
+  Bytes factor = 1;
+  if (!unit.empty()) {
+    const auto at = std::string_view("kmgtKMGT").find(unit);
+    if (at == std::string_view::npos) return std::nullopt;
+    factor = Bytes{1024} << (10 * (at % 4));
+  }
+  if (value > kMost / factor) return std::nullopt;
+  return value * factor;
+}
+
+// A line on standard error that is written over; nothing where that is no terminal.
+class Progress {
+ public:
+  ~Progress() { clear(); }
+
+  void show(const std::string& what, std::size_t done, std::size_t all) {
+    if (!terminal_) return;
+    const std::size_t percent = all == 0 ? 100 : done * 100 / all;
+    if (what == what_ && percent == percent_) return;
+    what_ = what;
+    percent_ = percent;
+    std::fprintf(stderr, "\r\033[K%s %3zu %%", what.c_str(), percent);
+  }
+
+  void clear() {
+    if (terminal_) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  std::string what_;
+  std::size_t percent_ = 0;
+};
+
+Config config_of(const std::string& text) {
+  ParsedConfig parsed = parse_config(text);
+  if (!parsed.complaints.empty()) throw Misuse("--conf: " + parsed.complaints.front());
+  return parsed.config;
+}
+
+void check(const CommandOptions& options) {
+  if (options.backend != "sim" && options.backend != "cuda")
+    throw Misuse("--backend is sim or cuda, not " + options.backend);
+  if (!options.capacity.empty() && options.backend != "sim")
+    throw Misuse("--capacity needs --backend sim: a real device has the size it has");
+  if (!options.plot.empty() && options.files.size() != 1)
+    throw Misuse("--plot takes one trace at a time");
+  if (!options.capacity.empty() && options.capacity != kSearch && !size_of(options.capacity))
+    throw Misuse("--capacity " + options.capacity +
+                 " is no size (write 12884901888, 12g, 12GiB)");
+}
+
+void write_plot(const std::string& path, const Trace& trace, const Outcome& outcome) {
+  std::ofstream file(path);
+  file << plot_of(trace.name, outcome.samples);
+  if (!file.flush()) throw Misuse("--plot " + path + ": cannot be written");
+}
+
+Report replay_one(const CommandOptions& options,
+                  const Config& config,
+                  const Trace& trace,
+                  Progress& progress) {
+  Report report;
+  report.trace = &trace;
+  report.modelled_time = options.backend == "sim";
+  const bool search = options.capacity == kSearch;
+  if (!options.capacity.empty() && !search) report.device = size_of(options.capacity);
+  {
+    const auto device =
+        options.backend == "sim"
+            ? make_simulated_device({report.device.value_or(kDeviceMemory), options.in_flight})
+            : make_real_device();
+    RunOptions run{.keep_samples = !options.plot.empty()};
+    run.progress = [&](std::size_t done) {
+      progress.show(trace.name, done, trace.events.size());
+    };
+    report.outcome = run_custash(trace, *device, config, run);
+  }
+  if (options.models) {
+    report.native = model_pytorch(trace, PyTorchPolicy::Native);
+    report.expandable = model_pytorch(trace, PyTorchPolicy::Expandable);
+  }
+  if (search) {
+    std::size_t tries = 0;
+    const auto tried = [&](Bytes memory) {
+      const std::string what = trace.name + ": " + std::to_string(memory / 1_MiB) + " MiB";
+      progress.show(what, ++tries, 40);
+    };
+    report.smallest = Smallest{smallest_device(trace, config, Subject::Custash, tried),
+                               smallest_device(trace, config, Subject::Bare, tried)};
+  }
+  if (!options.plot.empty()) write_plot(options.plot, trace, report.outcome);
+  return report;
+}
+
+}  // namespace
+
+std::vector<std::string> prepared(std::vector<std::string> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] != "--capacity") continue;
+    const bool has_size = i + 1 < words.size() && size_of(words[i + 1]);
+    words[i] += std::string("=") + (has_size ? words[i + 1] : kSearch);
+    if (has_size) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+  return words;
+}
+
+CLI::App* add_command(CLI::App& app, CommandOptions* options) {
+  CLI::App* const command =
+      app.add_subcommand("replay", "replay recorded allocations and say what they cost");
+  command->add_option("files", options->files, "traces")->required()->type_name("FILE");
+  command->add_option("--backend", options->backend, "sim, the simulated driver, or cuda");
+  command->add_option("--conf", options->conf, "options of the allocator, key:value,key:value");
+  command
+      ->add_option(
+          "--capacity",
+          options->capacity,
+          "on a simulated device of so many bytes; without a size: the smallest on which "
+          "the trace fits, through custash and bare")
+      ->type_name("[BYTES]");
+  command->add_flag("--json", options->json, "print JSON, one object a trace");
+  command->add_option("--plot", options->plot, "write a picture of bytes in use and held")
+      ->type_name("OUT.svg");
+  command->add_flag(
+      "--expandable-model",
+      options->models,
+      "beside it, what PyTorch's allocator and its expandable segments would take");
+  command->add_option("--in-flight",
+                      options->in_flight,
+                      "launches by which the simulated device may be behind");
+  command->footer(kHelp);
+  return command;
+}
+
+int run_command(const CommandOptions& options) {
+  check(options);
+  const Config config = config_of(options.conf);
+  bool good = true;
+  for (const std::string& file : options.files) {
+    Progress progress;
+    const Trace trace = read_trace(file);
+    const Report report = replay_one(options, config, trace, progress);
+    progress.clear();
+    good &= report.outcome.fits && report.outcome.sound;
+    const char* const before = &file == &options.files.front() ? "[" : ",\n ";
+    if (options.json)
+      std::printf("%s%s", before, json_of(report).c_str());
+    else
+      std::fputs(text_of(report).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  if (options.json) std::puts("]");
+  return good ? 0 : 1;
+}
+
+}  // namespace custash::replay

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The subcommand `custash replay`: its options, and what they do.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace custash::replay {
+
+struct CommandOptions {
+  std::vector<std::string> files;
+  std::string backend = "sim";
+  std::string conf;
+  std::string capacity;  // empty: not asked for; kSearch; or a size
+  std::string plot;
+  bool json = false;
+  bool models = false;
+  unsigned in_flight = 1024;
+};
+
+// Words as CLI11 shall see them: `--capacity` takes the next word only if it is a size.
+std::vector<std::string> prepared(std::vector<std::string> words);
+
+CLI::App* add_command(CLI::App& app, CommandOptions* options);
+
+// The exit code: 0; 1 when a trace did not fit or its replay went wrong; 125 when one cannot be
+// read or an option is wrong.
+int run_command(const CommandOptions& options);
+
+}  // namespace custash::replay

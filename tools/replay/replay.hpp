@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// One trace, replayed once. What serves the requests is the subject: custash's own allocator,
+// the bare driver, or the driver's own stream-ordered pool.
+#pragma once
+
+#include "allocator/config.hpp"
+#include "tools/replay/device.hpp"
+#include "tools/replay/meter.hpp"
+#include "tools/replay/trace.hpp"
+
+#include <functional>
+
+namespace custash::replay {
+
+// Bytes at one moment.
+struct Sample {
+  Bytes in_use = 0;
+  Bytes held = 0;
+};
+
+struct Outcome {
+  bool fits = true;       // no request was refused
+  bool sound = true;      // all work ran, and touched only memory that it may touch
+  Bytes peak_in_use = 0;  // what was asked for, before any rounding
+  Bytes peak_held = 0;    // obtained from the driver
+  std::uint64_t moves = 0;
+  Bytes moved_bytes = 0;
+  std::int64_t retries = 0;
+  std::int64_t ooms = 0;
+  std::vector<CallRow> calls;
+  std::vector<Sample> samples;  // one an event, where asked for
+
+  [[nodiscard]] CallRow all_calls() const;
+  [[nodiscard]] CallRow memory_calls() const;  // those that make, map and give back memory
+  [[nodiscard]] double utilisation() const;
+};
+
+struct RunOptions {
+  bool stop_at_refusal = false;
+  bool keep_samples = false;
+  std::function<void(std::size_t events)> progress = {};  // called now and then
+};
+
+// Through the product's allocator. (It is not destroyed: it never is.)
+Outcome run_custash(const Trace& trace,
+                    Device& device,
+                    const Config& config,
+                    const RunOptions& options);
+
+// Every request a cuMemAlloc and a cuMemFree.
+Outcome run_bare(const Trace& trace, Device& device, const RunOptions& options);
+
+}  // namespace custash::replay

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "tools/replay/report.hpp"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+namespace custash::replay {
+namespace {
+
+double mib(Bytes bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(1_MiB);
+}
+
+double milliseconds(Nanoseconds time) {
+  return static_cast<double>(time) / 1e6;
+}
+
+double over(Bytes held, Bytes in_use) {
+  return in_use == 0 ? 1 : static_cast<double>(held) / static_cast<double>(in_use);
+}
+
+using Count = unsigned long long;
+
+__attribute__((format(printf, 2, 3))) void add(std::string& out, const char* format, ...) {
+  char line[400];
+  va_list args;
+  va_start(args, format);
+  const int length = std::vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  if (length > 0) out.append(line, std::min<std::size_t>(length, sizeof line - 1));
+}
+
+void add_comparison(std::string& out, const Report& report) {
+  const auto row = [&](const char* who, Bytes held, Count calls, Nanoseconds time) {
+    add(out,
+        "  %-28s %12.1f %12.4f %12llu %12.3f\n",
+        who,
+        mib(held),
+        over(held, report.outcome.peak_in_use),
+        calls,
+        milliseconds(time));
+  };
+  add(out,
+      "  %-28s %12s %12s %12s %12s\n",
+      "memory calls only",
+      "MiB held",
+      "utilisation",
+      "calls",
+      "ms");
+  const Outcome& ours = report.outcome;
+  row("custash", ours.peak_held, ours.memory_calls().calls, ours.memory_calls().time);
+  const auto model = [&](const char* who, const std::optional<ModelOutcome>& m) {
+    if (m) row(who, m->peak_held, m->driver_calls, m->driver_time);
+  };
+  model("PyTorch (model)", report.native);
+  model("expandable segments (model)", report.expandable);
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      add(out, "\\u%04x", c);
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+void add_model(std::string& out, const char* name, const std::optional<ModelOutcome>& model) {
+  if (!model) return;
+  add(out,
+      ",\"%s\":{\"peak_held_bytes\":%llu,\"driver_calls\":%llu,\"driver_time_ns\":%llu}",
+      name,
+      static_cast<Count>(model->peak_held),
+      static_cast<Count>(model->driver_calls),
+      static_cast<Count>(model->driver_time));
+}
+
+}  // namespace
+
+std::string text_of(const Report& report) {
+  const Outcome& o = report.outcome;
+  std::string out = report.trace->name + ": ";
+  add(out, "%llu events\n", static_cast<Count>(report.trace->events.size()));
+  if (report.device)
+    add(out, "  device: %.0f MiB, %s\n", mib(*report.device), o.fits ? "fits" : "does not fit");
+  add(out, "  peak in use: %.1f MiB\n", mib(o.peak_in_use));
+  add(out, "  peak from the driver: %.1f MiB\n", mib(o.peak_held));
+  add(out, "  utilisation: %.4f\n", o.utilisation());
+  if (report.trace->pinned_peak != 0)
+    add(out, "  pinned, not replayed: %.1f MiB\n", mib(report.trace->pinned_peak));
+  add(out, "  pages moved: %llu (%.1f MiB)\n", static_cast<Count>(o.moves), mib(o.moved_bytes));
+  add(out,
+      "  retries: %lld, out of memory: %lld\n",
+      static_cast<long long>(o.retries),
+      static_cast<long long>(o.ooms));
+  const CallRow all = o.all_calls();
+  const CallRow memory = o.memory_calls();
+  add(out, "  driver time, %s: ", report.modelled_time ? "modelled" : "measured");
+  add(out, "%.3f ms in %llu memory calls, ", milliseconds(memory.time), Count{memory.calls});
+  add(out, "%.3f ms in all %llu calls\n", milliseconds(all.time), Count{all.calls});
+  for (const CallRow& row : o.calls)
+    add(out,
+        "    %-36s %10llu %12.3f ms\n",
+        row.symbol.c_str(),
+        static_cast<Count>(row.calls),
+        milliseconds(row.time));
+  if (report.native || report.expandable) add_comparison(out, report);
+  if (report.smallest) {
+    add(out, "  smallest device: custash %.0f MiB", mib(report.smallest->custash));
+    add(out, ", bare driver %.0f MiB (0: none)\n", mib(report.smallest->bare));
+  }
+  if (!o.sound) out += "  FAILED: work touched memory that it may not, or a call failed\n";
+  return out;
+}
+
+std::string json_of(const Report& report) {
+  const Outcome& o = report.outcome;
+  std::string out = "{\"trace\":" + quoted(report.trace->name);
+  const auto number = [&](const char* name, std::uint64_t value) {
+    add(out, ",\"%s\":%llu", name, static_cast<Count>(value));
+  };
+  number("events", report.trace->events.size());
+  if (report.device) number("device_bytes", *report.device);
+  out += std::string(",\"fits\":") + (o.fits ? "true" : "false");
+  out += std::string(",\"sound\":") + (o.sound ? "true" : "false");
+  number("peak_in_use_bytes", o.peak_in_use);
+  number("peak_held_bytes", o.peak_held);
+  add(out, ",\"utilisation\":%.6f", o.utilisation());
+  number("pinned_peak_bytes", report.trace->pinned_peak);
+  number("pages_moved", o.moves);
+  number("moved_bytes", o.moved_bytes);
+  number("num_alloc_retries", static_cast<std::uint64_t>(o.retries));
+  number("num_ooms", static_cast<std::uint64_t>(o.ooms));
+  number("memory_call_time_ns", o.memory_calls().time);
+  number("driver_time_ns", o.all_calls().time);
+  out += std::string(",\"driver_time\":") +
+         (report.modelled_time ? "\"modelled\"" : "\"measured\"");
+  out += ",\"driver_calls\":{";
+  for (const CallRow& row : o.calls)
+    add(out,
+        "%s\"%s\":{\"calls\":%llu,\"time_ns\":%llu}",
+        &row == o.calls.data() ? "" : ",",
+        row.symbol.c_str(),
+        static_cast<Count>(row.calls),
+        static_cast<Count>(row.time));
+  out += '}';
+  add_model(out, "pytorch_native_model", report.native);
+  add_model(out, "pytorch_expandable_model", report.expandable);
+  if (report.smallest) {
+    number("smallest_device_bytes", report.smallest->custash);
+    number("smallest_device_bare_bytes", report.smallest->bare);
+  }
+  return out + '}';
+}
+
+}  // namespace custash::replay

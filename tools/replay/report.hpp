@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// What a replay found out, as text for people and as JSON. Pure.
+#pragma once
+
+#include "tools/replay/pytorch_model.hpp"
+#include "tools/replay/replay.hpp"
+
+#include <optional>
+
+namespace custash::replay {
+
+struct Smallest {
+  Bytes custash = 0;  // 0: it fits on none
+  Bytes bare = 0;
+};
+
+struct Report {
+  const Trace* trace = nullptr;
+  bool modelled_time = true;  // else measured
+  Outcome outcome;
+  std::optional<ModelOutcome> native;
+  std::optional<ModelOutcome> expandable;
+  std::optional<Bytes> device;  // the device's size, where it was given
+  std::optional<Smallest> smallest;
+};
+
+std::string text_of(const Report& report);
+std::string json_of(const Report& report);  // one object, no line end
+
+}  // namespace custash::replay

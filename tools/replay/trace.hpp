@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// A trace: what a program allocated and freed, in order (docs/trace-format.md). Reading one
+// checks it whole, so that whoever replays it need not. Values only.
+#pragma once
+
+#include "allocator/units.hpp"
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace custash::replay {
+
+enum class Kind : std::uint8_t { Alloc, Free, PinnedAlloc, PinnedFree };
+
+inline constexpr bool is_alloc(Kind kind) {
+  return kind == Kind::Alloc || kind == Kind::PinnedAlloc;
+}
+
+inline constexpr bool is_pinned(Kind kind) {
+  return kind == Kind::PinnedAlloc || kind == Kind::PinnedFree;
+}
+
+inline constexpr std::uint32_t kNoStream = 0;
+
+struct Event {
+  Nanoseconds time = 0;
+  Bytes bytes = 0;
+  std::uint32_t slot = 0;    // the allocation; numbers of freed ones are used again
+  std::uint32_t stream = 0;  // kNoStream, or its number in the trace, from 1
+  Kind kind = Kind::Alloc;
+};
+
+struct Trace {
+  std::string name;
+  std::vector<Event> events;
+  std::uint32_t slots = 0;    // slot numbers are below it
+  std::uint32_t streams = 0;  // stream numbers are up to it
+  Bytes peak = 0;             // the most bytes asked for and not freed
+  Bytes pinned_peak = 0;
+};
+
+// What is wrong with a file, with its name and, where there is one, the line: "FILE:LINE: why".
+struct BadTrace : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A trace as text, or a PyTorch snapshot (pickle); either may be .xz. Throws BadTrace.
+Trace read_trace(const std::string& path);
+
+// The text form. `name` is what complaints call it.
+Trace parse_trace(const std::string& name, std::string_view text);
+
+}  // namespace custash::replay
