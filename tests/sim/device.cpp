@@ -211,7 +211,9 @@ SIM_ENTRY(cuDeviceGetPCIBusId, (char* out, int length, CUdevice device)) {
   return SIM_CALL(cuDeviceGetPCIBusId, Init) {
     if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (out == nullptr || length < 13) return CUDA_ERROR_INVALID_VALUE;
-    std::snprintf(out, static_cast<size_t>(length), "0000:%02X:00.0", 0x10 + device);
+    const auto& visible = f.world.options.visible_devices;
+    const int slot = visible.empty() ? device : visible[static_cast<std::size_t>(device)];
+    std::snprintf(out, static_cast<size_t>(length), "0000:%02X:00.0", 0x10 + slot);
     return CUDA_SUCCESS;
   });
 }
@@ -219,7 +221,10 @@ SIM_ENTRY(cuDeviceGetPCIBusId, (char* out, int length, CUdevice device)) {
 SIM_ENTRY(cuDeviceGetByPCIBusId, (CUdevice * out, const char* id)) {
   return SIM_CALL(cuDeviceGetByPCIBusId, Init) {
     if (out == nullptr || id == nullptr || std::strlen(id) < 7) return CUDA_ERROR_INVALID_VALUE;
-    const int device = static_cast<int>(std::strtol(id + 5, nullptr, 16)) - 0x10;
+    const int slot = static_cast<int>(std::strtol(id + 5, nullptr, 16)) - 0x10;
+    const auto& visible = f.world.options.visible_devices;
+    const auto seen = std::find(visible.begin(), visible.end(), slot);
+    const int device = visible.empty() ? slot : static_cast<int>(seen - visible.begin());
     if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     *out = device;
     return CUDA_SUCCESS;

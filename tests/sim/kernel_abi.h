@@ -20,11 +20,20 @@ typedef struct custash_sim_launch {
   void** args; /* as cuLaunchKernel's kernelParams; copied by the simulator at the launch, entry by entry */
 } custash_sim_launch;
 
+typedef struct custash_sim_access {
+  uint64_t address;
+  uint64_t bytes;
+  int write;
+} custash_sim_access;
+
 typedef struct custash_sim_kernel {
   const char* name;                                   /* mangled, as cuModuleGetFunction is asked for it */
   const size_t* arg_sizes;                            /* bytes of each parameter, ended by 0 */
   void (*body)(const custash_sim_launch* launch);     /* what it does, run when the stream reaches it */
   uint64_t (*nanoseconds)(const custash_sim_launch*); /* how long it takes; null: the default */
+  /* What it touches, for the race detector and for faults: writes at most `room` of them, returns how
+   * many there are. Asked at the launch. Null: nothing is known of it. */
+  size_t (*accesses)(const custash_sim_launch*, custash_sim_access* out, size_t room);
 } custash_sim_kernel;
 
 extern const custash_sim_kernel custash_sim_kernels[];

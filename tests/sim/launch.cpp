@@ -3,7 +3,9 @@
 // entries, whose kernels are found by name.
 #include "tests/sim/capture.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 namespace custash::sim {
@@ -63,6 +65,16 @@ std::shared_ptr<Arguments> copy_arguments(const KernelInfo& info, void** params,
   return args;
 }
 
+std::vector<Access> accesses_of(const custash_sim_kernel& kernel, const Arguments& args) {
+  if (kernel.accesses == nullptr) return {};
+  custash_sim_access room[8];
+  const std::size_t count = kernel.accesses(&args.launch, room, std::size(room));
+  std::vector<Access> accesses;
+  for (std::size_t i = 0; i < std::min(count, std::size(room)); ++i)
+    accesses.push_back({room[i].address, room[i].bytes, room[i].write != 0});
+  return accesses;
+}
+
 struct Shape {
   unsigned grid[3];
   unsigned block[3];
@@ -91,7 +103,12 @@ CUresult launch_function(Door door,
       work.duration = info->body->nanoseconds(&args->launch);
     if (info->body != nullptr && info->body->body != nullptr && f.world.space.data())
       work.body = [args, body = info->body->body] { body(&args->launch); };
-    return enqueue(f, *s, std::move(work));
+    if (info->body != nullptr) work.accesses = accesses_of(*info->body, *args);
+    OpId op = 0;
+    const CUresult result = enqueue(f, *s, std::move(work), &op);
+    // CUDA_LAUNCH_BLOCKING: the launch answers what its wait would.
+    if (result != CUDA_SUCCESS || op == 0 || !f.world.options.blocking_launches) return result;
+    return wait_stream(f.world, f.thread, *s);
   });
 }
 

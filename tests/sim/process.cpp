@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Only in libcuda.so.1: the world as CUSTASH_SIM describes it (defaults: two devices of 8 GiB, timed,
 // with real bytes), the handler that cuInit hangs on exit, and the report that it writes.
-//   CUSTASH_SIM="devices=2,memory=8g,seed=1,mode=timed,report=stderr,context_events=1,vmm=1"
+//   CUSTASH_SIM="devices=2,memory=8g,seed=1,mode=timed,report=stderr,context_events=1,vmm=1,detector=0"
+// Of NVIDIA's variables it knows CUDA_VISIBLE_DEVICES (numbers) and CUDA_LAUNCH_BLOCKING.
 #include "tests/sim/process.hpp"
 
 #include <cstdio>
@@ -16,6 +17,7 @@ namespace {
 
 // Allocated and never freed: read after the static destructors have run.
 std::string* report_to = nullptr;
+bool detect = false;
 
 Bytes size_of(const std::string& text) {
   char* unit = nullptr;
@@ -45,6 +47,7 @@ bool set_option(Options& options, const std::string& key, const std::string& val
   else if (key == "seed") options.seed = std::strtoull(value.c_str(), nullptr, 0);
   else if (key == "mode") return set_mode(options, value);
   else if (key == "report") *report_to = value;
+  else if (key == "detector") detect = on;
   else if (key == "context_events") options.context_events = on;
   else if (key == "vmm") options.vmm = on;
   else if (key == "data") options.data = on;
@@ -62,6 +65,19 @@ void read_settings(Options& options, const char* settings) {
         !set_option(options, item.substr(0, equals), item.substr(equals + 1)))
       std::fprintf(stderr, "simulated driver: CUSTASH_SIM: \"%s\" is not understood\n", item.c_str());
   }
+}
+
+// As the driver reads it: devices up to the first number that names none, in that order.
+void read_visible_devices(Options& options, const char* list) {
+  std::stringstream each(list);
+  options.visible_devices.clear();
+  for (std::string item; std::getline(each, item, ',');) {
+    char* end = nullptr;
+    const long device = std::strtol(item.c_str(), &end, 10);
+    if (end == item.c_str() || device < 0 || device >= options.devices) break;
+    options.visible_devices.push_back(static_cast<int>(device));
+  }
+  options.devices = static_cast<int>(options.visible_devices.size());
 }
 
 void write_report() {
@@ -87,7 +103,11 @@ __attribute__((constructor)) void set_up() {
   options.initialised = false;
   options.host_function_thread = true;
   if (const char* settings = std::getenv("CUSTASH_SIM")) read_settings(options, settings);
+  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES")) read_visible_devices(options, list);
+  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  options.blocking_launches = blocking != nullptr && std::atoi(blocking) != 0;
   set_default_options(options);
+  if (detect) start_detector();
   after_init = [] { std::atexit(at_exit); };
 }
 

@@ -32,6 +32,7 @@ enum class AddressReuse { Lifo, Never };
 
 struct Options {
   int devices = 2;
+  std::vector<int> visible_devices = {};  // what the machine calls each; empty: the same numbers
   Bytes device_memory = 8_GiB;
   Bytes vmm_granularity = 2_MiB;
   bool context_events = true;  // cuCtxRecordEvent, cuCtxWaitEvent (drivers since 12.5)
@@ -43,6 +44,7 @@ struct Options {
   bool peers = true;        // devices can access each other
   bool same_process_ipc =
       false;  // cuIpcOpenMemHandle of an own handle works, as if another process
+  bool blocking_launches = false;     // CUDA_LAUNCH_BLOCKING=1
   bool host_function_thread = false;  // run host functions on a thread of the simulator's own
   std::uint64_t seed = 1;
   Advance advance = Advance::Told;
