@@ -2,6 +2,7 @@
 // What the tests of the suite share. Tags say what a test needs; run.py leaves out what the
 // machine lacks, by name:
 //   [custash]    custash preloaded: what is about caching has no meaning bare
+//   [bare]       the driver's own answers
 //   [simulator]  the simulator with its race detector: what a GPU cannot judge
 //   [two] [four] as many devices
 //   [gpu]        figures that only a device has

@@ -39,6 +39,7 @@ def left_out(abilities):
     devices = int(next(w for w in words if w.startswith("devices=")).split("=")[1])
     return [tag for tag, here in (
         ("custash", "custash" in words),
+        ("bare", "custash" not in words),
         ("simulator", "detector" in words),
         ("gpu", "simulator" not in words),
         ("two", devices >= 2),

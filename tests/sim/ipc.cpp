@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Handles for other processes. There is no other process here: an own handle opens only where
-// Options::same_process_ipc asks for it, as a second mapping of the same memory.
+// Handles for other processes: in data mode another simulator's memory is mapped through its
+// file, found in /proc. An own handle opens only where Options::same_process_ipc asks for it,
+// as a second mapping of the same memory. That the owner keeps the memory is not checked across
+// processes.
 #include "tests/sim/lifetime.hpp"
 
 #include <cstring>
+#include <string>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace custash::sim {
@@ -15,32 +19,60 @@ struct Name {
   std::uint64_t process;
   std::uint64_t buffer;
   Address base;
+  std::uint64_t physical;
+  Bytes size;
+  int file;
 };
+
+static_assert(sizeof(Name) <= sizeof(CUipcMemHandle));
 
 constexpr std::uint64_t kMagic = 0x4350'4953'494d'5531;
 
-CUresult open(Frame& f, CUdeviceptr* out, const CUipcMemHandle& handle) {
+CUresult add_opened(Frame& f, CUdeviceptr* out, Region region, std::uint64_t inside, int file) {
   World& w = f.world;
-  Name name{};
-  std::memcpy(&name, &handle, sizeof name);
-  if (out == nullptr || name.magic != kMagic) return CUDA_ERROR_INVALID_VALUE;
-  if (!w.options.same_process_ipc) return CUDA_ERROR_INVALID_CONTEXT;
-  const auto source = w.regions.find(name.base);
-  if (source == w.regions.end() || source->second.buffer_id != name.buffer)
-    return CUDA_ERROR_INVALID_VALUE;
-  Region region = source->second;
-  // The memory is mapped in whole pages; small blocks begin somewhere inside one.
-  const Bytes inside = region.physical % 4_KiB;
   const Bytes bytes = align_up(region.size + inside, 2_MiB);
   const Address at = w.space.reserve(bytes, 2_MiB);
-  if (at == 0 || !w.space.map(at, bytes, region.physical - inside))
+  if (at == 0 || !w.space.map(at, bytes, region.physical - inside, file))
     return CUDA_ERROR_OUT_OF_MEMORY;
+  // Another simulator's bytes are none of our physical numbers.
+  if (file >= 0) region.physical = w.space.make_physical(bytes) + inside;
   region.base = at + inside;
   region.shared = true;
   region.charged = bytes;
   region.context_id = f.context->id;
   *out = add_region(w, f.thread, region).base;
   return CUDA_SUCCESS;
+}
+
+CUresult open_foreign(Frame& f, CUdeviceptr* out, const Name& name) {
+  if (!f.world.space.data()) return CUDA_ERROR_INVALID_VALUE;
+  const std::string path =
+      "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return CUDA_ERROR_INVALID_VALUE;
+  Region region;
+  region.size = region.requested = name.size;
+  region.physical = name.physical;
+  region.device = f.context->device;
+  region.buffer_id = f.world.next_serial++;
+  const CUresult result = add_opened(f, out, region, name.physical % 4_KiB, file);
+  close(file);  // the mapping stays
+  return result;
+}
+
+CUresult open(Frame& f, CUdeviceptr* out, const CUipcMemHandle& handle) {
+  World& w = f.world;
+  Name name{};
+  std::memcpy(&name, &handle, sizeof name);
+  if (out == nullptr || name.magic != kMagic) return CUDA_ERROR_INVALID_VALUE;
+  if (name.process != static_cast<std::uint64_t>(getpid())) return open_foreign(f, out, name);
+  if (!w.options.same_process_ipc) return CUDA_ERROR_INVALID_CONTEXT;
+  const auto source = w.regions.find(name.base);
+  if (source == w.regions.end() || source->second.buffer_id != name.buffer)
+    return CUDA_ERROR_INVALID_VALUE;
+  // The memory is mapped in whole pages; small blocks begin somewhere inside one.
+  const Region& region = source->second;
+  return add_opened(f, out, region, region.physical % 4_KiB, -1);
 }
 
 }  // namespace
@@ -57,8 +89,13 @@ SIM_ENTRY(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr address)) {
     if (out == nullptr || region == nullptr || region->origin != Origin::Alloc ||
         region->shared)
       return CUDA_ERROR_INVALID_VALUE;
-    const Name name{
-        kMagic, static_cast<std::uint64_t>(getpid()), region->buffer_id, region->base};
+    const Name name{kMagic,
+                    static_cast<std::uint64_t>(getpid()),
+                    region->buffer_id,
+                    region->base,
+                    region->physical,
+                    region->size,
+                    f.world.space.file()};
     std::memset(out, 0, sizeof *out);
     std::memcpy(out, &name, sizeof name);
     return CUDA_SUCCESS;
@@ -92,7 +129,7 @@ SIM_ENTRY(cuIpcGetEventHandle, (CUipcEventHandle * out, CUevent handle)) {
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr || (event->flags & CU_EVENT_INTERPROCESS) == 0)
       return CUDA_ERROR_INVALID_VALUE;
-    const Name name{kMagic, static_cast<std::uint64_t>(getpid()), event->serial, 0};
+    const Name name{kMagic, static_cast<std::uint64_t>(getpid()), event->serial, 0, 0, 0, -1};
     std::memset(out, 0, sizeof *out);
     std::memcpy(out, &name, sizeof name);
     return CUDA_SUCCESS;

@@ -104,13 +104,13 @@ void Space::drop_physical(std::uint64_t physical, Bytes bytes) {
                    static_cast<off_t>(align_up(bytes, 4_KiB)));
 }
 
-bool Space::map(Address address, Bytes bytes, std::uint64_t physical) {
+bool Space::map(Address address, Bytes bytes, std::uint64_t physical, int file) {
   if (!data_) return true;
   return mmap(reinterpret_cast<void*>(address),
               align_up(bytes, 4_KiB),
               PROT_READ | PROT_WRITE,
               MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-              file_,
+              file >= 0 ? file : file_,
               static_cast<off_t>(physical)) != kFailed;
 }
 

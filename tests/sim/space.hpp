@@ -46,10 +46,13 @@ class Space {
   void drop_physical(std::uint64_t physical, Bytes bytes);
 
   // Data mode: makes the bytes visible at the address, or takes them away again.
-  bool map(Address address, Bytes bytes, std::uint64_t physical);
+  // From another simulator's file where one is given.
+  bool map(Address address, Bytes bytes, std::uint64_t physical, int file = -1);
   void unmap(Address address, Bytes bytes);
 
   bool data() const { return data_; }
+
+  int file() const { return file_; }
 
   // Whether it is an address of the device's, mapped or not.
   bool owns(Address address) const;
