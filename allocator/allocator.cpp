@@ -145,6 +145,7 @@ bool Allocator::validate() {
 
 void Allocator::after_fork_in_child() {
   state_->mutex.reset_after_fork();
+  state_->tickets.reset_lock_after_fork();
   for (DeviceCache* cache : state_->all())
     cache->after_fork_in_child();
 }

@@ -8,6 +8,7 @@
 #include "allocator/driver.hpp"
 #include "allocator/stats.hpp"
 #include "allocator/status.hpp"
+#include "allocator/terms.hpp"
 #include "allocator/units.hpp"
 
 #include <optional>
@@ -17,32 +18,6 @@ namespace custash {
 
 class DeviceCache;
 class Lane;
-
-// What the handles NULL and 0 mean where a call names a stream: the plain entry points mean the
-// legacy default stream, the _ptsz and _ptds forms the per-thread one.
-enum class NullStream { Legacy, PerThread };
-
-// Whether the host could see the effect of a submission without a call that synchronises: a
-// copy to host memory, a host function, a stream write to host memory. Graph: a launch of a
-// graph, visible when something visible was captured into any graph. Wait: no work at all, but
-// a wait for an event, which may draw the stream into a capture.
-enum class HostView { Hidden, Visible, Graph, Wait };
-
-// A live block, as the queries of interpose/ need it.
-struct BlockInfo {
-  Address base = 0;
-  Bytes requested = 0;  // what the caller asked for
-  Bytes usable = 0;     // what it got
-  CUcontext context = nullptr;
-  std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
-};
-
-// Where an address lies.
-enum class Ownership {
-  Foreign,  // not in any segment of ours: ask the driver
-  Live,     // inside a block that a caller owns
-  Cached,   // inside a segment of ours, but nobody owns it: as good as unmapped
-};
 
 class Allocator {
  public:
@@ -96,6 +71,24 @@ class Allocator {
   // not recycled while any lives.
   void graph_created();
   void graph_destroyed();
+
+  // ---- Pinned memory: what the device may still read or write there (host_tickets.hpp).
+  // A ticket for everything submitted so far, in every context. Never waits.
+  Status take_host_ticket(std::uint64_t* ticket);
+  [[nodiscard]] std::uint64_t host_tickets_passed() const;  // no driver call
+  void poll_host_tickets();
+  Status wait_host_ticket(std::uint64_t ticket);
+  // An event behind what one stream holds now; an empty use where none can be had.
+  HostUse record_host_use(CUstream stream, NullStream null);
+  static bool host_use_over(const HostUse& use);
+  // What option free: lets a plain free of the context's memory wait for.
+  Status wait_as_free_does(CUcontext context);
+  // The same answered without waiting: true when there is nothing to wait for.
+  bool free_would_not_wait(CUcontext context);
+  // A kernel of the context has faulted: only the driver has the right answers now.
+  bool context_broken(CUcontext context);
+  // No context is known to have work in flight.
+  bool idle();
 
   // ---- Lifetime of what we key by.
 

@@ -49,13 +49,37 @@ bool set_flag(bool* out, std::string_view text) {
                  {"False", false}});
 }
 
-bool set_percent(std::uint32_t* out, std::string_view text) {
-  constexpr std::uint32_t kMostPercent = 1000;
-  std::uint32_t value = 0;
+// A whole number; what follows it is left in `unit`.
+bool read_number(std::string_view text, std::uint64_t* out, std::string_view* unit) {
   const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value > kMostPercent) return false;
-  *out = value;
+  const auto [stop, error] = std::from_chars(text.data(), end, *out);
+  *unit = std::string_view(stop, static_cast<std::size_t>(end - stop));
+  return error == std::errc();
+}
+
+bool set_number(std::uint32_t* out,
+                std::string_view text,
+                std::uint64_t most,
+                std::string_view unit_allowed = "") {
+  std::uint64_t value = 0;
+  std::string_view unit;
+  if (!read_number(text, &value, &unit) || value > most) return false;
+  if (!unit.empty() && unit != unit_allowed) return false;
+  *out = static_cast<std::uint32_t>(value);
+  return true;
+}
+
+// "2000000", "512M", "20G": powers of 1,024.
+bool set_bytes(std::uint64_t* out, std::string_view text) {
+  std::uint64_t value = 0;
+  std::string_view unit;
+  if (!read_number(text, &value, &unit)) return false;
+  unsigned shift = 0;
+  if (!choose<unsigned>(&shift, unit, {{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}, {"T", 40}}) ||
+      value > (~0ULL >> shift)) {
+    return false;
+  }
+  *out = value << shift;
   return true;
 }
 
@@ -107,8 +131,40 @@ constexpr std::array kOptions = {
          "how much new memory, as a share of the bytes in use, is taken before freed memory is "
          "handed out behind a wait on the GPU"},
         [](Config& c, std::string_view text) {
-          return set_percent(&c.run_ahead_percent, text);
+          return set_number(&c.run_ahead_percent, text, 1000);
         }},
+    Option{{"pinned",
+            "flag",
+            "true",
+            "true|false",
+            "false: pinned host memory comes from the driver and goes back to it at each free"},
+           [](Config& c, std::string_view text) { return set_flag(&c.pinned, text); }},
+    Option{{"pinned_threads",
+            "count",
+            "0",
+            "0-256",
+            "how many threads touch new pinned memory for the first time; they end before the "
+            "call does. 0: one a core, at most 16"},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.pinned_threads, text, 256);
+           }},
+    Option{
+        {"pinned_limit",
+         "bytes",
+         "0",
+         "bytes, or with K, M, G, T",
+         "the most pinned memory that is held, in use and cached; past it an allocation fails "
+         "for memory. 0: no limit"},
+        [](Config& c, std::string_view text) { return set_bytes(&c.pinned_limit, text); }},
+    Option{{"pinned_decay",
+            "seconds",
+            "60",
+            "0-86400",
+            "pinned memory that was free for so long goes back to the system, when a pinned "
+            "call comes by and no work is in flight. 0: never"},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.pinned_decay, text, 86400, "s");
+           }},
     Option{{"log",
             "choice",
             "off",
@@ -138,6 +194,17 @@ constexpr std::array kOptions = {
             "true|false",
             "true: print statistics to standard error at exit"},
            [](Config& c, std::string_view text) { return set_flag(&c.summary, text); }},
+    Option{{"record",
+            "path",
+            "",
+            "",
+            "write down every allocation and free in this file, a path without commas; further "
+            "processes append their number to it; a file that is there is not overwritten. "
+            "Empty: nothing"},
+           [](Config& c, std::string_view text) {
+             c.record = text;
+             return true;
+           }},
 };
 
 constexpr auto kRows = [] {
@@ -161,7 +228,10 @@ std::string complaint(std::string_view what) {
 std::string wrong_value(const OptionRow& row, std::string_view value) {
   const std::string given = std::string(row.name) + ":" + std::string(value);
   const std::string range(row.range);
-  if (row.type == "percent") return complaint(given + " is not a whole number in " + range);
+  if (row.type == "bytes")
+    return complaint(given + " is not a number of bytes (20000000, 512M, 4G)");
+  if (row.type == "percent" || row.type == "count" || row.type == "seconds")
+    return complaint(given + " is not a whole number in " + range);
   return complaint(given + " is not one of " + range);
 }
 

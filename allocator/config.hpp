@@ -23,15 +23,22 @@ struct Config {
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
   bool one_lane = true;  // use stream order itself as the fence while one stream works
   std::uint32_t run_ahead_percent =
-      10;  // run_ahead: new memory preferred to debt, share of bytes in use
-  LogLevel log = LogLevel::Off;  // log:
-  std::string log_file;          // log_file: empty is stderr
-  bool summary = false;          // summary: print statistics to stderr at exit
+      10;              // run_ahead: new memory preferred to debt, share of bytes in use
+  bool pinned = true;  // pinned: false passes pinned memory through
+  std::uint32_t pinned_threads =
+      0;  // pinned_threads: touch new pinned memory; 0: a thread a core
+  std::uint64_t pinned_limit = 0;   // pinned_limit: bytes; 0: none
+  std::uint32_t pinned_decay = 60;  // pinned_decay: seconds; 0: never
+  LogLevel log = LogLevel::Off;     // log:
+  std::string log_file;             // log_file: empty is stderr
+  bool summary = false;             // summary: print statistics to stderr at exit
+
+  std::string record;  // record: where allocations are written down; empty: nowhere
 };
 
 struct OptionRow {
   std::string_view name;
-  std::string_view type;  // "flag", "choice", "percent", "path"
+  std::string_view type;  // "flag", "choice", "percent", "count", "bytes", "seconds", "path"
   std::string_view default_value;
   std::string_view range;  // "true|false", "auto|vmm|driver", "0-1000", ""
   std::string_view help;

@@ -37,6 +37,9 @@ class DeviceCache {
   Address try_allocate(Bytes bytes);
   Status free(Address address, Lane* lane);
   bool try_free(Address address);
+  // What option free: lets a plain free wait for; and whether there is anything.
+  Status wait_before_free();
+  [[nodiscard]] bool free_waits() const;
   Status record_stream(Address address);
 
   // The lane of a stream of this context; made at need. `per_thread` tells lanes of

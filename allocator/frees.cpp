@@ -20,8 +20,7 @@ Status DeviceCache::free(Address address, Lane* lane) {
   if (lane != nullptr) {
     position = found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane);
   } else {
-    if (config_.free_mode == FreeMode::Auto) result = timeline_.wait_host_visible();
-    if (config_.free_mode == FreeMode::Strict) result = timeline_.wait_device();
+    result = wait_before_free();
     if (const Status stamped = timeline_.stamp_free(&position); !stamped.ok()) result = stamped;
   }
   Lock lock(mutex_);
@@ -30,9 +29,18 @@ Status DeviceCache::free(Address address, Lane* lane) {
                   // same
 }
 
+Status DeviceCache::wait_before_free() {
+  if (config_.free_mode == FreeMode::Strict) return timeline_.wait_device();
+  return config_.free_mode == FreeMode::Auto ? timeline_.wait_host_visible() : Status();
+}
+
+bool DeviceCache::free_waits() const {
+  if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
+  return config_.free_mode == FreeMode::Auto && timeline_.host_visible_outstanding();
+}
+
 bool DeviceCache::try_free(Address address) {
-  if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return false;
-  if (config_.free_mode == FreeMode::Auto && timeline_.host_visible_outstanding()) return false;
+  if (free_waits()) return false;
   std::uint64_t position = 0;
   if (!timeline_.try_stamp_free(&position)) return false;
   Lock lock(mutex_);

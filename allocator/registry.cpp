@@ -150,6 +150,14 @@ std::vector<DeviceCache*> Allocator::State::all() {
   return out;
 }
 
+std::vector<Timeline*> Allocator::State::timelines() {
+  if (DeviceCache* cache = only.load()) return {&cache->timeline()};
+  std::vector<Timeline*> out;
+  for (DeviceCache* cache : all())
+    out.push_back(&cache->timeline());
+  return out;
+}
+
 std::vector<DeviceCache*> Allocator::State::on_device(CUdevice device) {
   std::vector<DeviceCache*> out = all();
   std::erase_if(out, [&](const DeviceCache* cache) { return cache->device() != device; });
@@ -162,6 +170,7 @@ void Allocator::State::count_contexts() {
     devices.push_back(cache->device());
   std::sort(devices.begin(), devices.end());
   contexts.store(static_cast<std::uint32_t>(devices.size()));
+  only.store(caches.size() == 1 ? caches.begin()->second : nullptr);
   device_shared.store(std::adjacent_find(devices.begin(), devices.end()) != devices.end());
 }
 

@@ -6,6 +6,7 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/device_cache.hpp"
+#include "allocator/host_tickets.hpp"
 
 #include <atomic>
 #include <unordered_map>
@@ -51,6 +52,7 @@ struct Allocator::State {
   Status wait_for_others(DeviceCache& cache);
   void count_contexts() REQUIRES(mutex);
   std::vector<DeviceCache*> all();
+  std::vector<Timeline*> timelines();
   std::vector<DeviceCache*> on_device(CUdevice device);
   // Takes it out; null when unknown.
   DeviceCache* remove(CUcontext context);
@@ -64,10 +66,12 @@ struct Allocator::State {
   // Unique over all allocators of the process: what threads remember names its epoch.
   static inline std::atomic<std::uint64_t> next_epoch{1};
   std::atomic<std::uint64_t> epoch{next_epoch.fetch_add(1)};
+  HostTickets tickets{config};
   std::atomic<std::int64_t> graphs{0};
   std::atomic<bool> kernels_visible{false};
   std::atomic<bool> graphs_visible{false};
   std::atomic<std::uint32_t> contexts{0};
+  std::atomic<DeviceCache*> only{nullptr};  // where there is one context
   std::atomic<bool> device_shared{false};  // two contexts on one device
 
   Mutex mutex{LockRank::Registry};

@@ -47,6 +47,11 @@ class Timeline {
   // event, which another stream can wait for.
   std::uint64_t stamp_stream(Lane& lane);
 
+  // An event behind what a stream holds now, for the host to ask; false where none can be had:
+  // the stream captures, or is another thread's.
+  bool record_use(Lane& lane, EventRef* out);
+  bool use_over(const EventRef& use);
+
   // A position behind everything submitted so far; nothing is recorded.
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }
 
@@ -99,6 +104,8 @@ class Timeline {
   // The same up to the newest fence recorded at a free: for nothing that bare CUDA would not
   // have waited for.
   Status wait_frees();
+  // The same up to the first fence that covers this position of a free.
+  Status wait_for(std::uint64_t position);
 
   // ---- Captures. Around a driver call that begins one: capture_begins() before,
   // capture_begun() after. Around one that may draw a stream into a capture (a wait for an

@@ -250,6 +250,33 @@ Status Timeline::wait_frees() {
   return newest.covers == 0 ? Status() : wait_host(newest);
 }
 
+Status Timeline::wait_for(std::uint64_t position) {
+  Fence fence;
+  {
+    Lock lock(mutex_);
+    if (position <= passed_.load()) return {};
+    if (!find_fence(position, &fence)) fence.covers = 0;
+  }
+  return fence.covers == 0 ? wait_all() : wait_host(fence);
+}
+
+bool Timeline::record_use(Lane& lane, EventRef* out) {
+  if (broken_.load()) return false;
+  const RelaxedCapture relaxed(driver_);
+  enter_gate();
+  const Fence late{.late = true};  // keeps off the legacy stream, where an event is a barrier
+  const bool recorded = record_lane(lane, late, out);
+  leave_gate();
+  return recorded;
+}
+
+bool Timeline::use_over(const EventRef& use) {
+  if (broken_.load()) return true;
+  Fence fence;
+  fence.events.push_back(use);
+  return query(fence).ok() || broken_.load();
+}
+
 Status Timeline::wait_host(const Fence& fence) {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);

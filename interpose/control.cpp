@@ -4,52 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "interpose/custash.h"
+#include "interpose/control.hpp"
 #include "interpose/device_scope.hpp"
-#include "interpose/process.hpp"
-#include "interpose/real_driver.hpp"
+#include "interpose/record.hpp"
 
 namespace custash {
 namespace {
 
-custash_status_t translate(Status status) {
-  switch (status.code()) {
-    case CUDA_SUCCESS:
-      return CUSTASH_SUCCESS;
-    case CUDA_ERROR_INVALID_VALUE:
-    case CUDA_ERROR_INVALID_DEVICE:
-      return CUSTASH_ERROR_INVALID_VALUE;
-    case CUDA_ERROR_OUT_OF_MEMORY:
-      return CUSTASH_ERROR_OUT_OF_MEMORY;
-    case CUDA_ERROR_NOT_INITIALIZED:
-    case CUDA_ERROR_DEINITIALIZED:
-      return CUSTASH_ERROR_NOT_RUNNING;
-    default:
-      return CUSTASH_ERROR_DRIVER;
-  }
-}
-
-custash_status_t translate(const std::optional<Status>& status) {
-  return status ? translate(*status) : CUSTASH_ERROR_NOT_OURS;
-}
-
-// Like the runtime's calls, ours initialise CUDA where nobody has.
-Allocator* core_or_start() {
-  Allocator* const core = process::core();
-  if (core != nullptr || process::state() != process::State::NotStarted) return core;
-  return door_cuInit(0) == CUDA_SUCCESS ? process::core() : nullptr;
-}
-
-// `body(core)` in the state that the header promises, with host memory's end as a status.
-template <typename Body>
-custash_status_t with_core(Body body) noexcept {
-  try {
-    Allocator* const core = core_or_start();
-    return core == nullptr ? CUSTASH_ERROR_NOT_RUNNING : body(*core);
-  } catch (...) {
-    return CUSTASH_ERROR_OUT_OF_MEMORY;
-  }
-}
+using control::translate;
+using control::with_core;
 
 custash_status_t find_device(Allocator& core, int* device) {
   int count = 0;
@@ -69,6 +32,10 @@ custash_status_t with_device(int device, Body body) noexcept {
   });
 }
 
+record::Stream on_stream(custash_stream_t stream) {
+  return {true, static_cast<CUstream>(stream), NullStream::Legacy};
+}
+
 custash_status_t allocate(void** ptr, int device, std::size_t size, custash_stream_t stream) {
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
@@ -80,8 +47,10 @@ custash_status_t allocate(void** ptr, int device, std::size_t size, custash_stre
     Address address = 0;
     const Status status = core.allocate_on(scope.context(), static_cast<CUstream>(stream),
                                            NullStream::Legacy, size, &address);
-    if (status.ok()) *ptr = reinterpret_cast<void*>(address);
-    return translate(status);
+    if (!status.ok()) return translate(status);
+    *ptr = reinterpret_cast<void*>(address);
+    if (record::on()) record::allocated(record::Memory::Device, address, size, on_stream(stream));
+    return CUSTASH_SUCCESS;
   });
 }
 
@@ -101,16 +70,6 @@ custash_status_t read_bytes(int device, StatArray DeviceStats::*which, When when
   });
 }
 
-// The names outlive every call; flatten() gives the same ones in the same order each time.
-const std::vector<std::string>& stat_names() {
-  static const auto* const names = [] {
-    auto* const made = new std::vector<std::string>;
-    for (const auto& [name, value] : DeviceStats().flatten()) made->push_back(name);
-    return made;
-  }();
-  return *names;
-}
-
 }  // namespace
 }  // namespace custash
 
@@ -128,6 +87,7 @@ custash_status_t custash_free(void* ptr) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));  // a fence is recorded in a current context
+    if (record::on()) record::freed(record::Memory::Device, address_of(ptr), {});
     return translate(core.free(address_of(ptr)));
   });
 }
@@ -136,6 +96,8 @@ custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));
+    if (record::on())
+      record::freed(record::Memory::Device, address_of(ptr), on_stream(stream));
     return translate(
         core.free_on(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));
   });
@@ -189,15 +151,10 @@ custash_status_t custash_reset_peak_memory_stats(int device) {
 
 custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t* count) {
   if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
-  const size_t room = stats == nullptr ? 0 : *count;
-  bool fits = true;
+  custash_status_t told = CUSTASH_SUCCESS;
   const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    const auto values = core.stats(number).flatten();
-    const auto& names = stat_names();
-    for (std::size_t i = 0; i < std::min(room, values.size()); ++i)
-      stats[i] = {names[i].c_str(), values[i].second};
-    *count = values.size();
-    fits = stats == nullptr || room >= values.size();
+    static const auto* const names = new auto(control::names_of(DeviceStats().flatten()));
+    told = control::tell(core.stats(number).flatten(), *names, stats, count);
   });
-  return found != CUSTASH_SUCCESS || fits ? found : CUSTASH_ERROR_BUFFER_TOO_SMALL;
+  return found != CUSTASH_SUCCESS ? found : told;
 }

@@ -92,6 +92,43 @@ CUSTASH_API void custash_pluggable_free(void* ptr, size_t size, int device, cust
  * whose last work has not ended, stays. As torch.cuda.empty_cache. Errors: NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_empty_cache(void);
 
+/* ---- Pinned host memory. Pointers are interchangeable with those of cudaMallocHost, cudaHostAlloc,
+ *      cuMemHostAlloc and their frees. ---------------------------------------------------------- */
+
+/* Flags of custash_host_malloc, to be combined: those of cudaHostAlloc. */
+#define CUSTASH_HOST_DEFAULT 0u
+#define CUSTASH_HOST_PORTABLE 1u
+#define CUSTASH_HOST_MAPPED 2u /* makes no difference: all pinned memory is mapped */
+#define CUSTASH_HOST_WRITE_COMBINED 4u
+
+/* Allocates `size` bytes of page-locked memory, as cudaHostAlloc does, in the context of the calling
+ * thread's device. Aligned to 512, from 4 KiB on to 4,096. Size 0 gives NULL and success.
+ * Errors: INVALID_VALUE (ptr NULL, unknown flags), OUT_OF_MEMORY, NOT_RUNNING, DRIVER; *ptr is then NULL. */
+CUSTASH_API custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags);
+
+/* Frees without waiting. The memory is handed out again only when all work is over that was submitted,
+ * before the free, to the streams named by custash_host_record_event, or to any stream where none was
+ * named. NULL is success. Errors: NOT_OURS, INVALID_VALUE (freed already, or not the start of a
+ * buffer), NOT_RUNNING, DRIVER (an earlier kernel's fault; the buffer is free all the same). */
+CUSTASH_API custash_status_t custash_host_free(void* ptr);
+
+/* Says that `stream` uses the buffer, and that only streams so named do: its free then waits for
+ * nothing else. To be called once for each stream, any time before the free. The stream has to live
+ * until then. cudaFreeHost heeds all streams whatever was named. As PyTorch's
+ * CachingHostAllocator_recordEvent. Errors: INVALID_VALUE (not the start of a live buffer), NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_host_record_event(void* ptr, custash_stream_t stream);
+
+/* Gives all pinned memory that is free back to the system. As the driver does when it unpins memory,
+ * waits for the device. As torch._C._host_emptyCache. Errors: NOT_RUNNING, DRIVER. */
+CUSTASH_API custash_status_t custash_host_empty_cache(void);
+
+/* All counters of pinned memory, named as torch.cuda.host_memory_stats names them, custash's own after
+ * them; times are microseconds. Otherwise as custash_memory_stats. */
+CUSTASH_API custash_status_t custash_host_memory_stats(custash_stat_t* stats, size_t* count);
+
+/* Sets every peak of these counters to its current value. Errors: NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_reset_peak_host_memory_stats(void);
+
 /* ---- Numbers. Meanings and keys are PyTorch's (torch.cuda.memory_stats). ---------------------- */
 
 /* Bytes in blocks that the program owns now, rounded up as they were handed out.

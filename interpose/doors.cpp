@@ -8,7 +8,8 @@ bool relieve(Allocator& core) noexcept {
   CUcontext context = nullptr;
   if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS) return false;
   try {
-    if (context != nullptr) return core.relieve(context);
+    const bool pinned = process::pinned().relieve();
+    if (context != nullptr) return core.relieve(context) || pinned;
     core.empty_all_caches();  // a context is being made: nothing says for which device
     return true;
   } catch (...) {

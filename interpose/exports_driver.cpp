@@ -6,6 +6,7 @@
 #include "interpose/callers.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
+#include "interpose/record_doors.hpp"
 
 namespace custash {
 
@@ -29,10 +30,13 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 #define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
   ALL_FORMS_##forms(SUBMIT_DOOR, door_##symbol, stream, view, first, second, params, args)
 
-#define RELIEF_DOOR(door, null, params, args)                                \
-  CUresult door params noexcept {                                            \
-    return doors::with_relief(real::function<CUresult params>(Entry::door),  \
-                              [&](auto* real) { return real args; });        \
+#define RELIEF_DOOR(door, null, params, args)                                     \
+  CUresult door params noexcept {                                                 \
+    const auto call = [&] {                                                       \
+      return doors::with_relief(real::function<CUresult params>(Entry::door),     \
+                                [&](auto* real) { return real args; });           \
+    };                                                                            \
+    return record::around<Entry::door, NullStream::null>(call, IN_PARENTHESES args); \
   }
 #define RELIEF(symbol, forms, params, args) \
   ALL_FORMS_##forms(RELIEF_DOOR, door_##symbol, params, args)
@@ -40,9 +44,12 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 #define HANDLED_DOOR(door, null, handler, params, args)                                    \
   CUresult door params noexcept {                                                          \
     callers::current = __builtin_return_address(0);                                        \
-    return doors::handled(real::function<CUresult params>(Entry::door), [&](auto* real) {  \
-      return handlers::handler(real, NullStream::null, IN_PARENTHESES args);               \
-    });                                                                                    \
+    const auto call = [&] {                                                                \
+      return doors::handled(real::function<CUresult params>(Entry::door), [&](auto* real) { \
+        return handlers::handler(real, NullStream::null, IN_PARENTHESES args);             \
+      });                                                                                  \
+    };                                                                                     \
+    return record::around<Entry::door, NullStream::null>(call, IN_PARENTHESES args);        \
   }
 #define HANDLED(symbol, forms, handler, params, args) \
   ALL_FORMS_##forms(HANDLED_DOOR, door_##symbol, handler, params, args)

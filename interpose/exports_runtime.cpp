@@ -6,6 +6,7 @@
 #include "interpose/captures.hpp"
 #include "interpose/process.hpp"
 #include "interpose/real_runtime.hpp"
+#include "interpose/record.hpp"
 
 #define CUSTASH_RUNTIME_DOOR(door, name, params) \
   custash::runtime::Error door params noexcept __asm__(name) __attribute__((visibility("default")))
@@ -13,10 +14,11 @@
 namespace custash::runtime {
 namespace {
 
-// Only while the core runs: the lane never starts it, as only the runtime knows whether it may.
+// Only while the core runs: the lane never starts it, as only the runtime knows whether it may. Not
+// while calls are recorded, which the driver's door does.
 Allocator* lane() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  return core != nullptr && !captures::under_way() && context_is_current() ? core : nullptr;
+  return core != nullptr && !captures::under_way() && !record::on() && context_is_current() ? core : nullptr;
 }
 
 template <typename Function, typename... Args>
@@ -25,10 +27,24 @@ Error forward(Call call, Args... args) noexcept {
   return real == nullptr ? kSymbolNotFound : real(args...);
 }
 
-Address hit(Allocator& core, std::size_t bytes) {
+CUcontext current_context(Allocator& core) {
   CUcontext context = nullptr;
-  if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) return 0;
-  return core.try_allocate(context, bytes);
+  return core.driver().ctx_get_current(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+Address hit(Allocator& core, std::size_t bytes) {
+  CUcontext const context = current_context(core);
+  return context == nullptr ? 0 : core.try_allocate(context, bytes);
+}
+
+bool allocate_pinned(void** out, std::size_t bytes, unsigned flags) {
+  Allocator* const core = lane();
+  if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags)) return false;
+  CUcontext const context = current_context(*core);
+  void* const buffer =
+      context == nullptr ? nullptr : process::pinned().try_allocate(context, bytes, flags);
+  if (buffer != nullptr) *out = buffer;
+  return buffer != nullptr;
 }
 
 bool allocate_async(void** out, std::size_t bytes, CUstream stream, NullStream null) {
@@ -79,6 +95,11 @@ CUSTASH_RUNTIME_DOOR(door_malloc_async_ptsz, "cudaMallocAsync_ptsz",
 CUSTASH_RUNTIME_DOOR(door_free_async, "cudaFreeAsync", (void* block, CUstream stream));
 CUSTASH_RUNTIME_DOOR(door_free_async_ptsz, "cudaFreeAsync_ptsz", (void* block, CUstream stream));
 
+CUSTASH_RUNTIME_DOOR(door_malloc_host, "cudaMallocHost", (void** out, std::size_t bytes));
+CUSTASH_RUNTIME_DOOR(door_host_alloc, "cudaHostAlloc",
+                     (void** out, std::size_t bytes, unsigned flags));
+CUSTASH_RUNTIME_DOOR(door_free_host, "cudaFreeHost", (void* buffer));
+
 Error door_malloc(void** out, std::size_t bytes) noexcept {
   Allocator* const core = lane();
   if (core != nullptr && out != nullptr && bytes != 0) {
@@ -114,6 +135,24 @@ Error door_free_async(void* block, CUstream stream) noexcept {
 
 Error door_free_async_ptsz(void* block, CUstream stream) noexcept {
   return free_async(Call::FreeAsyncPtsz, block, stream, NullStream::PerThread);
+}
+
+Error door_malloc_host(void** out, std::size_t bytes) noexcept {
+  if (quietly([&] { return allocate_pinned(out, bytes, 0); })) return kSuccess;
+  return forward<Error(void**, std::size_t)>(Call::MallocHost, out, bytes);
+}
+
+Error door_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
+  if (quietly([&] { return allocate_pinned(out, bytes, flags); })) return kSuccess;
+  return forward<Error(void**, std::size_t, unsigned)>(Call::HostAlloc, out, bytes, flags);
+}
+
+Error door_free_host(void* buffer) noexcept {
+  if (buffer != nullptr && lane() != nullptr &&
+      quietly([&] { return process::pinned().try_free(buffer); })) {
+    return kSuccess;
+  }
+  return forward<Error(void*)>(Call::FreeHost, buffer);
 }
 
 }  // namespace custash::runtime

@@ -28,12 +28,20 @@ CUresult mem_free(Real<CUdeviceptr> real, NullStream, CUdeviceptr address);
 CUresult mem_free_v1(Real<unsigned> real, NullStream, unsigned address);
 CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream, CUdeviceptr* out,
                            Count bytes, unsigned flags);
+CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
+                             CUdeviceptr* out, Count* bytes, void* library, const char* name);
+
+// pinned_memory.cpp
+CUresult host_alloc(Real<void**, Count, unsigned> real, NullStream, void** out, Count bytes,
+                    unsigned flags);
+CUresult alloc_host(Real<void**, Count> real, NullStream, void** out, Count bytes);
+CUresult free_host(Real<void*> real, NullStream, void* host);
+CUresult host_get_flags(Real<unsigned*, void*> real, NullStream, unsigned* flags, void* host);
 CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real, NullStream,
                                  CUdeviceptr* out, void* host, unsigned flags);
 CUresult host_register(Real<void*, Count, unsigned> real, NullStream, void* host, Count bytes,
                        unsigned flags);
-CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
-                             CUdeviceptr* out, Count* bytes, void* library, const char* name);
+CUresult host_unregister(Real<void*> real, NullStream, void* host);
 
 // async_memory.cpp
 CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real, NullStream null,

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "interpose/callers.hpp"
+#include "interpose/process.hpp"
 #include "interpose/real_driver.hpp"
 
 namespace custash::views {
@@ -35,6 +37,12 @@ HostView to_all(Allocator& core, const CUdeviceptr* targets, std::size_t count) 
   if (targets == nullptr || count > kSearched) return Visible;
   const auto hidden = [&core](CUdeviceptr target) { return to(core, target) == Hidden; };
   return std::all_of(targets, targets + count, hidden) ? Hidden : Visible;
+}
+
+CUresult note_host_pointer(const char* symbol, CUresult result) {
+  if (result != CUDA_SUCCESS || callers::is_library_of_nvidia(callers::current)) return result;
+  if (Allocator* const core = process::core()) core->kernels_become_host_visible(symbol);
+  return result;
 }
 
 }  // namespace custash::views

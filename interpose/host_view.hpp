@@ -41,6 +41,10 @@ inline bool is_address(CUmemorytype type) {
   return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
+// Of a call that may have given the program a pointer by which kernels reach the host: hands its
+// result on.
+CUresult note_host_pointer(const char* symbol, CUresult result);
+
 template <typename Copy>
 Address target(const Copy* copy) {
   return copy != nullptr && is_address(copy->dstMemoryType) ? copy->dstDevice : 0;

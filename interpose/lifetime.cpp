@@ -23,6 +23,16 @@ CUcontext primary_context(Allocator& core, CUdevice device) {
   return release(device) == CUDA_SUCCESS ? context : nullptr;
 }
 
+void ends(Allocator& core, CUcontext context) {
+  process::pinned().context_destroyed(context);
+  core.context_destroyed(context);
+}
+
+void has_ended(Allocator& core, CUcontext context) {
+  core.context_gone(context);
+  process::pinned().context_gone(context);
+}
+
 }  // namespace
 
 CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
@@ -35,9 +45,9 @@ CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
 CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   Allocator* const core = process::core();
   if (core == nullptr || context == nullptr) return real(context);
-  core->context_destroyed(context);
+  ends(*core, context);
   const CUresult result = real(context);
-  core->context_gone(context);
+  has_ended(*core, context);
   return result;
 }
 
@@ -47,8 +57,8 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
   const CUresult result = real(device);
   if (context == nullptr || result != CUDA_SUCCESS || is_active(*core, device)) return result;
-  core->context_destroyed(context);
-  core->context_gone(context);
+  ends(*core, context);
+  has_ended(*core, context);
   return result;
 }
 
@@ -56,9 +66,9 @@ CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device) {
   Allocator* const core = process::core();
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
   if (context == nullptr) return real(device);
-  core->context_destroyed(context);
+  ends(*core, context);
   const CUresult result = real(device);
-  core->context_gone(context);
+  has_ended(*core, context);
   return result;
 }
 

@@ -4,8 +4,8 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
-#include "interpose/callers.hpp"
 #include "interpose/handlers.hpp"
+#include "interpose/host_view.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -18,13 +18,6 @@ CUresult free_block(Real real, CUdeviceptr address, Call call) {
     return status ? status->code() : call(real);
   }
   return process::left_behind(address) ? process::driver_says() : call(real);
-}
-
-// The program has a pointer by which kernels reach the host.
-CUresult note_host_pointer(const char* symbol, CUresult result) {
-  if (result != CUDA_SUCCESS || callers::is_library_of_nvidia(callers::current)) return result;
-  if (Allocator* const core = process::core()) core->kernels_become_host_visible(symbol);
-  return result;
 }
 
 }  // namespace
@@ -53,26 +46,14 @@ CUresult mem_free_v1(Real<unsigned> real, NullStream, unsigned address) {
 
 CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream, CUdeviceptr* out,
                            Count bytes, unsigned flags) {
-  return note_host_pointer(
+  return views::note_host_pointer(
       "cuMemAllocManaged",
       doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); }));
 }
 
-CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real, NullStream,
-                                 CUdeviceptr* out, void* host, unsigned flags) {
-  return note_host_pointer("cuMemHostGetDevicePointer", real(out, host, flags));
-}
-
-CUresult host_register(Real<void*, Count, unsigned> real, NullStream, void* host, Count bytes,
-                       unsigned flags) {
-  const CUresult result = real(host, bytes, flags);
-  return (flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0 ? note_host_pointer("cuMemHostRegister", result)
-                                                       : result;
-}
-
 CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
                              CUdeviceptr* out, Count* bytes, void* library, const char* name) {
-  return note_host_pointer("cuLibraryGetManaged", real(out, bytes, library, name));
+  return views::note_host_pointer("cuLibraryGetManaged", real(out, bytes, library, name));
 }
 
 }  // namespace custash::handlers

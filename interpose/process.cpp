@@ -13,6 +13,7 @@
 
 #include "allocator/log.hpp"
 #include "interpose/real_driver.hpp"
+#include "interpose/record.hpp"
 #include "interpose/summary.hpp"
 
 namespace custash::process {
@@ -27,6 +28,7 @@ constinit Driver driver{};
 constinit const char* conf = nullptr;
 constinit bool conf_read = false;
 alignas(Allocator) unsigned char storage[sizeof(Allocator)];
+alignas(HostCache) unsigned char pinned_storage[sizeof(HostCache)];
 constinit std::atomic<Allocator*> built{nullptr};
 // The starting thread itself may come back, through a malloc that uses CUDA.
 constinit thread_local bool starting_here = false;
@@ -52,7 +54,10 @@ void in_forked_child() {
   if (now.load() == State::Disabled) return;
   now.store(State::Forked);
   current.store(nullptr);
-  if (Allocator* const core = built.load()) core->after_fork_in_child();
+  if (Allocator* const core = built.load()) {
+    core->after_fork_in_child();
+    pinned().after_fork_in_child();
+  }
 }
 
 void say(const std::string& line) {
@@ -70,13 +75,17 @@ State build() {
   read_environment();
   const ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
   for (const std::string& complaint : parsed.complaints) say(complaint);
+  if (std::string why; !parsed.config.record.empty() && !record::start(parsed.config.record, &why))
+    say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
   if (!parsed.config.enabled) return State::Disabled;
   open_log(parsed.config.log, parsed.config.log_file);
   if (!driver.fill(real::symbol)) {
     log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
     return State::Disabled;
   }
-  built.store(new (storage) Allocator(driver, parsed.config), std::memory_order_release);
+  auto* const made = new (storage) Allocator(driver, parsed.config);
+  new (pinned_storage) HostCache(driver, made->config(), *made);
+  built.store(made, std::memory_order_release);
   // The driver registered its own handler in cuInit, so that ours, later, runs before it.
   if (std::atexit(before_exit) != 0 || pthread_atfork(nullptr, nullptr, in_forked_child) != 0) {
     log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
@@ -111,6 +120,10 @@ bool driver_is_up() noexcept {
 
 }  // namespace
 
+HostCache& pinned() noexcept {
+  return *std::launder(reinterpret_cast<HostCache*>(pinned_storage));
+}
+
 State state() noexcept {
   return now.load(std::memory_order_acquire);
 }
@@ -143,6 +156,11 @@ Allocator* first_use() noexcept {
 bool left_behind(Address address) noexcept {
   if (state() != State::ShutDown) return false;
   return built.load()->find(address, nullptr) != Ownership::Foreign;
+}
+
+bool left_behind(const void* host) noexcept {
+  if (state() != State::ShutDown) return false;
+  return pinned().find(reinterpret_cast<Address>(host), nullptr) != Ownership::Foreign;
 }
 
 }  // namespace custash::process

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "allocator/allocator.hpp"
+#include "pinned/host_cache.hpp"
 
 namespace custash::process {
 
@@ -32,11 +33,15 @@ inline Allocator* core() noexcept {
   return running != nullptr ? running : first_use();
 }
 
+// The cache of pinned memory: there whenever core() has answered.
+HostCache& pinned() noexcept;
+
 State state() noexcept;
 
 // After exit has begun: whether the address lies in a segment of ours. Such memory is never given
 // to the driver, which may be gone, and would not know a block of ours anyway.
 bool left_behind(Address address) noexcept;
+bool left_behind(const void* host) noexcept;
 
 // What the driver would say of a call now: 4 once it has shut down.
 CUresult driver_says() noexcept;

@@ -19,13 +19,24 @@ Ownership find(CUdeviceptr address, BlockInfo* info) {
   return core == nullptr ? Ownership::Foreign : core->find(address, info);
 }
 
+// The same of pinned memory, too; a buffer of it has no context here.
+Ownership find_any(CUdeviceptr address, BlockInfo* info) {
+  const Ownership device = find(address, info);
+  if (device != Ownership::Foreign || address == 0 || process::core() == nullptr) return device;
+  HostBlockInfo host;
+  const Ownership owner = process::pinned().find(address, &host);
+  if (owner == Ownership::Live) *info = {.base = host.base, .requested = host.requested,
+                                         .buffer_id = host.buffer_id};
+  return owner;
+}
+
 // Writes what differs for a block; `answered`: the driver has written its own answer already.
 bool answer_for_block(const BlockInfo& block, CUpointer_attribute attribute, bool answered,
                       void* data) {
   switch (static_cast<int>(attribute)) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:  // mapped memory belongs to none
-      *static_cast<CUcontext*>(data) = block.context;
-      return true;
+      if (block.context != nullptr) *static_cast<CUcontext*>(data) = block.context;
+      return block.context != nullptr;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       *static_cast<unsigned long long*>(data) = block.buffer_id;
       return true;
@@ -37,7 +48,7 @@ bool answer_for_block(const BlockInfo& block, CUpointer_attribute attribute, boo
       return true;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       // Clears the driver's 1, whichever width it wrote.
-      if (answered) *static_cast<unsigned char*>(data) = 0;
+      if (answered && block.context != nullptr) *static_cast<unsigned char*>(data) = 0;
       return answered;
     default:
       return false;
@@ -76,7 +87,7 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
 CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real, NullStream,
                                CUdeviceptr* base, Count* size, CUdeviceptr address) {
   BlockInfo block;
-  switch (find(address, &block)) {
+  switch (find_any(address, &block)) {
     case Ownership::Foreign:
       return real(base, size, address);
     case Ownership::Cached:
@@ -92,7 +103,7 @@ CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real, Nul
 CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> real, NullStream,
                                void* data, CUpointer_attribute attribute, CUdeviceptr address) {
   BlockInfo block;
-  const Ownership owner = find(address, &block);
+  const Ownership owner = find_any(address, &block);
   const CUresult result =
       real(data, attribute, owner == Ownership::Cached ? kNowhere : address);
   if (owner != Ownership::Live || data == nullptr) return result;
@@ -104,7 +115,7 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
                                 NullStream, unsigned count, CUpointer_attribute* attributes,
                                 void** data, CUdeviceptr address) {
   BlockInfo block;
-  const Ownership owner = find(address, &block);
+  const Ownership owner = find_any(address, &block);
   const CUresult result =
       real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
   if (owner != Ownership::Live || result != CUDA_SUCCESS || attributes == nullptr ||

@@ -18,7 +18,8 @@ namespace {
 constexpr std::array kNames = {"cudaMalloc",         "cudaFree",
                                "cudaMallocAsync",    "cudaMallocAsync_ptsz",
                                "cudaFreeAsync",      "cudaFreeAsync_ptsz",
-                               "cudaRuntimeGetVersion"};
+                               "cudaMallocHost",     "cudaHostAlloc",
+                               "cudaFreeHost",       "cudaRuntimeGetVersion"};
 static_assert(kNames.size() == static_cast<std::size_t>(Call::Count));
 
 constinit std::array<std::atomic<void*>, kNames.size()> addresses{};

@@ -15,7 +15,10 @@ using Error = int;
 inline constexpr Error kSuccess = 0;
 inline constexpr Error kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
 
-enum class Call { Malloc, Free, MallocAsync, MallocAsyncPtsz, FreeAsync, FreeAsyncPtsz, GetVersion, Count };
+enum class Call {
+  Malloc, Free, MallocAsync, MallocAsyncPtsz, FreeAsync, FreeAsyncPtsz, MallocHost, HostAlloc, FreeHost,
+  GetVersion, Count
+};
 
 // The real function; null when the process has no shared runtime.
 void* look_up(Call call) noexcept;

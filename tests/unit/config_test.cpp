@@ -24,6 +24,9 @@ std::string only_complaint(std::string_view text) {
 
 std::vector<std::string> values_of(const OptionRow& row) {
   if (row.type == "percent") return {"0", "1000"};
+  if (row.type == "count") return {"0", "256"};
+  if (row.type == "bytes") return {"0", "123456789", "4K", "512M", "20G", "1T"};
+  if (row.type == "seconds") return {"0", "86400", "10s"};
   if (row.type == "path") return {"", "/tmp/log:1"};
   std::vector<std::string> values;
   std::istringstream words{std::string(row.range)};
@@ -46,6 +49,34 @@ TEST_CASE("config: nothing said gives the defaults", "[config]") {
     CHECK(parsed.config.log == LogLevel::Off);
     CHECK(parsed.config.log_file.empty());
     CHECK_FALSE(parsed.config.summary);
+    CHECK(parsed.config.pinned);
+    CHECK(parsed.config.pinned_threads == 0);
+    CHECK(parsed.config.pinned_limit == 0);
+    CHECK(parsed.config.pinned_decay == 60);
+  }
+}
+
+TEST_CASE("config: sizes and times have units", "[config]") {
+  CHECK(parse_config("pinned_limit:3K").config.pinned_limit == 3072);
+  CHECK(parse_config("pinned_limit:20G").config.pinned_limit == 20ULL << 30);
+  CHECK(parse_config("pinned_limit:7").config.pinned_limit == 7);
+  CHECK(parse_config("pinned_decay:5s,pinned_threads:3").config.pinned_decay == 5);
+  for (const char* wrong : {"pinned_limit:",
+                            "pinned_limit:G",
+                            "pinned_limit:1.5G",
+                            "pinned_limit:-1",
+                            "pinned_limit:1Gi",
+                            "pinned_limit:99999999T",
+                            "pinned_decay:5m",
+                            "pinned_decay:86401",
+                            "pinned_threads:257",
+                            "pinned_threads:x"}) {
+    INFO(wrong);
+    const auto parsed = parse_config(wrong);
+    CHECK(parsed.complaints.size() == 1);
+    CHECK(parsed.config.pinned_limit == 0);
+    CHECK(parsed.config.pinned_decay == 60);
+    CHECK(parsed.config.pinned_threads == 0);
   }
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/host_tickets.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+Status HostTickets::take(const std::vector<Timeline*>& timelines, std::uint64_t* ticket) {
+  std::vector<Place> places;
+  Status result;
+  for (Timeline* timeline : timelines) {
+    // one_lane:off says that submissions may go unseen: then idleness cannot be known.
+    if (config_.one_lane && !timeline->unfinished()) continue;
+    Place place{timeline, 0};
+    if (const Status stamped = timeline->stamp_free(&place.position); !stamped.ok())
+      result = stamped;
+    if (!place.over()) places.push_back(place);
+  }
+  *ticket = 0;
+  if (places.empty()) return result;
+  Lock lock(mutex_);
+  if (open_.empty() || open_.back().places != places)
+    open_.push_back({++last_, std::move(places)});
+  *ticket = last_;
+  return result;
+}
+
+bool HostTickets::over(const Ticket& ticket) {
+  return std::all_of(
+      ticket.places.begin(), ticket.places.end(), [](const Place& p) { return p.over(); });
+}
+
+bool HostTickets::first(Ticket* out) {
+  Lock lock(mutex_);
+  if (open_.empty()) return false;
+  *out = open_.front();
+  return true;
+}
+
+void HostTickets::retire() {
+  Lock lock(mutex_);
+  while (!open_.empty() && over(open_.front())) {
+    passed_.store(open_.front().number);
+    open_.pop_front();
+  }
+}
+
+void HostTickets::poll() {
+  for (Ticket oldest; first(&oldest); retire()) {
+    for (const Place& place : oldest.places) {
+      if (!place.over()) place.timeline->poll(place.position);
+    }
+    if (!over(oldest)) return;
+  }
+}
+
+Status HostTickets::wait(std::uint64_t ticket) {
+  for (Ticket oldest; passed() < ticket && first(&oldest); retire()) {
+    for (const Place& place : oldest.places) {
+      if (place.over()) continue;
+      if (const Status waited = place.timeline->wait_for(place.position); !waited.ok())
+        return waited;
+    }
+    // Without a fence, in a capture, nothing more can be learnt now.
+    if (!over(oldest)) return CUDA_ERROR_NOT_READY;
+  }
+  return {};
+}
+
+}  // namespace custash

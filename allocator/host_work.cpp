@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What the host cache asks about work in flight.
+#include "allocator/allocator.hpp"
+#include "allocator/registry.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+Status Allocator::take_host_ticket(std::uint64_t* ticket) {
+  return state_->tickets.take(state_->timelines(), ticket);
+}
+
+std::uint64_t Allocator::host_tickets_passed() const {
+  return state_->tickets.passed();
+}
+
+void Allocator::poll_host_tickets() {
+  state_->tickets.poll();
+}
+
+Status Allocator::wait_host_ticket(std::uint64_t ticket) {
+  return state_->tickets.wait(ticket);
+}
+
+HostUse Allocator::record_host_use(CUstream stream, NullStream null) {
+  const StreamPlace place = state_->place(stream, null);
+  HostUse use;
+  if (!place || !place.cache->timeline().record_use(*place.lane, &use.event)) return {};
+  use.timeline = &place.cache->timeline();
+  return use;
+}
+
+bool Allocator::host_use_over(const HostUse& use) {
+  return use.timeline->use_over(use.event);
+}
+
+Status Allocator::wait_as_free_does(CUcontext context) {
+  DeviceCache* cache = state_->known(context);
+  if (cache == nullptr) return {};
+  const Status others = state_->wait_for_others(*cache);
+  const Status own = cache->wait_before_free();
+  return own.ok() ? others : own;
+}
+
+bool Allocator::free_would_not_wait(CUcontext context) {
+  DeviceCache* cache = state_->known_to_thread(context);
+  return cache != nullptr && !cache->free_waits() && !state_->others_at_work(*cache);
+}
+
+bool Allocator::context_broken(CUcontext context) {
+  DeviceCache* cache = state_->cache(context);
+  return cache == nullptr || cache->timeline().broken();
+}
+
+bool Allocator::idle() {
+  if (!config_.one_lane) return false;  // submissions may have gone unseen
+  if (DeviceCache* cache = state_->only.load()) return !cache->timeline().unfinished();
+  const std::vector<Timeline*> all = state_->timelines();
+  return std::none_of(
+      all.begin(), all.end(), [](const Timeline* each) { return each->unfinished(); });
+}
+
+}  // namespace custash

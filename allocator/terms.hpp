@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// The words of the facade: how a stream is named, what the host may see, what an address is.
+// Pure. Rank 3.
+#pragma once
+
+#include "allocator/event.hpp"
+#include "allocator/units.hpp"
+
+#include <cstdint>
+
+#include <cuda.h>
+
+namespace custash {
+
+class Timeline;
+
+// What the handles NULL and 0 mean where a call names a stream: the plain entry points mean the
+// legacy default stream, the _ptsz and _ptds forms the per-thread one.
+enum class NullStream { Legacy, PerThread };
+
+// Whether the host could see the effect of a submission without a call that synchronises: a
+// copy to host memory, a host function, a stream write to host memory. Graph: a launch of a
+// graph, visible when something visible was captured into any graph. Wait: no work at all, but
+// a wait for an event, which may draw the stream into a capture.
+enum class HostView { Hidden, Visible, Graph, Wait };
+
+// A live block, as the queries of interpose/ need it.
+struct BlockInfo {
+  Address base = 0;
+  Bytes requested = 0;  // what the caller asked for
+  Bytes usable = 0;     // what it got
+  CUcontext context = nullptr;
+  std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
+};
+
+// Where an address lies.
+enum class Ownership {
+  Foreign,  // not in any segment of ours: ask the driver
+  Live,     // inside a block that a caller owns
+  Cached,   // inside a segment of ours, but nobody owns it: as good as unmapped
+};
+
+// What one stream may still do with a pinned buffer.
+struct HostUse {
+  Timeline* timeline = nullptr;
+  EventRef event;
+
+  explicit operator bool() const { return timeline != nullptr; }
+};
+
+}  // namespace custash

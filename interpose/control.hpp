@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What the functions of the C API share: the core in the state that custash.h promises, statuses,
+// and lists of counters. No state.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "interpose/custash.h"
+#include "interpose/process.hpp"
+
+namespace custash::control {
+
+custash_status_t translate(Status status);
+
+inline custash_status_t translate(const std::optional<Status>& status) {
+  return status ? translate(*status) : CUSTASH_ERROR_NOT_OURS;
+}
+
+// Like the runtime's calls, ours initialise CUDA where nobody has. Null: not served.
+Allocator* core_or_start();
+
+// `body(core)` in the state that the header promises, with host memory's end as a status.
+template <typename Body>
+custash_status_t with_core(Body body) noexcept {
+  try {
+    Allocator* const core = core_or_start();
+    return core == nullptr ? CUSTASH_ERROR_NOT_RUNNING : body(*core);
+  } catch (...) {
+    return CUSTASH_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+using Counters = std::vector<std::pair<std::string, std::int64_t>>;
+
+// The caller keeps them for ever: custash_stat_t points at them.
+std::vector<std::string> names_of(const Counters& counters);
+
+// `names` in the order of `counters`, the same at every call.
+custash_status_t tell(const Counters& counters, const std::vector<std::string>& names,
+                      custash_stat_t* stats, std::size_t* count);
+
+}  // namespace custash::control

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// Pinned host memory. Odd sizes and flags, null pointers and whatever is not ours are the driver's
+// to answer; of a buffer of ours the segment that holds it must not show.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/doors.hpp"
+// clang-format on
+#include "interpose/handlers.hpp"
+#include "interpose/host_view.hpp"
+
+namespace custash::handlers {
+namespace {
+
+Ownership find(const void* host, HostBlockInfo* info) {
+  if (process::core() == nullptr) return Ownership::Foreign;
+  return process::pinned().find(reinterpret_cast<Address>(host), info);
+}
+
+}  // namespace
+
+CUresult host_alloc(Real<void**, Count, unsigned> real, NullStream, void** out, Count bytes,
+                    unsigned flags) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags) ||
+      core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
+    return doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); });
+  }
+  return process::pinned().allocate(context, bytes, flags, out).code();
+}
+
+CUresult alloc_host(Real<void**, Count> real, NullStream, void** out, Count bytes) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, 0) ||
+      core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
+    return doors::with_relief(real, [&](auto* call) { return call(out, bytes); });
+  }
+  return process::pinned().allocate(context, bytes, 0, out).code();
+}
+
+CUresult free_host(Real<void*> real, NullStream, void* host) {
+  if (host == nullptr) return real(host);
+  if (process::core() != nullptr) {
+    const std::optional<Status> status = process::pinned().free(host);
+    return status ? status->code() : real(host);
+  }
+  return process::left_behind(host) ? process::driver_says() : real(host);
+}
+
+CUresult host_get_flags(Real<unsigned*, void*> real, NullStream, unsigned* flags, void* host) {
+  HostBlockInfo info;
+  switch (flags == nullptr ? Ownership::Foreign : find(host, &info)) {
+    case Ownership::Live:
+      *flags = info.flags;
+      return CUDA_SUCCESS;
+    case Ownership::Cached:
+      return CUDA_ERROR_INVALID_VALUE;
+    case Ownership::Foreign:
+      break;
+  }
+  return real(flags, host);
+}
+
+CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real, NullStream,
+                                 CUdeviceptr* out, void* host, unsigned flags) {
+  if (find(host, nullptr) == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
+  return views::note_host_pointer("cuMemHostGetDevicePointer", real(out, host, flags));
+}
+
+// The driver refuses memory that it has allocated, and says so otherwise than of memory that is
+// registered, as ours is.
+CUresult host_register(Real<void*, Count, unsigned> real, NullStream, void* host, Count bytes,
+                       unsigned flags) {
+  if (process::core() != nullptr &&
+      process::pinned().overlaps(reinterpret_cast<Address>(host), bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(host, bytes, flags); });
+  return (flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0 ? views::note_host_pointer("cuMemHostRegister", result)
+                                                       : result;
+}
+
+CUresult host_unregister(Real<void*> real, NullStream, void* host) {
+  return find(host, nullptr) == Ownership::Foreign ? real(host) : CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+// Allocations and frees. What gives memory back is in host_cache_trim.cpp.
+#include "pinned/host_cache.hpp"
+
+#include "allocator/atomic_max.hpp"
+#include "allocator/log.hpp"
+#include "pinned/host_limits.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace custash {
+namespace {
+
+constexpr unsigned kFlags =
+    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr Bytes kMostBytes = 1ULL << 46;
+constexpr std::uint64_t kNever = ~0ULL;  // a ticket that does not pass
+
+// So much may be in flight before an allocation rather waits than pins more.
+constexpr Bytes kFlightAllowance = 256_MiB;
+
+// Small requests share segments that grow with what is held, by a share that stays negligible.
+Bytes small_segment(Bytes held) {
+  return std::clamp<Bytes>(align_down(held / 256, 2_MiB), 2_MiB, 64_MiB);
+}
+
+}  // namespace
+
+bool HostCache::serves(Bytes bytes, unsigned flags) const {
+  return config_.pinned && bytes != 0 && bytes <= kMostBytes && (flags & ~kFlags) == 0;
+}
+
+HostPool& HostCache::pool(CUcontext context, Bytes bytes, unsigned flags) {
+  // The driver maps all of it: that flag makes no difference.
+  flags &= ~static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP);
+  const bool small = HostPool::is_small(bytes);
+  for (const auto& each : pools_) {
+    if (each->context == context && each->flags == flags && each->small == small) return *each;
+  }
+  pools_.push_back(std::make_unique<HostPool>(context, flags, small, stats_));
+  return *pools_.back();
+}
+
+void* HostCache::hand_out(HostBlock* block, Bytes bytes) {
+  block->requested = bytes;
+  block->buffer_id = next_buffer_id_++;
+  stats_.requested_bytes.increase(static_cast<std::int64_t>(bytes));
+  return reinterpret_cast<void*>(block->base);
+}
+
+void* HostCache::try_allocate(CUcontext context, Bytes bytes, unsigned flags) {
+  if (allocator_.context_broken(context)) return nullptr;
+  Lock lock(mutex_);
+  HostBlock* block =
+      pool(context, bytes, flags)
+          .take_recent(HostPool::rounded(bytes), allocator_.host_tickets_passed());
+  return block == nullptr ? nullptr : hand_out(block, bytes);
+}
+
+void* HostCache::search(CUcontext context, Bytes bytes, unsigned flags) {
+  const Nanoseconds now = driver_.now();
+  const Bytes size = HostPool::rounded(bytes);
+  Lock lock(mutex_);
+  HostPool& kind = pool(context, bytes, flags);
+  const std::uint64_t passed = allocator_.host_tickets_passed();
+  HostBlock* block = kind.take_recent(size, passed);
+  if (block == nullptr) block = kind.take_merged(size, passed, now);
+  return block == nullptr ? nullptr : hand_out(block, bytes);
+}
+
+Status HostCache::allocate(CUcontext context, Bytes bytes, unsigned flags, void** out) {
+  *out = nullptr;
+  // After a kernel's fault every call tells of it.
+  if (allocator_.context_broken(context)) return driver_.mem_host_alloc(out, bytes, flags);
+  *out = search(context, bytes, flags);
+  if (*out != nullptr) return {};
+  poll();
+  decay();
+  *out = search(context, bytes, flags);
+  if (*out == nullptr) *out = wait_and_search(context, bytes, flags);
+  return *out != nullptr ? Status() : grow(context, bytes, flags, out);
+}
+
+// Pinned memory is scarce. Where much of it is in flight already, what would do is waited for,
+// as bare CUDA has waited at its free.
+void* HostCache::wait_and_search(CUcontext context, Bytes bytes, unsigned flags) {
+  const Bytes size = HostPool::rounded(bytes);
+  std::uint64_t ticket = 0;
+  {
+    Lock lock(mutex_);
+    HostPool& kind = pool(context, bytes, flags);
+    const auto in_use =
+        static_cast<Bytes>(std::max<std::int64_t>(stats_.in_use_bytes.current, 0));
+    const Bytes allowed = kFlightAllowance + in_use / 100 * config_.run_ahead_percent;
+    const HostBlock* waiting =
+        kind.resting_bytes + size <= allowed ? nullptr : kind.first_waiting(size);
+    if (waiting == nullptr || waiting->tracked) return nullptr;
+    ticket = waiting->ticket;
+    ++stats_.num_waits;
+  }
+  return allocator_.wait_host_ticket(ticket).ok() ? search(context, bytes, flags) : nullptr;
+}
+
+bool HostCache::over_limit(Bytes bytes) {
+  return config_.pinned_limit != 0 &&
+         static_cast<Bytes>(stats_.allocated_bytes.current) + bytes > config_.pinned_limit;
+}
+
+Status HostCache::grow(CUcontext context, Bytes bytes, unsigned flags, void** out) {
+  const Bytes least = align_up(HostPool::rounded(bytes), 4_KiB);
+  Bytes size = least;
+  if (HostPool::is_small(bytes)) {
+    Lock lock(mutex_);
+    size = small_segment(static_cast<Bytes>(stats_.allocated_bytes.current));
+    if (over_limit(size)) size = least;
+  }
+  HostMemoryRange range;
+  const Nanoseconds begin = driver_.now();
+  Status status = obtain(context, size, flags, &range);
+  if (!status.ok()) return status;
+  const Nanoseconds elapsed = driver_.now() - begin;
+  atomic_max(highest_, range.base + range.size);
+  for (Address seen = lowest_.load(); range.base < seen;) {
+    if (lowest_.compare_exchange_weak(seen, range.base)) break;
+  }
+  try {
+    Lock lock(mutex_);
+    HostPool& kind = pool(context, bytes, flags);
+    kind.add(range);
+    stats_.allocations.increase(1);
+    stats_.allocated_bytes.increase(static_cast<std::int64_t>(range.size));
+    ++stats_.num_host_alloc;
+    stats_.host_alloc_time.add(elapsed);
+    HostBlock* block = kind.take_merged(
+        HostPool::rounded(bytes), allocator_.host_tickets_passed(), begin + elapsed);
+    *out = hand_out(block, bytes);  // at least the one just added fits
+  } catch (...) {
+    memory_.release(context, range).ignore();  // no memory for bookkeeping is what is told
+    throw;
+  }
+  return {};
+}
+
+Status HostCache::obtain(CUcontext context, Bytes bytes, unsigned flags, HostMemoryRange* out) {
+  const auto try_once = [&]() -> Status {
+    {
+      Lock lock(mutex_);
+      if (over_limit(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return memory_.obtain(context, bytes, flags, out);
+  };
+  const auto is_memory = [](Status status) {
+    return status.code() == CUDA_ERROR_OUT_OF_MEMORY;
+  };
+  Status status = try_once();
+  if (!is_memory(status)) return status;
+  {
+    Lock lock(mutex_);
+    ++stats_.num_retries;
+  }
+  // The ladder: what is free already; what has passed meanwhile; device memory, whose page
+  // tables the host keeps.
+  if (relieve()) status = try_once();
+  if (is_memory(status) && allocator_.relieve(context)) status = try_once();
+  if (!is_memory(status)) return status;
+  std::string why = describe_host_limits();
+  {
+    Lock lock(mutex_);
+    ++stats_.num_ooms;
+    if (config_.pinned_limit != 0)
+      why += " pinned_limit=" + std::to_string(config_.pinned_limit);
+    why += " held=" + std::to_string(stats_.allocated_bytes.current) +
+           " in_use=" + std::to_string(stats_.in_use_bytes.current);
+  }
+  log(LogLevel::Warn, "event=pinned_refused bytes=" + std::to_string(bytes) + " " + why);
+  return status;
+}
+
+HostPool* HostCache::owner(Address start, HostBlock** block) {
+  for (const auto& each : pools_) {
+    *block = each->find(start);
+    if (*block != nullptr)
+      return (*block)->state == HostBlockState::Used ? each.get() : nullptr;
+  }
+  return nullptr;
+}
+
+// From here on the block is the caller's alone. An error says why it cannot be freed.
+std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
+  const auto address = reinterpret_cast<Address>(buffer);
+  if (!inside(address)) return std::nullopt;
+  {
+    Lock lock(mutex_);
+    out->pool = owner(address, &out->block);
+    if (out->pool != nullptr) {
+      out->block->state = HostBlockState::Leaving;
+      return Status();
+    }
+  }
+  if (find(address, nullptr) == Ownership::Foreign) return std::nullopt;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+Status HostCache::finish_free(const Uses& leaving) {
+  std::uint64_t ticket = 0;
+  const Status stamped = allocator_.take_host_ticket(&ticket);
+  Lock lock(mutex_);
+  if (std::exchange(leaving.block->tracked, false)) streams_.erase(leaving.block);
+  leaving.pool->rest(leaving.block, ticket);
+  return stamped;
+}
+
+std::optional<Status> HostCache::free(void* buffer) {
+  Uses leaving;
+  if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
+  const Status waited = allocator_.wait_as_free_does(leaving.pool->context);
+  const Status freed = finish_free(leaving);
+  decay();
+  return freed.ok() ? waited : freed;
+}
+
+bool HostCache::try_free(void* buffer) {
+  const auto address = reinterpret_cast<Address>(buffer);
+  if (!inside(address) || !allocator_.idle()) return false;
+  Lock lock(mutex_);
+  HostBlock* block = nullptr;
+  HostPool* kind = owner(address, &block);
+  if (kind == nullptr || block->tracked) return false;
+  if (!allocator_.free_would_not_wait(kind->context)) return false;
+  kind->rest(block, 0);
+  return true;
+}
+
+Status HostCache::record_stream(void* buffer, CUstream stream, NullStream null) {
+  Lock lock(mutex_);
+  HostBlock* block = nullptr;
+  if (owner(reinterpret_cast<Address>(buffer), &block) == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto& named = streams_[block];
+  const StreamUse name(stream, null);
+  if (std::find(named.begin(), named.end(), name) == named.end()) named.push_back(name);
+  block->tracked = true;
+  return {};
+}
+
+std::optional<Status> HostCache::free_behind_streams(void* buffer) {
+  Uses leaving;
+  if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
+  std::vector<StreamUse> named;
+  {
+    Lock lock(mutex_);
+    if (const auto it = streams_.find(leaving.block); it != streams_.end()) named = it->second;
+  }
+  for (const auto& [stream, null] : named) {
+    HostUse use = allocator_.record_host_use(stream, null);
+    if (!use) return finish_free(leaving);  // no event to be had: behind everything, then
+    leaving.streams.push_back(std::move(use));
+  }
+  if (named.empty()) return finish_free(leaving);
+  Lock lock(mutex_);
+  streams_.erase(leaving.block);
+  leaving.pool->rest(leaving.block, kNever);
+  in_flight_.push_back(std::move(leaving));
+  return Status();
+}
+
+void HostCache::poll() {
+  allocator_.poll_host_tickets();
+  poll_streams();
+}
+
+void HostCache::poll_streams() {
+  std::vector<Uses> asked;
+  {
+    Lock lock(mutex_);
+    asked.swap(in_flight_);
+  }
+  if (asked.empty()) return;
+  for (Uses& uses : asked)
+    std::erase_if(uses.streams, Allocator::host_use_over);
+  Lock lock(mutex_);
+  for (Uses& uses : asked) {
+    if (!uses.streams.empty()) {
+      in_flight_.push_back(std::move(uses));
+      continue;
+    }
+    uses.block->tracked = false;
+    uses.block->ticket = 0;
+  }
+}
+
+bool HostCache::inside(Address address) const {
+  return address >= lowest_.load(std::memory_order_relaxed) &&
+         address < highest_.load(std::memory_order_relaxed);
+}
+
+}  // namespace custash

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// HostCache: giving memory back, and what others ask of it.
+#include "pinned/host_cache.hpp"
+
+#include <algorithm>
+
+namespace custash {
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Nanoseconds kForEver = ~0ULL;
+
+}  // namespace
+
+Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
+  const Nanoseconds now = driver_.now();
+  std::vector<std::pair<CUcontext, std::vector<HostMemoryRange>>> work;
+  {
+    Lock lock(mutex_);
+    for (const auto& each : pools_) {
+      each->settle(allocator_.host_tickets_passed(), now);
+      std::vector<HostMemoryRange> ranges;
+      each->take_free_segments(idle_before, &ranges);
+      if (!ranges.empty()) work.emplace_back(each->context, std::move(ranges));
+    }
+  }
+  Status result;
+  for (const auto& [context, ranges] : work) {
+    for (const HostMemoryRange& range : ranges) {
+      const Nanoseconds begin = driver_.now();
+      if (const Status status = memory_.release(context, range); !status.ok()) result = status;
+      const Nanoseconds elapsed = driver_.now() - begin;
+      ++*returned;
+      Lock lock(mutex_);
+      stats_.allocations.decrease(1);
+      stats_.allocated_bytes.decrease(static_cast<std::int64_t>(range.size));
+      ++stats_.num_host_free;
+      stats_.host_free_time.add(elapsed);
+    }
+  }
+  return result;
+}
+
+Status HostCache::empty() {
+  poll();
+  std::size_t returned = 0;
+  return give_back(kForEver, &returned);
+}
+
+bool HostCache::relieve() {
+  std::size_t returned = 0;
+  poll();
+  give_back(kForEver, &returned).ignore();  // what could not be given back is not there
+  return returned != 0;
+}
+
+// The driver waits for the device when memory is unpinned: only while there is nothing to wait
+// for.
+void HostCache::decay() {
+  if (config_.pinned_decay == 0) return;
+  const Nanoseconds now = driver_.now();
+  Nanoseconds due = next_decay_.load(std::memory_order_relaxed);
+  if (now < due) return;
+  const Nanoseconds age = config_.pinned_decay * kSecond;
+  if (!next_decay_.compare_exchange_strong(due, now + age / 4) || due == 0 || now < age) return;
+  allocator_.poll_host_tickets();
+  if (!allocator_.idle()) return;
+  std::size_t returned = 0;
+  give_back(now - age, &returned).ignore();  // what could not be given back stays
+}
+
+void HostCache::context_destroyed(CUcontext context) {
+  Lock lock(mutex_);
+  for (auto it = pools_.begin(); it != pools_.end();) {
+    HostPool& each = **it;
+    if (each.context != context) {
+      ++it;
+      continue;
+    }
+    std::erase_if(in_flight_, [&](const Uses& uses) { return uses.pool == &each; });
+    std::erase_if(streams_,
+                  [&](const auto& entry) { return entry.first->segment->pool == &each; });
+    std::vector<HostMemoryRange> ranges;
+    each.take_all_segments(&ranges);
+    for (const HostMemoryRange& range : ranges) {
+      doomed_.emplace_back(context, range);
+      stats_.allocations.decrease(1);
+      stats_.allocated_bytes.decrease(static_cast<std::int64_t>(range.size));
+    }
+    it = pools_.erase(it);
+  }
+}
+
+void HostCache::context_gone(CUcontext context) {
+  std::vector<HostMemoryRange> ranges;
+  {
+    Lock lock(mutex_);
+    std::erase_if(doomed_, [&](const auto& entry) {
+      if (entry.first == context) ranges.push_back(entry.second);
+      return entry.first == context;
+    });
+  }
+  for (const HostMemoryRange& range : ranges)
+    HostMemory::forget(range);
+}
+
+Ownership HostCache::find(Address address, HostBlockInfo* info) {
+  if (!inside(address)) return Ownership::Foreign;
+  Lock lock(mutex_);
+  for (const auto& each : pools_) {
+    const HostBlock* block = each->containing(address);
+    if (block == nullptr) continue;
+    if (block->state != HostBlockState::Used || address - block->base >= block->requested)
+      return Ownership::Cached;
+    if (info != nullptr) {
+      // The driver does not tell small portable buffers apart.
+      const unsigned told = each->small ? each->flags & ~1U : each->flags;
+      *info = {block->base,
+               block->requested,
+               told | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),
+               block->buffer_id};
+    }
+    return Ownership::Live;
+  }
+  return Ownership::Foreign;
+}
+
+bool HostCache::overlaps(Address address, Bytes bytes) {
+  Lock lock(mutex_);
+  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& each) {
+    return each->overlaps(address, address + bytes);
+  });
+}
+
+HostStats HostCache::stats() {
+  poll();
+  const Nanoseconds now = driver_.now();
+  Lock lock(mutex_);
+  for (const auto& each : pools_)
+    each->settle(allocator_.host_tickets_passed(), now);
+  return stats_;
+}
+
+void HostCache::reset_peak_stats() {
+  Lock lock(mutex_);
+  stats_.reset_peaks();
+}
+
+bool HostCache::validate() {
+  Lock lock(mutex_);
+  return std::all_of(
+      pools_.begin(), pools_.end(), [](const auto& each) { return each->validate(); });
+}
+
+}  // namespace custash

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "pinned/host_memory.hpp"
+
+#include "allocator/log.hpp"
+#include "allocator/scope.hpp"
+#include "pinned/first_touch.hpp"
+#include "pinned/host_limits.hpp"
+
+#include <string>
+
+namespace custash {
+namespace {
+
+// Not in the headers of CUDA 11.8.
+constexpr auto kHostRegisterSupported = static_cast<CUdevice_attribute>(99);
+constexpr auto kHostNumaId = static_cast<CUdevice_attribute>(134);
+
+// Left to the system when it is asked for memory by touching it: there is no way back then.
+constexpr Bytes kReserve = 64_MiB;
+
+void* pointer(Address address) {
+  return reinterpret_cast<void*>(address);
+}
+
+}  // namespace
+
+int HostMemory::attribute(CUdevice_attribute which, int otherwise) const {
+  CUdevice device = 0;
+  int value = 0;
+  if (driver_.ctx_get_device(&device) != CUDA_SUCCESS) return otherwise;
+  return driver_.device_get_attribute(&value, which, device) == CUDA_SUCCESS ? value
+                                                                             : otherwise;
+}
+
+bool HostMemory::obtain_registered(Bytes bytes, unsigned flags, HostMemoryRange* out) const {
+  // Registered memory has no write combining; elsewhere its device address may be another one.
+  if ((flags & CU_MEMHOSTALLOC_WRITECOMBINED) != 0) return false;
+  if (attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 0) == 0 ||
+      attribute(kHostRegisterSupported, 0) == 0) {
+    return false;
+  }
+  if (const Bytes room = available_host_memory(); room < kReserve || room - kReserve < bytes)
+    return false;
+  const Address base = map_shared(bytes);
+  if (base == 0) return false;
+  first_touch(base, bytes, config_.pinned_threads, attribute(kHostNumaId, -1));
+  const unsigned portable =
+      (flags & CU_MEMHOSTALLOC_PORTABLE) != 0 ? CU_MEMHOSTREGISTER_PORTABLE : 0;
+  const Status registered =
+      driver_.mem_host_register(pointer(base), bytes, portable | CU_MEMHOSTREGISTER_DEVICEMAP);
+  if (!registered.ok()) {
+    unmap_shared(base, bytes);
+    return false;
+  }
+  *out = {base, bytes, HostOrigin::Registered};
+  return true;
+}
+
+Status HostMemory::obtain(CUcontext context,
+                          Bytes bytes,
+                          unsigned flags,
+                          HostMemoryRange* out) const {
+  const CurrentContext current(driver_, context);
+  if (!current.status().ok()) return current.status();
+  const RelaxedCapture relaxed(driver_);
+  if (obtain_registered(bytes, flags, out)) return {};
+  void* base = nullptr;
+  const Status status = driver_.mem_host_alloc(&base, bytes, flags);
+  if (status.ok()) *out = {reinterpret_cast<Address>(base), bytes, HostOrigin::Driver};
+  return status;
+}
+
+Status HostMemory::release(CUcontext context, const HostMemoryRange& range) const {
+  const CurrentContext current(driver_, context);
+  const RelaxedCapture relaxed(driver_);
+  Status status = current.status();
+  if (status.ok() && range.origin == HostOrigin::Driver)
+    return driver_.mem_free_host(pointer(range.base));
+  if (status.ok()) status = driver_.mem_host_unregister(pointer(range.base));
+  if (status.ok()) {
+    unmap_shared(range.base, range.size);
+  } else {
+    log(LogLevel::Error,
+        "event=unregister_refused code=" + std::to_string(status.code()) +
+            " bytes=" + std::to_string(range.size));
+  }
+  return status;
+}
+
+void HostMemory::forget(const HostMemoryRange& range) {
+  if (range.origin == HostOrigin::Registered) unmap_shared(range.base, range.size);
+}
+
+}  // namespace custash

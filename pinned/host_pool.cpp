@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+#include "pinned/host_pool.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <utility>
+
+namespace custash {
+namespace {
+
+constexpr Bytes kPage = 4_KiB;
+constexpr Bytes kAlignment = 512;  // the driver's own
+constexpr Bytes kMostClassed = 128_KiB;
+constexpr Bytes kMostSmall = 1_MiB;
+// What is left of a large segment is kept for large requests.
+constexpr Bytes kLeastLargeRest = 1_MiB;
+
+}  // namespace
+
+void HostBlockList::push(HostBlock* block) {
+  block->older = newest;
+  block->newer = nullptr;
+  (newest != nullptr ? newest->newer : oldest) = block;
+  newest = block;
+}
+
+void HostBlockList::remove(HostBlock* block) {
+  (block->older != nullptr ? block->older->newer : oldest) = block->newer;
+  (block->newer != nullptr ? block->newer->older : newest) = block->older;
+}
+
+bool HostPool::is_small(Bytes bytes) {
+  return bytes <= kMostSmall;
+}
+
+// Four classes to a doubling up to 128 KiB, whole pages above: a block that has a page to
+// itself begins on one.
+Bytes HostPool::rounded(Bytes bytes) {
+  if (bytes > kMostClassed) return align_up(bytes, kPage);
+  const Bytes doubling = std::bit_floor(std::max<Bytes>(bytes, 1));
+  const Bytes step = std::max(doubling / 4, kAlignment);
+  const Bytes size = align_up(bytes, step);
+  return size >= kPage ? align_up(size, kPage) : size;
+}
+
+std::size_t HostPool::slot_of(Bytes size) {
+  return ((size / kAlignment) * 0x9E3779B97F4A7C15ULL >> 32U) % kRecents;
+}
+
+HostBlock* HostPool::take_merged(Bytes size, std::uint64_t passed, Nanoseconds now) {
+  settle(passed, now);
+  return take_range(size);
+}
+
+void HostPool::begin_use(HostBlock* block) {
+  block->state = HostBlockState::Used;
+  const auto bytes = static_cast<std::int64_t>(block->size);
+  stats_.in_use.increase(1);
+  stats_.in_use_bytes.increase(bytes);
+  if (std::exchange(block->active, true)) return;
+  stats_.active_requests.increase(1);
+  stats_.active_bytes.increase(bytes);
+}
+
+void HostPool::end_use(HostBlock* block) {
+  stats_.in_use.decrease(1);
+  stats_.in_use_bytes.decrease(static_cast<std::int64_t>(block->size));
+  stats_.requested_bytes.decrease(static_cast<std::int64_t>(block->requested));
+}
+
+void HostPool::end_activity(HostBlock* block) {
+  if (!std::exchange(block->active, false)) return;
+  stats_.active_requests.decrease(1);
+  stats_.active_bytes.decrease(static_cast<std::int64_t>(block->size));
+}
+
+HostBlock* HostPool::take_recent(Bytes size, std::uint64_t passed) {
+  Recent& recent = recent_[slot_of(size)];
+  if (recent.size != size) return nullptr;
+  // The newest is warm in the caches, the oldest is the likelier to be safe.
+  for (HostBlock* block : {recent.blocks.newest, recent.blocks.oldest}) {
+    if (block == nullptr || block->ticket > passed) continue;
+    recent.blocks.remove(block);
+    resting_bytes -= block->size;
+    begin_use(block);
+    return block;
+  }
+  return nullptr;
+}
+
+HostBlock* HostPool::take_range(Bytes size) {
+  HostBlock wanted;
+  wanted.size = size;
+  const auto it = free_.lower_bound(&wanted);
+  if (it == free_.end()) return nullptr;
+  HostBlock* block = *it;
+  const Bytes least_rest = small ? kAlignment : kLeastLargeRest;
+  const bool splits = block->size - size >= least_rest;
+  // Host memory for the bookkeeping first: what throws leaves everything as it was.
+  const auto entered = starts_.emplace(block->base, block).first;
+  try {
+    if (splits) split(block, size);
+  } catch (...) {
+    starts_.erase(entered);
+    throw;
+  }
+  if (!splits) free_.erase(it);
+  begin_use(block);
+  return block;
+}
+
+void HostPool::split(HostBlock* block, Bytes size) {
+  const Address at = block->base + size;
+  HostBlock& rest = block->segment->blocks.try_emplace(at).first->second;
+  rest.base = at;
+  rest.size = block->size - size;
+  rest.segment = block->segment;
+  auto node = free_.extract(block);
+  block->size = size;
+  node.value() = &rest;
+  free_.insert(std::move(node));
+}
+
+const HostBlock* HostPool::first_waiting(Bytes size) const {
+  const HostBlock* first = nullptr;
+  const auto look = [&](const HostBlock* block) {
+    for (; block != nullptr; block = block->newer) {
+      if (block->size < size) continue;
+      if (first == nullptr || block->ticket < first->ticket) first = block;
+    }
+  };
+  for (const Recent& recent : recent_)
+    look(recent.blocks.oldest);
+  look(displaced_.oldest);
+  return first;
+}
+
+void HostPool::rest(HostBlock* block, std::uint64_t ticket) {
+  Recent& recent = recent_[slot_of(block->size)];
+  if (recent.size != block->size) {
+    while (HostBlock* other = recent.blocks.oldest) {
+      recent.blocks.remove(other);
+      displaced_.push(other);
+    }
+    recent.size = block->size;
+  }
+  end_use(block);
+  block->state = HostBlockState::Resting;
+  block->ticket = ticket;
+  if (ticket == 0) end_activity(block);
+  resting_bytes += block->size;
+  recent.blocks.push(block);
+}
+
+void HostPool::settle(std::uint64_t passed, Nanoseconds now) {
+  for (Recent& recent : recent_)
+    settle_list(&recent.blocks, passed, now);
+  settle_list(&displaced_, passed, now);
+}
+
+void HostPool::settle_list(HostBlockList* list, std::uint64_t passed, Nanoseconds now) {
+  for (HostBlock* block = list->oldest; block != nullptr;) {
+    HostBlock* const next = block->newer;
+    if (block->ticket <= passed) {
+      list->remove(block);
+      merge(block, now);
+    }
+    block = next;
+  }
+}
+
+void HostPool::merge(HostBlock* block, Nanoseconds now) {
+  auto& blocks = block->segment->blocks;
+  end_activity(block);
+  resting_bytes -= block->size;
+  starts_.erase(block->base);
+  block->state = HostBlockState::Free;
+  auto it = blocks.find(block->base);
+  if (const auto next = std::next(it);
+      next != blocks.end() && next->second.state == HostBlockState::Free) {
+    free_.erase(&next->second);
+    block->size += next->second.size;
+    blocks.erase(next);
+  }
+  if (it != blocks.begin()) {
+    HostBlock& before = std::prev(it)->second;
+    if (before.state == HostBlockState::Free) {
+      free_.erase(&before);
+      before.size += block->size;
+      blocks.erase(it);
+      block = &before;
+    }
+  }
+  free_.insert(block);
+  block->segment->idle_since = now;
+}
+
+HostBlock* HostPool::add(const HostMemoryRange& memory) {
+  auto segment = std::make_unique<HostSegment>();
+  segment->memory = memory;
+  segment->pool = this;
+  HostBlock& block = segment->blocks.try_emplace(memory.base).first->second;
+  block.base = memory.base;
+  block.size = memory.size;
+  block.segment = segment.get();
+  const auto inserted = free_.insert(&block).first;
+  try {
+    segments_.emplace(memory.base, std::move(segment));
+  } catch (...) {
+    free_.erase(inserted);
+    throw;
+  }
+  return &block;
+}
+
+void HostPool::take_free_segments(Nanoseconds idle_before, std::vector<HostMemoryRange>* out) {
+  for (auto it = segments_.begin(); it != segments_.end();) {
+    HostSegment& segment = *it->second;
+    if (!segment.wholly_free() || segment.idle_since > idle_before) {
+      ++it;
+      continue;
+    }
+    out->push_back(segment.memory);
+    free_.erase(&segment.blocks.begin()->second);
+    it = segments_.erase(it);
+  }
+}
+
+void HostPool::take_all_segments(std::vector<HostMemoryRange>* out) {
+  for (const auto& [base, segment] : segments_) {
+    out->push_back(segment->memory);
+    for (auto& [start, block] : segment->blocks) {
+      if (block.state == HostBlockState::Used || block.state == HostBlockState::Leaving)
+        end_use(&block);
+      end_activity(&block);
+    }
+  }
+  free_.clear();
+  starts_.clear();
+  recent_ = {};
+  displaced_ = {};
+  resting_bytes = 0;
+  segments_.clear();
+}
+
+HostBlock* HostPool::find(Address start) {
+  const auto it = starts_.find(start);
+  return it == starts_.end() ? nullptr : it->second;
+}
+
+HostBlock* HostPool::containing(Address address) {
+  auto segment = segments_.upper_bound(address);
+  if (segment == segments_.begin()) return nullptr;
+  --segment;
+  const HostMemoryRange& memory = segment->second->memory;
+  if (address - memory.base >= memory.size) return nullptr;
+  return &std::prev(segment->second->blocks.upper_bound(address))->second;
+}
+
+bool HostPool::overlaps(Address begin, Address end) const {
+  const auto after = segments_.lower_bound(end);
+  if (after == segments_.begin()) return false;
+  const HostMemoryRange& last = std::prev(after)->second->memory;
+  return last.base + last.size > begin;
+}
+
+bool HostPool::validate() const {
+  std::size_t free_blocks = 0;
+  std::size_t owned_blocks = 0;
+  Bytes resting = 0;
+  for (const auto& [base, segment] : segments_) {
+    Address at = base;
+    bool free_before = false;
+    for (const auto& [start, block] : segment->blocks) {
+      const bool is_free = block.state == HostBlockState::Free;
+      if (start != at || block.base != at || block.size == 0) return false;
+      if (is_free && free_before) return false;
+      if (is_free ? !free_.contains(const_cast<HostBlock*>(&block)) : !starts_.contains(at))
+        return false;
+      (is_free ? free_blocks : owned_blocks) += 1;
+      if (block.state == HostBlockState::Resting) resting += block.size;
+      free_before = is_free;
+      at += block.size;
+    }
+    if (at != base + segment->memory.size) return false;
+  }
+  return free_blocks == free_.size() && owned_blocks == starts_.size() &&
+         resting == resting_bytes;
+}
+
+}  // namespace custash
