@@ -4,10 +4,12 @@
 // for.
 #include "tools/launch.hpp"
 #include "tools/options_page.hpp"
+#include "tools/record.hpp"
 #include "tools/replay/command.hpp"
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ constexpr const char* kRunHelp =
     "Examples:\n"
     "  custash run -- ./train --epochs 3\n"
     "  custash run --summary -- python3 train.py\n"
+    "  custash run --record app.trace.xz -- ./app\n"
     "  custash run --conf \"backing:driver,log:info,log_file:custash.log\" -- ./app\n"
     "\n"
     "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf "
@@ -42,6 +45,7 @@ struct RunOptions {
   bool summary = false;
   std::string conf;
   std::string library;
+  std::string record;
   Words program;
 };
 
@@ -52,7 +56,8 @@ Words split_off_program(Words* ours) {
   constexpr std::size_t kFirst = 1;  // after "run"
   std::size_t end = kFirst;
   while (end < ours->size() && ours->at(end).rfind('-', 0) == 0 && ours->at(end) != "--") {
-    const bool takes_next = ours->at(end) == "--conf" || ours->at(end) == "--lib";
+    const bool takes_next =
+        ours->at(end) == "--conf" || ours->at(end) == "--lib" || ours->at(end) == "--record";
     end += takes_next ? 2 : 1;
   }
   end = std::min(end, ours->size());
@@ -100,13 +105,23 @@ int run(const RunOptions& options) {
                  why.c_str());
   }
   const std::string preload = custash::compose_preload(library, environment("LD_PRELOAD"));
+  std::string given = options.conf;
+  std::string recording;
+  if (!options.record.empty()) {
+    // The program may go to another folder.
+    recording = std::filesystem::absolute(options.record);
+    if (recording.find(',') != std::string::npos)
+      return fail("--record takes a path without commas");
+    given += (given.empty() ? "record:" : ",record:") + custash::recording_place(recording);
+  }
   const std::string conf =
-      custash::compose_conf(environment("CUSTASH_CONF"), options.conf, options.summary);
+      custash::compose_conf(environment("CUSTASH_CONF"), given, options.summary);
   if (setenv("LD_PRELOAD", preload.c_str(), 1) != 0 ||
       (!conf.empty() && setenv("CUSTASH_CONF", conf.c_str(), 1) != 0)) {
     return fail("the environment cannot be changed");
   }
-  return custash::start(options.program);
+  return recording.empty() ? custash::start(options.program)
+                           : custash::run_recorded(options.program, recording);
 }
 
 int dispatch(int argc, char** argv) {
@@ -127,6 +142,11 @@ int dispatch(int argc, char** argv) {
   run_command->add_option("--conf", options.conf, "options, key:value,key:value (see below)");
   run_command->add_option(
       "--lib", options.library, "libcustash.so, where it is not beside this command");
+  run_command->add_option(
+      "--record",
+      options.record,
+      "write down every allocation and free in this file, for custash replay; "
+      ".xz packs it");
   // For the usage line only: split_off_program() has taken these words away.
   run_command->add_option(
       "program", options.program, "after --: what to start, and its arguments");

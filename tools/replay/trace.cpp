@@ -67,6 +67,9 @@ const char* add_line(TraceBuilder& builder, std::string_view line) {
 
 Trace parse_trace(const std::string& name, std::string_view text) {
   TraceBuilder builder(name);
+  // A recording whose process was killed: zeros behind it, and perhaps half a line.
+  if (const auto end = text.find('\0'); end != std::string_view::npos)
+    text = text.substr(0, text.rfind('\n', end) + 1);
   for (std::size_t number = 1; !text.empty(); ++number) {
     const auto end = text.find('\n');
     const std::string_view line = text.substr(0, end);

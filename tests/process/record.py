@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""What `custash run --record` writes, and that custash replay reads it."""
+import json
+import lzma
+import os
+import subprocess
+import tempfile
+
+import program as shared
+from program import PATHS, Case, environment
+
+PATHS.command = ""
+
+
+def events(text):
+    """(op, size, stream) of each line."""
+    return [(op, int(size), stream) for _, _, op, _, size, stream in map(str.split, text.splitlines())]
+
+
+class Record(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def record(self, *what, program="record", name="app.trace", conf=None, code=0):
+        """Runs the program; returns what it said."""
+        words = [PATHS.command, "run", "--record", os.path.join(self.folder, name), "--lib", PATHS.library]
+        if conf:
+            words += ["--conf", conf]
+        done = subprocess.run([*words, "--", os.path.join(PATHS.programs, program), *what],
+                              env=environment(preload=False), capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (code, ""), done.stdout)
+        return done.stdout
+
+    def recordings(self):
+        return sorted(os.listdir(self.folder))
+
+    def read(self, name="app.trace"):
+        with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+            return file.read()
+
+    def replay(self, name="app.trace", code=0):
+        done = subprocess.run([PATHS.command, "replay", "--json", os.path.join(self.folder, name)],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (code, ""))
+        return json.loads(done.stdout)[0]
+
+    def test_every_kind_of_call_is_recorded(self):
+        for conf in (None, "enabled:false"):
+            said = self.record("kinds", conf=conf)
+            expected = [(op, int(size), stream) for op, size, stream in map(str.split, said.splitlines())]
+            self.assertEqual(events(self.read()), expected, conf)
+
+    def test_the_runtimes_fast_lane_is_recorded_as_the_driver_is(self):
+        if not PATHS.runtime:
+            self.skipTest("no runtime double here")
+        each = []
+        for conf in (None, "enabled:false"):
+            self.record(program="runtime_shared", conf=conf)
+            each.append(events(self.read()))
+        self.assertGreater(len(each[0]), 2000)
+        self.assertEqual(*each)
+
+    def test_a_recording_is_replayed(self):
+        self.record("kinds")
+        told = self.replay()
+        self.assertEqual((told["events"], told["fits"], told["sound"]), (9, True, True))
+        self.assertEqual((told["peak_in_use_bytes"], told["pinned_peak_bytes"]), ((3 << 20) + 5120, 5000))
+
+    def test_an_xz_name_packs_it(self):
+        said = self.record("kinds", name="app.trace.xz")
+        self.assertEqual(self.recordings(), ["app.trace.xz"])
+        with lzma.open(os.path.join(self.folder, "app.trace.xz"), "rt") as file:
+            self.assertEqual(len(file.read().splitlines()), len(said.splitlines()))
+        self.assertEqual(self.replay("app.trace.xz")["events"], 9)
+
+    def test_threads_are_told_apart_and_keep_one_order(self):
+        self.record("threads")
+        lines = self.read().splitlines()
+        self.assertEqual(len(lines), 2 * 4 * 500)
+        self.assertEqual(len({line.split()[1] for line in lines}), 4)
+        times = [int(line.split()[0]) for line in lines]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(self.replay()["events"], len(lines))  # every free follows its allocation
+
+    def test_long_recordings_are_whole(self):
+        self.record("many")
+        self.assertGreater(len(self.read()), 2 << 20)
+        self.assertEqual(events(self.read()), [("a", 4096, "-"), ("f", 4096, "-")] * 60000)
+
+    def test_nothing_is_lost_when_the_program_dies(self):
+        self.record("killed", code=-9)
+        self.assertEqual(events(self.read()), [("a", 1000, "-")])
+        self.record("quick", code=5)
+        self.assertEqual(events(self.read()), [("a", 1000, "-")])
+
+    def test_zeros_that_nobody_cut_off_are_no_events(self):
+        self.record("kinds")
+        with open(os.path.join(self.folder, "app.trace"), "ab") as file:
+            file.write(b"123 0 a 77" + b"\0" * 5000)
+        self.assertEqual(self.replay()["events"], 9)
+
+    def test_each_process_has_a_recording_of_its_own(self):
+        self.record("fork")
+        names = self.recordings()
+        self.assertEqual((len(names), names[0]), (2, "app.trace"), names)
+        self.assertRegex(names[1], r"^app\.trace\.\d+$")
+        self.assertEqual({e for name in names for e in events(self.read(name))},
+                         {("a", 1000, "-"), ("a", 2000, "-")})
+
+    def test_a_program_that_follows_by_exec_has_one_too(self):
+        self.record("exec", code=5)
+        self.assertEqual([events(self.read(name)) for name in self.recordings()], [[("a", 1000, "-")]] * 2)
+
+    def test_a_child_does_not_write_into_its_parents(self):
+        self.record("fork_after")
+        self.assertEqual(events(self.read()), [("a", 1000, "-"), ("a", 3000, "-")])
+        self.assertEqual(self.recordings(), ["app.trace"])
+
+    def test_an_older_recording_is_replaced_and_nothing_else(self):
+        for name in ("app.trace", "app.trace.2024"):
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+                file.write("old\0old\n")
+        self.record("quick", code=5)
+        self.assertEqual(events(self.read()), [("a", 1000, "-")])
+        self.assertEqual(self.read("app.trace.2024"), "old\0old\n")
+
+    def test_the_option_alone_overwrites_nothing(self):
+        path = os.path.join(self.folder, "app.trace")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("kept\n")
+        done = shared.run("record", "kinds", CUSTASH_CONF=f"record:{path}")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.read(), "kept\n")
+        own = next(name for name in self.recordings() if name != "app.trace")
+        self.assertEqual(len(events(self.read(own))), 9)
+
+    def test_a_file_that_cannot_be_made_is_told_and_the_program_runs(self):
+        done = shared.run("record", "quick", CUSTASH_CONF="record:/nowhere/at/all")
+        self.assertEqual(done.returncode, 5)
+        self.assertEqual(done.stderr, "custash: record:/nowhere/at/all: No such file or directory; "
+                                      "nothing is recorded\n")
+
+
+shared.main()

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "tools/record.hpp"
+
+#include "tools/launch.hpp"
+#include "tools/replay/file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace custash {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kPassedOn = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+constexpr std::array kFromTerminal = {SIGINT, SIGQUIT};  // the program gets its own
+
+volatile std::sig_atomic_t child = 0;
+
+void pass_on(int signal) {
+  if (child > 0) kill(child, signal);
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+int run_and_wait(const std::vector<std::string>& program) {
+  for (const int signal : kFromTerminal)
+    std::signal(signal, SIG_IGN);
+  const pid_t pid = fork();
+  if (pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
+  if (pid == 0) {
+    for (const int signal : kFromTerminal)
+      std::signal(signal, SIG_DFL);
+    _exit(start(program));
+  }
+  child = pid;
+  for (const int signal : kPassedOn)
+    std::signal(signal, pass_on);
+  return wait_for(pid);
+}
+
+// A process that outlived the program holds a lock on what it records.
+bool in_use(const std::string& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+
+  struct flock lock {};
+
+  lock.l_type = F_WRLCK;
+  const bool locked = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(file);
+  return locked;
+}
+
+// A process that was killed leaves zeros behind the text.
+void end_recording(const std::string& from, const std::string& to) {
+  if (in_use(from)) {
+    std::fprintf(stderr, "custash: %s: still being recorded; left as it is\n", from.c_str());
+    return;
+  }
+  std::string text = replay::read_file(from);
+  text.erase(std::min(text.find('\0'), text.size()));
+  text.erase(text.rfind('\n') + 1);
+  fs::resize_file(from, text.size());
+  if (from == to) return;
+  std::ofstream file(to, std::ios::binary);
+  file << replay::pack(text);
+  if (!file.flush()) throw std::runtime_error(to + ": cannot be written");
+  fs::remove(from);
+}
+
+// What follows `name` in the names beside it: "" and ".PID", ".PID.N".
+std::set<std::string> endings(const fs::path& path) {
+  std::set<std::string> found;
+  const std::string name = path.filename();
+  const fs::path folder = path.parent_path().empty() ? "." : path.parent_path();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string other = entry.path().filename();
+    if (other.compare(0, name.size(), name) != 0) continue;
+    const std::string ending = other.substr(name.size());
+    if (ending.empty() || (ending.front() == '.' && ending.size() > 1 &&
+                           ending.find_first_not_of(".0123456789") == std::string::npos))
+      found.insert(ending);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string recording_place(const std::string& path) {
+  return fs::path(path).extension() == ".xz" ? path + ".part" : path;
+}
+
+int run_recorded(const std::vector<std::string>& program, const std::string& path) {
+  const std::string place = recording_place(path);
+  fs::remove(path);
+  fs::remove(place);
+  const std::set<std::string> before = endings(place);
+  const int status = run_and_wait(program);
+  bool any = false;
+  for (const std::string& ending : endings(place)) {
+    if (before.count(ending) != 0) continue;
+    end_recording(place + ending, path + ending);
+    any = true;
+  }
+  if (!any)
+    std::fprintf(stderr, "custash: %s: nothing recorded: no CUDA was used\n", path.c_str());
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  std::signal(WTERMSIG(status), SIG_DFL);
+  raise(WTERMSIG(status));
+  constexpr int kOfSignal = 128;
+  return kOfSignal + WTERMSIG(status);
+}
+
+}  // namespace custash
