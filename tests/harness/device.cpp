@@ -44,7 +44,9 @@ Device Device::parse(const std::string& name) {
 }
 
 std::string Device::str() const {
-  return is_cuda() ? "cuda:" + std::to_string(index_) : "cpu";
+  if (!is_cuda()) return "cpu";
+  std::string name = "cuda:";
+  return name += std::to_string(index_);
 }
 
 int device_count() {

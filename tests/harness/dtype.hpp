@@ -143,6 +143,15 @@ HARNESS_BOTH inline void store_integer(void* memory,
   }
 }
 
+// Towards zero; what does not fit is the nearest that does, and no number is 0: C++ leaves both
+// open.
+HARNESS_BOTH inline std::int64_t to_integer(double v) {
+  if (!(v == v)) return 0;
+  if (v >= 0x1p63) return INT64_MAX;
+  if (v <= -0x1p63) return INT64_MIN;
+  return static_cast<std::int64_t>(v);
+}
+
 HARNESS_BOTH inline void store(void* memory, DType type, std::uint64_t i, double v) {
   switch (type) {
     case DType::Float32:
@@ -158,7 +167,7 @@ HARNESS_BOTH inline void store(void* memory, DType type, std::uint64_t i, double
       at<std::uint8_t>(memory, i) = v != 0;
       break;
     default:
-      store_integer(memory, type, i, static_cast<std::int64_t>(v));
+      store_integer(memory, type, i, to_integer(v));
       break;
   }
 }

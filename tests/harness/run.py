@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs a program of the harness, bare or preloaded, on the simulator or on a GPU.
 
-  run.py [--simulator SIM_FOLDER CUDART_FOLDER MODELS [--devices N]] [--runtime FOLDER]
+  run.py [--simulator SIM_FOLDER CUDART_FOLDER MODELS [--devices N] [--mode MODE]] [--runtime FOLDER]
          [--preload LIBRARY] --child CHILD [--suite | --] PROGRAM [ARGUMENT …]
 
 With --suite the program is the Catch2 suite: the tests that this machine cannot run are left out by
@@ -22,7 +22,7 @@ def environment(args):
         driver, runtime, models = args.simulator
         folders = [driver, runtime]
         env.pop("CUDA_VISIBLE_DEVICES", None)
-        env["CUSTASH_SIM"] = f"devices={args.devices},memory=4g,detector=1"
+        env["CUSTASH_SIM"] = f"devices={args.devices},memory=4g,detector=1,mode={args.mode}"
         env["CUSTASH_SIM_KERNELS"] = models
     elif os.environ.get("LD_LIBRARY_PATH"):
         folders.append(os.environ["LD_LIBRARY_PATH"])
@@ -51,6 +51,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--simulator", nargs=3)
     parser.add_argument("--devices", default="4")
+    parser.add_argument("--mode", default="timed", help="of the simulator: timed, or seeded: in random order")
     parser.add_argument("--runtime", default="")
     parser.add_argument("--preload", default="")
     parser.add_argument("--child", required=True)

@@ -267,7 +267,9 @@ void RaceDetector::access(NodeIndex node, const Touch& touch) {
       const Allocation& allocation = allocations_[candidate - 1];
       const Address allocation_end = allocation.address + allocation.bytes;
       if (at < allocation_end) {
-        index = candidate;
+        // Pinned memory that went back to the system: its bytes are another block of the heap's.
+        const bool gone = allocation.freed && touch.memory == Memory::Pageable;
+        if (!gone) index = candidate;
         part_end = std::min(part_end, allocation_end);
       }
     }
