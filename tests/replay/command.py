@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""`custash replay`, the command. Arguments: the command; the folder of the small traces."""
+import json
+import lzma
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+COMMAND, TRACES = sys.argv[1:3]
+SMALL = "1 0 a 1 3000000 -\n2 0 a 2 5000 -\n3 0 f 1 3000000 -\n4 0 a 3 2000000 -\n"
+
+
+def run(*words):
+    return subprocess.run([COMMAND, "replay", *words], capture_output=True, text=True, timeout=60, check=False)
+
+
+def entry(action, address, size, stream=0):
+    return {"action": action, "addr": address, "size": size, "stream": stream, "time_us": 1700000000000000,
+            "frames": [{"filename": "app.py", "name": "main", "line": 7}], "device": 0}
+
+
+class Replay(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def file(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def json_of(self, *words, code=0):
+        done = run("--json", *words)
+        self.assertEqual((done.returncode, done.stderr), (code, ""), done.stdout)
+        return json.loads(done.stdout)
+
+    def fails(self, why, *words):
+        done = run(*words)
+        self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+        self.assertIn(why, done.stderr)
+
+    def test_the_small_traces_fit_and_hold_no_more_than_pytorch_would(self):
+        names = sorted(name for name in os.listdir(TRACES) if name.endswith(".xz"))
+        self.assertEqual(len(names), 4)
+        paths = [os.path.join(TRACES, name) for name in names]
+        for name, told in zip(names, self.json_of("--expandable-model", *paths)):
+            with self.subTest(name):
+                self.assertTrue(told["fits"] and told["sound"])
+                self.assertGreaterEqual(told["utilisation"], 1)
+                self.assertLess(told["peak_held_bytes"], told["pytorch_native_model"]["peak_held_bytes"])
+                self.assertEqual(told["num_ooms"], 0)
+                self.assertLess(os.path.getsize(os.path.join(TRACES, name)), 100_000)
+
+    def test_the_small_traces_are_what_their_maker_makes(self):
+        subprocess.run([sys.executable, os.path.join(TRACES, "make.py"), self.folder], check=True)
+        for name in os.listdir(self.folder):
+            with lzma.open(os.path.join(self.folder, name)) as made, lzma.open(os.path.join(TRACES, name)) as kept:
+                self.assertEqual(made.read(), kept.read(), name)
+
+    def test_text_says_what_json_says(self):
+        path = self.file("t", SMALL)
+        told = self.json_of(path)[0]
+        done = run(path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(told["peak_in_use_bytes"], 3005000)
+        self.assertIn(f"\n  utilisation: {told['utilisation']:.4f}\n", done.stdout)
+        self.assertIn(f"{told['driver_time_ns'] / 1e6:.3f} ms in all", done.stdout)
+        self.assertEqual(sum(row["time_ns"] for row in told["driver_calls"].values()), told["driver_time_ns"])
+
+    def test_options_reach_the_allocator(self):
+        path = self.file("t", SMALL)
+        self.assertIn("cuMemCreate", self.json_of(path)[0]["driver_calls"])
+        self.assertNotIn("cuMemCreate", self.json_of("--conf", "backing:driver", path)[0]["driver_calls"])
+
+    def test_a_device_of_a_given_size(self):
+        path = self.file("t", SMALL)
+        for size in ("64m", "64MiB", str(64 << 20)):
+            self.assertEqual(self.json_of("--capacity", size, path)[0]["device_bytes"], 64 << 20)
+        told = self.json_of("--capacity=4m", path, code=1)[0]
+        self.assertEqual((told["fits"], told["num_ooms"]), (False, 1))
+
+    def test_the_smallest_device(self):
+        path = self.file("t", "".join(f"1 0 a {i} 8388608 -\n" for i in range(1, 6)))
+        for words in (("--capacity", path), (path, "--capacity")):
+            told = self.json_of(*words)[0]
+            self.assertEqual(told["smallest_device_bare_bytes"], 40 << 20)
+            self.assertGreaterEqual(told["smallest_device_bytes"], 40 << 20)
+
+    def test_snapshots_of_every_protocol(self):
+        segments = [{"device": 0, "address": 0x7F0000000000, "total_size": 4096, "stream": 0,
+                     "blocks": [{"size": 4096, "requested_size": 4000, "address": 0x7F0000000000,
+                                 "state": "active_allocated", "frames": []}]}]
+        entries = [entry("alloc", 0x7F0000100000, 1 << 20), entry("alloc", 0x7F0000300000, 3 << 20, 0x55AA00),
+                   entry("free_requested", 0x7F0000100000, 1 << 20),
+                   entry("free_completed", 0x7F0000100000, 1 << 20)]
+        snapshot = {"segments": segments, "device_traces": [[], entries[:1], entries], "pi": 3.14, "big": 1 << 62,
+                    "negative": -5, "none": None, "yes": True, "tuple": (1, 2, 3, 4), "set": [],
+                    "settings": {"expandable_segments": False}}
+        for segment in segments:
+            segment["device"] = 2
+        for protocol in range(2, 6):
+            if protocol > 2:  # which has no opcode for them
+                snapshot["bytes"] = b"x" * 300
+            for packed in (False, True):
+                content = pickle.dumps(snapshot, protocol=protocol)
+                path = self.file("s.pickle", lzma.compress(content) if packed else content)
+                told = self.json_of(path)[0]
+                self.assertEqual((told["events"], told["peak_in_use_bytes"], told["sound"]),
+                                 (4, (4 << 20) + 4000, True), protocol)
+
+    def test_a_pickle_is_not_executed(self):
+        witness = os.path.join(self.folder, "witness")
+
+        class Evil:
+            def __reduce__(self):
+                return os.system, (f"touch {witness}",)
+
+        for protocol in range(2, 6):
+            path = self.file("s.pickle", pickle.dumps({"device_traces": [Evil()]}, protocol=protocol))
+            self.fails("it would run code (GLOBAL)", path)
+        self.assertFalse(os.path.exists(witness))
+
+    def test_what_is_wrong_with_a_file_is_told_with_its_place(self):
+        self.fails("t:3: op is none of a, f, h, g", self.file("t", SMALL.replace("3 0 f", "3 0 x")))
+        self.fails("nowhere: No such file", os.path.join(self.folder, "nowhere"))
+        packed = lzma.compress(SMALL.encode() * 1)
+        self.fails("t.xz: the .xz file ends too early", self.file("t.xz", packed[:-9]))
+        self.fails(": not six fields", self.file("t", os.urandom(50).hex()))
+
+    def test_what_is_wrong_with_an_option_is_told(self):
+        path = self.file("t", SMALL)
+        self.fails("files is required")
+        self.fails("--backend is sim or cuda, not gpu", "--backend", "gpu", path)
+        self.fails("unknown option 'nonsense'", "--conf", "nonsense:1", path)
+        self.fails("is no size", "--capacity=12x", path)
+        self.fails("--plot takes one trace", "--plot", "p.svg", path, path)
+        self.fails("cannot be written", "--plot", os.path.join(self.folder, "no", "p.svg"), path)
+        self.fails("--capacity needs --backend sim", "--backend", "cuda", "--capacity", path)
+        self.fails("--wrong", "--wrong", path)
+
+    def test_a_plot_is_well_formed(self):
+        path = os.path.join(self.folder, "p.svg")
+        self.json_of("--plot", path, os.path.join(TRACES, "frames.trace.xz"))
+        document = xml.dom.minidom.parse(path)
+        curves = [p for p in document.getElementsByTagName("path") if p.getAttribute("stroke-width")]
+        self.assertEqual(len(curves), 2)
+        self.assertIn("in use", document.toxml())
+
+
+unittest.main(argv=["replay"], verbosity=2)
