@@ -89,6 +89,8 @@ int attribute(const World& w, int which, CUdevice device) {
       return 232448;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
       return 1;
+    case 99:
+      return 1;  // HOST_REGISTER_SUPPORTED
     case 102:
       return w.options.vmm ? 1 : 0;  // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
     case 103:

@@ -4,35 +4,36 @@
 #include "tests/sim/lifetime.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 namespace custash::sim {
 namespace {
 
 constexpr unsigned kKnownFlags = 7;  // portable, mapped, write-combined
+constexpr unsigned kPortable = 1;
 constexpr unsigned kMapped = 2;
+constexpr Bytes kMostUntold = 1_MiB;
 
 CUresult alloc(Frame& f, void** out, size_t bytes, unsigned flags) {
-  if (out == nullptr || bytes == 0 || (flags & ~kKnownFlags) != 0)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refused = forbid_unsafe(f.world, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
+  *out = nullptr;
+  if (bytes == 0) return CUDA_SUCCESS;
   const Bytes size = align_up(bytes, 4_KiB);
-  void* memory = size < bytes ? nullptr : std::aligned_alloc(4_KiB, size);
-  if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (f.world.options.data) std::memset(memory, 0, size);
+  const Address memory = size < bytes ? 0 : map_host(size);
+  if (memory == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   f.charge(host_alloc_cost(bytes));
   Region region;
-  region.base = reinterpret_cast<Address>(memory);
+  region.base = memory;
   region.size = size;
   region.requested = bytes;
   region.origin = Origin::Host;
   region.device = f.context->device;
   region.context_id = f.context->id;
-  region.host_flags = flags | kMapped;
+  // The driver does not tell small portable buffers apart.
+  region.host_flags = (bytes <= kMostUntold ? flags & ~kPortable : flags) | kMapped;
   add_region(f.world, f.thread, region);
-  *out = memory;
+  *out = reinterpret_cast<void*>(memory);
   return CUDA_SUCCESS;
 }
 

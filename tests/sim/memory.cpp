@@ -7,7 +7,6 @@
 #include "tests/sim/slab.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace custash::sim {
 namespace {
@@ -75,7 +74,7 @@ void drop_region(World& w, ThreadState& thread, Address base, OpId op) {
   if (Observer* o = observer())
     o->on_free(thread.id, region.origin, base, region.requested, op);
   if (region.origin == Origin::Host) {
-    if (!region.registered) std::free(reinterpret_cast<void*>(base));
+    if (!region.registered) unmap_host(base, region.size);
     return;
   }
   if (region.origin == Origin::Pool) return drop_region_of_pool(w, thread, region, op);

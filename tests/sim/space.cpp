@@ -23,6 +23,16 @@ void* reserve_pages(Bytes bytes, void* at, int extra) {
 
 }  // namespace
 
+Address map_host(Bytes bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return memory == kFailed ? 0 : reinterpret_cast<Address>(memory);
+}
+
+void unmap_host(Address base, Bytes bytes) {
+  munmap(reinterpret_cast<void*>(base), bytes);
+}
+
 Space::Space(const Options& options) : data_(options.data), reuse_(options.reuse) {
   if (!data_) {
     bump_ = kNumbers;

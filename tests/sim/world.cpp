@@ -3,7 +3,6 @@
 #include "tests/sim/world.hpp"
 
 #include <atomic>
-#include <cstdlib>
 
 #include <pthread.h>
 
@@ -72,7 +71,7 @@ World::World(const Options& o)
 World::~World() {
   for (const auto& [base, region] : regions)
     if (region.origin == Origin::Host && !region.registered)
-      std::free(reinterpret_cast<void*>(base));
+      unmap_host(base, region.size);
 }
 
 std::mutex& world_mutex() {

@@ -206,12 +206,17 @@ TEST_CASE("kernels reach another device's memory only with peer access", "[sim-m
 
 TEST_CASE("pinned memory: flags, pointers, registration", "[sim-memory]") {
   const Sim sim;
-  for (const auto& [asked, told] :
-       {std::pair{0U, 2U}, {1U, 3U}, {2U, 2U}, {4U, 6U}, {5U, 7U}, {7U, 7U}}) {
+  for (const auto& [bytes, asked, told] : {std::tuple{100U, 0U, 2U},
+                                           {100U, 1U, 2U},
+                                           {100U, 2U, 2U},
+                                           {100U, 4U, 6U},
+                                           {1U << 20U, 7U, 6U},
+                                           {(1U << 20U) + 1, 1U, 3U},
+                                           {(1U << 20U) + 1, 7U, 7U}}) {
     void* p = nullptr;
     unsigned flags = 0;
     CUdeviceptr d = 0;
-    CHECK(cuMemHostAlloc(&p, 100, asked) == CUDA_SUCCESS);
+    CHECK(cuMemHostAlloc(&p, bytes, asked) == CUDA_SUCCESS);
     CHECK(cuMemHostGetFlags(&flags, p) == CUDA_SUCCESS);
     CHECK(flags == told);
     CHECK(cuMemHostGetDevicePointer(&d, p, 0) == CUDA_SUCCESS);
@@ -220,6 +225,13 @@ TEST_CASE("pinned memory: flags, pointers, registration", "[sim-memory]") {
     CHECK(cuMemFreeHost(p) == CUDA_SUCCESS);
     CHECK(cuMemFreeHost(p) == CUDA_ERROR_INVALID_VALUE);
   }
+  void* none = &none;
+  CHECK(cuMemHostAlloc(&none, 0, 0) == CUDA_SUCCESS);
+  CHECK(none == nullptr);
+  none = &none;
+  CHECK(cuMemHostAlloc(&none, ~std::size_t{0}, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(none == nullptr);
+  CHECK(cuMemHostAlloc(&none, 100, 8) == CUDA_ERROR_INVALID_VALUE);
   char own[256];
   CHECK(cuMemHostRegister(own, sizeof own, 0) == CUDA_SUCCESS);
   CHECK(cuMemHostRegister(own + 10, 20, 0) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
