@@ -4,12 +4,11 @@
 #include "tools/replay/capacity.hpp"
 #include "tools/replay/plot.hpp"
 #include "tools/replay/report.hpp"
+#include "tools/text.hpp"
 
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -36,26 +35,6 @@ constexpr const char* kHelp =
 struct Misuse : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-// "12884901888", "12g", "512m", "12GiB"; nullopt for anything else.
-std::optional<Bytes> size_of(std::string_view text) {
-  Bytes value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc()) return std::nullopt;
-  std::string_view unit(stop, static_cast<std::size_t>(end - stop));
-  if (unit.size() == 3 && (unit.substr(1) == "iB" || unit.substr(1) == "ib"))
-    unit = unit.substr(0, 1);
-  constexpr Bytes kMost = Bytes{1} << 44;
-  Bytes factor = 1;
-  if (!unit.empty()) {
-    const auto at = std::string_view("kmgtKMGT").find(unit);
-    if (at == std::string_view::npos) return std::nullopt;
-    factor = Bytes{1024} << (10 * (at % 4));
-  }
-  if (value > kMost / factor) return std::nullopt;
-  return value * factor;
-}
 
 // A line on standard error that is written over; nothing where that is no terminal.
 class Progress {

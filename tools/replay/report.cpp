@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/replay/report.hpp"
 
-#include <algorithm>
-#include <cstdarg>
-#include <cstdio>
+#include "tools/text.hpp"
 
 namespace custash::replay {
 namespace {
@@ -21,15 +19,6 @@ double over(Bytes held, Bytes in_use) {
 }
 
 using Count = unsigned long long;
-
-__attribute__((format(printf, 2, 3))) void add(std::string& out, const char* format, ...) {
-  char line[400];
-  va_list args;
-  va_start(args, format);
-  const int length = std::vsnprintf(line, sizeof line, format, args);
-  va_end(args);
-  if (length > 0) out.append(line, std::min<std::size_t>(length, sizeof line - 1));
-}
 
 void add_comparison(std::string& out, const Report& report) {
   const auto row = [&](const char* who, Bytes held, Count calls, Nanoseconds time) {
@@ -55,18 +44,6 @@ void add_comparison(std::string& out, const Report& report) {
   };
   model("PyTorch (model)", report.native);
   model("expandable segments (model)", report.expandable);
-}
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20)
-      add(out, "\\u%04x", c);
-    else
-      out += c;
-  }
-  return out + '"';
 }
 
 void add_model(std::string& out, const char* name, const std::optional<ModelOutcome>& model) {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The parts of a picture as SVG, self-contained: no font, style or script from elsewhere. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace custash::svg {
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+std::string number(double value);
+std::string escaped(const std::string& text);  // to stand between tags
+
+// 1, 2 or 5 times a power of ten, so that about `ticks` of them make `range`.
+double tick_step(double range, int ticks);
+
+std::string text(Point at, const char* anchor, const std::string& what);
+std::string line(Point from, Point to, const char* colour);
+std::string curve(const std::vector<Point>& points, const char* colour);
+// A stroke of the colour, and what it stands for.
+std::string key(Point at, const char* colour, const std::string& what);
+
+std::string document(double width, double height, const std::string& body);
+
+}  // namespace custash::svg

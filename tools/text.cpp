@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "tools/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdarg>
+#include <cstdio>
+
+namespace custash {
+
+void add(std::string& out, const char* format, ...) {
+  char line[400];
+  va_list args;
+  va_start(args, format);
+  const int length = std::vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  if (length > 0) out.append(line, std::min<std::size_t>(length, sizeof line - 1));
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      add(out, "\\u%04x", c);
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+std::optional<Bytes> size_of(std::string_view text) {
+  Bytes value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc()) return std::nullopt;
+  std::string_view unit(stop, static_cast<std::size_t>(end - stop));
+  if (unit.size() == 3 && (unit.substr(1) == "iB" || unit.substr(1) == "ib"))
+    unit = unit.substr(0, 1);
+  constexpr Bytes kMost = Bytes{1} << 44;
+  Bytes factor = 1;
+  if (!unit.empty()) {
+    const auto at = std::string_view("kmgtKMGT").find(unit);
+    if (at == std::string_view::npos) return std::nullopt;
+    factor = Bytes{1024} << (10 * (at % 4));
+  }
+  if (value > kMost / factor) return std::nullopt;
+  return value * factor;
+}
+
+}  // namespace custash

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Text that several subcommands write or read. Pure.
+#pragma once
+
+#include "allocator/units.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace custash {
+
+// Appends what printf would write, at most 399 characters of it.
+__attribute__((format(printf, 2, 3))) void add(std::string& out, const char* format, ...);
+
+// As a JSON string.
+std::string quoted(std::string_view text);
+
+// "12884901888", "12g", "512m", "12GiB"; nullopt for anything else.
+std::optional<Bytes> size_of(std::string_view text);
+
+}  // namespace custash
