@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`custash replay`, the command. Arguments: the command; the folder of the small traces."""
+"""`custash replay`, the command. Arguments: the command; the folder of the small traces; a folder with a
+libcuda.so.1, or nothing."""
 import json
 import lzma
 import os
@@ -10,12 +11,16 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
-COMMAND, TRACES = sys.argv[1:3]
+COMMAND, TRACES, DRIVER = sys.argv[1:4]
 SMALL = "1 0 a 1 3000000 -\n2 0 a 2 5000 -\n3 0 f 1 3000000 -\n4 0 a 3 2000000 -\n"
 
 
 def run(*words):
-    return subprocess.run([COMMAND, "replay", *words], capture_output=True, text=True, timeout=60, check=False)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("CUSTASH", "LD_"))}
+    if DRIVER:
+        env.update(LD_LIBRARY_PATH=DRIVER, CUSTASH_SIM="devices=1,memory=8g")
+    return subprocess.run([COMMAND, "replay", *words], env=env, capture_output=True, text=True, timeout=60,
+                          check=False)
 
 
 def entry(action, address, size, stream=0):
@@ -74,6 +79,19 @@ class Replay(unittest.TestCase):
         self.assertIn(f"\n  utilisation: {told['utilisation']:.4f}\n", done.stdout)
         self.assertIn(f"{told['driver_time_ns'] / 1e6:.3f} ms in all", done.stdout)
         self.assertEqual(sum(row["time_ns"] for row in told["driver_calls"].values()), told["driver_time_ns"])
+
+    def test_a_driver_that_is_loaded_serves_as_the_one_inside_does(self):
+        if not DRIVER:
+            self.skipTest("no libcuda.so.1 here")
+        path = os.path.join(TRACES, "streams.trace.xz")
+        for through in ("custash", "driver", "pool"):
+            inside = self.json_of("--through", through, "--in-flight", "0", path)[0]
+            loaded = self.json_of("--through", through, "--backend", "cuda", path)[0]
+            self.assertEqual((loaded["fits"], loaded["sound"], loaded["driver_time"]), (True, True, "measured"))
+            self.assertEqual(loaded["peak_in_use_bytes"], inside["peak_in_use_bytes"])
+            self.assertGreaterEqual(loaded["peak_held_bytes"], loaded["peak_in_use_bytes"])
+            self.assertGreater(loaded["driver_time_ns"], 0)
+            self.assertEqual(set(inside["driver_calls"]) - set(loaded["driver_calls"]), set())
 
     def test_options_reach_the_allocator(self):
         path = self.file("t", SMALL)
@@ -139,6 +157,7 @@ class Replay(unittest.TestCase):
         path = self.file("t", SMALL)
         self.fails("files is required")
         self.fails("--backend is sim or cuda, not gpu", "--backend", "gpu", path)
+        self.fails("--through is custash, driver or pool, not torch", "--through", "torch", path)
         self.fails("unknown option 'nonsense'", "--conf", "nonsense:1", path)
         self.fails("is no size", "--capacity=12x", path)
         self.fails("--plot takes one trace", "--plot", "p.svg", path, path)

@@ -70,7 +70,8 @@ TEST_CASE("what a replay says is held is what the driver says is used", "[replay
       config.backing = backing;
       const Trace trace = random_trace(seed);
       const auto device = make_simulated_device(kDevice);
-      const Outcome outcome = run_custash(trace, *device, config, {.keep_samples = true});
+      const Outcome outcome =
+          replay(trace, *device, Subject::Custash, config, {.keep_samples = true});
       CHECK(outcome.fits);
       CHECK(outcome.sound);
       CHECK(outcome.peak_in_use == trace.peak);
@@ -129,7 +130,7 @@ TEST_CASE("pages are followed through moves until their last mapping goes", "[re
 TEST_CASE("calls are counted and timed as the simulator counts them", "[replay]") {
   const auto device = make_simulated_device(kDevice);
   sim::clear_log();
-  const Outcome outcome = run_bare(random_trace(9), *device, {});
+  const Outcome outcome = replay(random_trace(9), *device, Subject::Bare, Config{}, {});
   CHECK(calls(outcome, "cuMemAlloc_v2") == sim::count("cuMemAlloc_v2"));
   CHECK(calls(outcome, "cuMemFree_v2") == sim::count("cuMemFree_v2"));
   CHECK(calls(outcome, "cuMemFree_v2") > 500);
@@ -140,10 +141,23 @@ TEST_CASE("calls are counted and timed as the simulator counts them", "[replay]"
   CHECK(outcome.all_calls().time + own == sim::driver_time());
 }
 
+TEST_CASE("the driver's pool is replayed too", "[replay]") {
+  const auto device = make_simulated_device(kDevice);
+  sim::clear_log();
+  const Trace trace = random_trace(4);
+  const Outcome outcome = replay(trace, *device, Subject::Pool, Config{}, {});
+  CHECK(outcome.fits);
+  CHECK(outcome.sound);
+  CHECK(outcome.peak_held >= trace.peak);
+  CHECK(calls(outcome, "cuMemAllocAsync") == sim::count("cuMemAllocAsync"));
+  CHECK(calls(outcome, "cuMemFreeAsync") == sim::count("cuMemFreeAsync"));
+  CHECK(calls(outcome, "cuMemFreeAsync") > 500);
+}
+
 TEST_CASE("a request that is refused is told, and the rest goes on", "[replay]") {
   const Trace trace = blocks({20_MiB, 100_MiB, 20_MiB}, {2, 1, 3});
   const auto device = make_simulated_device({64_MiB, 64});
-  const Outcome outcome = run_custash(trace, *device, Config{}, {});
+  const Outcome outcome = replay(trace, *device, Subject::Custash, Config{}, {});
   CHECK(!outcome.fits);
   CHECK(outcome.sound);
   CHECK(outcome.ooms == 1);
@@ -215,7 +229,7 @@ TEST_CASE("a report names what it found in words and in JSON", "[replay]") {
   const auto device = make_simulated_device(kDevice);
   Report report;
   report.trace = &trace;
-  report.outcome = run_custash(trace, *device, Config{}, {});
+  report.outcome = replay(trace, *device, Subject::Custash, Config{}, {});
   report.native = model_pytorch(trace, PyTorchPolicy::Native);
   const std::string text = text_of(report);
   CHECK(text.find("\n  utilisation: ") != std::string::npos);

@@ -11,10 +11,7 @@ constexpr Bytes kMostGrowth = 64;  // times the peak in use; who needs more neve
 
 bool fits(const Trace& trace, const Config& config, Subject subject, Bytes memory) {
   const auto device = make_simulated_device({memory});
-  const RunOptions options{.stop_at_refusal = true};
-  return (subject == Subject::Custash ? run_custash(trace, *device, config, options)
-                                      : run_bare(trace, *device, options))
-      .fits;
+  return replay(trace, *device, subject, config, {.stop_at_refusal = true}).fits;
 }
 
 Bytes smallest_device(const Trace& trace,

@@ -6,8 +6,6 @@
 
 namespace custash::replay {
 
-enum class Subject { Custash, Bare };
-
 // Whether the trace fits on a simulated device of so many bytes.
 bool fits(const Trace& trace, const Config& config, Subject subject, Bytes memory);
 

@@ -60,6 +60,13 @@ class Progress {
   std::size_t percent_ = 0;
 };
 
+Subject subject_of(const std::string& name) {
+  if (name == "custash") return Subject::Custash;
+  if (name == "driver") return Subject::Bare;
+  if (name == "pool") return Subject::Pool;
+  throw Misuse("--through is custash, driver or pool, not " + name);
+}
+
 Config config_of(const std::string& text) {
   ParsedConfig parsed = parse_config(text);
   if (!parsed.complaints.empty()) throw Misuse("--conf: " + parsed.complaints.front());
@@ -69,6 +76,7 @@ Config config_of(const std::string& text) {
 void check(const CommandOptions& options) {
   if (options.backend != "sim" && options.backend != "cuda")
     throw Misuse("--backend is sim or cuda, not " + options.backend);
+  (void)subject_of(options.through);
   if (!options.capacity.empty() && options.backend != "sim")
     throw Misuse("--capacity needs --backend sim: a real device has the size it has");
   if (!options.plot.empty() && options.files.size() != 1)
@@ -90,6 +98,7 @@ Report replay_one(const CommandOptions& options,
                   Progress& progress) {
   Report report;
   report.trace = &trace;
+  report.through = options.through;
   report.modelled_time = options.backend == "sim";
   const bool search = options.capacity == kSearch;
   if (!options.capacity.empty() && !search) report.device = size_of(options.capacity);
@@ -102,7 +111,7 @@ Report replay_one(const CommandOptions& options,
     run.progress = [&](std::size_t done) {
       progress.show(trace.name, done, trace.events.size());
     };
-    report.outcome = run_custash(trace, *device, config, run);
+    report.outcome = replay(trace, *device, subject_of(options.through), config, run);
   }
   if (options.models) {
     report.native = model_pytorch(trace, PyTorchPolicy::Native);
@@ -138,6 +147,10 @@ CLI::App* add_command(CLI::App& app, CommandOptions* options) {
       app.add_subcommand("replay", "replay recorded allocations and say what they cost");
   command->add_option("files", options->files, "traces")->required()->type_name("FILE");
   command->add_option("--backend", options->backend, "sim, the simulated driver, or cuda");
+  command->add_option("--through",
+                      options->through,
+                      "what serves the requests: custash, driver (cuMemAlloc) or pool "
+                      "(cuMemAllocAsync)");
   command->add_option("--conf", options->conf, "options of the allocator, key:value,key:value");
   command
       ->add_option(

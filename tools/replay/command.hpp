@@ -14,6 +14,7 @@ namespace custash::replay {
 struct CommandOptions {
   std::vector<std::string> files;
   std::string backend = "sim";
+  std::string through = "custash";
   std::string conf;
   std::string capacity;  // empty: not asked for; kSearch; or a size
   std::string plot;

@@ -21,6 +21,8 @@ class Device {
 
   [[nodiscard]] virtual const Driver& driver() const = 0;
   [[nodiscard]] virtual CUcontext context() const = 0;
+  // A further entry of the driver; null where there is none.
+  [[nodiscard]] virtual void* find(const char* symbol) const = 0;
   // The stream of a number in a trace; null for kNoStream.
   virtual CUstream stream(std::uint32_t number) = 0;
   // Work that touches the first bytes of the block.

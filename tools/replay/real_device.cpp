@@ -18,7 +18,7 @@ void* library() {
   return handle;
 }
 
-void* find(const char* symbol) {
+void* find_in_library(const char* symbol) {
   return dlsym(library(), symbol);
 }
 
@@ -27,7 +27,7 @@ class RealDevice final : public Device {
   RealDevice() {
     if (library() == nullptr)
       throw std::runtime_error("there is no CUDA driver (libcuda.so.1)");
-    if (!driver_.fill(find))
+    if (!driver_.fill(find_in_library))
       throw std::runtime_error("libcuda.so.1 lacks a call that is needed");
     call("cuInit", 0U);
     call("cuDevicePrimaryCtxRetain", &context_, CUdevice{0});
@@ -39,6 +39,8 @@ class RealDevice final : public Device {
   const Driver& driver() const override { return driver_; }
 
   CUcontext context() const override { return context_; }
+
+  void* find(const char* symbol) const override { return find_in_library(symbol); }
 
   CUstream stream(std::uint32_t number) override {
     while (streams_.size() < number)

@@ -12,6 +12,10 @@
 
 namespace custash::replay {
 
+// What serves the requests: the product's allocator, the bare driver (every request a
+// cuMemAlloc and a cuMemFree), or the driver's own stream-ordered pool (cuMemAllocAsync).
+enum class Subject { Custash, Bare, Pool };
+
 // Bytes at one moment.
 struct Sample {
   Bytes in_use = 0;
@@ -27,6 +31,7 @@ struct Outcome {
   Bytes moved_bytes = 0;
   std::int64_t retries = 0;
   std::int64_t ooms = 0;
+  Nanoseconds elapsed = 0;  // of the whole replay
   std::vector<CallRow> calls;
   std::vector<Sample> samples;  // one an event, where asked for
 
@@ -41,13 +46,11 @@ struct RunOptions {
   std::function<void(std::size_t events)> progress = {};  // called now and then
 };
 
-// Through the product's allocator. (It is not destroyed: it never is.)
-Outcome run_custash(const Trace& trace,
-                    Device& device,
-                    const Config& config,
-                    const RunOptions& options);
-
-// Every request a cuMemAlloc and a cuMemFree.
-Outcome run_bare(const Trace& trace, Device& device, const RunOptions& options);
+// custash's allocator is not destroyed: it never is.
+Outcome replay(const Trace& trace,
+               Device& device,
+               Subject subject,
+               const Config& config,
+               const RunOptions& options);
 
 }  // namespace custash::replay

@@ -38,7 +38,10 @@ void add_comparison(std::string& out, const Report& report) {
       "calls",
       "ms");
   const Outcome& ours = report.outcome;
-  row("custash", ours.peak_held, ours.memory_calls().calls, ours.memory_calls().time);
+  row(report.through.c_str(),
+      ours.peak_held,
+      ours.memory_calls().calls,
+      ours.memory_calls().time);
   const auto model = [&](const char* who, const std::optional<ModelOutcome>& m) {
     if (m) row(who, m->peak_held, m->driver_calls, m->driver_time);
   };
@@ -61,7 +64,8 @@ void add_model(std::string& out, const char* name, const std::optional<ModelOutc
 std::string text_of(const Report& report) {
   const Outcome& o = report.outcome;
   std::string out = report.trace->name + ": ";
-  add(out, "%llu events\n", static_cast<Count>(report.trace->events.size()));
+  add(out, "%llu events", static_cast<Count>(report.trace->events.size()));
+  out += report.through == "custash" ? "\n" : ", through " + report.through + "\n";
   if (report.device)
     add(out, "  device: %.0f MiB, %s\n", mib(*report.device), o.fits ? "fits" : "does not fit");
   add(out, "  peak in use: %.1f MiB\n", mib(o.peak_in_use));
@@ -79,6 +83,7 @@ std::string text_of(const Report& report) {
   add(out, "  driver time, %s: ", report.modelled_time ? "modelled" : "measured");
   add(out, "%.3f ms in %llu memory calls, ", milliseconds(memory.time), Count{memory.calls});
   add(out, "%.3f ms in all %llu calls\n", milliseconds(all.time), Count{all.calls});
+  if (!report.modelled_time) add(out, "  whole replay: %.1f ms\n", milliseconds(o.elapsed));
   for (const CallRow& row : o.calls)
     add(out,
         "    %-36s %10llu %12.3f ms\n",
@@ -97,6 +102,7 @@ std::string text_of(const Report& report) {
 std::string json_of(const Report& report) {
   const Outcome& o = report.outcome;
   std::string out = "{\"trace\":" + quoted(report.trace->name);
+  out += ",\"through\":" + quoted(report.through);
   const auto number = [&](const char* name, std::uint64_t value) {
     add(out, ",\"%s\":%llu", name, static_cast<Count>(value));
   };
@@ -114,6 +120,7 @@ std::string json_of(const Report& report) {
   number("num_ooms", static_cast<std::uint64_t>(o.ooms));
   number("memory_call_time_ns", o.memory_calls().time);
   number("driver_time_ns", o.all_calls().time);
+  number("elapsed_ns", o.elapsed);
   out += std::string(",\"driver_time\":") +
          (report.modelled_time ? "\"modelled\"" : "\"measured\"");
   out += ",\"driver_calls\":{";

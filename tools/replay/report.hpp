@@ -16,6 +16,7 @@ struct Smallest {
 
 struct Report {
   const Trace* trace = nullptr;
+  std::string through = "custash";
   bool modelled_time = true;  // else measured
   Outcome outcome;
   std::optional<ModelOutcome> native;

@@ -31,6 +31,8 @@ class SimulatedDevice final : public Device {
 
   CUcontext context() const override { return sim_.context(); }
 
+  void* find(const char* symbol) const override { return sim::resolve(symbol); }
+
   CUstream stream(std::uint32_t number) override {
     if (number == 0) return nullptr;
     using Create = CUresult(CUstream*, unsigned);
