@@ -46,6 +46,9 @@ DriverMemory memory_info(int device = current_device());
 // too. Nothing where NVML is not there.
 std::optional<Bytes> bytes_in_use_from_outside(int device = current_device());
 
+// What this process occupies of the host's memory, the simulated device's not counted.
+Bytes resident_host_bytes();
+
 // ---- history: every allocation and free of the harness while it is on
 
 enum class History { Off, On };

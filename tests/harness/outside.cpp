@@ -4,7 +4,11 @@
 #include "tests/harness/detector.hpp"
 #include "tests/harness/memory.hpp"
 
+#include <algorithm>
+#include <cstdio>
+
 #include <dlfcn.h>
+#include <unistd.h>
 
 namespace custash::harness {
 namespace {
@@ -51,6 +55,19 @@ std::optional<Bytes> bytes_in_use_from_outside(int device) {
       nvml().by_bus(bus, &handle) != 0 || nvml().memory(handle, &memory) != 0)
     return std::nullopt;
   return memory.used;
+}
+
+Bytes resident_host_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  unsigned long pages = 0;
+  if (file == nullptr) return 0;
+  const bool read = std::fscanf(file, "%*s %lu", &pages) == 1;
+  std::fclose(file);
+  if (!read) return 0;
+  Bytes bytes = pages * static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  for (int device = 0; detector::on() && device < device_count(); ++device)
+    bytes -= std::min<Bytes>(bytes, detector::device_bytes(device));
+  return bytes;
 }
 
 }  // namespace custash::harness

@@ -21,6 +21,7 @@ class Reserved {
     empty_cache();
     start_ = memory_reserved();
     outside_ = bytes_in_use_from_outside();
+    host_ = resident_host_bytes();
   }
 
   [[nodiscard]] double units() const {
@@ -32,9 +33,16 @@ class Reserved {
     return units;
   }
 
+  // Of pageable host memory, which is given back at once.
+  [[nodiscard]] double host_units() const {
+    synchronize();  // simulated pages are the host's when they are written
+    return (static_cast<double>(resident_host_bytes()) - static_cast<double>(host_)) / kUnit;
+  }
+
  private:
   Bytes start_ = 0;
   std::optional<Bytes> outside_;
+  Bytes host_ = 0;
 };
 
 }  // namespace
@@ -50,6 +58,7 @@ TEST_CASE("S28 the reuse experiment, step by step", "[custash]") {
   const void* place_of_b = b.data();
   b = b.cpu();  // its block is free, and kept
   CHECK(reserved.units() == Approx(2).margin(0.02));
+  CHECK(reserved.host_units() == Approx(1).margin(0.1));
   Tensor c = unit(device);  // … and used again
   CHECK(c.data() == place_of_b);
   CHECK(reserved.units() == Approx(2).margin(0.02));
@@ -61,7 +70,9 @@ TEST_CASE("S28 the reuse experiment, step by step", "[custash]") {
   d = Tensor();
   CHECK(reserved.units() == Approx(3).margin(0.02));
   Tensor e = unit(Device::cpu());
+  CHECK(reserved.host_units() == Approx(2).margin(0.1));
   e = e.cuda();  // d's
+  CHECK(reserved.host_units() == Approx(1).margin(0.1));
   CHECK(e.data() == place_of_b);
   CHECK(reserved.units() == Approx(3).margin(0.02));
 }

@@ -69,6 +69,7 @@ void leave_queue(World& w, Op& op) {
 
 void set_done(World& w, Op& op) {
   op.state = State::Done;
+  op.work.body = nullptr;  // may hold what was staged of pageable memory
   if (op.event != nullptr) {
     Event* event = w.events.get(op.event);
     if (event != nullptr && event->serial == op.event_serial && event->recorded == op.id)
