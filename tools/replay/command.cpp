@@ -168,7 +168,7 @@ CLI::App* add_command(CLI::App& app, CommandOptions* options) {
       "beside it, what PyTorch's allocator and its expandable segments would take");
   command->add_option("--in-flight",
                       options->in_flight,
-                      "launches by which the simulated device may be behind");
+                      "launches by which the simulated device may be behind (1024)");
   command->footer(kHelp);
   return command;
 }

@@ -2,6 +2,8 @@
 // The subcommand `custash replay`: its options, and what they do.
 #pragma once
 
+#include "tools/replay/device.hpp"
+
 #include <string>
 #include <vector>
 
@@ -20,7 +22,7 @@ struct CommandOptions {
   std::string plot;
   bool json = false;
   bool models = false;
-  unsigned in_flight = 1024;
+  unsigned in_flight = DeviceOptions().in_flight;
 };
 
 // Words as CLI11 shall see them: `--capacity` takes the next word only if it is a size.

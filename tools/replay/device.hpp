@@ -11,8 +11,8 @@
 namespace custash::replay {
 
 struct DeviceOptions {
-  Bytes memory = 0;        // of the simulated device
-  unsigned in_flight = 0;  // launches that the device may be behind by
+  Bytes memory = 0;           // of the simulated device
+  unsigned in_flight = 1024;  // launches that it may be behind by: about what a driver queues
 };
 
 class Device {
@@ -23,6 +23,8 @@ class Device {
   [[nodiscard]] virtual CUcontext context() const = 0;
   // A further entry of the driver; null where there is none.
   [[nodiscard]] virtual void* find(const char* symbol) const = 0;
+  // Memory of the device that is in use, by whomever.
+  [[nodiscard]] virtual Bytes used() const = 0;
   // The stream of a number in a trace; null for kNoStream.
   virtual CUstream stream(std::uint32_t number) = 0;
   // Work that touches the first bytes of the block.

@@ -33,7 +33,9 @@ class RealDevice final : public Device {
     call("cuDevicePrimaryCtxRetain", &context_, CUdevice{0});
     call("cuCtxSetCurrent", context_);
     memset_ = reinterpret_cast<Memset*>(find("cuMemsetD8Async"));
-    if (memset_ == nullptr) throw std::runtime_error("libcuda.so.1 lacks cuMemsetD8Async");
+    get_info_ = reinterpret_cast<GetInfo*>(find("cuMemGetInfo_v2"));
+    if (memset_ == nullptr || get_info_ == nullptr)
+      throw std::runtime_error("libcuda.so.1 lacks a call that is needed");
   }
 
   const Driver& driver() const override { return driver_; }
@@ -41,6 +43,13 @@ class RealDevice final : public Device {
   CUcontext context() const override { return context_; }
 
   void* find(const char* symbol) const override { return find_in_library(symbol); }
+
+  Bytes used() const override {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    const bool known = get_info_(&free, &total) == CUDA_SUCCESS;
+    return known ? total - free : 0;
+  }
 
   CUstream stream(std::uint32_t number) override {
     while (streams_.size() < number)
@@ -56,6 +65,7 @@ class RealDevice final : public Device {
 
  private:
   using Memset = CUresult(CUdeviceptr, unsigned char, size_t, CUstream);
+  using GetInfo = CUresult(size_t*, size_t*);
 
   template <typename... Args>
   void call(const char* symbol, Args... args) {
@@ -68,6 +78,7 @@ class RealDevice final : public Device {
   Driver driver_;
   CUcontext context_ = nullptr;
   Memset* memset_ = nullptr;
+  GetInfo* get_info_ = nullptr;
   std::vector<CUstream> streams_;
 };
 

@@ -83,8 +83,8 @@ Outcome replay(const Trace& trace,
   }
   const Meter meter(device.driver());
   if (subject == Subject::Bare) {
-    ThroughDriver through{Meter::driver(), device};
-    return run(trace, device, through, meter, options);
+    ThroughDriver through(meter, device);
+    return run(trace, device, through, through, options);
   }
   // Kept where a leak checker sees it.
   static auto& all = *new std::vector<Allocator*>;

@@ -33,6 +33,8 @@ class SimulatedDevice final : public Device {
 
   void* find(const char* symbol) const override { return sim::resolve(symbol); }
 
+  Bytes used() const override { return sim::used(0); }
+
   CUstream stream(std::uint32_t number) override {
     if (number == 0) return nullptr;
     using Create = CUresult(CUstream*, unsigned);

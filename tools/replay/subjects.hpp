@@ -7,6 +7,8 @@
 #include "tools/replay/meter.hpp"
 #include "tools/replay/trace.hpp"
 
+#include <algorithm>
+
 namespace custash::replay {
 
 // As a program under custash meets it; the doors are left out, the submissions are not.
@@ -40,23 +42,40 @@ struct ThroughCustash {
   }
 };
 
-// Every request a cuMemAlloc, whichever stream it names.
-struct ThroughDriver {
-  const Driver& driver;
-  Device& device;
+// Every request a cuMemAlloc, whichever stream it names. What is held is asked of the device,
+// as the driver cuts small blocks from slabs of its own.
+class ThroughDriver {
+ public:
+  ThroughDriver(const Meter& meter, Device& device)
+      : meter_(meter), device_(device), before_(device.used()) {}
 
   bool allocate(const Event& event, Address* out) {
     CUdeviceptr address = 0;
-    const bool ok = driver.mem_alloc(&address, event.bytes) == CUDA_SUCCESS;
+    const bool ok = Meter::driver().mem_alloc(&address, event.bytes) == CUDA_SUCCESS;
     *out = address;
+    peak_ = std::max(peak_, held());
     return ok;
   }
 
-  bool free(const Event&, Address address) { return driver.mem_free(address) == CUDA_SUCCESS; }
+  bool free(const Event&, Address address) {
+    return Meter::driver().mem_free(address) == CUDA_SUCCESS;
+  }
 
   bool submit(const Event& event, Address address) {
-    return device.submit(device.stream(event.stream), address, event.bytes) == CUDA_SUCCESS;
+    return device_.submit(device_.stream(event.stream), address, event.bytes) == CUDA_SUCCESS;
   }
+
+  [[nodiscard]] Bytes held() const { return device_.used() - before_; }
+
+  [[nodiscard]] Bytes peak() const { return peak_; }
+
+  [[nodiscard]] std::vector<CallRow> rows() const { return meter_.rows(); }
+
+ private:
+  const Meter& meter_;
+  Device& device_;
+  Bytes before_;
+  Bytes peak_ = 0;
 };
 
 // The driver's own stream-ordered pool, which keeps all that it has had.
