@@ -18,6 +18,7 @@ using Handle = void*;
 // The few of cublas_v2.h's that are needed, by hand: the header may be missing too.
 struct Calls {
   int (*create)(Handle*) = nullptr;
+  int (*destroy)(Handle) = nullptr;
   int (*set_stream)(Handle, cudaStream_t) = nullptr;
   int (*sgemm)(Handle,
                int,
@@ -48,6 +49,7 @@ Calls open() {
     if (library == nullptr) continue;
     Calls calls;
     find(library, "cublasCreate_v2", calls.create);
+    find(library, "cublasDestroy_v2", calls.destroy);
     find(library, "cublasSetStream_v2", calls.set_stream);
     find(library, "cublasSgemm_v2", calls.sgemm);
     return calls;
@@ -65,13 +67,30 @@ void check_blas(int status, const char* what) {
     throw CudaError(cudaErrorUnknown, std::string(what) + ": status " + std::to_string(status));
 }
 
-// One handle a device and thread, as cuBLAS wants it; they stay.
-Handle handle_of(int device) {
-  thread_local std::map<int, Handle> handles;
-  Handle& handle = handles[device];
-  if (handle == nullptr) check_blas(calls().create(&handle), "cublasCreate");
-  return handle;
-}
+// One handle a device and thread, as cuBLAS wants it; they go with the thread.
+class Handles {
+ public:
+  Handles() = default;
+
+  ~Handles() {
+    for (const auto& [device, handle] : handles_)
+      (void)calls().destroy(handle);
+  }
+
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+
+  Handle of(int device) {
+    Handle& handle = handles_[device];
+    if (handle == nullptr) check_blas(calls().create(&handle), "cublasCreate");
+    return handle;
+  }
+
+ private:
+  std::map<int, Handle> handles_;
+};
+
+thread_local Handles handles;
 
 }  // namespace
 
@@ -82,7 +101,7 @@ bool usable() {
 // Column-major, where a row-major matrix is its own transpose: out^T = b^T a^T.
 void multiply(const MatMul& work, const Stream& stream) {
   use_device(stream.device());
-  const Handle handle = handle_of(stream.device());
+  const Handle handle = handles.of(stream.device());
   check_blas(calls().set_stream(handle, stream.get()), "cublasSetStream");
   const int rows = static_cast<int>(work.rows);
   const int columns = static_cast<int>(work.columns);

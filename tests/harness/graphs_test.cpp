@@ -75,7 +75,7 @@ TEST_CASE("new data goes into a graph by its input tensors") {
 TEST_CASE("a graph's memory is given back with it") {
   const NoRaces races;
   const Stream stream = Stream::make();
-  const Tensor in = zeros({kMiBOfFloats}, on(Device::cuda()));
+  const Tensor in = zeros({64 * kMiBOfFloats}, on(Device::cuda()));
   stream.wait_stream(Stream::current());
   synchronize();
   empty_cache();
@@ -86,15 +86,15 @@ TEST_CASE("a graph's memory is given back with it") {
       for (int i = 0; i < 6; ++i)
         a = a * 2;  // two blocks that take turns
     });
-    CHECK(graph.memory() == 2_MiB);
-    CHECK(memory_info().free <= before - 2_MiB);
+    CHECK(graph.memory() == 128_MiB);
+    CHECK(memory_info().free <= before - 128_MiB);
     graph.replay(stream);
     graph.replay(stream);
     stream.synchronize();
   }
   synchronize();
   empty_cache();
-  CHECK(memory_info().free >= before);
+  CHECK(memory_info().free + 16_MiB >= before);  // a driver may keep what the graph itself took
 }
 
 TEST_CASE("an error in a capture leaves the stream usable") {

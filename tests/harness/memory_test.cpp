@@ -7,6 +7,9 @@ using namespace custash::harness;
 
 namespace {
 
+// What a driver may take for itself meanwhile.
+constexpr Bytes kDriversOwn = 16_MiB;
+
 Tensor mebibytes(std::int64_t count) {
   return empty({count * kMiBOfFloats}, on(Device::cuda()));
 }
@@ -79,7 +82,7 @@ TEST_CASE("S22 empty_cache gives back what is cached, not what tensors occupy", 
   CHECK(memory_reserved() >= kept.nbytes());
   // The program itself could have had it before: no more is free for it now.
   CHECK(memory_info().free <= free + 2_MiB);
-  if (outside) CHECK(*bytes_in_use_from_outside() <= *outside + 64_MiB + 2_MiB);
+  if (outside) CHECK(*bytes_in_use_from_outside() <= *outside + 64_MiB + kDriversOwn);
   CHECK(kept.narrow(0, 4).values() == repeated(5, 4));
 }
 
@@ -95,7 +98,7 @@ TEST_CASE("S23 synchronize, del, empty_cache give the memory back to the system"
   CHECK(memory_reserved() >= 96_MiB);
   empty_cache();
   CHECK(memory_reserved() < 96_MiB);
-  if (outside) CHECK(*bytes_in_use_from_outside() <= *outside + 2_MiB);
+  if (outside) CHECK(*bytes_in_use_from_outside() <= *outside + kDriversOwn);
 }
 
 TEST_CASE("S24 memory_stats and memory_summary tell of peaks and retries") {

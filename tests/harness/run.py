@@ -24,8 +24,11 @@ def environment(args):
         env.pop("CUDA_VISIBLE_DEVICES", None)
         env["CUSTASH_SIM"] = f"devices={args.devices},memory=4g,detector=1,mode={args.mode}"
         env["CUSTASH_SIM_KERNELS"] = models
-    elif os.environ.get("LD_LIBRARY_PATH"):
-        folders.append(os.environ["LD_LIBRARY_PATH"])
+    else:
+        # A kernel that is loaded late waits for the device; the tests look at who waits.
+        env.setdefault("CUDA_MODULE_LOADING", "EAGER")
+        if os.environ.get("LD_LIBRARY_PATH"):
+            folders.append(os.environ["LD_LIBRARY_PATH"])
     if folders:
         env["LD_LIBRARY_PATH"] = ":".join(folders)
     if args.preload:

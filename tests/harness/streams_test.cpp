@@ -74,11 +74,12 @@ TEST_CASE("S15 a non-blocking copy returns before it is done where the host memo
   const NoRaces races;
   const Tensor pinned = full({100'000}, 4).pin_memory();
   const Tensor there = zeros({100'000}, on(Device::cuda()));
+  const Tensor back = empty({100'000}, {DType::Float32, Device::cpu(), true});
   synchronize();
   spin(kLong);
   there.copy_(pinned, Copy::NonBlocking);
-  const Tensor back = empty({100'000}, {DType::Float32, Device::cpu(), true});
-  back.copy_(there * 2, Copy::NonBlocking);
+  zip_(Binary::Mul, there, 2);
+  back.copy_(there, Copy::NonBlocking);
   CHECK_FALSE(Stream::current().query());
   synchronize();
   CHECK(back.values() == repeated(8, 100'000));

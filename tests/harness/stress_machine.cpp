@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/harness/stress_machine.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace custash::harness::stress {
@@ -107,63 +108,56 @@ void Machine::ensure(const Command& c, int index) {
   put(index, make(), c.device, &chosen);
 }
 
-void Machine::dispatch(const Command& c) {
+bool Machine::run_alone(const Command& c) {
   switch (c.kind) {
     case Kind::Create:
       slot(c.dst) = {};
-      return ensure(c, c.dst);
+      ensure(c, c.dst);
+      return true;
     case Kind::Drop:
       slot(c.a) = {};
-      return;
+      return true;
     case Kind::Sync:
       if (where_ == Where::Cuda) synchronize(c.device);
-      return;
+      return true;
     case Kind::Empty:
       if (where_ == Where::Cuda) empty_cache();
-      return;
+      return true;
     case Kind::Receive:
       slot(c.dst) = letters_->receive(c.letter);
-      return;
+      return true;
     default:
-      break;
+      return false;
   }
-  ensure(c, c.a);
+}
+
+void Machine::dispatch(const Command& c) {
+  if (run_alone(c)) return;
   const bool second = c.kind == Kind::Zip || c.kind == Kind::InPlace || c.kind == Kind::MatMul;
+  ensure(c, c.a);
   if (second) ensure(c, c.b);
-  const int device = slot(c.a).device;
-  std::optional<StreamGuard> guard;
-  std::optional<StreamGuard> guard_b;
-  const Stream* chosen = where_ == Where::Cuda ? &stream(device, c.stream) : nullptr;
-  const bool foreign = second && slot(c.b).device != device;
-  if (chosen != nullptr) {
-    before(slot(c.a), *chosen, c.wait);
-    if (foreign) {
-      // The other device's stream makes the copy; the harness orders the two.
-      const Stream& there = stream(slot(c.b).device, c.stream);
-      before(slot(c.b), there, c.wait);
-      guard_b.emplace(there);
-    } else if (second) {
-      before(slot(c.b), *chosen, c.wait);
-    }
-    guard.emplace(*chosen);
-  }
+  Slot& a = slot(c.a);
+  Slot& b = slot(c.b);
+  const int home = c.kind == Kind::Move ? c.device : a.device;
   Tensor result;
-  int home = device;
-  if (c.kind == Kind::Move) {
-    home = c.device;
-    std::optional<StreamGuard> target;
-    if (chosen != nullptr && home != device) target.emplace(stream(home, c.stream));
-    result = where_ == Where::Cuda && home != device ? slot(c.a).tensor.to(place(home))
-                                                     : slot(c.a).tensor.clone();
+  if (where_ == Where::Cpu) {
+    result = compute(c, a.tensor, b.tensor);
   } else {
-    result = compute(c, slot(c.a).tensor, slot(c.b).tensor);
-  }
-  if (chosen != nullptr) {
-    after(slot(c.a), *chosen);
-    if (second) after(slot(c.b), foreign ? stream(slot(c.b).device, c.stream) : *chosen);
+    // Each operand on its own device's stream: where the two differ the harness orders the
+    // copy.
+    const Stream& at_a = stream(a.device, c.stream);
+    const Stream& at_b = stream(b.device, c.stream);
+    before(a, at_a, c.wait);
+    if (second) before(b, at_b, c.wait);
+    const StreamGuard of_b(second ? at_b : at_a);
+    const StreamGuard of_result(stream(home, c.stream));
+    const StreamGuard of_a(at_a);
+    result = compute(c, a.tensor, b.tensor);
+    after(a, at_a);
+    if (second) after(b, at_b);
   }
   if (c.kind == Kind::InPlace) return;
-  const Stream* made_on = chosen == nullptr ? nullptr : &stream(home, c.stream);
+  const Stream* made_on = where_ == Where::Cpu ? nullptr : &stream(home, c.stream);
   if (c.kind != Kind::Send) return put(c.dst, std::move(result), home, made_on);
   Slot letter{std::move(result), home, std::make_shared<LastUse>()};
   if (made_on != nullptr) after(letter, *made_on);
@@ -201,6 +195,9 @@ Tensor Machine::compute(const Command& c, const Tensor& a, const Tensor& b) {
       return a.view({a.numel()}).narrow(a.numel() / 4, a.numel() - a.numel() / 2);
     case Kind::Pinned:
       return by_way_of_pinned(a);
+    case Kind::Move:
+      return where_ == Where::Cpu || place(c.device) == a.device() ? a.clone()
+                                                                   : a.to(place(c.device));
     case Kind::Host:
       return where_ == Where::Cpu ? a.clone() : a.cpu().to(a.device());
     default:

@@ -60,6 +60,7 @@ class Machine {
 
  private:
   void dispatch(const Command& command);
+  bool run_alone(const Command& command);  // what has no operand; false: this one has
   Tensor compute(const Command& command, const Tensor& a, const Tensor& b);
   Tensor by_way_of_pinned(const Tensor& a);
 
