@@ -158,7 +158,7 @@ class Replay(unittest.TestCase):
         self.fails("files is required")
         self.fails("--backend is sim or cuda, not gpu", "--backend", "gpu", path)
         self.fails("--through is custash, driver or pool, not torch", "--through", "torch", path)
-        self.fails("unknown option 'nonsense'", "--conf", "nonsense:1", path)
+        self.fails("custash: --conf: unknown option 'nonsense' (see custash run --help)\n", "--conf", "nonsense:1", path)
         self.fails("is no size", "--capacity=12x", path)
         self.fails("--plot takes one trace", "--plot", "p.svg", path, path)
         self.fails("cannot be written", "--plot", os.path.join(self.folder, "no", "p.svg"), path)

@@ -67,9 +67,18 @@ Subject subject_of(const std::string& name) {
   throw Misuse("--through is custash, driver or pool, not " + name);
 }
 
+// A replay with other options than were asked for would mislead: what a program ignores ends
+// it.
 Config config_of(const std::string& text) {
   ParsedConfig parsed = parse_config(text);
-  if (!parsed.complaints.empty()) throw Misuse("--conf: " + parsed.complaints.front());
+  if (!parsed.complaints.empty()) {
+    constexpr std::string_view kBefore = "custash: CUSTASH_CONF";
+    constexpr std::string_view kAfter = "; ignored";
+    const std::string& first = parsed.complaints.front();
+    throw Misuse("--conf" +
+                 first.substr(kBefore.size(), first.size() - kBefore.size() - kAfter.size()));
+  }
+  open_log(parsed.config.log, parsed.config.log_file);
   return parsed.config;
 }
 
@@ -177,20 +186,20 @@ int run_command(const CommandOptions& options) {
   check(options);
   const Config config = config_of(options.conf);
   bool good = true;
+  std::string json;
   for (const std::string& file : options.files) {
     Progress progress;
     const Trace trace = read_trace(file);
     const Report report = replay_one(options, config, trace, progress);
     progress.clear();
     good &= report.outcome.fits && report.outcome.sound;
-    const char* const before = &file == &options.files.front() ? "[" : ",\n ";
     if (options.json)
-      std::printf("%s%s", before, json_of(report).c_str());
+      json += (json.empty() ? "[" : ",\n ") + json_of(report);
     else
       std::fputs(text_of(report).c_str(), stdout);
     std::fflush(stdout);
   }
-  if (options.json) std::puts("]");
+  if (options.json) std::puts((json + "]").c_str());
   return good ? 0 : 1;
 }
 
