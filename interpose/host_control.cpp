@@ -2,6 +2,7 @@
 // The C API over the cache of pinned memory: what custash.h promises, and nothing else.
 #include "interpose/control.hpp"
 #include "interpose/device_scope.hpp"
+#include "interpose/record.hpp"
 
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::translate;
@@ -14,15 +15,19 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
     if (size == 0) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
     if (!scope.status().ok()) return translate(scope.status());
-    if (process::pinned().serves(size, flags))
-      return translate(process::pinned().allocate(scope.context(), size, flags, ptr));
-    return translate(Status(core.driver().mem_host_alloc(ptr, size, flags)));
+    const Status status = process::pinned().serves(size, flags)
+                              ? process::pinned().allocate(scope.context(), size, flags, ptr)
+                              : Status(core.driver().mem_host_alloc(ptr, size, flags));
+    if (status.ok() && record::on())
+      record::allocated(record::Memory::Pinned, reinterpret_cast<Address>(*ptr), size, {});
+    return translate(status);
   });
 }
 
 custash_status_t custash_host_free(void* ptr) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
+    if (record::on()) record::freed(record::Memory::Pinned, reinterpret_cast<Address>(ptr), {});
     if (const auto status = process::pinned().free_behind_streams(ptr)) return translate(*status);
     // What option pinned:false has given.
     return core.config().pinned ? CUSTASH_ERROR_NOT_OURS

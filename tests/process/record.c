@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "interpose/custash.h"
 #include "tests/process/driver.h"
 
 static struct driver cu;
@@ -72,6 +73,31 @@ static void every_kind(void) {
   puts("f 700 -");
 }
 
+/* custash.h's own calls. */
+static void api(void) {
+  custash_status_t (*malloc_on)(void **, int, size_t, custash_stream_t);
+  custash_status_t (*free_plain)(void *), (*free_on)(void *, custash_stream_t);
+  custash_status_t (*malloc_host)(void **, size_t, unsigned), (*free_host)(void *);
+  *(void **)&malloc_on = dlsym(RTLD_DEFAULT, "custash_malloc");
+  *(void **)&free_plain = dlsym(RTLD_DEFAULT, "custash_free");
+  *(void **)&free_on = dlsym(RTLD_DEFAULT, "custash_free_async");
+  *(void **)&malloc_host = dlsym(RTLD_DEFAULT, "custash_host_malloc");
+  *(void **)&free_host = dlsym(RTLD_DEFAULT, "custash_host_free");
+  void *a = NULL, *b = NULL, *host = NULL;
+  MUST(malloc_on(&a, 0, 1000, NULL));
+  puts("a 1000 0");
+  MUST(malloc_host(&host, 70000, 0));
+  puts("h 70000 -");
+  MUST(malloc_on(&b, 0, 9000, NULL));
+  puts("a 9000 0");
+  MUST(free_plain(a));
+  puts("f 1000 -");
+  MUST(free_host(host));
+  puts("g 70000 -");
+  MUST(free_on(b, NULL));
+  puts("f 9000 0");
+}
+
 enum { kThreads = 4, kRounds = 500, kHeld = 8 };
 
 static void *churn(void *argument) {
@@ -113,6 +139,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "fork") == 0) return forked(), 0;
   start();
   if (strcmp(what, "kinds") == 0) every_kind();
+  if (strcmp(what, "api") == 0) api();
   if (strcmp(what, "threads") == 0) threads();
   if (strcmp(what, "many") == 0) many();
   if (strcmp(what, "killed") == 0) alloc(1000), raise(SIGKILL);

@@ -48,10 +48,10 @@ class Record(Case):
         return json.loads(done.stdout)[0]
 
     def test_every_kind_of_call_is_recorded(self):
-        for conf in (None, "enabled:false"):
-            said = self.record("kinds", conf=conf)
+        for what, conf in (("kinds", None), ("kinds", "enabled:false"), ("api", None), ("api", "pinned:false")):
+            said = self.record(what, conf=conf)
             expected = [(op, int(size), stream) for op, size, stream in map(str.split, said.splitlines())]
-            self.assertEqual(events(self.read()), expected, conf)
+            self.assertEqual(events(self.read()), expected, (what, conf))
 
     def test_the_runtimes_fast_lane_is_recorded_as_the_driver_is(self):
         if not PATHS.runtime:

@@ -107,7 +107,8 @@ TEST_CASE("pages are followed through moves until their last mapping goes", "[re
   };
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = 0;
   CUmemGenericAllocationHandle pages[2] = {};
   CUdeviceptr base = 0;
   REQUIRE(driver.mem_address_reserve(&base, 64_MiB, 0, 0, 0) == CUDA_SUCCESS);
