@@ -17,7 +17,11 @@ void copy_over_the_bus(const Tensor& to, const Tensor& from, cudaMemcpyKind kind
   use_device(stream.device());
   check(cudaMemcpyAsync(to.data(), from.data(), to.nbytes(), kind, stream.get()),
         "cudaMemcpyAsync");
-  if (how == Copy::Blocking) stream.synchronize();
+  const Tensor& host = to.is_cuda() ? from : to;
+  if (how == Copy::Blocking)
+    stream.synchronize();
+  else
+    host.record_stream(stream);  // of pinned memory: who still uses it when it is freed
 }
 
 void copy_on_device(const Tensor& to, const Tensor& from) {

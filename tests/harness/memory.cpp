@@ -21,6 +21,8 @@ struct Custash {
   FIND(custash_malloc);
   FIND(custash_free_async);
   FIND(custash_record_stream);
+  FIND(custash_host_free);
+  FIND(custash_host_record_event);
   FIND(custash_empty_cache);
   FIND(custash_memory_allocated);
   FIND(custash_memory_reserved);
@@ -142,6 +144,35 @@ void note_use(void* memory, const Stream& stream) {
   if (custash() == nullptr) return;
   use_device(stream.device());
   check_status(custash()->custash_record_stream(memory, stream.get()), "custash_record_stream");
+}
+
+void* allocate_pinned(Bytes bytes) {
+  use_device(current_device());
+  void* memory = nullptr;
+  const cudaError_t code = cudaMallocHost(&memory, bytes);
+  if (code == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    throw OutOfMemory("out of pinned memory: tried to allocate " + mebibytes(bytes));
+  }
+  check(code, "cudaMallocHost");
+  return memory;
+}
+
+void release_pinned(void* memory, const std::vector<Stream>& users) noexcept {
+  if (custash() == nullptr || custash()->custash_host_free == nullptr || users.empty()) {
+    (void)succeeded(cudaFreeHost(memory));
+    return;
+  }
+  try {
+    for (const Stream& user : users) {
+      use_device(user.device());
+      check_status(custash()->custash_host_record_event(memory, user.get()),
+                   "host_record_event");
+    }
+    check_status(custash()->custash_host_free(memory), "custash_host_free");
+  } catch (const CudaError&) {
+    // As in release().
+  }
 }
 
 // ---- numbers

@@ -23,6 +23,11 @@ void release(void* memory, const Stream& stream, const std::vector<Stream>& reco
 // Tells custash at once of a stream that uses the memory; release() says it to the driver.
 void note_use(void* memory, const Stream& stream);
 
+// Pinned host memory, by the runtime's call, which custash answers where it is.
+void* allocate_pinned(Bytes bytes);
+// Behind the copies on the `users`, or on any stream where none is named.
+void release_pinned(void* memory, const std::vector<Stream>& users) noexcept;
+
 // ---- PyTorch's numbers, of a device
 
 Bytes memory_allocated(int device = current_device());

@@ -30,14 +30,7 @@ std::shared_ptr<Storage> Storage::on_host(Bytes bytes, Kind kind) {
   const Stream none = Stream::default_of(0);
   void* data = nullptr;
   if (kind == Kind::Pinned && bytes != 0) {
-    use_device(current_device());
-    const cudaError_t code = cudaMallocHost(&data, bytes);
-    if (code == cudaErrorMemoryAllocation) {
-      (void)cudaGetLastError();
-      throw OutOfMemory("out of pinned memory: tried to allocate " + std::to_string(bytes) +
-                        " bytes");
-    }
-    check(code, "cudaMallocHost");
+    data = allocate_pinned(bytes);
     detector::allocated(data, bytes, nullptr);
   } else if (bytes != 0) {
     data = std::malloc(bytes);
@@ -67,17 +60,18 @@ Storage::~Storage() {
     // As in release(): a forked child, or a device that is gone.
   }
   if (kind_ == Kind::Pinned)
-    (void)cudaFreeHost(data_);
+    release_pinned(data_, recorded_);
   else
     release(data_, stream_, recorded_);
 }
 
 void Storage::record_stream(const Stream& stream) {
-  if (kind_ != Kind::Device || data_ == nullptr || stream == stream_) return;
+  const bool own = kind_ == Kind::Device && stream == stream_;
+  if (kind_ == Kind::Pageable || own || data_ == nullptr) return;
   const std::lock_guard lock(mutex_);
   if (std::find(recorded_.begin(), recorded_.end(), stream) != recorded_.end()) return;
   recorded_.push_back(stream);
-  if (release_) return;
+  if (release_ || kind_ != Kind::Device) return;
   note_use(data_, stream);
   detector::recorded(data_, stream);
 }

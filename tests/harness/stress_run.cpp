@@ -70,7 +70,7 @@ std::string run(const Program& program, Plant plant) {
   }
   for (int device = 0; device < program.devices; ++device)
     synchronize(device);
-  if (detector::reports() != 0) wrong += "\n" + detector::text().substr(0, 4000);
+  if (detector::reports() != 0) wrong.append("\n").append(detector::text(), 0, 4000);
   detector::clear();
   return wrong;
 }
