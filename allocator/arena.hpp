@@ -13,20 +13,29 @@
 
 namespace custash {
 
-// A hole (and the free block before it) promised to one thread while it maps pages.
+// A range of whole pages on its way back to the driver, or to another address.
+struct PageReturn {
+  Block* block = nullptr;  // Busy
+  std::vector<Page> pages;
+};
+
+// Pages that leave another place of the context.
+struct PageMove {
+  Arena* from = nullptr;
+  PageReturn item;
+};
+
+// A hole (and the free block before it) promised to one thread while it maps pages: first those
+// that are moved here, then new ones.
 struct Growth {
   Block* block = nullptr;  // Busy; its last `bytes` are to be mapped
+  Block* hole = nullptr;   // that they are taken from; between open and close only
   Bytes bytes = 0;
+  std::vector<PageMove> moves;
 
   [[nodiscard]] Address begin() const { return block->end() - bytes; }
 
   [[nodiscard]] Address end() const { return block->end(); }
-};
-
-// A range of whole pages on its way back to the driver.
-struct PageReturn {
-  Block* block = nullptr;  // Busy
-  std::vector<Page> pages;
 };
 
 class Arena {
@@ -50,9 +59,23 @@ class Arena {
   // ---- Growing. Segments are linked in by the cache.
   Block* add_plain(Segment* segment, Bytes bytes);  // Used block of `bytes`
   void add_range(Segment* segment);
-  bool plan_growth(Bytes bytes, Bytes slack, const Asking& asking, Growth* out);
+  // Finds the hole where the fewest new bytes (*need) are wanted; then how many it gets is
+  // said.
+  bool open_growth(Bytes bytes, const Asking& asking, Growth* out, Bytes* need);
+  void close_growth(Growth* growth, Bytes bytes);
   Block* commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
   void abandon_growth(const Growth& growth, std::uint64_t passed);
+
+  // ---- Moving pages. Whole free pages of up to `most` bytes, `wanted` where they are there,
+  // from the smallest free blocks first.
+  Bytes collect_moves(Bytes wanted,
+                      Bytes most,
+                      const Asking& asking,
+                      std::vector<PageMove>* out);
+  // The pages are mapped elsewhere now; or they stay, since that was refused.
+  void leave_stale(const PageReturn& item);
+  // Nobody uses the old addresses any more, and nothing is mapped there.
+  void close_stale(Block* block);
 
   // ---- Giving back.
   std::vector<PageReturn> plan_return(std::uint64_t passed);
@@ -93,7 +116,7 @@ class Arena {
   void insert_hole(Segment* segment, Address address, Bytes size, Block* after);
   Block* insert_after(Block* after, Segment* segment, Address address, Bytes size);
   void unlink(Block* block);
-  bool carve_pages(Block* block, PageReturn* out);
+  bool carve_pages(Block* block, Bytes most, PageReturn* out);
   Block* make_block();
   void drop_block(Block* block);
   bool validate_segment(const Segment& segment) const;

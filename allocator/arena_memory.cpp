@@ -38,7 +38,7 @@ void Arena::insert_hole(Segment* segment, Address address, Bytes size, Block* af
   holes_.insert(hole);
 }
 
-bool Arena::plan_growth(Bytes bytes, Bytes slack, const Asking& asking, Growth* out) {
+bool Arena::open_growth(Bytes bytes, const Asking& asking, Growth* out, Bytes* need) {
   // The free block just before a hole is used as well.
   const auto joins = [&](const Block* hole) {
     const Block* before = hole->previous;
@@ -46,12 +46,11 @@ bool Arena::plan_growth(Bytes bytes, Bytes slack, const Asking& asking, Growth* 
            asking.accepts(before->stamp);
   };
   Block* best = nullptr;
-  Bytes best_need = 0;
   for (Block* hole : holes_.blocks()) {  // smallest first: the open end of a range comes last
-    const Bytes need = align_up(bytes - (joins(hole) ? hole->previous->size : 0), kPageBytes);
-    if (need > hole->size || (best != nullptr && need >= best_need)) continue;
+    const Bytes here = align_up(bytes - (joins(hole) ? hole->previous->size : 0), kPageBytes);
+    if (here > hole->size || (best != nullptr && here >= *need)) continue;
     best = hole;
-    best_need = need;
+    *need = here;
   }
   if (best == nullptr) return false;
   Block* block = best->previous;
@@ -60,18 +59,24 @@ bool Arena::plan_growth(Bytes bytes, Bytes slack, const Asking& asking, Growth* 
   } else {
     block = insert_after(block, best->segment, best->address, 0);
   }
-  const Bytes map = std::min(std::max(best_need, slack), best->size);
-  block->size += map;
   holes_.erase(best);
-  best->address += map;
-  best->size -= map;
-  if (best->size == 0) {
-    unlink(best);
-  } else {
-    holes_.insert(best);
-  }
-  *out = {block, map};
+  out->block = block;
+  out->hole = best;
   return true;
+}
+
+void Arena::close_growth(Growth* growth, Bytes bytes) {
+  Block* hole = growth->hole;
+  growth->block->size += bytes;
+  growth->bytes = bytes;
+  hole->address += bytes;
+  hole->size -= bytes;
+  if (hole->size == 0) {
+    unlink(hole);
+  } else {
+    holes_.insert(hole);
+  }
+  growth->hole = nullptr;
 }
 
 Block* Arena::commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes) {
@@ -111,16 +116,19 @@ std::vector<PageReturn> Arena::plan_return(std::uint64_t passed) {
   std::vector<PageReturn> plan;
   for (Block* block : candidates) {
     PageReturn item;
-    if (carve_pages(block, &item)) plan.push_back(std::move(item));
+    if (carve_pages(block, ~0ULL, &item)) plan.push_back(std::move(item));
   }
   return plan;
 }
 
-// Whole pages inside a free block, which lie in a row: the ends stay free blocks.
-bool Arena::carve_pages(Block* block, PageReturn* out) {
+// Whole pages inside a free block, which lie in a row, up to `most` bytes: the ends stay free
+// blocks.
+bool Arena::carve_pages(Block* block, Bytes most, PageReturn* out) {
   auto& pages = block->segment->pages;
   auto it = pages.lower_bound(block->address);
   for (; it != pages.end() && it->second.address + it->second.size <= block->end(); ++it) {
+    if (it->second.size > most) break;
+    most -= it->second.size;
     out->pages.push_back(it->second);
   }
   if (out->pages.empty()) return false;
@@ -147,6 +155,43 @@ bool Arena::carve_pages(Block* block, PageReturn* out) {
   mapped_ -= block->size;
   out->block = block;
   return true;
+}
+
+Bytes Arena::collect_moves(Bytes wanted,
+                           Bytes most,
+                           const Asking& asking,
+                           std::vector<PageMove>* out) {
+  std::vector<Block*> candidates;
+  for (Block* block : free_.blocks()) {
+    if (block->segment->kind == SegmentKind::Range && asking.accepts(block->stamp))
+      candidates.push_back(block);
+  }
+  Bytes found = 0;
+  for (Block* block : candidates) {
+    if (found >= wanted) break;
+    // One page may be more than what is still wanted: the rest of it is free then.
+    const auto page = block->segment->pages.lower_bound(block->address);
+    const bool one = page != block->segment->pages.end() && page->second.size > wanted - found;
+    PageReturn item;
+    const Bytes allowed = std::min(one ? page->second.size : wanted - found, most - found);
+    if (!carve_pages(block, allowed, &item)) continue;
+    found += item.block->size;
+    out->push_back({this, std::move(item)});
+  }
+  return found;
+}
+
+void Arena::leave_stale(const PageReturn& item) {
+  item.block->state = BlockState::Stale;
+}
+
+void Arena::close_stale(Block* block) {
+  Segment* segment = block->segment;
+  Block* before = block->previous;
+  const Address address = block->address;
+  const Bytes size = block->size;
+  unlink(block);
+  insert_hole(segment, address, size, before);
 }
 
 void Arena::commit_return(const PageReturn& item, std::size_t returned) {
@@ -249,7 +294,8 @@ bool Arena::validate_segment(const Segment& segment) const {
     if (block->state == BlockState::Used && segment.used.find(at) == segment.used.end())
       return false;
     if (block->state == BlockState::Used) ++used;
-    if (block->state != BlockState::Hole) mapped += block->size;
+    if (block->state != BlockState::Hole && block->state != BlockState::Stale)
+      mapped += block->size;
     at = block->end();
   }
   if (at != segment.base + segment.size || used != segment.used.size()) return false;

@@ -73,18 +73,26 @@ void DriverMemory::unreserve(Address base, Bytes size) const {
 
 Status DriverMemory::map(Address begin,
                          Address end,
+                         const std::vector<Page>& moved,
                          const std::vector<CUdevice>& accessors,
                          std::vector<Page>* out) const {
   const RelaxedCapture relaxed(driver_);
   leftovers_.retry();  // a page that could not be unmapped may lie just here
-  const Bytes handle = handle_bytes(end - begin);
   Status status;
-  for (Address at = begin; status.ok() && at < end;) {
-    Page page;
-    status = map_page(at, std::min<Bytes>(handle, end - at), &page);
-    if (!status.ok()) break;
+  Address at = begin;
+  const auto add = [&](const Page& page) {
     out->push_back(page);
     at += page.size;
+  };
+  for (auto page = moved.begin(); status.ok() && page != moved.end(); ++page) {
+    status = driver_.mem_map(at, page->size, 0, page->handle, 0);
+    if (status.ok()) add({at, page->size, page->handle});
+  }
+  const Bytes handle = handle_bytes(end - at);
+  while (status.ok() && at < end) {
+    Page page;
+    status = make_page(at, std::min<Bytes>(handle, end - at), &page);
+    if (status.ok()) add(page);
   }
   if (status.ok())
     status = give_access(begin, end - begin, device_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -93,13 +101,21 @@ Status DriverMemory::map(Address begin,
       status = give_access(begin, end - begin, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   }
   if (status.ok()) return status;
-  for (const Page& page : *out)
-    leftovers_.abandon(page);  // the first error is the one to tell
+  for (std::size_t i = 0; i < out->size(); ++i) {
+    Page page = (*out)[i];
+    if (i < moved.size()) page.handle = 0;  // it lives on at its old address
+    leftovers_.abandon(page);               // the first error is the one to tell
+  }
   out->clear();
   return status;
 }
 
-Status DriverMemory::map_page(Address at, Bytes bytes, Page* out) const {
+Status DriverMemory::unmap(Address begin, Bytes bytes) const {
+  const RelaxedCapture relaxed(driver_);
+  return driver_.mem_unmap(begin, bytes);
+}
+
+Status DriverMemory::make_page(Address at, Bytes bytes, Page* out) const {
   CUmemGenericAllocationHandle handle = 0;
   Status status = driver_.mem_create(&handle, bytes, &properties_, 0);
   if (!status.ok()) return status;

@@ -36,11 +36,15 @@ class DriverMemory {
   Status reserve(Bytes bytes, Address* base, Bytes* size) const;
   void unreserve(Address base, Bytes size) const;
 
-  // Fills [begin, end) with new pages that this device and `accessors` may use. All or nothing.
+  // Fills [begin, end) with pages that this device and `accessors` may use: first with `moved`
+  // ones, which stay mapped where they are as well, then with new ones. All or nothing.
   Status map(Address begin,
              Address end,
+             const std::vector<Page>& moved,
              const std::vector<CUdevice>& accessors,
              std::vector<Page>* out) const;
+  // Of a range whose pages were moved.
+  Status unmap(Address begin, Bytes bytes) const;
   Status give_access(Address begin,
                      Bytes bytes,
                      CUdevice device,
@@ -50,7 +54,7 @@ class DriverMemory {
   Status free(Address address) const;
 
  private:
-  Status map_page(Address at, Bytes bytes, Page* out) const;
+  Status make_page(Address at, Bytes bytes, Page* out) const;
 
   const Driver& driver_;
   Leftovers& leftovers_;

@@ -54,6 +54,7 @@ struct Asking {
 
 enum class BlockState : std::uint8_t {
   Hole,     // addresses without memory (VMM)
+  Stale,    // its pages were moved; work in flight may still use them at these addresses
   Free,     // in the free index, merged with free neighbours
   Waiting,  // in limbo: freed, not merged, its stamp not yet passed
   Used,     // a caller owns it

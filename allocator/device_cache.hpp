@@ -126,6 +126,7 @@ class DeviceCache {
   Status grow(const Request& request, Address* out);
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
   Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
+  Bytes room_to_make(const Request& request) REQUIRES(mutex_);
   bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
   Address commit(Pool& pool, Block* block, const Request& request) REQUIRES(mutex_);
   Status add_range(Arena& arena, Bytes bytes);
@@ -138,6 +139,7 @@ class DeviceCache {
   Found begin_free(Address address) REQUIRES(mutex_);
   void finish_free(const Found& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
   void give(const Found& found, bool ready) REQUIRES(mutex_);
+  void return_empty_slabs(std::uint64_t passed) REQUIRES(mutex_);
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
   void drain() REQUIRES(mutex_);
   void poll_briefly();
@@ -147,6 +149,8 @@ class DeviceCache {
                  std::vector<Segment*>* plain) REQUIRES(mutex_);
   std::size_t unmap(const PageReturn& item, Status* result) const;
   void commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) REQUIRES(mutex_);
+  void unmap_stale();
+  void take_out(const Arena& arena, const PageReturn& item) REQUIRES(mutex_);
   void enter(Segment& segment, Address begin, Address end, std::size_t pieces) REQUIRES(mutex_);
   void forget(Segment& segment) REQUIRES(mutex_);
   void change_access(CUdevice device, CUmemAccess_flags flags);
@@ -174,7 +178,8 @@ class DeviceCache {
   std::vector<Lane*> orphans_ GUARDED_BY(mutex_);  // their streams are destroyed
   std::unordered_map<std::uint64_t, Lane*> lanes_ GUARDED_BY(mutex_);
   std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
-  std::vector<Found> held_ GUARDED_BY(mutex_);  // freed, but a graph may use them
+  std::vector<Block*> stale_ GUARDED_BY(mutex_);  // old addresses of moved pages
+  std::vector<Found> held_ GUARDED_BY(mutex_);    // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);
   std::atomic<std::uint32_t> accessor_count_{0};
   std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;

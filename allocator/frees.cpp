@@ -140,6 +140,11 @@ void DeviceCache::give(const Found& found, bool ready) {
   return_slabs(empty);
 }
 
+void DeviceCache::return_empty_slabs(std::uint64_t passed) {
+  for (const auto& pool : pools_)
+    return_slabs(pool->slabs.take_empty(passed));
+}
+
 void DeviceCache::return_slabs(const std::vector<Slab*>& slabs) {
   for (Slab* slab : slabs) {
     Block* backing = slab->backing;

@@ -12,7 +12,7 @@ namespace {
 
 // Slabs come one by one; the driver charges by call. A small share of what is there already.
 Bytes slab_growth(Bytes mapped) {
-  return std::clamp<Bytes>(align_down(mapped / 8, kSlabBytes), kSlabBytes, 32_MiB);
+  return std::clamp<Bytes>(align_down(mapped / 8, kSlabBytes), kSlabBytes, 8_MiB);
 }
 
 }  // namespace
@@ -35,14 +35,46 @@ Status DeviceCache::grow(const Request& request, Address* out) {
   return grow_plain(*pool, arena, request, out);
 }
 
+// What may be made before pages are moved: the cache stays close to the most that was ever in
+// use.
+Bytes DeviceCache::room_to_make(const Request& request) {
+  const Stat& in_use = stats_.allocated_bytes[0];
+  const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
+  const Bytes most = std::max(static_cast<Bytes>(in_use.peak), now);
+  const Bytes allowed = most + growth_share(most);
+  const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
+  return allowed > reserved ? align_down(allowed - reserved, kPageBytes) : 0;
+}
+
 bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
-  const Bytes slack = request.small() ? slab_growth(arena.mapped()) : 0;
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  const bool debt = timeline_.one_lane() && debt_allowed();
-  return arena.plan_growth(bytes, slack, asking(request, debt), out);
+  const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
+  Bytes need = 0;
+  if (!arena.open_growth(bytes, asked, out, &need)) return false;
+  const Bytes room = room_to_make(request);
+  if (need > room) return_empty_slabs(asked.passed);
+  const Bytes most = out->hole->size;
+  Bytes moved = 0;
+  for (const auto& each : pools_) {
+    for (Arena* from : {&each->large, &each->small_pages}) {
+      if (need > room + moved)
+        moved += from->collect_moves(need - room - moved, most - moved, asked, &out->moves);
+    }
+  }
+  for (const PageMove& move : out->moves) {
+    take_out(*move.from, move.item);
+    out->block->stamp.join(move.item.block->stamp, asked.passed);
+  }
+  Bytes made = moved < need ? need - moved : 0;
+  const Bytes slack =
+      request.small() ? slab_growth(arena.mapped()) : growth_share(arena.mapped());
+  if (made != 0) made = std::clamp(slack, made, std::max(made, most - moved));
+  arena.close_growth(out, moved + made);
+  return true;
 }
 
 Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request, Address* out) {
+  unmap_stale();
   Growth growth;
   bool planned = false;
   for (int attempt = 0; !planned && attempt < 2; ++attempt) {
@@ -54,6 +86,9 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
     planned = plan(arena, request, &growth);
   }
   if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::vector<Page> moved;
+  for (const PageMove& move : growth.moves)
+    moved.insert(moved.end(), move.item.pages.begin(), move.item.pages.end());
   std::vector<CUdevice> accessors;
   std::uint64_t changes = 0;
   {
@@ -64,16 +99,23 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
   std::vector<Page> mapped;
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   if (pages_.prepare(growth.begin(), growth.end())) {
-    status = memory_.map(growth.begin(), growth.end(), accessors, &mapped);
+    status = memory_.map(growth.begin(), growth.end(), moved, accessors, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came while we mapped
   {
     Lock lock(mutex_);
     if (!status.ok()) {
+      for (const PageMove& move : growth.moves)
+        commit_trim(*move.from, move.item, 0);
       arena.abandon_growth(growth, timeline_.passed());
       return status;
     }
     if (changes != accessor_changes_) late = accessors_;
+    for (const PageMove& move : growth.moves) {
+      move.from->leave_stale(move.item);
+      stale_.push_back(move.item.block);
+    }
+    stats_.num_pages_moved += static_cast<std::int64_t>(moved.size());
     enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
     *out = commit(pool, arena.commit_growth(growth, mapped, bytes), request);

@@ -10,7 +10,7 @@ namespace custash {
 Status Leftovers::give_back(const Page& page) {
   const RelaxedCapture relaxed(driver_);
   const Status status = driver_.mem_unmap(page.address, page.size);
-  if (status.ok()) release(page.handle);
+  if (status.ok() && page.handle != 0) release(page.handle);
   return status;
 }
 

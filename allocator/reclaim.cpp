@@ -8,10 +8,11 @@
 namespace custash {
 
 Status DeviceCache::settle() {
-  // Plain frees have their fences. Frees on streams, and those whose fence could not be had, need
-  // one over everything.
-  const bool unfenced = order_high_.load() > timeline_.passed() ||
-                        waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
+  // Plain frees have their fences. Frees on streams, and those whose fence could not be had,
+  // need one over everything.
+  const bool unfenced =
+      order_high_.load() > timeline_.passed() ||
+      waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
   const Status waited = unfenced ? timeline_.wait_all() : timeline_.wait_frees();
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;
@@ -32,14 +33,15 @@ void DeviceCache::drain() {
 Status DeviceCache::trim() {
   leftovers_.retry();
   poll_briefly();
+  unmap_stale();
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
   {
     Lock lock(mutex_);
     drain();
     const std::uint64_t passed = timeline_.passed();
+    return_empty_slabs(passed);
     for (const auto& pool : pools_) {
-      return_slabs(pool->slabs.take_empty(passed));
       for (Arena* arena : {&pool->small_pages, &pool->large})
         plan_trim(*arena, passed, &pages, &plain);
     }
@@ -67,6 +69,40 @@ Status DeviceCache::trim() {
     }
   }
   return result;
+}
+
+// Old addresses of moved pages, as far as no work in flight uses them: unmapping does not wait.
+void DeviceCache::unmap_stale() {
+  const auto until = [](const Block* block) {
+    return std::max(block->stamp.fence, block->stamp.order);
+  };
+  std::uint64_t need = 0;
+  {
+    Lock lock(mutex_);
+    for (const Block* block : stale_)
+      need = std::max(need, until(block));
+    if (stale_.empty()) return;
+  }
+  timeline_.poll(need);
+  std::vector<Block*> over;
+  {
+    Lock lock(mutex_);
+    const std::uint64_t passed = timeline_.passed();
+    std::erase_if(stale_, [&](Block* block) {
+      if (until(block) > passed) return false;
+      over.push_back(block);
+      return true;
+    });
+  }
+  for (Block* block : over) {
+    const Status status = memory_.unmap(block->address, block->size);
+    Lock lock(mutex_);
+    if (status.ok()) {
+      block->segment->arena->close_stale(block);
+    } else {
+      stale_.push_back(block);
+    }
+  }
 }
 
 // A fence recorded just now is not ready at once, even where the device has long been idle.
@@ -101,6 +137,15 @@ void DeviceCache::commit_trim(Arena& arena, const PageReturn& item, std::size_t 
   arena.commit_return(item, returned);
 }
 
+// Ledger first: nobody may find these any more when the driver hands the addresses out again.
+void DeviceCache::take_out(const Arena& arena, const PageReturn& item) {
+  pages_.clear(item.block->address, item.block->end());
+  stats_.count_reserved(arena.pool(),
+                        static_cast<std::int64_t>(item.block->size),
+                        static_cast<std::int64_t>(item.pages.size()),
+                        -1);
+}
+
 // Into the ledger: the page map and the count of what is reserved. The map has its leaves.
 void DeviceCache::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
   (void)pages_.set(begin, end, &segment);
@@ -114,14 +159,9 @@ void DeviceCache::plan_trim(Arena& arena,
                             std::uint64_t passed,
                             std::vector<std::pair<Arena*, PageReturn>>* pages,
                             std::vector<Segment*>* plain) {
-  // Ledger first: nobody may find these any more when the driver hands the addresses out again.
   const StatPool pool = arena.pool();
   for (PageReturn& item : arena.plan_return(passed)) {
-    pages_.clear(item.block->address, item.block->end());
-    stats_.count_reserved(pool,
-                          static_cast<std::int64_t>(item.block->size),
-                          static_cast<std::int64_t>(item.pages.size()),
-                          -1);
+    take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
   for (Segment* segment : arena.take_free_segments()) {
@@ -169,6 +209,9 @@ void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
 void DeviceCache::abandon() {
   timeline_.abandon();
   Lock lock(mutex_);
+  for (const Block* block : stale_)
+    surviving_.push_back({block->address, block->size, 0});
+  stale_.clear();
   for (const auto& pool : pools_) {
     for (Slab* slab : pool->slabs.dissolve())
       slab->backing = nullptr;

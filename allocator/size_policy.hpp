@@ -43,11 +43,17 @@ constexpr Bytes driver_segment_bytes(Bytes bytes) {
   return bytes < 10_MiB ? 20_MiB : align_up(bytes, kPageBytes);
 }
 
-// The handle size for new pages: the driver charges by handle, empty_cache returns whole
-// handles.
+// The handle size for new pages. The driver charges by the handle (some 25 µs with its access,
+// whatever it holds), and only handles that are wholly free can be moved or given back.
 constexpr Bytes handle_bytes(Bytes growth) {
-  const Bytes eighth = align_up(growth / 8, kPageBytes);
-  return eighth < 32_MiB ? 32_MiB : (eighth > 256_MiB ? 256_MiB : eighth);
+  const Bytes share = align_up(growth / 64, kPageBytes);
+  return share < 32_MiB ? 32_MiB : (share > 256_MiB ? 256_MiB : share);
+}
+
+// How much is held beyond the most that was ever in use before pages are moved instead of made,
+// and the least by which an arena grows: a share of less than a hundredth.
+constexpr Bytes growth_share(Bytes bytes) {
+  return align_down(bytes / 128, kPageBytes);
 }
 
 }  // namespace custash

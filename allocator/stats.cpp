@@ -50,6 +50,7 @@ constexpr CounterRow kCounters[] = {
     {"custash.num_fence_queries", &DeviceStats::num_fence_queries},
     {"custash.num_debt_waits", &DeviceStats::num_debt_waits},
     {"custash.num_free_waits", &DeviceStats::num_free_waits},
+    {"custash.num_pages_moved", &DeviceStats::num_pages_moved},
     {"custash.limbo_bytes", &DeviceStats::limbo_bytes},
 };
 

@@ -59,9 +59,10 @@ struct DeviceStats {
   // Beyond PyTorch's:
   std::int64_t num_fences = 0;  // context (or per-lane) events recorded at frees
   std::int64_t num_fence_queries = 0;
-  std::int64_t num_debt_waits = 0;  // GPU-side waits inserted before a submission
-  std::int64_t num_free_waits = 0;  // frees that waited for something the host could see
-  std::int64_t limbo_bytes = 0;     // freed, fence not yet passed
+  std::int64_t num_debt_waits = 0;   // GPU-side waits inserted before a submission
+  std::int64_t num_free_waits = 0;   // frees that waited for something the host could see
+  std::int64_t num_pages_moved = 0;  // physical pages mapped at another address instead of made
+  std::int64_t limbo_bytes = 0;      // freed, fence not yet passed
 
   // A block is handed out (sign 1) or comes back (-1) / leaves limbo / is free beside others.
   void count_owned(StatPool pool, std::int64_t bytes, std::int64_t requested, int sign);

@@ -27,9 +27,16 @@ struct Bed {
     arena.add_range(&segment);
   }
 
+  bool plan(Bytes bytes, Asking asking, Growth* out) {
+    Bytes need = 0;
+    if (!arena.open_growth(bytes, asking, out, &need)) return false;
+    arena.close_growth(out, need);
+    return true;
+  }
+
   Block* grow(Bytes bytes, Asking asking = kAnything) {
     Growth growth;
-    if (!arena.plan_growth(bytes, 0, asking, &growth)) return nullptr;
+    if (!plan(bytes, asking, &growth)) return nullptr;
     const std::vector<Page> pages{{growth.begin(), growth.bytes, 1}};
     return arena.commit_growth(growth, pages, bytes);
   }
@@ -140,7 +147,7 @@ TEST_CASE("an abandoned growth leaves everything as it was", "[unit][arena]") {
   bed.free(bed.grow(6_MiB));
   for (const Bytes bytes : {10_MiB, 64_MiB}) {
     Growth growth;
-    REQUIRE(bed.arena.plan_growth(bytes, 0, kAnything, &growth));
+    REQUIRE(bed.plan(bytes, kAnything, &growth));
     bed.arena.abandon_growth(growth, 0);
     REQUIRE(bed.arena.validate());
   }
