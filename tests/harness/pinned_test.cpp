@@ -43,7 +43,7 @@ double sum_of_batches(Refill refill) {
 
 }  // namespace
 
-TEST_CASE("S30 copies from pinned memory are faster than from pageable", "[gpu]") {
+TEST_CASE("S30 copies from pinned memory are faster than from pageable") {
   const Tensor pageable = full({64 * kMiBOfFloats}, 1);
   const Tensor pinned = pageable.pin_memory();
   const Tensor there = empty({64 * kMiBOfFloats}, on(Device::cuda()));
@@ -101,34 +101,31 @@ TEST_CASE("S33 an allocation of pinned memory that fails is an error to be caugh
   CHECK(after.cuda().values() == repeated(1, 10));
 }
 
-TEST_CASE("S34 two mistakes make a factor of ninety, or none", "[gpu]") {
-  const std::int64_t n = 10 * kMiBOfFloats;  // 40 MB, as in the text
-  // The first: each process times its first copy, with the context's start in it or not.
-  // The second: what arrives in another process is no longer pinned. Rightly measured, many
-  // times and after the context is there, the ratio is the bandwidths'.
+TEST_CASE("S34 the first mistake: the context starts within the first transfer timed",
+          "[gpu]") {
   const Finished cold = run_child("first_copy pageable");
   const Finished warm = run_child("first_copy pinned_after_context");
   REQUIRE(cold.status == 0);
   REQUIRE(warm.status == 0);
-  const double first_mistake = std::stod(cold.output) / std::stod(warm.output);
+  const double factor = std::stod(cold.output) / std::stod(warm.output);
+  WARN("S34: one transfer a process, " << factor << " x for pinned memory");
+  CHECK(factor > 20);  // no bus is that much faster than another
+}
+
+TEST_CASE("S34 the second mistake: what arrives in another process is pageable again") {
+  const std::int64_t n = 10 * kMiBOfFloats;  // 40 MB, as in the text
   const Tensor pageable = full({n}, 1);
   const Tensor arrived = pageable.pin_memory().clone();  // a copy, as through a queue
   const Tensor there = empty({n}, on(Device::cuda()));
   const double slow = copy_ms(pageable, there);
-  const double second_mistake = slow / copy_ms(arrived, there);
+  const double mistaken = slow / copy_ms(arrived, there);
   const double right = slow / copy_ms(pageable.pin_memory(), there);
-  WARN("S34: first mistake " << first_mistake << " x, second " << second_mistake
-                             << " x, rightly measured " << right << " x");
+  WARN("S34: a tensor from another process " << mistaken << " x, rightly measured " << right
+                                             << " x");
   CHECK_FALSE(arrived.is_pinned());
-  CHECK(first_mistake > 2 * right);
-  CHECK(second_mistake < 1.5);
+  CHECK(arrived.values() == pageable.values());
+  CHECK(mistaken < 1.5);
   CHECK(right > 1.5);
-}
-
-TEST_CASE("S34 what arrives in another process is a copy in pageable memory") {
-  const Tensor pinned = ones({100}).pin_memory();
-  CHECK_FALSE(pinned.clone().is_pinned());
-  CHECK(pinned.clone().values() == pinned.values());
 }
 
 TEST_CASE("S35 the prefetching loader overlaps, is right, and races with nothing") {

@@ -100,8 +100,9 @@ CUresult run_copy(Frame& f, Door door, CUstream stream, const Plan& plan, Wait w
   if (!staged) add_accesses(plan.from, plan.shape, false, work.accesses);
   for (const Touch& touch : translate_all(w, *f.context, work))
     if (touch.memory == Memory::Unmapped) return CUDA_ERROR_INVALID_VALUE;
-  work.duration =
-      copy_duration(bytes, !on_device(w, plan.from.address) || !on_device(w, plan.to.address));
+  const bool inside = on_device(w, plan.from.address) && on_device(w, plan.to.address);
+  const CopyPath over_bus = from_pageable || to_pageable ? CopyPath::Staged : CopyPath::Bus;
+  work.duration = copy_duration(bytes, inside ? CopyPath::Device : over_bus);
   if (w.space.data()) {
     const auto kept = staged ? stage(plan) : nullptr;
     work.body = [plan, kept] { move_bytes(plan, kept.get()); };

@@ -166,8 +166,13 @@ Nanoseconds release_cost(Bytes bytes) {
   return between(kRelease, bytes);
 }
 
-Nanoseconds copy_duration(Bytes bytes, bool over_bus) {
-  return 1500 + bytes / (over_bus ? 50 : 1500);  // 50 and 1,500 bytes a nanosecond
+Nanoseconds copy_duration(Bytes bytes, CopyPath path) {
+  switch (path) {  // bytes a nanosecond
+    case CopyPath::Device: return 1500 + bytes / 1500;
+    case CopyPath::Bus: return 1500 + bytes / 50;
+    case CopyPath::Staged: return 1500 + bytes / 10;
+  }
+  return 1500;
 }
 
 Nanoseconds fill_duration(Bytes bytes) {

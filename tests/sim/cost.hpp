@@ -22,7 +22,9 @@ Nanoseconds access_cost(Bytes bytes, std::size_t before = 0);
 Nanoseconds unmap_cost(Bytes bytes, std::size_t before = 0);
 Nanoseconds release_cost(Bytes bytes);
 inline constexpr Nanoseconds kMapCost = 700;
-Nanoseconds copy_duration(Bytes bytes, bool over_bus);
+// Inside a device, between it and pinned memory, or pageable memory, which the driver stages.
+enum class CopyPath { Device, Bus, Staged };
+Nanoseconds copy_duration(Bytes bytes, CopyPath path);
 Nanoseconds fill_duration(Bytes bytes);
 
 }  // namespace custash::sim

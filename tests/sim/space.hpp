@@ -31,7 +31,8 @@ struct Region {
   bool sync_memops = false;
 };
 
-// Pinned memory, as the driver's: zeros, and children of a fork share it. 0 where there is none.
+// Pinned memory, as the driver's: zeros, and children of a fork share it. 0 where there is
+// none.
 Address map_host(Bytes bytes);
 void unmap_host(Address base, Bytes bytes);
 
