@@ -18,6 +18,10 @@ constexpr unsigned kFlags =
 constexpr Bytes kMostBytes = 1ULL << 46;
 constexpr std::uint64_t kNever = ~0ULL;  // a ticket that does not pass
 
+bool is_memory(Status status) {
+  return status.code() == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 // So much may be in flight before an allocation rather waits than pins more.
 constexpr Bytes kFlightAllowance = 256_MiB;
 
@@ -35,11 +39,11 @@ bool HostCache::serves(Bytes bytes, unsigned flags) const {
 HostPool& HostCache::pool(CUcontext context, Bytes bytes, unsigned flags) {
   // The driver maps all of it: that flag makes no difference.
   flags &= ~static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP);
-  const bool small = HostPool::is_small(bytes);
+  const HostSizes sizes = HostPool::sizes_of(bytes);
   for (const auto& each : pools_) {
-    if (each->context == context && each->flags == flags && each->small == small) return *each;
+    if (each->context == context && each->flags == flags && each->sizes == sizes) return *each;
   }
-  pools_.push_back(std::make_unique<HostPool>(context, flags, small, stats_));
+  pools_.push_back(std::make_unique<HostPool>(context, flags, sizes, stats_));
   return *pools_.back();
 }
 
@@ -80,7 +84,40 @@ Status HostCache::allocate(CUcontext context, Bytes bytes, unsigned flags, void*
   decay();
   *out = search(context, bytes, flags);
   if (*out == nullptr) *out = wait_and_search(context, bytes, flags);
-  return *out != nullptr ? Status() : grow(context, bytes, flags, out);
+  if (*out != nullptr) return {};
+  Status status = grow(context, bytes, flags, out);
+  // The last rung: what is in flight, which bare CUDA has waited for at its free.
+  if (is_memory(status) && wait_for_flight(nullptr)) {
+    *out = search(context, bytes, flags);
+    status = *out != nullptr ? Status() : grow(context, bytes, flags, out);
+  }
+  if (is_memory(status)) tell_refused(bytes);
+  return status;
+}
+
+// Of one context's memory, or all; false when there is none.
+bool HostCache::wait_for_flight(CUcontext only) {
+  std::uint64_t ticket = 0;
+  bool any = false;
+  bool named = false;
+  {
+    Lock lock(mutex_);
+    const auto meant = [&](const HostPool& each) {
+      return only == nullptr || each.context == only;
+    };
+    for (const auto& each : pools_) {
+      if (meant(*each)) any |= each->in_flight(&ticket);
+    }
+    named = std::any_of(in_flight_.begin(), in_flight_.end(), [&](const Uses& uses) {
+      return meant(*uses.pool);
+    });
+  }
+  if (!any) return false;
+  // Behind streams that were named there is no ticket: then behind everything.
+  if (named) allocator_.take_host_ticket(&ticket).ignore();  // a broken context runs nothing
+  allocator_.wait_host_ticket(ticket).ignore();              // what is not over stays in flight
+  poll();
+  return true;
 }
 
 // Pinned memory is scarce. Where much of it is in flight already, what would do is waited for,
@@ -111,7 +148,7 @@ bool HostCache::over_limit(Bytes bytes) {
 Status HostCache::grow(CUcontext context, Bytes bytes, unsigned flags, void** out) {
   const Bytes least = align_up(HostPool::rounded(bytes), 4_KiB);
   Bytes size = least;
-  if (HostPool::is_small(bytes)) {
+  if (HostPool::sizes_of(bytes) != HostSizes::Large) {
     Lock lock(mutex_);
     size = small_segment(static_cast<Bytes>(stats_.allocated_bytes.current));
     if (over_limit(size)) size = least;
@@ -125,10 +162,12 @@ Status HostCache::grow(CUcontext context, Bytes bytes, unsigned flags, void** ou
   for (Address seen = lowest_.load(); range.base < seen;) {
     if (lowest_.compare_exchange_weak(seen, range.base)) break;
   }
+  bool ours = false;
   try {
     Lock lock(mutex_);
     HostPool& kind = pool(context, bytes, flags);
     kind.add(range);
+    ours = true;
     stats_.allocations.increase(1);
     stats_.allocated_bytes.increase(static_cast<std::int64_t>(range.size));
     ++stats_.num_host_alloc;
@@ -136,8 +175,8 @@ Status HostCache::grow(CUcontext context, Bytes bytes, unsigned flags, void** ou
     HostBlock* block = kind.take_merged(
         HostPool::rounded(bytes), allocator_.host_tickets_passed(), begin + elapsed);
     *out = hand_out(block, bytes);  // at least the one just added fits
-  } catch (...) {
-    memory_.release(context, range).ignore();  // no memory for bookkeeping is what is told
+  } catch (...) {                   // no memory for bookkeeping is what is told
+    if (!ours) memory_.release(context, range).ignore();
     throw;
   }
   return {};
@@ -151,9 +190,6 @@ Status HostCache::obtain(CUcontext context, Bytes bytes, unsigned flags, HostMem
     }
     return memory_.obtain(context, bytes, flags, out);
   };
-  const auto is_memory = [](Status status) {
-    return status.code() == CUDA_ERROR_OUT_OF_MEMORY;
-  };
   Status status = try_once();
   if (!is_memory(status)) return status;
   {
@@ -164,7 +200,10 @@ Status HostCache::obtain(CUcontext context, Bytes bytes, unsigned flags, HostMem
   // tables the host keeps.
   if (relieve()) status = try_once();
   if (is_memory(status) && allocator_.relieve(context)) status = try_once();
-  if (!is_memory(status)) return status;
+  return status;
+}
+
+void HostCache::tell_refused(Bytes bytes) {
   std::string why = describe_host_limits();
   {
     Lock lock(mutex_);
@@ -175,7 +214,6 @@ Status HostCache::obtain(CUcontext context, Bytes bytes, unsigned flags, HostMem
            " in_use=" + std::to_string(stats_.in_use_bytes.current);
   }
   log(LogLevel::Warn, "event=pinned_refused bytes=" + std::to_string(bytes) + " " + why);
-  return status;
 }
 
 HostPool* HostCache::owner(Address start, HostBlock** block) {
@@ -196,6 +234,7 @@ std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
     out->pool = owner(address, &out->block);
     if (out->pool != nullptr) {
       out->block->state = HostBlockState::Leaving;
+      out->buffer_id = out->block->buffer_id;
       return Status();
     }
   }
@@ -271,24 +310,26 @@ void HostCache::poll() {
   poll_streams();
 }
 
+// While the driver is asked without the lock, the buffers of a context that ends may go.
 void HostCache::poll_streams() {
   std::vector<Uses> asked;
   {
     Lock lock(mutex_);
-    asked.swap(in_flight_);
+    asked = in_flight_;
   }
   if (asked.empty()) return;
-  for (Uses& uses : asked)
-    std::erase_if(uses.streams, Allocator::host_use_over);
+  std::vector<std::uint64_t> safe;
+  for (const Uses& uses : asked) {
+    if (std::all_of(uses.streams.begin(), uses.streams.end(), Allocator::host_use_over))
+      safe.push_back(uses.buffer_id);
+  }
   Lock lock(mutex_);
-  for (Uses& uses : asked) {
-    if (!uses.streams.empty()) {
-      in_flight_.push_back(std::move(uses));
-      continue;
-    }
+  std::erase_if(in_flight_, [&](const Uses& uses) {
+    if (std::find(safe.begin(), safe.end(), uses.buffer_id) == safe.end()) return false;
     uses.block->tracked = false;
     uses.block->ticket = 0;
-  }
+    return true;
+  });
 }
 
 bool HostCache::inside(Address address) const {

@@ -76,6 +76,7 @@ class HostCache {
   struct Uses {
     HostBlock* block = nullptr;
     HostPool* pool = nullptr;
+    std::uint64_t buffer_id = 0;
     std::vector<HostUse> streams;
   };
 
@@ -87,6 +88,8 @@ class HostCache {
   Status grow(CUcontext context, Bytes bytes, unsigned flags, void** out);
   Status obtain(CUcontext context, Bytes bytes, unsigned flags, HostMemoryRange* out);
   bool over_limit(Bytes bytes) REQUIRES(mutex_);
+  bool wait_for_flight(CUcontext only);
+  void tell_refused(Bytes bytes);
   std::optional<Status> begin_free(void* buffer, Uses* out);
   Status finish_free(const Uses& leaving);
   void poll();

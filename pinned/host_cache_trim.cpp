@@ -69,7 +69,10 @@ void HostCache::decay() {
   give_back(now - age, &returned).ignore();  // what could not be given back stays
 }
 
+// Work of other contexts may still use what was freed here: bare CUDA has waited for it at the
+// free.
 void HostCache::context_destroyed(CUcontext context) {
+  wait_for_flight(context);
   Lock lock(mutex_);
   for (auto it = pools_.begin(); it != pools_.end();) {
     HostPool& each = **it;
@@ -114,7 +117,9 @@ Ownership HostCache::find(Address address, HostBlockInfo* info) {
       return Ownership::Cached;
     if (info != nullptr) {
       // The driver does not tell small portable buffers apart.
-      const unsigned told = each->small ? each->flags & ~1U : each->flags;
+      const unsigned told = each->sizes == HostSizes::Large
+                                ? each->flags
+                                : each->flags & ~CU_MEMHOSTALLOC_PORTABLE;
       *info = {block->base,
                block->requested,
                told | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),

@@ -30,12 +30,12 @@ void HostBlockList::remove(HostBlock* block) {
   (block->newer != nullptr ? block->newer->older : newest) = block->older;
 }
 
-bool HostPool::is_small(Bytes bytes) {
-  return bytes <= kMostSmall;
+HostSizes HostPool::sizes_of(Bytes bytes) {
+  if (bytes > kMostSmall) return HostSizes::Large;
+  return rounded(bytes) < kPage ? HostSizes::Fine : HostSizes::Small;
 }
 
-// Four classes to a doubling up to 128 KiB, whole pages above: a block that has a page to
-// itself begins on one.
+// Four classes to a doubling up to 128 KiB, whole pages from 4 KiB on.
 Bytes HostPool::rounded(Bytes bytes) {
   if (bytes > kMostClassed) return align_up(bytes, kPage);
   const Bytes doubling = std::bit_floor(std::max<Bytes>(bytes, 1));
@@ -95,7 +95,7 @@ HostBlock* HostPool::take_range(Bytes size) {
   const auto it = free_.lower_bound(&wanted);
   if (it == free_.end()) return nullptr;
   HostBlock* block = *it;
-  const Bytes least_rest = small ? kAlignment : kLeastLargeRest;
+  const Bytes least_rest = sizes == HostSizes::Large ? kLeastLargeRest : kAlignment;
   const bool splits = block->size - size >= least_rest;
   // Host memory for the bookkeeping first: what throws leaves everything as it was.
   const auto entered = starts_.emplace(block->base, block).first;
@@ -122,18 +122,33 @@ void HostPool::split(HostBlock* block, Bytes size) {
   free_.insert(std::move(node));
 }
 
-const HostBlock* HostPool::first_waiting(Bytes size) const {
-  const HostBlock* first = nullptr;
-  const auto look = [&](const HostBlock* block) {
-    for (; block != nullptr; block = block->newer) {
-      if (block->size < size) continue;
-      if (first == nullptr || block->ticket < first->ticket) first = block;
-    }
+template <typename Look>
+void HostPool::each_resting(Look look) const {
+  const auto each = [&](const HostBlockList& list) {
+    for (const HostBlock* block = list.oldest; block != nullptr; block = block->newer)
+      look(*block);
   };
   for (const Recent& recent : recent_)
-    look(recent.blocks.oldest);
-  look(displaced_.oldest);
+    each(recent.blocks);
+  each(displaced_);
+}
+
+const HostBlock* HostPool::first_waiting(Bytes size) const {
+  const HostBlock* first = nullptr;
+  each_resting([&](const HostBlock& block) {
+    if (block.size < size) return;
+    if (first == nullptr || block.ticket < first->ticket) first = &block;
+  });
   return first;
+}
+
+bool HostPool::in_flight(std::uint64_t* ticket) const {
+  bool any = false;
+  each_resting([&](const HostBlock& block) {
+    any = true;
+    if (!block.tracked) *ticket = std::max(*ticket, block.ticket);
+  });
+  return any;
 }
 
 void HostPool::rest(HostBlock* block, std::uint64_t ticket) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostPool: the blocks of one kind of pinned memory (context, flags, small or large). Freed
+// HostPool: the blocks of one kind of pinned memory (context, flags, sizes). Freed
 // blocks rest in lists by exact size, so that sizes that come and go cost a few loads; what
 // cannot be served from there is searched by best fit among merged ranges, into which
 // everything safe is merged first. All methods need the host cache's lock. Rank 1.
@@ -25,17 +25,21 @@ struct HostBlockList {
   void remove(HostBlock* block);
 };
 
+// What requests a pool serves: of less than a page, in pages up to 1 MiB, larger ones. Apart,
+// so that a block that has a page to itself begins on one, and so that large ranges stay whole.
+enum class HostSizes { Fine, Small, Large };
+
 struct HostPool {
-  HostPool(CUcontext context, unsigned flags, bool small, HostStats& stats)
-      : context(context), flags(flags), small(small), stats_(stats) {}
+  HostPool(CUcontext context, unsigned flags, HostSizes sizes, HostStats& stats)
+      : context(context), flags(flags), sizes(sizes), stats_(stats) {}
 
   const CUcontext context;
   const unsigned flags;  // of CU_MEMHOSTALLOC_PORTABLE and _WRITECOMBINED
-  const bool small;
+  const HostSizes sizes;
 
   // What a request of so many bytes is handed out as.
   static Bytes rounded(Bytes bytes);
-  static bool is_small(Bytes bytes);
+  static HostSizes sizes_of(Bytes bytes);
 
   // A block of exactly this size, Used from now on, or null: one that rests; or, after merging
   // all that is safe, a piece of the range that fits best. `passed`: tickets up to it have.
@@ -43,6 +47,9 @@ struct HostPool {
   HostBlock* take_merged(Bytes size, std::uint64_t passed, Nanoseconds now);
   // One of the blocks in flight that would do, the one freed first; null when there is none.
   [[nodiscard]] const HostBlock* first_waiting(Bytes size) const;
+  // Whether any block is in flight, and the last ticket that has to pass for those that have
+  // one.
+  [[nodiscard]] bool in_flight(std::uint64_t* ticket) const;
   // Puts a Used block to rest; one whose streams are asked after has no ticket that passes.
   void rest(HostBlock* block, std::uint64_t ticket);
   // Merges every resting block whose ticket has passed.
@@ -81,6 +88,8 @@ struct HostPool {
   void end_activity(HostBlock* block);
   void settle_list(HostBlockList* list, std::uint64_t passed, Nanoseconds now);
   void merge(HostBlock* block, Nanoseconds now);
+  template <typename Look>
+  void each_resting(Look look) const;
   void split(HostBlock* block, Bytes size);
 
   HostStats& stats_;

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+// Buffers in flight: who gets them when, what a free waits for, and how much may be in flight.
+#include "tests/unit/pinned/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+constexpr Bytes kBytes = 3_MiB;
+// Write-combined memory is the driver's: here, nothing touches it, whatever its size.
+constexpr unsigned kUntouched = CU_MEMHOSTALLOC_WRITECOMBINED;
+
+Config without_run_ahead() {
+  Config config = Bed::vmm();
+  config.run_ahead_percent = 0;
+  return config;
+}
+
+CUcontext primary(int device) {
+  CUcontext context = nullptr;
+  REQUIRE(cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
+  return context;
+}
+
+// A device buffer of the current context, by the driver's own call.
+Address device_block(Bytes bytes) {
+  return sim::make_block(bytes);
+}
+
+}  // namespace
+
+TEST_CASE("a buffer is not handed out before the copy from it has run",
+          "[unit][host_cache_order]") {
+  for (const Bytes bytes : {Bytes{512}, 100_KiB, kBytes}) {
+    for (const bool context_events : {true, false}) {
+      PinnedBed bed({.context_events = context_events});
+      const CUstream s = bed.stream();
+      const Address to = device_block(bytes);
+      void* buffer = bed.host(bytes);
+      const auto copy = bed.copy_from(buffer, s, to, bytes);
+      bed.free_host(buffer);
+      CHECK_FALSE(sim::complete(copy));
+      void* other = bed.host(bytes);
+      CHECK(other != buffer);
+      CHECK_FALSE(sim::complete(copy));
+      sim::run_all();
+      CHECK(bed.host_stats().active_requests.current == 1);  // merged: the best fit
+      CHECK(bed.host(bytes) == buffer);
+    }
+  }
+}
+
+TEST_CASE("the copy of any stream, context and device keeps a portable buffer",
+          "[unit][host_cache_order]") {
+  for (const int user : {0, 1, 2}) {
+    PinnedBed bed;
+    void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
+    std::vector<CUstream> streams;
+    for (const int device : {0, 0, 1}) {
+      REQUIRE(cuCtxSetCurrent(primary(device)) == CUDA_SUCCESS);
+      streams.push_back(bed.stream());
+      const bool uses = static_cast<int>(streams.size()) - 1 == user;
+      if (uses) {
+        bed.copy_from(buffer, streams.back(), device_block(kBytes), kBytes);
+      } else {
+        bed.launch(streams.back());
+      }
+    }
+    sim::hold(streams[static_cast<std::size_t>(user)]);
+    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    bed.free_host(buffer);
+    sim::run_all();
+    CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) != buffer);
+    // In the other device's context, too, which has not seen the buffer yet.
+    REQUIRE(cuCtxSetCurrent(primary(user == 2 ? 1 : 0)) == CUDA_SUCCESS);
+    sim::release(streams[static_cast<std::size_t>(user)]);
+    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    sim::run_all();
+    CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) == buffer);
+  }
+}
+
+TEST_CASE("a free makes no call that waits, with any amount of work in flight",
+          "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  sim::hold(t);
+  for (int i = 0; i < 20; ++i) {
+    void* buffer = bed.host(kBytes);
+    bed.copy_from(buffer, i % 2 == 0 ? s : t, device_block(kBytes), kBytes);
+    sim::clear_log();
+    bed.free_host(buffer);
+    for (const char* waiting : {"cuEventSynchronize",
+                                "cuStreamSynchronize",
+                                "cuCtxSynchronize",
+                                "cuMemHostUnregister",
+                                "cuMemFreeHost"})
+      CHECK(sim::count(waiting) == 0);
+    CHECK(sim::driver_time() < 10'000);
+  }
+  CHECK(sim::pending() != 0);
+  sim::release(t);
+}
+
+TEST_CASE("a free waits for what option free: says", "[unit][host_cache_order]") {
+  for (const FreeMode mode : {FreeMode::Auto, FreeMode::Never, FreeMode::Strict}) {
+    Config config = Bed::vmm();
+    config.free_mode = mode;
+    PinnedBed bed({}, config);
+    const CUstream s = bed.stream();
+    const CUstream t = bed.stream();
+    void* target = bed.host(kBytes);
+    void* other = bed.host(kBytes);
+    bed.copy_to_host(s, target, bed.malloc(kBytes), kBytes);
+    const auto visible = sim::last_op(s);
+    bed.launch(t);
+    const auto hidden = sim::last_op(t);
+    bed.free_host(other);  // whichever buffer is freed
+    CHECK(sim::complete(visible) == (mode != FreeMode::Never));
+    CHECK(sim::complete(hidden) == (mode == FreeMode::Strict));
+  }
+}
+
+TEST_CASE("the quick free does not skip that wait", "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  void* target = bed.host(kBytes);
+  bed.copy_to_host(s, target, bed.malloc(kBytes), kBytes);
+  CHECK_FALSE(bed.pinned->try_free(target));
+}
+
+TEST_CASE(
+    "where enough is in flight an allocation waits for the first of it rather than pin more",
+    "[unit][host_cache_order]") {
+  PinnedBed bed({}, without_run_ahead());
+  const CUstream s = bed.stream();
+  bed.launch(bed.stream());
+  constexpr Bytes kLarge = 64_MiB;
+  std::vector<sim::OpId> copies;
+  std::vector<void*> buffers;
+  const Address to = device_block(kLarge);
+  for (int i = 0; i < 4; ++i) {  // 256 MiB may be in flight
+    buffers.push_back(bed.host(kLarge, kUntouched));
+    copies.push_back(bed.copy_from(buffers.back(), s, to, kLarge));
+    bed.free_host(buffers.back());
+  }
+  CHECK(bed.host_stats().num_waits == 0);
+  CHECK(bed.host_stats().allocations.current == 4);
+  CHECK(bed.host(kLarge, kUntouched) == buffers[0]);
+  CHECK(sim::complete(copies[0]));
+  CHECK_FALSE(sim::complete(copies[1]));
+  CHECK(bed.host_stats().num_waits == 1);
+  CHECK(bed.host_stats().allocations.current == 4);
+  // What nothing in flight could serve is new memory.
+  bed.host(2 * kLarge, kUntouched);
+  CHECK(bed.host_stats().num_waits == 1);
+  CHECK(bed.host_stats().allocations.current == 5);
+}
+
+TEST_CASE("more may be in flight where more is in use", "[unit][host_cache_order]") {
+  Config config = Bed::vmm();
+  config.run_ahead_percent = 1000;
+  PinnedBed bed({}, config);
+  const CUstream s = bed.stream();
+  constexpr Bytes kLarge = 64_MiB;
+  bed.host(kLarge, kUntouched);
+  for (int i = 0; i < 8; ++i) {
+    void* buffer = bed.host(kLarge, kUntouched);
+    bed.copy_from(buffer, s, device_block(kLarge), kLarge);
+    bed.free_host(buffer);
+  }
+  CHECK(bed.host_stats().num_waits == 0);
+  CHECK(bed.host_stats().allocations.current == 9);
+}
+
+TEST_CASE("a wait for a buffer does not hang where two kernels need each other",
+          "[unit][host_cache_order]") {
+  PinnedBed bed({}, without_run_ahead());
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  constexpr Bytes kLarge = 128_MiB;
+  void* buffers[] = {bed.host(kLarge, kUntouched), bed.host(kLarge, kUntouched)};
+  for (void* buffer : buffers)
+    bed.copy_from(buffer, s, device_block(kLarge), kLarge);
+  for (void* buffer : buffers)
+    bed.free_host(buffer);
+  bed.launch(s, {.needs_flag = 1});
+  CHECK(bed.host(kLarge, kUntouched) != nullptr);
+  CHECK(bed.host_stats().num_waits == 1);
+  bed.launch(t, {.sets_flag = 1});
+  REQUIRE(cuCtxSynchronize() == CUDA_SUCCESS);
+  CHECK_FALSE(sim::hung());
+}
+
+// ---- custash_host_record_event
+
+TEST_CASE("only the streams that were named are waited for", "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  void* buffer = bed.host(kBytes);
+  bed.copy_from(buffer, s, device_block(kBytes), kBytes);
+  bed.launch(t);
+  sim::hold(t);
+  bed.name_stream(buffer, s);
+  bed.name_stream(buffer, s);
+  bed.release(buffer);
+  CHECK(bed.host(kBytes) != buffer);
+  sim::run_all();
+  CHECK(bed.host(kBytes) == buffer);
+  sim::release(t);
+}
+
+TEST_CASE("all of several named streams are waited for, of several devices",
+          "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
+  bed.copy_from(buffer, s, device_block(kBytes), kBytes);
+  REQUIRE(cuCtxSetCurrent(primary(1)) == CUDA_SUCCESS);
+  const CUstream t = bed.stream();
+  bed.copy_from(buffer, t, device_block(kBytes), kBytes);
+  bed.name_stream(buffer, t);
+  bed.name_stream(buffer, s);
+  sim::hold(t);
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.release(buffer);
+  sim::run_all();
+  CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) != buffer);
+  sim::release(t);
+  sim::run_all();
+  CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) == buffer);
+}
+
+TEST_CASE("a buffer without named streams waits for all", "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  void* buffer = bed.host(kBytes);
+  bed.launch(s);
+  sim::hold(s);
+  bed.release(buffer);
+  sim::run_all();
+  CHECK(bed.host(kBytes) != buffer);
+  sim::release(s);
+  sim::run_all();
+  CHECK(bed.host(kBytes) == buffer);
+}
+
+TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  void* buffer = bed.host(kBytes);
+  bed.copy_from(buffer, t, device_block(kBytes), kBytes);
+  sim::hold(t);
+  bed.name_stream(buffer, s);
+  CHECK_FALSE(bed.pinned->try_free(buffer));
+  bed.free_host(buffer);
+  sim::run_all();
+  CHECK(bed.host(kBytes) != buffer);
+  sim::release(t);
+  sim::run_all();
+  CHECK(bed.host(kBytes) == buffer);
+}
+
+TEST_CASE("the next owner of a buffer starts without named streams",
+          "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  void* buffer = bed.host(kBytes);
+  bed.name_stream(buffer, s);
+  bed.release(buffer);
+  sim::run_all();
+  REQUIRE(bed.host(kBytes) == buffer);
+  bed.copy_from(buffer, t, device_block(kBytes), kBytes);
+  sim::hold(t);
+  bed.release(buffer);
+  sim::run_all();
+  CHECK(bed.host(kBytes) != buffer);
+  sim::release(t);
+}
+
+TEST_CASE("where the stream takes no event the buffer waits for everything",
+          "[unit][host_cache_order]") {
+  for (const char* which : {"legacy", "per-thread", "capturing", "destroyed"}) {
+    PinnedBed bed;
+    const CUstream other = bed.stream();
+    CUstream named = bed.stream();
+    if (which == std::string("legacy")) named = CU_STREAM_LEGACY;
+    if (which == std::string("per-thread")) named = CU_STREAM_PER_THREAD;
+    void* buffer = bed.host(kBytes);
+    bed.copy_from(buffer, named, device_block(kBytes), kBytes);
+    bed.launch(other);
+    sim::hold(other);
+    bed.name_stream(buffer, named);
+    if (which == std::string("capturing")) {
+      bed.allocator->capture_begins(named, NullStream::Legacy);
+      const CUresult began = cuStreamBeginCapture(named, CU_STREAM_CAPTURE_MODE_GLOBAL);
+      bed.allocator->capture_begin_done(named, NullStream::Legacy, began == CUDA_SUCCESS);
+    }
+    if (which == std::string("destroyed")) {
+      bed.allocator->stream_destroyed(named);
+      REQUIRE(cuStreamDestroy(named) == CUDA_SUCCESS);
+    }
+    INFO(which);
+    bed.release(buffer);
+    CHECK(bed.host(kBytes) != buffer);
+    sim::run_all();
+    CHECK(bed.host(kBytes) != buffer);
+    sim::release(other);
+    sim::run_all();
+    CHECK(bed.host(kBytes) == buffer);
+    if (which == std::string("capturing")) {
+      CUgraph graph = nullptr;
+      CHECK(cuStreamEndCapture(named, &graph) == CUDA_SUCCESS);
+      bed.allocator->capture_ended(named, NullStream::Legacy);
+    }
+  }
+}
+
+TEST_CASE("a free behind streams waits for nothing, not even results",
+          "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  void* target = bed.host(kBytes);
+  bed.copy_to_host(s, target, bed.malloc(kBytes), kBytes);
+  const auto copy = sim::last_op(s);
+  bed.name_stream(target, s);
+  bed.release(target);
+  CHECK_FALSE(sim::complete(copy));
+  CHECK(bed.host(kBytes) != target);
+  sim::run_all();
+  CHECK(bed.host(kBytes) == target);
+}

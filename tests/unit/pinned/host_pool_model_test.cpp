@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+// Random traffic at a pool of pinned blocks, beside a model that knows only which bytes are
+// whose.
+#include "pinned/host_pool.hpp"
+#include "tests/catch.hpp"
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+using namespace custash;
+
+namespace {
+
+std::uint64_t seed() {
+  const char* text = std::getenv("CUSTASH_SEED");
+  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+}
+
+class Model {
+ public:
+  Model(HostSizes sizes, std::uint64_t seed)
+      : random_(seed), sizes_(sizes), pool_(nullptr, 0, sizes, stats_) {}
+
+  void step() {
+    const auto dice = pick(100);
+    if (dice < 45) {
+      take();
+    } else if (dice < 85) {
+      rest();
+    } else if (dice < 93) {
+      passed_ += pick(3);
+      passed_ = std::min(passed_, last_);
+    } else if (dice < 97) {
+      pool_.settle(passed_, 0);
+      CHECK(pool_.resting_bytes == waiting_bytes());
+    } else {
+      give_back();
+    }
+    check();
+  }
+
+  void finish() {
+    while (!used_.empty())
+      rest();
+    passed_ = last_;
+    give_back();
+    check();
+    CHECK(segments_.empty());
+    CHECK(stats_.active_bytes.current == 0);
+    CHECK(stats_.active_requests.current == 0);
+  }
+
+ private:
+  struct Resting {
+    Bytes size;
+    std::uint64_t ticket;
+  };
+
+  std::uint64_t pick(std::uint64_t of) { return random_() % of; }
+
+  Bytes size() {
+    static constexpr Bytes kFew[] = {512, 1024, 3072};
+    if (sizes_ == HostSizes::Fine) return kFew[pick(3)];
+    const Bytes most = sizes_ == HostSizes::Small ? 1_MiB : 5_MiB;
+    const Bytes least = sizes_ == HostSizes::Small ? 3585 : 1_MiB + 1;
+    // Some sizes come again and again.
+    return HostPool::rounded(pick(2) == 0 ? least + pick(4) * 100'000
+                                          : least + pick(most - least));
+  }
+
+  void take() {
+    const Bytes bytes = size();
+    HostBlock* block = pool_.take_recent(bytes, passed_);
+    if (block == nullptr) block = pool_.take_merged(bytes, passed_, 0);
+    if (block == nullptr) {
+      const Bytes segment = align_up(std::max<Bytes>(bytes, 2_MiB), 2_MiB);
+      pool_.add({next_, segment, HostOrigin::Driver});
+      segments_[next_] = segment;
+      next_ += segment + 4_KiB * pick(2);  // neighbours, sometimes
+      block = pool_.take_merged(bytes, passed_, 0);
+    }
+    REQUIRE(block != nullptr);
+    CHECK(block->state == HostBlockState::Used);
+    CHECK(block->size >= bytes);
+    CHECK(block->base % (sizes_ == HostSizes::Fine ? 512 : 4_KiB) == 0);
+    const auto after = used_.lower_bound(block->base);
+    if (after != used_.end()) CHECK(after->first >= block->base + block->size);
+    if (after != used_.begin()) {
+      const auto before = std::prev(after);
+      CHECK(before->first + before->second->size <= block->base);
+    }
+    // What has not passed is nobody's.
+    for (const auto& [base, resting] : resting_) {
+      if (resting.ticket > passed_)
+        CHECK((base + resting.size <= block->base || block->base + block->size <= base));
+    }
+    std::erase_if(resting_, [&](const auto& entry) {
+      return entry.first >= block->base && entry.first < block->base + block->size;
+    });
+    block->requested = bytes;
+    used_[block->base] = block;
+    stats_.requested_bytes.increase(static_cast<std::int64_t>(bytes));
+  }
+
+  void rest() {
+    if (used_.empty()) return;
+    auto it = std::next(used_.begin(), static_cast<std::ptrdiff_t>(pick(used_.size())));
+    const std::uint64_t ticket = pick(3) == 0 ? 0 : (last_ += pick(2), last_);
+    resting_[it->first] = {it->second->size, ticket};
+    pool_.rest(it->second, ticket);
+    used_.erase(it);
+  }
+
+  void give_back() {
+    pool_.settle(passed_, 0);
+    std::vector<HostMemoryRange> out;
+    pool_.take_free_segments(~0ULL, &out);
+    for (const HostMemoryRange& range : out) {
+      CHECK(segments_.at(range.base) == range.size);
+      const auto first = used_.lower_bound(range.base);
+      CHECK((first == used_.end() || first->first >= range.base + range.size));
+      for (const auto& [base, resting] : resting_) {
+        if (base >= range.base && base < range.base + range.size)
+          CHECK(resting.ticket <= passed_);
+      }
+      segments_.erase(range.base);
+    }
+  }
+
+  Bytes waiting_bytes() const {
+    Bytes sum = 0;
+    for (const auto& [base, resting] : resting_)
+      sum += resting.ticket > passed_ ? resting.size : 0;
+    return sum;
+  }
+
+  void check() {
+    CHECK(pool_.validate());
+    CHECK(stats_.in_use.current == static_cast<std::int64_t>(used_.size()));
+    std::int64_t bytes = 0;
+    for (const auto& [base, block] : used_)
+      bytes += static_cast<std::int64_t>(block->size);
+    CHECK(stats_.in_use_bytes.current == bytes);
+    CHECK(stats_.active_bytes.current >= bytes);
+    CHECK(stats_.requested_bytes.current <= bytes);
+  }
+
+  std::mt19937_64 random_;
+  const HostSizes sizes_;
+  HostStats stats_;
+  HostPool pool_;
+  Address next_ = 1_GiB;
+  std::uint64_t last_ = 0;
+  std::uint64_t passed_ = 0;
+  std::map<Address, HostBlock*> used_;
+  std::map<Address, Resting> resting_;
+  std::map<Address, Bytes> segments_;
+};
+
+}  // namespace
+
+TEST_CASE("random traffic at a pool", "[unit][host_pool_model]") {
+  const HostSizes sizes = GENERATE(HostSizes::Fine, HostSizes::Small, HostSizes::Large);
+  for (std::uint64_t at = seed(); at < seed() + 40; ++at) {
+    INFO("CUSTASH_SEED=" << at);
+    Model model(sizes, at);
+    for (int i = 0; i < 250; ++i)
+      model.step();
+    model.finish();
+  }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// When what was submitted before a ticket is over, in one context and in several.
+#include "allocator/host_tickets.hpp"
+
+#include "tests/unit/bed.hpp"
+#include "tests/unit/sim/calls.hpp"
+
+using namespace custash;
+using sim::make_stream;
+
+namespace {
+
+CUcontext primary(int device) {
+  CUcontext context = nullptr;
+  REQUIRE(cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
+  return context;
+}
+
+CUcontext make_context() {
+  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
+      sim::resolve("cuCtxCreate_v2"));
+  CUcontext context = nullptr;
+  REQUIRE(create(&context, 0, 0) == CUDA_SUCCESS);
+  return context;
+}
+
+struct Tickets : Bed {
+  using Bed::Bed;
+
+  std::uint64_t take() {
+    std::uint64_t ticket = 0;
+    CHECK(allocator->take_host_ticket(&ticket).ok());
+    return ticket;
+  }
+
+  bool passed(std::uint64_t ticket) {
+    allocator->poll_host_tickets();
+    return allocator->host_tickets_passed() >= ticket;
+  }
+
+  void destroy(CUcontext context) {
+    allocator->context_destroyed(context);
+    REQUIRE(cuCtxDestroy(context) == CUDA_SUCCESS);
+    allocator->context_gone(context);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an idle process has passed every ticket", "[unit][host_tickets]") {
+  Tickets bed;
+  CHECK(bed.take() == 0);
+  CHECK(bed.allocator->idle());
+  bed.launch(bed.stream());
+  CHECK_FALSE(bed.allocator->idle());
+  const auto ticket = bed.take();
+  CHECK(ticket != 0);
+  CHECK_FALSE(bed.passed(ticket));
+  sim::run_all();
+  CHECK(bed.allocator->host_tickets_passed() < ticket);  // nobody has asked
+  CHECK(bed.passed(ticket));
+  CHECK(bed.allocator->idle());
+  CHECK(bed.take() == 0);
+}
+
+TEST_CASE("one ticket for all frees between two submissions, and one fence",
+          "[unit][host_tickets]") {
+  Tickets bed;
+  const CUstream s = bed.stream();
+  bed.launch(s);
+  sim::clear_log();
+  const auto first = bed.take();
+  CHECK(bed.take() == first);
+  CHECK(sim::count("cuCtxRecordEvent") == 1);
+  bed.launch(s);
+  CHECK(bed.take() > first);
+}
+
+TEST_CASE("tickets pass in order, each with its own work", "[unit][host_tickets]") {
+  Tickets bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  bed.launch(s);
+  const auto first = bed.take();
+  bed.launch(t);
+  const auto second = bed.take();
+  REQUIRE(second > first);
+  sim::hold(t);
+  sim::run_all();
+  CHECK(bed.passed(first));
+  CHECK_FALSE(bed.passed(second));
+  sim::release(t);
+  sim::run_all();
+  CHECK(bed.passed(second));
+}
+
+TEST_CASE("a ticket holds the work of every stream, context and device",
+          "[unit][host_tickets]") {
+  for (const int late : {0, 1, 2, 3}) {
+    Tickets bed;
+    const CUcontext contexts[] = {bed.sim.context(), primary(1), make_context()};
+    std::vector<std::pair<CUcontext, CUstream>> streams;
+    for (const CUcontext context : contexts) {
+      REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+      streams.emplace_back(context, bed.stream());
+      if (context == bed.sim.context()) streams.emplace_back(context, bed.stream());
+    }
+    for (const auto& [context, stream] : streams) {
+      REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+      bed.launch(stream);
+    }
+    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    const CUstream held = streams[static_cast<std::size_t>(late)].second;
+    sim::hold(held);
+    const auto ticket = bed.take();
+    sim::run_all();
+    CHECK_FALSE(bed.passed(ticket));
+    sim::release(held);
+    sim::run_all();
+    CHECK(bed.passed(ticket));
+  }
+}
+
+TEST_CASE("work submitted after a ticket does not hold it up", "[unit][host_tickets]") {
+  Tickets bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  bed.launch(s);
+  const auto ticket = bed.take();
+  bed.launch(t);
+  sim::hold(t);
+  sim::run_all();
+  CHECK(bed.passed(ticket));
+  sim::release(t);
+}
+
+TEST_CASE("a wait ends with the ticket's own work", "[unit][host_tickets]") {
+  Tickets bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  bed.launch(s);
+  const auto before = sim::last_op(s);
+  const auto ticket = bed.take();
+  bed.launch(t);
+  const auto after = sim::last_op(t);
+  sim::hold(t);
+  CHECK(bed.allocator->wait_host_ticket(ticket).ok());
+  CHECK(sim::complete(before));
+  CHECK_FALSE(sim::complete(after));
+  CHECK(bed.allocator->host_tickets_passed() >= ticket);
+  sim::release(t);
+}
+
+TEST_CASE("nothing runs any more in a context that has ended", "[unit][host_tickets]") {
+  Tickets bed;
+  const CUcontext second = make_context();  // current now
+  bed.launch(bed.stream());
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.launch(bed.stream());
+  const auto both = bed.take();
+  bed.destroy(second);
+  CHECK_FALSE(bed.passed(both));
+  sim::run_all();
+  CHECK(bed.passed(both));
+  CHECK(bed.take() == 0);
+}
+
+TEST_CASE("a kernel's fault is told once a ticket is taken, and holds up nothing",
+          "[unit][host_tickets]") {
+  Tickets bed;
+  const CUstream s = bed.stream();
+  bed.launch(s, {.accesses = {{8, 8, true}}});
+  sim::run_all();
+  std::uint64_t ticket = 0;
+  CHECK(bed.allocator->take_host_ticket(&ticket).code() == CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(ticket == 0);
+  CHECK(bed.allocator->context_broken(bed.sim.context()));
+  REQUIRE(cuCtxSetCurrent(primary(1)) == CUDA_SUCCESS);
+  bed.launch(bed.stream());
+  bed.allocator->take_host_ticket(&ticket).ignore();
+  CHECK_FALSE(bed.passed(ticket));
+  sim::run_all();
+  CHECK(bed.passed(ticket));
+}
+
+TEST_CASE("a fence that could not be recorded is made up for", "[unit][host_tickets]") {
+  Tickets bed;
+  bed.launch(bed.stream());
+  sim::fail_symbol("cuCtxRecordEvent", 1, CUDA_ERROR_UNKNOWN);
+  const auto ticket = bed.take();
+  CHECK(ticket != 0);
+  CHECK_FALSE(bed.passed(ticket));
+  sim::run_all();
+  CHECK(bed.passed(ticket));
+}
+
+TEST_CASE("beside a capture tickets pass, and the capture stays valid",
+          "[unit][host_tickets]") {
+  Tickets bed;
+  const CUstream s = bed.stream();
+  const CUstream captured = bed.stream();
+  bed.launch(s);
+  bed.allocator->capture_begins(captured, NullStream::Legacy);
+  const CUresult began = cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  bed.allocator->capture_begin_done(captured, NullStream::Legacy, began == CUDA_SUCCESS);
+  bed.launch(s);
+  const auto ticket = bed.take();
+  CHECK_FALSE(bed.passed(ticket));
+  sim::run_all();
+  CHECK(bed.passed(ticket));
+  CUgraph graph = nullptr;
+  CHECK(cuStreamEndCapture(captured, &graph) == CUDA_SUCCESS);
+  bed.allocator->capture_ended(captured, NullStream::Legacy);
+}
+
+TEST_CASE("where submissions may go unseen, nothing is idle", "[unit][host_tickets]") {
+  Config config = Bed::vmm();
+  config.one_lane = false;
+  Tickets bed({}, config);
+  const CUstream s = bed.stream();
+  bed.launch(s);
+  sim::run_all();
+  CHECK_FALSE(bed.allocator->idle());
+  REQUIRE(sim::launch(s, {}) == CUDA_SUCCESS);  // not seen
+  const auto ticket = bed.take();
+  CHECK(ticket != 0);
+  CHECK_FALSE(bed.passed(ticket));
+  sim::run_all();
+  CHECK(bed.passed(ticket));
+}
