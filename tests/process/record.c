@@ -134,9 +134,28 @@ static void forked(void) {
   waitpid(child, NULL, 0);
 }
 
+/* The child goes on until its standard input ends. */
+static void outlived(void) {
+  int ready[2];
+  char byte = 0;
+  if (pipe(ready) != 0) exit(1);
+  if (fork() != 0) {
+    close(ready[1]);
+    if (read(ready[0], &byte, 1) != 1) exit(1);
+    return;
+  }
+  start();
+  alloc(1000);
+  if (write(ready[1], &byte, 1) != 1) exit(1);
+  while (read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+  alloc(2000);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "fork") == 0) return forked(), 0;
+  if (strcmp(what, "outlived") == 0) return outlived(), 0;
   start();
   if (strcmp(what, "kinds") == 0) every_kind();
   if (strcmp(what, "api") == 0) api();

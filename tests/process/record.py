@@ -119,6 +119,22 @@ class Record(Case):
         self.assertEqual(events(self.read()), [("a", 1000, "-"), ("a", 3000, "-")])
         self.assertEqual(self.recordings(), ["app.trace"])
 
+    def test_what_is_still_being_recorded_is_left_alone(self):
+        path = os.path.join(self.folder, "app.trace.xz")
+        words = [PATHS.command, "run", "--record", path, "--lib", PATHS.library, "--",
+                 os.path.join(PATHS.programs, "record"), "outlived"]
+        with tempfile.TemporaryFile("w+") as errors, \
+             subprocess.Popen(words, env=environment(preload=False), stdin=subprocess.PIPE, text=True,
+                              stdout=subprocess.PIPE, stderr=errors) as running:
+            self.assertEqual(running.wait(timeout=60), 0)
+            names = self.recordings()
+            running.stdin.close()
+            self.assertEqual(running.stdout.read(), "")  # until the child ends
+            errors.seek(0)
+            self.assertIn("still being recorded", errors.read())
+        self.assertEqual(names, ["app.trace.xz.part"])
+        self.assertEqual(events(self.read("app.trace.xz.part")), [("a", 1000, "-"), ("a", 2000, "-")])
+
     def test_an_older_recording_is_replaced_and_nothing_else(self):
         for name in ("app.trace", "app.trace.2024"):
             with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:

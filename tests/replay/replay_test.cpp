@@ -121,9 +121,11 @@ TEST_CASE("pages are followed through moves until their last mapping goes", "[re
   REQUIRE(driver.mem_map(base + 8_MiB, 4_MiB, 0, pages[1], 0) == CUDA_SUCCESS);  // an alias
   CHECK(meter.moves() == 1);
   CHECK(meter.moved_bytes() == 4_MiB);
+  CHECK(meter.aliases() == 1);
   agree(6_MiB);
   REQUIRE(driver.mem_release(pages[1]) == CUDA_SUCCESS);
   REQUIRE(driver.mem_unmap(base, 6_MiB) == CUDA_SUCCESS);  // two mappings at once
+  CHECK(meter.aliases() == 0);
   agree(6_MiB);
   REQUIRE(driver.mem_release(pages[0]) == CUDA_SUCCESS);
   agree(4_MiB);

@@ -157,7 +157,7 @@ void Meter::mapped(Address address, CUmemGenericAllocationHandle handle) {
     moved_bytes_ += h.bytes;
   }
   h.was_mapped = true;
-  ++h.mappings;
+  if (++h.mappings > 1) ++aliases_;
   mappings_[address] = number->second;
 }
 
@@ -167,7 +167,7 @@ void Meter::unmapped(Address address, Bytes bytes) {
   const auto end = mappings_.lower_bound(address + bytes);
   for (auto it = begin; it != end; ++it) {
     const auto handle = handles_.find(it->second);
-    --handle->second.mappings;
+    if (--handle->second.mappings > 0) --aliases_;
     drop_unused(handle);
   }
   mappings_.erase(begin, end);

@@ -41,6 +41,10 @@ class Meter {
 
   [[nodiscard]] Bytes moved_bytes() const { return moved_bytes_.load(); }
 
+  // Mappings now of handles that are mapped elsewhere too: moves whose old place is not
+  // unmapped yet.
+  [[nodiscard]] std::uint64_t aliases() const { return aliases_.load(); }
+
   [[nodiscard]] std::vector<CallRow> rows() const;  // of calls made, the dearest first
 
   // Called by the table's functions.
@@ -76,6 +80,7 @@ class Meter {
   std::atomic<Bytes> peak_{0};
   std::atomic<std::uint64_t> moves_{0};
   std::atomic<Bytes> moved_bytes_{0};
+  std::atomic<std::uint64_t> aliases_{0};
   std::mutex mutex_;  // guards what follows
   std::uint64_t next_ = 0;
   Handles handles_;

@@ -4,6 +4,7 @@
 #include "tools/replay/subjects.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace custash::replay {
 namespace {
@@ -47,6 +48,11 @@ Outcome run(const Trace& trace,
   outcome.elapsed = device.driver().now() - begin;
   outcome.peak_held = holder.peak();
   outcome.calls = holder.rows();
+  if constexpr (std::is_same_v<Holder, Meter>) {
+    outcome.moves = holder.moves();
+    outcome.moved_bytes = holder.moved_bytes();
+    outcome.aliases = holder.aliases();
+  }
   // A real device serves the next replay too.
   for (const Address block : blocks)
     if (block != 0) outcome.sound &= subject.free({}, block);
@@ -97,8 +103,6 @@ Outcome replay(const Trace& trace,
   const DeviceStats stats = allocator.stats(0);
   outcome.retries = stats.num_alloc_retries;
   outcome.ooms = stats.num_ooms;
-  outcome.moves = meter.moves();
-  outcome.moved_bytes = meter.moved_bytes();
   allocator.empty_all_caches();
   outcome.sound &= allocator.validate();
   return outcome;

@@ -29,6 +29,7 @@ struct Outcome {
   Bytes peak_held = 0;    // obtained from the driver
   std::uint64_t moves = 0;
   Bytes moved_bytes = 0;
+  std::uint64_t aliases = 0;  // moves whose old mappings were still there at the end
   std::int64_t retries = 0;
   std::int64_t ooms = 0;
   Nanoseconds elapsed = 0;  // of the whole replay

@@ -73,7 +73,8 @@ std::string text_of(const Report& report) {
   add(out, "  utilisation: %.4f\n", o.utilisation());
   if (report.trace->pinned_peak != 0)
     add(out, "  pinned, not replayed: %.1f MiB\n", mib(report.trace->pinned_peak));
-  add(out, "  pages moved: %llu (%.1f MiB)\n", static_cast<Count>(o.moves), mib(o.moved_bytes));
+  add(out, "  pages moved: %llu (%.1f MiB), ", static_cast<Count>(o.moves), mib(o.moved_bytes));
+  add(out, "%llu of them still mapped at the old place too\n", static_cast<Count>(o.aliases));
   add(out,
       "  retries: %lld, out of memory: %lld\n",
       static_cast<long long>(o.retries),
@@ -116,6 +117,7 @@ std::string json_of(const Report& report) {
   number("pinned_peak_bytes", report.trace->pinned_peak);
   number("pages_moved", o.moves);
   number("moved_bytes", o.moved_bytes);
+  number("aliases_left", o.aliases);
   number("num_alloc_retries", static_cast<std::uint64_t>(o.retries));
   number("num_ooms", static_cast<std::uint64_t>(o.ooms));
   number("memory_call_time_ns", o.memory_calls().time);
