@@ -14,7 +14,9 @@ Status HostTickets::take(const std::vector<Timeline*>& timelines, std::uint64_t*
     Place place{timeline, 0};
     if (const Status stamped = timeline->stamp_free(&place.position); !stamped.ok())
       result = stamped;
-    if (!place.over()) places.push_back(place);
+    if (place.over()) continue;
+    timeline->host_waits_for(place.position);
+    places.push_back(place);
   }
   *ticket = 0;
   if (places.empty()) return result;
@@ -48,7 +50,7 @@ void HostTickets::retire() {
 void HostTickets::poll() {
   for (Ticket oldest; first(&oldest); retire()) {
     for (const Place& place : oldest.places) {
-      if (!place.over()) place.timeline->poll(place.position);
+      if (!place.over() && !place.timeline->abandoned()) place.timeline->poll(place.position);
     }
     if (!over(oldest)) return;
   }
@@ -58,6 +60,7 @@ Status HostTickets::wait(std::uint64_t ticket) {
   for (Ticket oldest; passed() < ticket && first(&oldest); retire()) {
     for (const Place& place : oldest.places) {
       if (place.over()) continue;
+      if (place.timeline->abandoned()) return CUDA_ERROR_NOT_READY;  // its end is under way
       if (const Status waited = place.timeline->wait_for(place.position); !waited.ok())
         return waited;
     }

@@ -36,15 +36,12 @@ class HostTickets {
 
  private:
   struct Place {
-    Timeline* timeline;  // never destroyed; broken once its context is gone
+    Timeline* timeline;  // never destroyed
     std::uint64_t position;
 
     bool operator==(const Place&) const = default;
 
-    // A broken context runs nothing any more.
-    [[nodiscard]] bool over() const {
-      return timeline->passed() >= position || timeline->broken();
-    }
+    [[nodiscard]] bool over() const { return timeline->over(position); }
   };
 
   struct Ticket {

@@ -146,6 +146,7 @@ void Allocator::context_gone(CUcontext context) {
     state_->doomed.erase(it);
     state_->retired.push_back(cache);
   }
+  cache->timeline().end();
   cache->return_surviving_pages();
 }
 

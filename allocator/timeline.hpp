@@ -12,8 +12,7 @@
 
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
-#include "allocator/event.hpp"
-#include "allocator/lane.hpp"
+#include "allocator/fence.hpp"
 #include "allocator/mutex.hpp"
 
 #include <atomic>
@@ -46,6 +45,9 @@ class Timeline {
   // A position for a block freed on a stream. While other streams work too it is marked by an
   // event, which another stream can wait for.
   std::uint64_t stamp_stream(Lane& lane);
+
+  // The host waits for this position (a pinned buffer): fences before it are kept apart.
+  void host_waits_for(std::uint64_t position);
 
   // An event behind what a stream holds now, for the host to ask; false where none can be had:
   // the stream captures, or is another thread's.
@@ -126,27 +128,24 @@ class Timeline {
 
   [[nodiscard]] Counters counters() const;
 
-  // The context and its events are gone.
+  // The context is about to go, and its events with it: nothing is asked or recorded any more.
   void abandon();
+
+  // The driver has ended it: what it held has run or never will.
+  void end() { ended_.store(true); }
+
+  [[nodiscard]] bool abandoned() const { return abandoned_.load(); }
+
+  // As the host sees it, without asking the driver.
+  [[nodiscard]] bool over(std::uint64_t position) const {
+    return passed() >= position || ended_.load() || (broken() && !abandoned());
+  }
 
   void reset_lock_after_fork() { mutex_.reset_after_fork(); }
 
   bool validate();
 
  private:
-  struct Fence {
-    std::uint64_t covers = 0;
-    const Lane* lane = nullptr;  // the only lane with work under it, else null
-    bool late =
-        false;  // recorded after the frees it covers: may be asked, never waited for by streams
-    std::vector<EventRef> events;
-    std::vector<const Lane*> owners;  // for events of single lanes; null for a context event
-  };
-
-  // A fence recorded after the free must never be waited for by streams: it may cover a kernel
-  // that bare CUDA would not have waited for.
-  enum class FenceKind { AtFree, Late };
-
   Status ensure(std::uint64_t need, FenceKind kind);
   Status record(Fence& fence);
   Status record_lanes(Fence& fence);
@@ -188,6 +187,8 @@ class Timeline {
   std::atomic<std::uint32_t> gate_{0};   // threads that record a fence or wait for one
   std::atomic<std::uint32_t> steps_{0};  // threads that are about to make a stream capture
   std::atomic<bool> broken_{false};
+  std::atomic<std::uint64_t> host_until_{0};
+  std::atomic<bool> abandoned_{false}, ended_{false};
   std::atomic<std::uint64_t> fences_made_{0}, queries_{0}, waits_{0}, host_waits_{0};
 
   Mutex mutex_{LockRank::Timeline};

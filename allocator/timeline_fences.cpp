@@ -162,7 +162,9 @@ void Timeline::commit(Fence fence) {
   atomic_max(newest_, fence.covers);
   if (!fence.late) atomic_max(payable_, fence.covers);
   if (fence.covers <= passed_.load()) return;
-  if (!fence.late && one_lane() && !fences_.empty() && fences_.back().covers <= fence.covers) {
+  const bool host_waits = host_until_.load() > passed_.load();
+  if (!fence.late && one_lane() && !host_waits && !fences_.empty() &&
+      fences_.back().covers <= fence.covers) {
     // Stream order is the fence; one event to pay with when a second lane comes is enough.
     dropped.swap(fences_);
   }
@@ -260,6 +262,10 @@ Status Timeline::wait_for(std::uint64_t position) {
   return fence.covers == 0 ? wait_all() : wait_host(fence);
 }
 
+void Timeline::host_waits_for(std::uint64_t position) {
+  atomic_max(host_until_, position);
+}
+
 bool Timeline::record_use(Lane& lane, EventRef* out) {
   if (broken_.load()) return false;
   const RelaxedCapture relaxed(driver_);
@@ -271,6 +277,7 @@ bool Timeline::record_use(Lane& lane, EventRef* out) {
 }
 
 bool Timeline::use_over(const EventRef& use) {
+  if (abandoned_.load()) return ended_.load();
   if (broken_.load()) return true;
   Fence fence;
   fence.events.push_back(use);
@@ -308,6 +315,7 @@ void Timeline::retire(std::uint64_t covers) {
 }
 
 void Timeline::abandon() {
+  abandoned_.store(true);
   broken_.store(true);
   events_.abandon();
   std::deque<Fence> dropped;
