@@ -6,9 +6,9 @@
 #include "tools/replay/report.hpp"
 #include "tools/text.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -43,7 +43,7 @@ class Progress {
 
   void show(const std::string& what, std::size_t done, std::size_t all) {
     if (!terminal_) return;
-    const std::size_t percent = all == 0 ? 100 : done * 100 / all;
+    const std::size_t percent = all == 0 ? 100 : std::min<std::size_t>(100, done * 100 / all);
     if (what == what_ && percent == percent_) return;
     what_ = what;
     percent_ = percent;
