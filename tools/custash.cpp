@@ -2,6 +2,7 @@
 // The command `custash`: starts a program with the library preloaded, and explains the options.
 // Reads its command line and environment, writes nothing to standard output but what was asked
 // for.
+#include "tools/bandwidth/command.hpp"
 #include "tools/launch.hpp"
 #include "tools/options_page.hpp"
 #include "tools/record.hpp"
@@ -127,6 +128,7 @@ int run(const RunOptions& options) {
 int dispatch(int argc, char** argv) {
   Words words(argv + 1, argv + argc);
   RunOptions options;
+  custash::bandwidth::CommandOptions bandwidth_options;
   custash::replay::CommandOptions replay_options;
   if (!words.empty() && words.front() == "run") options.program = split_off_program(&words);
   if (!words.empty() && words.front() == "replay")
@@ -151,6 +153,7 @@ int dispatch(int argc, char** argv) {
   run_command->add_option(
       "program", options.program, "after --: what to start, and its arguments");
   run_command->footer(kRunHelp + custash::options_help() + kRunExitCodes);
+  CLI::App* const bandwidth_command = custash::bandwidth::add_command(app, &bandwidth_options);
   CLI::App* const replay_command = custash::replay::add_command(app, &replay_options);
   CLI::App* const options_command =
       app.add_subcommand("options", "print the options page (Markdown)");
@@ -163,6 +166,7 @@ int dispatch(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : custash::kExitCustash;
   }
   if (*run_command) return run(options);
+  if (*bandwidth_command) return custash::bandwidth::run_command(bandwidth_options);
   if (*replay_command) return custash::replay::run_command(replay_options);
   if (*options_command) std::fputs(custash::options_page().c_str(), stdout);
   if (*version_command) std::puts("custash " CUSTASH_VERSION);

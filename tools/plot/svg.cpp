@@ -51,6 +51,11 @@ std::string curve(const std::vector<Point>& points, const char* colour) {
   return out + "\"/>\n";
 }
 
+std::string dot(Point at, const char* colour) {
+  return "<circle r=\"2.5\" cx=\"" + number(at.x) + "\" cy=\"" + number(at.y) + "\" fill=\"" +
+         colour + "\"/>\n";
+}
+
 std::string key(Point at, const char* colour, const std::string& what) {
   return line(at, {at.x + 24, at.y}, colour) + text({at.x + 30, at.y + 4}, "start", what);
 }

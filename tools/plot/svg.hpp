@@ -21,6 +21,7 @@ double tick_step(double range, int ticks);
 std::string text(Point at, const char* anchor, const std::string& what);
 std::string line(Point from, Point to, const char* colour);
 std::string curve(const std::vector<Point>& points, const char* colour);
+std::string dot(Point at, const char* colour);
 // A stroke of the colour, and what it stands for.
 std::string key(Point at, const char* colour, const std::string& what);
 

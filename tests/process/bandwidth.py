@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""`custash bandwidth` over the simulated driver, bare and preloaded."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import xml.etree.ElementTree
+
+import program as shared
+from program import PATHS, Case, environment
+
+PATHS.command = ""
+
+KEYS = {"bytes", "direction", "memory", "allocation", "processes", "gb_per_s", "gb_per_s_all", "copy_ms",
+        "whole_ms"}
+COLD_KEYS = {"first_allocation_ms", "allocation_ms", "free_ms"}
+# What the simulated driver takes: milliseconds a copy, and GB/s with each kind of host memory.
+START_MS = 0.0015
+GB_PER_S = {"pageable": 10, "pinned": 50}
+# The copy's own call and an event's, which may lie between the two events.
+SLACK_MS = 0.005
+
+
+class Bandwidth(Case):
+    def ask(self, *words, preload=False, code=0, **more):
+        """Runs the command; returns what it said, on standard error where it fails."""
+        done = subprocess.run([PATHS.command, "bandwidth", *words], env=environment(preload, **more),
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout if code else done.stderr, "")
+        return done.stderr if code else done.stdout
+
+    def measure(self, *words, **more):
+        return json.loads(self.ask("--json", "--repetitions", "3", *words, **more))
+
+    def only_cell(self, *words, **more):
+        cells = self.measure(*words, **more)["cells"]
+        self.assertEqual(len(cells), 1)
+        return cells[0]
+
+    def test_every_cell_is_there_once(self):
+        told = self.measure("--sizes", "4k,1m", "--processes", "1,2")
+        self.assertEqual((told["device"], told["simulated"], told["custash"], told["repetitions"]),
+                         ("Simulated GPU", True, None, 3))
+        names = [(c["bytes"], c["direction"], c["memory"], c["allocation"], c["processes"]) for c in told["cells"]]
+        self.assertEqual(len(names), 32)
+        self.assertEqual(set(names), {(b, d, m, a, p) for b in (4096, 1 << 20) for d in ("h2d", "d2h")
+                                      for m in ("pageable", "pinned") for a in ("cached", "cold") for p in (1, 2)})
+        for cell in told["cells"]:
+            self.assertEqual(set(cell), KEYS | (COLD_KEYS if cell["allocation"] == "cold" else set()))
+
+    def test_copies_take_what_the_model_says(self):
+        told = self.measure("--sizes", "64k,16m")
+        for cell in told["cells"]:
+            modelled = START_MS + cell["bytes"] / GB_PER_S[cell["memory"]] / 1e6
+            self.assertGreaterEqual(cell["copy_ms"], modelled - 1e-5, cell)
+            self.assertLess(cell["copy_ms"], modelled + SLACK_MS, cell)
+            self.assertAlmostEqual(cell["gb_per_s"], cell["bytes"] / cell["copy_ms"] / 1e6, delta=0.01)
+            self.assertGreater(cell["whole_ms"], cell["copy_ms"] + cell.get("allocation_ms", 0)
+                               + cell.get("free_ms", 0), cell)
+        for direction in ("h2d", "d2h"):
+            speed = {c["memory"]: c["gb_per_s"] for c in told["cells"]
+                     if (c["bytes"], c["direction"], c["allocation"]) == (16 << 20, direction, "cached")}
+            self.assertGreater(speed["pinned"], 4 * speed["pageable"])
+
+    def test_every_allocation_is_cold_bare_and_only_the_first_under_custash(self):
+        words = ("--sizes", "16m", "--memory", "pinned", "--allocation", "cold", "--direction", "d2h")
+        bare, ours = self.only_cell(*words), self.only_cell(*words, preload=True)
+        self.assertAlmostEqual(bare["allocation_ms"], 4.1, delta=0.01)  # of the driver's model
+        self.assertEqual(bare["first_allocation_ms"], bare["allocation_ms"])
+        self.assertGreater(ours["first_allocation_ms"], 1)
+        self.assertLess(ours["allocation_ms"], 0.01)
+        self.assertGreater(bare["free_ms"], 1)
+        self.assertLess(ours["free_ms"], 0.01)
+        self.assertEqual(ours["copy_ms"], bare["copy_ms"])
+
+    def test_each_cold_cell_begins_with_nothing_cached(self):
+        told = self.measure("--sizes", "1m", "--memory", "pinned", "--allocation", "cold", preload=True)
+        self.assertEqual(len(told["cells"]), 2)
+        for cell in told["cells"]:
+            self.assertGreater(cell["first_allocation_ms"], 100 * cell["allocation_ms"], cell)
+
+    def test_it_says_whether_custash_serves(self):
+        words = ("--sizes", "4k", "--memory", "pinned", "--allocation", "cached", "--direction", "h2d")
+        self.assertIsNotNone(self.measure(*words, preload=True)["custash"])
+        self.assertIsNone(self.measure(*words, preload=True, CUSTASH_CONF="enabled:false")["custash"])
+        self.assertIn("under custash", self.ask(*words, preload=True))
+        self.assertIn(", bare, ", self.ask(*words))
+
+    def test_custash_run_starts_it(self):
+        done = subprocess.run([PATHS.command, "run", "--summary", "--lib", PATHS.library, "--", PATHS.command,
+                               "bandwidth", "--json", "--sizes", "4k", "--processes", "3"],
+                              env=environment(preload=False), capture_output=True, text=True, timeout=60, check=True)
+        self.assertIsNotNone(json.loads(done.stdout)["custash"])
+        self.assertEqual(done.stderr.count("custash: device 0:"), 3, done.stderr)
+
+    def test_processes_copy_at_once(self):
+        cell = self.only_cell("--sizes", "1m", "--memory", "pinned", "--allocation", "cached", "--direction", "h2d",
+                              "--processes", "4")
+        self.assertAlmostEqual(cell["gb_per_s_all"], 4 * cell["gb_per_s"], delta=0.01)
+
+    def test_modelled_times_are_called_so(self):
+        text = self.ask("--sizes", "1536,2m", "--repetitions", "1")
+        self.assertIn("times are modelled", text)
+        self.assertEqual(len(text.splitlines()), 3 + 16)
+        self.assertIn("1536 B", text)
+        self.assertIn("2 MiB", text)
+
+    def test_the_plot_is_one_picture_with_a_line_for_each_series(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out.svg")
+            self.measure("--sizes", "64k,1m,2m", "--processes", "1,2", "--plot", path)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        self.assertNotIn("href", text)
+        root = xml.etree.ElementTree.fromstring(text)
+        names = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+        for name in ("d2h, pinned, 2 processes", "h2d, pageable, 1 process",
+                     "pinned, 2 processes: first allocation", "pageable, 1 process: later ones", "64 KiB", "2 MiB"):
+            self.assertEqual(names.count(name), 2 if name.endswith("iB") else 1, name)
+        dots = list(root.iter("{http://www.w3.org/2000/svg}circle"))
+        self.assertEqual(len(dots), 2 * 8 * 3)
+        for dot in dots:
+            self.assertTrue(80 <= float(dot.get("cx")) <= 660, dot.attrib)
+
+    def test_a_plot_that_cannot_be_written_loses_no_figures(self):
+        done = subprocess.run([PATHS.command, "bandwidth", "--json", "--sizes", "4k", "--plot", "/nowhere/out.svg"],
+                              env=environment(preload=False), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (125, "custash: --plot /nowhere/out.svg: cannot be written\n"))
+        self.assertEqual(len(json.loads(done.stdout)["cells"]), 8)
+
+    def test_both_mistakes_and_the_right_figure(self):
+        for preload in (False, True):
+            told = json.loads(self.ask("--mistakes", "--json", "--repetitions", "3", preload=preload))
+            self.assertFalse(told["arrived_pinned"])
+            self.assertAlmostEqual(told["handed_over"]["ratio"], 1, delta=0.01)
+            self.assertAlmostEqual(told["right"]["ratio"], 5, delta=0.1)
+            self.assertGreater(told["first_transfer"]["pageable_ms"], told["right"]["pageable_ms"])
+        text = self.ask("--mistakes")
+        for words in ("Start-up in the timing:", "Handed to a process:", "Right:", "not pinned", "modelled"):
+            self.assertIn(words, text)
+
+    def test_wrong_options_are_told(self):
+        for words, message in [(("--sizes", "12x"), "--sizes 12x is no size"),
+                               (("--sizes", "4k,0"), "--sizes 0 is no size"),
+                               (("--direction", "up"), "--direction up: it is h2d or d2h"),
+                               (("--memory", "pinned,warm"), "--memory warm: it is pageable or pinned"),
+                               (("--allocation", "hot"), "--allocation hot: it is cached or cold"),
+                               (("--processes", "0"), "--processes takes 1 to 256"),
+                               (("--processes", "two"), "--processes"),
+                               (("--repetitions", "0"), "--repetitions takes 1 to 10000"),
+                               (("--device", "-1"), "--device takes 0 or more"),
+                               (("--mistakes", "--sizes", "4k"), "--mistakes excludes --sizes")]:
+            self.assertIn(message, self.ask(*words, code=125), words)
+
+    def test_no_such_device(self):
+        self.assertEqual(self.ask("--device", "2", code=1), "custash: there is no device 2: the driver has 2\n")
+        self.assertEqual(self.ask(code=1, CUSTASH_SIM="devices=0"),
+                         "custash: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)\n")
+        cell = self.only_cell("--sizes", "4k", "--device", "1", "--memory", "pinned", "--allocation", "cached",
+                              "--direction", "h2d")
+        self.assertGreater(cell["gb_per_s"], 0)
+
+    def test_no_driver(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "libcuda.so.1"), "w", encoding="utf-8") as file:
+                file.write("no library\n")
+            for words in ((), ("--mistakes",)):
+                self.assertIn("custash: there is no CUDA driver: ",
+                              self.ask(*words, code=1, LD_LIBRARY_PATH=folder))
+
+    def test_too_little_memory(self):
+        for processes in ("1", "3"):
+            message = self.ask("--sizes", "4k,64m", "--processes", processes, code=1, CUSTASH_SIM="memory=32m")
+            self.assertEqual(message, "custash: 64 MiB of device memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory)\n")
+        message = self.ask("--sizes", "16m", code=1, preload=True, CUSTASH_CONF="pinned_limit:1M")
+        self.assertIn("custash: 16 MiB of pinned memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory)\n", message)
+
+    def test_a_process_that_dies_ends_the_others(self):
+        with subprocess.Popen([PATHS.command, "bandwidth", "--sizes", "4m", "--processes", "3", "--repetitions",
+                               "10000"], env=environment(preload=False), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as running:
+            deadline = time.monotonic() + 30
+            children = []
+            while len(children) < 3 and time.monotonic() < deadline:
+                with open(f"/proc/{running.pid}/task/{running.pid}/children", encoding="ascii") as file:
+                    children = file.read().split()
+            self.assertEqual(len(children), 3)
+            os.kill(int(children[1]), signal.SIGKILL)
+            out, err = running.communicate(timeout=30)
+        self.assertEqual((running.returncode, out), (1, ""))
+        self.assertEqual(err, "custash: a measuring process was ended by signal 9 (Killed)\n")
+
+
+shared.main()

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include "tools/bandwidth/command.hpp"
+
+#include "tools/bandwidth/mistakes.hpp"
+#include "tools/bandwidth/report.hpp"
+#include "tools/text.hpp"
+
+#include <cstdio>
+#include <fstream>
+
+#include <CLI/CLI.hpp>
+
+namespace custash::bandwidth {
+namespace {
+
+constexpr const char* kHelp =
+    "A list is written with commas. Each process is timed only when its context is there, and "
+    "all "
+    "of\n"
+    "them begin each copy together. The first round of each cell is in no median; what its "
+    "allocation\n"
+    "cost stands apart (1st alloc). GB are 10^9 bytes. Under `custash run` the pinned memory "
+    "that custash\n"
+    "holds is given back before each cold cell.\n"
+    "\n"
+    "Examples:\n"
+    "  custash bandwidth --sizes 1m,1g --processes 1,4 --plot bare.svg\n"
+    "  custash run -- custash bandwidth --sizes 1m,1g --memory pinned\n"
+    "  custash bandwidth --mistakes\n"
+    "\n"
+    "Exit status: 1 when it could not be measured: no driver, no device, too little memory; "
+    "125 "
+    "when\n"
+    "an option is wrong.\n";
+
+constexpr unsigned kMostProcesses = 256;
+constexpr unsigned kMostRepetitions = 10'000;
+
+struct Misuse : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::vector<Bytes> sizes_of(const std::vector<std::string>& words) {
+  std::vector<Bytes> sizes;
+  for (const std::string& word : words) {
+    const auto size = size_of(word);
+    if (!size || *size == 0)
+      throw Misuse("--sizes " + word + " is no size (write 65536, 64k, 64KiB)");
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+// Those of `all` that the words name, in the words' order.
+template <typename T>
+std::vector<T> named(const std::string& option,
+                     const std::vector<std::string>& words,
+                     std::initializer_list<T> all) {
+  std::vector<T> found;
+  for (const std::string& word : words) {
+    const auto* const one =
+        std::find_if(all.begin(), all.end(), [&](T value) { return name_of(value) == word; });
+    if (one == all.end()) {
+      std::string message = option + " " + word + ": it is";
+      for (const T& value : all)
+        message += (&value == all.begin() ? " " : " or ") + std::string(name_of(value));
+      throw Misuse(message);
+    }
+    found.push_back(*one);
+  }
+  return found;
+}
+
+Plan plan_of(const CommandOptions& options) {
+  for (const unsigned processes : options.processes)
+    if (processes == 0 || processes > kMostProcesses)
+      throw Misuse("--processes takes 1 to " + std::to_string(kMostProcesses));
+  if (options.repetitions == 0 || options.repetitions > kMostRepetitions)
+    throw Misuse("--repetitions takes 1 to " + std::to_string(kMostRepetitions));
+  if (options.device < 0) throw Misuse("--device takes 0 or more");
+  return {.sizes = sizes_of(options.sizes),
+          .directions = named(
+              "--direction", options.directions, {Direction::ToDevice, Direction::ToHost}),
+          .memories = named("--memory", options.memories, {Memory::Pageable, Memory::Pinned}),
+          .allocations = named(
+              "--allocation", options.allocations, {Allocation::Cached, Allocation::Cold}),
+          .processes = options.processes,
+          .repetitions = options.repetitions,
+          .device = options.device};
+}
+
+void measure(const CommandOptions& options, const Plan& plan) {
+  const Outcome outcome = measure_all(plan);
+  std::fputs((options.json ? json_of(outcome) : text_of(outcome)).c_str(), stdout);
+  if (options.plot.empty()) return;
+  std::ofstream picture(options.plot);
+  picture << plot_of(outcome);
+  if (!picture.flush()) throw Misuse("--plot " + options.plot + ": cannot be written");
+}
+
+}  // namespace
+
+CLI::App* add_command(CLI::App& app, CommandOptions* options) {
+  CLI::App* const command =
+      app.add_subcommand("bandwidth", "measure copies between host and device");
+  CLI::Option* const mistakes =
+      command->add_flag("--mistakes",
+                        options->mistakes,
+                        "instead: two ways to measure this wrongly, beside the right one");
+  const auto list = [&](const char* name, auto& values, const char* what) {
+    mistakes->excludes(
+        command->add_option(name, values, what)->delimiter(',')->type_name("LIST"));
+  };
+  list("--sizes", options->sizes, "bytes, or with k, m, g");
+  list("--direction", options->directions, "h2d (host to device), d2h");
+  list("--memory", options->memories, "pageable, pinned: the memory on the host");
+  list("--allocation",
+       options->allocations,
+       "cached (the buffer is there before), cold (each repetition allocates one)");
+  list("--processes", options->processes, "how many copy at once");
+  command->add_option("--repetitions", options->repetitions, "of each cell");
+  command->add_option("--device", options->device, "which device");
+  command->add_flag("--json", options->json, "print JSON");
+  mistakes->excludes(
+      command->add_option("--plot", options->plot, "write a picture")->type_name("OUT.svg"));
+  command->footer(kHelp);
+  return command;
+}
+
+int run_command(const CommandOptions& options) {
+  const Plan plan = plan_of(options);
+  try {
+    if (options.mistakes) {
+      const Mistakes mistakes = make_mistakes(plan.device, plan.repetitions);
+      std::fputs((options.json ? json_of(mistakes) : text_of(mistakes)).c_str(), stdout);
+    } else {
+      measure(options, plan);
+    }
+  } catch (const Misuse&) {
+    throw;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "custash: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace custash::bandwidth

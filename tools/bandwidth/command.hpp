@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// The subcommand `custash bandwidth`: its options, and what they do.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace custash::bandwidth {
+
+struct CommandOptions {
+  std::vector<std::string> sizes = {"64k", "1m", "16m", "256m"};
+  std::vector<std::string> directions = {"h2d", "d2h"};
+  std::vector<std::string> memories = {"pageable", "pinned"};
+  std::vector<std::string> allocations = {"cached", "cold"};
+  std::vector<unsigned> processes = {1};
+  unsigned repetitions = 11;
+  int device = 0;
+  std::string plot;
+  bool json = false;
+  bool mistakes = false;
+};
+
+CLI::App* add_command(CLI::App& app, CommandOptions* options);
+
+// The exit code: 0; 1 when it could not be measured, the reason on standard error. A wrong
+// option throws.
+int run_command(const CommandOptions& options);
+
+}  // namespace custash::bandwidth
