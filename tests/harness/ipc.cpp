@@ -19,17 +19,7 @@ struct Parcel {
 
 Tensor to_shareable(const Tensor& tensor) {
   const int device = tensor.device().index();
-  use_device(device);
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, tensor.nbytes()), "cudaMalloc");
-  detector::allocated(memory, tensor.nbytes(), nullptr);
-  auto storage =
-      Storage::borrow(memory, tensor.nbytes(), Stream::default_of(device), [memory, device] {
-        use_device(device);
-        detector::freed(memory, nullptr);
-        (void)cudaFree(memory);
-      });
-  Tensor copy(std::move(storage), tensor.shape(), tensor.dtype());
+  Tensor copy(Storage::plain(tensor.nbytes(), device), tensor.shape(), tensor.dtype());
   copy.copy_(tensor);
   synchronize(device);
   return copy;

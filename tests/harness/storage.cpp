@@ -26,6 +26,18 @@ std::shared_ptr<Storage> Storage::on_device(Bytes bytes, const Stream& stream) {
   return made;
 }
 
+std::shared_ptr<Storage> Storage::plain(Bytes bytes, int device) {
+  use_device(device);
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  detector::allocated(memory, bytes, nullptr);
+  return borrow(memory, bytes, Stream::default_of(device), [memory, device] {
+    use_device(device);
+    detector::freed(memory, nullptr);
+    (void)cudaFree(memory);
+  });
+}
+
 std::shared_ptr<Storage> Storage::on_host(Bytes bytes, Kind kind) {
   const Stream none = Stream::default_of(0);
   void* data = nullptr;
@@ -48,13 +60,13 @@ std::shared_ptr<Storage> Storage::borrow(void* data,
 }
 
 Storage::~Storage() {
-  if (release_) {
-    release_();
-    return;
-  }
   if (kind_ == Kind::Pageable) std::free(data_);
   if (kind_ == Kind::Pageable || data_ == nullptr) return;
   try {
+    if (release_) {
+      release_();
+      return;
+    }
     detector::freed(data_, kind_ == Kind::Device ? &stream_ : nullptr);
   } catch (const CudaError&) {
     // As in release(): a forked child, or a device that is gone.

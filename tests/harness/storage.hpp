@@ -18,6 +18,9 @@ class Storage {
   using Release = std::function<void()>;
 
   static std::shared_ptr<Storage> on_device(Bytes bytes, const Stream& stream);
+  // By cudaMalloc and cudaFree, as programs do that think of no stream: usable on all, freed
+  // for all.
+  static std::shared_ptr<Storage> plain(Bytes bytes, int device);
   static std::shared_ptr<Storage> on_host(Bytes bytes, Kind kind);
   // Memory of somebody else's (another process's, a graph's), let go by `release`.
   static std::shared_ptr<Storage> borrow(void* data,

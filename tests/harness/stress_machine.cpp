@@ -193,6 +193,11 @@ Tensor Machine::compute(const Command& c, const Tensor& a, const Tensor& b) {
       return c.type == a.dtype() ? a.clone() : a.to(c.type);
     case Kind::Narrow:
       return a.view({a.numel()}).narrow(a.numel() / 4, a.numel() - a.numel() / 2);
+    case Kind::Plain: {
+      if (where_ == Where::Cpu) return a.clone();
+      const Tensor copy(Storage::plain(a.nbytes(), a.device().index()), a.shape(), a.dtype());
+      return copy.copy_(a);
+    }
     case Kind::Pinned:
       return by_way_of_pinned(a);
     case Kind::Move:

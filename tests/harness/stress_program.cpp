@@ -9,8 +9,9 @@ namespace custash::harness::stress {
 namespace {
 
 // How often each kind comes, of 100 or so.
-constexpr std::array<int, kKinds> kWeights = {
-    14, 10, 10, 8, 4, 3, 2, 2, 4, 6, 6, 4, 3, 5, 9, 4, 0, 1, 1};
+constexpr std::array<int, kKinds> kWeights = {14, 10, 10, 8, 4, 3, 2, 2, 4, 6,
+                                              6,  6,  4,  3, 5, 9, 4, 0, 1, 1};
+constexpr int kSumOfWeights = 102;
 
 // Mostly small; some beyond what comes from slabs.
 constexpr std::array<std::int64_t, 12> kSizes = {
@@ -23,6 +24,8 @@ class Generator {
   Generator(std::uint64_t seed, int devices) : random_(seed) {
     program_.threads = 1 + below(kMostThreads);
     program_.devices = 1 + below(std::min(devices, 2));
+    for (int i = 1 + below(4); i > 0; --i)
+      sizes_.push_back(kSizes[static_cast<std::size_t>(below(below(12) == 0 ? 12 : 11))]);
   }
 
   Program run() {
@@ -36,7 +39,7 @@ class Generator {
   int below(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
 
   Kind choose_kind() {
-    int left = below(96);
+    int left = below(kSumOfWeights);
     for (int kind = 0; kind < kKinds; ++kind)
       if ((left -= kWeights[static_cast<std::size_t>(kind)]) < 0)
         return static_cast<Kind>(kind);
@@ -55,7 +58,7 @@ class Generator {
     c.b = below(kSlots);
     c.op = static_cast<Binary>(below(6));
     c.type = static_cast<DType>(below(7));
-    c.n = kSizes[static_cast<std::size_t>(below(below(12) == 0 ? 12 : 11))];
+    c.n = sizes_[random_() % sizes_.size()];
     c.seed = random_();
     c.value = kScalars[static_cast<std::size_t>(below(6))];
     if (c.kind == Kind::Send && program_.threads == 1) c.kind = Kind::Clone;
@@ -69,28 +72,14 @@ class Generator {
 
   std::mt19937_64 random_;
   Program program_;
+  std::vector<std::int64_t> sizes_;  // few, so that memory is handed on
   int letters_ = 0;
 };
 
-constexpr std::array<const char*, kKinds> kNames = {"create",
-                                                    "zip",
-                                                    "in place",
-                                                    "scalar",
-                                                    "map",
-                                                    "sum",
-                                                    "matmul",
-                                                    "sort",
-                                                    "cast",
-                                                    "narrow",
-                                                    "clone",
-                                                    "pinned",
-                                                    "host",
-                                                    "move",
-                                                    "drop",
-                                                    "send",
-                                                    "receive",
-                                                    "sync",
-                                                    "empty_cache"};
+constexpr std::array<const char*, kKinds> kNames = {
+    "create", "zip",  "in place", "scalar",  "map",   "sum",        "matmul",
+    "sort",   "cast", "narrow",   "clone",   "plain", "pinned",     "host",
+    "move",   "drop", "send",     "receive", "sync",  "empty_cache"};
 
 }  // namespace
 

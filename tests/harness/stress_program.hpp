@@ -24,6 +24,7 @@ enum class Kind : int {
   Cast,     // dst = a as type
   Narrow,   // dst = half of a, in a's storage
   Clone,    // dst = copy of a
+  Plain,    // dst = copy of a, in memory of cudaMalloc's
   Pinned,   // dst = a by way of pinned memory, which is freed at once
   Host,     // dst = a by way of pageable memory
   Move,     // dst = a on the other device
