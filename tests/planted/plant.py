@@ -44,6 +44,35 @@ FAULTS = {
         "  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return number;\n",
         "  if (!events_.take(&event).ok()) return number;\n",
     )],
+    # Pinned memory is taken to be safe at its free.
+    "pinned_free_without_ticket": [(
+        "const Status stamped = allocator_.take_host_ticket(&ticket);",
+        "const Status stamped;",
+    )],
+    # Work of other contexts with it is not waited for.
+    "pinned_current_context_only": [(
+        "return state_->tickets.take(state_->timelines(), ticket);",
+        "CUcontext current = nullptr;\n"
+        "  driver_.ctx_get_current(&current);\n"
+        "  DeviceCache* own = state_->known(current);\n"
+        "  if (own == nullptr) return {};\n"
+        "  return state_->tickets.take({&own->timeline()}, ticket);",
+    )],
+    # A fence that has not passed is taken for one that has.
+    "pinned_pending_fence_believed": [(
+        "    if (status.ok()) continue;\n",
+        "    if (status.ok() || status.code() == CUDA_ERROR_NOT_READY) continue;\n",
+    )],
+    # Of several streams that were named for a buffer, one is enough.
+    "pinned_one_stream_asked": [(
+        "if (std::all_of(uses.streams.begin(), uses.streams.end(), Allocator::host_use_over))",
+        "if (std::any_of(uses.streams.begin(), uses.streams.end(), Allocator::host_use_over))",
+    )],
+    # The quick free does not look whether anything runs.
+    "pinned_quick_free_while_busy": [(
+        "if (!inside(address) || !allocator_.idle()) return false;",
+        "if (!inside(address)) return false;",
+    )],
 }
 
 
