@@ -15,6 +15,10 @@
 #include <string>
 #include <vector>
 
+#if __has_include(<catch2/catch_all.hpp>)
+using Catch::Approx;  // which version 2 does by itself
+#endif
+
 namespace custash::harness {
 
 // No report of the race detector during its life, where there is one. It begins with a clean

@@ -14,9 +14,9 @@ import sys
 
 
 def environment(args):
-    """Nothing of the caller's CUDA, custash or loader settings but where libraries lie."""
+    """Nothing of the caller's CUDA, custash or loader settings but a seed and where libraries lie."""
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("CUSTASH", "CUDA_LAUNCH", "LD_PRELOAD"))}
+           if k == "CUSTASH_SEED" or not k.startswith(("CUSTASH", "CUDA_LAUNCH", "LD_PRELOAD"))}
     folders = [args.runtime] if args.runtime else []
     if args.simulator:
         driver, runtime, models = args.simulator
