@@ -75,6 +75,8 @@ class StyleMaker {
     style.max_streams = 6;
     style.sizes.resize(1);
     style.flags.resize(1);
+    // It waits for the device, and a kernel there may wait for a thread that was overtaken.
+    style.empties = style.empties && !style.mutual;
   }
 
   // More memory in flight than an allocation lets grow. Write-combined, which nothing touches.
