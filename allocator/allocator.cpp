@@ -11,35 +11,10 @@ Allocator::Allocator(const Driver& driver, const Config& config)
     : driver_(driver), config_(config), state_(new State(driver_, config_)) {
 }
 
-namespace {
-
-// The last rung: what the other contexts of the device hold.
-bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* self) {
-  bool returned = false;
-  for (DeviceCache* cache : caches) {
-    if (cache == self || cache->returnable() == 0) continue;
-    // What cannot be returned now is simply not there for the retry.
-    cache->settle().ignore();
-    cache->trim().ignore();
-    returned = true;
-  }
-  return returned;
-}
-
-}  // namespace
-
 Status Allocator::allocate(CUcontext context, Bytes bytes, Address* out) {
   DeviceCache* cache = state_->cache(context);
   if (cache == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return state_->allocate(*cache, nullptr, bytes, out);
-}
-
-Status Allocator::State::allocate(DeviceCache& cache, Lane* lane, Bytes bytes, Address* out) {
-  Status status = cache.allocate(bytes, lane, out);
-  if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
-  if (trim_others(on_device(cache.device()), &cache)) status = cache.allocate(bytes, lane, out);
-  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) cache.count_oom();
-  return status;
 }
 
 Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
@@ -92,11 +67,6 @@ Status Allocator::empty_cache(CUcontext context) {
 void Allocator::empty_all_caches() {
   for (DeviceCache* cache : state_->all())
     cache->trim().ignore();  // each error shows at its next call
-}
-
-bool Allocator::relieve(CUcontext context) {
-  DeviceCache* cache = state_->known(context);
-  return cache != nullptr && trim_others(state_->on_device(cache->device()), nullptr);
 }
 
 Ownership Allocator::find(Address address, BlockInfo* info) {

@@ -104,10 +104,26 @@ class Allocator {
   // Returns every page and segment that is free to the driver. May wait for work in flight only
   // where the driver itself does (cuMemFree of whole segments).
   Status empty_cache(CUcontext context);
+  // The same of at least `bytes` if so much is free (whole pages, so it may be more); of what
+  // was freed on one stream; of what has been free since the call before.
+  Status trim(int device, Bytes bytes);
+  Status trim_stream(CUstream stream, NullStream null);
+  Status trim_idle(int device);
   void empty_all_caches();
   // Another allocating driver call failed for memory: waits for and returns what is needed;
   // true when something was returned and the call is worth a second try.
   bool relieve(CUcontext context);
+
+  // The most that the device's contexts together may hold; all ones: no limit.
+  void set_limit(int device, Bytes bytes);
+  [[nodiscard]] Bytes limit(int device) const;
+  // What could still be allocated under the limit, were all that is free given back.
+  Bytes room_under_limit(CUcontext context);
+
+  // Called when all else has failed, without a lock held: not 0 when it is worth another try.
+  using OutOfMemoryHook = int (*)(int device, std::size_t bytes, void* data);
+  void add_oom_hook(OutOfMemoryHook hook, void* data);
+  bool remove_oom_hook(OutOfMemoryHook hook, void* data);  // false: it was not there
 
   // ---- Asking.
 

@@ -48,7 +48,9 @@ void Arena::release(Block* block) {
 }
 
 void Arena::give_ready(Block* block, std::uint64_t passed) {
+  Bytes idle = 0;  // a large idle range stays idle when a little joins it
   if (Block* next = block->next; next != nullptr && next->state == BlockState::Free) {
+    if (next->idle) idle += next->size;
     remove_free(next);
     block->size += next->size;
     block->stamp.join(next->stamp, passed);
@@ -56,6 +58,7 @@ void Arena::give_ready(Block* block, std::uint64_t passed) {
   }
   if (Block* previous = block->previous;
       previous != nullptr && previous->state == BlockState::Free) {
+    if (previous->idle) idle += previous->size;
     remove_free(previous);
     previous->size += block->size;
     previous->stamp.join(block->stamp, passed);
@@ -63,6 +66,7 @@ void Arena::give_ready(Block* block, std::uint64_t passed) {
     block = previous;
   }
   insert_free(block);
+  block->idle = idle > block->size / 2;
 }
 
 void Arena::give_waiting(Block* block) {
@@ -94,6 +98,7 @@ void Arena::leave_limbo(Block* block) {
 
 void Arena::insert_free(Block* block) {
   block->state = BlockState::Free;
+  block->idle = false;
   block->counted_split = block->size != block->segment->mapped;
   if (block->counted_split)
     stats_.split_block(pool_, static_cast<std::int64_t>(block->size), 1);

@@ -31,11 +31,18 @@ struct Growth {
   Block* block = nullptr;  // Busy; its last `bytes` are to be mapped
   Block* hole = nullptr;   // that they are taken from; between open and close only
   Bytes bytes = 0;
+  Bytes made = 0;  // of them, with new pages
   std::vector<PageMove> moves;
 
   [[nodiscard]] Address begin() const { return block->end() - bytes; }
 
   [[nodiscard]] Address end() const { return block->end(); }
+};
+
+// What is to be given back.
+struct TrimWish {
+  Bytes bytes = ~0ULL;     // enough; whole pages, so it may be more
+  bool idle_only = false;  // only what was free when age() was called the time before last
 };
 
 class Arena {
@@ -78,12 +85,15 @@ class Arena {
   void close_stale(Block* block);
 
   // ---- Giving back.
-  std::vector<PageReturn> plan_return(std::uint64_t passed);
+  // Lowers wish.bytes by what is found.
+  std::vector<PageReturn> plan_return(std::uint64_t passed, TrimWish& wish);
+  // What is free now is idle, unless it is used until the next call.
+  void age();
   // The first `returned` pages are with the driver; the others stay, as a free block.
   void commit_return(const PageReturn& item, std::size_t returned);
   // Takes out the segments of plain memory that are wholly free; the caller frees them, or
   // links them in again where the driver refuses.
-  std::vector<Segment*> take_free_segments();
+  std::vector<Segment*> take_free_segments(TrimWish& wish);
   void put_back(Segment* segment);
 
   // The context is gone: deletes all blocks, hands out all segments.
@@ -96,6 +106,8 @@ class Arena {
   [[nodiscard]] Bytes mapped() const { return mapped_; }
 
   [[nodiscard]] Bytes returnable() const;
+
+  [[nodiscard]] Bytes largest_free() const;
 
   [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
 
@@ -116,6 +128,7 @@ class Arena {
   void insert_hole(Segment* segment, Address address, Bytes size, Block* after);
   Block* insert_after(Block* after, Segment* segment, Address address, Bytes size);
   void unlink(Block* block);
+  static Bytes enough(Bytes bytes, const Block& block);
   bool carve_pages(Block* block, Bytes most, PageReturn* out);
   Block* make_block();
   void drop_block(Block* block);

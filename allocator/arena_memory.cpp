@@ -104,11 +104,12 @@ void Arena::abandon_growth(const Growth& growth, std::uint64_t passed) {
   insert_hole(segment, begin, growth.bytes, before);
 }
 
-std::vector<PageReturn> Arena::plan_return(std::uint64_t passed) {
+std::vector<PageReturn> Arena::plan_return(std::uint64_t passed, TrimWish& wish) {
   drain(passed);
   const Asking asking{.passed = passed, .acceptable = passed};
   std::vector<Block*> candidates;
   for (Block* block : free_.blocks()) {
+    if (wish.idle_only && !block->idle) continue;
     if (block->segment->kind == SegmentKind::Range && asking.accepts(block->stamp)) {
       candidates.push_back(block);
     }
@@ -116,9 +117,24 @@ std::vector<PageReturn> Arena::plan_return(std::uint64_t passed) {
   std::vector<PageReturn> plan;
   for (Block* block : candidates) {
     PageReturn item;
-    if (carve_pages(block, ~0ULL, &item)) plan.push_back(std::move(item));
+    if (wish.bytes == 0) break;
+    if (!carve_pages(block, enough(wish.bytes, *block), &item)) continue;
+    wish.bytes -= std::min(wish.bytes, item.block->size);
+    plan.push_back(std::move(item));
   }
   return plan;
+}
+
+// What to carve so that at least `bytes` come out, the pages of a block being much alike.
+Bytes Arena::enough(Bytes bytes, const Block& block) {
+  const auto page = block.segment->pages.lower_bound(block.address);
+  if (page == block.segment->pages.end() || bytes > ~page->second.size) return bytes;
+  return bytes + page->second.size - 1;
+}
+
+void Arena::age() {
+  for (Block* block : free_.blocks())
+    block->idle = true;
 }
 
 // Whole pages inside a free block, which lie in a row, up to `most` bytes: the ends stay free
@@ -170,10 +186,8 @@ Bytes Arena::collect_moves(Bytes wanted,
   for (Block* block : candidates) {
     if (found >= wanted) break;
     // One page may be more than what is still wanted: the rest of it is free then.
-    const auto page = block->segment->pages.lower_bound(block->address);
-    const bool one = page != block->segment->pages.end() && page->second.size > wanted - found;
     PageReturn item;
-    const Bytes allowed = std::min(one ? page->second.size : wanted - found, most - found);
+    const Bytes allowed = std::min(enough(wanted - found, *block), most - found);
     if (!carve_pages(block, allowed, &item)) continue;
     found += item.block->size;
     out->push_back({this, std::move(item)});
@@ -220,11 +234,12 @@ void Arena::put_back(Segment* segment) {
   give_ready(block, 0);
 }
 
-std::vector<Segment*> Arena::take_free_segments() {
+std::vector<Segment*> Arena::take_free_segments(TrimWish& wish) {
   std::vector<Segment*> taken;
   for (Segment* segment : segments_) {
     Block* only = segment->first;
     if (segment->kind != SegmentKind::Plain || only->next != nullptr) continue;
+    if (wish.bytes == 0 || (wish.idle_only && !only->idle)) continue;
     // In limbo counts as free here: cuMemFree waits for the device by itself.
     if (only->state == BlockState::Waiting) {
       leave_limbo(only);
@@ -236,6 +251,7 @@ std::vector<Segment*> Arena::take_free_segments() {
     drop_block(only);
     segment->first = nullptr;
     mapped_ -= segment->size;
+    wish.bytes -= std::min(wish.bytes, segment->size);
     taken.push_back(segment);
   }
   std::erase_if(segments_, [](const Segment* segment) { return segment->first == nullptr; });
@@ -265,6 +281,10 @@ std::vector<Segment*> Arena::dissolve() {
     segment->used.clear();
   }
   return std::exchange(segments_, {});
+}
+
+Bytes Arena::largest_free() const {
+  return free_.blocks().empty() ? 0 : (*free_.blocks().rbegin())->size;
 }
 
 Bytes Arena::returnable() const {

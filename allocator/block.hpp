@@ -76,6 +76,7 @@ struct Block {
   bool held_by_graph = false;   // allocated during a capture
   bool shared_streams = false;  // record_stream was called: no lane is in order by itself
   bool counted_split = false;   // counted as inactive_split
+  bool idle = false;            // free, and was so when its arena aged
 
   [[nodiscard]] Address end() const { return address + size; }
 };

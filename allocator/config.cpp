@@ -83,6 +83,12 @@ bool set_bytes(std::uint64_t* out, std::string_view text) {
   return true;
 }
 
+bool set_limit(Config* config, std::string_view text) {
+  const bool share = !text.empty() && text.back() == '%';
+  if (share) return set_number(&config->limit_percent, text, 100, "%");
+  return set_bytes(&config->limit, text);
+}
+
 constexpr std::array kOptions = {
     Option{{"enabled",
             "flag",
@@ -132,6 +138,23 @@ constexpr std::array kOptions = {
          "handed out behind a wait on the GPU"},
         [](Config& c, std::string_view text) {
           return set_number(&c.run_ahead_percent, text, 1000);
+        }},
+    Option{{"limit",
+            "limit",
+            "0",
+            "bytes, or with K, M, G, T, or a share of the device with %",
+            "the most device memory that is held of each device, in use and cached; past it an "
+            "allocation fails for memory. 0: no limit"},
+           [](Config& c, std::string_view text) { return set_limit(&c, text); }},
+    Option{
+        {"decay",
+         "seconds",
+         "10",
+         "0-86400",
+         "device memory that was free for so long (up to twice that) goes back to the driver, "
+         "when a call comes by, without a stall. 0: never"},
+        [](Config& c, std::string_view text) {
+          return set_number(&c.decay, text, 86400, "s");
         }},
     Option{{"pinned",
             "flag",
@@ -228,6 +251,8 @@ std::string complaint(std::string_view what) {
 std::string wrong_value(const OptionRow& row, std::string_view value) {
   const std::string given = std::string(row.name) + ":" + std::string(value);
   const std::string range(row.range);
+  if (row.type == "limit")
+    return complaint(given + " is not a number of bytes (20000000, 512M, 4G) or a share (80%)");
   if (row.type == "bytes")
     return complaint(given + " is not a number of bytes (20000000, 512M, 4G)");
   if (row.type == "percent" || row.type == "count" || row.type == "seconds")

@@ -23,8 +23,11 @@ struct Config {
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
   bool one_lane = true;  // use stream order itself as the fence while one stream works
   std::uint32_t run_ahead_percent =
-      10;              // run_ahead: new memory preferred to debt, share of bytes in use
-  bool pinned = true;  // pinned: false passes pinned memory through
+      10;                   // run_ahead: new memory preferred to debt, share of bytes in use
+  std::uint64_t limit = 0;  // limit: bytes a device; 0: none
+  std::uint32_t limit_percent = 0;  // limit: or a share of the device
+  std::uint32_t decay = 10;         // decay: seconds; 0: never
+  bool pinned = true;               // pinned: false passes pinned memory through
   std::uint32_t pinned_threads =
       0;  // pinned_threads: touch new pinned memory; 0: a thread a core
   std::uint64_t pinned_limit = 0;   // pinned_limit: bytes; 0: none
@@ -38,7 +41,8 @@ struct Config {
 
 struct OptionRow {
   std::string_view name;
-  std::string_view type;  // "flag", "choice", "percent", "count", "bytes", "seconds", "path"
+  std::string_view
+      type;  // "flag", "choice", "percent", "count", "bytes", "limit", "seconds", "path"
   std::string_view default_value;
   std::string_view range;  // "true|false", "auto|vmm|driver", "0-1000", ""
   std::string_view help;

@@ -36,6 +36,26 @@ Bytes DeviceCache::returnable() {
   return sum;
 }
 
+std::string DeviceCache::describe_use() {
+  const auto mib = [](std::int64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; };
+  const DeviceStats now = stats();
+  Bytes largest = 0;
+  Bytes free = 0;
+  {
+    Lock lock(mutex_);
+    for (const auto& pool : pools_) {
+      largest = std::max(largest, pool->large.largest_free());
+      free += pool->large.returnable() - pool->large.limbo_bytes();
+    }
+  }
+  const Bytes scattered = free == 0 ? 0 : 100 - largest * 100 / free;
+  return mib(now.allocated_bytes[0].current) + " in use, " +
+         mib(now.reserved_bytes[0].current - now.allocated_bytes[0].current) + " cached (" +
+         mib(now.limbo_bytes) + " of it waiting for work in flight), largest free block " +
+         mib(static_cast<std::int64_t>(largest)) + ", fragmentation " +
+         std::to_string(scattered) + " %";
+}
+
 DeviceStats DeviceCache::stats() {
   const Timeline::Counters counters = timeline_.counters();
   Lock lock(mutex_);

@@ -18,6 +18,7 @@ std::atomic<std::uint64_t> next_buffer_id{1ULL << 48};
 constexpr Bytes kRunAheadFloor = 32_MiB;
 
 constexpr std::uint32_t kAllocationsPerAsk = 16;
+constexpr std::uint32_t kQuickOps = 1024;
 
 }  // namespace
 
@@ -27,6 +28,7 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
       pages_(shared.pages),
       leftovers_(shared.leftovers),
       graphs_(shared.graphs),
+      budget_(shared.budget),
       context_(context),
       device_(device),
       memory_(driver_, leftovers_, config_.backing, context, device),
@@ -82,6 +84,7 @@ Pool& DeviceCache::pool_of(const Request& request) {
 Status DeviceCache::allocate(Bytes bytes, Lane* lane, Address* out) {
   // A broken context, or more than the device has: the driver's own answer.
   if (timeline_.broken() || bytes > memory_.device_bytes()) return memory_.alloc(bytes, out);
+  decay();
   CrossWait wait;
   Address found = 0;
   const Status status = find_or_grow(make_request(bytes, lane, &wait), &found);
@@ -127,6 +130,7 @@ Address DeviceCache::try_allocate(Bytes bytes) {
   if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
   const Request request = make_request(bytes, nullptr, nullptr);
   Lock lock(mutex_);
+  if (++quick_ops_ % kQuickOps == 0) return 0;  // the long way looks at the clock
   return take_from(
       *pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
 }

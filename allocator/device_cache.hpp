@@ -5,6 +5,7 @@
 #pragma once
 
 #include "allocator/backing.hpp"
+#include "allocator/budget.hpp"
 #include "allocator/mutex.hpp"
 #include "allocator/page_map.hpp"
 #include "allocator/pool.hpp"
@@ -14,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -28,6 +30,7 @@ class DeviceCache {
     PageMap& pages;
     Leftovers& leftovers;
     const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
+    DeviceBudget& budget;                     // of the device
   };
 
   DeviceCache(const Shared& shared, CUcontext context, CUdevice device);
@@ -53,8 +56,13 @@ class DeviceCache {
 
   [[nodiscard]] CUdevice device() const { return device_; }
 
-  // ---- Giving back (reclaim.cpp).
-  Status trim();
+  // ---- Giving back (reclaim.cpp, decay.cpp).
+  Status trim(TrimWish wish = {});
+  // The same of the memory that calls naming this lane's stream have freed.
+  Status trim(TrimWish wish, const Lane& lane);
+  // Gives back what idles, now and then; called where a driver call is allowed.
+  void decay();
+  Status trim_idle();
   // Waits for what was freed, and only for that, and takes it back.
   Status settle();
 
@@ -83,6 +91,8 @@ class DeviceCache {
   void reset_peaks();
   void reset_accumulated();
   void count_oom();
+  // "in use …, cached …": what stands in the way of a request.
+  std::string describe_use();
   bool validate();
   void after_fork_in_child();
 
@@ -128,11 +138,18 @@ class DeviceCache {
   Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
   Bytes room_to_make(const Request& request) REQUIRES(mutex_);
   bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
+  void abandon(Arena& arena, const Growth& growth) REQUIRES(mutex_);
   Address commit(Pool& pool, Block* block, const Request& request) REQUIRES(mutex_);
   Status add_range(Arena& arena, Bytes bytes);
   Segment* make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena)
       REQUIRES(mutex_);
+
+  // The ladder (ladder.cpp): each rung makes something, then the pools are searched again.
   Status climb_ladder(const Request& request, Status first, Address* out);
+  bool search_all(const Request& request, Address* out);
+  bool rung_poll(const Request& request, Address* out);
+  bool rung_wait(const Request& request, Address* out);
+  Status rung_trim(const Request& request, Bytes bytes, Address* out);
 
   // Frees.
   Found locate(Address address) REQUIRES(mutex_);
@@ -143,8 +160,10 @@ class DeviceCache {
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
   void drain() REQUIRES(mutex_);
   void poll_briefly();
+  Status trim_pools(TrimWish wish, const Pool* only);
   void plan_trim(Arena& arena,
                  std::uint64_t passed,
+                 TrimWish& wish,
                  std::vector<std::pair<Arena*, PageReturn>>* pages,
                  std::vector<Segment*>* plain) REQUIRES(mutex_);
   std::size_t unmap(const PageReturn& item, Status* result) const;
@@ -160,6 +179,7 @@ class DeviceCache {
   PageMap& pages_;
   Leftovers& leftovers_;
   const std::atomic<std::int64_t>& graphs_;
+  DeviceBudget& budget_;
   const CUcontext context_;
   const CUdevice device_;
   DriverMemory memory_;
@@ -167,10 +187,12 @@ class DeviceCache {
 
   std::atomic<std::uint64_t> waiting_high_{
       0};  // the highest position that something in limbo waits for
+  std::atomic<Nanoseconds> next_decay_{0};
   std::atomic<std::uint32_t> asks_{0};        // allocations made while several lanes worked
   std::atomic<std::uint64_t> order_high_{0};  // the highest position of a free on a stream
 
   Mutex mutex_{LockRank::Context};
+  std::uint32_t quick_ops_ GUARDED_BY(mutex_) = 0;  // answered without looking at the clock
   DeviceStats stats_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Pool>> pools_ GUARDED_BY(mutex_);  // [0]: plain calls
   std::vector<Pool*> spare_pools_ GUARDED_BY(mutex_);            // of destroyed streams

@@ -36,6 +36,7 @@ namespace custash {
     (CUdevice, unsigned*, int*))                                                              \
   X(Required, mem_alloc, "cuMemAlloc_v2", (CUdeviceptr*, size_t))                             \
   X(Required, mem_free, "cuMemFree_v2", (CUdeviceptr))                                        \
+  X(Required, mem_get_info, "cuMemGetInfo_v2", (size_t*, size_t*))                            \
   X(Required, mem_host_alloc, "cuMemHostAlloc", (void**, size_t, unsigned))                   \
   X(Required, mem_free_host, "cuMemFreeHost", (void*))                                        \
   X(Required, mem_host_register, "cuMemHostRegister_v2", (void*, size_t, unsigned))           \

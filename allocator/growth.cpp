@@ -43,7 +43,8 @@ Bytes DeviceCache::room_to_make(const Request& request) {
   const Bytes most = std::max(static_cast<Bytes>(in_use.peak), now);
   const Bytes allowed = most + growth_share(most);
   const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
-  return allowed > reserved ? align_down(allowed - reserved, kPageBytes) : 0;
+  const Bytes room = allowed > reserved ? allowed - reserved : 0;
+  return align_down(std::min(room, budget_.room()), kPageBytes);
 }
 
 bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
@@ -70,7 +71,15 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
       request.small() ? slab_growth(arena.mapped()) : growth_share(arena.mapped());
   if (made != 0) made = std::clamp(slack, made, std::max(made, most - moved));
   arena.close_growth(out, moved + made);
+  out->made = made;
   return true;
+}
+
+// Leaves everything as it was planned from.
+void DeviceCache::abandon(Arena& arena, const Growth& growth) {
+  for (const PageMove& move : growth.moves)
+    commit_trim(*move.from, move.item, 0);
+  arena.abandon_growth(growth, timeline_.passed());
 }
 
 Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request, Address* out) {
@@ -98,16 +107,16 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
   }
   std::vector<Page> mapped;
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
-  if (pages_.prepare(growth.begin(), growth.end())) {
+  const bool allowed = budget_.take(growth.made);
+  if (allowed && pages_.prepare(growth.begin(), growth.end())) {
     status = memory_.map(growth.begin(), growth.end(), moved, accessors, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came while we mapped
   {
     Lock lock(mutex_);
     if (!status.ok()) {
-      for (const PageMove& move : growth.moves)
-        commit_trim(*move.from, move.item, 0);
-      arena.abandon_growth(growth, timeline_.passed());
+      if (allowed) budget_.give(growth.made);
+      abandon(arena, growth);
       return status;
     }
     if (changes != accessor_changes_) late = accessors_;
@@ -148,14 +157,21 @@ Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request,
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
   Address base = 0;
-  Status status = memory_.alloc(size, &base);
+  const auto try_size = [&]() -> Status {
+    if (!budget_.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const Status status = memory_.alloc(size, &base);
+    if (!status.ok()) budget_.give(size);
+    return status;
+  };
+  Status status = try_size();
   if (!status.ok() && size > least) {
     size = least;
-    status = memory_.alloc(size, &base);
+    status = try_size();
   }
   if (!status.ok()) return status;
   if (!pages_.prepare(base, base + size)) {
     // Not where the map can hold it: hand out the driver's own memory, which it frees itself.
+    budget_.give(size);
     if (const Status freed = memory_.free(base); !freed.ok()) return freed;
     return memory_.alloc(request.bytes, out);
   }
@@ -187,30 +203,6 @@ Segment* DeviceCache::make_segment(Address base, Bytes size, SegmentKind kind, A
   segment->arena = &arena;
   segment->mapped = 0;
   return segment;
-}
-
-Status DeviceCache::climb_ladder(const Request& request, Status first, Address* out) {
-  const auto search = [&] {
-    Lock lock(mutex_);
-    *out = take(request, asking(request, debt_allowed()));
-    if (*out == 0) *out = take_across(request);
-    if (*out == 0) *out = take_in_debt(request);
-    return *out != 0;
-  };
-  {
-    Lock lock(mutex_);
-    ++stats_.num_alloc_retries;
-  }
-  // Rung 1: what has passed meanwhile, and what can be had in debt.
-  timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
-  if (search()) return {};
-  // Rung 2: wait for what is in limbo, as bare CUDA would have at the frees.
-  if (settle().ok() && search()) return {};
-  // Rung 3: give back everything that is free; the driver can make one piece of it.
-  if (const Status trimmed = trim(); !trimmed.ok()) return trimmed;
-  Status status = grow(request, out);
-  if (status.ok() || status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
-  return search() ? Status() : first;
 }
 
 }  // namespace custash

@@ -54,8 +54,11 @@ class Lane {
 
   [[nodiscard]] bool is_per_thread() const { return stream == CU_STREAM_PER_THREAD; }
 
-  // What cannot be recorded on later: another thread's stream, or a barrier for blocking streams.
-  [[nodiscard]] bool is_default() const { return is_per_thread() || stream == CU_STREAM_LEGACY; }
+  // What cannot be recorded on later: another thread's stream, or a barrier for blocking
+  // streams.
+  [[nodiscard]] bool is_default() const {
+    return is_per_thread() || stream == CU_STREAM_LEGACY;
+  }
 
   // Every submission up to number `passed` is over; does that leave the lane idle?
   [[nodiscard]] bool idle_after(std::uint64_t passed) const {

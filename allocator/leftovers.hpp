@@ -16,8 +16,9 @@ class Leftovers {
  public:
   explicit Leftovers(const Driver& driver) : driver_(driver) {}
 
-  // Unmaps and releases (a page without a handle was moved: it is only unmapped). Where the unmapping is refused nothing has changed; where the release
-  // is, the handle is kept here and the page counts as returned.
+  // Unmaps and releases (a page without a handle was moved: it is only unmapped). Where the
+  // unmapping is refused nothing has changed; where the release is, the handle is kept here and
+  // the page counts as returned.
   Status give_back(const Page& page);
   // The same, but a page that cannot be unmapped is kept here, too.
   void abandon(const Page& page);

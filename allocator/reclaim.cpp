@@ -30,7 +30,20 @@ void DeviceCache::drain() {
   }
 }
 
-Status DeviceCache::trim() {
+Status DeviceCache::trim(TrimWish wish) {
+  return trim_pools(wish, nullptr);
+}
+
+Status DeviceCache::trim(TrimWish wish, const Lane& lane) {
+  const Pool* pool = nullptr;
+  {
+    Lock lock(mutex_);
+    pool = lane.pool;
+  }
+  return pool == nullptr ? Status() : trim_pools(wish, pool);
+}
+
+Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
   leftovers_.retry();
   poll_briefly();
   unmap_stale();
@@ -42,20 +55,27 @@ Status DeviceCache::trim() {
     const std::uint64_t passed = timeline_.passed();
     return_empty_slabs(passed);
     for (const auto& pool : pools_) {
-      for (Arena* arena : {&pool->small_pages, &pool->large})
-        plan_trim(*arena, passed, &pages, &plain);
+      if (only != nullptr && pool.get() != only) continue;
+      for (Arena* arena : {&pool->large, &pool->small_pages})
+        plan_trim(*arena, passed, wish, &pages, &plain);
     }
   }
   Status result;
   std::vector<std::size_t> returned;
-  for (const auto& [arena, item] : pages)
+  for (const auto& [arena, item] : pages) {
     returned.push_back(unmap(item, &result));
+    for (std::size_t i = 0; i < returned.back(); ++i)
+      budget_.give(item.pages[i].size);
+  }
   std::vector<Segment*> refused;
   for (Segment* segment : plain) {
     const Status freed = memory_.free(segment->base);
-    if (freed.ok()) continue;
-    result = freed;
-    refused.push_back(segment);
+    if (freed.ok()) {
+      budget_.give(segment->size);
+    } else {
+      result = freed;
+      refused.push_back(segment);
+    }
   }
   Lock lock(mutex_);
   for (std::size_t i = 0; i < pages.size(); ++i)
@@ -157,14 +177,18 @@ void DeviceCache::enter(Segment& segment, Address begin, Address end, std::size_
 
 void DeviceCache::plan_trim(Arena& arena,
                             std::uint64_t passed,
+                            TrimWish& wish,
                             std::vector<std::pair<Arena*, PageReturn>>* pages,
                             std::vector<Segment*>* plain) {
   const StatPool pool = arena.pool();
-  for (PageReturn& item : arena.plan_return(passed)) {
+  for (PageReturn& item : arena.plan_return(passed, wish)) {
     take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
-  for (Segment* segment : arena.take_free_segments()) {
+  // Freeing plain memory waits for the device: what merely idles waits until nothing is to be
+  // waited for.
+  if (wish.idle_only && timeline_.unfinished()) return;
+  for (Segment* segment : arena.take_free_segments(wish)) {
     pages_.clear(segment->base, segment->base + segment->size);
     stats_.count_reserved(pool, static_cast<std::int64_t>(segment->size), 1, -1);
     plain->push_back(segment);
@@ -224,6 +248,7 @@ void DeviceCache::abandon() {
   }
   held_.clear();
   lanes_.clear();
+  budget_.give(static_cast<Bytes>(stats_.reserved_bytes[0].current));
   stats_ = DeviceStats{};
 }
 

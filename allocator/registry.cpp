@@ -81,7 +81,9 @@ DeviceCache* Allocator::State::cache(CUcontext context) {
       if (ask_twice([&] { return driver.ctx_get_device(&device); }) != CUDA_SUCCESS)
         return nullptr;
     }
-    auto* made = new DeviceCache({driver, config, pages, leftovers, graphs}, context, device);
+    auto* made = new DeviceCache(
+        {driver, config, pages, leftovers, graphs, budget(device)}, context, device);
+    apply_limit(device);
     Lock lock(mutex);
     const auto [it, inserted] = caches.emplace(context, made);
     found = it->second;
@@ -93,6 +95,15 @@ DeviceCache* Allocator::State::cache(CUcontext context) {
   }
   entry = {now, context, nullptr, found, nullptr};
   return found;
+}
+
+void Allocator::State::apply_limit(CUdevice device) {
+  Bytes limit = config.limit == 0 ? ~0ULL : config.limit;
+  std::size_t total = 0;
+  if (config.limit_percent != 0 && driver.device_total_mem(&total, device) == CUDA_SUCCESS)
+    limit = total / 100 * config.limit_percent;
+  // A limit set by a call stays.
+  if (budget(device).limit() == ~0ULL) budget(device).set_limit(limit);
 }
 
 DeviceCache* Allocator::State::known(CUcontext context) {

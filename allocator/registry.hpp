@@ -8,6 +8,8 @@
 #include "allocator/device_cache.hpp"
 #include "allocator/host_tickets.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <unordered_map>
 #include <vector>
@@ -67,12 +69,20 @@ struct Allocator::State {
   static inline std::atomic<std::uint64_t> next_epoch{1};
   std::atomic<std::uint64_t> epoch{next_epoch.fetch_add(1)};
   HostTickets tickets{config};
+  std::array<DeviceBudget, 64> budgets;  // devices beyond share the last
+
+  DeviceBudget& budget(CUdevice device) {
+    return budgets[std::min<std::size_t>(static_cast<std::size_t>(device), budgets.size() - 1)];
+  }
+
+  // The limit that the configuration sets; once for each device.
+  void apply_limit(CUdevice device);
   std::atomic<std::int64_t> graphs{0};
   std::atomic<bool> kernels_visible{false};
   std::atomic<bool> graphs_visible{false};
   std::atomic<std::uint32_t> contexts{0};
   std::atomic<DeviceCache*> only{nullptr};  // where there is one context
-  std::atomic<bool> device_shared{false};  // two contexts on one device
+  std::atomic<bool> device_shared{false};   // two contexts on one device
 
   Mutex mutex{LockRank::Registry};
   std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);
@@ -81,6 +91,15 @@ struct Allocator::State {
 
   std::vector<DeviceCache*> retired
       GUARDED_BY(mutex);  // their contexts are gone; the map may be read
+
+  struct OomHook {
+    OutOfMemoryHook call;
+    void* data;
+  };
+
+  bool call_oom_hooks(CUdevice device, Bytes bytes);
+  void tell_out_of_memory(DeviceCache& cache, Bytes bytes);
+  std::vector<OomHook> oom_hooks GUARDED_BY(mutex);
 
   // Captures that go on, so that each end finds what its begin has counted, whatever has
   // happened to the stream since.

@@ -13,24 +13,8 @@ namespace {
 
 using control::translate;
 using control::with_core;
-
-custash_status_t find_device(Allocator& core, int* device) {
-  int count = 0;
-  if (const Status status = core.driver().device_get_count(&count); !status.ok())
-    return translate(status);
-  *device = DeviceScope::resolve(core.driver(), *device);
-  return *device < count ? CUSTASH_SUCCESS : CUSTASH_ERROR_INVALID_VALUE;
-}
-
-// `body(core, device)` for a device that is there.
-template <typename Body>
-custash_status_t with_device(int device, Body body) noexcept {
-  return with_core([&](Allocator& core) {
-    const custash_status_t found = find_device(core, &device);
-    if (found == CUSTASH_SUCCESS) body(core, device);
-    return found;
-  });
-}
+using control::with_device;
+using control::find_device;
 
 record::Stream on_stream(custash_stream_t stream) {
   return {true, static_cast<CUstream>(stream), NullStream::Legacy};

@@ -35,6 +35,19 @@ custash_status_t with_core(Body body) noexcept {
   }
 }
 
+// Resolves CUSTASH_CURRENT_DEVICE; INVALID_VALUE where there is no such device.
+custash_status_t find_device(Allocator& core, int* device);
+
+// `body(core, device)` for a device that is there.
+template <typename Body>
+custash_status_t with_device(int device, Body body) noexcept {
+  return with_core([&](Allocator& core) {
+    const custash_status_t found = find_device(core, &device);
+    if (found == CUSTASH_SUCCESS) body(core, device);
+    return found;
+  });
+}
+
 using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 
 // The caller keeps them for ever: custash_stat_t points at them.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/control.hpp"
 
+#include "interpose/device_scope.hpp"
 #include "interpose/real_driver.hpp"
 
 namespace custash::control {
@@ -26,6 +27,14 @@ Allocator* core_or_start() {
   Allocator* const core = process::core();
   if (core != nullptr || process::state() != process::State::NotStarted) return core;
   return door_cuInit(0) == CUDA_SUCCESS ? process::core() : nullptr;
+}
+
+custash_status_t find_device(Allocator& core, int* device) {
+  int count = 0;
+  if (const Status status = core.driver().device_get_count(&count); !status.ok())
+    return translate(status);
+  *device = DeviceScope::resolve(core.driver(), *device);
+  return *device < count ? CUSTASH_SUCCESS : CUSTASH_ERROR_INVALID_VALUE;
 }
 
 std::vector<std::string> names_of(const Counters& counters) {

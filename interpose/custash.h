@@ -92,6 +92,43 @@ CUSTASH_API void custash_pluggable_free(void* ptr, size_t size, int device, cust
  * whose last work has not ended, stays. As torch.cuda.empty_cache. Errors: NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_empty_cache(void);
 
+/* Gives free memory of the device back, at least `bytes` of it if so much is free: whole pages, so it
+ * may be more. As custash_empty_cache otherwise. Errors: INVALID_VALUE, NOT_RUNNING, DRIVER. */
+CUSTASH_API custash_status_t custash_trim(int device, size_t bytes);
+
+/* Gives back what was freed on `stream` by custash_free_async or cudaFreeAsync and is free, as when a
+ * stream is not used any more. Errors: INVALID_VALUE (no such stream), NOT_RUNNING, DRIVER. */
+CUSTASH_API custash_status_t custash_trim_stream(custash_stream_t stream);
+
+/* Gives back what has been free since the call before this one, at most 4 GiB; option decay: does the
+ * same by time. Errors: INVALID_VALUE, NOT_RUNNING, DRIVER. */
+CUSTASH_API custash_status_t custash_trim_idle(int device);
+
+/* The most that is held of the device, in use and cached, by all contexts of this process together;
+ * what is held already stays. Past it allocations fail for memory, after everything free was given
+ * back; cudaMemGetInfo tells the limit as the device's size. SIZE_MAX: no limit. As option limit:.
+ * Errors: INVALID_VALUE, NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_set_memory_limit(int device, size_t bytes);
+
+/* The same as a share, from 0 to 1, of the device's memory. As
+ * torch.cuda.set_per_process_memory_fraction. */
+CUSTASH_API custash_status_t custash_set_memory_fraction(int device, double fraction);
+
+/* Called when an allocation is about to fail for memory, after all that custash can give back:
+ * returns nonzero when it has freed something and the allocation is worth another try. Runs on the
+ * allocating thread, with no lock of custash held; may free, may not allocate device memory. */
+typedef int (*custash_oom_callback_t)(int device, size_t bytes, void* data);
+
+/* Adds a callback; each is called in the order of addition. Errors: INVALID_VALUE, NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_add_oom_callback(custash_oom_callback_t callback, void* data);
+
+/* Removes it; a call that goes on may still run. Errors: INVALID_VALUE (not there), NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_remove_oom_callback(custash_oom_callback_t callback, void* data);
+
+/* Why the calling thread's last allocation was refused, in a sentence with the numbers; empty when none
+ * was. Valid until the thread's next refusal. Works in every state of the process. */
+CUSTASH_API const char* custash_last_error_message(void);
+
 /* ---- Pinned host memory. Pointers are interchangeable with those of cudaMallocHost, cudaHostAlloc,
  *      cuMemHostAlloc and their frees. ---------------------------------------------------------- */
 

@@ -78,9 +78,14 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
   Count real_total = 0;
   const CUresult result = real(&real_free, &real_total);
   if (result != CUDA_SUCCESS) return result;
+  // Cached memory counts as free, and a limit as the size of the device.
+  CUdevice device = 0;
+  if (core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return real(free_bytes, total);
   const Bytes ours = core->reclaimable(context);
-  if (free_bytes != nullptr) *free_bytes = std::min<Count>(real_free + ours, real_total);
-  if (total != nullptr) *total = real_total;
+  const Bytes size = std::min<Bytes>(real_total, core->limit(device));
+  const Bytes free = std::min<Bytes>(real_free + ours, core->room_under_limit(context));
+  if (free_bytes != nullptr) *free_bytes = std::min(free, size);
+  if (total != nullptr) *total = size;
   return result;
 }
 

@@ -34,6 +34,11 @@ struct Bed {
     return true;
   }
 
+  std::vector<PageReturn> plan_return(std::uint64_t passed) {
+    TrimWish everything;
+    return arena.plan_return(passed, everything);
+  }
+
   Block* grow(Bytes bytes, Asking asking = kAnything) {
     Growth growth;
     if (!plan(bytes, asking, &growth)) return nullptr;
@@ -161,7 +166,7 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
   Block* b = bed.grow(4_MiB);
   Block* c = bed.grow(4_MiB);
   bed.free(b);
-  auto plan = bed.arena.plan_return(~0ULL);
+  auto plan = bed.plan_return(~0ULL);
   REQUIRE(plan.size() == 1);
   REQUIRE(plan[0].pages.size() == 1);
   bed.arena.commit_return(plan[0], 1);
@@ -172,7 +177,7 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
   bed.free(a);
   bed.free(c);
   bed.free(again);
-  for (const auto& item : bed.arena.plan_return(~0ULL))
+  for (const auto& item : bed.plan_return(~0ULL))
     bed.arena.commit_return(item, item.pages.size());
   REQUIRE(bed.segment.mapped == 0);
   REQUIRE(bed.arena.validate());
@@ -186,7 +191,7 @@ TEST_CASE("pages that the driver refuses to take stay free blocks", "[unit][aren
   bed.free(a);
   bed.free(b);
   for (const std::size_t returned : {1U, 0U}) {
-    const auto plan = bed.arena.plan_return(~0ULL);
+    const auto plan = bed.plan_return(~0ULL);
     REQUIRE(plan.size() == 1);
     bed.arena.commit_return(plan[0], returned);
     REQUIRE(bed.segment.mapped == 4_MiB);
@@ -199,8 +204,8 @@ TEST_CASE("pages in flight do not go back", "[unit][arena]") {
   Bed bed;
   bed.range(64_MiB);
   bed.free(bed.grow(4_MiB), {.fence = 9});
-  REQUIRE(bed.arena.plan_return(8).empty());
-  REQUIRE(bed.arena.plan_return(9).size() == 1);
+  REQUIRE(bed.plan_return(8).empty());
+  REQUIRE(bed.plan_return(9).size() == 1);
 }
 
 TEST_CASE("inactive_split counts free blocks that share their segment", "[unit][arena]") {

@@ -26,6 +26,7 @@ std::vector<std::string> values_of(const OptionRow& row) {
   if (row.type == "percent") return {"0", "1000"};
   if (row.type == "count") return {"0", "256"};
   if (row.type == "bytes") return {"0", "123456789", "4K", "512M", "20G", "1T"};
+  if (row.type == "limit") return {"0", "123456789", "512M", "20G", "80%", "100%"};
   if (row.type == "seconds") return {"0", "86400", "10s"};
   if (row.type == "path") return {"", "/tmp/log:1"};
   std::vector<std::string> values;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: the ladder, when the driver or the limit says no. What other contexts, the
+// program's hooks and neighbours can give comes after it (registry.cpp).
+#include "allocator/device_cache.hpp"
+#include "allocator/size_policy.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+Status DeviceCache::climb_ladder(const Request& request, Status first, Address* out) {
+  {
+    Lock lock(mutex_);
+    ++stats_.num_alloc_retries;
+  }
+  if (rung_poll(request, out) || rung_wait(request, out)) return {};
+  // Just enough: what is free goes back, and the driver makes one piece of it.
+  const Bytes enough = align_up(std::max(request.rounded, kSlabBytes), kPageBytes);
+  for (const Bytes bytes : {enough, ~Bytes{0}}) {
+    const Status status = rung_trim(request, bytes, out);
+    if (status.ok() || status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
+  }
+  return first;
+}
+
+bool DeviceCache::search_all(const Request& request, Address* out) {
+  Lock lock(mutex_);
+  *out = take(request, asking(request, debt_allowed()));
+  if (*out == 0) *out = take_across(request);
+  if (*out == 0) *out = take_in_debt(request);
+  return *out != 0;
+}
+
+// What has passed meanwhile, and what can be had in debt.
+bool DeviceCache::rung_poll(const Request& request, Address* out) {
+  timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  return search_all(request, out);
+}
+
+// Waits for what is in limbo, as bare CUDA would have at the frees; then its pages can be
+// moved.
+bool DeviceCache::rung_wait(const Request& request, Address* out) {
+  if (!settle().ok()) return false;
+  return search_all(request, out) || grow(request, out).ok();
+}
+
+Status DeviceCache::rung_trim(const Request& request, Bytes bytes, Address* out) {
+  if (const Status trimmed = trim({.bytes = bytes}); !trimmed.ok()) return trimmed;
+  const Status grown = grow(request, out);
+  if (grown.ok() || grown.code() != CUDA_ERROR_OUT_OF_MEMORY) return grown;
+  return search_all(request, out) ? Status() : grown;
+}
+
+}  // namespace custash

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Limits, trimming, decay, and the ladder rung by rung.
+#include "allocator/last_error.hpp"
+#include "tests/unit/bed.hpp"
+
+#include <cstring>
+
+using namespace custash;
+
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+std::int64_t reserved(Bed& bed) {
+  return bed.stats().reserved_bytes[0].current;
+}
+
+Status try_malloc(Bed& bed, Bytes bytes, Address* out) {
+  return bed.allocator->allocate(bed.sim.context(), bytes, out);
+}
+
+Config with(Bytes limit, Backing backing = Backing::Vmm) {
+  Config config;
+  config.backing = backing;
+  config.limit = limit;
+  return config;
+}
+
+struct Hook {
+  Bed* bed;
+  Address held;
+  int calls = 0;
+
+  static int call(int device, std::size_t bytes, void* data) {
+    auto& self = *static_cast<Hook*>(data);
+    CHECK(device == 0);
+    CHECK(bytes > 0);
+    CHECK(held_locks() == 0);
+    ++self.calls;
+    if (self.held == 0) return 0;
+    self.bed->free(std::exchange(self.held, 0));
+    return 1;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a limit holds, whatever backs the memory", "[unit][limits]") {
+  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
+    Bed bed({}, with(256_MiB, backing));
+    const Address a = bed.malloc(128_MiB);
+    Address b = 0;
+    REQUIRE(try_malloc(bed, 160_MiB, &b).code() == CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE(reserved(bed) <= static_cast<std::int64_t>(256_MiB));
+    REQUIRE(std::strstr(last_error(), "limit 256 MiB") != nullptr);
+    REQUIRE(bed.stats().num_ooms == 1);
+    bed.free(a);
+    // What is cached gives way.
+    REQUIRE(try_malloc(bed, 200_MiB, &b).ok());
+    REQUIRE(bed.allocator->room_under_limit(bed.sim.context()) <= 56_MiB);
+    bed.allocator->set_limit(0, ~0ULL);
+    REQUIRE(bed.malloc(400_MiB) != 0);
+  }
+}
+
+TEST_CASE("a share of the device is a limit", "[unit][limits]") {
+  Config config;
+  config.limit_percent = 25;
+  Bed bed({.device_memory = 4_GiB}, config);
+  (void)bed.malloc(1_MiB);
+  REQUIRE(bed.allocator->limit(0) <= 1_GiB);
+  REQUIRE(bed.allocator->limit(0) > 900_MiB);
+}
+
+TEST_CASE("trim gives back about as much as was asked for", "[unit][limits]") {
+  Bed bed;
+  std::vector<Address> blocks;
+  for (int i = 0; i < 16; ++i)
+    blocks.push_back(bed.malloc(32_MiB));
+  for (const Address p : blocks)
+    bed.free(p);
+  const auto before = reserved(bed);
+  REQUIRE(bed.allocator->trim(0, 100_MiB).ok());
+  const auto given = before - reserved(bed);
+  REQUIRE(given >= static_cast<std::int64_t>(100_MiB));
+  REQUIRE(given <= static_cast<std::int64_t>(132_MiB));
+  REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
+  REQUIRE(reserved(bed) == 0);
+}
+
+TEST_CASE("the memory of one stream is trimmed alone", "[unit][limits]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address a = bed.malloc_on(s, 64_MiB);
+  const Address b = bed.malloc_on(t, 96_MiB);
+  bed.free_on(s, a);
+  bed.free_on(t, b);
+  REQUIRE(bed.allocator->trim_stream(s, NullStream::Legacy).ok());
+  REQUIRE(reserved(bed) == static_cast<std::int64_t>(96_MiB));
+}
+
+TEST_CASE("memory that idles goes back by itself, memory in use never", "[unit][limits]") {
+  Bed bed;
+  const Address kept = bed.malloc(64_MiB);
+  bed.free(bed.malloc(512_MiB));
+  const auto all = reserved(bed);
+  for (int i = 0; i < 3; ++i) {
+    sim::advance_clock(2 * kSecond);  // less than decay:10
+    bed.free(bed.malloc(2_MiB));
+  }
+  REQUIRE(reserved(bed) >= all);
+  for (int i = 0; i < 4; ++i) {
+    sim::advance_clock(11 * kSecond);
+    (void)bed.malloc(1_KiB);
+  }
+  REQUIRE(reserved(bed) < static_cast<std::int64_t>(128_MiB));
+  REQUIRE(sim::count("cuCtxSynchronize") == 0);
+  bed.free(kept);
+}
+
+TEST_CASE("what is used again in time is not idle", "[unit][limits]") {
+  Bed bed;
+  Address p = bed.malloc(512_MiB);
+  const auto creates = sim::count("cuMemCreate");
+  for (int i = 0; i < 20; ++i) {
+    bed.free(p);
+    sim::advance_clock(6 * kSecond);
+    p = bed.malloc(512_MiB);
+  }
+  REQUIRE(sim::count("cuMemCreate") == creates);
+}
+
+TEST_CASE("rung 1: what has passed meanwhile is found", "[unit][limits]") {
+  Bed bed({}, with(128_MiB));
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(120_MiB);
+  bed.launch(s, {.accesses = {{p, 120_MiB, true}}});
+  bed.launch(t);
+  bed.free(p);
+  sim::run_all();
+  Address q = 0;
+  REQUIRE(try_malloc(bed, 120_MiB, &q).ok());
+  REQUIRE(q == p);
+}
+
+TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free",
+          "[unit][limits]") {
+  Bed bed({}, with(128_MiB));
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(60_MiB);
+  const Address q = bed.malloc(60_MiB);
+  bed.launch(s, {.accesses = {{p, 60_MiB, true}}});
+  bed.launch(t, {.accesses = {{q, 60_MiB, true}}});
+  bed.free(p);
+  bed.free(q);
+  Address r = 0;
+  REQUIRE(try_malloc(bed, 100_MiB, &r).ok());
+  REQUIRE(bed.stats().num_alloc_retries >= 1);
+  REQUIRE(bed.stats().num_ooms == 0);
+}
+
+TEST_CASE("rung 3: just enough is given back", "[unit][limits]") {
+  Bed bed({.device_memory = 1_GiB});
+  std::vector<Address> blocks;
+  for (int i = 0; i < 14; ++i)
+    blocks.push_back(bed.malloc(64_MiB));
+  const CUstream s = bed.stream();
+  for (std::size_t i = 0; i < blocks.size(); i += 2)
+    bed.free_on(s, blocks[i]);
+  sim::run_all();
+  const Address p = bed.malloc(256_MiB);
+  REQUIRE(p != 0);
+  REQUIRE(bed.stats().num_ooms == 0);
+}
+
+TEST_CASE("the last rung: the program's own hooks, then an error that says why",
+          "[unit][limits]") {
+  Bed bed({}, with(128_MiB));
+  Hook hook{&bed, bed.malloc(100_MiB)};
+  bed.allocator->add_oom_hook(Hook::call, &hook);
+  Address p = 0;
+  REQUIRE(try_malloc(bed, 100_MiB, &p).ok());
+  REQUIRE(hook.calls == 1);
+  Address q = 0;
+  REQUIRE(try_malloc(bed, 100_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(hook.calls == 2);
+  REQUIRE(std::strstr(last_error(), "in use") != nullptr);
+  REQUIRE(bed.allocator->remove_oom_hook(Hook::call, &hook));
+  REQUIRE_FALSE(bed.allocator->remove_oom_hook(Hook::call, &hook));
+  REQUIRE_FALSE(try_malloc(bed, 100_MiB, &q).ok());
+  REQUIRE(hook.calls == 2);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// Pages move before pages are made: where to, in what order with work in flight, and what is
+// left.
+#include "tests/unit/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+// Allocates pieces, frees every other one: free memory that no request for two pieces fits in.
+struct Scattered {
+  explicit Scattered(Bed& bed, Bytes piece, int count) : bed(bed) {
+    std::vector<Address> all;
+    for (int i = 0; i < count; ++i)
+      all.push_back(bed.malloc(piece));
+    for (int i = 0; i < count; ++i) {
+      if (i % 2 == 0) {
+        kept.push_back(all[static_cast<std::size_t>(i)]);
+      } else {
+        gone.push_back(all[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+
+  void free_gone() {
+    for (const Address p : gone)
+      bed.free(p);
+  }
+
+  Bed& bed;
+  std::vector<Address> kept;
+  std::vector<Address> gone;
+};
+
+constexpr Bytes kPiece = 32_MiB;
+
+}  // namespace
+
+TEST_CASE("free pages are moved together before new ones are made", "[unit][moves]") {
+  Bed bed;
+  Scattered scattered(bed, kPiece, 16);
+  scattered.free_gone();
+  const auto made = sim::count("cuMemCreate");
+  const auto reserved = bed.stats().reserved_bytes[0].current;
+  const Address p = bed.malloc(8 * kPiece);
+  REQUIRE(sim::count("cuMemCreate") == made);
+  REQUIRE(bed.stats().reserved_bytes[0].current == reserved);
+  REQUIRE(bed.stats().num_pages_moved == 7);  // to where one free piece lies already
+  REQUIRE(sim::translate(p, 8 * kPiece).size() >= 8);
+  bed.launch(nullptr, {.accesses = {{p, 8 * kPiece, true}}});
+  sim::run_all();
+  REQUIRE(sim::faults().empty());
+  bed.free(p);
+}
+
+TEST_CASE("without a need pages stay where they are", "[unit][moves]") {
+  Bed bed;
+  Scattered scattered(bed, kPiece, 16);
+  scattered.free_gone();
+  for (int i = 0; i < 8; ++i)
+    (void)bed.malloc(kPiece);
+  REQUIRE(bed.stats().num_pages_moved == 0);
+}
+
+TEST_CASE("a moved page's old address is unmapped only when its last work is over",
+          "[unit][moves]") {
+  Bed bed;
+  Scattered scattered(bed, kPiece, 16);
+  const CUstream s = bed.stream();
+  for (const Address p : scattered.gone)
+    bed.launch(s, {.accesses = {{p, kPiece, true}}});
+  scattered.free_gone();
+  const Address p = bed.malloc(8 * kPiece);
+  REQUIRE(bed.stats().num_pages_moved == 7);  // to where one free piece lies already
+  REQUIRE(sim::count("cuMemUnmap") == 0);
+  // Nothing more is made to wait: the next growth finds the work still going on.
+  (void)bed.malloc(64_MiB);
+  REQUIRE(sim::count("cuMemUnmap") == 0);
+  bed.launch(s, {.accesses = {{p, 8 * kPiece, true}}});
+  sim::run_all();
+  REQUIRE(sim::faults().empty());
+  (void)bed.malloc(64_MiB);
+  REQUIRE(sim::count("cuMemUnmap") > 0);
+}
+
+TEST_CASE("a page in use on another stream is not moved to where it could be written early",
+          "[unit][moves]") {
+  Bed bed;
+  Scattered scattered(bed, kPiece, 16);
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  for (const Address p : scattered.gone)
+    bed.launch(s, {.accesses = {{p, kPiece, true}}});
+  bed.launch(t);
+  scattered.free_gone();
+  const Address p = bed.malloc(8 * kPiece);
+  bed.launch(t, {.accesses = {{p, 8 * kPiece, true}}});
+  // Whatever memory it was given: the writers on s come first where they share a page.
+  sim::run_all();
+  REQUIRE(sim::faults().empty());
+}
+
+TEST_CASE("a move that the driver refuses leaves the pages where they were", "[unit][moves]") {
+  for (const char* call : {"cuMemMap", "cuMemSetAccess"}) {
+    Bed bed;
+    Scattered scattered(bed, kPiece, 16);
+    scattered.free_gone();
+    sim::fail_symbol(call, 1, CUDA_ERROR_OUT_OF_MEMORY);
+    (void)bed.malloc(8 * kPiece);  // the ladder tries again
+    REQUIRE(bed.allocator->validate());
+    bed.allocator->empty_all_caches();
+    REQUIRE(bed.allocator->validate());
+  }
+}
+
+TEST_CASE("moved pages go back to the driver, too", "[unit][moves]") {
+  Bed bed;
+  {
+    Scattered scattered(bed, kPiece, 16);
+    scattered.free_gone();
+    const Address p = bed.malloc(8 * kPiece);
+    bed.free(p);
+    for (const Address kept : scattered.kept)
+      bed.free(kept);
+  }
+  bed.allocator->empty_all_caches();
+  REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+  REQUIRE(sim::live_handles() == 0);
+  REQUIRE(sim::live_mappings() == 0);
+}
