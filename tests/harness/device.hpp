@@ -57,8 +57,6 @@ class DeviceGuard {
  public:
   explicit DeviceGuard(int index) : outer_(current_device()) { set_device(index); }
 
-  explicit DeviceGuard(Device device) : DeviceGuard(device.index()) {}
-
   ~DeviceGuard() { set_device(outer_); }
 
   DeviceGuard(const DeviceGuard&) = delete;

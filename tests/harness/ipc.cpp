@@ -54,12 +54,11 @@ Tensor open_shared(const std::string& text) {
         "cudaIpcOpenMemHandle");
   const Bytes size = static_cast<Bytes>(parcel.numel) * size_of(parcel.dtype);
   detector::allocated(memory, size, nullptr);
-  auto storage =
-      Storage::borrow(memory, size, Stream::default_of(parcel.device), [memory, parcel] {
-        use_device(parcel.device);
-        detector::freed(memory, nullptr);
-        (void)cudaIpcCloseMemHandle(memory);
-      });
+  auto storage = Storage::borrow(memory, Stream::default_of(parcel.device), [memory, parcel] {
+    use_device(parcel.device);
+    detector::freed(memory, nullptr);
+    (void)cudaIpcCloseMemHandle(memory);
+  });
   return {std::move(storage), {parcel.numel}, parcel.dtype};
 }
 

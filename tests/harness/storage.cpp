@@ -9,19 +9,19 @@
 
 namespace custash::harness {
 
-Storage::Storage(Kind kind, void* data, Bytes bytes, const Stream& stream, Release release)
-    : kind_(kind), data_(data), bytes_(bytes), stream_(stream), release_(std::move(release)) {
+Storage::Storage(Kind kind, void* data, const Stream& stream, Release release)
+    : kind_(kind), data_(data), stream_(stream), release_(std::move(release)) {
 }
 
 std::shared_ptr<Storage> Storage::on_device(Bytes bytes, const Stream& stream) {
   using Made = std::shared_ptr<Storage>;
-  if (bytes == 0) return Made(new Storage(Kind::Device, nullptr, 0, stream, {}));
+  if (bytes == 0) return Made(new Storage(Kind::Device, nullptr, stream, {}));
   if (const auto memory = GraphMemory::capturing(stream)) {
     void* data = memory->take(bytes);
-    return borrow(data, bytes, stream, [memory, data] { memory->put_back(data); });
+    return borrow(data, stream, [memory, data] { memory->put_back(data); });
   }
   void* data = allocate(bytes, stream);
-  Made made(new Storage(Kind::Device, data, bytes, stream, {}));
+  Made made(new Storage(Kind::Device, data, stream, {}));
   detector::allocated(data, bytes, &stream);
   return made;
 }
@@ -31,7 +31,7 @@ std::shared_ptr<Storage> Storage::plain(Bytes bytes, int device) {
   void* memory = nullptr;
   check(cudaMalloc(&memory, bytes), "cudaMalloc");
   detector::allocated(memory, bytes, nullptr);
-  return borrow(memory, bytes, Stream::default_of(device), [memory, device] {
+  return borrow(memory, Stream::default_of(device), [memory, device] {
     use_device(device);
     detector::freed(memory, nullptr);
     (void)cudaFree(memory);
@@ -48,15 +48,11 @@ std::shared_ptr<Storage> Storage::on_host(Bytes bytes, Kind kind) {
     data = std::malloc(bytes);
     if (data == nullptr) throw std::bad_alloc();
   }
-  return std::shared_ptr<Storage>(new Storage(kind, data, bytes, none, {}));
+  return std::shared_ptr<Storage>(new Storage(kind, data, none, {}));
 }
 
-std::shared_ptr<Storage> Storage::borrow(void* data,
-                                         Bytes bytes,
-                                         const Stream& stream,
-                                         Release release) {
-  return std::shared_ptr<Storage>(
-      new Storage(Kind::Device, data, bytes, stream, std::move(release)));
+std::shared_ptr<Storage> Storage::borrow(void* data, const Stream& stream, Release release) {
+  return std::shared_ptr<Storage>(new Storage(Kind::Device, data, stream, std::move(release)));
 }
 
 Storage::~Storage() {

@@ -23,18 +23,13 @@ class Storage {
   static std::shared_ptr<Storage> plain(Bytes bytes, int device);
   static std::shared_ptr<Storage> on_host(Bytes bytes, Kind kind);
   // Memory of somebody else's (another process's, a graph's), let go by `release`.
-  static std::shared_ptr<Storage> borrow(void* data,
-                                         Bytes bytes,
-                                         const Stream& stream,
-                                         Release release);
+  static std::shared_ptr<Storage> borrow(void* data, const Stream& stream, Release release);
 
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   [[nodiscard]] void* data() const { return data_; }
-
-  [[nodiscard]] Bytes bytes() const { return bytes_; }
 
   [[nodiscard]] Kind kind() const { return kind_; }
 
@@ -45,11 +40,10 @@ class Storage {
   void record_stream(const Stream& stream);
 
  private:
-  Storage(Kind kind, void* data, Bytes bytes, const Stream& stream, Release release);
+  Storage(Kind kind, void* data, const Stream& stream, Release release);
 
   Kind kind_;
   void* data_;
-  Bytes bytes_;
   Stream stream_;
   Release release_;
   std::mutex mutex_;

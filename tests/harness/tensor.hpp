@@ -94,8 +94,6 @@ class Tensor {
 
   const Tensor& fill_(double value) const;
 
-  const Tensor& zero_() const { return fill_(0); }
-
   const Tensor& uniform_(std::uint64_t seed) const;
   const Tensor& normal_(std::uint64_t seed) const;
   const Tensor& set_(const std::vector<double>& values) const;  // the host's, by a copy
