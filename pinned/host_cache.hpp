@@ -80,6 +80,14 @@ class HostCache {
     std::vector<HostUse> streams;
   };
 
+  // A segment on its way to the driver, and where it came from.
+  struct Returning {
+    CUcontext context;
+    unsigned flags;
+    HostSizes sizes;
+    HostMemoryRange range;
+  };
+
   HostPool& pool(CUcontext context, Bytes bytes, unsigned flags) REQUIRES(mutex_);
   HostPool* owner(Address start, HostBlock** block) REQUIRES(mutex_);
   void* hand_out(HostBlock* block, Bytes bytes) REQUIRES(mutex_);
@@ -97,6 +105,7 @@ class HostCache {
   void decay();
   bool inside(Address address) const;
   Status give_back(Nanoseconds idle_before, std::size_t* returned);
+  bool take_back(const Returning& item) REQUIRES(mutex_);
 
   const Driver& driver_;
   const Config& config_;

@@ -14,31 +14,47 @@ constexpr Nanoseconds kForEver = ~0ULL;
 
 Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
   const Nanoseconds now = driver_.now();
-  std::vector<std::pair<CUcontext, std::vector<HostMemoryRange>>> work;
+  std::vector<Returning> work;
   {
     Lock lock(mutex_);
     for (const auto& each : pools_) {
       each->settle(allocator_.host_tickets_passed(), now);
       std::vector<HostMemoryRange> ranges;
       each->take_free_segments(idle_before, &ranges);
-      if (!ranges.empty()) work.emplace_back(each->context, std::move(ranges));
+      for (const HostMemoryRange& range : ranges)
+        work.push_back({each->context, each->flags, each->sizes, range});
     }
   }
   Status result;
-  for (const auto& [context, ranges] : work) {
-    for (const HostMemoryRange& range : ranges) {
-      const Nanoseconds begin = driver_.now();
-      if (const Status status = memory_.release(context, range); !status.ok()) result = status;
-      const Nanoseconds elapsed = driver_.now() - begin;
-      ++*returned;
-      Lock lock(mutex_);
-      stats_.allocations.decrease(1);
-      stats_.allocated_bytes.decrease(static_cast<std::int64_t>(range.size));
-      ++stats_.num_host_free;
-      stats_.host_free_time.add(elapsed);
+  for (const Returning& item : work) {
+    const Nanoseconds begin = driver_.now();
+    const Status status = memory_.release(item.context, item.range);
+    const Nanoseconds elapsed = driver_.now() - begin;
+    Lock lock(mutex_);
+    if (!status.ok()) {
+      result = status;
+      if (take_back(item)) continue;
     }
+    ++*returned;
+    stats_.allocations.decrease(1);
+    stats_.allocated_bytes.decrease(static_cast<std::int64_t>(item.range.size));
+    ++stats_.num_host_free;
+    stats_.host_free_time.add(elapsed);
   }
   return result;
+}
+
+// What the driver did not take stays in its pool, to be used or returned later. False when its
+// context has ended meanwhile.
+bool HostCache::take_back(const Returning& item) {
+  for (const auto& each : pools_) {
+    if (each->context != item.context || each->flags != item.flags || each->sizes != item.sizes)
+      continue;
+    each->add(item.range);
+    return true;
+  }
+  HostMemory::forget(item.range);
+  return false;
 }
 
 Status HostCache::empty() {

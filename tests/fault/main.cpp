@@ -5,6 +5,7 @@
 // given back to the driver. One child process a scenario and setup. Ends with "fault: N runs
 // over M scenarios, F failed".
 #include "allocator/mutex.hpp"
+#include "tests/fault/plan.hpp"
 #include "tests/fault/scenarios.hpp"
 #include "tests/fault/script.hpp"
 #include "tests/property/world.hpp"
@@ -18,28 +19,6 @@
 
 namespace custash::property {
 namespace {
-
-// Which call fails. Only calls of the core count, not those of the program.
-struct Plan {
-  std::uint64_t at = 0;  // 0: none
-  CUresult code = CUDA_SUCCESS;
-  bool persistent = false;
-  std::uint64_t made = 0;  // calls of the core so far
-
-  void arm() {
-    start = sim::calls_made();
-    if (at == 0) return;
-    if (at > made) sim::fail_call(at - made, code, persistent);
-    if (at <= made && persistent) sim::fail_call(1, code, true);
-  }
-
-  void disarm() {
-    sim::clear_failures();
-    made += sim::calls_made() - start;
-  }
-
-  std::uint64_t start = 0;
-};
 
 class FaultDoor final : public Door {
  public:
@@ -235,7 +214,8 @@ void tell(const Program& program,
 }
 
 // The number of runs; failures are told. In a child.
-// Every call is the default; a sanitizer, ten times slower, looks at one call in CUSTASH_FAULT_STRIDE.
+// Every call is the default; a sanitizer, ten times slower, looks at one call in
+// CUSTASH_FAULT_STRIDE.
 std::uint64_t stride() {
   const char* const text = std::getenv("CUSTASH_FAULT_STRIDE");
   const unsigned long long value = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);

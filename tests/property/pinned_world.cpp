@@ -97,8 +97,12 @@ Address PinnedWorld::own_memory(const PinCommand& c) {
   Address& own = memory_[{c.context, stream, thread}];
   if (own == 0) {
     CUdeviceptr made = 0;
+    // The program's captures are not about this.
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    cuThreadExchangeStreamCaptureMode(&mode);
     if (cuMemAlloc(&made, kOwnMemory) != CUDA_SUCCESS)
       fail(Violation::Code, "no device memory for a stream");
+    cuThreadExchangeStreamCaptureMode(&mode);
     own = made;
     detector_.on_alloc(own, kOwnMemory, sim::this_thread());
   }

@@ -95,6 +95,22 @@ TEST_CASE("the driver's own allocation is the other way", "[unit][host_memory]")
   }
 }
 
+TEST_CASE("what could not be registered is unmapped", "[unit][host_memory]") {
+  const sim::Sim world;
+  static Address refused = 0;
+  Driver driver = world.driver();
+  driver.mem_host_register = [](void* base, std::size_t, unsigned) {
+    refused = reinterpret_cast<Address>(base);
+    return CUDA_ERROR_NOT_PERMITTED;
+  };
+  Memory memory(driver);
+  const HostMemoryRange range = memory.obtain();
+  CHECK(range.origin == HostOrigin::Driver);
+  REQUIRE(refused != 0);
+  CHECK_FALSE((refused != range.base && Memory::is_mapped(refused)));
+  memory.release(range);
+}
+
 TEST_CASE("the error is the driver's own", "[unit][host_memory]") {
   const sim::Sim world;
   Memory memory(world.driver());
