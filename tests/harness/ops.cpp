@@ -49,6 +49,16 @@ void zip_into(const Tensor& out, Binary op, const Tensor& a, double b) {
   dispatch(Zip{out.data(), a.data(), nullptr, a.dtype(), count(a), 1, b, op}, out, {a});
 }
 
+// As in PyTorch: what is written may be an operand, but not overlap with one in part.
+void require_no_partial_overlap(const Tensor& written, const Tensor& read) {
+  if (!written.shares_storage(read) || written.numel() == 0 || read.numel() == 0) return;
+  const auto* const w = static_cast<const char*>(written.data());
+  const auto* const r = static_cast<const char*>(read.data());
+  const bool apart = w + written.nbytes() <= r || r + read.nbytes() <= w;
+  require(apart || (w == r && written.nbytes() == read.nbytes()),
+          "the written tensor overlaps with an operand in part: clone the operand");
+}
+
 }  // namespace
 
 Tensor map(Unary op, const Tensor& a) {
@@ -71,6 +81,7 @@ Tensor zip(Binary op, const Tensor& a, double b) {
 }
 
 const Tensor& zip_(Binary op, const Tensor& a, const Tensor& b) {
+  require_no_partial_overlap(a, b);
   zip_into(a, op, a, b);
   return a;
 }

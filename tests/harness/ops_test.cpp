@@ -49,6 +49,19 @@ TEST_CASE("element-wise operations, with scalars and rows") {
   }
 }
 
+TEST_CASE("an operand that overlaps in part with what is written is an error") {
+  for (const Device device : {Device::cpu(), Device::cuda()}) {
+    const Tensor a = ones({100}, on(device));
+    CHECK_THROWS_AS(zip_(Binary::Add, a, a.narrow(50, 50)), std::invalid_argument);
+    CHECK_THROWS_AS(zip_(Binary::Add, a.narrow(0, 60), a.narrow(40, 60)),
+                    std::invalid_argument);
+    zip_(Binary::Add, a, a);
+    zip_(Binary::Add, a.narrow(0, 50), a.narrow(50, 50));
+    CHECK(a.narrow(0, 50).values() == std::vector<double>(50, 4));
+    CHECK(a.narrow(50, 50).values() == std::vector<double>(50, 2));
+  }
+}
+
 TEST_CASE("sums are those of the CPU, to the bit") {
   const NoRaces races;
   const Tensor a = randn({123, 77}, 3);

@@ -109,7 +109,10 @@ TEST_CASE("S34 the first mistake: the context starts within the first transfer t
   REQUIRE(warm.status == 0);
   const double factor = std::stod(cold.output) / std::stod(warm.output);
   WARN("S34: one transfer a process, " << factor << " x for pinned memory");
-  CHECK(factor > 20);  // no bus is that much faster than another
+  const Tensor there = empty({kMiBOfFloats}, on(Device::cuda()));
+  const Tensor pageable = full({kMiBOfFloats}, 1);
+  const double right = copy_ms(pageable, there) / copy_ms(pageable.pin_memory(), there);
+  CHECK(factor > 1.5 * right);  // no bus is that much faster than another
 }
 
 TEST_CASE("S34 the second mistake: what arrives in another process is pageable again") {

@@ -173,7 +173,7 @@ Tensor Machine::compute(const Command& c, const Tensor& a, const Tensor& b) {
     case Kind::Zip:
       return zip(c.op, a, fitting());
     case Kind::InPlace:
-      return zip_(c.op, a, fitting());
+      return zip_(c.op, a, b.shares_storage(a) ? fitting().clone() : fitting());
     case Kind::Scalar:
       return zip(c.op, a, c.value);
     case Kind::Map:
