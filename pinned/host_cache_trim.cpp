@@ -31,9 +31,9 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
     const Status status = memory_.release(item.context, item.range);
     const Nanoseconds elapsed = driver_.now() - begin;
     Lock lock(mutex_);
-    if (!status.ok()) {
+    if (!status.ok() && take_back(item)) {
       result = status;
-      if (take_back(item)) continue;
+      continue;
     }
     ++*returned;
     stats_.allocations.decrease(1);
