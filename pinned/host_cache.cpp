@@ -43,7 +43,7 @@ HostPool& HostCache::pool(CUcontext context, Bytes bytes, unsigned flags) {
   for (const auto& each : pools_) {
     if (each->context == context && each->flags == flags && each->sizes == sizes) return *each;
   }
-  pools_.push_back(std::make_unique<HostPool>(context, flags, sizes, stats_));
+  pools_.push_back(std::make_shared<HostPool>(context, flags, sizes, stats_));
   return *pools_.back();
 }
 
@@ -114,7 +114,8 @@ bool HostCache::wait_for_flight(CUcontext only) {
   }
   if (!any) return false;
   // Behind streams that were named there is no ticket: then behind everything.
-  if (named) allocator_.take_host_ticket(&ticket).ignore();  // a broken context runs nothing
+  if (named)
+    allocator_.take_host_ticket(nullptr, &ticket).ignore();  // a broken context runs nothing
   allocator_.wait_host_ticket(ticket).ignore();              // what is not over stays in flight
   poll();
   return true;
@@ -244,7 +245,7 @@ std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
 
 Status HostCache::finish_free(const Uses& leaving) {
   std::uint64_t ticket = 0;
-  const Status stamped = allocator_.take_host_ticket(&ticket);
+  const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);
   Lock lock(mutex_);
   if (std::exchange(leaving.block->tracked, false)) streams_.erase(leaving.block);
   leaving.pool->rest(leaving.block, ticket);

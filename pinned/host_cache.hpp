@@ -83,8 +83,7 @@ class HostCache {
   // A segment on its way to the driver, and where it came from.
   struct Returning {
     CUcontext context;
-    unsigned flags;
-    HostSizes sizes;
+    std::weak_ptr<HostPool> from;  // gone when the context has ended
     HostMemoryRange range;
   };
 
@@ -119,11 +118,13 @@ class HostCache {
 
   Mutex mutex_{LockRank::Pinned};
   HostStats stats_ GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<HostPool>> pools_ GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<HostPool>> pools_ GUARDED_BY(mutex_);
   std::unordered_map<HostBlock*, std::vector<StreamUse>> streams_
       GUARDED_BY(mutex_);                           // named for buffers in use
   std::vector<Uses> in_flight_ GUARDED_BY(mutex_);  // freed behind such streams
-  std::vector<std::pair<CUcontext, HostMemoryRange>> doomed_ GUARDED_BY(mutex_);
+  // Of contexts between destroyed and gone, in that order: the driver may give a handle again
+  // before the last context that had it is known to be gone.
+  std::vector<std::pair<CUcontext, std::vector<HostMemoryRange>>> doomed_ GUARDED_BY(mutex_);
   std::uint64_t next_buffer_id_ GUARDED_BY(mutex_) = 1ULL << 49;  // apart from device blocks'
 };
 

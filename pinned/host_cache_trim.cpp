@@ -3,6 +3,7 @@
 #include "pinned/host_cache.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace custash {
 namespace {
@@ -22,7 +23,7 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
       std::vector<HostMemoryRange> ranges;
       each->take_free_segments(idle_before, &ranges);
       for (const HostMemoryRange& range : ranges)
-        work.push_back({each->context, each->flags, each->sizes, range});
+        work.push_back({each->context, each, range});
     }
   }
   Status result;
@@ -47,14 +48,13 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
 // What the driver did not take stays in its pool, to be used or returned later. False when its
 // context has ended meanwhile.
 bool HostCache::take_back(const Returning& item) {
-  for (const auto& each : pools_) {
-    if (each->context != item.context || each->flags != item.flags || each->sizes != item.sizes)
-      continue;
-    each->add(item.range);
-    return true;
+  const std::shared_ptr<HostPool> from = item.from.lock();
+  if (from != nullptr) {
+    from->add(item.range);
+  } else {
+    HostMemory::forget(item.range);
   }
-  HostMemory::forget(item.range);
-  return false;
+  return from != nullptr;
 }
 
 Status HostCache::empty() {
@@ -89,6 +89,7 @@ void HostCache::decay() {
 // free.
 void HostCache::context_destroyed(CUcontext context) {
   wait_for_flight(context);
+  std::vector<HostMemoryRange> ranges;
   Lock lock(mutex_);
   for (auto it = pools_.begin(); it != pools_.end();) {
     HostPool& each = **it;
@@ -99,25 +100,26 @@ void HostCache::context_destroyed(CUcontext context) {
     std::erase_if(in_flight_, [&](const Uses& uses) { return uses.pool == &each; });
     std::erase_if(streams_,
                   [&](const auto& entry) { return entry.first->segment->pool == &each; });
-    std::vector<HostMemoryRange> ranges;
     each.take_all_segments(&ranges);
-    for (const HostMemoryRange& range : ranges) {
-      doomed_.emplace_back(context, range);
-      stats_.allocations.decrease(1);
-      stats_.allocated_bytes.decrease(static_cast<std::int64_t>(range.size));
-    }
     it = pools_.erase(it);
   }
+  for (const HostMemoryRange& range : ranges) {
+    stats_.allocations.decrease(1);
+    stats_.allocated_bytes.decrease(static_cast<std::int64_t>(range.size));
+  }
+  doomed_.emplace_back(context, std::move(ranges));
 }
 
 void HostCache::context_gone(CUcontext context) {
   std::vector<HostMemoryRange> ranges;
   {
     Lock lock(mutex_);
-    std::erase_if(doomed_, [&](const auto& entry) {
-      if (entry.first == context) ranges.push_back(entry.second);
+    const auto it = std::find_if(doomed_.begin(), doomed_.end(), [&](const auto& entry) {
       return entry.first == context;
     });
+    if (it == doomed_.end()) return;
+    ranges = std::move(it->second);
+    doomed_.erase(it);
   }
   for (const HostMemoryRange& range : ranges)
     HostMemory::forget(range);
