@@ -73,8 +73,9 @@ class Allocator {
   void graph_destroyed();
 
   // ---- Pinned memory: what the device may still read or write there (host_tickets.hpp).
-  // A ticket for everything submitted so far, in every context. Never waits.
-  Status take_host_ticket(std::uint64_t* ticket);
+  // A ticket for everything submitted so far, in every context. Never waits. An error is that of
+  // the buffer's own context.
+  Status take_host_ticket(CUcontext own, std::uint64_t* ticket);
   [[nodiscard]] std::uint64_t host_tickets_passed() const;  // no driver call
   void poll_host_tickets();
   Status wait_host_ticket(std::uint64_t ticket);

@@ -36,7 +36,7 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
   pools_.push_back(std::make_unique<Pool>(stats_));
 }
 
-DeviceCache::Request DeviceCache::make_request(Bytes bytes, Lane* lane, CrossWait* wait) const {
+Request DeviceCache::make_request(Bytes bytes, Lane* lane, CrossWait* wait) const {
   Request request{.bytes = bytes, .lane = lane, .wait = wait};
   if (bytes <= kSmallLimit) {
     request.size_class = size_class(bytes);

@@ -9,6 +9,7 @@
 #include "allocator/mutex.hpp"
 #include "allocator/page_map.hpp"
 #include "allocator/pool.hpp"
+#include "allocator/request.hpp"
 #include "allocator/timeline.hpp"
 
 #include <atomic>
@@ -97,22 +98,6 @@ class DeviceCache {
   void after_fork_in_child();
 
  private:
-  // What a named stream must be made to wait for before a block of another stream is its own.
-  struct CrossWait {
-    bool needed = false;
-    EventRef mark;  // may have been dropped meanwhile: then the host waits
-  };
-
-  struct Request {
-    Bytes bytes = 0;  // as asked for
-    Bytes rounded = 0;
-    int size_class = -1;  // -1: large
-    Lane* lane = nullptr;
-    CrossWait* wait = nullptr;
-
-    [[nodiscard]] bool small() const { return size_class >= 0; }
-  };
-
   Lane* make_lane(CUstream stream) REQUIRES(mutex_);
   Request make_request(Bytes bytes, Lane* lane, CrossWait* wait) const;
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;

@@ -5,15 +5,17 @@
 
 namespace custash {
 
-Status HostTickets::take(const std::vector<Timeline*>& timelines, std::uint64_t* ticket) {
+Status HostTickets::take(const std::vector<Timeline*>& timelines,
+                         const Timeline* own,
+                         std::uint64_t* ticket) {
   std::vector<Place> places;
   Status result;
   for (Timeline* timeline : timelines) {
     // one_lane:off says that submissions may go unseen: then idleness cannot be known.
     if (config_.one_lane && !timeline->unfinished()) continue;
     Place place{timeline, 0};
-    if (const Status stamped = timeline->stamp_free(&place.position); !stamped.ok())
-      result = stamped;
+    const Status stamped = timeline->stamp_free(&place.position);
+    if (timeline == own && !timeline->abandoned()) result = stamped;
     if (place.over()) continue;
     timeline->host_waits_for(place.position);
     places.push_back(place);

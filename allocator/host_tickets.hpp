@@ -19,8 +19,10 @@ class HostTickets {
   explicit HostTickets(const Config& config) : config_(config) {}
 
   // A ticket for what these timelines hold; each records a fence for it, nothing waits. 0,
-  // which has always passed, when all are idle. An error is that of a broken context.
-  Status take(const std::vector<Timeline*>& timelines, std::uint64_t* ticket);
+  // which has always passed, when all are idle. An error is that of `own`: a kernel's fault.
+  Status take(const std::vector<Timeline*>& timelines,
+              const Timeline* own,
+              std::uint64_t* ticket);
 
   // What is known; no driver call.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }

@@ -7,8 +7,10 @@
 
 namespace custash {
 
-Status Allocator::take_host_ticket(std::uint64_t* ticket) {
-  return state_->tickets.take(state_->timelines(), ticket);
+Status Allocator::take_host_ticket(CUcontext own, std::uint64_t* ticket) {
+  DeviceCache* cache = state_->known(own);
+  const Timeline* timeline = cache == nullptr ? nullptr : &cache->timeline();
+  return state_->tickets.take(state_->timelines(), timeline, ticket);
 }
 
 std::uint64_t Allocator::host_tickets_passed() const {

@@ -198,7 +198,9 @@ Status Allocator::State::wait_for_others(DeviceCache& cache) {
   Status result;
   for (DeviceCache* other : on_device(cache.device())) {
     if (other == &cache) continue;
-    if (const Status waited = other->timeline().wait_all(); !waited.ok()) result = waited;
+    // Its kernels' faults are not told here, nor is that it is being destroyed.
+    const Status waited = other->timeline().wait_all();
+    if (!other->timeline().broken() && !waited.ok()) result = waited;
   }
   return result;
 }

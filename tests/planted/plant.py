@@ -46,17 +46,17 @@ FAULTS = {
     )],
     # Pinned memory is taken to be safe at its free.
     "pinned_free_without_ticket": [(
-        "const Status stamped = allocator_.take_host_ticket(&ticket);",
+        "const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);",
         "const Status stamped;",
     )],
     # Work of other contexts with it is not waited for.
     "pinned_current_context_only": [(
-        "return state_->tickets.take(state_->timelines(), ticket);",
-        "CUcontext current = nullptr;\n"
-        "  driver_.ctx_get_current(&current);\n"
-        "  DeviceCache* own = state_->known(current);\n"
-        "  if (own == nullptr) return {};\n"
-        "  return state_->tickets.take({&own->timeline()}, ticket);",
+        "return state_->tickets.take(state_->timelines(), timeline, ticket);",
+        "CUcontext now = nullptr;\n"
+        "  driver_.ctx_get_current(&now);\n"
+        "  DeviceCache* there = state_->known(now);\n"
+        "  if (there == nullptr) return {};\n"
+        "  return state_->tickets.take({&there->timeline()}, timeline, ticket);",
     )],
     # A fence that has not passed is taken for one that has.
     "pinned_pending_fence_believed": [(

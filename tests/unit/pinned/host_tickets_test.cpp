@@ -29,7 +29,7 @@ struct Tickets : Bed {
 
   std::uint64_t take() {
     std::uint64_t ticket = 0;
-    CHECK(allocator->take_host_ticket(&ticket).ok());
+    CHECK(allocator->take_host_ticket(sim.context(), &ticket).ok());
     return ticket;
   }
 
@@ -172,12 +172,13 @@ TEST_CASE("a kernel's fault is told once a ticket is taken, and holds up nothing
   bed.launch(s, {.accesses = {{8, 8, true}}});
   sim::run_all();
   std::uint64_t ticket = 0;
-  CHECK(bed.allocator->take_host_ticket(&ticket).code() == CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(bed.allocator->take_host_ticket(bed.sim.context(), &ticket).code() ==
+        CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(ticket == 0);
   CHECK(bed.allocator->context_broken(bed.sim.context()));
   REQUIRE(cuCtxSetCurrent(primary(1)) == CUDA_SUCCESS);
   bed.launch(bed.stream());
-  bed.allocator->take_host_ticket(&ticket).ignore();
+  bed.allocator->take_host_ticket(bed.sim.context(), &ticket).ignore();
   CHECK_FALSE(bed.passed(ticket));
   sim::run_all();
   CHECK(bed.passed(ticket));

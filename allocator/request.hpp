@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Request: one allocation on its way through a DeviceCache. Owned by its thread. Rank 5, pure.
+#pragma once
+
+#include "allocator/event.hpp"
+#include "allocator/units.hpp"
+
+namespace custash {
+
+class Lane;
+
+// What a named stream must be made to wait for before a block of another stream is its own.
+struct CrossWait {
+  bool needed = false;
+  EventRef mark;  // may have been dropped meanwhile: then the host waits
+};
+
+struct Request {
+  Bytes bytes = 0;  // as asked for
+  Bytes rounded = 0;
+  int size_class = -1;  // -1: large
+  Lane* lane = nullptr;
+  CrossWait* wait = nullptr;
+
+  [[nodiscard]] bool small() const { return size_class >= 0; }
+};
+
+}  // namespace custash
