@@ -88,9 +88,8 @@ int attribute(const World& w, int which, CUdevice device) {
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
       return 232448;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
-      return 1;
-    case 99:
-      return 1;  // HOST_REGISTER_SUPPORTED
+    case 99:  // HOST_REGISTER_SUPPORTED
+      return w.options.registration ? 1 : 0;
     case 102:
       return w.options.vmm ? 1 : 0;  // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
     case 103:

@@ -113,7 +113,14 @@ SIM_ENTRY(cuMemHostRegister_v2, (void* p, size_t bytes, unsigned flags)) {
 
 SIM_ENTRY(cuMemHostUnregister, (void* p)) {
   return SIM_CALL(cuMemHostUnregister, Context) {
-    return drop(f, p, true, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    // Of memory that it has allocated itself the driver says otherwise.
+    const Region* region = region_at(f.world, reinterpret_cast<Address>(p));
+    const bool allocated =
+        region != nullptr && region->origin == Origin::Host && !region->registered;
+    return drop(f,
+                p,
+                true,
+                allocated ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   });
 }
 

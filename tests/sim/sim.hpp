@@ -32,16 +32,18 @@ enum class AddressReuse { Lifo, Never };
 
 struct Options {
   int devices = 2;
-  std::vector<int> visible_devices = {};  // what the machine calls each; empty: the same numbers
+  std::vector<int> visible_devices =
+      {};  // what the machine calls each; empty: the same numbers
   Bytes device_memory = 8_GiB;
   Bytes vmm_granularity = 2_MiB;
   bool context_events = true;  // cuCtxRecordEvent, cuCtxWaitEvent (drivers since 12.5)
   bool vmm = true;
   bool data =
       false;  // device memory is host memory at the same address, and work moves real bytes
-  bool log = true;          // keep the list of calls (the counts are always kept)
-  bool initialised = true;  // false: calls answer 3 until cuInit
-  bool peers = true;        // devices can access each other
+  bool log = true;           // keep the list of calls (the counts are always kept)
+  bool initialised = true;   // false: calls answer 3 until cuInit
+  bool peers = true;         // devices can access each other
+  bool registration = true;  // they say that host memory can be registered
   bool same_process_ipc =
       false;  // cuIpcOpenMemHandle of an own handle works, as if another process
   bool blocking_launches = false;     // CUDA_LAUNCH_BLOCKING=1
