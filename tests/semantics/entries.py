@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""What docs/semantics.md promises of entries that few programs call, and of the C API's limits."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process"))
+
+import program  # noqa: E402
+from program import Case, notes, run, said  # noqa: E402
+
+MOST = 160 << 20
+
+
+class Entries(Case):
+    def test_the_cache_makes_room_for_calls_that_allocate_for_themselves(self):
+        """On a device where the request and what custash keeps do not fit together."""
+        out = self.same_as_bare("entries", "relief", CUSTASH_SIM="devices=1,memory=256m")
+        kinds = {kind: (int(before), int(after)) for kind, before, after in notes(out)}
+        self.assertEqual(sorted(kinds), ["create", "managed", "pitch", "pool"])
+        for kind, (before, after) in kinds.items():
+            self.assertGreaterEqual(before, MOST, kind)
+            self.assertLess(after, MOST, kind)
+        self.assertNotRegex(said(out), r"(?m)^[1-9]")
+
+    def test_a_device_that_is_given_another_pool_is_the_drivers(self):
+        out = self.same_as_bare("entries", "set_pool")
+        self.assertEqual(notes(out), [["default", "1"], ["own", "0"]])
+
+    def test_a_default_pool_whose_access_is_set_is_the_drivers(self):
+        out = self.same_as_bare("entries", "pool_access")
+        self.assertEqual(notes(out), [["before", "1"], ["after", "0"]])
+
+    def test_questions_about_a_block(self):
+        bare = run("entries", "questions", preload=False)
+        done = run("entries", "questions")
+        self.assertEqual(said(done.stdout), said(bare.stdout))
+        self.assertEqual((bare.returncode, done.returncode), (0, 0))
+        self.assertEqual((notes(bare.stdout), notes(done.stdout)), ([["export", "0"]], [["export", "1"]]))
+        self.assertEqual(done.stderr, "")
+        told = run("entries", "questions", CUSTASH_CONF="log:error").stderr
+        self.assertIn("event=export_refused call=cuIpcGetMemHandle", told)
+
+    def test_the_primary_context_ends_by_either_form(self):
+        self.same_as_bare("entries", "primary_context")
+        self.same_as_bare("entries", "primary_context", CUSTASH_CONF="backing:driver")
+
+
+class Controls(Case):
+    def test_limits_trimming_callbacks_and_pinned_memory(self):
+        for conf in (None, "backing:driver"):
+            self.assertEqual(self.succeed("controls", CUSTASH_CONF=conf), "all right\n")
+
+
+program.main()
