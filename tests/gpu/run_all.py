@@ -8,6 +8,7 @@ Everything printed is in the JSON too.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -30,10 +31,17 @@ PROGRAMS = (
     ("thrust_sort", []),
     ("micro", []),
     ("peers", []),
+    ("pinned_order", []),
+    ("pinned_order_shared", []),
+    ("pinned_same", []),
+    ("pinned_speed", []),
 )
+# What such a program says must be the same bare and with custash, but for lines that begin with #.
+SAME = ("pinned_same",)
 # What a table shows of a check: costs (a ratio makes sense), then counts.
-COSTS = ("pair_ns", "us_each", "us", "ms", "free_us", "free_median_us", "free_worst_us", "median_us")
-COUNTS = ("same", "biting", "still_running", "invalidated", "wrong")
+COSTS = ("pair_ns", "driver_ms", "us_each", "us", "ms", "free_us", "free_median_us", "free_worst_us", "median_us")
+COUNTS = ("same", "biting", "still_running", "invalidated", "wrong", "gb_s", "driver_gb_s", "ratio", "peak_ratio",
+          "torch_pinned", "custash_pinned")
 IDENTITY = ("bytes", "threads")
 LINE = re.compile(r"^(ok|FAIL|info|skip)\b:?\s*(\S*)\s*(.*)$")
 FIELD = re.compile(r"(\w+)=(\S+)")
@@ -122,6 +130,20 @@ class Runner:
         for how in self.args.how:
             self.one("cupy_pools_off", how, [*script, *few, "--pools", "off"])
 
+    def pinned(self):
+        """How much is held for a mix of pinned buffers, and a data loader with pinned batches."""
+        few = ["--quick"] if self.args.quick else []
+        if self.wanted("pinned_mix"):
+            script = [self.args.python, str(HERE / "pinned_mix.py"), *few]
+            for how in self.args.how:
+                self.one("pinned_mix", how, [*script, "--who", "runtime"])
+            self.one("pinned_mix_torch", "bare", [*script, "--who", "torch"])
+        if self.wanted("loader"):
+            for cache in ("on", "off"):
+                for how in self.args.how:
+                    self.one(f"loader_own_cache_{cache}", how,
+                             [self.args.python, str(HERE / "loader.py"), *few, "--own-cache", cache])
+
     def gpt2(self):
         if not self.wanted("gpt2"):
             return
@@ -181,12 +203,26 @@ def toothless(results):
             and not check["name"].startswith(("host_", "mapped_", "managed_", "pinned_"))]
 
 
+def different(results):
+    """Programs of SAME that did not say the same bare and with custash, and the first such line."""
+    found = []
+    for program in SAME:
+        said = {each["how"]: [line for line in each["stdout"].splitlines() if not line.startswith("#")]
+                for each in results if each["program"] == program and each["exit"] == 0}
+        if len(said) < 2 or said["bare"] == said["custash"]:
+            continue
+        for bare, custash in itertools.zip_longest(said["bare"], said["custash"]):
+            if bare != custash:
+                found.append(f"{program}: bare \"{bare}\", custash \"{custash}\"")
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--preload", help="default BUILD/interpose/libcustash.so")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", nargs="*", help="programs whose name starts so; also cupy, gpt2")
+    parser.add_argument("--only", nargs="*", help="programs whose name starts so; also cupy, pinned_mix, loader, gpt2")
     parser.add_argument("--how", nargs="*", choices=("bare", "custash"), default=["bare", "custash"])
     parser.add_argument("--conf", help="CUSTASH_CONF of the preloaded runs")
     parser.add_argument("--python", default=sys.executable)
@@ -199,6 +235,7 @@ def main():
     start = time.monotonic()
     runner.programs()
     runner.cupy()
+    runner.pinned()
     runner.gpt2()
 
     print()
@@ -209,11 +246,18 @@ def main():
             if "checksum" in check["fields"]}
     if len(sums) > 1:
         print(f"FAIL cupy_checksum differs: {sorted(sums)}")
+    unequal = different(runner.results)
+    arrived = {(check["fields"]["sum"], check["fields"]["loss"]) for each in runner.results
+               for check in each["checks"] if check["name"].startswith("loader")}
+    if len(arrived) > 1:
+        unequal.append(f"loader: {sorted(arrived)}")
+    for line in unequal:
+        print(f"FAIL not the same: {line}")
     bad = [each for each in runner.results
            if each["exit"] not in (0, 77) or any(c["verdict"] == "FAIL" for c in each["checks"])]
     print(f"ran {len(runner.results)} in {time.monotonic() - start:.0f} s, {len(bad)} bad: "
           f"{[each['program'] + ' ' + each['how'] for each in bad]}")
-    if bad or len(sums) > 1:
+    if bad or unequal or len(sums) > 1:
         return 1
     return 77 if all(each["exit"] == 77 for each in runner.results) else 0
 
