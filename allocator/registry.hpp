@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace custash {
@@ -86,8 +87,9 @@ struct Allocator::State {
 
   Mutex mutex{LockRank::Registry};
   std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);
-  std::unordered_map<CUcontext, DeviceCache*> doomed
-      GUARDED_BY(mutex);  // between destroyed and gone
+  // Between destroyed and gone, in that order: the driver may give a handle again before the
+  // last context that had it is known to be gone.
+  std::vector<std::pair<CUcontext, DeviceCache*>> doomed GUARDED_BY(mutex);
 
   std::vector<DeviceCache*> retired
       GUARDED_BY(mutex);  // their contexts are gone; the map may be read

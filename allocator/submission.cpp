@@ -4,6 +4,7 @@
 #include "allocator/log.hpp"
 #include "allocator/registry.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -133,14 +134,16 @@ void Allocator::context_destroyed(CUcontext context) {
     return open.timeline == &cache->timeline();
   });
   state_->captures_open.fetch_sub(static_cast<std::uint32_t>(erased));
-  state_->doomed[context] = cache;
+  state_->doomed.emplace_back(context, cache);
 }
 
 void Allocator::context_gone(CUcontext context) {
   DeviceCache* cache = nullptr;
   {
     Lock lock(state_->mutex);
-    const auto it = state_->doomed.find(context);
+    const auto it = std::find_if(state_->doomed.begin(),
+                                 state_->doomed.end(),
+                                 [&](const auto& entry) { return entry.first == context; });
     if (it == state_->doomed.end()) return;
     cache = it->second;
     state_->doomed.erase(it);

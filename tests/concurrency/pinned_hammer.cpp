@@ -183,6 +183,7 @@ class Worker {
     void* buffer = nullptr;
     expect(cuStreamCreate(&stream.handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     expect(cuMemAlloc(&stream.memory, 4096), "cuMemAlloc");
+    round_.detector.on_alloc(stream.memory, 4096, self_);
     expect(round_.cache.allocate(other, 4096, round_.flags, &buffer).code(), "allocate");
     {
       Submission submission(round_.core, stream.handle, NullStream::Legacy, HostView::Hidden);
@@ -192,6 +193,7 @@ class Worker {
     }
     const auto freed = round_.cache.free_behind_streams(buffer);
     expect(freed.value_or(CUDA_ERROR_NOT_FOUND).code(), "free_behind_streams");
+    round_.detector.on_free(stream.memory, self_);
     round_.cache.context_destroyed(other);
     round_.core.context_destroyed(other);
     expect(cuCtxDestroy(other), "cuCtxDestroy");
