@@ -35,12 +35,20 @@ Function of_custash(const char* name) {
     std::fflush(stdout);                                   \
   } while (0)
 
-// What custash holds of device 0; 0 where it is not preloaded.
-inline std::size_t reserved() {
+// What custash says of device 0 now; 0 where it is not preloaded.
+inline std::size_t number_of(const char* question) {
   std::size_t bytes = 0;
-  const auto ask = of_custash<int (*)(int, std::size_t*)>("custash_memory_reserved");
+  const auto ask = of_custash<int (*)(int, std::size_t*)>(question);
   if (ask != nullptr) ask(0, &bytes);
   return bytes;
+}
+
+inline std::size_t reserved() {
+  return number_of("custash_memory_reserved");
+}
+
+inline std::size_t allocated() {
+  return number_of("custash_memory_allocated");
 }
 
 // cuInit and the primary context of device 0, made current.

@@ -69,12 +69,12 @@ void relief() {
   SAY(call("cuMemFreeAsync", block, CUstream{nullptr}));
 }
 
-// How the program may take its pools into its own hands; `served`: by custash.
+// Whether custash serves an allocation from the current pool.
 void from_pool(const char* when) {
   CUdeviceptr block = 0;
-  const std::size_t before = reserved();
+  const std::size_t before = allocated();
   SAY(call("cuMemAllocAsync", &block, std::size_t{64} << 20U, CUstream{nullptr}));
-  std::printf("# %s %d\n", when, reserved() != before);
+  std::printf("# %s %d\n", when, allocated() != before);
   SAY(call("cuMemFreeAsync", block, CUstream{nullptr}));
   SAY(call("cuCtxSynchronize"));
 }
