@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// The cases through the CUDA runtime, as any program calls it: bare or with custash preloaded,
+// on a GPU or over the simulator. Google Benchmark's options; plug-ins are named in
+// CUSTASH_BENCH_PEERS, a list of shared objects with ':' between.
+#include "tests/bench/peer.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include <benchmark/benchmark.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+
+namespace bench {
+namespace {
+
+void must(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(1);
+}
+
+void* stream_new() {
+  cudaStream_t stream = nullptr;
+  must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return stream;
+}
+
+void submit(void* stream) {
+  static void* const target = [] {
+    void* block = nullptr;
+    must(cudaMalloc(&block, 512), "cudaMalloc");
+    return block;
+  }();
+  must(cudaMemsetAsync(target, 0, 4, static_cast<cudaStream_t>(stream)), "cudaMemsetAsync");
+}
+
+void* plain(std::size_t bytes, void*) {
+  void* block = nullptr;
+  return cudaMalloc(&block, bytes) == cudaSuccess ? block : nullptr;
+}
+
+void* named(std::size_t bytes, void* stream) {
+  void* block = nullptr;
+  return cudaMallocAsync(&block, bytes, static_cast<cudaStream_t>(stream)) == cudaSuccess
+             ? block
+             : nullptr;
+}
+
+void* pinned(std::size_t bytes, void*) {
+  void* block = nullptr;
+  return cudaMallocHost(&block, bytes) == cudaSuccess ? block : nullptr;
+}
+
+cudaMemPool_t pool() {
+  cudaMemPool_t pool = nullptr;
+  must(cudaDeviceGetDefaultMemPool(&pool, 0), "cudaDeviceGetDefaultMemPool");
+  return pool;
+}
+
+// custash's own function, where it is preloaded.
+void call_if_there(const char* name) {
+  if (auto* const found = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, name))) found();
+}
+
+void trim_plain() {
+  call_if_there("custash_empty_cache");
+}
+
+void trim_named() {
+  must(cudaMemPoolTrimTo(pool(), 0), "cudaMemPoolTrimTo");
+  trim_plain();
+}
+
+void trim_pinned() {
+  call_if_there("custash_host_empty_cache");
+}
+
+void keep_what_pools_hold() {
+  std::uint64_t all = UINT64_MAX;
+  must(cudaMemPoolSetAttribute(pool(), cudaMemPoolAttrReleaseThreshold, &all),
+       "cudaMemPoolSetAttribute");
+}
+
+constexpr Peer kOwn[] = {
+    {"cudaMalloc",
+     Kind::Plain,
+     plain,
+     [](void* block, std::size_t, void*) { must(cudaFree(block), "cudaFree"); },
+     trim_plain},
+    {"cudaMallocAsync",
+     Kind::Named,
+     named,
+     [](void* block, std::size_t, void* stream) {
+       must(cudaFreeAsync(block, static_cast<cudaStream_t>(stream)), "cudaFreeAsync");
+     },
+     trim_named},
+    {"cudaMallocHost",
+     Kind::Pinned,
+     pinned,
+     [](void* block, std::size_t, void*) { must(cudaFreeHost(block), "cudaFreeHost"); },
+     trim_pinned},
+};
+
+// Plug-ins are never unloaded: their caches live to the end.
+bool register_plug_ins(const char* list) {
+  std::stringstream each(list);
+  for (std::string path; std::getline(each, path, ':');) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const symbol = library == nullptr ? nullptr : dlsym(library, "bench_peer");
+    if (symbol == nullptr) {
+      std::fprintf(stderr, "plug-in: %s\n", dlerror());
+      return false;
+    }
+    register_cases(*reinterpret_cast<const Peer* (*)()>(symbol)());
+  }
+  return true;
+}
+
+}  // namespace
+
+const Device device{
+    [] { must(cudaSetDevice(0), "cudaSetDevice"); },
+    stream_new,
+    submit,
+    [] { must(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); },
+};
+
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::fprintf(stderr, "skip: no GPU\n");
+    return 77;
+  }
+  bench::device.enter();
+  bench::keep_what_pools_hold();
+  for (const bench::Peer& peer : bench::kOwn)
+    bench::register_cases(peer);
+  const char* const list = std::getenv("CUSTASH_BENCH_PEERS");
+  if (list != nullptr && !bench::register_plug_ins(list)) return 1;
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+}

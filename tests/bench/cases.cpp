@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+// What is measured of a peer. The counter `ns` is real nanoseconds a pair of allocation and
+// release (of a trace: an event), on each thread; Google Benchmark's own time is a throughput
+// with several threads. Names: CASE/PEER/PARAMETERS. Every call goes through a function
+// pointer, about 2 ns a pair. Blocks are not touched: work on them would cost more than they
+// do.
+#include "tests/bench/peer.hpp"
+#include "tests/bench/trace.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+namespace bench {
+namespace {
+
+const std::vector<std::int64_t> kSizes{
+    512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 2 << 20, 8 << 20, 64 << 20};
+constexpr int kMostThreads = 16;
+constexpr std::size_t kUsual = 64 << 10;
+constexpr int kBatch = 256;
+
+using Clock = std::chrono::steady_clock;
+
+double ns_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+
+void report(benchmark::State& state, double ns, double pairs) {
+  state.counters["ns"] = benchmark::Counter(ns / pairs, benchmark::Counter::kAvgThreads);
+}
+
+// The body, over and over, until it says false. Threads begin together.
+template <typename Body>
+void timed(benchmark::State& state, Body body) {
+  auto turn = state.begin();
+  const auto end = state.end();
+  const auto start = Clock::now();
+  for (; turn != end; ++turn)
+    if (!body()) return;
+  report(state, ns_since(start), static_cast<double>(state.iterations()));
+}
+
+// Streams are kept for the process: making and ending them is not what is measured.
+const std::vector<void*>& streams(std::size_t at_least) {
+  static auto& all = *new std::vector<void*>;
+  while (all.size() < at_least)
+    all.push_back(device.new_stream());
+  return all;
+}
+
+// False, and the benchmark told, when there was no memory.
+bool pair(benchmark::State& state, const Peer& peer, std::size_t bytes, void* stream) {
+  void* const block = peer.allocate(bytes, stream);
+  if (block == nullptr) {
+    state.SkipWithError("no memory");
+    return false;
+  }
+  benchmark::DoNotOptimize(block);
+  peer.release(block, bytes, stream);
+  return true;
+}
+
+void size(benchmark::State& state, const Peer& peer) {
+  void* const stream = streams(1)[0];
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  if (pair(state, peer, bytes, stream))
+    timed(state, [&] { return pair(state, peer, bytes, stream); });
+}
+
+enum class Streams { Own, Shared };
+
+template <Streams kWhich>
+void threads(benchmark::State& state, const Peer& peer) {
+  device.enter();
+  const std::size_t index = kWhich == Streams::Own ? state.thread_index() : 0;
+  void* const stream = streams(0)[index];
+  // Not only if the first goes well: each thread must come to the start.
+  pair(state, peer, kUsual, stream);
+  timed(state, [&] { return pair(state, peer, kUsual, stream); });
+}
+
+// One ring for each pair of threads; single producer, single consumer.
+struct Ring {
+  alignas(64) std::atomic<std::uint64_t> written{0};
+  alignas(64) std::atomic<std::uint64_t> read{0};
+  std::array<void*, 64> blocks{};
+};
+
+// Even threads allocate, odd ones free what the thread before them has allocated.
+void handover(benchmark::State& state, const Peer& peer) {
+  static std::array<Ring, 8> rings;
+  device.enter();
+  Ring& ring = rings[state.thread_index() / 2];
+  void* const stream = streams(0)[state.thread_index() / 2];
+  std::uint64_t turn = ring.read.load();
+  bool failed = false;
+  // Every thread does the same number of iterations, so a ring ends empty. A null is handed
+  // over like a block, or the other side would wait for ever.
+  timed(state, [&] {
+    if (state.thread_index() % 2 == 0) {
+      while (turn - ring.read.load(std::memory_order_acquire) >= ring.blocks.size())
+        std::this_thread::yield();
+      void* const block = peer.allocate(kUsual, stream);
+      if (block == nullptr) failed = true;
+      ring.blocks[turn % ring.blocks.size()] = block;
+      ring.written.store(++turn, std::memory_order_release);
+    } else {
+      while (ring.written.load(std::memory_order_acquire) == turn)
+        std::this_thread::yield();
+      void* const block = ring.blocks[turn % ring.blocks.size()];
+      if (block != nullptr) peer.release(block, kUsual, stream);
+      ring.read.store(++turn, std::memory_order_release);
+    }
+    return true;
+  });
+  if (failed) state.SkipWithError("no memory");
+}
+
+// Live blocks stay from one call to the next: to make a million takes longer than to measure.
+class Population {
+ public:
+  bool become(const Peer& peer, std::size_t count, void* stream) {
+    if (peer_ != &peer) clear(stream);
+    peer_ = &peer;
+    while (blocks.size() > count) {
+      peer.release(blocks.back(), kBytes, stream);
+      blocks.pop_back();
+    }
+    while (blocks.size() < count) {
+      void* const block = peer.allocate(kBytes, stream);
+      if (block == nullptr) return false;
+      blocks.push_back(block);
+    }
+    return true;
+  }
+
+  static constexpr std::size_t kBytes = 512;
+  std::vector<void*> blocks;
+
+ private:
+  void clear(void* stream) {
+    if (peer_ != nullptr) become(*peer_, 0, stream);
+  }
+
+  const Peer* peer_ = nullptr;
+};
+
+// A random one of the live blocks is freed and replaced.
+void live(benchmark::State& state, const Peer& peer) {
+  static auto& population = *new Population;
+  void* const stream = streams(1)[0];
+  if (!population.become(peer, static_cast<std::size_t>(state.range(0)), stream)) {
+    state.SkipWithError("no memory");
+    return;
+  }
+  std::uint64_t random = 88172645463325252u;
+  timed(state, [&] {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    void*& block = population.blocks[random % population.blocks.size()];
+    peer.release(block, Population::kBytes, stream);
+    block = peer.allocate(Population::kBytes, stream);
+    if (block != nullptr) return true;
+    state.SkipWithError("no memory");
+    block = population.blocks.back();
+    population.blocks.pop_back();
+    return false;
+  });
+}
+
+// Work on every stream, then pairs, each on the next stream; only the pairs are timed.
+void lanes(benchmark::State& state, const Peer& peer) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  const std::vector<void*>& all = streams(count);
+  bool ok = true;
+  double ns = 0;
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < count; ++i)
+      device.submit(all[i]);
+    const auto start = Clock::now();
+    for (int i = 0; ok && i < kBatch; ++i)
+      ok = pair(state, peer, kUsual, all[i % count]);
+    ns += ns_since(start);
+    if (!ok) break;
+    device.wait();
+  }
+  report(state, ns, static_cast<double>(state.iterations()) * kBatch);
+}
+
+// The first allocation after everything cached was given back; not the process's first, which
+// reserves addresses.
+void cold(benchmark::State& state, const Peer& peer) {
+  void* const stream = streams(1)[0];
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  if (!pair(state, peer, bytes, stream)) return;
+  double ns = 0;
+  for (auto _ : state) {
+    device.wait();
+    if (peer.trim != nullptr) peer.trim();
+    const auto start = Clock::now();
+    const bool ok = pair(state, peer, bytes, stream);
+    ns += ns_since(start);
+    if (!ok) break;
+  }
+  report(state, ns, static_cast<double>(state.iterations()));
+}
+
+// A trace's device events, as fast as they go.
+void mixed(benchmark::State& state, const Peer& peer, const Trace& trace) {
+  std::vector<void*> blocks(trace.blocks);
+  const std::vector<void*>& all = streams(trace.streams);
+  double ns = 0;
+  for (auto _ : state) {
+    const auto start = Clock::now();
+    bool ok = true;
+    for (const Event& event : trace.events) {
+      void*& block = blocks[event.block];
+      if (block != nullptr) {
+        peer.release(block, event.bytes, all[event.stream]);
+        block = nullptr;
+      } else if (ok) {
+        block = peer.allocate(event.bytes, all[event.stream]);
+        ok = block != nullptr;
+      }
+    }
+    ns += ns_since(start);
+    if (!ok) {
+      state.SkipWithError("no memory");
+      break;
+    }
+  }
+  const auto events = static_cast<double>(trace.events.size());
+  report(state, ns, static_cast<double>(state.iterations()) * events);
+}
+
+std::vector<Trace> read_traces() {
+  std::vector<Trace> all;
+  const char* const list = std::getenv("CUSTASH_BENCH_TRACES");
+  std::stringstream each(list == nullptr ? "" : list);
+  for (std::string path; std::getline(each, path, ':');)
+    all.push_back(read_trace(path));
+  return all;
+}
+
+}  // namespace
+
+void register_cases(const Peer& peer) {
+  streams(kMostThreads);
+  const auto add = [&peer](const std::string& name, auto function) {
+    return benchmark::RegisterBenchmark((name + '/' + peer.name).c_str(), function);
+  };
+  const auto real = [&](const char* name, auto function) {
+    return add(name, [&peer, function](benchmark::State& s) { function(s, peer); })
+        ->UseRealTime();
+  };
+  if (peer.kind == Kind::Pinned) {
+    real("pinned", size)->Arg(4 << 10)->Arg(1 << 20)->Arg(16 << 20)->Arg(256 << 20);
+    return;
+  }
+  real("size", size)->ArgsProduct({kSizes});
+  real("threads_own", threads<Streams::Own>)->ThreadRange(1, kMostThreads);
+  real("threads_shared", threads<Streams::Shared>)->ThreadRange(1, kMostThreads);
+  real("handover", handover)->Threads(2)->Threads(kMostThreads);
+  real("live", live)->Arg(10)->Arg(10'000)->Arg(1'000'000);
+  // Much of these is not timed, so how often is not left to Google Benchmark.
+  real("lanes", lanes)->Arg(1)->Arg(32)->Arg(128)->Iterations(100);
+  real("cold", cold)->Arg(512)->Arg(1 << 20)->Arg(64 << 20)->Iterations(30);
+  static const auto& traces = *new std::vector<Trace>(read_traces());
+  for (const Trace& trace : traces)
+    real("mixed", [&trace](benchmark::State& s, const Peer& p) { mixed(s, p, trace); })
+        ->Name("mixed/" + std::string(peer.name) + '/' + trace.name)
+        ->Iterations(3);
+}
+
+}  // namespace bench

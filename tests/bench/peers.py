@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Builds the plug-ins whose libraries this machine has: CUB, PyTorch, RMM. The rest is named and left out."""
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+def folder_of(python, module):
+    """Where a Python package lies, or None. It is not imported: that takes long."""
+    find = f"import importlib.util as u; s = u.find_spec({module!r}); print(s.submodule_search_locations[0] if s else '')"
+    done = subprocess.run([python, "-c", find], capture_output=True, text=True, check=False)
+    return pathlib.Path(done.stdout.strip()) if done.stdout.strip() else None
+
+
+def needs(python, cuda):
+    """{peer: (include folders, library folders, libraries, a header to look for)}."""
+    wanted = {"cub": ([cuda / "include/cccl", cuda / "include"], [], [], "cub/util_allocator.cuh")}
+    torch = folder_of(python, "torch")
+    if torch:
+        wanted["torch"] = ([torch / "include"], [torch / "lib"], ["c10", "c10_cuda"],
+                           "c10/cuda/CUDACachingAllocator.h")
+    rmm, logger = folder_of(python, "librmm"), folder_of(python, "rapids_logger")
+    if rmm and logger:
+        wanted["rmm"] = ([rmm / "include/rapids", rmm / "include", logger / "include"],
+                         [rmm / "lib64", logger / "lib64"], ["rmm", "rapids_logger"],
+                         "rmm/mr/pool_memory_resource.hpp")
+    else:
+        wanted["rmm"] = ([pathlib.Path("/usr/local/include")], [], ["rmm"], "rmm/mr/pool_memory_resource.hpp")
+    return wanted
+
+
+def build(folder, python):
+    """Paths of the plug-ins. Failures are told, not hidden: a table without a peer says why here."""
+    found = subprocess.run([str(ROOT / "tools/find-cuda")], capture_output=True, text=True, check=False)
+    cuda = pathlib.Path(found.stdout.strip())
+    built = []
+    for name, (includes, libraries, links, header) in needs(python, cuda).items():
+        if not any((each / header).exists() for each in includes):
+            print(f"bench: without {name}: no {header}", file=sys.stderr)
+            continue
+        target = os.path.join(folder, f"peer_{name}.so")
+        libraries = [*libraries, cuda / "lib64"]
+        command = [os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-fPIC", "-shared", f"-I{ROOT}",
+                   *(f"-I{each}" for each in includes), f"-I{cuda}/include",
+                   str(HERE / f"peer_{name}.cpp"), "-o", target,
+                   *(f"-L{each}" for each in libraries), *(f"-Wl,-rpath,{each}" for each in libraries),
+                   *(f"-l{each}" for each in links), "-lcudart"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            built.append(target)
+        else:
+            print(f"bench: without {name}: {done.stderr[-1500:]}", file=sys.stderr)
+    return built

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Table and plots of the rows that runs.py measured. Pure: rows in, text out."""
+import math
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666", "#000")
+PLOTS = (("size", "bytes"), ("threads_own", "threads"))
+WIDTH, HEIGHT, LEFT, TOP, RIGHT = 900, 340, 70, 40, 260
+
+
+def column(row):
+    """What a figure stands under: calls of CUDA bare or with custash, or a peer."""
+    return f"{row['peer']}, {row['how']}" if row["peer"].startswith("cuda") else row["peer"]
+
+
+def number(text):
+    digits = "".join(c for c in text if c.isdigit())
+    return int(digits) if digits else 0
+
+
+def readable(ns):
+    if ns < 1000:
+        return f"{ns:.0f}" if ns >= 100 else f"{ns:.1f}"
+    return f"{ns:,.0f}"
+
+
+def table(rows):
+    """One table a case and runtime: a line a parameter, a column a peer; ratio = bare ÷ custash."""
+    out = ""
+    for case, runtime in dict.fromkeys((r["case"], r["runtime"]) for r in rows):
+        mine = [r for r in rows if (r["case"], r["runtime"]) == (case, runtime)]
+        columns = list(dict.fromkeys(column(r) for r in mine))
+        pairs = [c[:-len(", bare")] for c in columns
+                 if c.endswith(", bare") and c[:-len("bare")] + "custash" in columns]
+        lines = [[case, *columns, *(f"{p}: ratio" for p in pairs)]]
+        lines.append(["---"] * len(lines[0]))
+        for where in dict.fromkeys(r["where"] for r in mine):
+            cell = {column(r): r["ns"] for r in mine if r["where"] == where}
+            ratios = [cell.get(f"{p}, bare", 0) / cell[f"{p}, custash"] if cell.get(f"{p}, custash")
+                      else None for p in pairs]
+            lines.append([where, *(readable(cell[c]) if c in cell else "" for c in columns),
+                          *(f"{r:.1f} ×" if r else "" for r in ratios)])
+        out += f"Runtime: {runtime}\n\n" + "".join("| " + " | ".join(l) + " |\n" for l in lines) + "\n"
+    return out
+
+
+def text(x, y, what, anchor="start"):
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{what}</text>\n'
+
+
+def one_plot(rows, title, unit, down):
+    """Both axes logarithmic."""
+    curves = {}
+    for row in rows:
+        curves.setdefault(column(row), []).append((number(row["where"]), row["ns"]))
+    xs = sorted({x for points in curves.values() for x, _ in points})
+    low = math.floor(math.log10(min(r["ns"] for r in rows)))
+    high = max(low + 1, math.ceil(math.log10(max(r["ns"] for r in rows))))
+    span = math.log2(xs[-1] / xs[0]) or 1
+
+    def at(x, ns):
+        return (LEFT + (WIDTH - LEFT - RIGHT) * math.log2(x / xs[0]) / span,
+                down + TOP + (HEIGHT - 2 * TOP) * (1 - (math.log10(ns) - low) / (high - low)))
+
+    out = text(LEFT, down + 22, f"{title}: ns a pair by {unit}")
+    for power in range(low, high + 1):
+        y = at(xs[0], 10 ** power)[1]
+        out += f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>\n'
+        out += text(LEFT - 8, y + 4, f"{10 ** power:,}", "end")
+    for x in xs:
+        name = f"{x >> 20} Mi" if x >= 1 << 20 else f"{x >> 10} Ki" if x >= 1 << 10 else str(x)
+        out += text(at(x, 1)[0], down + HEIGHT - TOP + 18, name, "middle")
+    for i, (name, points) in enumerate(curves.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in sorted(points)))
+        out += f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>\n'
+        y = down + TOP + 20 * i
+        out += f'<path d="M{WIDTH - RIGHT + 20} {y}h24" stroke="{colour}" stroke-width="2"/>\n'
+        out += text(WIDTH - RIGHT + 50, y + 4, name)
+    return out
+
+
+def plot(rows):
+    body, down = "", 0
+    for case, unit in PLOTS:
+        mine = [r for r in rows if r["case"] == case and r["runtime"] == "shared"]
+        if mine:
+            body += one_plot(mine, case, unit, down)
+            down += HEIGHT
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {max(down, 1)}" '
+            'font-family="sans-serif" font-size="12" fill="#333">\n'
+            '<rect width="100%" height="100%" fill="#fff"/>\n' + body + "</svg>\n")
