@@ -3,6 +3,7 @@
 // Reads its command line and environment, writes nothing to standard output but what was asked
 // for.
 #include "tools/bandwidth/command.hpp"
+#include "tools/doctor/command.hpp"
 #include "tools/launch.hpp"
 #include "tools/options_page.hpp"
 #include "tools/record.hpp"
@@ -54,7 +55,7 @@ struct RunOptions {
 // option. CLI11 must not see the rest, or it would take PROGRAM's options and subcommand-like
 // names for its own.
 Words split_off_program(Words* ours) {
-  constexpr std::size_t kFirst = 1;  // after "run"
+  constexpr std::size_t kFirst = 1;  // after "run" or "doctor"
   std::size_t end = kFirst;
   while (end < ours->size() && ours->at(end).rfind('-', 0) == 0 && ours->at(end) != "--") {
     const bool takes_next =
@@ -129,8 +130,11 @@ int dispatch(int argc, char** argv) {
   Words words(argv + 1, argv + argc);
   RunOptions options;
   custash::bandwidth::CommandOptions bandwidth_options;
+  custash::doctor::CommandOptions doctor_options;
   custash::replay::CommandOptions replay_options;
   if (!words.empty() && words.front() == "run") options.program = split_off_program(&words);
+  if (!words.empty() && words.front() == "doctor")
+    doctor_options.program = split_off_program(&words);
   if (!words.empty() && words.front() == "replay")
     words = custash::replay::prepared(std::move(words));
 
@@ -154,6 +158,7 @@ int dispatch(int argc, char** argv) {
       "program", options.program, "after --: what to start, and its arguments");
   run_command->footer(kRunHelp + custash::options_help() + kRunExitCodes);
   CLI::App* const bandwidth_command = custash::bandwidth::add_command(app, &bandwidth_options);
+  CLI::App* const doctor_command = custash::doctor::add_command(app, &doctor_options);
   CLI::App* const replay_command = custash::replay::add_command(app, &replay_options);
   CLI::App* const options_command =
       app.add_subcommand("options", "print the options page (Markdown)");
@@ -167,6 +172,7 @@ int dispatch(int argc, char** argv) {
   }
   if (*run_command) return run(options);
   if (*bandwidth_command) return custash::bandwidth::run_command(bandwidth_options);
+  if (*doctor_command) return custash::doctor::run_command(doctor_options);
   if (*replay_command) return custash::replay::run_command(replay_options);
   if (*options_command) std::fputs(custash::options_page().c_str(), stdout);
   if (*version_command) std::puts("custash " CUSTASH_VERSION);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The subcommand `custash doctor`: its options, and what it prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace custash::doctor {
+
+struct CommandOptions {
+  bool json = false;
+  std::string library;
+  std::vector<std::string> program;
+};
+
+CLI::App* add_command(CLI::App& app, CommandOptions* options);
+
+// The exit code: 0, 1 where there is a problem, or the launcher's codes.
+int run_command(const CommandOptions& options);
+
+}  // namespace custash::doctor

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/config.hpp"
+#include "tools/doctor/machine.hpp"
+#include "tools/text.hpp"
+
+#include <cstdlib>
+#include <string>
+
+#include <dlfcn.h>
+
+namespace custash::doctor {
+namespace {
+
+// Of CUdevice_attribute.
+constexpr int kVirtualMemory = 102;
+constexpr int kMemoryPools = 115;
+constexpr int kHostRegister = 99;
+constexpr int kStubLibrary = 34;
+constexpr int kNoDevice = 100;
+
+class Cuda {
+ public:
+  Cuda() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {}  // stays open
+
+  [[nodiscard]] bool there() const { return library_ != nullptr; }
+
+  [[nodiscard]] bool has(const char* name) const { return dlsym(library_, name) != nullptr; }
+
+  // CUDA's code; 500, as its own for a missing entry, where there is none of that name.
+  template <typename... Args>
+  int call(const char* name, Args... args) const {
+    auto* const function = reinterpret_cast<int (*)(Args...)>(dlsym(library_, name));
+    return function == nullptr ? 500 : function(args...);
+  }
+
+  [[nodiscard]] std::string path() const {
+    Dl_info info{};
+    return dladdr(dlsym(library_, "cuInit"), &info) != 0 ? info.dli_fname : "libcuda.so.1";
+  }
+
+ private:
+  void* library_;
+};
+
+bool has_attribute(const Cuda& cuda, int attribute, int device) {
+  int value = 0;
+  return cuda.call("cuDeviceGetAttribute", &value, attribute, device) == 0 && value != 0;
+}
+
+// As backing.cpp decides.
+std::string backing_of(const Cuda& cuda, int device, int devices) {
+  const char* const text = std::getenv("CUSTASH_CONF");
+  const Backing wanted = parse_config(text == nullptr ? "" : text).config.backing;
+  const bool can_map = cuda.has("cuMemMap") && has_attribute(cuda, kVirtualMemory, device);
+  const bool maps =
+      can_map && (wanted == Backing::Vmm || (wanted == Backing::Auto && devices == 1));
+  return maps ? "mapped pages" : "plain cuMemAlloc";
+}
+
+void examine_device(const Cuda& cuda, int device, int devices, Findings* findings) {
+  char name[100] = "";
+  std::size_t bytes = 0;
+  cuda.call("cuDeviceGetName", static_cast<char*>(name), 100, device);
+  cuda.call("cuDeviceTotalMem_v2", &bytes, device);
+  const bool pools = has_attribute(cuda, kMemoryPools, device);
+  const bool registers = has_attribute(cuda, kHostRegister, device);
+  std::string what = name;
+  add(what, ", %zu MiB; backing: ", bytes >> 20U);
+  what += backing_of(cuda, device, devices);
+  what += pools ? "; memory pools" : "; no memory pools";
+  what += registers ? "; registers host memory" : "; does not register host memory";
+  std::string subject;
+  add(subject, "device %d", device);
+  std::string advice;
+  if (!pools) advice = "Expect cudaMallocAsync to fail as it does without custash.";
+  findings->push_back({pools ? Level::Ok : Level::Note,
+                       std::move(subject),
+                       std::move(what),
+                       std::move(advice)});
+}
+
+void examine_features(const Cuda& cuda, int devices, Findings* findings) {
+  const bool context_events = cuda.has("cuCtxRecordEvent") && cuda.has("cuCtxWaitEvent");
+  findings->push_back(
+      {context_events ? Level::Ok : Level::Note,
+       "fence",
+       context_events
+           ? "one event over the whole context"
+           : "an event on each stream that is in use: the driver has no context events",
+       context_events ? ""
+                      : "Use a driver of CUDA 12.5 or later where many streams are in use."});
+  for (int device = 0; device < devices; ++device)
+    examine_device(cuda, device, devices, findings);
+}
+
+}  // namespace
+
+void examine_driver(Findings* findings) {
+  const Cuda cuda;
+  if (!cuda.there()) {
+    findings->push_back({Level::Problem,
+                         "driver",
+                         "libcuda.so.1 cannot be opened",
+                         "Install NVIDIA's driver, or give the container access to it."});
+    return;
+  }
+  int version = 0;
+  int devices = 0;
+  cuda.call("cuDriverGetVersion", &version);
+  int code = cuda.call("cuInit", 0U);
+  if (code == 0) code = cuda.call("cuDeviceGetCount", &devices);
+  std::string what = cuda.path();
+  add(what, ", CUDA %d.%d", version / 1000, version % 1000 / 10);
+  if (code == kStubLibrary) {
+    findings->push_back({Level::Problem,
+                         "driver",
+                         what + ": the toolkit's stub, which only links",
+                         "Take the folder of stubs out of LD_LIBRARY_PATH and of run paths."});
+    return;
+  }
+  if (code == kNoDevice || (code == 0 && devices == 0)) {
+    findings->push_back({Level::Problem,
+                         "driver",
+                         what + ": no device",
+                         "Check CUDA_VISIBLE_DEVICES and the rights to /dev/nvidia*."});
+    return;
+  }
+  if (code != 0) {
+    add(what, ": does not start, code %d", code);
+    findings->push_back({Level::Problem, "driver", what, "Make nvidia-smi work first."});
+    return;
+  }
+  if (version < 11020) {
+    findings->push_back(
+        {Level::Problem, "driver", what, "Use a driver of CUDA 11.2 or later."});
+    return;
+  }
+  add(what, ", %d device%s", devices, devices == 1 ? "" : "s");
+  findings->push_back({Level::Ok, "driver", std::move(what), ""});
+  examine_features(cuda, devices, findings);
+}
+
+}  // namespace custash::doctor

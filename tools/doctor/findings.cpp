@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "tools/doctor/findings.hpp"
+
+#include "tools/text.hpp"
+
+#include <algorithm>
+
+namespace custash::doctor {
+namespace {
+
+const char* name_of(Level level) {
+  switch (level) {
+    case Level::Ok:
+      return "ok";
+    case Level::Note:
+      return "note";
+    case Level::Warning:
+      return "warning";
+    case Level::Problem:
+      return "problem";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool any_problem(const Findings& findings) {
+  return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.level == Level::Problem;
+  });
+}
+
+std::string as_text(const Findings& findings) {
+  std::string out;
+  for (const Finding& finding : findings) {
+    add(out, "%-8s", name_of(finding.level));
+    out += finding.subject + ": " + finding.what + "\n";
+    if (!finding.advice.empty()) out += "           -> " + finding.advice + "\n";
+  }
+  return out;
+}
+
+std::string as_json(const Findings& findings) {
+  std::string out = "{\"findings\": [";
+  const char* between = "\n  ";
+  for (const Finding& finding : findings) {
+    out += between;
+    out += "{\"level\": " + quoted(name_of(finding.level)) +
+           ", \"subject\": " + quoted(finding.subject) + ", \"what\": " + quoted(finding.what) +
+           ", \"advice\": " + quoted(finding.advice) + "}";
+    between = ",\n  ";
+  }
+  return out + "\n]}\n";
+}
+
+}  // namespace custash::doctor
