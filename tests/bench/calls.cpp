@@ -61,22 +61,25 @@ cudaMemPool_t pool() {
   return pool;
 }
 
-// custash's own function, where it is preloaded.
-void call_if_there(const char* name) {
-  if (auto* const found = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, name))) found();
+// Whether memory comes from custash: it then holds what the first call got.
+bool custash_serves() {
+  must(cudaFree(plain(512, nullptr)), "cudaFree");
+  using Ask = int (*)(int, std::size_t*);
+  auto* const reserved = reinterpret_cast<Ask>(dlsym(RTLD_DEFAULT, "custash_memory_reserved"));
+  std::size_t bytes = 0;
+  return reserved != nullptr && reserved(0, &bytes) == 0 && bytes != 0;
 }
 
+// Bare there is nothing to give back.
 void trim_plain() {
-  call_if_there("custash_empty_cache");
+  if (auto* const empty =
+          reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "custash_empty_cache")))
+    empty();
 }
 
 void trim_named() {
   must(cudaMemPoolTrimTo(pool(), 0), "cudaMemPoolTrimTo");
   trim_plain();
-}
-
-void trim_pinned() {
-  call_if_there("custash_host_empty_cache");
 }
 
 void keep_what_pools_hold() {
@@ -102,7 +105,7 @@ constexpr Peer kOwn[] = {
      Kind::Pinned,
      pinned,
      [](void* block, std::size_t, void*) { must(cudaFreeHost(block), "cudaFreeHost"); },
-     trim_pinned},
+     nullptr},
 };
 
 // Plug-ins are never unloaded: their caches live to the end.
@@ -139,6 +142,7 @@ int main(int argc, char** argv) {
   }
   bench::device.enter();
   bench::keep_what_pools_hold();
+  benchmark::AddCustomContext("custash", bench::custash_serves() ? "serves" : "absent");
   for (const bench::Peer& peer : bench::kOwn)
     bench::register_cases(peer);
   const char* const list = std::getenv("CUSTASH_BENCH_PEERS");

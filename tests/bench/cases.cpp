@@ -206,7 +206,7 @@ void cold(benchmark::State& state, const Peer& peer) {
   double ns = 0;
   for (auto _ : state) {
     device.wait();
-    if (peer.trim != nullptr) peer.trim();
+    peer.trim();
     const auto start = Clock::now();
     const bool ok = pair(state, peer, bytes, stream);
     ns += ns_since(start);
@@ -257,27 +257,26 @@ std::vector<Trace> read_traces() {
 void register_cases(const Peer& peer) {
   streams(kMostThreads);
   const auto add = [&peer](const std::string& name, auto function) {
-    return benchmark::RegisterBenchmark((name + '/' + peer.name).c_str(), function);
-  };
-  const auto real = [&](const char* name, auto function) {
-    return add(name, [&peer, function](benchmark::State& s) { function(s, peer); })
+    const auto measure = [&peer, function](benchmark::State& state) { function(state, peer); };
+    return benchmark::RegisterBenchmark((name + '/' + peer.name).c_str(), measure)
         ->UseRealTime();
   };
   if (peer.kind == Kind::Pinned) {
-    real("pinned", size)->Arg(4 << 10)->Arg(1 << 20)->Arg(16 << 20)->Arg(256 << 20);
+    add("pinned", size)->Arg(4 << 10)->Arg(1 << 20)->Arg(16 << 20)->Arg(256 << 20);
     return;
   }
-  real("size", size)->ArgsProduct({kSizes});
-  real("threads_own", threads<Streams::Own>)->ThreadRange(1, kMostThreads);
-  real("threads_shared", threads<Streams::Shared>)->ThreadRange(1, kMostThreads);
-  real("handover", handover)->Threads(2)->Threads(kMostThreads);
-  real("live", live)->Arg(10)->Arg(10'000)->Arg(1'000'000);
+  add("size", size)->ArgsProduct({kSizes});
+  add("threads_own", threads<Streams::Own>)->ThreadRange(1, kMostThreads);
+  add("threads_shared", threads<Streams::Shared>)->ThreadRange(1, kMostThreads);
+  add("handover", handover)->Threads(2)->Threads(kMostThreads);
+  add("live", live)->Arg(10)->Arg(10'000)->Arg(1'000'000);
   // Much of these is not timed, so how often is not left to Google Benchmark.
-  real("lanes", lanes)->Arg(1)->Arg(32)->Arg(128)->Iterations(100);
-  real("cold", cold)->Arg(512)->Arg(1 << 20)->Arg(64 << 20)->Iterations(30);
+  add("lanes", lanes)->Arg(1)->Arg(32)->Arg(128)->Iterations(100);
+  if (peer.trim != nullptr)
+    add("cold", cold)->Arg(512)->Arg(1 << 20)->Arg(64 << 20)->Iterations(30);
   static const auto& traces = *new std::vector<Trace>(read_traces());
   for (const Trace& trace : traces)
-    real("mixed", [&trace](benchmark::State& s, const Peer& p) { mixed(s, p, trace); })
+    add("mixed", [&trace](benchmark::State& s, const Peer& p) { mixed(s, p, trace); })
         ->Name("mixed/" + std::string(peer.name) + '/' + trace.name)
         ->Iterations(3);
 }

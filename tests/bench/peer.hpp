@@ -16,7 +16,7 @@ struct Peer {
   Kind kind;
   void* (*allocate)(std::size_t bytes, void* stream);  // null: none to be had
   void (*release)(void* block, std::size_t bytes, void* stream);
-  void (*trim)();  // gives back what is cached; may be null
+  void (*trim)();  // gives back what is cached; null: it cannot
 };
 
 // The device that the peers of one program share.
@@ -29,7 +29,7 @@ struct Device {
 
 extern const Device device;
 
-// Registers every case for a peer. Cases: size threads handover live lanes mixed cold pinned.
+// Registers every case for a peer.
 void register_cases(const Peer& peer);
 
 }  // namespace bench

@@ -67,7 +67,12 @@ class Bench:
         done = self.start(runtime, options, how)
         if done.returncode != 0:
             sys.exit(f"bench: {runtime} runtime, {how}: exit {done.returncode}\n{done.stderr[-2000:]}")
-        return json.loads(done.stdout)["benchmarks"]
+        found = json.loads(done.stdout)
+        # A library that cannot be preloaded is only a warning of the loader.
+        expected = {"none": None, "bare": "absent", "custash": "serves"}["none" if runtime == "none" else how]
+        if found["context"].get("custash") != expected:
+            sys.exit(f"bench: {runtime} runtime, {how}: custash is {found['context'].get('custash')}")
+        return found["benchmarks"]
 
     def runtimes(self, case):
         static = "static" if self.gpu else "double"  # NVIDIA's takes no other driver
@@ -107,7 +112,7 @@ def main():
     parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
     parser.add_argument("--no-peers", action="store_true", help="neither PyTorch, RMM nor CUB")
     parser.add_argument("--no-build", action="store_true", help="run what is in the build folder")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="the build folder")
+    parser.add_argument("--build", default=str(ROOT / "build"), help="another folder, built already")
     parser.add_argument("--python", default="python3", help="which Python may have PyTorch")
     args = parser.parse_args()
 
