@@ -43,7 +43,7 @@ HostPool& HostCache::pool(CUcontext context, Bytes bytes, unsigned flags) {
   for (const auto& each : pools_) {
     if (each->context == context && each->flags == flags && each->sizes == sizes) return *each;
   }
-  pools_.push_back(std::make_shared<HostPool>(context, flags, sizes, stats_));
+  pools_.push_back(std::make_unique<HostPool>(context, flags, sizes, stats_));
   return *pools_.back();
 }
 

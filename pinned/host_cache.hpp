@@ -82,8 +82,7 @@ class HostCache {
 
   // A segment on its way to the driver, and where it came from.
   struct Returning {
-    CUcontext context;
-    std::weak_ptr<HostPool> from;  // gone when the context has ended
+    HostPool* from;
     HostMemoryRange range;
   };
 
@@ -104,7 +103,7 @@ class HostCache {
   void decay();
   bool inside(Address address) const;
   Status give_back(Nanoseconds idle_before, std::size_t* returned);
-  bool take_back(const Returning& item) REQUIRES(mutex_);
+  bool forget_pools(CUcontext context);
 
   const Driver& driver_;
   const Config& config_;
@@ -118,10 +117,13 @@ class HostCache {
 
   Mutex mutex_{LockRank::Pinned};
   HostStats stats_ GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<HostPool>> pools_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<HostPool>> pools_ GUARDED_BY(mutex_);
   std::unordered_map<HostBlock*, std::vector<StreamUse>> streams_
       GUARDED_BY(mutex_);                           // named for buffers in use
   std::vector<Uses> in_flight_ GUARDED_BY(mutex_);  // freed behind such streams
+  // Of each segment that is on its way to the driver: its context must not end meanwhile, or
+  // handle and address could be another's.
+  std::vector<CUcontext> returning_ GUARDED_BY(mutex_);
   // Of contexts between destroyed and gone, in that order: the driver may give a handle again
   // before the last context that had it is known to be gone.
   std::vector<std::pair<CUcontext, std::vector<HostMemoryRange>>> doomed_ GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 #include "pinned/host_cache.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace custash {
@@ -22,18 +23,22 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
       each->settle(allocator_.host_tickets_passed(), now);
       std::vector<HostMemoryRange> ranges;
       each->take_free_segments(idle_before, &ranges);
-      for (const HostMemoryRange& range : ranges)
-        work.push_back({each->context, each, range});
+      for (const HostMemoryRange& range : ranges) {
+        work.push_back({each.get(), range});
+        returning_.push_back(each->context);
+      }
     }
   }
   Status result;
   for (const Returning& item : work) {
     const Nanoseconds begin = driver_.now();
-    const Status status = memory_.release(item.context, item.range);
+    const Status status = memory_.release(item.from->context, item.range);
     const Nanoseconds elapsed = driver_.now() - begin;
     Lock lock(mutex_);
-    if (!status.ok() && take_back(item)) {
+    returning_.erase(std::find(returning_.begin(), returning_.end(), item.from->context));
+    if (!status.ok()) {  // it stays in its pool, to be used or returned later
       result = status;
+      item.from->add(item.range);
       continue;
     }
     ++*returned;
@@ -43,18 +48,6 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
     stats_.host_free_time.add(elapsed);
   }
   return result;
-}
-
-// What the driver did not take stays in its pool, to be used or returned later. False when its
-// context has ended meanwhile.
-bool HostCache::take_back(const Returning& item) {
-  const std::shared_ptr<HostPool> from = item.from.lock();
-  if (from != nullptr) {
-    from->add(item.range);
-  } else {
-    HostMemory::forget(item.range);
-  }
-  return from != nullptr;
 }
 
 Status HostCache::empty() {
@@ -89,8 +82,16 @@ void HostCache::decay() {
 // free.
 void HostCache::context_destroyed(CUcontext context) {
   wait_for_flight(context);
+  while (!forget_pools(context))
+    std::this_thread::yield();  // a segment of it is being returned
+}
+
+// False while a segment of the context is on its way to the driver.
+bool HostCache::forget_pools(CUcontext context) {
   std::vector<HostMemoryRange> ranges;
   Lock lock(mutex_);
+  if (std::find(returning_.begin(), returning_.end(), context) != returning_.end())
+    return false;
   for (auto it = pools_.begin(); it != pools_.end();) {
     HostPool& each = **it;
     if (each.context != context) {
@@ -108,6 +109,7 @@ void HostCache::context_destroyed(CUcontext context) {
     stats_.allocated_bytes.decrease(static_cast<std::int64_t>(range.size));
   }
   doomed_.emplace_back(context, std::move(ranges));
+  return true;
 }
 
 void HostCache::context_gone(CUcontext context) {

@@ -2,7 +2,9 @@
 // Contexts that end, or are reset, with buffers live and in flight.
 #include "tests/unit/pinned/bed.hpp"
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 using namespace custash;
 
@@ -170,7 +172,9 @@ TEST_CASE("a context ends in the middle of an allocation elsewhere",
           "[unit][host_cache_life]") {
   static LifeBed* bed = nullptr;
   static CUcontext ending = nullptr;
-  static int entries_left = 0;
+  static std::atomic<int> entries_left{0};
+  static std::thread ender;
+  static std::atomic<bool> ended{false};
   for (int at = 1; ending == nullptr; ++at) {
     LifeBed here;
     bed = &here;
@@ -189,13 +193,21 @@ TEST_CASE("a context ends in the middle of an allocation elsewhere",
     if (at % 2 == 0) sim::run_all();
     sim::fail_symbol("cuMemHostRegister_v2", 1, CUDA_ERROR_OUT_OF_MEMORY);
     sim::fail_symbol("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    ended = false;
     entries_left = at;
     sim::set_entry_check([] {
       if (entries_left == 0 || --entries_left != 0) return;
-      bed->destroy(std::exchange(ending, nullptr));
+      ender = std::thread([context = std::exchange(ending, nullptr)] {
+        bed->destroy(context);
+        ended = true;
+      });
+      // It may have to wait until a segment of its context has been returned.
+      for (int i = 0; i < 1000 && !ended; ++i)
+        std::this_thread::yield();
     });
     void* out = nullptr;
     const Status status = here.pinned->allocate(here.sim.context(), kBytes, kind, &out);
+    if (ender.joinable()) ender.join();
     sim::set_entry_check(nullptr);
     sim::clear_failures();
     INFO("at entry " << at);

@@ -158,6 +158,24 @@ TEST_CASE(
   CHECK(bed.host_stats().allocations.current == 5);
 }
 
+TEST_CASE("a stream that is always busy needs no more buffers than it lags behind",
+          "[unit][host_cache_order]") {
+  PinnedBed bed;
+  const CUstream s = bed.stream();
+  std::vector<sim::OpId> copies;
+  const Address to = device_block(kBytes);
+  for (std::size_t i = 0; i < 50; ++i) {
+    void* buffer = bed.host(kBytes, kUntouched);
+    copies.push_back(bed.copy_from(buffer, s, to, kBytes));
+    bed.free_host(buffer);
+    while (i >= 3 && !sim::complete(copies[i - 3]))
+      REQUIRE(sim::step());
+    CHECK_FALSE(sim::complete(copies.back()));
+  }
+  CHECK(bed.host_stats().allocations.current <= 6);
+  CHECK(bed.host_stats().num_waits == 0);
+}
+
 TEST_CASE("more may be in flight where more is in use", "[unit][host_cache_order]") {
   Config config = Bed::vmm();
   config.run_ahead_percent = 1000;
