@@ -4,17 +4,14 @@
 // with several threads. Names: CASE/PEER/PARAMETERS. Every call goes through a function
 // pointer, about 2 ns a pair. Blocks are not touched: work on them would cost more than they
 // do.
+#include "tests/bench/measure.hpp"
 #include "tests/bench/peer.hpp"
 #include "tests/bench/trace.hpp"
 
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -24,105 +21,13 @@ namespace {
 
 const std::vector<std::int64_t> kSizes{
     512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 2 << 20, 8 << 20, 64 << 20};
-constexpr int kMostThreads = 16;
-constexpr std::size_t kUsual = 64 << 10;
 constexpr int kBatch = 256;
-
-using Clock = std::chrono::steady_clock;
-
-double ns_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
-
-void report(benchmark::State& state, double ns, double pairs) {
-  state.counters["ns"] = benchmark::Counter(ns / pairs, benchmark::Counter::kAvgThreads);
-}
-
-// The body, over and over, until it says false. Threads begin together.
-template <typename Body>
-void timed(benchmark::State& state, Body body) {
-  auto turn = state.begin();
-  const auto end = state.end();
-  const auto start = Clock::now();
-  for (; turn != end; ++turn)
-    if (!body()) return;
-  report(state, ns_since(start), static_cast<double>(state.iterations()));
-}
-
-// Streams are kept for the process: making and ending them is not what is measured.
-const std::vector<void*>& streams(std::size_t at_least) {
-  static auto& all = *new std::vector<void*>;
-  while (all.size() < at_least)
-    all.push_back(device.new_stream());
-  return all;
-}
-
-// False, and the benchmark told, when there was no memory.
-bool pair(benchmark::State& state, const Peer& peer, std::size_t bytes, void* stream) {
-  void* const block = peer.allocate(bytes, stream);
-  if (block == nullptr) {
-    state.SkipWithError("no memory");
-    return false;
-  }
-  benchmark::DoNotOptimize(block);
-  peer.release(block, bytes, stream);
-  return true;
-}
 
 void size(benchmark::State& state, const Peer& peer) {
   void* const stream = streams(1)[0];
   const auto bytes = static_cast<std::size_t>(state.range(0));
   if (pair(state, peer, bytes, stream))
     timed(state, [&] { return pair(state, peer, bytes, stream); });
-}
-
-enum class Streams { Own, Shared };
-
-template <Streams kWhich>
-void threads(benchmark::State& state, const Peer& peer) {
-  device.enter();
-  const std::size_t index = kWhich == Streams::Own ? state.thread_index() : 0;
-  void* const stream = streams(0)[index];
-  // Not only if the first goes well: each thread must come to the start.
-  pair(state, peer, kUsual, stream);
-  timed(state, [&] { return pair(state, peer, kUsual, stream); });
-}
-
-// One ring for each pair of threads; single producer, single consumer.
-struct Ring {
-  alignas(64) std::atomic<std::uint64_t> written{0};
-  alignas(64) std::atomic<std::uint64_t> read{0};
-  std::array<void*, 64> blocks{};
-};
-
-// Even threads allocate, odd ones free what the thread before them has allocated.
-void handover(benchmark::State& state, const Peer& peer) {
-  static std::array<Ring, 8> rings;
-  device.enter();
-  Ring& ring = rings[state.thread_index() / 2];
-  void* const stream = streams(0)[state.thread_index() / 2];
-  std::uint64_t turn = ring.read.load();
-  bool failed = false;
-  // Every thread does the same number of iterations, so a ring ends empty. A null is handed
-  // over like a block, or the other side would wait for ever.
-  timed(state, [&] {
-    if (state.thread_index() % 2 == 0) {
-      while (turn - ring.read.load(std::memory_order_acquire) >= ring.blocks.size())
-        std::this_thread::yield();
-      void* const block = peer.allocate(kUsual, stream);
-      if (block == nullptr) failed = true;
-      ring.blocks[turn % ring.blocks.size()] = block;
-      ring.written.store(++turn, std::memory_order_release);
-    } else {
-      while (ring.written.load(std::memory_order_acquire) == turn)
-        std::this_thread::yield();
-      void* const block = ring.blocks[turn % ring.blocks.size()];
-      if (block != nullptr) peer.release(block, kUsual, stream);
-      ring.read.store(++turn, std::memory_order_release);
-    }
-    return true;
-  });
-  if (failed) state.SkipWithError("no memory");
 }
 
 // Live blocks stay from one call to the next: to make a million takes longer than to measure.
@@ -266,8 +171,8 @@ void register_cases(const Peer& peer) {
     return;
   }
   add("size", size)->ArgsProduct({kSizes});
-  add("threads_own", threads<Streams::Own>)->ThreadRange(1, kMostThreads);
-  add("threads_shared", threads<Streams::Shared>)->ThreadRange(1, kMostThreads);
+  add("threads_own", threads_own)->ThreadRange(1, kMostThreads);
+  add("threads_shared", threads_shared)->ThreadRange(1, kMostThreads);
   add("handover", handover)->Threads(2)->Threads(kMostThreads);
   add("live", live)->Arg(10)->Arg(10'000)->Arg(1'000'000);
   // Much of these is not timed, so how often is not left to Google Benchmark.

@@ -10,26 +10,23 @@ ROOT = HERE.parents[1]
 
 
 def folder_of(python, module):
-    """Where a Python package lies, or None. It is not imported: that takes long."""
+    """Where a Python package lies, or /usr/local. It is not imported: that takes long."""
     find = f"import importlib.util as u; s = u.find_spec({module!r}); print(s.submodule_search_locations[0] if s else '')"
     done = subprocess.run([python, "-c", find], capture_output=True, text=True, check=False)
-    return pathlib.Path(done.stdout.strip()) if done.stdout.strip() else None
+    return pathlib.Path(done.stdout.strip() or "/usr/local")
 
 
 def needs(python, cuda):
     """{peer: (include folders, library folders, libraries, a header to look for)}."""
+    # Where a package is not found, a header is looked for all the same, and its lack told.
     wanted = {"cub": ([cuda / "include/cccl", cuda / "include"], [], [], "cub/util_allocator.cuh")}
     torch = folder_of(python, "torch")
-    if torch:
-        wanted["torch"] = ([torch / "include"], [torch / "lib"], ["c10", "c10_cuda"],
-                           "c10/cuda/CUDACachingAllocator.h")
+    wanted["torch"] = ([torch / "include"], [torch / "lib"], ["c10", "c10_cuda"],
+                       "c10/cuda/CUDACachingAllocator.h")
     rmm, logger = folder_of(python, "librmm"), folder_of(python, "rapids_logger")
-    if rmm and logger:
-        wanted["rmm"] = ([rmm / "include/rapids", rmm / "include", logger / "include"],
-                         [rmm / "lib64", logger / "lib64"], ["rmm", "rapids_logger"],
-                         "rmm/mr/pool_memory_resource.hpp")
-    else:
-        wanted["rmm"] = ([pathlib.Path("/usr/local/include")], [], ["rmm"], "rmm/mr/pool_memory_resource.hpp")
+    wanted["rmm"] = ([rmm / "include/rapids", rmm / "include", logger / "include"],
+                     [rmm / "lib64", logger / "lib64"], ["rmm", "rapids_logger"],
+                     "rmm/mr/pool_memory_resource.hpp")
     return wanted
 
 

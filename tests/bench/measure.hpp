@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What the cases share: how a body is timed, the streams, one pair.
+#pragma once
+
+#include "tests/bench/peer.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+namespace bench {
+
+constexpr std::size_t kUsual = 64 << 10;
+constexpr int kMostThreads = 16;
+
+using Clock = std::chrono::steady_clock;
+
+inline double ns_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+
+inline void report(benchmark::State& state, double ns, double pairs) {
+  state.counters["ns"] = benchmark::Counter(ns / pairs, benchmark::Counter::kAvgThreads);
+}
+
+// The body, over and over, until it says false. Threads begin together.
+template <typename Body>
+void timed(benchmark::State& state, Body body) {
+  auto turn = state.begin();
+  const auto end = state.end();
+  const auto start = Clock::now();
+  for (; turn != end; ++turn)
+    if (!body()) return;
+  report(state, ns_since(start), static_cast<double>(state.iterations()));
+}
+
+// Streams are kept for the process: making and ending them is not what is measured.
+inline const std::vector<void*>& streams(std::size_t at_least) {
+  static auto& all = *new std::vector<void*>;
+  while (all.size() < at_least)
+    all.push_back(device.new_stream());
+  return all;
+}
+
+// False, and the benchmark told, when there was no memory.
+inline bool pair(benchmark::State& state, const Peer& peer, std::size_t bytes, void* stream) {
+  void* const block = peer.allocate(bytes, stream);
+  if (block == nullptr) {
+    state.SkipWithError("no memory");
+    return false;
+  }
+  benchmark::DoNotOptimize(block);
+  peer.release(block, bytes, stream);
+  return true;
+}
+
+// Cases of several threads (cases_threads.cpp).
+void threads_own(benchmark::State& state, const Peer& peer);
+void threads_shared(benchmark::State& state, const Peer& peer);
+void handover(benchmark::State& state, const Peer& peer);
+
+}  // namespace bench
