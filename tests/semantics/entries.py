@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What docs/semantics.md promises of entries that few programs call, and of the C API's limits."""
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process"))
@@ -44,6 +45,13 @@ class Entries(Case):
     def test_the_primary_context_ends_by_either_form(self):
         for backing in ("backing:driver", "backing:vmm"):
             self.same_as_bare("entries", "primary_context", CUSTASH_CONF=backing)
+
+    def test_fills_and_copies_do_what_they_do_bare(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("work", CUSTASH_CONF=backing)
+            self.assertNotRegex(out, r'(?m)^[1-9]\d* call')
+            self.assertIn("9 *last\n", out)
+            self.assertEqual(len(set(re.findall(r": (\d+)\n", out))), 6)
 
 
 class Controls(Case):
