@@ -4,6 +4,7 @@
 // Makes no driver call. Guarded by the lock of its DeviceCache. Rank 4.
 #pragma once
 
+#include "allocator/aliases.hpp"
 #include "allocator/free_index.hpp"
 #include "allocator/segment.hpp"
 #include "allocator/stats.hpp"
@@ -43,6 +44,7 @@ struct Growth {
 struct TrimWish {
   Bytes bytes = ~0ULL;     // enough; whole pages, so it may be more
   bool idle_only = false;  // only what was free when age() was called the time before last
+  const Aliases* aliases = nullptr;  // pages that must stay
 };
 
 class Arena {
@@ -129,7 +131,7 @@ class Arena {
   Block* insert_after(Block* after, Segment* segment, Address address, Bytes size);
   void unlink(Block* block);
   static Bytes enough(Bytes bytes, const Block& block);
-  bool carve_pages(Block* block, Bytes most, PageReturn* out);
+  bool carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out);
   Block* make_block();
   void drop_block(Block* block);
   bool validate_segment(const Segment& segment) const;

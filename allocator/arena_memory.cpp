@@ -118,7 +118,7 @@ std::vector<PageReturn> Arena::plan_return(std::uint64_t passed, TrimWish& wish)
   for (Block* block : candidates) {
     PageReturn item;
     if (wish.bytes == 0) break;
-    if (!carve_pages(block, enough(wish.bytes, *block), &item)) continue;
+    if (!carve_pages(block, enough(wish.bytes, *block), wish.aliases, &item)) continue;
     wish.bytes -= std::min(wish.bytes, item.block->size);
     plan.push_back(std::move(item));
   }
@@ -137,12 +137,17 @@ void Arena::age() {
     block->idle = true;
 }
 
-// Whole pages inside a free block, which lie in a row, up to `most` bytes: the ends stay free
-// blocks.
-bool Arena::carve_pages(Block* block, Bytes most, PageReturn* out) {
+// The first whole pages inside a free block that lie in a row and may go, up to `most` bytes:
+// the ends stay free blocks.
+bool Arena::carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out) {
   auto& pages = block->segment->pages;
+  const auto stays = [&](const Page& page) { return staying != nullptr && staying->has(page); };
   auto it = pages.lower_bound(block->address);
   for (; it != pages.end() && it->second.address + it->second.size <= block->end(); ++it) {
+    if (stays(it->second)) {
+      if (out->pages.empty()) continue;
+      break;
+    }
     if (it->second.size > most) break;
     most -= it->second.size;
     out->pages.push_back(it->second);
@@ -188,7 +193,7 @@ Bytes Arena::collect_moves(Bytes wanted,
     // One page may be more than what is still wanted: the rest of it is free then.
     PageReturn item;
     const Bytes allowed = std::min(enough(wanted - found, *block), most - found);
-    if (!carve_pages(block, allowed, &item)) continue;
+    if (!carve_pages(block, allowed, nullptr, &item)) continue;
     found += item.block->size;
     out->push_back({this, std::move(item)});
   }

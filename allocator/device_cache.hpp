@@ -185,8 +185,9 @@ class DeviceCache {
   std::vector<Lane*> orphans_ GUARDED_BY(mutex_);  // their streams are destroyed
   std::unordered_map<std::uint64_t, Lane*> lanes_ GUARDED_BY(mutex_);
   std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
-  std::vector<Block*> stale_ GUARDED_BY(mutex_);  // old addresses of moved pages
-  std::vector<Found> held_ GUARDED_BY(mutex_);    // freed, but a graph may use them
+  std::vector<Stale> stale_ GUARDED_BY(mutex_);
+  Aliases aliases_ GUARDED_BY(mutex_);
+  std::vector<Found> held_ GUARDED_BY(mutex_);  // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);
   std::atomic<std::uint32_t> accessor_count_{0};
   std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;

@@ -122,7 +122,8 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
     if (changes != accessor_changes_) late = accessors_;
     for (const PageMove& move : growth.moves) {
       move.from->leave_stale(move.item);
-      stale_.push_back(move.item.block);
+      stale_.push_back({move.item.block, move.item.pages});
+      aliases_.add(move.item.pages);
     }
     stats_.num_pages_moved += static_cast<std::int64_t>(moved.size());
     enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());

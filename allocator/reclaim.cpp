@@ -4,6 +4,7 @@
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace custash {
 
@@ -54,6 +55,7 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
     drain();
     const std::uint64_t passed = timeline_.passed();
     return_empty_slabs(passed);
+    wish.aliases = &aliases_;
     for (const auto& pool : pools_) {
       if (only != nullptr && pool.get() != only) continue;
       for (Arena* arena : {&pool->large, &pool->small_pages})
@@ -93,34 +95,35 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
 
 // Old addresses of moved pages, as far as no work in flight uses them: unmapping does not wait.
 void DeviceCache::unmap_stale() {
-  const auto until = [](const Block* block) {
-    return std::max(block->stamp.fence, block->stamp.order);
+  const auto until = [](const Stale& each) {
+    return std::max(each.block->stamp.fence, each.block->stamp.order);
   };
   std::uint64_t need = 0;
   {
     Lock lock(mutex_);
-    for (const Block* block : stale_)
-      need = std::max(need, until(block));
+    for (const Stale& each : stale_)
+      need = std::max(need, until(each));
     if (stale_.empty()) return;
   }
   timeline_.poll(need);
-  std::vector<Block*> over;
+  std::vector<Stale> over;
   {
     Lock lock(mutex_);
     const std::uint64_t passed = timeline_.passed();
-    std::erase_if(stale_, [&](Block* block) {
-      if (until(block) > passed) return false;
-      over.push_back(block);
-      return true;
-    });
+    const auto first = std::partition(
+        stale_.begin(), stale_.end(), [&](const Stale& each) { return until(each) > passed; });
+    over.assign(std::move_iterator(first), std::move_iterator(stale_.end()));
+    stale_.erase(first, stale_.end());
   }
-  for (Block* block : over) {
-    const Status status = memory_.unmap(block->address, block->size);
+  for (Stale& each : over) {
+    const Status status = memory_.unmap(each.block->address, each.block->size);
     Lock lock(mutex_);
+    if (each.block->state != BlockState::Stale) continue;  // the context has ended meanwhile
     if (status.ok()) {
-      block->segment->arena->close_stale(block);
+      aliases_.drop(each.pages);
+      each.block->segment->arena->close_stale(each.block);
     } else {
-      stale_.push_back(block);
+      stale_.push_back(std::move(each));
     }
   }
 }
@@ -233,9 +236,10 @@ void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
 void DeviceCache::abandon() {
   timeline_.abandon();
   Lock lock(mutex_);
-  for (const Block* block : stale_)
-    surviving_.push_back({block->address, block->size, 0});
+  for (const Stale& each : stale_)
+    surviving_.push_back({each.block->address, each.block->size, 0});
   stale_.clear();
+  aliases_.clear();
   for (const auto& pool : pools_) {
     for (Slab* slab : pool->slabs.dissolve())
       slab->backing = nullptr;

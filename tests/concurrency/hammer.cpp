@@ -122,8 +122,9 @@ class Worker {
   }
 
   Bytes size() {
-    static constexpr Bytes kSizes[] = {512, 4096, 70'000, 1_MiB, 3_MiB, 12_MiB};
-    return kSizes[pick(6)];
+    static constexpr Bytes kSizes[] = {
+        512, 4096, 70'000, 1_MiB, 3_MiB, 12_MiB, 32_MiB, 33_MiB, 70_MiB, 150_MiB};
+    return kSizes[pick(std::size(kSizes))];
   }
 
   void own(Address address, Bytes bytes) {
@@ -257,6 +258,7 @@ bool check_round(std::uint64_t seed) {
   options.seed = seed;
   options.advance = sim::Advance::Seeded;
   options.log = false;
+  options.device_memory = 64_GiB;
   options.context_events = seed % 4 != 3;
   const sim::Sim world(options);
   sim::set_entry_check([] { entries_with_lock_held += held_locks(); });

@@ -128,3 +128,24 @@ TEST_CASE("moved pages go back to the driver, too", "[unit][moves]") {
   REQUIRE(sim::live_handles() == 0);
   REQUIRE(sim::live_mappings() == 0);
 }
+
+TEST_CASE("a page stays while its old address is mapped", "[unit][moves]") {
+  Bed bed;
+  Scattered scattered(bed, kPiece, 16);
+  scattered.free_gone();
+  const Address p = bed.malloc(8 * kPiece);
+  for (const Address kept : scattered.kept)
+    bed.free(kept);
+  bed.free(p);
+  // The unmapping of all old addresses is refused.
+  sim::fail_symbol("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN, true);
+  bed.allocator->empty_all_caches();
+  sim::clear_failures();
+  const auto released = sim::count("cuMemRelease");
+  REQUIRE(released == 0);
+  bed.allocator->empty_all_caches();
+  bed.allocator->empty_all_caches();
+  REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+  REQUIRE(sim::live_handles() == 0);
+  REQUIRE(sim::live_mappings() == 0);
+}
