@@ -30,7 +30,7 @@ class Bench:
         self.gpu, self.plug_ins = True, []
         self.gpu = not args.sim and self.start("shared", ["--benchmark_filter=^$"], "bare").returncode != 77
         self.plug_ins = [] if not self.gpu or args.no_peers else peers.build(folder, args.python)
-        self.rows = []
+        self.rows, self.failed = [], False
 
     def unpack(self, folder):
         paths = []
@@ -63,15 +63,21 @@ class Bench:
             env=self.environment(how), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             check=False)
 
+    def fail(self, what):
+        """What else there is to measure is measured; the exit status tells."""
+        print(f"bench: {what}", file=sys.stderr, flush=True)
+        self.failed = True
+        return []
+
     def benchmarks(self, runtime, options, how):
         done = self.start(runtime, options, how)
         if done.returncode != 0:
-            sys.exit(f"bench: {runtime} runtime, {how}: exit {done.returncode}\n{done.stderr[-2000:]}")
+            return self.fail(f"{runtime} runtime, {how}: exit {done.returncode}\n{done.stderr[-2000:]}")
         found = json.loads(done.stdout)
         # A library that cannot be preloaded is only a warning of the loader.
-        expected = {"none": None, "bare": "absent", "custash": "serves"}["none" if runtime == "none" else how]
+        expected = {"core": None, "bare": "absent", "custash": "serves"}[how]
         if found["context"].get("custash") != expected:
-            sys.exit(f"bench: {runtime} runtime, {how}: custash is {found['context'].get('custash')}")
+            return self.fail(f"{runtime} runtime, {how}: custash is {found['context'].get('custash')}")
         return found["benchmarks"]
 
     def runtimes(self, case):
@@ -90,7 +96,9 @@ class Bench:
             print(f"{case}: {runtime} runtime, {how}", file=sys.stderr, flush=True)
             found = {}
             for each in self.benchmarks(runtime, options, how):
-                if each["run_type"] == "iteration" and not each.get("error_occurred"):
+                if each.get("error_occurred"):  # a peer may run out of memory where others do not
+                    print(f"bench: {each['run_name']}: {each['error_message']}", file=sys.stderr)
+                elif each["run_type"] == "iteration":
                     found.setdefault(each["run_name"], []).append(each["ns"])
             for name, values in found.items():
                 _, peer, *where = [part for part in name.split("/")
@@ -131,7 +139,8 @@ def main():
         pathlib.Path(args.plot).write_text(report.plot(bench.rows))
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps({"over": where, "rows": bench.rows}, indent=1))
+    return 1 if bench.failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
