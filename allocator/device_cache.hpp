@@ -173,6 +173,7 @@ class DeviceCache {
   std::atomic<std::uint64_t> waiting_high_{
       0};  // the highest position that something in limbo waits for
   std::atomic<Nanoseconds> next_decay_{0};
+  std::atomic<bool> unmapping_{false};        // a thread is in unmap_stale()
   std::atomic<std::uint32_t> asks_{0};        // allocations made while several lanes worked
   std::atomic<std::uint64_t> order_high_{0};  // the highest position of a free on a stream
 

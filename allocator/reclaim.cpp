@@ -105,6 +105,8 @@ void DeviceCache::unmap_stale() {
       need = std::max(need, until(each));
     if (stale_.empty()) return;
   }
+  // One thread at a time: two old addresses of one page are never unmapped together.
+  if (unmapping_.exchange(true)) return;
   timeline_.poll(need);
   std::vector<Stale> over;
   {
@@ -126,6 +128,7 @@ void DeviceCache::unmap_stale() {
       stale_.push_back(std::move(each));
     }
   }
+  unmapping_.store(false);
 }
 
 // A fence recorded just now is not ready at once, even where the device has long been idle.
