@@ -58,12 +58,13 @@ CUresult PinnedWorld::streams(const PinCommand& c) {
 }
 
 CUresult PinnedWorld::events(const PinCommand& c, CUstream stream) {
-  auto& [event, context] = events_[c.other];
   if (c.op == PinOp::EventRecord) {
+    auto& [made, context] = events_[c.other];
     context = c.context;
-    if (event == nullptr) cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-    return cuEventRecord(event, stream);
+    if (made == nullptr) cuEventCreate(&made, CU_EVENT_DISABLE_TIMING);
+    return cuEventRecord(made, stream);
   }
+  CUevent const event = events_[c.other].first;
   if (event == nullptr) return CUDA_SUCCESS;
   return submit(stream, HostView::Wait, 0, [&] { return cuStreamWaitEvent(stream, event, 0); });
 }

@@ -251,6 +251,20 @@ TEST_CASE("all of several named streams are waited for, of several devices",
   CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) == buffer);
 }
 
+TEST_CASE("buffers behind named streams are not waited for", "[unit][host_cache_order]") {
+  PinnedBed bed({}, without_run_ahead());
+  const CUstream s = bed.stream();
+  constexpr Bytes kLarge = 90_MiB;
+  for (int i = 0; i < 4; ++i) {
+    void* buffer = bed.host(kLarge, kUntouched);
+    bed.copy_from(buffer, s, device_block(kLarge), kLarge);
+    bed.name_stream(buffer, s);
+    bed.release(buffer);
+  }
+  CHECK(bed.host_stats().num_waits == 0);
+  CHECK(bed.host_stats().allocations.current == 4);
+}
+
 TEST_CASE("a buffer without named streams waits for all", "[unit][host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
@@ -289,6 +303,7 @@ TEST_CASE("the next owner of a buffer starts without named streams",
   const CUstream t = bed.stream();
   void* buffer = bed.host(kBytes);
   bed.name_stream(buffer, s);
+  CHECK_FALSE(bed.pinned->try_free(buffer));  // the names would stay
   bed.release(buffer);
   sim::run_all();
   REQUIRE(bed.host(kBytes) == buffer);

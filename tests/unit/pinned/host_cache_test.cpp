@@ -10,9 +10,7 @@ using namespace custash;
 namespace {
 
 constexpr Bytes kSizes[] = {1, 512, 5000, 100'000, 1_MiB, 1_MiB + 1, 3_MiB};
-constexpr unsigned kPortable = CU_MEMHOSTALLOC_PORTABLE;
 constexpr unsigned kMapped = CU_MEMHOSTALLOC_DEVICEMAP;
-constexpr unsigned kCombined = CU_MEMHOSTALLOC_WRITECOMBINED;
 
 char* after(void* buffer, Bytes bytes) {
   return static_cast<char*>(buffer) + bytes;

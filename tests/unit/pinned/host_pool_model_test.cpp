@@ -72,6 +72,7 @@ class Model {
   void take() {
     const Bytes bytes = size();
     HostBlock* block = pool_.take_recent(bytes, passed_);
+    if (block != nullptr) CHECK(block->size == bytes);
     if (block == nullptr) block = pool_.take_merged(bytes, passed_, 0);
     if (block == nullptr) {
       const Bytes segment = align_up(std::max<Bytes>(bytes, 2_MiB), 2_MiB);
