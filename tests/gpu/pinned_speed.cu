@@ -37,8 +37,7 @@ void empty_cache() {
 
 // Nanoseconds a call: the best of some batches within the time.
 double pair_ns(double seconds, const std::function<void()>& pair) {
-  for (int i = 0; i < 3; ++i)
-    pair();
+  pair();
   const double until = now_us() + seconds * 1e6;
   double best = 1e18;
   int batch = 1;
@@ -55,8 +54,8 @@ double pair_ns(double seconds, const std::function<void()>& pair) {
 
 void pairs(Report& report, double seconds) {
   const DriverDoor door;
-  for (std::size_t bytes = 512; bytes <= kGiB; bytes *= bytes < kMiB ? 8 : 32) {
-    // Bare, a gigabyte's pair takes half a second: once is enough there.
+  for (const std::size_t bytes :
+       {std::size_t{512}, 4 * kKiB, 64 * kKiB, kMiB, 16 * kMiB, 256 * kMiB, kGiB}) {
     const double by_runtime = pair_ns(seconds, [bytes] {
       void* p = nullptr;
       CUDA_OK(cudaMallocHost(&p, bytes));
@@ -124,6 +123,7 @@ void free_beside_kernel(Report& report, int rounds) {
       CUDA_OK(cudaFreeHost(p));
       if (i > 0) free_us.push_back(now_us() - start);  // the first makes the fence's event
       running += cudaEventQuery(ended) == cudaErrorNotReady ? 1 : 0;
+      (void)cudaGetLastError();  // "not ready" was asked for
       CUDA_OK(cudaDeviceSynchronize());
     }
     report.check(!with_custash() || running == rounds + 1,
@@ -135,7 +135,6 @@ void free_beside_kernel(Report& report, int rounds) {
                  running);
     CUDA_OK(cudaFree(target));
   }
-  (void)cudaGetLastError();  // "not ready" was asked for
 }
 
 // Gigabytes a second: the best of several copies.
