@@ -5,7 +5,7 @@
 
 namespace custash {
 
-Status HostTickets::take(const std::vector<Timeline*>& timelines,
+Status HostTickets::take(std::span<Timeline* const> timelines,
                          const Timeline* own,
                          std::uint64_t* ticket) {
   std::vector<Place> places;

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <deque>
+#include <span>
 #include <vector>
 
 namespace custash {
@@ -20,9 +21,7 @@ class HostTickets {
 
   // A ticket for what these timelines hold; each records a fence for it, nothing waits. 0,
   // which has always passed, when all are idle. An error is that of `own`: a kernel's fault.
-  Status take(const std::vector<Timeline*>& timelines,
-              const Timeline* own,
-              std::uint64_t* ticket);
+  Status take(std::span<Timeline* const> timelines, const Timeline* own, std::uint64_t* ticket);
 
   // What is known; no driver call.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }

@@ -8,6 +8,11 @@
 namespace custash {
 
 Status Allocator::take_host_ticket(CUcontext own, std::uint64_t* ticket) {
+  if (DeviceCache* only = state_->only.load()) {
+    Timeline* const one[] = {&only->timeline()};
+    const Timeline* its = only->context() == own ? one[0] : nullptr;
+    return state_->tickets.take(one, its, ticket);
+  }
   DeviceCache* cache = state_->known(own);
   const Timeline* timeline = cache == nullptr ? nullptr : &cache->timeline();
   return state_->tickets.take(state_->timelines(), timeline, ticket);

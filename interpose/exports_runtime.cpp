@@ -149,7 +149,9 @@ Error door_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
 
 Error door_free_host(void* buffer) noexcept {
   if (buffer != nullptr && lane() != nullptr &&
-      quietly([&] { return process::pinned().try_free(buffer); })) {
+      quietly([&] {
+        return process::pinned().try_free(buffer) || process::pinned().try_free_in_flight(buffer);
+      })) {
     return kSuccess;
   }
   return forward<Error(void*)>(Call::FreeHost, buffer);

@@ -25,6 +25,8 @@ CUresult host_alloc(Real<void**, Count, unsigned> real, NullStream, void** out, 
       core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
     return doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); });
   }
+  *out = process::pinned().try_allocate(context, bytes, flags);
+  if (*out != nullptr) return CUDA_SUCCESS;
   return process::pinned().allocate(context, bytes, flags, out).code();
 }
 
@@ -41,6 +43,7 @@ CUresult alloc_host(Real<void**, Count> real, NullStream, void** out, Count byte
 CUresult free_host(Real<void*> real, NullStream, void* host) {
   if (host == nullptr) return real(host);
   if (process::core() != nullptr) {
+    if (process::pinned().try_free(host)) return CUDA_SUCCESS;
     const std::optional<Status> status = process::pinned().free(host);
     return status ? status->code() : real(host);
   }

@@ -273,6 +273,28 @@ bool HostCache::try_free(void* buffer) {
   return true;
 }
 
+bool HostCache::try_free_in_flight(void* buffer) {
+  const auto address = reinterpret_cast<Address>(buffer);
+  if (!inside(address)) return false;
+  Uses leaving;
+  {
+    Lock lock(mutex_);
+    leaving.pool = owner(address, &leaving.block);
+    if (leaving.pool == nullptr || leaving.block->tracked) return false;
+    if (!allocator_.free_would_not_wait(leaving.pool->context)) return false;
+    leaving.block->state = HostBlockState::Leaving;
+  }
+  std::uint64_t ticket = 0;
+  const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);
+  Lock lock(mutex_);
+  if (stamped.ok()) {
+    leaving.pool->rest(leaving.block, ticket);
+  } else {
+    leaving.block->state = HostBlockState::Used;  // the long way tells of it
+  }
+  return stamped.ok();
+}
+
 Status HostCache::record_stream(void* buffer, CUstream stream, NullStream null) {
   Lock lock(mutex_);
   HostBlock* block = nullptr;

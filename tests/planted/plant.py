@@ -46,17 +46,22 @@ FAULTS = {
     )],
     # Pinned memory is taken to be safe at its free.
     "pinned_free_without_ticket": [(
-        "const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);",
-        "const Status stamped;",
+        "const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);\n"
+        "  Lock lock(mutex_);\n  if (std::exchange",
+        "const Status stamped;\n  Lock lock(mutex_);\n  if (std::exchange",
     )],
     # Work of other contexts with it is not waited for.
     "pinned_current_context_only": [(
+        "if (DeviceCache* only = state_->only.load()) {",
+        "if (false) {\n    DeviceCache* only = nullptr;",
+    ), (
         "return state_->tickets.take(state_->timelines(), timeline, ticket);",
         "CUcontext now = nullptr;\n"
         "  driver_.ctx_get_current(&now);\n"
         "  DeviceCache* there = state_->known(now);\n"
         "  if (there == nullptr) return {};\n"
-        "  return state_->tickets.take({&there->timeline()}, timeline, ticket);",
+        "  Timeline* const one[] = {&there->timeline()};\n"
+        "  return state_->tickets.take(one, timeline, ticket);",
     )],
     # A fence that has not passed is taken for one that has.
     "pinned_pending_fence_believed": [(
