@@ -15,29 +15,29 @@ Ownership find(const void* host, HostBlockInfo* info) {
   return process::pinned().find(reinterpret_cast<Address>(host), info);
 }
 
-}  // namespace
-
-CUresult host_alloc(Real<void**, Count, unsigned> real, NullStream, void** out, Count bytes,
-                    unsigned flags) {
+// `call(real)` is the driver's own allocation.
+template <typename Real, typename Call>
+CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call) {
   Allocator* const core = process::core();
   CUcontext context = nullptr;
   if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags) ||
       core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
-    return doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); });
+    return doors::with_relief(real, call);
   }
   *out = process::pinned().try_allocate(context, bytes, flags);
   if (*out != nullptr) return CUDA_SUCCESS;
   return process::pinned().allocate(context, bytes, flags, out).code();
 }
 
+}  // namespace
+
+CUresult host_alloc(Real<void**, Count, unsigned> real, NullStream, void** out, Count bytes,
+                    unsigned flags) {
+  return allocate(real, out, bytes, flags, [&](auto* call) { return call(out, bytes, flags); });
+}
+
 CUresult alloc_host(Real<void**, Count> real, NullStream, void** out, Count bytes) {
-  Allocator* const core = process::core();
-  CUcontext context = nullptr;
-  if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, 0) ||
-      core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
-    return doors::with_relief(real, [&](auto* call) { return call(out, bytes); });
-  }
-  return process::pinned().allocate(context, bytes, 0, out).code();
+  return allocate(real, out, bytes, 0, [&](auto* call) { return call(out, bytes); });
 }
 
 CUresult free_host(Real<void*> real, NullStream, void* host) {
