@@ -96,6 +96,13 @@ DeviceStats Allocator::stats(int device) {
   return sum;
 }
 
+Inventory Allocator::inventory(int device) {
+  Inventory all;
+  for (DeviceCache* cache : state_->on_device(device))
+    cache->take_inventory(&all);
+  return all;
+}
+
 void Allocator::reset_peak_stats(int device) {
   for (DeviceCache* cache : state_->on_device(device))
     cache->reset_peaks();

@@ -6,6 +6,7 @@
 
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
+#include "allocator/inventory.hpp"
 #include "allocator/stats.hpp"
 #include "allocator/status.hpp"
 #include "allocator/terms.hpp"
@@ -131,6 +132,7 @@ class Allocator {
   Ownership find(Address address, BlockInfo* info);  // info filled when Live; may be null
   Bytes reclaimable(CUcontext context);  // free or in limbo: what could be given back
   DeviceStats stats(int device);         // summed over the device's contexts
+  Inventory inventory(int device);       // of all its contexts, each at a moment of its own
   void reset_peak_stats(int device);
   void reset_accumulated_stats(int device);
 

@@ -107,6 +107,8 @@ class Arena {
 
   [[nodiscard]] Bytes mapped() const { return mapped_; }
 
+  [[nodiscard]] const std::vector<Segment*>& segments() const { return segments_; }
+
   [[nodiscard]] Bytes returnable() const;
 
   [[nodiscard]] Bytes largest_free() const;

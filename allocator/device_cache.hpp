@@ -6,6 +6,7 @@
 
 #include "allocator/backing.hpp"
 #include "allocator/budget.hpp"
+#include "allocator/inventory.hpp"
 #include "allocator/mutex.hpp"
 #include "allocator/page_map.hpp"
 #include "allocator/pool.hpp"
@@ -89,11 +90,11 @@ class DeviceCache {
   Answer describe(Address address);
   Bytes returnable();
   DeviceStats stats();
+  void take_inventory(Inventory* out);  // adds to it
   void reset_peaks();
   void reset_accumulated();
   void count_oom();
-  // "in use …, cached …": what stands in the way of a request.
-  std::string describe_use();
+  std::string describe_use();  // what stands in the way of a request
   bool validate();
   void after_fork_in_child();
 

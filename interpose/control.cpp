@@ -132,13 +132,3 @@ custash_status_t custash_max_memory_reserved(int device, size_t* bytes) {
 custash_status_t custash_reset_peak_memory_stats(int device) {
   return with_device(device, [](Allocator& core, int number) { core.reset_peak_stats(number); });
 }
-
-custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t* count) {
-  if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
-  custash_status_t told = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    static const auto* const names = new auto(control::names_of(DeviceStats().flatten()));
-    told = control::tell(core.stats(number).flatten(), *names, stats, count);
-  });
-  return found != CUSTASH_SUCCESS ? found : told;
-}

@@ -189,6 +189,76 @@ CUSTASH_API custash_status_t custash_reset_peak_memory_stats(int device);
  * number is told. BUFFER_TOO_SMALL: the first counters were written, as many as there was room for. */
 CUSTASH_API custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t* count);
 
+/* ---- The same as a structure, and as text. docs/statistics.md says what each member counts. ------ */
+
+/* A value now, the most it ever was, and the sums of its rises and falls. The first is exact, so are
+ * the last two; how exact a peak is, docs/statistics.md says. */
+typedef struct custash_counter {
+  int64_t current;
+  int64_t peak;
+  int64_t allocated;
+  int64_t freed;
+} custash_counter_t;
+
+/* Which requests a counter of three counts: PyTorch's "all", "small_pool" (up to 1 MiB), "large_pool". */
+enum { CUSTASH_ALL = 0, CUSTASH_SMALL = 1, CUSTASH_LARGE = 2, CUSTASH_POOLS = 3 };
+
+/* Only grows, at its end: `size` tells the library how much of it the program knows. Bytes and counts. */
+typedef struct custash_device_stats {
+  size_t size;    /* in: sizeof(custash_device_stats_t); out: how much of that was filled */
+  int64_t device; /* as the CUDA runtime numbers it */
+
+  /* PyTorch's, by pool. */
+  custash_counter_t allocation[CUSTASH_POOLS];
+  custash_counter_t segment[CUSTASH_POOLS];
+  custash_counter_t active[CUSTASH_POOLS];
+  custash_counter_t inactive_split[CUSTASH_POOLS];
+  custash_counter_t allocated_bytes[CUSTASH_POOLS];
+  custash_counter_t reserved_bytes[CUSTASH_POOLS];
+  custash_counter_t active_bytes[CUSTASH_POOLS];
+  custash_counter_t inactive_split_bytes[CUSTASH_POOLS];
+  custash_counter_t requested_bytes[CUSTASH_POOLS];
+  custash_counter_t oversize_allocations; /* always 0: custash splits blocks of any size */
+  custash_counter_t oversize_segments;    /* always 0 */
+  int64_t max_split_size;                 /* always -1: no limit, as PyTorch's default */
+  int64_t num_alloc_retries;              /* the driver refused, the cache was given back, asked again */
+  int64_t num_ooms;                       /* and the allocation failed all the same */
+  int64_t num_sync_all_streams;           /* waits of the host for a whole context */
+  int64_t num_device_alloc;               /* calls that made memory in the driver */
+  int64_t num_device_free;                /* calls that gave it back */
+
+  /* custash's own. */
+  int64_t num_fences;         /* events recorded at frees */
+  int64_t num_fence_queries;  /* times such an event was asked whether it has passed */
+  int64_t num_debt_waits;     /* waits inserted on the GPU before a submission */
+  int64_t num_free_waits;     /* frees that waited for work whose results the host could see */
+  int64_t num_stalls_avoided; /* plain frees on the bare driver would have waited: all but these */
+  int64_t num_pages_moved;    /* physical pages mapped at another address instead of made */
+  int64_t limbo_bytes;        /* freed, the work that used it not yet over */
+  int64_t free_bytes;         /* held, neither owned nor in limbo */
+  int64_t largest_free_block; /* the largest request that is served without the driver or a move */
+  int64_t fragmentation;      /* in thousandths: how much of free_bytes lies outside that block */
+  int64_t total_bytes;        /* of the device */
+} custash_device_stats_t;
+
+/* Fills what both sides know. Walks all blocks (some microseconds for each thousand).
+ * Errors: INVALID_VALUE (NULL, size below the first two members, no such device), NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_get_device_stats(int device, custash_device_stats_t* stats);
+
+enum {
+  CUSTASH_TEXT_JSON = 0,       /* every number that there is: docs/statistics.md */
+  CUSTASH_TEXT_PROMETHEUS = 1, /* the same for a scraper */
+  CUSTASH_TEXT_TABLE = 2       /* torch.cuda.memory_summary's */
+};
+
+/* The statistics of the device in that form, ended by a zero. *size: in, the room in `text`; out, what
+ * is needed, its zero included. text may be NULL: only that is told. BUFFER_TOO_SMALL: nothing was
+ * written. Errors: INVALID_VALUE (unknown form or device, size NULL), NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_stats_text(int device, int form, char* text, size_t* size);
+
+/* custash_stats_text of CUSTASH_TEXT_TABLE: as torch.cuda.memory_summary, the same rows and layout. */
+CUSTASH_API custash_status_t custash_memory_summary(int device, char* text, size_t* size);
+
 /* ---- About the library. Work in every state of the process. ------------------------------------ */
 
 /* CUSTASH_VERSION of the library in use: 100 is 0.1.0. */

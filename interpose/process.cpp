@@ -12,6 +12,7 @@
 #include <string>
 
 #include "allocator/log.hpp"
+#include "interpose/driver_calls.hpp"
 #include "interpose/real_driver.hpp"
 #include "interpose/record.hpp"
 #include "interpose/summary.hpp"
@@ -83,6 +84,7 @@ State build() {
     log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
     return State::Disabled;
   }
+  driver_calls::time_calls(&driver, driver_calls::Which::Slow);
   auto* const made = new (storage) Allocator(driver, parsed.config);
   new (pinned_storage) HostCache(driver, made->config(), *made);
   built.store(made, std::memory_order_release);

@@ -5,6 +5,7 @@
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
   X(custash_empty_cache) X(custash_memory_allocated) X(custash_memory_reserved)                \
   X(custash_max_memory_allocated) X(custash_max_memory_reserved)                               \
   X(custash_reset_peak_memory_stats) X(custash_memory_stats) X(custash_version)                \
+  X(custash_get_device_stats) X(custash_stats_text) X(custash_memory_summary)                  \
   X(custash_error_name) X(custash_error_string)
 
 static struct {
@@ -110,6 +112,50 @@ static void stats(void) {
   EXPECT(seen == 2);
 }
 
+static void stats_structure(void) {
+  custash_device_stats_t all, some;
+  void *a = NULL, *b = NULL;
+  memset(&some, 0x55, sizeof some);
+  EXPECT(api.custash_malloc(&a, 0, 5000, NULL) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_malloc(&b, 0, 3 << 20, NULL) == CUSTASH_SUCCESS);
+  all.size = sizeof all;
+  EXPECT(api.custash_get_device_stats(0, &all) == CUSTASH_SUCCESS && all.size == sizeof all);
+  EXPECT(all.device == 0 && all.max_split_size == -1 && all.total_bytes > 0);
+  EXPECT(all.allocation[CUSTASH_SMALL].current == 1 && all.allocation[CUSTASH_LARGE].current == 1);
+  EXPECT(all.requested_bytes[CUSTASH_ALL].current == 5000 + (3 << 20));
+  EXPECT(all.allocated_bytes[CUSTASH_ALL].current == (int64_t)allocated());
+  EXPECT(all.free_bytes == all.reserved_bytes[CUSTASH_ALL].current - all.active_bytes[CUSTASH_ALL].current);
+  EXPECT(all.largest_free_block > 0 && all.largest_free_block <= all.free_bytes);
+  /* A program that knows less of the structure. */
+  some.size = offsetof(custash_device_stats_t, segment);
+  EXPECT(api.custash_get_device_stats(0, &some) == CUSTASH_SUCCESS);
+  EXPECT(some.allocation[CUSTASH_ALL].current == 2 && some.segment[CUSTASH_ALL].current == 0x5555555555555555);
+  some.size = 4;
+  EXPECT(api.custash_get_device_stats(0, &some) == CUSTASH_ERROR_INVALID_VALUE);
+  EXPECT(api.custash_get_device_stats(0, NULL) == CUSTASH_ERROR_INVALID_VALUE);
+  EXPECT(api.custash_get_device_stats(99, &all) == CUSTASH_ERROR_INVALID_VALUE);
+  EXPECT(api.custash_free(a) == CUSTASH_SUCCESS && api.custash_free(b) == CUSTASH_SUCCESS);
+}
+
+static void stats_texts(void) {
+  static char text[1 << 16];
+  static const char *const within[] = {"\"allocated_bytes.all.peak\":", "custash_allocated_bytes_peak{device=\"0\"",
+                                       "| Allocated memory      |"};
+  for (int form = 0; form < 3; ++form) {
+    size_t need = 0, size = 1;
+    EXPECT(api.custash_stats_text(0, form, NULL, &need) == CUSTASH_SUCCESS && need > 100);
+    text[0] = 'x';
+    EXPECT(api.custash_stats_text(0, form, text, &size) == CUSTASH_ERROR_BUFFER_TOO_SMALL && size >= need && text[0] == 'x');
+    size = sizeof text;
+    EXPECT(api.custash_stats_text(0, form, text, &size) == CUSTASH_SUCCESS && strlen(text) + 1 == size);
+    EXPECT(strstr(text, within[form]) != NULL);
+  }
+  size_t size = sizeof text;
+  EXPECT(api.custash_memory_summary(0, text, &size) == CUSTASH_SUCCESS && text[0] == '|');
+  EXPECT(api.custash_stats_text(0, 3, text, &size) == CUSTASH_ERROR_INVALID_VALUE);
+  EXPECT(api.custash_stats_text(0, 0, text, NULL) == CUSTASH_ERROR_INVALID_VALUE);
+}
+
 int main(void) {
   find();
   if (failures != 0) return 1;
@@ -121,6 +167,8 @@ int main(void) {
   another_device();
   pluggable();
   stats();
+  stats_structure();
+  stats_texts();
   if (failures == 0) printf("all right\n");
   return failures != 0;
 }

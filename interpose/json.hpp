@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// JsonWriter: JSON, appended to a string in the order of the calls; commas by itself. No state but
+// the text.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace custash {
+
+class JsonWriter {
+ public:
+  std::string take() { return std::move(text_); }
+
+  std::string& text() { return text_; }
+
+  void open(char bracket) {
+    separate();
+    text_ += bracket;
+    fresh_ = true;
+  }
+
+  void close(char bracket) {
+    text_ += bracket;
+    fresh_ = false;
+  }
+
+  // The value is to follow.
+  void key(std::string_view name) {
+    string(name);
+    text_ += ':';
+    fresh_ = true;
+  }
+
+  void value(std::int64_t number) {
+    separate();
+    text_ += std::to_string(number);
+  }
+
+  void natural(std::uint64_t number) {
+    separate();
+    text_ += std::to_string(number);
+  }
+
+  void value(bool truth) {
+    separate();
+    text_ += truth ? "true" : "false";
+  }
+
+  // ASCII stands as it is; any other byte as "?": names of files may be in any encoding.
+  void string(std::string_view what) {
+    separate();
+    text_ += '"';
+    for (const char c : what) append(static_cast<unsigned char>(c));
+    text_ += '"';
+  }
+
+  template <typename Number>
+  void member(std::string_view name, Number number) {
+    key(name);
+    if constexpr (std::is_same_v<Number, bool>) {
+      value(number);
+    } else if constexpr (std::is_unsigned_v<Number>) {
+      natural(number);
+    } else {
+      value(static_cast<std::int64_t>(number));
+    }
+  }
+
+  void text_member(std::string_view name, std::string_view what) {
+    key(name);
+    string(what);
+  }
+
+ private:
+  void separate() {
+    if (!fresh_ && !text_.empty()) text_ += ',';
+    fresh_ = false;
+  }
+
+  void append(unsigned char c) {
+    constexpr unsigned char kFirstPrintable = 0x20;
+    constexpr unsigned char kFirstNotAscii = 0x80;
+    if (c == '"' || c == '\\') {
+      text_ += '\\';
+      text_ += static_cast<char>(c);
+    } else if (c < kFirstPrintable || c == '<') {  // "</script>" must not end the report's data
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
+      text_ += escaped;
+    } else {
+      text_ += c < kFirstNotAscii ? static_cast<char>(c) : '?';
+    }
+  }
+
+  std::string text_;
+  bool fresh_ = true;
+};
+
+}  // namespace custash

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The statistics of a device as text (docs/statistics.md): all of them as JSON or for Prometheus, and
+// PyTorch's table. No state.
+#pragma once
+
+#include <string>
+
+#include "allocator/allocator.hpp"
+
+namespace custash::stats_text {
+
+std::string json(Allocator& core, int device);
+std::string prometheus(Allocator& core, int device);
+std::string table(Allocator& core, int device);
+
+}  // namespace custash::stats_text
