@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: giving memory back, peers, and the end of a context.
 #include "allocator/device_cache.hpp"
+#include "allocator/scope.hpp"
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
@@ -45,6 +46,8 @@ Status DeviceCache::trim(TrimWish wish, const Lane& lane) {
 }
 
 Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
+  // Threads that have no context may ask. Where it cannot be had, each call says so for itself.
+  const CurrentContext current(driver_, context_);
   leftovers_.retry();
   poll_briefly();
   unmap_stale();

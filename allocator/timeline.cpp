@@ -95,7 +95,9 @@ Status Timeline::wait_device() {
 std::uint64_t Timeline::stamp_stream(Lane& lane) {
   // Everything submitted so far, not the stream's own last: the free also comes after what the
   // stream waits for, by an event or by the legacy stream's implicit order.
-  const std::uint64_t number = submitted_.load();
+  // With one_lane:off submissions may go unseen: every free counts as one, and has its own mark.
+  const std::uint64_t number =
+      config_.one_lane ? submitted_.load() : submitted_.fetch_add(1) + 1;
   if (number <= passed_.load() || one_lane() || capturing()) return number;
   EventRef event;
   {

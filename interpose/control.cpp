@@ -20,7 +20,10 @@ record::Stream on_stream(custash_stream_t stream) {
   return {true, static_cast<CUstream>(stream), NullStream::Legacy};
 }
 
-custash_status_t allocate(void** ptr, int device, std::size_t size, custash_stream_t stream) {
+// `take(core, context, &address)` allocates; `from` is what a recording says of it.
+template <typename Take>
+custash_status_t allocate(void** ptr, int device, std::size_t size, record::Stream from,
+                          Take take) {
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
   return with_core([&](Allocator& core) {
@@ -29,13 +32,20 @@ custash_status_t allocate(void** ptr, int device, std::size_t size, custash_stre
     const DeviceScope scope(core, device);
     if (!scope.status().ok()) return translate(scope.status());
     Address address = 0;
-    const Status status = core.allocate_on(scope.context(), static_cast<CUstream>(stream),
-                                           NullStream::Legacy, size, &address);
+    const Status status = take(core, scope.context(), &address);
     if (!status.ok()) return translate(status);
     *ptr = reinterpret_cast<void*>(address);
-    if (record::on()) record::allocated(record::Memory::Device, address, size, on_stream(stream));
+    if (record::on()) record::allocated(record::Memory::Device, address, size, from);
     return CUSTASH_SUCCESS;
   });
+}
+
+custash_status_t allocate_on(void** ptr, int device, std::size_t size, custash_stream_t stream) {
+  return allocate(ptr, device, size, on_stream(stream),
+                  [&](Allocator& core, CUcontext context, Address* out) {
+                    return core.allocate_on(context, static_cast<CUstream>(stream),
+                                            NullStream::Legacy, size, out);
+                  });
 }
 
 Address address_of(const void* ptr) {
@@ -60,11 +70,17 @@ custash_status_t read_bytes(int device, StatArray DeviceStats::*which, When when
 using namespace custash;  // NOLINT: the definitions below are C's
 
 custash_status_t custash_malloc(void** ptr, int device, size_t size, custash_stream_t stream) {
-  return allocate(ptr, device, size, stream);
+  return allocate_on(ptr, device, size, stream);
+}
+
+custash_status_t custash_malloc_any_stream(void** ptr, int device, size_t size) {
+  return allocate(ptr, device, size, {}, [&](Allocator& core, CUcontext context, Address* out) {
+    return core.allocate(context, size, out);
+  });
 }
 
 custash_status_t custash_malloc_async(void** ptr, size_t size, custash_stream_t stream) {
-  return allocate(ptr, CUSTASH_CURRENT_DEVICE, size, stream);
+  return allocate_on(ptr, CUSTASH_CURRENT_DEVICE, size, stream);
 }
 
 custash_status_t custash_free(void* ptr) {
@@ -97,7 +113,7 @@ custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
 
 void* custash_pluggable_malloc(size_t size, int device, custash_stream_t stream) {
   void* ptr = nullptr;
-  return allocate(&ptr, device, size, stream) == CUSTASH_SUCCESS ? ptr : nullptr;
+  return allocate_on(&ptr, device, size, stream) == CUSTASH_SUCCESS ? ptr : nullptr;
 }
 
 void custash_pluggable_free(void* ptr, size_t size, int device, custash_stream_t stream) {

@@ -63,6 +63,9 @@ typedef struct custash_stat {
 CUSTASH_API custash_status_t custash_malloc(void** ptr, int device, size_t size,
                                             custash_stream_t stream);
 
+/* Allocates for use on any stream at once, as cudaMalloc does. Otherwise as custash_malloc. */
+CUSTASH_API custash_status_t custash_malloc_any_stream(void** ptr, int device, size_t size);
+
 /* Frees what any stream may have used, as cudaFree does, but without waiting for the device: the
  * memory is handed out again only behind all work that its context holds now. NULL is success.
  * Errors: NOT_OURS, INVALID_VALUE (freed already, or not the start of a block), NOT_RUNNING, DRIVER. */
@@ -87,6 +90,14 @@ CUSTASH_API void* custash_pluggable_malloc(size_t size, int device, custash_stre
 
 /* Its other half: custash_free_async; size and device are not needed, errors are not reported. */
 CUSTASH_API void custash_pluggable_free(void* ptr, size_t size, int device, custash_stream_t stream);
+
+/* The pair for PyTorch itself, which would take NULL for memory: where custash_pluggable_malloc returns
+ * NULL, this throws the C++ exception std::runtime_error("CUDA out of memory. …") of the process's
+ * libstdc++, which PyTorch hands on to Python. For that caller alone. In a process without libstdc++: NULL. */
+CUSTASH_API void* custash_torch_malloc(size_t size, int device, custash_stream_t stream);
+
+/* Its other half: the same as custash_pluggable_free. */
+CUSTASH_API void custash_torch_free(void* ptr, size_t size, int device, custash_stream_t stream);
 
 /* Gives every free page and segment of every device back to the driver. Memory that is in use, or
  * whose last work has not ended, stays. As torch.cuda.empty_cache. Errors: NOT_RUNNING. */

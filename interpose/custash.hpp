@@ -9,86 +9,22 @@
 // CUSTASH_ERROR_NOT_RUNNING.
 #pragma once
 
-#include "custash.h"
+#include "custash_calls.hpp"
 
-#include <cstddef>
-#include <exception>
 #include <memory_resource>
-#include <new>
 #include <type_traits>
 #include <utility>
-
-#include <dlfcn.h>
 
 #if __has_include(<span>)
 #include <span>
 #endif
 
 namespace custash {
-
-// What is thrown: why, in one line, and as a status of custash.h.
-template <typename Base>
-class failure : public Base {
- public:
-  failure(custash_status_t status, const char* what) noexcept : status_(status), what_(what) {}
-
-  custash_status_t status() const noexcept { return status_; }
-
-  const char* what() const noexcept override { return what_; }
-
- private:
-  custash_status_t status_;
-  const char* what_;  // lives as long as the process
-};
-
-using bad_alloc = failure<std::bad_alloc>;  // by an allocation, whatever it failed for
-using error = failure<std::exception>;      // by all else
-
 #ifdef CUSTASH_PRELOADED
 inline namespace preloaded {
 #else
 inline namespace linked {
 #endif
-
-// The functions of custash.h that are used here, as the library in use has them. Null where
-// there is none.
-struct calls {
-#ifdef CUSTASH_PRELOADED
-#define CUSTASH_FIND(name) \
-  decltype(&::name) name = reinterpret_cast<decltype(&::name)>(dlsym(RTLD_DEFAULT, #name))
-#else
-#define CUSTASH_FIND(name) decltype(&::name) name = &::name
-#endif
-  CUSTASH_FIND(custash_host_malloc);
-  CUSTASH_FIND(custash_host_free);
-  CUSTASH_FIND(custash_host_record_event);
-  CUSTASH_FIND(custash_error_string);
-#undef CUSTASH_FIND
-
-  static const calls& get() {
-    static const calls found;
-    return found;
-  }
-
-  const char* text(custash_status_t status) const noexcept {
-    return custash_error_string == nullptr ? "custash is not preloaded"
-                                           : custash_error_string(status);
-  }
-
-  // custash_host_malloc, or bad_alloc. Aligned to 512, from 4 KiB on to 4,096.
-  void* allocate(std::size_t bytes, unsigned flags) const {
-    void* memory = nullptr;
-    custash_status_t status = CUSTASH_ERROR_NOT_RUNNING;
-    if (custash_host_malloc != nullptr) status = custash_host_malloc(&memory, bytes, flags);
-    if (status != CUSTASH_SUCCESS) throw bad_alloc(status, text(status));
-    return memory;
-  }
-
-  // An error is an earlier kernel's, or that the process ends: not reported.
-  void free(void* memory) const noexcept {
-    if (memory != nullptr) (void)custash_host_free(memory);
-  }
-};
 
 // `size()` elements in pinned host memory, uninitialised at first; freed without waiting when
 // the buffer ends, and handed out again behind what was submitted before: on the streams of

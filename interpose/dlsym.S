@@ -11,7 +11,10 @@
         .hidden CUSTASH_DLSYM
 #endif
         .type   CUSTASH_DLSYM, @function
+        .globl  custash_door_dlsym
+        .hidden custash_door_dlsym
         .p2align 4
+custash_door_dlsym:
 CUSTASH_DLSYM:
         .cfi_startproc
         endbr64

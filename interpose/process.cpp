@@ -15,6 +15,7 @@
 #include "interpose/driver_calls.hpp"
 #include "interpose/real_driver.hpp"
 #include "interpose/record.hpp"
+#include "interpose/resolve.hpp"
 #include "interpose/summary.hpp"
 
 namespace custash::process {
@@ -74,12 +75,16 @@ void say(const std::string& line) {
 
 State build() {
   read_environment();
-  const ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
+  ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
   for (const std::string& complaint : parsed.complaints) say(complaint);
   if (std::string why; !parsed.config.record.empty() && !record::start(parsed.config.record, &why))
     say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
   if (!parsed.config.enabled) return State::Disabled;
   open_log(parsed.config.log, parsed.config.log_file);
+  if (!stands_in_front()) {
+    parsed.config.one_lane = false;
+    log(LogLevel::Info, "event=opened_late reason=\"submissions are not seen: one_lane:off\"");
+  }
   if (!driver.fill(real::symbol)) {
     log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
     return State::Disabled;

@@ -11,6 +11,10 @@ using Dlsym = void*(void* handle, const char* name);
 // libc's own, found on first use.
 Dlsym* real_dlsym() noexcept;
 
+// Whether the program's calls come to our doors: the library was there when the program started.
+// Opened later, it is asked by its own functions alone, and sees nothing of what is submitted.
+bool stands_in_front() noexcept;
+
 }  // namespace custash
 
 extern "C" {

@@ -6,7 +6,7 @@ import re
 from source import PRODUCT, files, finish, read
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-PUBLIC = ("interpose/custash.hpp", "custash.h")
+PUBLIC = re.compile(r"(interpose/)?custash(_\w+)?[.]h(pp)?")
 FORBIDDEN_IN_CORE = re.compile(r'\bgetenv\s*\(|\bdlsym\s*\(|extern\s*"C"')
 
 
@@ -53,7 +53,7 @@ def own_include_problem(rules, path, target):
     """Why `path` may not include our header `target`, or None."""
     if "/" not in target:
         # The public headers lie beside each other where they are installed.
-        return None if (path, target) == PUBLIC else "include from the repository root"
+        return None if PUBLIC.fullmatch(path) and PUBLIC.fullmatch(target) else "include from the repository root"
     folder = rules.folder_of(path)
     if folder is None:
         return "its folder is not in docs/layers.md"

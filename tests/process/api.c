@@ -12,7 +12,7 @@
 
 #define API(X)                                                                                 \
   X(custash_malloc) X(custash_free) X(custash_malloc_async) X(custash_free_async)              \
-  X(custash_record_stream) X(custash_pluggable_malloc) X(custash_pluggable_free)               \
+  X(custash_malloc_any_stream) X(custash_record_stream) X(custash_pluggable_malloc) X(custash_pluggable_free)               \
   X(custash_empty_cache) X(custash_memory_allocated) X(custash_memory_reserved)                \
   X(custash_max_memory_allocated) X(custash_max_memory_reserved)                               \
   X(custash_reset_peak_memory_stats) X(custash_memory_stats) X(custash_version)                \
@@ -64,6 +64,9 @@ static void memory(void) {
   EXPECT(api.custash_record_stream(b, NULL) == CUSTASH_SUCCESS);
   EXPECT(api.custash_record_stream((char *)b + (1 << 30), NULL) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_free_async(b, NULL) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_malloc_any_stream(&b, CUSTASH_CURRENT_DEVICE, 4096) == CUSTASH_SUCCESS && b != NULL);
+  EXPECT(api.custash_free(b) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_malloc_any_stream(&b, 99, 4096) == CUSTASH_ERROR_INVALID_VALUE && b == NULL);
   EXPECT(api.custash_free(a) == CUSTASH_SUCCESS);
   EXPECT(api.custash_free(a) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_free(&failures) == CUSTASH_ERROR_NOT_OURS);

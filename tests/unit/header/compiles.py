@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """custash.hpp as it is installed, by each compiler here and as each standard, without a warning; and
-that misuse does not compile. Argument: the root of the repository."""
+that misuse does not compile; the headers for CCCL likewise, where it is. Arguments: the root of the
+repository, the toolkit's include folder."""
+import glob
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 
-ROOT = sys.argv[1]
+ROOT, TOOLKIT = sys.argv[1:]
 COMPILERS = [c for c in ("g++", "clang++") if shutil.which(c)]
 
 GOOD = """
@@ -34,6 +36,17 @@ SPAN = """
 #include <custash.hpp>
 float f(const custash::pinned_buffer<float>& a) { return a.span()[0] + std::span<const float>(a)[1]; }
 """
+CCCL = """
+#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#include <custash_resource.hpp>
+#include <custash_thrust.hpp>
+static_assert(cuda::mr::async_resource_with<custash::device_resource, cuda::mr::device_accessible>);
+template class custash::device_allocator<double>;
+void* f(custash::device_resource memory, cuda::stream_ref stream) {
+  cuda::mr::async_resource_ref<cuda::mr::device_accessible> reference(memory);
+  return reference.allocate_async(10, stream);
+}
+"""
 # What must be refused, and a word of the reason.
 BAD = {
     "deleted": "custash::pinned_buffer<int> a(1); auto b = a;",
@@ -53,13 +66,19 @@ def compiled(compiler, standard, source, include, *flags):
 def main():
     problems, checked = [], 0
     with tempfile.TemporaryDirectory() as include:
-        for name in ("custash.h", "custash.hpp"):
-            shutil.copy(os.path.join(ROOT, "interpose", name), include)
+        for path in glob.glob(os.path.join(ROOT, "interpose", "custash*.h*")):
+            shutil.copy(path, include)
+        cccl = os.path.join(TOOLKIT, "cccl")
+        there = os.path.exists(os.path.join(cccl, "cuda/memory_resource"))  # of CUDA 13; before, it differs
         for compiler in COMPILERS:
             for standard in ("17", "20"):
                 for flags in ((), ("-DCUSTASH_PRELOADED",)):
-                    for source in (GOOD, SPAN)[:2 if standard == "20" else 1]:
-                        done = compiled(compiler, standard, source, include, *flags)
+                    sources = [GOOD] + [SPAN] * (standard == "20")
+                    # CCCL takes seconds: once a compiler.
+                    sources += [CCCL] * bool(there and flags and (standard == "17") == (compiler == "g++"))
+                    for source in sources:
+                        done = compiled(compiler, standard, source, include, *flags,
+                                        "-isystem", TOOLKIT, "-isystem", cccl)
                         checked += 1
                         if done.returncode:
                             problems.append(f"{compiler} c++{standard} {flags}: {done.stderr}")

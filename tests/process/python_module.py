@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""The Python module `custash`: preloaded, and in a Python that opens the library itself."""
+import os
+import sys
+import tempfile
+
+import program
+from program import PATHS, Case, run
+
+MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python")
+NUMBERS = """
+import json
+import custash
+a = custash.malloc(5000)
+b = custash.malloc(3 << 20, device=0, stream=0)
+assert a and b and a % 512 == 0, (a, b)
+assert custash.memory_allocated() >= 5000 + (3 << 20)
+assert custash.memory_reserved(0) >= custash.memory_allocated(0)
+stats = custash.memory_stats()
+assert stats["allocation.all.current"] == 2 and stats["requested_bytes.all.current"] == 5000 + (3 << 20)
+assert "Allocated memory" in custash.memory_summary() and "# TYPE" in custash.statistics_prometheus()
+assert json.loads(custash.statistics_json())
+custash.free(a)
+custash.free(b, stream=0)
+assert custash.memory_allocated() == 0 and custash.max_memory_allocated() >= 5000 + (3 << 20)
+custash.reset_peak_memory_stats()
+assert custash.max_memory_allocated() == 0 and custash.max_memory_reserved() > 0
+custash.trim(1)
+custash.trim_idle()
+custash.empty_cache()
+assert custash.memory_reserved() == 0
+assert custash.malloc(0) == 0
+assert list(custash.host_memory_stats())[0].startswith("allocation")
+custash.host_empty_cache()
+custash.reset_peak_host_memory_stats()
+print(custash.preloaded(), custash.version())
+"""
+ERRORS = """
+import custash
+def refused(kind, call, *arguments, **more):
+    try:
+        call(*arguments, **more)
+    except kind as error:
+        return str(error)
+    raise SystemExit(f"{call.__name__}{arguments} passed")
+assert "INVALID_VALUE" in refused(custash.Error, custash.memory_stats, 99)
+assert "NOT_OURS" in refused(custash.Error, custash.free, 12345)
+custash.set_memory_limit(64 << 20)
+said = refused(custash.OutOfMemoryError, custash.malloc, 1 << 30)
+assert said.startswith("CUDA out of memory. ") and "limit" in said, said
+refused(MemoryError, custash.malloc, 1 << 30)  # as host memory's end is
+refused(RuntimeError, custash.malloc, 1 << 30)  # as PyTorch's
+custash.set_memory_limit(None)
+custash.set_per_process_memory_fraction(0.9)
+custash.free(custash.malloc(1 << 30))
+"""
+
+
+class PythonModule(Case):
+    def python(self, text, preload, **more):
+        return self.succeed(sys.executable, "-c", text, preload=preload, PYTHONPATH=MODULE,
+                            CUSTASH_SIM="devices=1,memory=4g", PYTHONDONTWRITEBYTECODE="1",
+                            **({} if preload else {"CUSTASH_LIBRARY": PATHS.library}), **more)
+
+    def test_numbers_and_controls(self):
+        self.assertRegex(self.python(NUMBERS, True), r"^True \(0, 1, 0\)")
+        self.assertRegex(self.python(NUMBERS, False), r"^False \(0, 1, 0\)")
+
+    def test_errors(self):
+        for preload in (True, False):
+            self.assertEqual(self.python(ERRORS, preload), "")
+
+    def test_every_function_of_the_c_api_that_it_declares_is_there(self):
+        self.python("import custash._library as l; l.library()", False)
+
+    def test_a_library_that_is_not_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(sys.executable, "-c", "import custash; custash.version()", preload=False, PYTHONPATH=MODULE,
+                       PYTHONDONTWRITEBYTECODE="1", CUSTASH_LIBRARY=os.path.join(folder, "none.so"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("set CUSTASH_LIBRARY to its path", done.stderr)
+        self.assertIn("none.so", done.stderr)
+
+
+program.main()

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""custash from Python: its numbers and controls, and its entry points for frameworks.
+
+The program may run under `custash run`, which serves every allocation in it and is the best way; or
+without, and then what is asked for here is served: `enable_pytorch()`, `enable_cupy()`, `enable_numba()`,
+`rmm_resource()`. Keys and meanings of statistics are those of torch.cuda.memory_stats.
+
+`device` is a number, as CUDA counts them; None is the calling thread's device. Errors are `Error` and
+`OutOfMemoryError`. Every function may be called by any thread.
+"""
+import ctypes as _ctypes
+
+from . import _library
+from ._library import Error, OutOfMemoryError
+
+__all__ = [
+    "Error", "OutOfMemoryError", "empty_cache", "enable_cupy", "enable_numba", "enable_pytorch", "free",
+    "host_empty_cache", "host_memory_stats", "malloc", "max_memory_allocated", "max_memory_reserved",
+    "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "preloaded", "pytorch_allocator",
+    "reset_peak_host_memory_stats", "reset_peak_memory_stats", "rmm_resource", "set_memory_limit",
+    "set_per_process_memory_fraction", "statistics_json", "statistics_prometheus", "trim", "trim_idle", "version",
+]
+
+
+def _number(device):
+    return _library.CURRENT_DEVICE if device is None else int(device)
+
+
+def version():
+    """(major, minor, patch) of the library in use."""
+    number = _library.library().custash_version()
+    return number // 10000, number // 100 % 100, number % 100
+
+
+def preloaded():
+    """Whether the program runs under custash as a whole (`custash run`, or linked with it)."""
+    return _library.path() is None
+
+
+# ---- Memory, for those who bring a framework of their own.
+
+def malloc(size, device=None, stream=None):
+    """Device memory as an address. `stream`: a handle (an int), whose order it is usable in; None: usable on
+    any stream at once. Size 0 gives 0."""
+    ptr = _ctypes.c_void_p()
+    if stream is None:
+        _library.call("custash_malloc_any_stream", _ctypes.byref(ptr), _number(device), size)
+    else:
+        _library.call("custash_malloc", _ctypes.byref(ptr), _number(device), size, stream)
+    return ptr.value or 0
+
+
+def free(ptr, stream=None):
+    """Frees an address; never waits. `stream` None: any stream may have used it."""
+    if stream is None:
+        _library.call("custash_free", ptr)
+    else:
+        _library.call("custash_free_async", ptr, stream)
+
+
+# ---- Numbers.
+
+def memory_allocated(device=None):
+    """Bytes that the program owns, rounded up as they were handed out."""
+    return _library.out("custash_memory_allocated", _ctypes.c_size_t, _number(device))
+
+
+def memory_reserved(device=None):
+    """Bytes obtained from the driver."""
+    return _library.out("custash_memory_reserved", _ctypes.c_size_t, _number(device))
+
+
+def max_memory_allocated(device=None):
+    """The peak of memory_allocated since the start or the last reset."""
+    return _library.out("custash_max_memory_allocated", _ctypes.c_size_t, _number(device))
+
+
+def max_memory_reserved(device=None):
+    """The peak of memory_reserved since the start or the last reset."""
+    return _library.out("custash_max_memory_reserved", _ctypes.c_size_t, _number(device))
+
+
+def reset_peak_memory_stats(device=None):
+    """Sets every peak of the device to its current value."""
+    _library.call("custash_reset_peak_memory_stats", _number(device))
+
+
+def memory_stats(device=None):
+    """All counters of the device, PyTorch's keys first."""
+    return _library.counters("custash_memory_stats", _number(device))
+
+
+def memory_summary(device=None):
+    """The statistics as a table, as torch.cuda.memory_summary prints it."""
+    return _library.text("custash_stats_text", _number(device), 2)
+
+
+def statistics_json(device=None):
+    """Every number that there is, as JSON; docs/statistics.md says what each means."""
+    return _library.text("custash_stats_text", _number(device), 0)
+
+
+def statistics_prometheus(device=None):
+    """The same for a Prometheus scraper."""
+    return _library.text("custash_stats_text", _number(device), 1)
+
+
+def host_memory_stats():
+    """All counters of pinned memory, as torch.cuda.host_memory_stats names them."""
+    return _library.counters("custash_host_memory_stats")
+
+
+def reset_peak_host_memory_stats():
+    """Sets every peak of pinned memory to its current value."""
+    _library.call("custash_reset_peak_host_memory_stats")
+
+
+# ---- Controls.
+
+def empty_cache():
+    """Gives every free page of every device back to the driver."""
+    _library.call("custash_empty_cache")
+
+
+def host_empty_cache():
+    """Gives all pinned memory that is free back to the system; waits for the device."""
+    _library.call("custash_host_empty_cache")
+
+
+def trim(size, device=None):
+    """Gives at least `size` bytes of free memory back, if so much is free."""
+    _library.call("custash_trim", _number(device), size)
+
+
+def trim_idle(device=None):
+    """Gives back what has been free since the call before this one."""
+    _library.call("custash_trim_idle", _number(device))
+
+
+def set_memory_limit(size, device=None):
+    """The most that is held of the device; None: no limit."""
+    most = 2**64 - 1 if size is None else size
+    _library.call("custash_set_memory_limit", _number(device), most)
+
+
+def set_per_process_memory_fraction(fraction, device=None):
+    """The same as a share of the device's memory, from 0 to 1."""
+    _library.call("custash_set_memory_fraction", _number(device), fraction)
+
+
+# ---- Frameworks. Each import is made when it is asked for.
+
+def pytorch_allocator():
+    """A torch.cuda.memory.CUDAPluggableAllocator, e.g. for torch.cuda.MemPool(allocator.allocator())."""
+    from . import _torch
+    return _torch.allocator()
+
+
+def enable_pytorch():
+    """PyTorch allocates from custash; before PyTorch has used any CUDA memory. See docs/frameworks.md."""
+    from . import _torch
+    _torch.enable()
+
+
+def enable_cupy():
+    """CuPy allocates from custash instead of its own pool."""
+    from . import _cupy
+    _cupy.enable()
+
+
+def enable_numba():
+    """Numba allocates from custash; before Numba has used the device. The same from outside:
+    NUMBA_CUDA_MEMORY_MANAGER=custash.numba_manager."""
+    from . import numba_manager
+    numba_manager.enable()
+
+
+def rmm_resource():
+    """An rmm.mr.CallbackMemoryResource, for rmm.mr.set_current_device_resource."""
+    from . import _rmm
+    return _rmm.resource()
