@@ -188,6 +188,21 @@ constexpr std::array kOptions = {
            [](Config& c, std::string_view text) {
              return set_number(&c.pinned_decay, text, 86400, "s");
            }},
+    Option{{"neighbours",
+            "flag",
+            "true",
+            "true|false",
+            "true: when the device is full, other processes of the same user under custash are "
+            "asked to give back what they cache, and so does this one for them"},
+           [](Config& c, std::string_view text) { return set_flag(&c.neighbours, text); }},
+    Option{{"control",
+            "flag",
+            "true",
+            "true|false",
+            "true: the command can reach the process (custash trim), by a thread of its own from "
+            "the first device memory on. Without neighbours and control there is no thread until "
+            "memory is exported"},
+           [](Config& c, std::string_view text) { return set_flag(&c.control, text); }},
     Option{{"log",
             "choice",
             "off",

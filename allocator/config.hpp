@@ -32,6 +32,8 @@ struct Config {
       0;  // pinned_threads: touch new pinned memory; 0: a thread a core
   std::uint64_t pinned_limit = 0;   // pinned_limit: bytes; 0: none
   std::uint32_t pinned_decay = 60;  // pinned_decay: seconds; 0: never
+  bool neighbours = true;           // neighbours: give cache to other processes, and ask them
+  bool control = true;              // control: the command may reach the process
   LogLevel log = LogLevel::Off;     // log:
   std::string log_file;             // log_file: empty is stderr
   bool summary = false;             // summary: print statistics to stderr at exit

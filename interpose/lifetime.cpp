@@ -2,6 +2,7 @@
 // The ends of contexts and streams, peers, and the call that everything begins with.
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
+#include "interpose/service.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -45,6 +46,7 @@ CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
 CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   Allocator* const core = process::core();
   if (core == nullptr || context == nullptr) return real(context);
+  const service::Pause pause;
   ends(*core, context);
   const CUresult result = real(context);
   has_ended(*core, context);
@@ -55,8 +57,10 @@ CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
 CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   Allocator* const core = process::core();
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
+  if (context == nullptr) return real(device);
+  const service::Pause pause;
   const CUresult result = real(device);
-  if (context == nullptr || result != CUDA_SUCCESS || is_active(*core, device)) return result;
+  if (result != CUDA_SUCCESS || is_active(*core, device)) return result;
   ends(*core, context);
   has_ended(*core, context);
   return result;
@@ -66,6 +70,7 @@ CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device) {
   Allocator* const core = process::core();
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
   if (context == nullptr) return real(device);
+  const service::Pause pause;
   ends(*core, context);
   const CUresult result = real(device);
   has_ended(*core, context);

@@ -16,6 +16,7 @@
 #include "interpose/real_driver.hpp"
 #include "interpose/record.hpp"
 #include "interpose/resolve.hpp"
+#include "interpose/service.hpp"
 #include "interpose/summary.hpp"
 
 namespace custash::process {
@@ -48,6 +49,7 @@ void before_exit() {
   State expected = State::Running;
   if (!now.compare_exchange_strong(expected, State::ShutDown)) return;
   current.store(nullptr, std::memory_order_release);
+  service::stop();
   Allocator& core = *built.load();
   if (core.config().summary) print_summary(core);
 }
@@ -56,6 +58,7 @@ void in_forked_child() {
   if (now.load() == State::Disabled) return;
   now.store(State::Forked);
   current.store(nullptr);
+  service::after_fork_in_child();
   if (Allocator* const core = built.load()) {
     core->after_fork_in_child();
     pinned().after_fork_in_child();
@@ -90,6 +93,7 @@ State build() {
     return State::Disabled;
   }
   driver_calls::time_calls(&driver, driver_calls::Which::Slow);
+  if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   auto* const made = new (storage) Allocator(driver, parsed.config);
   new (pinned_storage) HostCache(driver, made->config(), *made);
   built.store(made, std::memory_order_release);

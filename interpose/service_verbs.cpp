@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// What the service answers. A verb is one row of the table; its function may be anywhere.
+#include "interpose/service.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace custash::service {
+namespace {
+
+// "PID VERSION"
+void ping(Allocator&, Session&, std::string_view, Answer* answer) {
+  answer->text = std::to_string(identity().pid) + " " + std::to_string(kVersion);
+}
+
+bool read_bytes(std::string_view text, Bytes* out) {
+  if (text == "all") {
+    *out = ~Bytes{0};
+    return true;
+  }
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return read.ec == std::errc() && read.ptr == text.data() + text.size();
+}
+
+// "trim BYTES" or "trim all": gives cached memory of each device back, BYTES in all; the answer
+// is how many were given.
+void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer) {
+  Bytes wanted = 0;
+  int devices = 0;
+  if (!read_bytes(arguments, &wanted)) {
+    answer->status = ReplyStatus::BadArguments;
+    return;
+  }
+  if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
+  Bytes given = 0;
+  for (int device = 0; device < devices && given < wanted; ++device)
+    given += core.give_back(device, wanted - given);
+  answer->text = std::to_string(given);
+}
+
+constexpr Verb kVerbs[] = {
+    {"ping", ping},
+    {"trim", trim},
+};
+
+}  // namespace
+
+std::span<const Verb> verbs() {
+  return kVerbs;
+}
+
+void session_ended(const Session&) {
+}
+
+}  // namespace custash::service

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// What the service of a process (service.hpp) and those who ask it agree on. A packet of a
+// SOCK_SEQPACKET socket is a Header and `size` bytes: a request is a verb and its arguments in
+// words, a reply any bytes, in as many packets as it needs, the last one marked. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <sys/types.h>
+
+namespace custash::service {
+
+inline constexpr std::uint32_t kMagic = 0x68737563;  // "cush"
+inline constexpr std::uint16_t kVersion = 1;      // of the packets; verbs are only ever added
+inline constexpr std::size_t kMaxRequest = 4096;  // a packet, with its header
+inline constexpr std::size_t kMaxReply = 32768;   // a packet; a reply may have many
+inline constexpr std::size_t kMaxFiles = 16;      // descriptors that one packet may carry
+
+enum class ReplyStatus : std::int16_t {
+  Done = 0,
+  UnknownVerb = 1,
+  BadArguments = 2,
+  NotNow = 3,   // exit has begun, or the request cannot be served at this moment
+  Refused = 4,  // understood, and the answer is no; the text may say why
+};
+
+struct Header {
+  std::uint32_t magic = kMagic;
+  std::uint16_t version = kVersion;
+  ReplyStatus status = ReplyStatus::Done;  // of a reply
+  std::uint32_t size = 0;                  // of what follows
+  std::uint32_t last = 1;                  // 0: more packets of this reply come
+};
+
+// Names a service for ever: the number is drawn when it starts.
+struct Identity {
+  pid_t pid = 0;
+  std::uint64_t nonce = 0;
+
+  bool operator==(const Identity&) const = default;
+};
+
+// The abstract name, without the zero before it: "custash/UID/PID/NONCE".
+inline std::string name_of(uid_t user, const Identity& who) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string name = "custash/" + std::to_string(user) + "/" + std::to_string(who.pid) + "/";
+  for (int shift = 60; shift >= 0; shift -= 4)
+    name += kDigits[(who.nonce >> static_cast<unsigned>(shift)) & 15U];
+  return name;
+}
+
+}  // namespace custash::service

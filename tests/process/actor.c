@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ * actor [DEVICE…]: a process that does what it is told, line by line, and answers each line with one: the
+ * driver's code and what there is to say. Memory has small numbers, given in order. Runs on the
+ * simulator and, unchanged, on a GPU. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef unsigned long long address;
+
+struct ipc_handle {
+  unsigned char bytes[64];
+};
+
+#define CALLS(X)                                                  \
+  X(cuInit, (unsigned))                                           \
+  X(cuDevicePrimaryCtxRetain, (void **, int))                     \
+  X(cuDevicePrimaryCtxReset_v2, (int))                            \
+  X(cuCtxSetCurrent, (void *))                                    \
+  X(cuCtxCreate_v2, (void **, unsigned, int))                     \
+  X(cuCtxDestroy_v2, (void *))                                    \
+  X(cuCtxSynchronize, (void))                                     \
+  X(cuMemAlloc_v2, (address *, size_t))                           \
+  X(cuMemAllocAsync, (address *, size_t, void *))                 \
+  X(cuMemFree_v2, (address))                                      \
+  X(cuMemGetInfo_v2, (size_t *, size_t *))                        \
+  X(cuMemGetAddressRange_v2, (address *, size_t *, address))      \
+  X(cuMemGetHandleForAddressRange, (void *, address, size_t, int, address)) \
+  X(cuPointerGetAttribute, (void *, int, address))                \
+  X(cuMemsetD8_v2, (address, unsigned char, size_t))              \
+  X(cuMemcpyDtoH_v2, (void *, address, size_t))                   \
+  X(cuIpcGetMemHandle, (struct ipc_handle *, address))            \
+  X(cuIpcOpenMemHandle_v2, (address *, struct ipc_handle, unsigned)) \
+  X(cuIpcCloseMemHandle, (address))
+
+#define POINTER(name, params) static int(*name) params;
+CALLS(POINTER)
+
+enum { MOST = 4096 };
+
+static address memory[MOST];
+static size_t sizes[MOST];
+static int count;
+static void *contexts[MOST];
+static int context_count;
+
+static int find_driver(void) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == NULL) return 0;
+#define FIND(name, params) name = (int(*) params)dlsym(driver, #name);
+  CALLS(FIND)
+  return cuInit != NULL;
+}
+
+static void add(int code, address at, size_t size) {
+  if (code != 0 || count == MOST) {
+    printf("%d\n", code);
+    return;
+  }
+  memory[count] = at;
+  sizes[count] = size;
+  printf("0 %d %llx\n", count++, at);
+}
+
+static void export_it(address at) {
+  struct ipc_handle handle;
+  memset(&handle, 0, sizeof handle);
+  const int code = cuIpcGetMemHandle(&handle, at);
+  printf("%d", code);
+  if (code == 0) {
+    printf(" ");
+    for (size_t i = 0; i < sizeof handle; ++i) printf("%02x", handle.bytes[i]);
+  }
+  printf("\n");
+}
+
+static void open_it(const char *text, size_t size, unsigned flags) {
+  struct ipc_handle handle;
+  memset(&handle, 0, sizeof handle);
+  for (size_t i = 0; i < sizeof handle && text[2 * i] != 0; ++i) {
+    unsigned byte = 0;
+    sscanf(text + 2 * i, "%2x", &byte);
+    handle.bytes[i] = (unsigned char)byte;
+  }
+  address at = 0;
+  const int code = cuIpcOpenMemHandle_v2(&at, handle, flags);
+  add(code, at, size);
+}
+
+/* How many bytes are not as they should be. */
+static void check(address at, size_t size, int value) {
+  unsigned char *host = malloc(size);
+  const int code = cuMemcpyDtoH_v2(host, at, size);
+  size_t wrong = 0;
+  for (size_t i = 0; code == 0 && i < size; ++i) wrong += host[i] != (unsigned char)value;
+  printf("%d %zu\n", code, wrong);
+  free(host);
+}
+
+static int descriptors(void) {
+  int open = 0;
+  for (int fd = 3; fd < 2048; ++fd) {
+    char path[64];
+    char target[256];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(path, target, sizeof target - 1);
+    open += length > 0 && strncmp(target, "socket:", 7) == 0;
+  }
+  return open;
+}
+
+/* A child of a fork, alive until the next "reap": what custash keeps open must not be open there. */
+static pid_t child;
+
+static void fork_it(void) {
+  int tell[2];
+  if (pipe(tell) != 0) exit(3);
+  fflush(stdout);
+  child = fork();
+  if (child == 0) {
+    const int sockets = descriptors();
+    if (write(tell[1], &sockets, sizeof sockets) != sizeof sockets) _exit(1);
+    for (int fd = 0; fd < 3; ++fd) close(fd);  /* who waits for the end of the test's output has it */
+    alarm(20);
+    for (;;) pause();
+  }
+  int sockets = -1;
+  if (read(tell[0], &sockets, sizeof sockets) != sizeof sockets) sockets = -1;
+  close(tell[0]);
+  close(tell[1]);
+  printf("0 %d\n", sockets);
+}
+
+static int threads(void) {
+  FILE *status = fopen("/proc/self/status", "r");
+  char line[256];
+  int number = 0;
+  while (fgets(line, sizeof line, status) != NULL) sscanf(line, "Threads: %d", &number);
+  fclose(status);
+  return number;
+}
+
+static int obey(char *line) {
+  char word[32] = "";
+  char text[160] = "";
+  unsigned long long a = 0, b = 0, c = 0;
+  if (sscanf(line, "%31s", word) != 1) return 1;
+  const char *rest = line + strlen(word);
+  sscanf(rest, "%llu %llu %llu", &a, &b, &c);
+  const unsigned n = (unsigned)a;
+  if (!strcmp(word, "alloc")) {
+    address at = 0;
+    const int code = cuMemAlloc_v2(&at, (size_t)a);
+    add(code, at, (size_t)a);
+  } else if (!strcmp(word, "alloc_async")) {
+    address at = 0;
+    const int code = cuMemAllocAsync(&at, (size_t)a, NULL);
+    add(code, at, (size_t)a);
+  } else if (!strcmp(word, "free")) {
+    printf("%d\n", cuMemFree_v2(memory[n] + b));
+  } else if (!strcmp(word, "fill")) {
+    printf("%d\n", cuMemsetD8_v2(memory[n], (unsigned char)b, sizes[n]));
+  } else if (!strcmp(word, "check")) {
+    check(memory[n], sizes[n], (int)b);
+  } else if (!strcmp(word, "export")) {
+    export_it(memory[n] + b);
+  } else if (!strcmp(word, "open")) {
+    unsigned flags = 1;
+    sscanf(rest, "%159s %llu %u", text, &a, &flags);
+    open_it(text, (size_t)a, flags);
+  } else if (!strcmp(word, "close")) {
+    printf("%d\n", cuIpcCloseMemHandle(memory[n] + b));
+  } else if (!strcmp(word, "range")) {
+    address base = 0;
+    size_t size = 0;
+    const int code = cuMemGetAddressRange_v2(&base, &size, memory[n] + b);
+    printf("%d %lld %zu\n", code, (long long)(memory[n] - base), size);
+  } else if (!strcmp(word, "attribute")) {
+    address value = 0;
+    const int code = cuPointerGetAttribute(&value, (int)b, memory[n]);
+    printf("%d %llu\n", code, value);
+  } else if (!strcmp(word, "dmabuf")) {
+    int fd = -1;
+    const int code = cuMemGetHandleForAddressRange(&fd, memory[n], (size_t)b, 1, 0);
+    if (code == 0) close(fd);
+    printf("%d\n", code);
+  } else if (!strcmp(word, "info")) {
+    size_t available = 0, total = 0;
+    const int code = cuMemGetInfo_v2(&available, &total);
+    printf("%d %zu %zu\n", code, available, total);
+  } else if (!strcmp(word, "sync")) {
+    printf("%d\n", cuCtxSynchronize());
+  } else if (!strcmp(word, "device")) {
+    void *context = NULL;
+    int code = cuDevicePrimaryCtxRetain(&context, (int)a);
+    if (code == 0) code = cuCtxSetCurrent(context);
+    printf("%d\n", code);
+  } else if (!strcmp(word, "context")) {
+    const int code = cuCtxCreate_v2(&contexts[context_count], 0, (int)a);
+    printf("%d %d\n", code, context_count++);
+  } else if (!strcmp(word, "current")) {
+    printf("%d\n", cuCtxSetCurrent(contexts[n]));
+  } else if (!strcmp(word, "destroy")) {
+    printf("%d\n", cuCtxDestroy_v2(contexts[n]));
+  } else if (!strcmp(word, "reset")) {
+    printf("%d\n", cuDevicePrimaryCtxReset_v2((int)a));
+  } else if (!strcmp(word, "fork")) {
+    fork_it();
+  } else if (!strcmp(word, "reap")) {
+    kill(child, 9);
+    printf("%d\n", waitpid(child, NULL, 0) == child ? 0 : 1);
+  } else if (!strcmp(word, "threads")) {
+    printf("0 %d\n", threads());
+  } else if (!strcmp(word, "sockets")) {
+    printf("0 %d\n", descriptors());
+  } else if (!strcmp(word, "empty")) {
+    int (*empty)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "custash_empty_cache");
+    printf("%d\n", empty == NULL ? -1 : empty());
+  } else if (!strcmp(word, "quit")) {
+    printf("0\n");
+    return 0;
+  } else {
+    printf("-1 what is %s?\n", word);
+  }
+  return 1;
+}
+
+int main(void) {
+  static char line[1024];
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  if (!find_driver() || cuInit(0) != 0) return 77;
+  printf("0 %d\n", (int)getpid());
+  while (fgets(line, sizeof line, stdin) != NULL && obey(line)) {
+  }
+  return 0;
+}

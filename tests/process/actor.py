@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""A process that a test tells what to do (actor.c), and its service as another process sees it."""
+import os
+import re
+import socket
+import struct
+import subprocess
+import uuid
+
+import program
+
+HEADER = struct.Struct("<IHhII")
+MAGIC = 0x68737563
+DONE, UNKNOWN_VERB, BAD_ARGUMENTS, NOT_NOW, REFUSED = range(5)
+
+
+class Actor:
+    """Starts with device 0 current. `preload=False`: bare."""
+
+    def __init__(self, *, preload=True, device=0, **more):
+        self.process = subprocess.Popen(
+            [os.path.join(program.PATHS.programs, "actor")], env=program.environment(preload, **more),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = int(self.hear()[1])
+        self.ok(f"device {device}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def hear(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the actor has ended: {self.process.wait()}")
+        return line.split()
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def do(self, line):
+        """The driver's code and the words after it."""
+        self.tell(line)
+        code, *rest = self.hear()
+        return int(code), rest
+
+    def code(self, line):
+        return self.do(line)[0]
+
+    def ok(self, line):
+        code, rest = self.do(line)
+        if code:
+            raise AssertionError(f"{line}: {code}")
+        return rest
+
+    def number(self, line):
+        return int(self.ok(line)[0])
+
+    def quit(self):
+        self.ok("quit")
+        return self.process.wait(timeout=20)
+
+
+def machine():
+    """Settings under which simulated processes take each other's devices for their own, and no others'."""
+    return f"machine={uuid.uuid4().hex[:12]}"
+
+
+def services(pid):
+    """The names that a process's service listens on."""
+    with open("/proc/net/unix", encoding="ascii") as table:
+        return sorted(set(re.findall(rf"@(custash/{os.geteuid()}/{pid}/[0-9a-f]{{16}})$", table.read(), re.M)))
+
+
+def connect(name, timeout=10):
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    link.settimeout(timeout)
+    link.connect("\0" + name)
+    return link
+
+
+def packet(text, magic=MAGIC, version=1, size=None):
+    data = text if isinstance(text, bytes) else text.encode()
+    return HEADER.pack(magic, version, 0, len(data) if size is None else size, 1) + data
+
+
+def answer(link):
+    """(status, text) of one reply."""
+    text = b""
+    while True:
+        data = link.recv(65536)
+        if not data:
+            raise EOFError("hung up")
+        magic, version, status, size, last = HEADER.unpack_from(data)
+        assert (magic, version, size) == (MAGIC, 1, len(data) - HEADER.size), data[:64]
+        text += data[HEADER.size:]
+        if last:
+            return status, text.decode()
+
+
+def ask(link, text):
+    link.send(packet(text))
+    return answer(link)

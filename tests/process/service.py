@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""The service of a process: when it is there, what it answers, and what it makes of hostile input."""
+import os
+import random
+import subprocess
+import sys
+
+import program
+from actor import BAD_ARGUMENTS, DONE, UNKNOWN_VERB, Actor, answer, ask, connect, packet, services
+from program import Case
+
+MIB = 1 << 20
+
+
+def only_service(actor):
+    names = services(actor.pid)
+    assert len(names) == 1, names
+    return names[0]
+
+
+class WhenItIsThere(Case):
+    def test_from_the_first_memory_on(self):
+        with Actor() as actor:
+            self.assertEqual(services(actor.pid), [])
+            before = actor.number("threads")
+            actor.ok("alloc 1000")
+            self.assertEqual(len(services(actor.pid)), 1)
+            self.assertEqual(actor.number("threads"), before + 1)
+            actor.ok("alloc 100000000")
+            self.assertEqual(actor.number("threads"), before + 1)
+
+    def test_not_where_it_is_switched_off(self):
+        with Actor(CUSTASH_CONF="neighbours:off,control:off") as actor:
+            before = actor.number("threads")
+            actor.ok("alloc 1000")
+            self.assertEqual(services(actor.pid), [])
+            self.assertEqual(actor.number("threads"), before)
+
+    def test_on_plain_driver_memory_too(self):
+        with Actor(CUSTASH_CONF="backing:driver") as actor:
+            actor.ok("alloc 1000")
+            self.assertEqual(len(services(actor.pid)), 1)
+
+    def test_it_does_not_hold_up_the_end_of_a_process(self):
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            with connect(only_service(actor)) as link:
+                self.assertEqual(ask(link, "ping")[0], DONE)
+                self.assertEqual(actor.quit(), 0)
+            self.assertEqual(services(actor.pid), [])
+
+    def test_a_forked_child_has_nothing_of_it(self):
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            with connect(only_service(actor)) as link:
+                ask(link, "ping")
+                self.assertEqual(actor.number("fork"), 0)
+                self.assertEqual(ask(link, "ping")[0], DONE)  # the parent's goes on
+                actor.process.kill()
+                actor.process.wait()
+                with self.assertRaises((EOFError, ConnectionError)):
+                    ask(link, "ping")
+            self.assertEqual(services(actor.pid), [])
+
+
+class Answers(Case):
+    def setUp(self):
+        self.actor = Actor()
+        self.addCleanup(self.actor.__exit__)
+        self.actor.ok("alloc 1000")
+        self.name = only_service(self.actor)
+        self.link = connect(self.name)
+        self.addCleanup(self.link.close)
+
+    def test_who_it_is(self):
+        self.assertEqual(ask(self.link, "ping"), (DONE, f"{self.actor.pid} 1"))
+
+    def test_an_unknown_verb_is_named_so(self):
+        for text in ("", " ", "pong", "ping2", "trimx 1"):
+            self.assertEqual(ask(self.link, text), (UNKNOWN_VERB, ""), text)
+
+    def test_trim_gives_free_memory_back_and_says_how_much(self):
+        for _ in range(4):
+            self.actor.ok(f"alloc {64 * MIB}")
+        for number in range(1, 4):
+            self.actor.ok(f"free {number}")
+        self.actor.ok("fill 4 7")
+        status, given = ask(self.link, f"trim {64 * MIB}")
+        self.assertEqual(status, DONE)
+        self.assertGreaterEqual(int(given), 64 * MIB)
+        self.assertLess(int(given), 128 * MIB)
+        self.assertGreaterEqual(int(ask(self.link, "trim all")[1]), 64 * MIB)
+        self.assertEqual(ask(self.link, "trim all"), (DONE, "0"))
+        self.assertEqual(self.actor.ok("check 4 7"), ["0"])  # what is in use stays
+
+    def test_trim_wants_a_number(self):
+        for text in ("trim", "trim ", "trim x", "trim -1", "trim 1 2", "trim 99999999999999999999999"):
+            self.assertEqual(ask(self.link, text), (BAD_ARGUMENTS, ""), text)
+
+    def test_thousands_of_requests_and_many_clients(self):
+        links = [connect(self.name) for _ in range(100)]
+        for turn in range(30):
+            for link in links:
+                link.send(packet("ping"))
+            for link in links:
+                self.assertEqual(answer(link)[0], DONE, turn)
+        for link in links:
+            link.close()
+        self.assertEqual(ask(self.link, "ping")[0], DONE)
+
+    def test_more_clients_than_it_takes_are_turned_away_and_the_old_ones_served(self):
+        links = []
+        for _ in range(600):
+            links.append(connect(self.name))
+            try:
+                ask(links[-1], "ping")
+            except (EOFError, ConnectionError):
+                break
+        self.assertLess(len(links), 600)
+        self.assertEqual(ask(self.link, "ping")[0], DONE)
+        for link in links:
+            link.close()
+        with connect(self.name) as link:
+            self.assertEqual(ask(link, "ping")[0], DONE)
+
+    def test_garbage_ends_its_connection_and_nothing_else(self):
+        chance = random.Random(int(os.environ.get("CUSTASH_SEED", "1")))
+        whole = packet("trim 4096")
+        hostile = [b"", b"x", packet("ping", magic=1), packet("ping", version=2), packet("ping", size=5),
+                   packet("ping", size=0xffffffff), packet(b"a" * 5000), whole[:-1], whole[:10]]
+        for _ in range(300):
+            damaged = bytearray(whole)
+            for _ in range(chance.randrange(1, 4)):
+                damaged[chance.randrange(12)] = chance.randrange(256)
+            hostile.append(bytes(damaged))
+            hostile.append(packet(bytes(chance.randrange(256) for _ in range(chance.randrange(200)))))
+        for data in hostile:
+            with connect(self.name) as link:
+                link.send(data)
+                try:
+                    answer(link)
+                except (EOFError, ConnectionError):
+                    pass
+        self.assertEqual(ask(self.link, "ping")[0], DONE)
+
+    def test_a_client_that_does_not_read_does_not_hold_up_others(self):
+        deaf = connect(self.name)
+        deaf.setblocking(False)
+        try:
+            for _ in range(20000):
+                deaf.send(packet("ping"))
+        except OSError:
+            pass
+        self.assertEqual(ask(self.link, "ping")[0], DONE)
+        deaf.close()
+
+    @program.unittest.skipUnless(os.geteuid() == 0, "takes another user's name: needs root")
+    def test_another_user_is_not_heard(self):
+        script = ("import os,socket,sys\nos.setresgid(65534,65534,65534)\nos.setresuid(65534,65534,65534)\n"
+                  "s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ns.settimeout(10)\n"
+                  "s.connect('\\0'+sys.argv[1])\n"
+                  "try:\n  s.send(bytes.fromhex(sys.argv[2]))\n  print(len(s.recv(100)))\n"
+                  "except ConnectionError:\n  print(0)\n")
+        done = subprocess.run([sys.executable, "-c", script, self.name, packet("ping").hex()],
+                              capture_output=True, text=True, timeout=30, check=False)
+        self.assertEqual((done.stdout, done.stderr), ("0\n", ""))
+
+
+program.main()
