@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // custash for C++17 and later: device memory as a memory resource of libcu++ (cuda::mr), which
-// CCCL's containers and RMM take. Needs CCCL (in CUDA 13: -I…/include/cccl, which nvcc adds itself).
-// CUSTASH_PRELOADED: as in custash.hpp.
+// CCCL's containers and RMM take. Needs CCCL (in CUDA 13: -I…/include/cccl, which nvcc adds
+// itself). CUSTASH_PRELOADED: as in custash.hpp.
 //
 //   custash::device_resource memory;                              // of the current device
 //   void* p = memory.allocate_async(bytes, 256, stream);          // CCCL 3.0
@@ -22,10 +22,11 @@ inline namespace preloaded {
 inline namespace linked {
 #endif
 
-// Has the names of both forms of the concept: of CCCL 3.0, and of 3.1 and later. What names a stream is
-// ordered on it, as cudaMallocAsync and cudaFreeAsync are; what does not may be used on any stream, and is
-// handed out again behind all that its context holds at the free. Nothing waits for the device. Every
-// allocation throws bad_alloc. Any thread may use one object at any time.
+// Has the names of both forms of the concept: of CCCL 3.0, and of 3.1 and later. What names a
+// stream is ordered on it, as cudaMallocAsync and cudaFreeAsync are; what does not may be used
+// on any stream, and is handed out again behind all that its context holds at the free. Nothing
+// waits for the device. Every allocation throws bad_alloc. Any thread may use one object at any
+// time.
 class device_resource {
  public:
   // Blocks are aligned to this, and a larger alignment is refused.
@@ -48,7 +49,10 @@ class device_resource {
     return calls::get().allocate_device(device_, bytes, stream.get());
   }
 
-  void deallocate(cuda::stream_ref stream, void* memory, std::size_t, std::size_t) const noexcept {
+  void deallocate(cuda::stream_ref stream,
+                  void* memory,
+                  std::size_t,
+                  std::size_t) const noexcept {
     calls::get().free_device(memory, stream.get());
   }
 
@@ -57,7 +61,9 @@ class device_resource {
     return allocate_sync(bytes, align);
   }
 
-  void deallocate(void* memory, std::size_t bytes, std::size_t align = alignment) const noexcept {
+  void deallocate(void* memory,
+                  std::size_t bytes,
+                  std::size_t align = alignment) const noexcept {
     deallocate_sync(memory, bytes, align);
   }
 
@@ -69,22 +75,32 @@ class device_resource {
     return allocate(stream, bytes, alignment);
   }
 
-  void deallocate_async(
-      void* memory, std::size_t bytes, std::size_t align, cuda::stream_ref stream) const noexcept {
+  void deallocate_async(void* memory,
+                        std::size_t bytes,
+                        std::size_t align,
+                        cuda::stream_ref stream) const noexcept {
     deallocate(stream, memory, bytes, align);
   }
 
-  void deallocate_async(void* memory, std::size_t bytes, cuda::stream_ref stream) const noexcept {
+  void deallocate_async(void* memory,
+                        std::size_t bytes,
+                        cuda::stream_ref stream) const noexcept {
     deallocate(stream, memory, bytes, alignment);
   }
 
   // Any of them may free what another has allocated.
-  friend bool operator==(const device_resource&, const device_resource&) noexcept { return true; }
+  friend bool operator==(const device_resource&, const device_resource&) noexcept {
+    return true;
+  }
 
-  friend bool operator!=(const device_resource&, const device_resource&) noexcept { return false; }
+  friend bool operator!=(const device_resource&, const device_resource&) noexcept {
+    return false;
+  }
 
 #if defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE) || CCCL_VERSION >= 3001000
-  friend constexpr void get_property(const device_resource&, cuda::mr::device_accessible) noexcept {}
+  friend constexpr void get_property(const device_resource&,
+                                     cuda::mr::device_accessible) noexcept {
+  }
 #endif
 
  private:

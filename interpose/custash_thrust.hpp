@@ -21,8 +21,8 @@ inline namespace preloaded {
 inline namespace linked {
 #endif
 
-// Device memory for containers: may be used on any stream, and is handed out again behind all that its
-// context holds at the free. Throws bad_alloc.
+// Device memory for containers: may be used on any stream, and is handed out again behind all
+// that its context holds at the free. Throws bad_alloc.
 template <typename T>
 class device_allocator {
   static_assert(alignof(T) <= 512, "device memory is aligned to 512");
@@ -52,13 +52,17 @@ class device_allocator {
     calls::get().free_device(memory.get());
   }
 
-  friend bool operator==(const device_allocator&, const device_allocator&) noexcept { return true; }
+  friend bool operator==(const device_allocator&, const device_allocator&) noexcept {
+    return true;
+  }
 
-  friend bool operator!=(const device_allocator&, const device_allocator&) noexcept { return false; }
+  friend bool operator!=(const device_allocator&, const device_allocator&) noexcept {
+    return false;
+  }
 };
 
-// What algorithms use between their kernels, for thrust::cuda::par(memory).on(stream): ordered on that
-// one stream, so that the next algorithm has the same memory at once. Throws bad_alloc.
+// What algorithms use between their kernels, for thrust::cuda::par(memory).on(stream): ordered
+// on that one stream, so that the next algorithm has the same memory at once. Throws bad_alloc.
 class temporary_allocator {
  public:
   using value_type = char;

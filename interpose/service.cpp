@@ -3,6 +3,7 @@
 #include "interpose/service.hpp"
 
 #include "allocator/log.hpp"
+#include "interpose/live.hpp"
 #include "interpose/process.hpp"
 #include "interpose/service_loop.hpp"
 
@@ -55,6 +56,7 @@ int listen_as(const Identity& who) {
 }
 
 void* run(void* loop) {
+  live::open(static_cast<Loop*>(loop)->who());
   static_cast<Loop*>(loop)->run();
   return nullptr;
 }
@@ -147,6 +149,7 @@ Identity identity() noexcept {
 }
 
 void stop() noexcept {
+  live::close();
   constexpr int kNaps = 500;
   for (int i = 0; i < kNaps && working.load(); ++i)
     nap();
@@ -154,6 +157,7 @@ void stop() noexcept {
 
 void after_fork_in_child() noexcept {
   descriptors().close_all();
+  live::after_fork_in_child();
   running.store(nullptr);
   new (&starting) std::mutex;  // its holder, if there is one, is the parent's
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the service answers. A verb is one row of the table; its function may be anywhere.
+#include "interpose/live.hpp"
 #include "interpose/service.hpp"
 
 #include <algorithm>
@@ -39,7 +40,9 @@ void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer)
 }
 
 constexpr Verb kVerbs[] = {
+    {"live", live::answer},
     {"ping", ping},
+    {"stat", live::answer_statistics},
     {"trim", trim},
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The pair that PyTorch's CUDAPluggableAllocator is given. PyTorch does not look whether memory is
-// null and hands it to kernels, so a refusal must not return: it is thrown, as RMM's is. Thrown by
-// the process's own libstdc++, since ours is linked in privately, and its exceptions would leave the
-// program's count of them wrong. No state.
-#include <dlfcn.h>
+// The pair that PyTorch's CUDAPluggableAllocator is given. PyTorch does not look whether memory
+// is null and hands it to kernels, so a refusal must not return: it is thrown, as RMM's is.
+// Thrown by the process's own libstdc++, since ours is linked in privately, and its exceptions
+// would leave the program's count of them wrong. No state.
+#include "interpose/custash.h"
+#include "interpose/resolve.hpp"
 
 #include <cstdio>
 
-#include "interpose/custash.h"
-#include "interpose/resolve.hpp"
+#include <dlfcn.h>
 
 namespace {
 
@@ -32,8 +32,13 @@ void* custash_torch_malloc(size_t size, int device, custash_stream_t stream) {
   if (thrower == nullptr) return nullptr;
   char what[600];
   const bool full = status == CUSTASH_ERROR_OUT_OF_MEMORY;
-  std::snprintf(what, sizeof what, "%scustash: %s: %zu bytes on device %d: %s",
-                full ? "CUDA out of memory. " : "", custash_error_name(status), size, device,
+  std::snprintf(what,
+                sizeof what,
+                "%scustash: %s: %zu bytes on device %d: %s",
+                full ? "CUDA out of memory. " : "",
+                custash_error_name(status),
+                size,
+                device,
                 full ? custash_last_error_message() : custash_error_string(status));
   thrower(what);
   return nullptr;

@@ -5,6 +5,7 @@
 #include "tools/bandwidth/command.hpp"
 #include "tools/doctor/command.hpp"
 #include "tools/launch.hpp"
+#include "tools/live/command.hpp"
 #include "tools/options_page.hpp"
 #include "tools/record.hpp"
 #include "tools/replay/command.hpp"
@@ -131,6 +132,7 @@ int dispatch(int argc, char** argv) {
   RunOptions options;
   custash::bandwidth::CommandOptions bandwidth_options;
   custash::doctor::CommandOptions doctor_options;
+  custash::live::CommandOptions live_options;
   custash::replay::CommandOptions replay_options;
   if (!words.empty() && words.front() == "run") options.program = split_off_program(&words);
   if (!words.empty() && words.front() == "doctor")
@@ -159,6 +161,7 @@ int dispatch(int argc, char** argv) {
   run_command->footer(kRunHelp + custash::options_help() + kRunExitCodes);
   CLI::App* const bandwidth_command = custash::bandwidth::add_command(app, &bandwidth_options);
   CLI::App* const doctor_command = custash::doctor::add_command(app, &doctor_options);
+  const custash::live::Commands live_commands = custash::live::add_commands(app, &live_options);
   CLI::App* const replay_command = custash::replay::add_command(app, &replay_options);
   CLI::App* const options_command =
       app.add_subcommand("options", "print the options page (Markdown)");
@@ -173,6 +176,7 @@ int dispatch(int argc, char** argv) {
   if (*run_command) return run(options);
   if (*bandwidth_command) return custash::bandwidth::run_command(bandwidth_options);
   if (*doctor_command) return custash::doctor::run_command(doctor_options);
+  if (const auto code = custash::live::run_command(live_commands, live_options)) return *code;
   if (*replay_command) return custash::replay::run_command(replay_options);
   if (*options_command) std::fputs(custash::options_page().c_str(), stdout);
   if (*version_command) std::puts("custash " CUSTASH_VERSION);

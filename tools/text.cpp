@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
 
 namespace custash {
 
@@ -27,6 +28,20 @@ std::string quoted(std::string_view text) {
       out += c;
   }
   return out + '"';
+}
+
+std::string human(Bytes bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  std::string text;
+  const int digits = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  add(text, "%.*f %s", digits, value, kUnits[unit]);
+  return text;
 }
 
 std::optional<Bytes> size_of(std::string_view text) {

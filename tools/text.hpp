@@ -16,6 +16,9 @@ __attribute__((format(printf, 2, 3))) void add(std::string& out, const char* for
 // As a JSON string.
 std::string quoted(std::string_view text);
 
+// "512 B", "1.50 GiB": three digits, as people read them.
+std::string human(Bytes bytes);
+
 // "12884901888", "12g", "512m", "12GiB"; nullopt for anything else.
 std::optional<Bytes> size_of(std::string_view text);
 

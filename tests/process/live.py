@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: MIT
+"""custash top, stat and trim, and the pages of shared memory behind them."""
+import json
+import os
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import program
+from actor import Actor, connect, packet, services
+from program import PATHS, Case
+
+PATHS.command = ""
+SHM = "/dev/shm"
+MIB = 1 << 20
+PAGE_HEAD = struct.Struct("<QQqQQQ64sQ")  # to `sequence`
+
+
+def pages(pid):
+    prefix = f"custash.{os.geteuid()}.{pid}."
+    return [os.path.join(SHM, name) for name in os.listdir(SHM) if name.startswith(prefix)]
+
+
+def command(*words, **more):
+    return subprocess.run([PATHS.command, *map(str, words)], env=program.environment(False), capture_output=True,
+                          text=True, timeout=60, check=False, **more)
+
+
+class Live(Case):
+    def top(self):
+        """{pid: process} of one look."""
+        done = command("top", "--once", "--json", "--delay", "0.05")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return {each["pid"]: each for each in json.loads(done.stdout)["processes"]}
+
+    def refused(self, *words):
+        done = command(*words)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertTrue(done.stderr.startswith("custash: process ") or "there is no" in done.stderr, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+        return done.stderr
+
+
+class Top(Live):
+    def test_two_processes_and_what_each_holds(self):
+        with Actor() as one, Actor() as two:
+            one.ok(f"alloc {100 * MIB}")
+            two.ok("alloc 5000")
+            two.ok(f"alloc {3 * MIB}")
+            two.ok("free 1")
+            seen = self.top()
+            (device,) = seen[one.pid]["devices"]
+            self.assertTrue(seen[one.pid]["answered"])
+            self.assertEqual(seen[one.pid]["program"], "actor")
+            self.assertEqual((device["device"], device["allocated_bytes"], device["allocations"]), (0, 100 * MIB, 1))
+            self.assertGreaterEqual(device["reserved_bytes"], 100 * MIB)
+            (device,) = seen[two.pid]["devices"]
+            self.assertEqual((device["allocated_bytes"], device["allocations"], device["frees"]), (5120, 2, 1))
+            self.assertEqual(device["stalls_avoided"], 1)
+            self.assertGreaterEqual(device["allocated_bytes_peak"], 3 * MIB)
+            self.assertTrue(device["bus"])
+            table = command("top", "--once", "--delay", "0.05").stdout
+            self.assertRegex(table, rf"(?m)^ +{one.pid} +0 +100 MiB ")
+            self.assertRegex(table, rf"(?m)^ +{two.pid} +0 +5\.00 KiB .*  actor$")
+
+    def test_rates_are_between_two_looks(self):
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            watching = subprocess.Popen([PATHS.command, "top", "--json", "--delay", "0.3"], stdout=subprocess.PIPE,
+                                        stdin=subprocess.DEVNULL, text=True)
+            looks = [json.loads(watching.stdout.readline())]
+            for _ in range(20):
+                actor.ok("alloc 1000")
+            while not looks[-1]["processes"] or not looks[-1]["processes"][0]["devices"] or \
+                    looks[-1]["processes"][0]["devices"][0]["allocations"] != 21:
+                looks.append(json.loads(watching.stdout.readline()))
+            watching.terminate()
+            watching.wait()
+            watching.stdout.close()
+        mine = [each for look in looks for each in look["processes"] if each["pid"] == actor.pid]
+        self.assertIsNone(mine[0]["devices"][0]["per_second"]["allocations"])
+        self.assertGreater(mine[-1]["devices"][0]["per_second"]["allocations"], 0)
+
+    def test_it_ends_when_nobody_reads(self):
+        watching = subprocess.Popen([PATHS.command, "top", "--json", "--delay", "0.05"], stdout=subprocess.PIPE,
+                                    stdin=subprocess.DEVNULL)
+        watching.stdout.readline()
+        watching.stdout.close()
+        self.assertIn(watching.wait(timeout=20), (0, -signal.SIGPIPE))
+
+    def test_a_stopped_process_is_told_from_its_page(self):
+        with Actor() as actor:
+            actor.ok(f"alloc {8 * MIB}")
+            self.assertTrue(self.top()[actor.pid]["answered"])
+            os.kill(actor.pid, signal.SIGSTOP)
+            seen = self.top()[actor.pid]
+            os.kill(actor.pid, signal.SIGCONT)
+            self.assertFalse(seen["answered"])
+            self.assertEqual(seen["devices"][0]["allocated_bytes"], 8 * MIB)
+            self.assertTrue(self.top()[actor.pid]["answered"])
+
+
+class Pages(Live):
+    def test_private_and_gone_at_exit(self):
+        with Actor() as actor:
+            self.assertEqual(pages(actor.pid), [])
+            actor.ok("alloc 1000")
+            self.top()
+            (page,) = pages(actor.pid)
+            self.assertEqual(stat.S_IMODE(os.stat(page).st_mode), 0o600)
+            self.assertEqual(actor.number("fork"), 0)  # a child's end leaves it
+            self.assertEqual(pages(actor.pid), [page])
+            self.assertEqual(actor.quit(), 0)
+            self.assertEqual(pages(actor.pid), [])
+
+    def test_what_a_crash_leaves_is_removed_by_readers_and_by_other_processes(self):
+        for clean in (lambda: self.top(), lambda: None):
+            with Actor() as crashed, Actor() as other:
+                crashed.ok("alloc 1000")
+                self.top()
+                crashed.process.kill()
+                crashed.process.wait()
+                self.assertEqual(len(pages(crashed.pid)), 1)
+                clean()
+                other.ok("alloc 1000")
+                for _ in range(200):  # its service's thread starts beside it
+                    if not pages(crashed.pid):
+                        break
+                    time.sleep(0.02)
+                self.assertEqual(pages(crashed.pid), [])
+
+    def test_none_where_control_is_off(self):
+        with Actor(CUSTASH_CONF="control:off,neighbours:off") as actor:
+            actor.ok("alloc 1000")
+            self.assertNotIn(actor.pid, self.top())
+            self.assertEqual(pages(actor.pid), [])
+            self.assertIn("control:off", self.refused("stat", actor.pid))
+
+    def test_hostile_pages_are_passed_over(self):
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            self.top()
+            with open(pages(actor.pid)[0], "rb") as file:
+                good = file.read()
+            head = list(PAGE_HEAD.unpack_from(good))
+            made = []
+
+            def plant(name, data=None, **changed):
+                path = os.path.join(SHM, f"custash.{os.geteuid()}.{os.getpid()}.{name}")
+                made.append(path)
+                if data is None:
+                    values = list(head)
+                    values[2], values[5] = os.getpid(), 0  # ours, alive: it is read, not removed
+                    for at, value in changed.items():
+                        values[int(at[1:])] = value
+                    data = PAGE_HEAD.pack(*values) + good[PAGE_HEAD.size:]
+                with open(path, "wb") as file:
+                    file.write(data)
+            try:
+                plant("empty", b"")
+                plant("short", good[:100])
+                plant("long", good + b"x")
+                plant("noise", os.urandom(len(good)))
+                plant("odd", _7=head[7] + 1)
+                plant("size", _1=1)
+                plant("nobody", _2=-1)
+                many = bytearray(good)
+                struct.pack_into("<q", many, PAGE_HEAD.size + 16, 1 << 40)
+                plant("many", bytes(many))
+                link = os.path.join(SHM, f"custash.{os.geteuid()}.{os.getpid()}.link")
+                os.symlink("/dev/zero", link)
+                made.append(link)
+                pipe = os.path.join(SHM, f"custash.{os.geteuid()}.{os.getpid()}.pipe")
+                os.mkfifo(pipe)
+                made.append(pipe)
+                self.assertNotIn(os.getpid(), self.top())
+                plant("name", _6=b"\x1b[2J" + b"x" * 60)
+                self.assertIn(os.getpid(), self.top())
+                self.assertNotIn("\x1b", command("top", "--once", "--delay", "0.05").stdout)
+            finally:
+                for path in made:
+                    os.unlink(path)
+
+    def test_no_reader_sees_half_a_write(self):
+        """The process is stopped anywhere in its writing: what is read is one of the states it was in."""
+        with Actor() as actor:
+            actor.ok(f"alloc {4 * MIB}")
+            over = threading.Event()
+
+            def hammer():
+                try:
+                    with connect(services(actor.pid)[0], timeout=60) as link:
+                        while not over.is_set():
+                            link.send(packet("live"))
+                            link.recv(65536)
+                except OSError:
+                    pass
+            self.top()
+            hammering = threading.Thread(target=hammer)
+            hammering.start()
+            read = 0
+            for _ in range(8):
+                actor.ok("alloc 1000")
+                os.kill(actor.pid, signal.SIGSTOP)
+                seen = self.top().get(actor.pid)
+                os.kill(actor.pid, signal.SIGCONT)
+                if seen is not None:  # in the middle: nothing is told of it
+                    read += 1
+                    (device,) = seen["devices"]
+                    self.assertEqual(device["allocated_bytes"], 4 * MIB + 1024 * (device["allocations"] - 1))
+            over.set()
+            hammering.join()
+            self.assertGreater(read, 0)
+
+    @program.unittest.skipUnless(os.geteuid() == 0, "mounts: needs root")
+    def test_without_shared_memory_the_service_answers_all_the_same(self):
+        script = ("mount -t tmpfs -o ro none /dev/shm && "
+                  f"exec {sys.executable} -c 'import sys; sys.exit(0)'")
+        if subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, check=False).returncode:
+            self.skipTest("no mount namespaces here")
+        words = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$0"',
+                 os.path.join(PATHS.programs, "actor")]
+        process = subprocess.Popen(words, env=program.environment(True), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
+        pid = int(process.stdout.readline().split()[1])
+        for line in ("device 0", "alloc 1000"):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline().split()[0], "0")
+        seen = self.top()[pid]
+        self.assertTrue(seen["answered"])
+        self.assertEqual(seen["devices"][0]["allocated_bytes"], 1024)
+        self.assertEqual(pages(pid), [])
+        process.stdin.close()
+        process.stdout.close()
+        process.wait(timeout=20)
+
+
+class StatAndTrim(Live):
+    def test_the_statistics_in_every_form(self):
+        with Actor() as actor:
+            actor.ok(f"alloc {8 * MIB}")
+            done = command("stat", actor.pid)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("Allocated memory      |   8192 KiB", done.stdout)
+            (line,) = command("stat", "--json", actor.pid).stdout.splitlines()
+            self.assertEqual(json.loads(line)["stats"]["allocated_bytes.all.current"], 8 * MIB)
+            self.assertIn("# TYPE", command("stat", "--prometheus", actor.pid).stdout)
+            self.assertEqual(json.loads(command("stat", "--json", "--device", 1, actor.pid).stdout)["device"], 1)
+            self.assertIn("no such device", self.refused("stat", "--device", 99, actor.pid))
+
+    def test_trim_gives_back_what_is_free(self):
+        with Actor() as actor:
+            for _ in range(3):
+                actor.ok(f"alloc {64 * MIB}")
+            for number in range(2):
+                actor.ok(f"free {number}")
+            actor.ok("fill 2 7")
+            given = int(command("trim", actor.pid, "64m").stdout.split()[0])
+            self.assertTrue(64 * MIB <= given < 128 * MIB, given)
+            self.assertGreaterEqual(int(command("trim", actor.pid).stdout.split()[0]), 64 * MIB)
+            self.assertEqual(command("trim", actor.pid).stdout, "0 bytes given back\n")
+            self.assertEqual(actor.ok("check 2 7"), ["0"])
+            self.assertEqual(command("trim", actor.pid, "lots").returncode, 125)
+
+    def test_a_process_that_is_not_there_or_not_ours(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for verb in ("stat", "trim"):
+            self.assertIn("there is no process", self.refused(verb, gone.pid))
+            self.assertIn("does not run under custash", self.refused(verb, os.getpid()))
+            self.assertEqual(command(verb, "-5").returncode, 125)
+            self.assertEqual(command(verb, "many").returncode, 125)
+            self.assertEqual(command(verb).returncode, 125)
+
+    @program.unittest.skipUnless(os.geteuid() == 0, "becomes another user: needs root")
+    def test_another_users_process(self):
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            done = command("stat", actor.pid, user=65534, group=65534)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"process {actor.pid} belongs to root", done.stderr)
+            done = command("top", "--once", "--json", "--delay", "0.05", user=65534, group=65534)
+            self.assertEqual(json.loads(done.stdout), {"processes": []})
+
+    def test_a_stopped_process_is_not_waited_for_without_end(self):
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            os.kill(actor.pid, signal.SIGSTOP)
+            self.assertIn("does not answer", self.refused("stat", "--patience", "0.5", actor.pid))
+            os.kill(actor.pid, signal.SIGCONT)
+            self.assertEqual(command("stat", actor.pid).returncode, 0)
+
+
+program.main()

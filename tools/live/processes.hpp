@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The processes under custash that this user may ask, as the command sees them: their services,
+// and their pages in shared memory where the service does not answer.
+#pragma once
+
+#include "interpose/live_page.hpp"
+#include "interpose/service_client.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace custash::live {
+
+struct Seen {
+  Page page{};
+  bool answered = false;  // false: the page is what it last said
+};
+
+// Keeps the connections between looks, so that a look is one packet each way.
+class Watch {
+ public:
+  // Every process of this user, by number. Those that do not answer within `patience` are taken
+  // from their pages.
+  std::vector<Seen> look(std::chrono::milliseconds patience);
+
+ private:
+  struct Asked {
+    service::Identity who;
+    service::Connection connection;
+  };
+
+  std::vector<Asked> asked_;
+};
+
+// The service of one process; not open: `why` says it in a sentence.
+service::Connection reach(pid_t process, std::string* why);
+
+// What a reply that is not Done means, for people.
+std::string refusal(const service::Reply& reply, pid_t process);
+
+}  // namespace custash::live
