@@ -29,6 +29,7 @@ PROGRAMS = (
     ("ordering_per_thread", []),
     ("capture", ["--pooled"]),
     ("thrust_sort", []),
+    ("entry_points", []),
     ("micro", []),
     ("peers", []),
     ("pinned_order", []),
