@@ -232,6 +232,60 @@ constexpr std::array kOptions = {
             "true|false",
             "true: print statistics to standard error at exit"},
            [](Config& c, std::string_view text) { return set_flag(&c.summary, text); }},
+    Option{{"stats",
+            "choice",
+            "basic",
+            "basic|detailed",
+            "detailed: also count by call site and calling library, how long blocks live, and how "
+            "long each call of the driver takes"},
+           [](Config& c, std::string_view text) {
+             return choose<bool>(
+                 &c.detailed_stats, text, {{"basic", false}, {"detailed", true}});
+           }},
+    Option{{"history",
+            "count",
+            "0",
+            "0-100000000",
+            "how many of the last allocations and frees are kept with their call sites, for "
+            "snapshots; 40 bytes each. 0: none"},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.history, text, 100'000'000);
+           }},
+    Option{{"history_depth",
+            "count",
+            "16",
+            "0-64",
+            "how many callers a call site has, in C++ and as many in Python. 0: no call sites"},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.history_depth, text, 64);
+           }},
+    Option{{"snapshot",
+            "path",
+            "",
+            "",
+            "write a snapshot of all memory at exit, and with history on one named .oom when memory "
+            "runs out for the first time: .html, a report to read; .json; .pickle, for PyTorch's viewer; "
+            ".trace.json, for Perfetto. A file that is there stays: the process's number goes "
+            "into the name. Empty: none"},
+           [](Config& c, std::string_view text) {
+             c.snapshot = text;
+             return true;
+           }},
+    Option{{"snapshot_signal",
+            "count",
+            "0",
+            "0-64",
+            "a signal that makes the running process write a snapshot (snapshot:, or "
+            "custash.html) and switches history on. 0: none"},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.snapshot_signal, text, 64);
+           }},
+    Option{{"leaks",
+            "flag",
+            "false",
+            "true|false",
+            "true: say on standard error at exit what is still allocated, by call site"},
+           [](Config& c, std::string_view text) { return set_flag(&c.leaks, text); }},
     Option{{"record",
             "path",
             "",

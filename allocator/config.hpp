@@ -38,6 +38,13 @@ struct Config {
   std::string log_file;             // log_file: empty is stderr
   bool summary = false;             // summary: print statistics to stderr at exit
 
+  bool detailed_stats = false;       // stats: detailed counts by call site, lifetimes, all calls
+  std::uint32_t history = 0;         // history: events kept; 0: none
+  std::uint32_t history_depth = 16;  // history_depth: addresses of a stack
+  std::string snapshot;  // snapshot: written at exit and when memory runs out; empty: none
+  std::uint32_t snapshot_signal = 0;  // snapshot_signal: number; 0: none
+  bool leaks = false;                 // leaks: say at exit what is still allocated
+
   std::string record;  // record: where allocations are written down; empty: nowhere
 };
 

@@ -22,6 +22,8 @@ const char* custash_error_name(custash_status_t status) {
       return "CUSTASH_ERROR_BUFFER_TOO_SMALL";
     case CUSTASH_ERROR_DRIVER:
       return "CUSTASH_ERROR_DRIVER";
+    case CUSTASH_ERROR_FILE:
+      return "CUSTASH_ERROR_FILE";
   }
   return "CUSTASH_ERROR_UNKNOWN";
 }
@@ -42,6 +44,8 @@ const char* custash_error_string(custash_status_t status) {
       return "the array is too small for all counters";
     case CUSTASH_ERROR_DRIVER:
       return "a CUDA error that custash did not cause";
+    case CUSTASH_ERROR_FILE:
+      return "the file cannot be written";
   }
   return "a number that is no custash status";
 }

@@ -6,7 +6,7 @@
 
 #include "interpose/control.hpp"
 #include "interpose/device_scope.hpp"
-#include "interpose/record.hpp"
+#include "interpose/observe.hpp"
 
 namespace custash {
 namespace {
@@ -16,13 +16,13 @@ using control::with_core;
 using control::with_device;
 using control::find_device;
 
-record::Stream on_stream(custash_stream_t stream) {
+observe::Stream on_stream(custash_stream_t stream) {
   return {true, static_cast<CUstream>(stream), NullStream::Legacy};
 }
 
 // `take(core, context, &address)` allocates; `from` is what a recording says of it.
 template <typename Take>
-custash_status_t allocate(void** ptr, int device, std::size_t size, record::Stream from,
+custash_status_t allocate(void** ptr, int device, std::size_t size, observe::Stream from,
                           Take take) {
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
@@ -33,9 +33,14 @@ custash_status_t allocate(void** ptr, int device, std::size_t size, record::Stre
     if (!scope.status().ok()) return translate(scope.status());
     Address address = 0;
     const Status status = take(core, scope.context(), &address);
+    if (observe::on()) {
+      if (status.ok())
+        observe::allocated(observe::Memory::Device, address, size, from);
+      else if (status.code() == CUDA_ERROR_OUT_OF_MEMORY)
+        observe::refused(observe::Memory::Device, size, from);
+    }
     if (!status.ok()) return translate(status);
     *ptr = reinterpret_cast<void*>(address);
-    if (record::on()) record::allocated(record::Memory::Device, address, size, from);
     return CUSTASH_SUCCESS;
   });
 }
@@ -87,7 +92,7 @@ custash_status_t custash_free(void* ptr) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));  // a fence is recorded in a current context
-    if (record::on()) record::freed(record::Memory::Device, address_of(ptr), {});
+    if (observe::on()) observe::freed(observe::Memory::Device, address_of(ptr), {});
     return translate(core.free(address_of(ptr)));
   });
 }
@@ -96,8 +101,8 @@ custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));
-    if (record::on())
-      record::freed(record::Memory::Device, address_of(ptr), on_stream(stream));
+    if (observe::on())
+      observe::freed(observe::Memory::Device, address_of(ptr), on_stream(stream));
     return translate(
         core.free_on(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));
   });

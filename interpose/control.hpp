@@ -57,4 +57,7 @@ std::vector<std::string> names_of(const Counters& counters);
 custash_status_t tell(const Counters& counters, const std::vector<std::string>& names,
                       custash_stat_t* stats, std::size_t* count);
 
+// The text and a zero, or how much room they need.
+custash_status_t tell_text(const std::string& all, char* text, std::size_t* size);
+
 }  // namespace custash::control

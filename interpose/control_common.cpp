@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/control.hpp"
 
+#include <cstring>
+
 #include "interpose/device_scope.hpp"
 #include "interpose/real_driver.hpp"
 
@@ -51,6 +53,15 @@ custash_status_t tell(const Counters& counters, const std::vector<std::string>& 
   *count = counters.size();
   const bool fits = stats == nullptr || room >= counters.size();
   return fits ? CUSTASH_SUCCESS : CUSTASH_ERROR_BUFFER_TOO_SMALL;
+}
+
+custash_status_t tell_text(const std::string& all, char* text, std::size_t* size) {
+  const std::size_t room = text == nullptr ? 0 : *size;
+  *size = all.size() + 1;
+  if (text == nullptr) return CUSTASH_SUCCESS;
+  if (room < *size) return CUSTASH_ERROR_BUFFER_TOO_SMALL;
+  std::memcpy(text, all.c_str(), *size);
+  return CUSTASH_SUCCESS;
 }
 
 }  // namespace custash::control

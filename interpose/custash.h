@@ -43,7 +43,8 @@ typedef enum custash_status {
   CUSTASH_ERROR_NOT_RUNNING = 3,      /* custash does not serve this process, or CUDA does not work */
   CUSTASH_ERROR_NOT_OURS = 4,         /* the pointer was not allocated through custash */
   CUSTASH_ERROR_BUFFER_TOO_SMALL = 5, /* the array was filled as far as it goes */
-  CUSTASH_ERROR_DRIVER = 6            /* another CUDA error, e.g. of a kernel that went before */
+  CUSTASH_ERROR_DRIVER = 6,           /* another CUDA error, e.g. of a kernel that went before */
+  CUSTASH_ERROR_FILE = 7              /* a file cannot be written */
 } custash_status_t;
 
 typedef void* custash_stream_t;
@@ -136,8 +137,8 @@ CUSTASH_API custash_status_t custash_add_oom_callback(custash_oom_callback_t cal
 /* Removes it; a call that goes on may still run. Errors: INVALID_VALUE (not there), NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_remove_oom_callback(custash_oom_callback_t callback, void* data);
 
-/* Why the calling thread's last allocation was refused, in a sentence with the numbers; empty when none
- * was. Valid until the thread's next refusal. Works in every state of the process. */
+/* Why the calling thread's last allocation was refused, in a sentence with the numbers, or why its last
+ * file was not written; empty when neither was. Valid until the thread's next refusal. Works in every state of the process. */
 CUSTASH_API const char* custash_last_error_message(void);
 
 /* ---- Pinned host memory. Pointers are interchangeable with those of cudaMallocHost, cudaHostAlloc,
@@ -269,6 +270,28 @@ CUSTASH_API custash_status_t custash_stats_text(int device, int form, char* text
 
 /* custash_stats_text of CUSTASH_TEXT_TABLE: as torch.cuda.memory_summary, the same rows and layout. */
 CUSTASH_API custash_status_t custash_memory_summary(int device, char* text, size_t* size);
+
+/* ---- History and snapshots: docs/history.md. ----------------------------------------------------- */
+
+/* Switches history on: from now on each allocation and free is counted by call site, and the last
+ * `events` of them are kept (0: none, the call sites alone), with `depth` callers (at most 64). Called
+ * again: keeps at least as many, with that depth. As torch.cuda.memory._record_memory_history and
+ * option history:. Errors: OUT_OF_MEMORY, NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_history(size_t events, unsigned int depth);
+
+/* Switches it off; what was gathered stays, and goes on where it is switched on again. */
+CUSTASH_API custash_status_t custash_history_stop(void);
+
+/* Writes everything that is known now to the file, which is replaced whole or not at all. Its ending
+ * says how: .html, a report to read; .json (docs/snapshot-schema.json); .pickle, as
+ * torch.cuda.memory._dump_snapshot; .trace.json, for Perfetto.
+ * Errors: INVALID_VALUE (NULL, another ending), FILE (custash_last_error_message() says why),
+ * OUT_OF_MEMORY, NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_snapshot(const char* path);
+
+/* What is allocated now, by call site, the largest first, as option leaks: says it at exit; of what
+ * was allocated since history was switched on. As custash_stats_text otherwise. */
+CUSTASH_API custash_status_t custash_leaks_text(char* text, size_t* size);
 
 /* ---- About the library. Work in every state of the process. ------------------------------------ */
 

@@ -5,6 +5,9 @@
 #include <atomic>
 #include <bit>
 #include <string_view>
+#include <tuple>
+
+#include "interpose/history.hpp"
 
 namespace custash::driver_calls {
 namespace {
@@ -46,6 +49,20 @@ constinit std::array<Histogram, kCalls> histograms{};
 using Clock = Nanoseconds (*)();
 constinit Clock now = nullptr;
 
+template <Call kCall, typename... Params>
+void tell_history([[maybe_unused]] Params... params) {
+  [[maybe_unused]] const std::tuple<Params...> all(params...);
+  if constexpr (kCall == Call::mem_alloc) {
+    history::driver_call(history::Action::SegmentAlloc, *std::get<0>(all), std::get<1>(all));
+  } else if constexpr (kCall == Call::mem_free) {
+    history::driver_call(history::Action::SegmentFree, std::get<0>(all), 0);
+  } else if constexpr (kCall == Call::mem_map) {
+    history::driver_call(history::Action::SegmentMap, std::get<0>(all), std::get<1>(all));
+  } else if constexpr (kCall == Call::mem_unmap) {
+    history::driver_call(history::Action::SegmentUnmap, std::get<0>(all), std::get<1>(all));
+  }
+}
+
 template <Call kCall, typename Function>
 struct Timed;
 
@@ -58,6 +75,7 @@ struct Timed<kCall, CUresult(CUDAAPI*)(Params...)> {
     const Nanoseconds begin = now();
     const CUresult result = real(params...);
     histograms[static_cast<std::size_t>(kCall)].add(now() - begin, result == CUDA_SUCCESS);
+    if (result == CUDA_SUCCESS) tell_history<kCall>(params...);
     return result;
   }
 };

@@ -6,7 +6,7 @@
 #include "interpose/callers.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
-#include "interpose/record_doors.hpp"
+#include "interpose/observe_doors.hpp"
 
 namespace custash {
 
@@ -36,7 +36,7 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
       return doors::with_relief(real::function<CUresult params>(Entry::door),     \
                                 [&](auto* real) { return real args; });           \
     };                                                                            \
-    return record::around<Entry::door, NullStream::null>(call, IN_PARENTHESES args); \
+    return observe::around<Entry::door, NullStream::null>(call, IN_PARENTHESES args); \
   }
 #define RELIEF(symbol, forms, params, args) \
   ALL_FORMS_##forms(RELIEF_DOOR, door_##symbol, params, args)
@@ -49,7 +49,7 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
         return handlers::handler(real, NullStream::null, IN_PARENTHESES args);             \
       });                                                                                  \
     };                                                                                     \
-    return record::around<Entry::door, NullStream::null>(call, IN_PARENTHESES args);        \
+    return observe::around<Entry::door, NullStream::null>(call, IN_PARENTHESES args);        \
   }
 #define HANDLED(symbol, forms, handler, params, args) \
   ALL_FORMS_##forms(HANDLED_DOOR, door_##symbol, handler, params, args)

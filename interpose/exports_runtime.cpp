@@ -6,7 +6,7 @@
 #include "interpose/captures.hpp"
 #include "interpose/process.hpp"
 #include "interpose/real_runtime.hpp"
-#include "interpose/record.hpp"
+#include "interpose/observe.hpp"
 
 #define CUSTASH_RUNTIME_DOOR(door, name, params) \
   custash::runtime::Error door params noexcept __asm__(name) __attribute__((visibility("default")))
@@ -18,7 +18,7 @@ namespace {
 // while calls are recorded, which the driver's door does.
 Allocator* lane() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  return core != nullptr && !captures::under_way() && !record::on() && context_is_current() ? core : nullptr;
+  return core != nullptr && !captures::under_way() && !observe::on() && context_is_current() ? core : nullptr;
 }
 
 template <typename Function, typename... Args>

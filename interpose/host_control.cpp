@@ -2,7 +2,7 @@
 // The C API over the cache of pinned memory: what custash.h promises, and nothing else.
 #include "interpose/control.hpp"
 #include "interpose/device_scope.hpp"
-#include "interpose/record.hpp"
+#include "interpose/observe.hpp"
 
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::translate;
@@ -18,8 +18,8 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
     const Status status = process::pinned().serves(size, flags)
                               ? process::pinned().allocate(scope.context(), size, flags, ptr)
                               : Status(core.driver().mem_host_alloc(ptr, size, flags));
-    if (status.ok() && record::on())
-      record::allocated(record::Memory::Pinned, reinterpret_cast<Address>(*ptr), size, {});
+    if (status.ok() && observe::on())
+      observe::allocated(observe::Memory::Pinned, reinterpret_cast<Address>(*ptr), size, {});
     return translate(status);
   });
 }
@@ -27,7 +27,7 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
 custash_status_t custash_host_free(void* ptr) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
-    if (record::on()) record::freed(record::Memory::Pinned, reinterpret_cast<Address>(ptr), {});
+    if (observe::on()) observe::freed(observe::Memory::Pinned, reinterpret_cast<Address>(ptr), {});
     if (const auto status = process::pinned().free_behind_streams(ptr)) return translate(*status);
     // What option pinned:false has given.
     return core.config().pinned ? CUSTASH_ERROR_NOT_OURS

@@ -13,6 +13,7 @@
 
 #include "allocator/log.hpp"
 #include "interpose/driver_calls.hpp"
+#include "interpose/dumps.hpp"
 #include "interpose/real_driver.hpp"
 #include "interpose/record.hpp"
 #include "interpose/resolve.hpp"
@@ -52,6 +53,7 @@ void before_exit() {
   service::stop();
   Allocator& core = *built.load();
   if (core.config().summary) print_summary(core);
+  dumps::at_exit(core);
 }
 
 void in_forked_child() {
@@ -92,7 +94,8 @@ State build() {
     log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
     return State::Disabled;
   }
-  driver_calls::time_calls(&driver, driver_calls::Which::Slow);
+  driver_calls::time_calls(&driver, parsed.config.detailed_stats ? driver_calls::Which::All
+                                                                       : driver_calls::Which::Slow);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   auto* const made = new (storage) Allocator(driver, parsed.config);
   new (pinned_storage) HostCache(driver, made->config(), *made);
@@ -102,6 +105,7 @@ State build() {
     log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
     return State::Disabled;
   }
+  dumps::begin(made->config(), say);
   log(LogLevel::Info, "event=started");
   return State::Running;
 }

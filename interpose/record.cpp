@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/record.hpp"
 
-#include "interpose/captures.hpp"
 #include "interpose/record_file.hpp"
 
 #include <cinttypes>
 #include <cstdio>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -15,8 +15,6 @@
 #include <time.h>
 
 namespace custash::record {
-
-constinit std::atomic<bool> active{false};
 
 namespace {
 
@@ -99,12 +97,12 @@ void with_recorder(Body body) noexcept {
   inside = true;
   try {
     const std::lock_guard guard(mutex);
-    if (on() && !body(*recorder)) {
-      active.store(false);
+    if (observe::watched_by(observe::Watcher::Record) && !body(*recorder)) {
+      observe::end(observe::Watcher::Record);
       recorder->file.close();
     }
   } catch (...) {
-    active.store(false);  // no memory: what is written so far stands
+    observe::end(observe::Watcher::Record);  // no memory: what is written so far stands
   }
   inside = false;
 }
@@ -117,18 +115,17 @@ bool start(const std::string& path, std::string* why) {
   recorder->begin = clock_now();
   if (!recorder->file.open(path, why)) return false;
   // The file is the parent's, not its child's; and at exit it becomes as long as its text.
-  const auto forget = [] { active.store(false); };
+  const auto forget = [] { observe::end(observe::Watcher::Record); };
   const auto stop = [] { with_recorder([](Recorder&) { return false; }); };
   if (pthread_atfork(nullptr, nullptr, forget) != 0 || std::atexit(stop) != 0) {
     *why = "no room for exit and fork handlers";
     return false;
   }
-  active.store(true);
+  observe::begin(observe::Watcher::Record);
   return true;
 }
 
 void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept {
-  if (bytes == 0 || (stream.named && captures::under_way())) return;
   with_recorder([&](Recorder& r) {
     // Its free was not seen, as when its context was destroyed.
     const auto old = r.live.find(address);
@@ -140,7 +137,6 @@ void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexc
 }
 
 void freed(Memory memory, Address address, Stream stream) noexcept {
-  if (address == 0 || (stream.named && captures::under_way())) return;
   with_recorder([&](Recorder& r) {
     const auto it = r.live.find(address);
     return it == r.live.end() || it->second.memory != memory || write_free(r, it, stream);

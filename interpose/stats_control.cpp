@@ -11,19 +11,6 @@
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::with_device;
 
-namespace {
-
-custash_status_t tell(const std::string& all, char* text, std::size_t* size) {
-  const std::size_t room = text == nullptr ? 0 : *size;
-  *size = all.size() + 1;
-  if (text == nullptr) return CUSTASH_SUCCESS;
-  if (room < *size) return CUSTASH_ERROR_BUFFER_TOO_SMALL;
-  std::memcpy(text, all.c_str(), *size);
-  return CUSTASH_SUCCESS;
-}
-
-}  // namespace
-
 custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t* count) {
   if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   custash_status_t told = CUSTASH_SUCCESS;
@@ -49,7 +36,7 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
     return CUSTASH_ERROR_INVALID_VALUE;
   custash_status_t told = CUSTASH_SUCCESS;
   const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    told = tell(form == CUSTASH_TEXT_JSON         ? stats_text::json(core, number)
+    told = control::tell_text(form == CUSTASH_TEXT_JSON         ? stats_text::json(core, number)
                 : form == CUSTASH_TEXT_PROMETHEUS ? stats_text::prometheus(core, number)
                                                   : stats_text::table(core, number),
                 text, size);

@@ -5,12 +5,12 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/entry_points.hpp"
 // clang-format on
-#include "interpose/record.hpp"
+#include "interpose/observe.hpp"
 
 #include <string_view>
 #include <tuple>
 
-namespace custash::record {
+namespace custash::observe {
 
 enum class Watched : unsigned char {
   No,
@@ -40,7 +40,19 @@ constexpr Watched watched(std::string_view entry) {
   return Watched::No;
 }
 
-// What a door does: `call()`, written down where the entry is one that allocates or frees.
+// The door failed for memory.
+template <Watched kWatched, NullStream kNull, typename All>
+void tell_refusal(const All& all) noexcept {
+  if constexpr (kWatched == Watched::Alloc) {
+    refused(Memory::Device, std::get<1>(all), {});
+  } else if constexpr (kWatched == Watched::AllocOn) {
+    refused(Memory::Device, std::get<1>(all), {true, std::get<2>(all), kNull});
+  } else if constexpr (kWatched == Watched::HostAlloc) {
+    refused(Memory::Pinned, std::get<1>(all), {});
+  }
+}
+
+// What a door does: `call()`, told to the watchers where the entry is one that allocates or frees.
 template <Entry kEntry, NullStream kNull, typename Call, typename... Args>
 CUresult around(Call call, const Args&... args) noexcept {
   constexpr Watched kWatched = watched(kEntryNames[static_cast<std::size_t>(kEntry)]);
@@ -54,7 +66,11 @@ CUresult around(Call call, const Args&... args) noexcept {
   }
   const CUresult result = call();
   if constexpr (kWatched != Watched::No) {
-    if (!on() || result != CUDA_SUCCESS) return result;
+    if (!on()) return result;
+    if (result != CUDA_SUCCESS) {
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) tell_refusal<kWatched, kNull>(all);
+      return result;
+    }
   }
   if constexpr (kWatched == Watched::Alloc) {
     allocated(Memory::Device, *std::get<0>(all), std::get<1>(all), {});
@@ -73,4 +89,4 @@ CUresult around(Call call, const Args&... args) noexcept {
   return result;
 }
 
-}  // namespace custash::record
+}  // namespace custash::observe

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/dumps.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "interpose/history.hpp"
+#include "interpose/leaks.hpp"
+#include "interpose/process.hpp"
+#include "interpose/snapshot.hpp"
+
+namespace custash::dumps {
+namespace {
+
+constexpr const char* kUsualPath = "custash.html";
+
+const Config* options = nullptr;  // lives as long as the process
+void (*complain)(const std::string& line) = nullptr;
+constinit std::atomic<bool> ran_out{false};
+int bell[2] = {-1, -1};
+pid_t owner = 0;
+
+void write_snapshot(Allocator& core, const std::string& path) noexcept {
+  try {
+    std::string why;
+    if (!snapshot::write(core, path, snapshot::Existing::Keep, &why))
+      complain("custash: snapshot:" + path + ": " + why + "; no snapshot");
+  } catch (...) {
+    // No memory for it; the program goes on.
+  }
+}
+
+// Async-signal-safe. A child of a fork has the pipe as well, but not the thread.
+void ring(int) {
+  const int error = errno;
+  const char one = 1;
+  if (getpid() == owner && ::write(bell[1], &one, 1) < 0) errno = error;  // full: it rings already
+  errno = error;
+}
+
+void* answer(void*) {
+  char byte = 0;
+  for (;;) {
+    const ssize_t got = ::read(bell[0], &byte, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != 1) return nullptr;
+    Allocator* const core = process::current.load(std::memory_order_acquire);
+    if (core == nullptr) continue;
+    const bool was_on = history::started();
+    write_snapshot(*core, options->snapshot.empty() ? kUsualPath : options->snapshot);
+    if (!was_on) (void)history::start(history::kUsualEvents, options->history_depth);
+  }
+}
+
+int out_of_the_way(int file) {
+  constexpr int kHigh = 512;  // programs count on small numbers
+  const int high = fcntl(file, F_DUPFD_CLOEXEC, kHigh);
+  if (high < 0) return file;
+  ::close(file);
+  return high;
+}
+
+const char* listen(int number) {
+  struct sigaction before {};
+
+  if (sigaction(number, nullptr, &before) != 0) return "no such signal";
+  if (before.sa_handler != SIG_DFL) return "the program handles that signal itself";
+  if (pipe2(bell, O_CLOEXEC) != 0) return std::strerror(errno);
+  for (int& end : bell) end = out_of_the_way(end);
+  fcntl(bell[1], F_SETFL, O_NONBLOCK);
+  owner = getpid();
+  // The thread gets no signal: the program's handlers run on the program's threads.
+  sigset_t all;
+  sigset_t old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  pthread_t thread{};
+  const int error = pthread_create(&thread, nullptr, answer, nullptr);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (error != 0) return std::strerror(error);
+  pthread_detach(thread);
+
+  struct sigaction ours {};
+
+  ours.sa_handler = ring;
+  ours.sa_flags = SA_RESTART;
+  return sigaction(number, &ours, nullptr) == 0 ? nullptr : std::strerror(errno);
+}
+
+std::string named(const std::string& path, const char* what) {
+  const std::size_t name = path.rfind('/') + 1;
+  const std::size_t dot = std::min(path.find('.', name + 1), path.size());
+  return path.substr(0, dot) + what + path.substr(dot);
+}
+
+}  // namespace
+
+void begin(const Config& config, void (*say)(const std::string& line)) {
+  options = &config;
+  complain = say;
+  snapshot::Format format{};
+  if (!config.snapshot.empty() && !snapshot::format_of(config.snapshot, &format))
+    say("custash: snapshot:" + config.snapshot + ": its ending is none of .html, .json, .pickle, .trace.json");
+  const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
+  if (follow && !history::start(config.history, config.history_depth))
+    say("custash: history: no memory for " + std::to_string(config.history) + " events; no history");
+  if (config.snapshot_signal == 0) return;
+  if (const char* const why = listen(static_cast<int>(config.snapshot_signal)))
+    say("custash: snapshot_signal:" + std::to_string(config.snapshot_signal) + ": " + why + "; not used");
+}
+
+void out_of_memory() noexcept {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr || options == nullptr || options->snapshot.empty() || ran_out.exchange(true)) return;
+  try {
+    write_snapshot(*core, named(options->snapshot, ".oom"));
+  } catch (...) {
+  }
+}
+
+void at_exit(Allocator& core) noexcept {
+  if (options == nullptr) return;
+  if (!options->snapshot.empty()) write_snapshot(core, options->snapshot);
+  if (!options->leaks) return;
+  try {
+    const std::string text = leaks::text("still allocated at exit");
+    complain(text.substr(0, text.size() - 1));
+  } catch (...) {
+  }
+}
+
+}  // namespace custash::dumps

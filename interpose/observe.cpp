@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe.hpp"
+
+#include "interpose/captures.hpp"
+#include "interpose/dumps.hpp"
+#include "interpose/history.hpp"
+#include "interpose/record.hpp"
+
+namespace custash::observe {
+
+constinit std::atomic<unsigned> watchers{0};
+
+namespace {
+
+bool makes_node(const Stream& stream) {
+  return stream.named && captures::under_way();
+}
+
+}  // namespace
+
+void begin(Watcher watcher) noexcept {
+  watchers.fetch_or(static_cast<unsigned>(watcher));
+}
+
+void end(Watcher watcher) noexcept {
+  watchers.fetch_and(~static_cast<unsigned>(watcher));
+}
+
+void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept {
+  if (bytes == 0 || makes_node(stream)) return;
+  if (watched_by(Watcher::Record)) record::allocated(memory, address, bytes, stream);
+  if (watched_by(Watcher::History)) history::allocated(memory, address, bytes, stream);
+}
+
+void freed(Memory memory, Address address, Stream stream) noexcept {
+  if (address == 0 || makes_node(stream)) return;
+  if (watched_by(Watcher::Record)) record::freed(memory, address, stream);
+  if (watched_by(Watcher::History)) history::freed(address, stream);
+}
+
+void refused(Memory memory, Bytes bytes, Stream stream) noexcept {
+  if (watched_by(Watcher::History)) history::refused(memory, bytes, stream);
+  if (memory == Memory::Device) dumps::out_of_memory();
+}
+
+}  // namespace custash::observe

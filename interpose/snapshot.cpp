@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/snapshot.hpp"
+
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <unordered_map>
+
+#include "interpose/device_stats.hpp"
+#include "interpose/process.hpp"
+
+namespace custash::snapshot {
+namespace {
+
+Nanoseconds clock_now() {
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
+}
+
+std::string command_line() {
+  std::string text;
+  std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
+  if (file == nullptr) return text;
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += c == 0 ? ' ' : static_cast<char>(c);
+  std::fclose(file);
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+// Free pieces in a row become one: only what is used or in limbo has borders that matter.
+std::vector<Block> blocks_of(const std::vector<Piece>& pieces,
+                             const std::unordered_map<Address, stacks::Id>& stacks) {
+  std::vector<Block> out;
+  for (const Piece& piece : pieces) {
+    if (piece.state == PieceState::Free && !out.empty() && out.back().piece.state == PieceState::Free) {
+      out.back().piece.size += piece.size;
+      continue;
+    }
+    const auto known = piece.state == PieceState::Used ? stacks.find(piece.address) : stacks.end();
+    out.push_back({piece, known == stacks.end() ? stacks::kNone : known->second});
+  }
+  return out;
+}
+
+DeviceState device_state(Allocator& core, int device,
+                         const std::unordered_map<Address, stacks::Id>& stacks) {
+  DeviceState state;
+  state.stats = device_stats::read(core, device, &state.segments);
+  std::sort(state.segments.begin(), state.segments.end(),
+            [](const HeldSegment& a, const HeldSegment& b) { return a.base < b.base; });
+  for (HeldSegment& segment : state.segments)
+    state.blocks.push_back(blocks_of(std::exchange(segment.pieces, {}), stacks));
+  return state;
+}
+
+std::string with_number(const std::string& path, unsigned long number) {
+  const std::size_t name = path.rfind('/') + 1;
+  const std::size_t dot = std::min(path.find('.', name + 1), path.size());
+  return path.substr(0, dot) + "." + std::to_string(number) + path.substr(dot);
+}
+
+bool write_all(int file, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t wrote = ::write(file, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    done += static_cast<std::size_t>(wrote);
+  }
+  return true;
+}
+
+bool move_into_place(const std::string& from, const std::string& path, Existing existing) {
+  if (existing == Existing::Replace) return ::rename(from.c_str(), path.c_str()) == 0;
+  std::string to = path;
+  constexpr unsigned kMost = 1000;  // programs that one process runs by exec
+  for (unsigned n = 0; ::link(from.c_str(), to.c_str()) != 0; ++n) {
+    if (errno != EEXIST || n == kMost) return false;
+    to = with_number(path, static_cast<unsigned long>(getpid()));
+    if (n > 0) to = with_number(to, n);
+  }
+  return ::unlink(from.c_str()) == 0;
+}
+
+}  // namespace
+
+Snapshot take(Allocator& core) {
+  Snapshot out;
+  out.pid = getpid();
+  out.program = command_line();
+  out.history = history::read();
+  std::unordered_map<Address, stacks::Id> stacks;
+  for (const auto& [address, live] : out.history.live)
+    stacks[address] = out.history.sites[live.site].stack;
+  int count = 0;
+  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) count = 0;
+  for (int device = 0; device < count; ++device)
+    out.devices.push_back(device_state(core, device, stacks));
+  out.host_stats = process::pinned().stats().flatten();
+  out.time = clock_now();
+  for (const auto& stack : out.history.stacks) out.stacks.push_back(out.symbols.frames_of(stack));
+  return out;
+}
+
+bool format_of(const std::string& path, Format* out) {
+  constexpr std::pair<const char*, Format> kEndings[] = {
+      {".trace.json", Format::Trace}, {".perfetto", Format::Trace}, {".json", Format::Json},
+      {".html", Format::Html},        {".pickle", Format::Pickle},  {".pkl", Format::Pickle}};
+  for (const auto& [ending, format] : kEndings) {
+    const std::size_t size = std::strlen(ending);
+    if (path.size() > size && path.compare(path.size() - size, size, ending) == 0) {
+      *out = format;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool write(Allocator& core, const std::string& path, Existing existing, std::string* why) {
+  Format format = Format::Json;
+  if (!format_of(path, &format)) {
+    *why = "its ending is none of .html, .json, .pickle, .trace.json";
+    return false;
+  }
+  const Snapshot snapshot = take(core);
+  const std::string text = format == Format::Json     ? as_json(snapshot)
+                           : format == Format::Html   ? as_html(snapshot)
+                           : format == Format::Pickle ? as_pickle(snapshot)
+                                                      : as_trace(snapshot);
+  const std::string beside = path + "." + std::to_string(getpid()) + ".part";
+  constexpr mode_t kMode = 0644;
+  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+  bool ok = file >= 0 && write_all(file, text);
+  if (file >= 0) ok = ::close(file) == 0 && ok;
+  ok = ok && move_into_place(beside, path, existing);
+  if (!ok) {
+    *why = std::strerror(errno);
+    if (file >= 0) ::unlink(beside.c_str());
+  }
+  return ok;
+}
+
+}  // namespace custash::snapshot

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Snapshot: everything that is known at one moment: statistics, each segment and block, the history
+// and its call sites; and the files it is written to (docs/history.md). Gathering takes each lock
+// for a moment only, so parts may be some microseconds apart.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allocator/allocator.hpp"
+#include "interpose/custash.h"
+#include "interpose/history.hpp"
+#include "interpose/symbols.hpp"
+
+namespace custash::snapshot {
+
+struct Block {
+  Piece piece;
+  stacks::Id stack = stacks::kNone;
+};
+
+struct DeviceState {
+  custash_device_stats_t stats{};
+  Inventory segments;  // by address; their pieces stand in `blocks`
+  std::vector<std::vector<Block>> blocks;
+};
+
+struct Snapshot {
+  int pid = 0;
+  std::string program;
+  Nanoseconds time = 0;  // CLOCK_REALTIME
+  std::vector<DeviceState> devices;
+  std::vector<std::pair<std::string, std::int64_t>> host_stats;
+  history::Reading history;
+  Symbols symbols;
+  std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks
+};
+
+Snapshot take(Allocator& core);
+
+enum class Format { Json, Html, Pickle, Trace };
+
+// By the file's ending: .json, .html, .pickle or .pkl; .trace.json and .perfetto for Trace.
+bool format_of(const std::string& path, Format* out);
+
+std::string as_json(const Snapshot& snapshot);    // docs/snapshot-schema.json
+std::string as_html(const Snapshot& snapshot);    // a page that needs nothing else
+std::string as_pickle(const Snapshot& snapshot);  // as torch.cuda.memory._dump_snapshot writes
+std::string as_trace(const Snapshot& snapshot);   // Chrome's trace events, for Perfetto
+
+enum class Existing { Replace, Keep };  // Keep: the process's number goes into the name
+
+// Writes beside the file and renames: there is the old file or the whole new one. False, with why.
+bool write(Allocator& core, const std::string& path, Existing existing, std::string* why);
+
+}  // namespace custash::snapshot

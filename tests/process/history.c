@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ * A program whose allocations are known by call site. Arguments: what to do, where snapshots go. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/custash.h"
+#include "tests/process/driver.h"
+
+static struct driver cu;
+static __typeof__(&custash_snapshot) snapshot;
+static __typeof__(&custash_history) history;
+static __typeof__(&custash_history_stop) history_stop;
+static __typeof__(&custash_leaks_text) leaks_text;
+static __typeof__(&custash_last_error_message) last_error_message;
+static device_address kept[4096];
+static size_t kept_count;
+
+static void must(int code, const char *what) {
+  if (code == 0) return;
+  fprintf(stderr, "%s: %d\n", what, code);
+  exit(1);
+}
+
+#define MUST(call) must(call, #call)
+
+static void start(void) {
+  void *context = NULL;
+  if (!find_driver(&cu, "open")) exit(3);
+  MUST(cu.cuInit(0));
+  MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
+  MUST(cu.cuCtxSetCurrent(context));
+  *(void **)&snapshot = dlsym(RTLD_DEFAULT, "custash_snapshot");
+  *(void **)&history = dlsym(RTLD_DEFAULT, "custash_history");
+  *(void **)&history_stop = dlsym(RTLD_DEFAULT, "custash_history_stop");
+  *(void **)&leaks_text = dlsym(RTLD_DEFAULT, "custash_leaks_text");
+  *(void **)&last_error_message = dlsym(RTLD_DEFAULT, "custash_last_error_message");
+}
+
+/* Names that a reader of the stacks finds: exported, not inlined, no call in the last place. */
+#define PLACE __attribute__((noinline, visibility("default")))
+
+PLACE device_address allocate(size_t bytes) {
+  device_address out = 0;
+  MUST(cu.cuMemAlloc_v2(&out, bytes));
+  return out;
+}
+
+PLACE void keep_weights(void) {
+  for (int i = 0; i < 3; ++i) kept[kept_count++] = allocate(4 << 20);
+}
+
+PLACE void leak_a_little(void) {
+  kept[kept_count++] = allocate(1000);
+}
+
+PLACE void use_scratch(void) {
+  device_address a = allocate(2 << 20), b = allocate(6 << 20);
+  MUST(cu.cuMemFree_v2(a));
+  MUST(cu.cuMemFree_v2(b));
+}
+
+static void work(int rounds) {
+  keep_weights();
+  for (int i = 0; i < rounds; ++i) {
+    leak_a_little();
+    use_scratch();
+  }
+}
+
+static void write_each(const char *folder) {
+  static const char *const names[] = {"s.json", "s.html", "s.pickle", "s.trace.json"};
+  char path[4096];
+  for (int i = 0; i < 4; ++i) {
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    MUST(snapshot(path));
+  }
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "", *where = argc > 2 ? argv[2] : ".";
+  start();
+  if (strcmp(what, "work") == 0) {
+    work(200);
+    write_each(where);
+  } else if (strcmp(what, "quiet") == 0) {
+    work(200);
+  } else if (strcmp(what, "late") == 0) {
+    work(10);
+    MUST(history(1000, 8));
+    MUST(cu.cuMemFree_v2(kept[0])); /* older than the history */
+    use_scratch();
+    MUST(history_stop());
+    use_scratch();
+    write_each(where);
+  } else if (strcmp(what, "oom") == 0) {
+    device_address out = 0;
+    while (cu.cuMemAlloc_v2(&out, 256 << 20) == 0) continue;
+  } else if (strcmp(what, "errors") == 0) {
+    printf("%d %d ", snapshot(NULL), snapshot("a.txt"));
+    printf("%d %s\n", snapshot(where), last_error_message());
+    size_t size = 0, room = 3;
+    char text[64];
+    printf("%d %d\n", leaks_text(NULL, NULL), leaks_text(text, &room) == CUSTASH_ERROR_BUFFER_TOO_SMALL);
+    MUST(leaks_text(NULL, &size));
+    printf("%zu\n", size);
+  } else if (strcmp(what, "serve") == 0) {
+    work(10);
+    puts("ready");
+    fflush(stdout);
+    for (char line[16]; fgets(line, sizeof line, stdin) != NULL;) {
+      use_scratch();
+      puts("done");
+      fflush(stdout);
+    }
+  } else {
+    return 2;
+  }
+  return 0;
+}

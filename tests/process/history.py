@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""History, snapshots and the report of leaks, of a program whose allocations are known by call site."""
+import collections
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import tempfile
+
+import program as shared
+from program import PATHS, Case, environment, run
+
+MIB = 1 << 20
+
+
+def site_of(snapshot, *names):
+    """The call site whose stack begins with functions of these names (innermost first)."""
+    found = []
+    for site in snapshot["history"]["sites"]:
+        if site["stack"] < 0:
+            continue
+        stack = [snapshot["frames"][i]["name"] for i in snapshot["stacks"][site["stack"]]]
+        if stack[:len(names)] == list(names):
+            found.append(site)
+    assert len(found) == 1, (names, found)
+    return found[0]
+
+
+class History(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def load(self, name="s.json"):
+        with open(self.path(name), encoding="utf-8") as file:
+            return json.load(file)
+
+    def work(self, what="work", conf="history:100000", **more):
+        return self.succeed("history", what, self.folder, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1", **more)
+
+    def test_call_sites(self):
+        for backing in ("vmm", "driver"):
+            self.work(conf="history:100000,backing:" + backing)
+            snapshot = self.load()
+            weights = site_of(snapshot, "allocate", "keep_weights")
+            self.assertEqual((weights["blocks"], weights["bytes"], weights["allocations"]), (3, 12 * MIB, 3))
+            leak = site_of(snapshot, "allocate", "leak_a_little")
+            self.assertEqual((leak["blocks"], leak["bytes"], leak["growing"]), (200, 200_000, True))
+            self.assertFalse(weights["growing"])
+            for site in snapshot["history"]["sites"]:
+                self.assertEqual(site["caller"], "history")
+            # The peak is reached in the last round: weights, everything leaked, both scratch blocks.
+            peak = 12 * MIB + 200_000 + 8 * MIB
+            self.assertEqual(snapshot["history"]["tracked"][0]["peak_bytes"], peak)
+            self.assertEqual(sum(s["at_peak_bytes"] for s in snapshot["history"]["sites"]), peak)
+            self.assertEqual(weights["at_peak_bytes"], 12 * MIB)
+            self.assertEqual(leak["at_peak_bytes"], 200_000)
+            lives = snapshot["history"]["tracked"][0]["lifetimes_up_to_ns"]
+            self.assertEqual(sum(lives.values()), 400)
+
+    def check_blocks(self, snapshot):
+        """The blocks fill the segments, and their sums are the counters."""
+        device = snapshot["devices"][0]
+        used = requested = held = count = 0
+        for segment in device["segments"]:
+            at = segment["address"]
+            for address, size, asked, state, _ in segment["blocks"]:
+                self.assertEqual(address, at)
+                at += size
+                if state == "used":
+                    used, requested, count = used + size, requested + asked, count + 1
+            self.assertEqual(at, segment["address"] + segment["size"])
+            if segment["made_of"] == "pages":
+                self.assertEqual(sum(segment["pages"]), segment["size"])
+            held += segment["size"]
+        stats = device["stats"]
+        self.assertEqual(used, stats["allocated_bytes.all.current"])
+        self.assertEqual(requested, stats["requested_bytes.all.current"])
+        self.assertEqual(count, stats["allocation.all.current"])
+        self.assertEqual(held, stats["reserved_bytes.all.current"])
+
+    def test_every_form_tells_the_same(self):
+        self.work()
+        snapshot = self.load()
+        self.check_blocks(snapshot)
+        live = {}
+        actions = collections.Counter()
+        for _, action, device, memory, address, size, _, stack in snapshot["history"]["events"]:
+            self.assertEqual((device, memory), (0, "device"))
+            actions[action] += 1
+            if action == "alloc":
+                self.assertNotIn(address, live)
+                self.assertGreaterEqual(stack, 0)
+                live[address] = size
+            elif action == "free":
+                self.assertEqual(live.pop(address), size)
+        self.assertEqual((actions["alloc"], actions["free"]), (603, 400))
+        blocks = {b[0]: b[2] for s in snapshot["devices"][0]["segments"] for b in s["blocks"] if b[3] == "used"}
+        self.assertEqual(blocks, live)
+
+        with open(self.path("s.pickle"), "rb") as file:
+            torch = pickle.load(file)
+        trace = torch["device_traces"][0]
+        counted = collections.Counter(entry["action"] for entry in trace)
+        self.assertEqual(counted["alloc"], 603)
+        self.assertEqual((counted["free_requested"], counted["free_completed"]), (400, 400))
+        self.assertEqual({k: v for k, v in counted.items() if k.startswith("segment")},
+                         {k: v for k, v in actions.items() if k.startswith("segment")})
+        self.assertGreater(sum(v for k, v in counted.items() if k.startswith("segment")), 0)
+        active = {b["address"]: b["requested_size"] for s in torch["segments"] for b in s["blocks"]
+                  if b["state"] == "active_allocated"}
+        self.assertEqual(active, live)
+        for segment in torch["segments"]:
+            self.assertEqual(sum(b["size"] for b in segment["blocks"]), segment["total_size"])
+            for block in segment["blocks"]:
+                if block["state"] == "active_allocated":
+                    self.assertEqual(block["frames"][0]["name"], "allocate")
+
+        trace_events = self.load("s.trace.json")["traceEvents"]
+        levels = [e["args"]["in use"] for e in trace_events if e["ph"] == "C"]
+        self.assertEqual(levels[-1], sum(live.values()))
+        self.assertEqual(max(levels), 20 * MIB + 200_000)
+
+        with open(self.path("s.html"), encoding="utf-8") as file:
+            page = file.read()
+        inside = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1]
+        self.assertEqual(json.loads(inside)["devices"][0]["segments"], snapshot["devices"][0]["segments"])
+        self.assertNotIn("http://", page.replace("http://www.w3.org/", ""))
+        self.assertNotIn("https://", page)
+        self.assertEqual([n for n in os.listdir(self.folder) if n.endswith(".part")], [])
+
+    def test_a_ring_that_is_too_small_says_so(self):
+        self.work(conf="history:100")
+        history = self.load()["history"]
+        self.assertEqual(len(history["events"]), 100)
+        self.assertEqual(history["events_lost"], history["events_seen"] - 100)
+        self.assertGreater(history["events_lost"], 900)
+        self.assertEqual(sum(s["allocations"] for s in history["sites"]), 603)
+
+    def test_switched_on_late(self):
+        self.work("late", conf="")
+        snapshot = self.load()
+        self.assertFalse(snapshot["history"]["on"])
+        actions = [(e[1], e[5], e[7] >= 0) for e in snapshot["history"]["events"] if not e[1].startswith("segment")]
+        self.assertEqual(actions, [("free", 4 * MIB, False), ("alloc", 2 * MIB, True), ("alloc", 6 * MIB, True),
+                                   ("free", 2 * MIB, True), ("free", 6 * MIB, True)])
+        self.check_blocks(snapshot)
+
+    def test_off_costs_no_history(self):
+        self.work(conf="")
+        history = self.load()["history"]
+        self.assertEqual((history["on"], history["events_seen"], history["sites"]), (False, 0, []))
+
+    def test_depth(self):
+        for depth in (0, 1, 3):
+            self.work(conf=f"history:1000,history_depth:{depth}")
+            snapshot = self.load()
+            longest = max((len(s) for s in snapshot["stacks"]), default=0)
+            self.assertEqual(longest, depth)
+
+    def test_leaks_by_call_site(self):
+        done = run("history", "quiet", CUSTASH_CONF="leaks:true", CUSTASH_SIM="devices=1")
+        self.assertEqual(done.returncode, 0)
+        lines = done.stderr.splitlines()
+        self.assertRegex(lines[0], r"^custash: still allocated at exit: 12782912 bytes \(12\.2 MiB\) in 203 blocks, from 2 places$")
+        text = done.stderr
+        self.assertLess(text.index("keep_weights"), text.index("leak_a_little"))
+        self.assertRegex(text, r"200000 bytes \(0\.2 MiB\) in 200 blocks on device 0, more and more of it")
+
+    def test_at_exit_and_beside_a_file_that_is_there(self):
+        for expected in (1, 2):
+            self.work("quiet", conf=f"history:1000,snapshot:{self.path('x.json')}")
+            self.assertEqual(len(os.listdir(self.folder)), expected)
+        for name in os.listdir(self.folder):
+            self.assertRegex(name, r"^x(\.\d+)?\.json$")
+            self.assertEqual(self.load(name)["devices"][0]["stats"]["allocation.all.current"], 203)
+
+    def test_when_memory_runs_out(self):
+        self.work("oom", conf=f"history:1000,snapshot:{self.path('x.json')}")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["x.json", "x.oom.json"])
+        events = self.load("x.oom.json")["history"]["events"]
+        self.assertEqual((events[-1][1], events[-1][5]), ("oom", 256 * MIB))
+
+    def test_a_signal_to_a_running_process(self):
+        env = environment(preload=True, CUSTASH_SIM="devices=1",
+                          CUSTASH_CONF=f"snapshot_signal:{int(signal.SIGUSR1)},snapshot:{self.path('x.json')}")
+        with subprocess.Popen([os.path.join(PATHS.programs, "history"), "serve"], env=env, text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            for expected in (1, 2):
+                process.send_signal(signal.SIGUSR1)
+                for _ in range(600):  # until it is there; each look costs a call of the program's
+                    process.stdin.write("go\n")
+                    process.stdin.flush()
+                    self.assertEqual(process.stdout.readline(), "done\n")
+                    there = [n for n in os.listdir(self.folder) if not n.endswith(".part")]
+                    if len(there) == expected:
+                        break
+                self.assertEqual(len(there), expected)
+            process.stdin.close()
+        self.assertEqual(process.returncode, 0)
+        on = {self.load(name)["history"]["on"] for name in os.listdir(self.folder)}
+        self.assertEqual(on, {False, True})
+
+    def test_files_that_cannot_be_written(self):
+        said = self.succeed("history", "errors", "/proc/none/x.html", CUSTASH_SIM="devices=1")
+        self.assertEqual(said.splitlines()[0], "1 1 7 /proc/none/x.html: No such file or directory")
+        self.assertEqual(said.splitlines()[1], "1 1")
+        done = run("history", "quiet", CUSTASH_CONF="snapshot:/proc/none/x.html", CUSTASH_SIM="devices=1")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, "custash: snapshot:/proc/none/x.html: No such file or directory; no snapshot\n")
+        done = run("history", "quiet", CUSTASH_CONF="snapshot:x.txt,snapshot_signal:9", CUSTASH_SIM="devices=1")
+        self.assertIn("its ending is none of .html", done.stderr)
+        self.assertIn("snapshot_signal:9", done.stderr)
+
+
+if __name__ == "__main__":
+    shared.main()
