@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/report_page.hpp"
 
-#include "report_html.inc"
+#include "interpose/report_html.inc"
 
 namespace custash {
 

@@ -220,5 +220,4 @@ class History(Case):
         self.assertIn("snapshot_signal:9", done.stderr)
 
 
-if __name__ == "__main__":
-    shared.main()
+shared.main()
