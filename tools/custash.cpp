@@ -3,6 +3,7 @@
 // Reads its command line and environment, writes nothing to standard output but what was asked
 // for.
 #include "tools/bandwidth/command.hpp"
+#include "tools/describe.hpp"
 #include "tools/doctor/command.hpp"
 #include "tools/launch.hpp"
 #include "tools/live/command.hpp"
@@ -165,6 +166,13 @@ int dispatch(int argc, char** argv) {
   CLI::App* const replay_command = custash::replay::add_command(app, &replay_options);
   CLI::App* const options_command =
       app.add_subcommand("options", "print the options page (Markdown)");
+  std::string shell;
+  CLI::App* const completion_command =
+      app.add_subcommand("completion", "print a completion script for a shell");
+  completion_command->add_option("shell", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  CLI::App* const man_command = app.add_subcommand("man", "print the manual page");
   CLI::App* const version_command = app.add_subcommand("version", "print the version");
 
   std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
@@ -179,6 +187,8 @@ int dispatch(int argc, char** argv) {
   if (const auto code = custash::live::run_command(live_commands, live_options)) return *code;
   if (*replay_command) return custash::replay::run_command(replay_options);
   if (*options_command) std::fputs(custash::options_page().c_str(), stdout);
+  if (*completion_command) std::fputs(custash::completion(app, shell).c_str(), stdout);
+  if (*man_command) std::fputs(custash::man_page(app).c_str(), stdout);
   if (*version_command) std::puts("custash " CUSTASH_VERSION);
   return 0;
 }

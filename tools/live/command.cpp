@@ -87,7 +87,8 @@ void add_process(CLI::App* command, CommandOptions* options) {
       ->required()
       ->check(CLI::PositiveNumber);
   command->add_option("--patience", options->patience, "seconds to wait for its answer (10)")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->check(CLI::Range(0.01, 3600.0))
+      ->type_name("SECONDS");
 }
 
 }  // namespace
@@ -98,7 +99,8 @@ Commands add_commands(CLI::App& app, CommandOptions* options) {
   commands.top->add_flag("--once", options->once, "print one look and end");
   commands.top->add_flag("--json", options->json, "print JSON, a line a look");
   commands.top->add_option("--delay", options->delay, "seconds between looks (1)")
-      ->check(CLI::Range(0.05, 3600.0));
+      ->check(CLI::Range(0.05, 3600.0))
+      ->type_name("SECONDS");
   commands.top->footer(kTopHelp);
   commands.stat = app.add_subcommand("stat", "print the statistics of a running program");
   add_process(commands.stat, options);

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+#include "tools/describe.hpp"
+
+#include "allocator/config.hpp"
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace custash {
+namespace {
+
+std::vector<CLI::App*> commands_of(CLI::App& app) {
+  return app.get_subcommands([](CLI::App*) { return true; });
+}
+
+std::vector<CLI::Option*> options_of(CLI::App& app) {
+  return app.get_options([](CLI::Option*) { return true; });
+}
+
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames())
+    names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames())
+    names.push_back("--" + name);
+  return names;
+}
+
+bool takes_value(const CLI::Option& option) {
+  return option.get_items_expected_max() > 0;
+}
+
+bool has_positional(CLI::App& app, const std::string& name) {
+  for (const CLI::Option* option : options_of(app))
+    if (option->nonpositional() == false && option->get_name() == name) return true;
+  return false;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+std::vector<std::string> command_names(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands_of(app))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> all_names(CLI::App& app, bool only_with_value) {
+  std::vector<std::string> all;
+  for (const CLI::Option* option : options_of(app)) {
+    if (only_with_value && !takes_value(*option)) continue;
+    for (const std::string& name : names_of(*option))
+      all.push_back(name);
+  }
+  return all;
+}
+
+// ---- Shells. The processes to choose from are read off the kernel's list of sockets.
+
+constexpr const char* kPids =
+    R"(sed -n "s:.*@custash/$(id -u)/\([0-9]*\)/.*:\1:p" /proc/net/unix)";
+
+std::string bash(CLI::App& app) {
+  std::string text =
+      "# bash completion of custash, written by `custash completion bash`\n"
+      "_custash() {\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} i\n"
+      "  COMPREPLY=()\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+      "    COMPREPLY=($(compgen -W \"" +
+      joined(command_names(app), " ") + " " + joined(all_names(app, false), " ") +
+      "\" -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case ${COMP_WORDS[1]} in\n";
+  for (CLI::App* command : commands_of(app)) {
+    text += "    " + command->get_name() + ")\n";
+    if (has_positional(*command, "program")) {
+      // Behind the command's own words it is the program's turn.
+      text +=
+          "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
+          "        if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
+          "          if declare -F _command_offset >/dev/null; then _command_offset $((i + "
+          "1))\n"
+          "          elif [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then COMPREPLY=($(compgen -c -- "
+          "\"$word\"))\n"
+          "          else COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
+          "          return\n"
+          "        fi\n"
+          "      done\n";
+    }
+    if (const auto valued = all_names(*command, true); !valued.empty())
+      text += "      case $last in\n        " + joined(valued, " | ") +
+              ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n      esac\n";
+    std::vector<std::string> words = all_names(*command, false);
+    if (has_positional(*command, "program")) words.emplace_back("--");
+    text += "      case $word in\n        -*) COMPREPLY=($(compgen -W \"" + joined(words, " ") +
+            "\" -- \"$word\")) ;;\n        *) COMPREPLY=($(compgen ";
+    text += has_positional(*command, "pid") ? std::string("-W \"$(") + kPids + ")\"" : "-f";
+    text += " -- \"$word\")) ;;\n      esac ;;\n";
+  }
+  return text + "  esac\n}\ncomplete -o filenames -F _custash custash\n";
+}
+
+// For single quotes in both.
+std::string plain(std::string text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\'' || c == '[' || c == ']' || c == ':') continue;
+    out += c;
+  }
+  return out;
+}
+
+std::string zsh(CLI::App& app) {
+  std::string text =
+      "#compdef custash\n# zsh completion of custash, written by `custash completion zsh`\n"
+      "_custash() {\n  local -a commands\n  commands=(\n";
+  for (const CLI::App* command : commands_of(app))
+    text += "    '" + command->get_name() + ":" + plain(command->get_description()) + "'\n";
+  text +=
+      "  )\n  if (( CURRENT == 2 )); then _describe command commands; return; fi\n"
+      "  local command=$words[2]\n  shift words; (( CURRENT-- ))\n  case $command in\n";
+  for (CLI::App* command : commands_of(app)) {
+    text += "    " + command->get_name() + ") _arguments -S";
+    for (const CLI::Option* option : options_of(*command))
+      for (const std::string& name : names_of(*option))
+        text += " \\\n      '" + name + "[" + plain(option->get_description()) + "]" +
+                (takes_value(*option) ? ":value:_files" : "") + "'";
+    if (has_positional(*command, "program"))
+      text += " \\\n      '*:::program:_normal'";
+    else if (has_positional(*command, "pid"))
+      text += std::string(" \\\n      '1:process:(${(f)\"$(") + "_custash_pids" + ")\"})'";
+    else
+      text += " \\\n      '*:file:_files'";
+    text += " ;;\n";
+  }
+  return text + "  esac\n}\n_custash_pids() { " + kPids + "; }\n_custash \"$@\"\n";
+}
+
+std::string fish(CLI::App& app) {
+  std::string text = "# fish completion of custash, written by `custash completion fish`\n";
+  for (CLI::App* command : commands_of(app)) {
+    const std::string name = command->get_name();
+    text += "complete -c custash -n __fish_use_subcommand -f -a " + name + " -d '" +
+            plain(command->get_description()) + "'\n";
+    const std::string when =
+        "complete -c custash -n '__fish_seen_subcommand_from " + name + "'";
+    for (const CLI::Option* option : options_of(*command)) {
+      if (names_of(*option).empty()) continue;
+      text += when;
+      for (const std::string& each : option->get_snames())
+        text += " -s " + each;
+      for (const std::string& each : option->get_lnames())
+        text += " -l " + each;
+      text += std::string(takes_value(*option) ? " -r" : "") + " -d '" +
+              plain(option->get_description()) + "'\n";
+    }
+    if (has_positional(*command, "program"))
+      text += when + " -a '(__fish_complete_subcommand --fcs-skip=2)'\n";
+    if (has_positional(*command, "pid")) text += when + " -f -a '(" + kPids + ")'\n";
+  }
+  return text;
+}
+
+// ---- man.
+
+// Words of a paragraph: what man would take for itself is escaped.
+std::string roff(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool starts = out.empty() || out.back() == '\n';
+    if (starts && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string verbatim(std::string_view text) {
+  return text.empty() ? ""
+                      : ".PP\n.nf\n" + roff(text) + (text.back() == '\n' ? "" : "\n") + ".fi\n";
+}
+
+std::string option_text(const CLI::Option& option) {
+  std::vector<std::string> names = names_of(option);
+  if (names.empty()) names.push_back(option.get_name());
+  std::string text = ".TP\n\\fB" + roff(joined(names, ", ")) + "\\fR";
+  if (takes_value(option) && option.nonpositional()) text += " " + roff(option.get_type_name());
+  return text + "\n" + roff(option.get_description()) + "\n";
+}
+
+std::string command_text(CLI::App& command) {
+  std::string text = ".SS custash " + roff(command.get_name());
+  for (const CLI::Option* option : options_of(command))
+    if (!option->nonpositional()) text += " " + roff(option->get_name());
+  text += "\n" + roff(command.get_description()) + ".\n";
+  for (const CLI::Option* option : options_of(command))
+    if (option->get_name() != "--help") text += option_text(*option);
+  // The options of CUSTASH_CONF have a section of their own.
+  std::string footer = command.get_footer();
+  if (const auto options = footer.find("\nOptions for --conf"); options != std::string::npos) {
+    const auto rest = footer.find("\nExit status", options);
+    footer = footer.substr(0, options) + (rest == std::string::npos ? "" : footer.substr(rest));
+  }
+  return text + verbatim(footer);
+}
+
+}  // namespace
+
+std::string completion(CLI::App& app, const std::string& shell) {
+  if (shell == "bash") return bash(app);
+  return shell == "zsh" ? zsh(app) : fish(app);
+}
+
+std::string man_page(CLI::App& app) {
+  std::string text =
+      ".\\\" Written by `custash man`; change the command instead.\n"
+      ".TH CUSTASH 1 \"\" \"custash " CUSTASH_VERSION
+      "\" \"User Commands\"\n"
+      ".SH NAME\ncustash \\- a drop\\-in caching allocator for CUDA\n"
+      ".SH SYNOPSIS\n.B custash\n\\fICOMMAND\\fR [\\fIOPTIONS\\fR] \\&...\n"
+      ".SH DESCRIPTION\n"
+      "custash serves cudaMalloc, cudaFree and their kin of a CUDA program from caches, "
+      "without a change to\n"
+      "it: a free does not wait for the device, a cached allocation makes no driver call. "
+      "\\fBcustash run\\fR\n"
+      "starts a program so; the other commands look at programs, at this machine and at "
+      "recordings.\n"
+      ".SH COMMANDS\n";
+  for (CLI::App* command : commands_of(app))
+    text += command_text(*command);
+  text +=
+      ".SH OPTIONS OF CUSTASH_CONF\nAs key:value,key:value in the environment, or behind "
+      "\\fB\\-\\-conf\\fR.\n";
+  for (const OptionRow& row : option_rows()) {
+    text += ".TP\n\\fB" + roff(row.name) +
+            "\\fR:" + roff(row.range.empty() ? row.type : row.range) + " (" +
+            roff(row.default_value.empty() ? "empty" : row.default_value) + ")\n" +
+            roff(row.help) + "\n";
+  }
+  return text +
+         ".SH FILES\n.TP\n/dev/shm/custash.USER.PID.NUMBER\nwhat \\fBcustash top\\fR shows of "
+         "a process "
+         "that does not answer; its user's alone\n"
+         ".SH ENVIRONMENT\n.TP\n\\fBCUSTASH_CONF\\fR\noptions, as "
+         "above\n.TP\n\\fBLD_PRELOAD\\fR\nset by "
+         "\\fBcustash run\\fR\n.SH SEE ALSO\nnvidia\\-smi(1), ld.so(8)\n";
+}
+
+}  // namespace custash
