@@ -259,6 +259,13 @@ constexpr std::array kOptions = {
            [](Config& c, std::string_view text) {
              return set_number(&c.history_depth, text, 64);
            }},
+    Option{{"history_python",
+            "flag",
+            "true",
+            "true|false",
+            "true: call sites have the lines of Python, too, in a process that runs some; some "
+            "ten microseconds an allocation"},
+           [](Config& c, std::string_view text) { return set_flag(&c.history_python, text); }},
     Option{{"snapshot",
             "path",
             "",

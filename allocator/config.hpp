@@ -41,6 +41,7 @@ struct Config {
   bool detailed_stats = false;       // stats: detailed counts by call site, lifetimes, all calls
   std::uint32_t history = 0;         // history: events kept; 0: none
   std::uint32_t history_depth = 16;  // history_depth: addresses of a stack
+  bool history_python = true;        // history_python: lines of Python, too
   std::string snapshot;  // snapshot: written at exit and when memory runs out; empty: none
   std::uint32_t snapshot_signal = 0;  // snapshot_signal: number; 0: none
   bool leaks = false;                 // leaks: say at exit what is still allocated

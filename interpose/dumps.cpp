@@ -108,6 +108,7 @@ void begin(const Config& config, void (*say)(const std::string& line)) {
   snapshot::Format format{};
   if (!config.snapshot.empty() && !snapshot::format_of(config.snapshot, &format))
     say("custash: snapshot:" + config.snapshot + ": its ending is none of .html, .json, .pickle, .trace.json");
+  stacks::with_python(config.history_python);
   const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
   if (follow && !history::start(config.history, config.history_depth))
     say("custash: history: no memory for " + std::to_string(config.history) + " events; no history");

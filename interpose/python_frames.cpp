@@ -1,47 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/python_frames.hpp"
 
-#include <dlfcn.h>
-
-#include <atomic>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 
+#include "interpose/python_reader.hpp"
 #include "interpose/stacks.hpp"
 
 namespace custash::python_frames {
 namespace {
 
-struct Object;
-
-// Python's functions, as the process has them (3.9 on). No header of Python is needed.
-struct Interpreter {
-  int (*holds_lock)() = nullptr;
-  Object* (*frame)() = nullptr;  // borrowed, as the thread holds the lock
-  Object* (*back)(Object*) = nullptr;
-  Object* (*code)(Object*) = nullptr;
-  int (*line)(Object*) = nullptr;
-  Object* (*attribute)(Object*, const char*) = nullptr;
-  const char* (*text)(Object*) = nullptr;
-  void (*drop)(Object*) = nullptr;
-  void (*clear_error)() = nullptr;
-  Object* (*error)() = nullptr;
-
-  template <typename Function>
-  static bool find(Function* slot, const char* name) {
-    *slot = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-    return *slot != nullptr;
-  }
-
-  bool find_all() {
-    return find(&holds_lock, "PyGILState_Check") && find(&frame, "PyEval_GetFrame") &&
-           find(&back, "PyFrame_GetBack") && find(&code, "PyFrame_GetCode") &&
-           find(&line, "PyFrame_GetLineNumber") && find(&attribute, "PyObject_GetAttrString") &&
-           find(&text, "PyUnicode_AsUTF8") && find(&drop, "Py_DecRef") &&
-           find(&clear_error, "PyErr_Clear") && find(&error, "PyErr_Occurred");
-  }
-};
+using python::Interpreter;
+using python::Object;
 
 struct Code {
   std::string file;
@@ -98,26 +69,37 @@ std::uint32_t number_of(const Interpreter& python, Object* code) {
   return number;
 }
 
+std::uint64_t word_of(const Interpreter& python, Object* frame) {
+  const auto line = static_cast<std::uint32_t>(python.line(frame));
+  const std::uint64_t code = number_of(python, python.code(frame));
+  return stacks::kPython | (code << kLineBits) | line;
+}
+
+// Owns `frame`.
+unsigned walk(const Interpreter& python, Object* frame, std::uint64_t* out, unsigned most) {
+  unsigned size = 0;
+  while (frame != nullptr && size < most) {
+    out[size++] = word_of(python, frame);
+    Object* const back = python.back(frame);
+    python.drop(frame);
+    frame = back;
+  }
+  if (frame != nullptr) python.drop(frame);
+  return size;
+}
+
 }  // namespace
 
 unsigned take(std::uint64_t* out, unsigned most) noexcept {
   try {
     const Interpreter* const python = interpreter();
-    if (python == nullptr || python->holds_lock() == 0 || python->error() != nullptr) return 0;
-    unsigned size = 0;
-    Object* frame = python->frame();
-    bool borrowed = true;
-    while (frame != nullptr && size < most) {
-      const auto line = static_cast<std::uint32_t>(python->line(frame));
-      const std::uint32_t code = number_of(*python, python->code(frame));
-      out[size++] = stacks::kPython | (std::uint64_t{code} << kLineBits) | line;
-      Object* const back = python->back(frame);
-      if (!borrowed) python->drop(frame);
-      frame = back;
-      borrowed = false;
-    }
-    if (frame != nullptr && !borrowed) python->drop(frame);
-    return size;
+    if (python == nullptr || python->is_initialized() == 0) return 0;
+    if (python->holds_lock() == 0) return python::ask(*python, walk, out, most);
+    if (python->error() != nullptr) return 0;  // not to be touched
+    Object* const frame = python->frame();
+    if (frame == nullptr || most == 0) return 0;
+    out[0] = word_of(*python, frame);
+    return 1 + walk(*python, python->back(frame), out + 1, most - 1);
   } catch (...) {
     return 0;
   }

@@ -2,6 +2,7 @@
 // What the service answers. A verb is one row of the table; its function may be anywhere.
 #include "interpose/live.hpp"
 #include "interpose/service.hpp"
+#include "interpose/snapshot_verbs.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -40,8 +41,11 @@ void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer)
 }
 
 constexpr Verb kVerbs[] = {
+    {"history", snapshot::answer_history},
+    {"leaks", snapshot::answer_leaks},
     {"live", live::answer},
     {"ping", ping},
+    {"snapshot", snapshot::answer},
     {"stat", live::answer_statistics},
     {"trim", trim},
 };

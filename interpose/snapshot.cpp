@@ -122,17 +122,27 @@ bool format_of(const std::string& path, Format* out) {
   return false;
 }
 
+std::string text_of(const Snapshot& snapshot, Format format) {
+  switch (format) {
+    case Format::Html:
+      return as_html(snapshot);
+    case Format::Pickle:
+      return as_pickle(snapshot);
+    case Format::Trace:
+      return as_trace(snapshot);
+    case Format::Json:
+      break;
+  }
+  return as_json(snapshot);
+}
+
 bool write(Allocator& core, const std::string& path, Existing existing, std::string* why) {
   Format format = Format::Json;
   if (!format_of(path, &format)) {
     *why = "its ending is none of .html, .json, .pickle, .trace.json";
     return false;
   }
-  const Snapshot snapshot = take(core);
-  const std::string text = format == Format::Json     ? as_json(snapshot)
-                           : format == Format::Html   ? as_html(snapshot)
-                           : format == Format::Pickle ? as_pickle(snapshot)
-                                                      : as_trace(snapshot);
+  const std::string text = text_of(take(core), format);
   const std::string beside = path + "." + std::to_string(getpid()) + ".part";
   constexpr mode_t kMode = 0644;
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);

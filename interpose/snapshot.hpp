@@ -49,6 +49,8 @@ std::string as_html(const Snapshot& snapshot);    // a page that needs nothing e
 std::string as_pickle(const Snapshot& snapshot);  // as torch.cuda.memory._dump_snapshot writes
 std::string as_trace(const Snapshot& snapshot);   // Chrome's trace events, for Perfetto
 
+std::string text_of(const Snapshot& snapshot, Format format);
+
 enum class Existing { Replace, Keep };  // Keep: the process's number goes into the name
 
 // Writes beside the file and renames: there is the old file or the whole new one. False, with why.

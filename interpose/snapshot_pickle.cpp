@@ -130,7 +130,7 @@ class Writer {
       out_.open_dict();
       text("filename", frame.file.empty() ? frame.module : frame.file);
       number("line", static_cast<std::uint64_t>(frame.line));
-      text("name", frame.name.empty() ? "+" + std::to_string(frame.offset) : frame.name);
+      text("name", frame.name.empty() ? std::to_string(frame.offset) : frame.name);
       out_.close_dict();
     }
     out_.close_list();

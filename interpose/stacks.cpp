@@ -4,6 +4,7 @@
 #include <unwind.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "interpose/callers.hpp"
 #include "interpose/python_frames.hpp"
@@ -26,6 +27,8 @@ _Unwind_Reason_Code step(_Unwind_Context* context, void* state) {
   walk->words[walk->size++] = address;
   return _URC_NO_REASON;
 }
+
+constinit std::atomic<bool> python_wanted{true};
 
 std::uint64_t hash_of(std::span<const Word> words) {
   std::uint64_t hash = words.size();
@@ -54,7 +57,12 @@ void take(unsigned depth, Stack* out) noexcept {
                          : caller;
   out->size = static_cast<unsigned>(std::min<std::ptrdiff_t>(end - begin, depth));
   std::copy(begin, begin + out->size, out->words.begin());
-  if (depth > 0) out->size += python_frames::take(out->words.data() + out->size, depth);
+  if (depth > 0 && python_wanted.load(std::memory_order_relaxed))
+    out->size += python_frames::take(out->words.data() + out->size, depth);
+}
+
+void with_python(bool wanted) noexcept {
+  python_wanted.store(wanted);
 }
 
 Id StackTable::add(std::span<const Word> words) {

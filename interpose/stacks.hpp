@@ -27,6 +27,9 @@ struct Stack {
 // At most `depth` addresses, from the caller of the door on, and as many lines of Python.
 void take(unsigned depth, Stack* out) noexcept;
 
+// Whether lines of Python are taken. Before history begins.
+void with_python(bool wanted) noexcept;
+
 using Id = std::uint32_t;
 inline constexpr Id kNone = ~Id{0};
 

@@ -10,6 +10,7 @@
 #include "tools/options_page.hpp"
 #include "tools/record.hpp"
 #include "tools/replay/command.hpp"
+#include "tools/snapshot/command.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -29,6 +30,7 @@ constexpr const char* kRunHelp =
     "  custash run -- ./train --epochs 3\n"
     "  custash run --summary -- python3 train.py\n"
     "  custash run --record app.trace.xz -- ./app\n"
+    "  custash run --record-history report.html -- python3 train.py\n"
     "  custash run --conf \"backing:driver,log:info,log_file:custash.log\" -- ./app\n"
     "\n"
     "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf "
@@ -50,6 +52,8 @@ struct RunOptions {
   std::string conf;
   std::string library;
   std::string record;
+  std::string history;
+  bool leaks = false;
   Words program;
 };
 
@@ -61,7 +65,8 @@ Words split_off_program(Words* ours) {
   std::size_t end = kFirst;
   while (end < ours->size() && ours->at(end).rfind('-', 0) == 0 && ours->at(end) != "--") {
     const bool takes_next =
-        ours->at(end) == "--conf" || ours->at(end) == "--lib" || ours->at(end) == "--record";
+        ours->at(end) == "--conf" || ours->at(end) == "--lib" ||
+                            ours->at(end) == "--record" || ours->at(end) == "--record-history";
     end += takes_next ? 2 : 1;
   }
   end = std::min(end, ours->size());
@@ -79,6 +84,17 @@ std::string environment(const char* name) {
 int fail(const std::string& message) {
   std::fprintf(stderr, "custash: %s\n", message.c_str());
   return custash::kExitCustash;
+}
+
+// An older snapshot of that name goes, or the new one would get another name.
+std::string history_conf(const std::string& file, const std::string& given) {
+  const std::string path = std::filesystem::absolute(file);  // the program may go to another folder
+  if (path.find(',') != std::string::npos)
+    throw std::runtime_error("--record-history takes a path without commas");
+  std::filesystem::remove(path);
+  // What --conf says of the history's length comes last and wins.
+  const bool chosen = given.find("history:") != std::string::npos;
+  return (given.empty() ? "" : ",") + std::string(chosen ? "" : "history:200000,") + "snapshot:" + path;
 }
 
 int run(const RunOptions& options) {
@@ -118,6 +134,8 @@ int run(const RunOptions& options) {
       return fail("--record takes a path without commas");
     given += (given.empty() ? "record:" : ",record:") + custash::recording_place(recording);
   }
+  if (!options.history.empty()) given += history_conf(options.history, given);
+  if (options.leaks) given += given.empty() ? "leaks:true" : ",leaks:true";
   const std::string conf =
       custash::compose_conf(environment("CUSTASH_CONF"), given, options.summary);
   if (setenv("LD_PRELOAD", preload.c_str(), 1) != 0 ||
@@ -156,6 +174,13 @@ int dispatch(int argc, char** argv) {
       options.record,
       "write down every allocation and free in this file, for custash replay; "
       ".xz packs it");
+  run_command->add_option(
+      "--record-history",
+      options.history,
+      "write a report of all memory by call site at exit: .html, or .json, .pickle (PyTorch's "
+      "viewer), .trace.json (Perfetto)");
+  run_command->add_flag(
+      "--leaks", options.leaks, "say on standard error at exit what is still allocated, by call site");
   // For the usage line only: split_off_program() has taken these words away.
   run_command->add_option(
       "program", options.program, "after --: what to start, and its arguments");
@@ -163,6 +188,8 @@ int dispatch(int argc, char** argv) {
   CLI::App* const bandwidth_command = custash::bandwidth::add_command(app, &bandwidth_options);
   CLI::App* const doctor_command = custash::doctor::add_command(app, &doctor_options);
   const custash::live::Commands live_commands = custash::live::add_commands(app, &live_options);
+  custash::snapshot::CommandOptions snapshot_options;
+  const auto snapshot_commands = custash::snapshot::add_commands(app, &snapshot_options);
   CLI::App* const replay_command = custash::replay::add_command(app, &replay_options);
   CLI::App* const options_command =
       app.add_subcommand("options", "print the options page (Markdown)");
@@ -185,6 +212,8 @@ int dispatch(int argc, char** argv) {
   if (*bandwidth_command) return custash::bandwidth::run_command(bandwidth_options);
   if (*doctor_command) return custash::doctor::run_command(doctor_options);
   if (const auto code = custash::live::run_command(live_commands, live_options)) return *code;
+  if (const auto code = custash::snapshot::run_command(snapshot_commands, snapshot_options))
+    return *code;
   if (*replay_command) return custash::replay::run_command(replay_options);
   if (*options_command) std::fputs(custash::options_page().c_str(), stdout);
   if (*completion_command) std::fputs(custash::completion(app, shell).c_str(), stdout);

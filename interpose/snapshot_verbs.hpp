@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// The verbs of the service (service.hpp) over history and snapshots.
+#pragma once
+
+#include "interpose/service.hpp"
+
+namespace custash::snapshot {
+
+// "snapshot FORM", FORM html, json, pickle or trace: the whole text of it.
+void answer(Allocator& core,
+            service::Session& session,
+            std::string_view arguments,
+            service::Answer* answer);
+
+// "history EVENTS DEPTH" switches it on, "history off" off.
+void answer_history(Allocator& core,
+                    service::Session& session,
+                    std::string_view arguments,
+                    service::Answer* answer);
+
+// "leaks": what is allocated now, by call site.
+void answer_leaks(Allocator& core,
+                  service::Session& session,
+                  std::string_view arguments,
+                  service::Answer* answer);
+
+}  // namespace custash::snapshot

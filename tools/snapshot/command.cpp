@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "tools/snapshot/command.hpp"
+
+#include "interpose/report_page.hpp"
+#include "interpose/service_client.hpp"
+#include "tools/snapshot/read.hpp"
+#include "tools/snapshot/sites.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace custash::snapshot {
+namespace {
+
+bool is_number(const std::string& word) {
+  return !word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// There is the old file or the whole new one.
+void write_file(const std::string& path, const std::string& text) {
+  const std::string beside = path + "." + std::to_string(getpid()) + ".part";
+  std::ofstream file(beside, std::ios::binary);
+  file << text;
+  file.close();
+  if (file && std::rename(beside.c_str(), path.c_str()) == 0) return;
+  const std::string why = std::strerror(errno);
+  std::remove(beside.c_str());
+  throw BadSnapshot(path + ": " + why);
+}
+
+std::string ask(int process, const std::string& request, double patience) {
+  for (const service::Identity& who : service::find_all()) {
+    if (who.pid != process) continue;
+    service::Connection connection(who);
+    const service::Reply reply =
+        connection.ask(request, service::in_milliseconds(static_cast<int>(patience * 1000)));
+    if (reply.done()) return reply.text;
+    throw BadSnapshot("process " + std::to_string(process) +
+                      (reply.heard ? " refuses: " + reply.text : " does not answer"));
+  }
+  throw BadSnapshot("process " + std::to_string(process) +
+                    " is none of yours that custash serves (see custash top)");
+}
+
+std::string form_of(const std::string& path) {
+  constexpr std::pair<std::string_view, const char*> kEndings[] = {
+      {".trace.json", "trace"}, {".perfetto", "trace"}, {".json", "json"},
+      {".html", "html"},        {".pickle", "pickle"},  {".pkl", "pickle"}};
+  for (const auto& [ending, form] : kEndings) {
+    if (path.size() > ending.size() && path.compare(path.size() - ending.size(), ending.size(), ending) == 0)
+      return form;
+  }
+  throw BadSnapshot(path + ": its ending is none of .html, .json, .pickle, .trace.json");
+}
+
+std::string report_of(const Json& snapshot) {
+  std::string json = snapshot.dump(-1, ' ', true, Json::error_handler_t::replace);
+  for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at))
+    json.replace(at, 1, "\\u003c");  // nothing in it can end the script that holds it
+  return report_page(json);
+}
+
+void report(const CommandOptions& options) {
+  const std::string to = options.output.empty() ? options.file + ".html" : options.output;
+  write_file(to, report_of(read_snapshot(options.file)));
+  std::printf("%s\n", to.c_str());
+}
+
+void diff(const CommandOptions& options) {
+  const auto found = changes(read_snapshot(options.file), read_snapshot(options.other));
+  std::fputs((options.json ? as_json(found) : as_text(found, options.most)).c_str(), stdout);
+}
+
+void leaks(const CommandOptions& options) {
+  const std::string text = is_number(options.file)
+                               ? ask(std::stoi(options.file), "leaks", options.patience)
+                               : leaks_text(read_snapshot(options.file), options.most);
+  std::fputs(text.c_str(), stdout);
+}
+
+void snapshot(const CommandOptions& options) {
+  if (!is_number(options.file)) throw BadSnapshot(options.file + ": not a process's number");
+  const int process = std::stoi(options.file);
+  if (options.history) {
+    (void)ask(process, "history 200000 16", options.patience);
+    if (options.output.empty()) return;
+  }
+  const std::string to =
+      options.output.empty() ? "custash-" + options.file + ".html" : options.output;
+  write_file(to, ask(process, "snapshot " + form_of(to), options.patience));
+  std::printf("%s\n", to.c_str());
+}
+
+}  // namespace
+
+Commands add_commands(CLI::App& app, CommandOptions* options) {
+  Commands commands;
+  commands.report = app.add_subcommand("report", "make a page to read of a snapshot");
+  commands.report->add_option("file", options->file, "custash's .json, or PyTorch's .pickle")->required();
+  commands.report->add_option("-o,--output", options->output, "where to (FILE.html)");
+  commands.diff = app.add_subcommand("diff", "say what one snapshot holds more than another, by call site");
+  commands.diff->add_option("before", options->file, "a snapshot")->required();
+  commands.diff->add_option("after", options->other, "a later one")->required();
+  commands.diff->add_flag("--json", options->json, "as JSON, all call sites");
+  commands.leaks = app.add_subcommand("leaks", "say what is allocated, by call site");
+  commands.leaks->add_option("file", options->file, "a snapshot, or the number of a running process")->required();
+  for (CLI::App* each : {commands.diff, commands.leaks})
+    each->add_option("--most", options->most, "how many call sites (20)");
+  commands.snapshot = app.add_subcommand("snapshot", "write a snapshot of a running process");
+  commands.snapshot->add_option("process", options->file, "its number (custash top)")->required();
+  commands.snapshot->add_option("-o,--output", options->output,
+                                "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
+  commands.snapshot->add_flag("--history", options->history,
+                              "switch history on in it, so that later snapshots tell call sites; writes only "
+                              "with -o");
+  for (CLI::App* each : {commands.leaks, commands.snapshot})
+    each->add_option("--patience", options->patience, "seconds to wait for a process (10)");
+  return commands;
+}
+
+std::optional<int> run_command(const Commands& commands, const CommandOptions& options) {
+  const std::pair<CLI::App*, void (*)(const CommandOptions&)> kAll[] = {
+      {commands.report, report}, {commands.diff, diff}, {commands.leaks, leaks}, {commands.snapshot, snapshot}};
+  for (const auto& [command, run] : kAll) {
+    if (!*command) continue;
+    try {
+      run(options);
+      return 0;
+    } catch (const BadSnapshot& error) {
+      std::fprintf(stderr, "custash: %s\n", error.what());
+      return 1;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace custash::snapshot

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The subcommands over snapshots: report, diff, leaks, snapshot.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace custash::snapshot {
+
+struct CommandOptions {
+  std::string file;   // or a process's number
+  std::string other;  // diff's second file
+  std::string output;
+  bool json = false;
+  bool history = false;
+  unsigned most = 20;  // call sites
+  double patience = 10;
+};
+
+struct Commands {
+  CLI::App* report = nullptr;
+  CLI::App* diff = nullptr;
+  CLI::App* leaks = nullptr;
+  CLI::App* snapshot = nullptr;
+};
+
+Commands add_commands(CLI::App& app, CommandOptions* options);
+
+// The exit code, of whichever was given; nothing where none was.
+std::optional<int> run_command(const Commands& commands, const CommandOptions& options);
+
+}  // namespace custash::snapshot

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// Snapshots from files of any origin, as the JSON of docs/snapshot-schema.json, checked: whatever
+// is written in the file, what comes out has all that the schema asks for, and every index in it
+// points at something. No state.
+#pragma once
+
+#include "tools/replay/pickle.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace custash::snapshot {
+
+using Json = nlohmann::json;
+
+// What is wrong with a file: "FILE: why".
+struct BadSnapshot : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// custash's JSON, a report (the JSON in it), or PyTorch's pickle; any of them may be .xz. Throws
+// BadSnapshot; runs nothing that is in the file.
+Json read_snapshot(const std::string& path);
+
+// The same of bytes that are there already; `name` is for complaints.
+Json parse_snapshot(const std::string& name, std::string_view bytes);
+
+// Throws where something is missing or points at nothing (check.cpp).
+void check_snapshot(const std::string& name, const Json& snapshot);
+
+// PyTorch's, converted (torch.cpp).
+Json from_torch(const std::string& name, std::string_view bytes);
+
+}  // namespace custash::snapshot
