@@ -7,28 +7,59 @@
 #include <algorithm>
 
 namespace custash {
+namespace {
 
-Block* Arena::take(Bytes bytes, const Asking& asking) {
-  Block* block = free_.find(
-      bytes, [&](const Block& candidate) { return asking.accepts(candidate.stamp); });
+// How many blocks a request looks at that must not touch more pages than it needs.
+constexpr int kCandidates = 4096;
+
+Address start_of(const Block& block, Bytes bytes, Fit fit) {
+  return fit == Fit::Quick ? block.address : fitted(block.address, bytes);
+}
+
+}  // namespace
+
+Block* Arena::find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fit fit) const {
+  const auto accepts = [&](const Block& block) {
+    return asking.accepts(block.stamp) && start_of(block, bytes, fit) + bytes <= block.end();
+  };
+  if (fit == Fit::Quick) return index.find(bytes, accepts);
+  // Among small blocks the lowest address, which leaves the higher pages empty.
+  return pool_ == StatPool::Small ? index.find_lowest(bytes, accepts)
+                                  : index.find(bytes, accepts, kCandidates);
+}
+
+Block* Arena::take(Bytes bytes, const Asking& asking, Fit fit) {
+  Block* block = find(free_, bytes, asking, fit);
   if (block == nullptr) return nullptr;
   remove_free(block);
+  block = cut_head(block, start_of(*block, bytes, fit));
   make_used(block, bytes);
   return block;
 }
 
-Block* Arena::take_waiting(Bytes bytes, const Asking& asking) {
-  Block* block = waiting_.find(
-      bytes, [&](const Block& candidate) { return asking.accepts(candidate.stamp); });
+Block* Arena::take_waiting(Bytes bytes, const Asking& asking, Fit fit) {
+  Block* block = find(waiting_, bytes, asking, fit);
   if (block == nullptr) return nullptr;
   leave_limbo(block);
+  block = cut_head(block, start_of(*block, bytes, fit));
   make_used(block, bytes);
   return block;
+}
+
+// What lies before `at` becomes a free block of its own; the rest is Busy.
+Block* Arena::cut_head(Block* block, Address at) {
+  if (at == block->address) return block;
+  Block* rest = insert_after(block, block->segment, at, block->end() - at);
+  rest->stamp = block->stamp;
+  block->size = at - block->address;
+  give_ready(block, 0);
+  return rest;
 }
 
 void Arena::make_used(Block* block, Bytes bytes) {
   split(block, bytes);
   block->state = BlockState::Used;
+  block->requested = 0;  // a slab's page has no owner but its blocks'
   block->segment->used.emplace(block->address, block);
 }
 
@@ -92,7 +123,7 @@ void Arena::leave_limbo(Block* block) {
   limbo_bytes_ -= block->size;
   block->token = 0;
   block->state = BlockState::Busy;
-  if (pool_ == StatPool::Large)
+  if (block->requested != 0)
     stats_.count_active(pool_, static_cast<std::int64_t>(block->size), -1);
 }
 

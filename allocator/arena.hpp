@@ -7,6 +7,7 @@
 #include "allocator/aliases.hpp"
 #include "allocator/free_index.hpp"
 #include "allocator/segment.hpp"
+#include "allocator/size_policy.hpp"
 #include "allocator/stats.hpp"
 
 #include <deque>
@@ -52,9 +53,9 @@ class Arena {
   Arena(StatPool pool, DeviceStats& stats) : pool_(pool), stats_(stats) {}
 
   // A block of exactly `bytes`, Used; null when nothing acceptable is free.
-  Block* take(Bytes bytes, const Asking& asking);
+  Block* take(Bytes bytes, const Asking& asking, Fit fit = Fit::Quick);
   // The same among the blocks in limbo, whole.
-  Block* take_waiting(Bytes bytes, const Asking& asking);
+  Block* take_waiting(Bytes bytes, const Asking& asking, Fit fit = Fit::Quick);
 
   // Used -> Busy: on its way back, out of the callers' sight.
   void release(Block* block);
@@ -70,7 +71,7 @@ class Arena {
   void add_range(Segment* segment);
   // Finds the hole where the fewest new bytes (*need) are wanted; then how many it gets is
   // said.
-  bool open_growth(Bytes bytes, const Asking& asking, Growth* out, Bytes* need);
+  bool open_growth(Bytes bytes, const Asking& asking, Fit fit, Growth* out, Bytes* need);
   void close_growth(Growth* growth, Bytes bytes);
   Block* commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
   void abandon_growth(const Growth& growth, std::uint64_t passed);
@@ -124,8 +125,10 @@ class Arena {
     std::uint64_t until;
   };
 
+  Block* find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fit fit) const;
   void make_used(Block* block, Bytes bytes);
   void split(Block* block, Bytes bytes);
+  Block* cut_head(Block* block, Address at);
   void leave_limbo(Block* block);
   void insert_free(Block* block);
   void remove_free(Block* block);

@@ -38,24 +38,28 @@ void Arena::insert_hole(Segment* segment, Address address, Bytes size, Block* af
   holes_.insert(hole);
 }
 
-bool Arena::open_growth(Bytes bytes, const Asking& asking, Growth* out, Bytes* need) {
-  // The free block just before a hole is used as well.
-  const auto joins = [&](const Block* hole) {
+bool Arena::open_growth(Bytes bytes, const Asking& asking, Fit fit, Growth* out, Bytes* need) {
+  // The free block just before a hole is used as well, from here on; or the hole alone.
+  const auto start = [&](const Block* hole) {
     const Block* before = hole->previous;
-    return before != nullptr && before->state == BlockState::Free && before->size < bytes &&
-           asking.accepts(before->stamp);
+    if (before == nullptr || before->state != BlockState::Free ||
+        !asking.accepts(before->stamp))
+      return hole->address;
+    const Address at = fit == Fit::Quick ? before->address : fitted(before->address, bytes);
+    return at + bytes > hole->address ? std::min(at, hole->address) : hole->address;
   };
   Block* best = nullptr;
   for (Block* hole : holes_.blocks()) {  // smallest first: the open end of a range comes last
-    const Bytes here = align_up(bytes - (joins(hole) ? hole->previous->size : 0), kPageBytes);
+    const Bytes here = align_up(bytes - (hole->address - start(hole)), kPageBytes);
     if (here > hole->size || (best != nullptr && here >= *need)) continue;
     best = hole;
     *need = here;
   }
   if (best == nullptr) return false;
   Block* block = best->previous;
-  if (joins(best)) {
+  if (const Address at = start(best); at < best->address) {
     remove_free(block);
+    block = cut_head(block, at);
   } else {
     block = insert_after(block, best->segment, best->address, 0);
   }
@@ -162,13 +166,7 @@ bool Arena::carve_pages(Block* block, Bytes most, const Aliases* staying, PageRe
     block->size = end - block->address;
     insert_free(right);
   }
-  if (begin > block->address) {
-    Block* middle = insert_after(block, block->segment, begin, block->end() - begin);
-    middle->stamp = block->stamp;
-    block->size = begin - block->address;
-    insert_free(block);
-    block = middle;
-  }
+  block = cut_head(block, begin);
   block->state = BlockState::Busy;
   for (const Page& page : out->pages)
     pages.erase(page.address);

@@ -71,8 +71,19 @@ void DriverMemory::unreserve(Address base, Bytes size) const {
   Status(driver_.mem_address_free(base, size)).ignore();  // addresses only; nobody uses them
 }
 
+Bytes DriverMemory::free_bytes() const {
+  const CurrentContext current(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (!current.status().ok() || driver_.mem_get_info(&free, &total) != CUDA_SUCCESS)
+    return device_bytes();
+  return free;
+}
+
 Status DriverMemory::map(Address begin,
                          Address end,
+                         Bytes handle,
                          const std::vector<Page>& moved,
                          const std::vector<CUdevice>& accessors,
                          std::vector<Page>* out) const {
@@ -88,7 +99,6 @@ Status DriverMemory::map(Address begin,
     status = driver_.mem_map(at, page->size, 0, page->handle, 0);
     if (status.ok()) add({at, page->size, page->handle});
   }
-  const Bytes handle = handle_bytes(end - at);
   while (status.ok() && at < end) {
     Page page;
     status = make_page(at, std::min<Bytes>(handle, end - at), &page);

@@ -32,14 +32,19 @@ class DriverMemory {
     return device_bytes_ == 0 ? 1ULL << 47U : device_bytes_;
   }
 
+  // What the driver would still give; without limit when it does not tell.
+  [[nodiscard]] Bytes free_bytes() const;
+
   // Addresses without memory; at least `bytes`, as many as a device could ever fill.
   Status reserve(Bytes bytes, Address* base, Bytes* size) const;
   void unreserve(Address base, Bytes size) const;
 
   // Fills [begin, end) with pages that this device and `accessors` may use: first with `moved`
-  // ones, which stay mapped where they are as well, then with new ones. All or nothing.
+  // ones, which stay mapped where they are as well, then with new ones of up to `handle` bytes.
+  // All or nothing.
   Status map(Address begin,
              Address end,
+             Bytes handle,
              const std::vector<Page>& moved,
              const std::vector<CUdevice>& accessors,
              std::vector<Page>* out) const;

@@ -68,7 +68,8 @@ bool DeviceCache::run_ahead_allows(const Request& request) {
 }
 
 Pool& DeviceCache::pool_of(const Request& request) {
-  if (request.lane == nullptr) return *pools_.front();
+  // In a device that is nearly full all share one pool's pages.
+  if (request.lane == nullptr || room_.fit() == Fit::FewPages) return *pools_.front();
   Pool*& pool = request.lane->pool;
   if (pool != nullptr) return *pool;
   if (!spare_pools_.empty()) {
@@ -149,15 +150,18 @@ Address DeviceCache::take(const Request& request, const Asking& asking) {
 }
 
 Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking& asking) {
-  if (!request.small()) {
-    pool.large.drain(asking.passed);
-    Block* block = pool.large.take(request.rounded, asking);
-    return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
+  if (request.small()) {
+    pool.slabs.drain(request.size_class, asking.passed);
+    SmallRef ref = pool.slabs.take(request.size_class, asking);
+    if (!ref && room_.fit() == Fit::Quick) ref = cut_slab(pool, request, asking);
+    if (ref) return hand_out(request, {.small = ref, .large = nullptr});
+    if (room_.fit() == Fit::Quick) return 0;
   }
-  pool.slabs.drain(request.size_class, asking.passed);
-  SmallRef ref = pool.slabs.take(request.size_class, asking);
-  if (!ref) ref = cut_slab(pool, request, asking);
-  return ref ? hand_out(request, {.small = ref, .large = nullptr}) : 0;
+  // No new slabs in a device that is nearly full: any gap will do.
+  Arena& arena = request.small() ? pool.small_pages : pool.large;
+  arena.drain(asking.passed);
+  Block* block = arena.take(whole(request).rounded, asking, room_.fit());
+  return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
 Address DeviceCache::take_in_debt(const Request& request) {
@@ -169,12 +173,14 @@ Address DeviceCache::take_in_debt(const Request& request) {
 }
 
 Address DeviceCache::take_waiting(Pool& pool, const Request& request, const Asking& asking) {
-  if (!request.small()) {
-    Block* block = pool.large.take_waiting(request.rounded, asking);
-    return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
+  if (request.small()) {
+    const SmallRef ref = pool.slabs.take_waiting(request.size_class, asking);
+    if (ref) return hand_out(request, {.small = ref, .large = nullptr});
+    if (room_.fit() == Fit::Quick) return 0;
   }
-  const SmallRef ref = pool.slabs.take_waiting(request.size_class, asking);
-  return ref ? hand_out(request, {.small = ref, .large = nullptr}) : 0;
+  Arena& arena = request.small() ? pool.small_pages : pool.large;
+  Block* block = arena.take_waiting(whole(request).rounded, asking, room_.fit());
+  return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
 // What was freed on another stream, behind its event.
@@ -194,7 +200,7 @@ Address DeviceCache::take_across(const Request& request) {
 
 SmallRef DeviceCache::cut_slab(Pool& pool, const Request& request, const Asking& asking) {
   pool.small_pages.drain(asking.passed);
-  Block* backing = pool.small_pages.take(kSlabBytes, asking);
+  Block* backing = pool.small_pages.take(kSlabBytes, asking, Fit::FewPages);
   return backing == nullptr ? SmallRef{} : slab_from(pool, backing, request);
 }
 
@@ -223,7 +229,7 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
     request.wait->needed = true;
     (void)timeline_.find_mark(*stamp.order_lane, stamp.order, &request.wait->mark);
   }
-  const StatPool pool = found.small ? StatPool::Small : StatPool::Large;
+  const StatPool pool = found.pool();
   const auto bytes =
       static_cast<std::int64_t>(found.small ? request.rounded : found.large->size);
   stats_.count_owned(pool, bytes, static_cast<std::int64_t>(request.bytes), 1);

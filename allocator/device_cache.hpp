@@ -4,19 +4,17 @@
 // it. Own lock (rank Context). Never destroyed: the page map may still be read. Rank 5.
 #pragma once
 
-#include "allocator/backing.hpp"
-#include "allocator/budget.hpp"
 #include "allocator/inventory.hpp"
 #include "allocator/mutex.hpp"
 #include "allocator/page_map.hpp"
 #include "allocator/pool.hpp"
 #include "allocator/request.hpp"
+#include "allocator/room.hpp"
 #include "allocator/timeline.hpp"
 
 #include <atomic>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -131,9 +129,11 @@ class DeviceCache {
       REQUIRES(mutex_);
 
   // The ladder (ladder.cpp): each rung makes something, then the pools are searched again.
+  bool find_before_growing(const Request& request, Address* out);
   Status climb_ladder(const Request& request, Status first, Address* out);
   bool search_all(const Request& request, Address* out);
   bool rung_poll(const Request& request, Address* out);
+  bool rung_gap(const Request& request, Address* out);
   bool rung_wait(const Request& request, Address* out);
   Status rung_trim(const Request& request, Bytes bytes, Address* out);
 
@@ -170,7 +170,7 @@ class DeviceCache {
   const CUdevice device_;
   DriverMemory memory_;
   Timeline timeline_;
-
+  Room room_;
   std::atomic<std::uint64_t> waiting_high_{
       0};  // the highest position that something in limbo waits for
   std::atomic<Nanoseconds> next_decay_{0};

@@ -18,26 +18,38 @@ class FreeIndex {
   // The smallest block of at least `bytes` that `accepts` likes. Looks at a bounded number of
   // candidates, so that a row of blocks that nobody may have yet costs little.
   template <typename Accepts>
-  Block* find(Bytes bytes, Accepts accepts) const {
-    Block key;
-    key.size = bytes;
-    int left = kCandidates;
-    for (auto it = blocks_.lower_bound(&key); it != blocks_.end() && left > 0; ++it, --left) {
+  Block* find(Bytes bytes, Accepts accepts, int candidates = 32) const {
+    for (auto it = from(bytes); it != blocks_.end() && candidates > 0; ++it, --candidates) {
       if (accepts(**it)) return *it;
     }
     return nullptr;
   }
 
+  // The one with the lowest address; looks at all.
+  template <typename Accepts>
+  Block* find_lowest(Bytes bytes, Accepts accepts) const {
+    Block* lowest = nullptr;
+    for (auto it = from(bytes); it != blocks_.end(); ++it) {
+      if ((lowest == nullptr || (*it)->address < lowest->address) && accepts(**it))
+        lowest = *it;
+    }
+    return lowest;
+  }
+
   [[nodiscard]] const auto& blocks() const { return blocks_; }
 
  private:
-  static constexpr int kCandidates = 32;
-
   struct BySizeThenAddress {
     bool operator()(const Block* a, const Block* b) const {
       return a->size != b->size ? a->size < b->size : a->address < b->address;
     }
   };
+
+  [[nodiscard]] auto from(Bytes bytes) const {
+    Block key;
+    key.size = bytes;
+    return blocks_.lower_bound(&key);
+  }
 
   std::set<Block*, BySizeThenAddress> blocks_;
 };

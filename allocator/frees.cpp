@@ -82,7 +82,7 @@ Found DeviceCache::begin_free(Address address) {
     Block* block = found.large;
     block->segment->arena->release(block);
     block->buffer_id = 0;
-    stats_.count_owned(StatPool::Large,
+    stats_.count_owned(found.pool(),
                        static_cast<std::int64_t>(block->size),
                        static_cast<std::int64_t>(block->requested),
                        -1);
@@ -127,7 +127,7 @@ void DeviceCache::give(const Found& found, bool ready) {
   if (found.large != nullptr) {
     Arena& arena = *found.large->segment->arena;
     if (!ready) return arena.give_waiting(found.large);
-    stats_.count_active(StatPool::Large, static_cast<std::int64_t>(found.large->size), -1);
+    stats_.count_active(arena.pool(), static_cast<std::int64_t>(found.large->size), -1);
     return arena.give_ready(found.large, timeline_.passed());
   }
   Slab* slab = found.small.slab;

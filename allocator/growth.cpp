@@ -17,13 +17,16 @@ Bytes slab_growth(Bytes mapped) {
 
 }  // namespace
 
-Status DeviceCache::grow(const Request& request, Address* out) {
+Status DeviceCache::grow(const Request& wanted, Address* out) {
+  const bool nearly_full = room_.look(memory_, budget_) == Fit::FewPages;
+  if (nearly_full && find_before_growing(wanted, out)) return {};
+  const Request request = nearly_full ? whole(wanted) : wanted;
   Pool* pool = nullptr;
   {
     Lock lock(mutex_);
     pool = &pool_of(request);
   }
-  Arena& arena = request.small() ? pool->small_pages : pool->large;
+  Arena& arena = wanted.small() ? pool->small_pages : pool->large;
   if (memory_.vmm()) {
     const Status status = grow_range(*pool, arena, request, out);
     if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || timeline_.broken())
@@ -44,14 +47,15 @@ Bytes DeviceCache::room_to_make(const Request& request) {
   const Bytes allowed = most + growth_share(most);
   const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
   const Bytes room = allowed > reserved ? allowed - reserved : 0;
-  return align_down(std::min(room, budget_.room()), kPageBytes);
+  return align_down(std::min(room, room_.left(budget_)), kPageBytes);
 }
 
 bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
   Bytes need = 0;
-  if (!arena.open_growth(bytes, asked, out, &need)) return false;
+  const Fit where = request.small() ? Fit::FewPages : room_.fit();  // slabs are whole pages
+  if (!arena.open_growth(bytes, asked, where, out, &need)) return false;
   const Bytes room = room_to_make(request);
   if (need > room) return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
@@ -69,7 +73,8 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
   Bytes made = moved < need ? need - moved : 0;
   const Bytes slack =
       request.small() ? slab_growth(arena.mapped()) : growth_share(arena.mapped());
-  if (made != 0) made = std::clamp(slack, made, std::max(made, most - moved));
+  if (made != 0 && room_.fit() == Fit::Quick)
+    made = std::clamp(slack, made, std::max(made, most - moved));
   arena.close_growth(out, moved + made);
   out->made = made;
   return true;
@@ -109,7 +114,8 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   const bool allowed = budget_.take(growth.made);
   if (allowed && pages_.prepare(growth.begin(), growth.end())) {
-    status = memory_.map(growth.begin(), growth.end(), moved, accessors, &mapped);
+    const Bytes handle = handle_bytes(growth.made, room_.left(budget_));
+    status = memory_.map(growth.begin(), growth.end(), handle, moved, accessors, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came while we mapped
   {
@@ -125,6 +131,7 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
       stale_.push_back({move.item.block, move.item.pages});
       aliases_.add(move.item.pages);
     }
+    room_.use(growth.made);
     stats_.num_pages_moved += static_cast<std::int64_t>(moved.size());
     enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
@@ -157,11 +164,16 @@ Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request,
         request.small() ? slab_growth(arena.mapped()) : driver_segment_bytes(request.rounded);
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
+  if (room_.fit() == Fit::FewPages) size = least;
   Address base = 0;
   const auto try_size = [&]() -> Status {
     if (!budget_.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
     const Status status = memory_.alloc(size, &base);
-    if (!status.ok()) budget_.give(size);
+    if (status.ok()) {
+      room_.use(size);
+    } else {
+      budget_.give(size);
+    }
     return status;
   };
   Status status = try_size();

@@ -8,6 +8,13 @@
 
 namespace custash {
 
+// Waits are those that bare CUDA would have made at the frees.
+bool DeviceCache::find_before_growing(const Request& request, Address* out) {
+  const bool waiting = waiting_high_.load() > timeline_.passed();
+  if (waiting && !timeline_.capturing()) settle().ignore();  // broken() tells
+  return search_all(request, out);
+}
+
 Status DeviceCache::climb_ladder(const Request& request, Status first, Address* out) {
   {
     Lock lock(mutex_);
@@ -20,7 +27,22 @@ Status DeviceCache::climb_ladder(const Request& request, Status first, Address* 
     const Status status = rung_trim(request, bytes, out);
     if (status.ok() || status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   }
-  return first;
+  return rung_gap(request, out) ? Status() : first;
+}
+
+// Any gap, be it among blocks of the other kind or across more pages than need be.
+bool DeviceCache::rung_gap(const Request& request, Address* out) {
+  Lock lock(mutex_);
+  const Asking asked = asking(request, debt_allowed());
+  for (const auto& pool : pools_) {
+    for (Arena* arena : {&pool->small_pages, &pool->large}) {
+      Block* block = arena->take(whole(request).rounded, asked);
+      if (block == nullptr) continue;
+      *out = hand_out(request, {.small = {}, .large = block});
+      return true;
+    }
+  }
+  return false;
 }
 
 bool DeviceCache::search_all(const Request& request, Address* out) {

@@ -24,6 +24,10 @@ struct Found {
 
   explicit operator bool() const { return small || large != nullptr; }
 
+  [[nodiscard]] StatPool pool() const {
+    return small ? StatPool::Small : large->segment->arena->pool();
+  }
+
   [[nodiscard]] Stamp& stamp() const { return small ? small.block().stamp : large->stamp; }
 
   [[nodiscard]] bool shared() const {

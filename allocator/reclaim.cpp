@@ -66,6 +66,7 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
     }
   }
   Status result;
+  room_.forget();
   std::vector<std::size_t> returned;
   for (const auto& [arena, item] : pages) {
     returned.push_back(unmap(item, &result));

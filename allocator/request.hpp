@@ -3,7 +3,7 @@
 #pragma once
 
 #include "allocator/event.hpp"
-#include "allocator/units.hpp"
+#include "allocator/size_policy.hpp"
 
 namespace custash {
 
@@ -24,5 +24,12 @@ struct Request {
 
   [[nodiscard]] bool small() const { return size_class >= 0; }
 };
+
+// The same, not from a slab.
+inline Request whole(Request request) {
+  request.size_class = -1;
+  request.rounded = round_large(request.bytes);
+  return request;
+}
 
 }  // namespace custash

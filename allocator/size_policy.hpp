@@ -4,6 +4,7 @@
 
 #include "allocator/units.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace custash {
@@ -43,11 +44,29 @@ constexpr Bytes driver_segment_bytes(Bytes bytes) {
   return bytes < 10_MiB ? 20_MiB : align_up(bytes, kPageBytes);
 }
 
-// The handle size for new pages. The driver charges by the handle (some 25 µs with its access,
-// whatever it holds), and only handles that are wholly free can be moved or given back.
-constexpr Bytes handle_bytes(Bytes growth) {
-  const Bytes share = align_up(growth / 64, kPageBytes);
-  return share < 32_MiB ? 32_MiB : (share > 256_MiB ? 256_MiB : share);
+// With less than this left of the device, memory is saved at the cost of time: what fits
+// without a cache must fit with one.
+inline constexpr Bytes kNearlyFull = 1_GiB;
+
+// The handle size for new pages when `left` is about what the device has left. The driver
+// charges by the handle (some 25 µs with its access, whatever it holds), and only handles that
+// are wholly free can be moved or given back; the fuller the device, the more that matters.
+constexpr Bytes handle_bytes(Bytes growth, Bytes left) {
+  if (left < kNearlyFull) return kPageBytes;
+  const Bytes share = std::clamp(align_up(growth / 64, kPageBytes), 32_MiB, 256_MiB);
+  return std::clamp(align_down(left / 2048, kPageBytes), kPageBytes, share);
+}
+
+// Where in a free range a block may lie: at its start, or only where it touches no more pages
+// than it needs.
+enum class Fit { Quick, FewPages };
+
+// Where in a free range from `begin` on a block starts that touches no more pages than it
+// needs: then it never keeps more of them than cuMemAlloc would have taken for it.
+constexpr Address fitted(Address begin, Bytes bytes) {
+  return begin % kPageBytes + bytes <= align_up(bytes, kPageBytes)
+             ? begin
+             : align_up(begin, kPageBytes);
 }
 
 // How much is held beyond the most that was ever in use before pages are moved instead of made,

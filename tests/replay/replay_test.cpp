@@ -8,7 +8,6 @@
 #include "tools/replay/pytorch_model.hpp"
 #include "tools/replay/report.hpp"
 
-#include <cstdlib>
 #include <random>
 
 namespace custash::replay {
@@ -193,25 +192,6 @@ TEST_CASE("the smallest device is found to a granule", "[replay]") {
   const Bytes ours = smallest_device(trace, Config{}, Subject::Custash, quiet);
   CHECK(fits(trace, Config{}, Subject::Custash, ours));
   CHECK(!fits(trace, Config{}, Subject::Custash, ours - 2_MiB));
-}
-
-// Hidden, as it takes long: replay_tests '[capacity]'. CUSTASH_PROGRAMS, CUSTASH_SEED: how
-// many, from which on.
-TEST_CASE("what fits bare fits through custash", "[.][capacity]") {
-  const auto number = [](const char* variable, unsigned otherwise) {
-    const char* const given = std::getenv(variable);
-    return given == nullptr ? otherwise : static_cast<unsigned>(std::atol(given));
-  };
-  const unsigned first = number("CUSTASH_SEED", 1);
-  const unsigned programs = number("CUSTASH_PROGRAMS", 1000);
-  for (unsigned seed = first; seed < first + programs; ++seed) {
-    const Trace trace = random_trace(seed);
-    const Bytes bare =
-        replay(trace, *make_simulated_device(kDevice), Subject::Bare, Config{}, {}).peak_held;
-    INFO("CUSTASH_SEED=" << seed << ": bare needs " << bare);
-    CHECK(fits(trace, Config{}, Subject::Bare, bare));
-    CHECK(fits(trace, Config{}, Subject::Custash, bare));
-  }
 }
 
 TEST_CASE("PyTorch's segments are modelled by their sizes", "[replay]") {

@@ -27,9 +27,9 @@ struct Bed {
     arena.add_range(&segment);
   }
 
-  bool plan(Bytes bytes, Asking asking, Growth* out) {
+  bool plan(Bytes bytes, Asking asking, Growth* out, Fit fit = Fit::Quick) {
     Bytes need = 0;
-    if (!arena.open_growth(bytes, asking, out, &need)) return false;
+    if (!arena.open_growth(bytes, asking, fit, out, &need)) return false;
     arena.close_growth(out, need);
     return true;
   }
@@ -143,6 +143,42 @@ TEST_CASE("growth does not join a free block whose fence has not passed", "[unit
   bed.free(bed.grow(6_MiB), {.fence = 5});
   Block* b = bed.grow(10_MiB, kNothingPassed);
   REQUIRE(b->address == kBase + 6_MiB);
+  REQUIRE(bed.arena.validate());
+}
+
+TEST_CASE("a block that is to touch few pages starts where it touches no more than it needs",
+          "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(20_MiB, 3_MiB);
+  // From 3 MiB on it would touch three pages.
+  Block* b = bed.arena.take(4_MiB, kAnything, Fit::FewPages);
+  REQUIRE(b->address == kBase + 4_MiB);
+  // The mebibyte before it is free, and fits what stays inside the page.
+  REQUIRE(bed.arena.take(1_MiB, kAnything, Fit::FewPages)->address == a->end());
+  // From 8 MiB on; then 3 MiB from 10.5 MiB on touch two pages, as they must.
+  Block* c = bed.arena.take(2_MiB + 512_KiB, kAnything, Fit::FewPages);
+  REQUIRE(c->address == kBase + 8_MiB);
+  REQUIRE(bed.arena.take(3_MiB, kAnything, Fit::FewPages)->address == c->end());
+  REQUIRE(bed.arena.validate());
+}
+
+TEST_CASE("a range grows by no more pages than a block needs", "[unit][arena]") {
+  Bed bed;
+  bed.range(64_MiB);
+  Block* a = bed.grow(4_MiB);
+  Block* b = bed.arena.take(3_MiB, kAnything);
+  REQUIRE(b == nullptr);
+  bed.free(a);
+  (void)bed.arena.take(3_MiB, kAnything);  // 1 MiB is free before the hole
+  Growth growth;
+  REQUIRE(bed.plan(2_MiB, kAnything, &growth, Fit::FewPages));
+  REQUIRE(growth.block->address == kBase + 4_MiB);  // not across two pages
+  REQUIRE(growth.bytes == 2_MiB);
+  bed.arena.abandon_growth(growth, 0);
+  REQUIRE(bed.plan(2_MiB + 512_KiB, kAnything, &growth, Fit::FewPages));
+  REQUIRE(growth.block->address == kBase + 3_MiB);
+  REQUIRE(growth.bytes == 2_MiB);
+  bed.arena.abandon_growth(growth, 0);
   REQUIRE(bed.arena.validate());
 }
 

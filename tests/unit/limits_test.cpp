@@ -147,17 +147,17 @@ TEST_CASE("rung 1: what has passed meanwhile is found", "[unit][limits]") {
 
 TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free",
           "[unit][limits]") {
-  Bed bed({}, with(128_MiB));
+  Bed bed({}, with(4_GiB));
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
-  const Address p = bed.malloc(60_MiB);
-  const Address q = bed.malloc(60_MiB);
-  bed.launch(s, {.accesses = {{p, 60_MiB, true}}});
-  bed.launch(t, {.accesses = {{q, 60_MiB, true}}});
+  const Address p = bed.malloc(1200_MiB);
+  const Address q = bed.malloc(1200_MiB);
+  bed.launch(s, {.accesses = {{p, 1200_MiB, true}}});
+  bed.launch(t, {.accesses = {{q, 1200_MiB, true}}});
   bed.free(p);
   bed.free(q);
   Address r = 0;
-  REQUIRE(try_malloc(bed, 100_MiB, &r).ok());
+  REQUIRE(try_malloc(bed, 3_GiB, &r).ok());
   REQUIRE(bed.stats().num_alloc_retries >= 1);
   REQUIRE(bed.stats().num_ooms == 0);
 }

@@ -33,11 +33,12 @@ struct Scattered {
 };
 
 constexpr Bytes kPiece = 32_MiB;
+constexpr Bytes kMemory = 128_GiB;  // so much that handles are of kPiece
 
 }  // namespace
 
 TEST_CASE("free pages are moved together before new ones are made", "[unit][moves]") {
-  Bed bed;
+  Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   scattered.free_gone();
   const auto made = sim::count("cuMemCreate");
@@ -54,7 +55,7 @@ TEST_CASE("free pages are moved together before new ones are made", "[unit][move
 }
 
 TEST_CASE("without a need pages stay where they are", "[unit][moves]") {
-  Bed bed;
+  Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   scattered.free_gone();
   for (int i = 0; i < 8; ++i)
@@ -64,7 +65,7 @@ TEST_CASE("without a need pages stay where they are", "[unit][moves]") {
 
 TEST_CASE("a moved page's old address is unmapped only when its last work is over",
           "[unit][moves]") {
-  Bed bed;
+  Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   const CUstream s = bed.stream();
   for (const Address p : scattered.gone)
@@ -85,7 +86,7 @@ TEST_CASE("a moved page's old address is unmapped only when its last work is ove
 
 TEST_CASE("a page in use on another stream is not moved to where it could be written early",
           "[unit][moves]") {
-  Bed bed;
+  Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -102,7 +103,7 @@ TEST_CASE("a page in use on another stream is not moved to where it could be wri
 
 TEST_CASE("a move that the driver refuses leaves the pages where they were", "[unit][moves]") {
   for (const char* call : {"cuMemMap", "cuMemSetAccess"}) {
-    Bed bed;
+    Bed bed({.device_memory = kMemory});
     Scattered scattered(bed, kPiece, 16);
     scattered.free_gone();
     sim::fail_symbol(call, 1, CUDA_ERROR_OUT_OF_MEMORY);
@@ -114,7 +115,7 @@ TEST_CASE("a move that the driver refuses leaves the pages where they were", "[u
 }
 
 TEST_CASE("moved pages go back to the driver, too", "[unit][moves]") {
-  Bed bed;
+  Bed bed({.device_memory = kMemory});
   {
     Scattered scattered(bed, kPiece, 16);
     scattered.free_gone();
@@ -130,7 +131,7 @@ TEST_CASE("moved pages go back to the driver, too", "[unit][moves]") {
 }
 
 TEST_CASE("a page stays while its old address is mapped", "[unit][moves]") {
-  Bed bed;
+  Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   scattered.free_gone();
   const Address p = bed.malloc(8 * kPiece);

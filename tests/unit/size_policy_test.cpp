@@ -29,10 +29,29 @@ TEST_CASE("a class wastes at most a fifth above 2 KiB", "[unit][size_policy]") {
   }
 }
 
-TEST_CASE("handles are whole pages between 32 and 256 MiB", "[unit][size_policy]") {
+TEST_CASE("handles are whole pages, smaller as the device fills", "[unit][size_policy]") {
   for (const Bytes growth : {2_MiB, 34_MiB, 400_MiB, 1_GiB, 100_GiB}) {
-    REQUIRE(handle_bytes(growth) % kPageBytes == 0);
-    REQUIRE(handle_bytes(growth) >= 32_MiB);
-    REQUIRE(handle_bytes(growth) <= 256_MiB);
+    Bytes last = kPageBytes;
+    for (const Bytes left : {0_MiB, 1_GiB, 5_GiB, 70_GiB, 1000_GiB}) {
+      const Bytes handle = handle_bytes(growth, left);
+      REQUIRE(handle % kPageBytes == 0);
+      REQUIRE(handle >= last);
+      REQUIRE(handle <= 256_MiB);
+      last = handle;
+    }
+    REQUIRE(last >= 32_MiB);
+    REQUIRE(handle_bytes(growth, kNearlyFull - 1) == kPageBytes);
+  }
+}
+
+TEST_CASE("a fitted block touches no more pages than cuMemAlloc takes", "[unit][size_policy]") {
+  for (Bytes begin = 0; begin < 6_MiB; begin += 211 * kAlignment) {
+    for (Bytes bytes = kAlignment; bytes < 9_MiB; bytes += 173 * kAlignment) {
+      const Address at = fitted(begin, bytes);
+      REQUIRE(at >= begin);
+      REQUIRE(at - begin < kPageBytes);
+      REQUIRE(align_up(at + bytes, kPageBytes) - align_down(at, kPageBytes) ==
+              align_up(bytes, kPageBytes));
+    }
   }
 }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// A device that is nearly full: memory is saved at the cost of time.
+#include "tests/unit/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+Bytes reserved(Bed& bed) {
+  return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
+}
+
+bool fits(Bed& bed, Bytes bytes) {
+  Address p = 0;
+  return bed.allocator->allocate(bed.sim.context(), bytes, &p).ok();
+}
+
+}  // namespace
+
+TEST_CASE("small blocks of all sizes share pages", "[unit][nearly_full]") {
+  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
+    Config config;
+    config.backing = backing;
+    Bed bed({.device_memory = 64_MiB}, config);
+    std::vector<Address> blocks;
+    for (Bytes bytes = 1; bytes < 600_KiB; bytes *= 2)
+      blocks.push_back(bed.malloc(bytes));
+    REQUIRE(reserved(bed) == 2_MiB);
+    for (const Address p : blocks) {
+      REQUIRE(p % 512 == 0);
+      bed.launch(nullptr, {.accesses = {{p, 1, true}}});
+      bed.free(p);
+    }
+    sim::run_all();
+    REQUIRE(sim::faults().empty());
+    for (const Stat& stat : bed.stats().allocated_bytes)
+      REQUIRE(stat.current == 0);
+    for (const Stat& stat : bed.stats().active_bytes)
+      REQUIRE(stat.current == 0);
+  }
+}
+
+TEST_CASE("the last page of a device can be had", "[unit][nearly_full]") {
+  Bed bed({.device_memory = 64_MiB});
+  std::vector<Address> blocks;
+  for (int i = 0; i < 16; ++i)
+    blocks.push_back(bed.malloc(3_MiB + 1));
+  REQUIRE(reserved(bed) == 64_MiB);
+  for (std::size_t i = 0; i < blocks.size(); i += 2)
+    bed.free(blocks[i]);
+  REQUIRE(fits(bed, 32_MiB));  // of pages from eight places
+  REQUIRE(bed.stats().num_ooms == 0);
+  REQUIRE(!fits(bed, 2_MiB));
+}
+
+TEST_CASE("what is in limbo is waited for before a nearly full device gives more",
+          "[unit][nearly_full]") {
+  Bed bed({.device_memory = 512_MiB});
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc_on(s, 100_MiB);
+  bed.launch(s, {.accesses = {{p, 1, true}}});
+  bed.launch(t);
+  bed.free_on(s, p);
+  REQUIRE(bed.malloc_on(t, 100_MiB) == p);
+  bed.launch(t, {.accesses = {{p, 1, true}}});
+  sim::run_all();
+  REQUIRE(sim::faults().empty());
+}
+
+TEST_CASE("slabs come back with the room", "[unit][nearly_full]") {
+  Bed bed({.device_memory = 8_GiB});
+  const Address most = bed.malloc(7_GiB + 512_MiB);
+  (void)bed.malloc(1000_KiB);  // the next page is asked for with little left
+  const Address odd = bed.malloc(1000_KiB);
+  const Address gone = bed.malloc(1000_KiB);
+  bed.free(most);
+  bed.allocator->empty_all_caches();
+  bed.free(gone);
+  (void)bed.malloc(64_MiB);
+  std::vector<Address> blocks;
+  for (int i = 0; i < 3000; ++i)
+    blocks.push_back(bed.malloc(700));
+  for (const Address p : blocks) {
+    bed.launch(nullptr, {.accesses = {{p, 700, true}}});
+    bed.free(p);
+  }
+  bed.free(odd);
+  sim::run_all();
+  REQUIRE(sim::faults().empty());
+}
+
+TEST_CASE("the driver is not asked for its free memory at each growth", "[unit][nearly_full]") {
+  Bed bed({.device_memory = 128_GiB});
+  for (int i = 0; i < 200; ++i)
+    (void)bed.malloc(64_MiB);
+  REQUIRE(sim::count("cuMemGetInfo_v2") <= 2);
+}
