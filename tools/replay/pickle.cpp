@@ -139,7 +139,7 @@ bool Pickle::step_scalar(std::uint8_t opcode) {
       return push({}), true;
     case 0x88:  // NEWTRUE
     case 0x89:  // NEWFALSE
-      return push({Type::Bool, 0, opcode == 0x88, 0}), true;
+      return push({Type::Bool, 0, opcode == 0x88 ? 1 : 0, 0}), true;
     case 'J':  // BININT
       return push({Type::Integer, 0, static_cast<std::int32_t>(number(4)), 0}), true;
     case 'K':  // BININT1
@@ -254,7 +254,8 @@ Pickle::Type Pickle::type(Ref value) const {
 }
 
 std::int64_t Pickle::integer(Ref value) const {
-  return type(value) == Type::Integer ? values_[value].integer : 0;
+  const Type its = type(value);
+  return its == Type::Integer || its == Type::Bool ? values_[value].integer : 0;
 }
 
 std::string_view Pickle::text(Ref value) const {

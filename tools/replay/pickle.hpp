@@ -26,7 +26,7 @@ class Pickle {
 
   // What is asked of a value of another type, or of kNothing, is nothing: 0, empty, kNothing.
   [[nodiscard]] Type type(Ref value) const;
-  [[nodiscard]] std::int64_t integer(Ref value) const;
+  [[nodiscard]] std::int64_t integer(Ref value) const;  // True is 1
   [[nodiscard]] std::string_view text(Ref value) const;
   [[nodiscard]] const std::vector<Ref>& items(Ref value) const;  // of a list, tuple or set
   [[nodiscard]] Ref get(Ref dict, std::string_view key) const;   // the last so named

@@ -60,9 +60,13 @@ std::string form_of(const std::string& path) {
 }
 
 std::string report_of(const Json& snapshot) {
-  std::string json = snapshot.dump(-1, ' ', true, Json::error_handler_t::replace);
-  for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at))
-    json.replace(at, 1, "\\u003c");  // nothing in it can end the script that holds it
+  std::string json;
+  for (const char c : snapshot.dump(-1, ' ', true, Json::error_handler_t::replace)) {
+    if (c == '<')
+      json += "\\u003c";  // nothing in it can end the script that holds it
+    else
+      json += c;
+  }
   return report_page(json);
 }
 

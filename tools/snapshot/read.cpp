@@ -21,13 +21,21 @@ std::string_view json_in(const std::string& name, std::string_view bytes) {
   return bytes.substr(from, end - from);
 }
 
+Json parse_json(const std::string& name, std::string_view text) {
+  constexpr int kDeepest = 16;  // what is written again is written by recursion
+  return Json::parse(text, [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kDeepest) throw BadSnapshot(name + ": no snapshot: too deep");
+    return true;
+  });
+}
+
 }  // namespace
 
 Json parse_snapshot(const std::string& name, std::string_view bytes) {
   Json snapshot;
   try {
     snapshot = replay::looks_like_pickle(bytes) ? from_torch(name, bytes)
-                                                : Json::parse(json_in(name, bytes));
+                                                : parse_json(name, json_in(name, bytes));
   } catch (const replay::BadTrace& error) {
     throw BadSnapshot(error.what());
   } catch (const Json::exception& error) {

@@ -10,6 +10,12 @@
 namespace custash::snapshot {
 namespace {
 
+// What a file claims may add up to more than there is room for.
+std::int64_t plus(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  return std::clamp(a + b, -kMost, kMost);
+}
+
 constexpr const char* kUnknown = "    an unknown call site\n";
 
 std::string frame_text(const Json& frame) {
@@ -49,8 +55,8 @@ std::map<std::string, SiteSum> live_sites(const Json& snapshot) {
     const auto blocks = site.at("blocks").get<std::int64_t>();
     if (blocks == 0) continue;
     SiteSum& sum = out[place_text(snapshot, site)];
-    sum.blocks += blocks;
-    sum.bytes += site.at("bytes").get<std::int64_t>();
+    sum.blocks = plus(sum.blocks, blocks);
+    sum.bytes = plus(sum.bytes, site.at("bytes").get<std::int64_t>());
     sum.growing |= site.at("growing").get<bool>();
   }
   return out;
@@ -75,7 +81,7 @@ std::vector<SiteChange> changes(const Json& before, const Json& after) {
 std::string as_text(const std::vector<SiteChange>& changes, unsigned most) {
   std::string out;
   std::int64_t sum = 0;
-  for (const SiteChange& change : changes) sum += change.after.bytes - change.before.bytes;
+  for (const SiteChange& change : changes) sum = plus(sum, plus(change.after.bytes, -change.before.bytes));
   add(out, "%+" PRId64 " bytes (%s) at %zu call sites\n", sum, mebibytes(sum).c_str(), changes.size());
   for (std::size_t i = 0; i < std::min<std::size_t>(most, changes.size()); ++i) {
     const SiteChange& change = changes[i];
@@ -106,8 +112,8 @@ std::string leaks_text(const Json& snapshot, unsigned most) {
   std::int64_t bytes = 0;
   std::int64_t blocks = 0;
   for (const auto& [place, sum] : sorted) {
-    bytes += sum.bytes;
-    blocks += sum.blocks;
+    bytes = plus(bytes, sum.bytes);
+    blocks = plus(blocks, sum.blocks);
   }
   std::string out;
   add(out, "%" PRId64 " bytes (%s) in %" PRId64 " blocks, from %zu call sites\n", bytes,

@@ -16,6 +16,9 @@ namespace {
 using replay::Pickle;
 using Ref = Pickle::Ref;
 
+// Sums of so many sizes of at most so much have room in 64 bits.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+constexpr std::size_t kMostItems = std::size_t{1} << 22;
 constexpr std::int64_t kMost = std::int64_t{1} << 53;
 
 struct Live {
@@ -71,6 +74,17 @@ class Conversion {
     return std::clamp<std::int64_t>(pickle_.integer(pickle_.get(dict, key)), 0, kMost);
   }
 
+  std::int64_t bytes_of(Ref dict, std::string_view key) const {
+    const std::int64_t bytes = natural(dict, key);
+    if (bytes > kMostBytes) throw BadSnapshot(name_ + ": " + std::string(key) + ": larger than any device");
+    return bytes;
+  }
+
+  // A list may be in many places of a pickle, itself only once in the file.
+  void count_item() {
+    if (++items_ > kMostItems) throw BadSnapshot(name_ + ": too many blocks and events");
+  }
+
   std::int64_t frame_of(Ref frame) {
     const std::string file(pickle_.text(pickle_.get(frame, "filename")));
     const std::string name(pickle_.text(pickle_.get(frame, "name")));
@@ -103,12 +117,13 @@ class Conversion {
     const std::int64_t base = natural(segment, "address");
     std::int64_t at = base;
     for (const Ref block : pickle_.items(pickle_.get(segment, "blocks"))) {
-      const std::int64_t size = natural(block, "size");
+      count_item();
+      const std::int64_t size = bytes_of(block, "size");
       if (size == 0 || size > kMost - at) throw BadSnapshot(name_ + ": segments.blocks: a wrong size");
       const std::string_view state = pickle_.text(pickle_.get(block, "state"));
       const bool used = state == "active_allocated";
       const bool limbo = state == "active_pending_free" || state == "active_awaiting_free";
-      const std::int64_t asked = natural(block, "requested_size");
+      const std::int64_t asked = bytes_of(block, "requested_size");
       const std::int64_t stack = used ? stack_of(block) : -1;
       blocks.push_back({at, size, used ? (asked == 0 ? size : asked) : 0,
                         used ? "used" : limbo ? "limbo" : "free", stack});
@@ -135,7 +150,8 @@ class Conversion {
                          action == "segment_alloc" || action == "segment_free" ||
                          action == "segment_map" || action == "segment_unmap";
       if (!known) continue;
-      out.push_back({natural(item, "time_us"), action, natural(item, "addr"), natural(item, "size"),
+      count_item();
+      out.push_back({natural(item, "time_us"), action, natural(item, "addr"), bytes_of(item, "size"),
                      natural(item, "stream"), stack_of(item)});
       last_time_ = std::max(last_time_, out.back().time);
     }
@@ -238,6 +254,7 @@ class Conversion {
     std::int64_t held = 0, free = 0, limbo = 0, largest = 0, requested = 0;
     for (const Ref segment : pickle_.items(pickle_.get(pickle_.root(), "segments"))) {
       if (natural(segment, "device") != device) continue;
+      count_item();
       segments.push_back(segment_of(segment, &live, &all));
     }
     std::sort(segments.begin(), segments.end(),
@@ -287,6 +304,7 @@ class Conversion {
   std::map<std::vector<std::int64_t>, std::int64_t> known_stacks_;
   std::unordered_map<Ref, std::int64_t> stack_of_ref_;
   std::int64_t last_time_ = 0;
+  std::size_t items_ = 0;
   bool raised_ = false;
 };
 

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""The command over snapshots: report, diff, leaks, snapshot; the schema; lines of Python; the page in a
+browser."""
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import program as shared
+from program import PATHS, Case, environment
+
+PATHS.command = ""
+PATHS.schema = ""
+MIB = 1 << 20
+
+PYTHON = """
+import ctypes, sys
+library = getattr(ctypes, sys.argv[1])(None)
+def allocate(bytes):
+    out = ctypes.c_void_p()
+    assert library.custash_malloc(ctypes.byref(out), 0, ctypes.c_size_t(bytes), None) == 0
+def model():
+    allocate(3 << 20)
+model()
+assert library.custash_snapshot(sys.argv[2].encode()) == 0
+"""
+
+
+def problems_of(schema, value, rules, where="snapshot"):
+    """What a value has against a schema: the keywords that ours is written in."""
+    if rules is False:
+        return [where + ": not allowed"]
+    if "$ref" in rules:
+        return problems_of(schema, value, schema["$defs"][rules["$ref"].rsplit("/", 1)[1]], where)
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+    if "type" in rules and not (isinstance(value, kinds[rules["type"]])
+                                and (rules["type"] == "boolean") == isinstance(value, bool)):
+        return [f"{where}: no {rules['type']}"]
+    found = []
+    if "const" in rules and value != rules["const"] or "enum" in rules and value not in rules["enum"]:
+        found.append(f"{where}: {value!r}")
+    if value.__class__ is int and value < rules.get("minimum", value):
+        found.append(f"{where}: {value}")
+    if isinstance(value, dict):
+        found += [f"{where}.{key}: missing" for key in rules.get("required", ()) if key not in value]
+        for key, inner in value.items():
+            its = rules.get("properties", {}).get(key, rules.get("additionalProperties", False))
+            found += problems_of(schema, inner, its, where + "." + key)
+    if isinstance(value, list):
+        first = rules.get("prefixItems", [])
+        if len(value) < rules.get("minItems", 0):
+            found.append(where + ": too short")
+        for i, inner in enumerate(value):
+            found += problems_of(schema, inner, first[i] if i < len(first) else rules["items"], where)
+    return found
+
+
+class Report(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        done = shared.run("history", "work", cls.folder, CUSTASH_CONF="history:100000", CUSTASH_SIM="devices=1")
+        assert done.returncode == 0, done.stderr
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def command(self, *words, code=0, err=""):
+        done = subprocess.run([PATHS.command, *words], env=environment(preload=False), capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertRegex(done.stderr, "^" + err + "$")
+        return done.stdout
+
+    def data_of(self, page):
+        with open(page, encoding="utf-8") as file:
+            return json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S)[1])
+
+    def test_the_schema_holds(self):
+        with open(PATHS.schema, encoding="utf-8") as file:
+            schema = json.load(file)
+        with open(self.path("s.json"), encoding="utf-8") as file:
+            snapshot = json.load(file)
+        self.assertEqual(problems_of(schema, snapshot, schema)[:5], [])
+        for pointer, value in (("format", "x"), ("pid", "7"), ("extra", 1), ("frames", [{}]), ("stacks", [[-1]])):
+            self.assertTrue(problems_of(schema, {**snapshot, pointer: value}, schema), pointer)
+        # What the command makes of PyTorch's form is of the same kind.
+        self.command("report", self.path("s.pickle"), "-o", self.path("torch.html"))
+        self.assertEqual(problems_of(schema, self.data_of(self.path("torch.html")), schema)[:5], [])
+
+    def test_reports(self):
+        self.assertEqual(self.command("report", self.path("s.json")), self.path("s.json.html") + "\n")
+        with open(self.path("s.json"), encoding="utf-8") as file:
+            snapshot = json.load(file)
+        self.assertEqual(self.data_of(self.path("s.json.html")), snapshot)
+        # From PyTorch's form: the same blocks, call sites and peak.
+        self.command("report", self.path("s.pickle"), "-o", self.path("p.html"))
+        torch = self.data_of(self.path("p.html"))
+
+        def blocks(of):
+            return [[b[:4] for b in s["blocks"]] for s in of["devices"][0]["segments"]]
+
+        def sites(of):
+            # PyTorch's frames have no place in the module: two calls of one function are one call site.
+            sums = collections.Counter()
+            for site in of["history"]["sites"]:
+                names = tuple(of["frames"][f]["name"] for f in of["stacks"][site["stack"]][:2])
+                for key in ("bytes", "blocks", "at_peak_bytes", "allocations"):
+                    sums[names, key] += site[key]
+            return sums
+
+        self.assertEqual(blocks(torch), blocks(snapshot))
+        self.assertEqual(sites(torch), sites(snapshot))
+        self.assertEqual(torch["history"]["tracked"][0]["peak_bytes"], snapshot["history"]["tracked"][0]["peak_bytes"])
+
+    def test_nothing_in_a_file_becomes_part_of_the_page(self):
+        with open(self.path("s.json"), encoding="utf-8") as file:
+            snapshot = json.load(file)
+        snapshot["program"] = "</script><script>alert(1)</script>"
+        with open(self.path("evil.json"), "w", encoding="utf-8") as file:
+            json.dump(snapshot, file)
+        self.command("report", self.path("evil.json"))
+        with open(self.path("evil.json.html"), encoding="utf-8") as file:
+            self.assertNotIn("<script>alert", file.read())
+        self.assertEqual(self.data_of(self.path("evil.json.html"))["program"], snapshot["program"])
+
+    def test_leaks_and_differences(self):
+        said = self.command("leaks", self.path("s.json"))
+        self.assertRegex(said, r"^12782912 bytes \(12\.2 MiB\) in 203 blocks, from 2 call sites\n")
+        self.assertRegex(said, r"200000 bytes \(0\.2 MiB\) in 200 blocks, more and more of it\n  on device 0\n    allocate")
+        self.assertEqual(self.command("leaks", self.path("s.html")), said)
+        done = shared.run("history", "late", self.folder + "/later", CUSTASH_SIM="devices=1")
+        self.assertNotEqual(done.returncode, 0)  # no such folder
+        os.mkdir(self.path("later"))
+        done = shared.run("history", "work", self.path("later"), CUSTASH_CONF="history:1000,backing:driver",
+                          CUSTASH_SIM="devices=1")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.command("diff", self.path("s.json"), self.path("later/s.json")),
+                         "+0 bytes (0.0 MiB) at 0 call sites\n")
+        with open(self.path("s.json"), encoding="utf-8") as file:
+            snapshot = json.load(file)
+        for site in snapshot["history"]["sites"]:
+            if site["blocks"] == 200:
+                site["blocks"], site["bytes"] = 300, 300_000
+        with open(self.path("more.json"), "w", encoding="utf-8") as file:
+            json.dump(snapshot, file)
+        (change,) = json.loads(self.command("diff", "--json", self.path("s.json"), self.path("more.json")))
+        self.assertEqual((change["bytes_before"], change["bytes_after"]), (200_000, 300_000))
+        self.assertIn("leak_a_little", change["place"])
+
+    def test_files_that_are_none(self):
+        with open(self.path("s.json"), "rb") as file:
+            whole = file.read()
+        for name, text, why in (("cut.json", whole[:5000], "no snapshot: "), ("empty.json", b"", "no snapshot: "),
+                                ("cut.pickle", b"\x80\x04}(", "byte "), ("code.pickle", b"\x80\x04cos\nsystem\n.", "byte ")):
+            with open(self.path(name), "wb") as file:
+                file.write(text)
+            for verb in ("report", "leaks"):
+                self.command(verb, self.path(name), code=1, err=rf"custash: {re.escape(self.path(name))}: {why}.*\n")
+            self.assertFalse(os.path.exists(self.path(name + ".html")))
+        self.command("report", "/none/at/all", code=1, err="custash: /none/at/all: No such file or directory\n")
+        self.command("report", self.path("s.json"), "-o", "/proc/x.html", code=1, err=r"custash: /proc/x\.html: .+\n")
+        folder = self.path("closed")
+        os.mkdir(folder)
+        os.chmod(folder, stat.S_IRUSR | stat.S_IXUSR)
+        if not os.access(folder, os.W_OK):  # root may write anywhere
+            self.command("report", self.path("s.json"), "-o", folder + "/x.html", code=1, err=".*Permission denied\n")
+
+    def test_of_a_running_process(self):
+        env = environment(preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF="leaks:true")
+        with subprocess.Popen([os.path.join(PATHS.programs, "history"), "serve"], env=env, text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            number = str(process.pid)
+            said = self.command("leaks", number)
+            self.assertIn("allocated now: 12592912 bytes", said)
+            self.command("snapshot", number, "-o", self.path("live.json"), "--history")
+            with open(self.path("live.json"), encoding="utf-8") as file:
+                self.assertTrue(json.load(file)["history"]["on"])
+            self.command("snapshot", number, "-o", self.path("live.pickle"))
+            self.command("leaks", self.path("live.pickle"))
+            self.command("snapshot", number, "-o", self.path("live.txt"), code=1, err=".*its ending is none of .*\n")
+            process.send_signal(signal.SIGKILL)
+        self.command("leaks", number, code=1, err=f"custash: process {number} is none of yours that custash serves.*\n")
+        self.command("snapshot", "app", code=1, err="custash: app: not a process's number\n")
+
+    def test_lines_of_python(self):
+        # PyDLL keeps the interpreter's lock in a call, CDLL lets it go.
+        for how in ("PyDLL", "CDLL"):
+            done = subprocess.run([sys.executable, "-c", PYTHON, how, self.path(how + ".json")],
+                                  env=environment(preload=True, CUSTASH_CONF="history:100", CUSTASH_SIM="devices=1"),
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(self.path(how + ".json"), encoding="utf-8") as file:
+                snapshot = json.load(file)
+            (site,) = snapshot["history"]["sites"]
+            lines = [(f["name"], f["line"]) for f in (snapshot["frames"][i] for i in snapshot["stacks"][site["stack"]])
+                     if f["file"] == "<string>"]
+            if how == "PyDLL" and not lines:
+                self.skipTest("this Python shows no functions to others")
+            self.assertEqual(lines, [("allocate", 6), ("model", 8), ("<module>", 9)], how)
+
+    def test_the_page_in_a_browser(self):
+        browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        if browser is None:
+            raise unittest.SkipTest("no Chromium here")
+        self.command("report", self.path("s.pickle"), "-o", self.path("browser.html"))
+        for page in ("s.html", "browser.html"):
+            done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+                                   "--user-data-dir=" + self.path("profile"), "--dump-dom", "file://" + self.path(page)],
+                                  capture_output=True, text=True, timeout=150, check=False)
+            shown = done.stdout
+            self.assertIn('data-ready="yes"', shown, done.stderr[-2000:])
+            for words in ("Memory over time", "Where the peak came from", "Every segment and page", "Fragmentation",
+                          "Leaks", "allocate  ‹  keep_weights", "allocate  ‹  use_scratch", "peak 20.2 MiB"):
+                self.assertIn(words, shown, page)
+            self.assertEqual('class="note"' in shown, page == "s.html")  # PyTorch's form does not tell it
+
+
+shared.main()
