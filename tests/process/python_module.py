@@ -35,6 +35,26 @@ custash.host_empty_cache()
 custash.reset_peak_host_memory_stats()
 print(custash.preloaded(), custash.version())
 """
+HISTORY = """
+import json, os, sys
+import custash
+custash.record_history(1000, 8)
+kept = custash.malloc(3 << 20)
+custash.free(custash.malloc(5000))
+assert "3" in custash.leaks(), custash.leaks()
+for ending in ("html", "json", "pickle"):
+    custash.snapshot(f"{sys.argv[1]}/memory.{ending}")
+    assert os.path.getsize(f"{sys.argv[1]}/memory.{ending}") > 100
+json.load(open(f"{sys.argv[1]}/memory.json"))
+custash.stop_history()
+try:
+    custash.snapshot(sys.argv[1] + "/none/memory.html")
+except custash.Error as error:
+    assert "FILE" in str(error), error
+else:
+    raise SystemExit("a file in a folder that is not there was written")
+custash.free(kept)
+"""
 ERRORS = """
 import custash
 def refused(kind, call, *arguments, **more):
@@ -57,14 +77,19 @@ custash.free(custash.malloc(1 << 30))
 
 
 class PythonModule(Case):
-    def python(self, text, preload, **more):
-        return self.succeed(sys.executable, "-c", text, preload=preload, PYTHONPATH=MODULE,
+    def python(self, text, preload, *words, **more):
+        return self.succeed(sys.executable, "-c", text, *words, preload=preload, PYTHONPATH=MODULE,
                             CUSTASH_SIM="devices=1,memory=4g", PYTHONDONTWRITEBYTECODE="1",
                             **({} if preload else {"CUSTASH_LIBRARY": PATHS.library}), **more)
 
     def test_numbers_and_controls(self):
         self.assertRegex(self.python(NUMBERS, True), r"^True \(0, 1, 0\)")
         self.assertRegex(self.python(NUMBERS, False), r"^False \(0, 1, 0\)")
+
+    def test_history_and_snapshots(self):
+        for preload in (True, False):
+            with tempfile.TemporaryDirectory() as folder:
+                self.assertEqual(self.python(HISTORY, preload, folder), "")
 
     def test_errors(self):
         for preload in (True, False):

@@ -9,16 +9,18 @@ without, and then what is asked for here is served: `enable_pytorch()`, `enable_
 `OutOfMemoryError`. Every function may be called by any thread.
 """
 import ctypes as _ctypes
+import os
 
 from . import _library
 from ._library import Error, OutOfMemoryError
 
 __all__ = [
     "Error", "OutOfMemoryError", "empty_cache", "enable_cupy", "enable_numba", "enable_pytorch", "free",
-    "host_empty_cache", "host_memory_stats", "malloc", "max_memory_allocated", "max_memory_reserved",
+    "host_empty_cache", "host_memory_stats", "leaks", "malloc", "max_memory_allocated", "max_memory_reserved",
     "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "preloaded", "pytorch_allocator",
-    "reset_peak_host_memory_stats", "reset_peak_memory_stats", "rmm_resource", "set_memory_limit",
-    "set_per_process_memory_fraction", "statistics_json", "statistics_prometheus", "trim", "trim_idle", "version",
+    "record_history", "reset_peak_host_memory_stats", "reset_peak_memory_stats", "rmm_resource", "set_memory_limit",
+    "set_per_process_memory_fraction", "snapshot", "statistics_json", "statistics_prometheus",
+    "stop_history", "trim", "trim_idle", "version",
 ]
 
 
@@ -146,6 +148,28 @@ def set_memory_limit(size, device=None):
 def set_per_process_memory_fraction(fraction, device=None):
     """The same as a share of the device's memory, from 0 to 1."""
     _library.call("custash_set_memory_fraction", _number(device), fraction)
+
+
+# ---- History: docs/history.md.
+
+def record_history(events=200_000, depth=16):
+    """From now on allocations are counted by call site, and the last `events` are kept."""
+    _library.call("custash_history", events, depth)
+
+
+def stop_history():
+    """Switches it off; what was gathered stays."""
+    _library.call("custash_history_stop")
+
+
+def snapshot(path):
+    """Writes everything that is known now; the ending of the name says how: .html, .json, .pickle, .trace.json."""
+    _library.call("custash_snapshot", os.fsencode(path))
+
+
+def leaks():
+    """What is allocated now, by call site, as text."""
+    return _library.text("custash_leaks_text")
 
 
 # ---- Frameworks. Each import is made when it is asked for.
