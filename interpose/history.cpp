@@ -39,8 +39,10 @@ struct Tracker {
 constinit std::mutex mutex;
 constinit Tracker* tracker = nullptr;  // made under the lock
 constinit std::atomic<unsigned> wanted_depth{kUsualDepth};
-// A malloc of the program's own may use CUDA, Python may free memory when it is asked for frames.
+// A malloc of the program's own may use CUDA, and the tracker uses malloc.
 constinit thread_local bool inside = false;
+// Python may allocate and free when it is asked for its lines: what it allocates then has no call site.
+constinit thread_local bool taking = false;
 
 Nanoseconds clock_now() {
   constexpr Nanoseconds kSecond = 1'000'000'000;
@@ -62,6 +64,14 @@ std::uint16_t current_device() {
   CUdevice device = 0;
   if (core == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return 0;
   return static_cast<std::uint16_t>(std::clamp<int>(device, 0, kMostDevices - 1));
+}
+
+Bytes driver_free() {
+  const Allocator* const core = process::current.load(std::memory_order_acquire);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (core == nullptr || core->driver().mem_get_info(&free, &total) != CUDA_SUCCESS) return 0;
+  return free;
 }
 
 std::uint64_t handle_of(const observe::Stream& stream) {
@@ -181,9 +191,13 @@ void with_tracker(Body body) noexcept {
 template <typename Body>
 void with_stack(Body body) noexcept {
   if (inside) return;
-  inside = true;
   stacks::Stack stack;
-  stacks::take(wanted_depth.load(std::memory_order_relaxed), &stack);
+  if (!taking) {
+    taking = true;
+    stacks::take(wanted_depth.load(std::memory_order_relaxed), &stack);
+    taking = false;
+  }
+  inside = true;
   with_tracker([&](Tracker& t) { body(t, stack); });
   inside = false;
 }
@@ -275,8 +289,9 @@ void freed(Address address, observe::Stream stream) noexcept {
 
 void refused(observe::Memory memory, Bytes bytes, observe::Stream stream) noexcept {
   const std::uint16_t device = current_device();
+  const Bytes free = driver_free();
   with_stack([&](Tracker& t, const stacks::Stack& stack) {
-    add_event(t, {clock_now(), 0, bytes, handle_of(stream), add_stack(t, stack), device, Action::Oom,
+    add_event(t, {clock_now(), free, bytes, handle_of(stream), add_stack(t, stack), device, Action::Oom,
                   memory});
   });
 }
@@ -301,7 +316,7 @@ void driver_call(Action action, Address address, Bytes bytes) noexcept {
   });
 }
 
-Reading read() {
+Reading read(Events events) {
   Reading out;
   const std::lock_guard guard(mutex);
   out.on = started();
@@ -311,8 +326,11 @@ Reading read() {
   out.depth = wanted_depth.load();
   out.since = t.since;
   out.events_seen = t.events_seen;
-  out.events = t.ring;
-  std::rotate(out.events.begin(), out.events.begin() + static_cast<std::ptrdiff_t>(t.oldest), out.events.end());
+  if (events == Events::With) {
+    out.events = t.ring;
+    std::rotate(out.events.begin(), out.events.begin() + static_cast<std::ptrdiff_t>(t.oldest),
+                out.events.end());
+  }
   for (Site& site : t.sites) {
     catch_up(t, site);
     site.growing = grows(t, site);

@@ -26,8 +26,8 @@ enum class Action : unsigned char {
 
 struct Event {
   Nanoseconds time = 0;  // CLOCK_REALTIME
-  Address address = 0;
-  Bytes bytes = 0;  // as asked for
+  Address address = 0;  // of an Oom: what the driver had free
+  Bytes bytes = 0;      // as asked for
   std::uint64_t stream = 0;
   stacks::Id stack = stacks::kNone;
   std::uint16_t device = 0;
@@ -93,7 +93,9 @@ inline constexpr unsigned kUsualDepth = 16;
 bool start(std::size_t events, unsigned depth) noexcept;
 void stop() noexcept;  // what was gathered stays
 [[nodiscard]] bool started() noexcept;
-Reading read();
+enum class Events { With, Without };
+
+Reading read(Events events = Events::With);
 
 // By the watchers of observe.hpp only.
 void allocated(observe::Memory memory, Address address, Bytes bytes, observe::Stream stream) noexcept;

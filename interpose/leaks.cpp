@@ -49,7 +49,7 @@ void add_site(std::string& out, const history::Site& site, const history::Readin
 }  // namespace
 
 std::string text(const char* title) {
-  history::Reading history = history::read();
+  history::Reading history = history::read(history::Events::Without);
   std::vector<history::Site>& sites = history.sites;
   std::erase_if(sites, [](const history::Site& site) { return site.blocks == 0; });
   std::stable_sort(sites.begin(), sites.end(), [](const history::Site& a, const history::Site& b) {

@@ -8,8 +8,10 @@
 
 #include "interpose/device_stats.hpp"
 #include "interpose/driver_calls.hpp"
+#include "interpose/history.hpp"
 #include "interpose/json.hpp"
 #include "interpose/process.hpp"
+#include "interpose/symbols.hpp"
 
 namespace custash::stats_text {
 namespace {
@@ -103,6 +105,49 @@ void write_driver_calls(JsonWriter& json) {
   json.close(']');
 }
 
+// By the library that called, where history or stats:detailed has followed it.
+void write_callers(JsonWriter& json, const history::Reading& history, int device) {
+  struct Sum {
+    std::int64_t blocks = 0, bytes = 0, allocations = 0, allocated_bytes = 0;
+  };
+  Symbols symbols;
+  std::map<std::string, Sum> callers;
+  for (const history::Site& site : history.sites) {
+    if (site.device != device || site.memory == observe::Memory::Pinned) continue;
+    std::string caller;
+    if (site.stack != stacks::kNone)
+      caller = symbols.caller_of(symbols.frames_of(history.stacks[site.stack]));
+    Sum& sum = callers[caller];
+    sum.blocks += site.blocks;
+    sum.bytes += site.bytes;
+    sum.allocations += site.allocations;
+    sum.allocated_bytes += site.allocated_bytes;
+  }
+  json.key("callers");
+  json.open('[');
+  for (const auto& [caller, sum] : callers) {
+    json.open('{');
+    json.text_member("module", caller);
+    json.member("in_use", sum.blocks);
+    json.member("in_use_requested_bytes", sum.bytes);
+    json.member("allocations", sum.allocations);
+    json.member("allocated_requested_bytes", sum.allocated_bytes);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void write_lifetimes(JsonWriter& json, const history::Reading& history, int device) {
+  json.key("lifetimes_up_to_ns");
+  json.open('{');
+  if (static_cast<std::size_t>(device) < history.devices.size()) {
+    const auto& lifetimes = history.devices[static_cast<std::size_t>(device)].lifetimes;
+    for (std::size_t b = 0; b < lifetimes.size(); ++b)
+      if (lifetimes[b] != 0) json.member(std::to_string(std::uint64_t{1} << b), lifetimes[b]);
+  }
+  json.close('}');
+}
+
 // "custash.limbo_bytes" -> "custash_limbo_bytes", "num_ooms" -> "custash_num_ooms".
 std::string metric_name(std::string_view name) {
   constexpr std::string_view kOwn = "custash.";
@@ -181,6 +226,9 @@ std::string json(Allocator& core, int device) {
   write_streams(json, held);
   write_sizes(json, held);
   write_driver_calls(json);
+  const history::Reading history = history::read(history::Events::Without);
+  write_callers(json, history, device);
+  write_lifetimes(json, history, device);
   json.close('}');
   return json.take();
 }

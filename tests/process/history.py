@@ -187,6 +187,7 @@ class History(Case):
         self.assertEqual(sorted(os.listdir(self.folder)), ["x.json", "x.oom.json"])
         events = self.load("x.oom.json")["history"]["events"]
         self.assertEqual((events[-1][1], events[-1][5]), ("oom", 256 * MIB))
+        self.assertTrue(0 <= events[-1][4] < 256 * MIB)
 
     def test_a_signal_to_a_running_process(self):
         env = environment(preload=True, CUSTASH_SIM="devices=1",
