@@ -2,6 +2,7 @@
 // The ends of contexts and streams, peers, and the call that everything begins with.
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
+#include "interpose/ipc.hpp"
 #include "interpose/service.hpp"
 
 namespace custash::handlers {
@@ -25,6 +26,7 @@ CUcontext primary_context(Allocator& core, CUdevice device) {
 }
 
 void ends(Allocator& core, CUcontext context) {
+  ipc::context_ends(core, context);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);
 }
