@@ -100,6 +100,8 @@ class Allocator {
   void peer_access_enabled(CUcontext owner,
                            CUcontext accessor);  // accessor may now read owner's memory
   void peer_access_disabled(CUcontext owner, CUcontext accessor);
+  // A copy of `context` will name these addresses, by a way that is no submission: a graph's node.
+  void let_copies_reach(CUcontext context, Address first, Address second);
 
   // ---- Giving back.
 
@@ -111,6 +113,9 @@ class Allocator {
   Status trim(int device, Bytes bytes);
   Status trim_stream(CUstream stream, NullStream null);
   Status trim_idle(int device);
+  // trim() from a thread without a context, for others: how many bytes went back. Nothing does
+  // during a capture.
+  Bytes give_back(int device, Bytes bytes);
   void empty_all_caches();
   // Another allocating driver call failed for memory: waits for and returns what is needed;
   // true when something was returned and the call is worth a second try.
@@ -148,8 +153,6 @@ class Allocator {
   const Config& config() const { return config_; }
 
  private:
-  friend class Outside;
-
   friend class Submission;
 
   const Driver& driver_;

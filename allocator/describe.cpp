@@ -27,7 +27,9 @@ DeviceCache::Answer DeviceCache::describe(Address address) {
 }
 
 Bytes DeviceCache::returnable() {
+  if (waiting_high_.load() > timeline_.passed()) timeline_.poll(waiting_high_.load());
   Lock lock(mutex_);
+  drain();
   Bytes sum = 0;
   for (const auto& pool : pools_) {
     sum +=

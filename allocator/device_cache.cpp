@@ -57,7 +57,7 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
 // Where it could not be paid: during a capture no wait may be inserted; another device's
 // kernels, which read this memory directly, are not held back by a wait in this context.
 bool DeviceCache::debt_allowed() const {
-  return !timeline_.capturing() && accessor_count_.load() == 0;
+  return !timeline_.capturing() && peers_.load() == 0;
 }
 
 bool DeviceCache::run_ahead_allows(const Request& request) {

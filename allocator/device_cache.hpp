@@ -7,7 +7,6 @@
 #include "allocator/inventory.hpp"
 #include "allocator/mutex.hpp"
 #include "allocator/page_map.hpp"
-#include "allocator/pins.hpp"
 #include "allocator/pool.hpp"
 #include "allocator/request.hpp"
 #include "allocator/room.hpp"
@@ -46,7 +45,8 @@ class DeviceCache {
   [[nodiscard]] bool free_waits() const;
   Status record_stream(Address address);
 
-  // The lane of a stream; made at need. `per_thread` tells those of CU_STREAM_PER_THREAD apart.
+  // The lane of a stream of this context; made at need. `per_thread` tells lanes of
+  // CU_STREAM_PER_THREAD apart.
   Lane* lane(CUstream stream, std::uint64_t per_thread);
   void stream_destroyed(CUstream stream);
 
@@ -65,25 +65,25 @@ class DeviceCache {
   Status trim_idle();
   // Waits for what was freed, and only for that, and takes it back.
   Status settle();
-
-  // Blocks that other processes have open: see Outside.
-  bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
-  void unpin(Address base);
-  bool is_pinned(Address base);
-
   void add_accessor(CUdevice device);
   void remove_accessor(CUdevice device);
+  void let_copies_reach(CUdevice device);  // before its copies and fills: they need it for pages
 
   // Graphs that may use blocks allocated during a capture are all gone.
   void release_graph_blocks();
 
-  // The context is about to die: forgets everything; pages that outlive it are kept for
-  // return_surviving_pages().
+  // The context is about to die: forgets all but the pages that outlive it, for the second.
   void abandon();
   void return_surviving_pages();
 
   // ---- Asking.
-  using Answer = BlockAnswer;
+  struct Answer {
+    bool live = false;
+    Address base = 0;
+    Bytes requested = 0, usable = 0;
+    std::uint64_t buffer_id = 0;
+  };
+
   Answer describe(Address address);
   Bytes returnable();
   DeviceStats stats();
@@ -188,10 +188,10 @@ class DeviceCache {
   std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
   std::vector<Stale> stale_ GUARDED_BY(mutex_);
   Aliases aliases_ GUARDED_BY(mutex_);
-  Pins pins_ GUARDED_BY(mutex_);
-  std::vector<Found> held_ GUARDED_BY(mutex_);  // freed, but a graph may use them
-  std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);
-  std::atomic<std::uint32_t> accessor_count_{0};
+  std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
+  std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
+  std::atomic<std::uint64_t> peers_{0};                 // a bit for each whose kernels may
+  std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
   std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
   std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more
   std::vector<std::pair<Address, Bytes>> surviving_ranges_ GUARDED_BY(mutex_);

@@ -19,6 +19,7 @@ Status DeviceCache::free(Address address, Lane* lane) {
   std::uint64_t position = 0;
   if (lane != nullptr) {
     position = found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane);
+    if (timeline_.broken()) result = timeline_.wait_all();  // tells the fault
   } else {
     result = wait_before_free();
     if (const Status stamped = timeline_.stamp_free(&position); !stamped.ok()) result = stamped;
@@ -120,7 +121,6 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
 }
 
 void DeviceCache::give(const Found& found, bool ready) {
-  if (pins_.park(found)) return;
   if (!ready) {
     const Stamp& stamp = found.stamp();
     atomic_max(waiting_high_, std::max(stamp.fence, stamp.order));

@@ -8,6 +8,16 @@
 #include <iterator>
 
 namespace custash {
+namespace {
+
+// The last bit is for all devices beyond.
+constexpr CUdevice kLastBit = 63;
+
+std::uint64_t bit_of(CUdevice device) {
+  return std::uint64_t{1} << static_cast<unsigned>(std::min(device, kLastBit));
+}
+
+}  // namespace
 
 Status DeviceCache::settle() {
   // Plain frees have their fences. Frees on streams, and those whose fence could not be had,
@@ -206,38 +216,41 @@ void DeviceCache::plan_trim(Arena& arena,
 }
 
 void DeviceCache::add_accessor(CUdevice device) {
+  peers_.fetch_or(bit_of(device));
   change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 void DeviceCache::remove_accessor(CUdevice device) {
+  peers_.fetch_and(~bit_of(device));
   change_access(device, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
-// Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told.
+void DeviceCache::let_copies_reach(CUdevice device) {
+  const bool known = device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
+  if (!known && memory_.vmm()) change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+// Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told. Who asks
+// for access that another thread is just giving gives it, too: it must be there on return.
 void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
+  if (device == device_) return;
+  const bool wanted = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (!wanted) reached_by_.fetch_and(~bit_of(device));
   std::vector<Page> mapped;
   {
     Lock lock(mutex_);
-    const bool known =
-        std::find(accessors_.begin(), accessors_.end(), device) != accessors_.end();
-    const bool wanted = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (known == wanted) return;
-    if (wanted) {
-      accessors_.push_back(device);
-    } else {
-      std::erase(accessors_, device);
-    }
-    accessor_count_.store(static_cast<std::uint32_t>(accessors_.size()));
+    std::erase(accessors_, device);
+    if (wanted) accessors_.push_back(device);
     ++accessor_changes_;
     for (const auto& pool : pools_) {
       pool->small_pages.collect_pages(&mapped);
       pool->large.collect_pages(&mapped);
     }
   }
-  if (device == device_) return;
   // A page that trim() returns meanwhile fails here, and nobody needs it.
   for (const Page& page : mapped)
     memory_.give_access(page.address, page.size, device, flags).ignore();
+  if (wanted) reached_by_.fetch_or(bit_of(device));
 }
 
 void DeviceCache::abandon() {
@@ -258,7 +271,6 @@ void DeviceCache::abandon() {
     }
   }
   held_.clear();
-  pins_.clear();
   lanes_.clear();
   budget_.give(static_cast<Bytes>(stats_.reserved_bytes[0].current));
   stats_ = DeviceStats{};

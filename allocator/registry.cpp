@@ -153,6 +153,17 @@ DeviceCache* Allocator::State::owner(Address address) const {
   return page.segment != nullptr ? page.segment->cache : nullptr;
 }
 
+std::array<DeviceCache*, 2> Allocator::State::others(const DeviceCache& self,
+                                                     Address first,
+                                                     Address second) const {
+  std::array<DeviceCache*, 2> owners{first == 0 ? nullptr : owner(first),
+                                     second == 0 ? nullptr : owner(second)};
+  for (DeviceCache*& each : owners) {
+    if (each == &self) each = nullptr;
+  }
+  return owners;
+}
+
 std::vector<DeviceCache*> Allocator::State::all() {
   Lock lock(mutex);
   std::vector<DeviceCache*> out;

@@ -44,6 +44,10 @@ struct Allocator::State {
   // The lane of a stream; a default stream is the current context's. Empty without a context.
   StreamPlace place(CUstream stream, NullStream null);
   DeviceCache* owner(Address address) const;
+  // Of those, the owners that are not `self`; for what a copy names.
+  std::array<DeviceCache*, 2> others(const DeviceCache& self,
+                                     Address first,
+                                     Address second) const;
   DeviceCache* known(CUcontext context);            // without making one
   DeviceCache* known_to_thread(CUcontext context);  // without a lock
   // The cache's ladder, then what other contexts of the device hold.
@@ -99,8 +103,6 @@ struct Allocator::State {
     void* data;
   };
 
-  Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;  // outside.hpp
-  bool neighbours_gave(CUdevice device, Bytes bytes);
   bool call_oom_hooks(CUdevice device, Bytes bytes);
   void tell_out_of_memory(DeviceCache& cache, Bytes bytes);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);

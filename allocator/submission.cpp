@@ -5,6 +5,7 @@
 #include "allocator/registry.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,12 @@ bool is_capturing(const Driver& driver, CUstream stream) {
   // The legacy stream answers 906 beside a capture: it is not capturing itself.
   return driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void reach(CUdevice device, const std::array<DeviceCache*, 2>& owners) {
+  for (DeviceCache* owner : owners) {
+    if (owner != nullptr) owner->let_copies_reach(device);
+  }
 }
 
 // Between a capture_begins() and its capture_begin_done().
@@ -32,6 +39,11 @@ Submission::Submission(Allocator& allocator,
   Allocator::State& state = *allocator.state_;
   const StreamPlace place = state.place(stream, null);
   if (!place) return;
+  std::array<DeviceCache*, 2> others{};
+  if (state.contexts.load() > 1) {
+    others = state.others(*place.cache, first_touched, second_touched);
+    reach(place.cache->device(), others);
+  }
   Timeline& timeline = place.cache->timeline();
   if (timeline.capturing() && is_capturing(state.driver, place.lane->stream)) {
     if (view == HostView::Visible) state.graphs_visible.store(true);
@@ -42,11 +54,8 @@ Submission::Submission(Allocator& allocator,
   host_visible_ = view == HostView::Visible ||
                   (view != HostView::Wait && state.kernels_visible.load()) ||
                   (view == HostView::Graph && state.graphs_visible.load());
-  if (state.contexts.load() > 1) {
-    for (const Address touched : {first_touched, second_touched}) {
-      DeviceCache* owner = touched == 0 ? nullptr : state.owner(touched);
-      if (owner != nullptr && owner != cache_) owner->timeline().pay_on(lane_->stream);
-    }
+  for (DeviceCache* other : others) {
+    if (other != nullptr) other->timeline().pay_on(lane_->stream);
   }
   timeline.enter(*lane_);
   step_ = view == HostView::Wait && timeline.capturing();
@@ -151,6 +160,12 @@ void Allocator::context_gone(CUcontext context) {
   }
   cache->timeline().end();
   cache->return_surviving_pages();
+}
+
+void Allocator::let_copies_reach(CUcontext context, Address first, Address second) {
+  DeviceCache* cache = context == nullptr ? nullptr : state_->cache(context);
+  if (cache != nullptr && state_->contexts.load() > 1)
+    reach(cache->device(), state_->others(*cache, first, second));
 }
 
 void Allocator::peer_access_enabled(CUcontext owner, CUcontext accessor) {

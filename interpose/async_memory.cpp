@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "interpose/device_scope.hpp"
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
 
@@ -31,20 +32,23 @@ bool device_has_pools(const Driver& driver, CUdevice device) {
   return known.load(std::memory_order_relaxed) == Pools::Present;
 }
 
+// Stream-ordered memory outlives the context of the call, ours does not: only the primary context, which
+// nearly every program works in to its end, is served.
+constinit std::array<std::atomic<CUcontext>, kDevices> primaries{};
+
+bool is_primary(Allocator& core, CUcontext context, CUdevice device) {
+  std::atomic<CUcontext>& known = primaries[static_cast<std::size_t>(device)];
+  if (known.load(std::memory_order_relaxed) == nullptr) known.store(primary_context(core, device));
+  return known.load(std::memory_order_relaxed) == context;
+}
+
 bool is_default_handle(CUstream stream) {
   return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
 
-bool is_default_pool(Allocator& core, CUmemoryPool pool) {
-  using GetDefault = CUresult(CUmemoryPool*, CUdevice);
-  auto* const get = reinterpret_cast<GetDefault*>(real::symbol("cuDeviceGetDefaultMemPool"));
-  int count = 0;
-  if (get == nullptr || core.driver().device_get_count(&count) != CUDA_SUCCESS) return true;
-  for (CUdevice device = 0; device < count; ++device) {
-    CUmemoryPool its = nullptr;
-    if (get(&its, device) == CUDA_SUCCESS && its == pool) return true;
-  }
-  return false;
+bool is_default(Allocator& core, CUmemoryPool pool) {
+  CUdevice device = 0;
+  return is_default_pool(core, pool, &device);
 }
 
 enum class When { PoolIsDefault, PoolIsNot };
@@ -52,11 +56,34 @@ enum class When { PoolIsDefault, PoolIsNot };
 CUresult note_pool(CUresult result, CUmemoryPool pool, When when) {
   Allocator* const core = process::core();
   if (result != CUDA_SUCCESS || core == nullptr || pools_matter.load()) return result;
-  if (is_default_pool(*core, pool) == (when == When::PoolIsDefault)) pools_matter.store(true);
+  if (is_default(*core, pool) == (when == When::PoolIsDefault)) pools_matter.store(true);
   return result;
 }
 
 }  // namespace
+
+void context_ended(CUcontext context) {
+  for (std::atomic<CUcontext>& each : primaries) {
+    CUcontext expected = context;
+    each.compare_exchange_strong(expected, nullptr);
+  }
+}
+
+void leave_to_driver() {
+  pools_matter.store(true);
+}
+
+bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device) {
+  using GetDefault = CUresult(CUmemoryPool*, CUdevice);
+  auto* const get = reinterpret_cast<GetDefault*>(real::symbol("cuDeviceGetDefaultMemPool"));
+  int count = 0;
+  if (get == nullptr || core.driver().device_get_count(&count) != CUDA_SUCCESS) return true;
+  for (*device = 0; *device < count; ++*device) {
+    CUmemoryPool its = nullptr;
+    if (get(&its, *device) == CUDA_SUCCESS && its == pool) return true;
+  }
+  return false;
+}
 
 std::optional<Status> allocate(Allocator& core, CUstream stream, NullStream null, Bytes bytes,
                                Address* out) {
@@ -65,7 +92,7 @@ std::optional<Status> allocate(Allocator& core, CUstream stream, NullStream null
   CUdevice device = 0;
   if (bytes == 0 || pools_matter.load(std::memory_order_relaxed) ||
       driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr ||
-      driver.ctx_get_device(&device) != CUDA_SUCCESS || !device_has_pools(driver, device) ||
+      driver.ctx_get_device(&device) != CUDA_SUCCESS || !device_has_pools(driver, device) || !is_primary(core, context, device) ||
       captures::is_capturing(core, stream, null)) {
     return std::nullopt;
   }
@@ -97,7 +124,8 @@ CUresult mem_free_async(Real<CUdeviceptr, CUstream> real, NullStream null, CUdev
                         CUstream stream) {
   if (Allocator* const core = process::core(); core != nullptr && address != 0) {
     const std::optional<Status> status = core->free_on(address, stream, null);
-    return status ? status->code() : real(address, stream);
+    if (!status) return real(address, stream);
+    return status->ok() ? CUDA_SUCCESS : doors::unless_broken(*core, status->code());
   }
   return process::left_behind(address) ? process::driver_says() : real(address, stream);
 }

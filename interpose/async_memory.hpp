@@ -14,4 +14,11 @@ namespace custash::async_memory {
 std::optional<Status> allocate(Allocator& core, CUstream stream, NullStream null, Bytes bytes,
                                Address* out);
 
+// Its handle may be another context's next.
+void context_ended(CUcontext context);
+
+// The program looks at its default pools: from now on the driver serves all.
+void leave_to_driver();
+bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device);
+
 }  // namespace custash::async_memory

@@ -5,6 +5,22 @@
 
 namespace custash {
 
+bool is_primary_active(Allocator& core, CUdevice device) {
+  unsigned flags = 0;
+  int active = 0;
+  return core.driver().primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS &&
+         active != 0;
+}
+
+CUcontext primary_context(Allocator& core, CUdevice device) {
+  CUcontext context = nullptr;
+  auto* const release =
+      real::function<CUresult(CUdevice)>(Entry::door_cuDevicePrimaryCtxRelease_v2);
+  if (release == nullptr || !is_primary_active(core, device)) return nullptr;
+  if (core.driver().primary_ctx_retain(&context, device) != CUDA_SUCCESS) return nullptr;
+  return release(device) == CUDA_SUCCESS ? context : nullptr;
+}
+
 int DeviceScope::resolve(const Driver& driver, int device) {
   if (device >= 0) return device;
   CUcontext context = nullptr;

@@ -9,6 +9,10 @@
 
 namespace custash {
 
+// The device's primary context, its count of users as before; null when it is not active.
+CUcontext primary_context(Allocator& core, CUdevice device);
+bool is_primary_active(Allocator& core, CUdevice device);
+
 class DeviceScope {
  public:
   // `device` negative: the calling thread's (without a context: device 0, as the runtime has it).

@@ -17,4 +17,14 @@ bool relieve(Allocator& core) noexcept {
   }
 }
 
+CUresult unless_broken(Allocator& core, CUresult code) {
+  CUcontext context = nullptr;
+  if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr ||
+      !core.context_broken(context)) {
+    return code;
+  }
+  const CUresult fault = core.driver().ctx_synchronize();
+  return fault == CUDA_SUCCESS ? code : fault;
+}
+
 }  // namespace custash::doors

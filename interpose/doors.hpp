@@ -8,6 +8,9 @@
 // clang-format on
 #include "interpose/captures.hpp"
 #include "interpose/process.hpp"
+#include "interpose/sync_memops.hpp"
+
+#include <type_traits>
 
 namespace custash::doors {
 
@@ -17,9 +20,13 @@ inline constexpr CUresult kNoEntry = CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
 // Gives back what the failed call may need; true when it is worth a second try.
 bool relieve(Allocator& core) noexcept;
 
+// `code`, or what a kernel's fault in the current context makes every call answer.
+CUresult unless_broken(Allocator& core, CUresult code);
+
 // `view(core)` says what the host may see; `call(real)` is the driver's call.
-template <typename Real, typename View, typename Call>
-CUresult submit(Real* real, NullStream null, CUstream stream, View view, Address first,
+// A `stream` that is nullptr itself: the call names none, and is synchronous by its name.
+template <typename Real, typename Stream, typename View, typename Call>
+CUresult submit(Real* real, NullStream null, Stream stream, View view, Address first,
                 Address second, Call call) noexcept {
   if (real == nullptr) return kNoEntry;
   Allocator* const core = process::core();
@@ -30,6 +37,8 @@ CUresult submit(Real* real, NullStream null, CUstream stream, View view, Address
     result = call(real);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && relieve(*core)) result = call(real);
     submission.done(result);
+    if (std::is_null_pointer_v<Stream> && sync_memops::in_use())
+      result = sync_memops::settle(*core, null, first, second, result);
   } catch (...) {
   }
   return result;

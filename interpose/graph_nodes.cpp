@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Nodes that a program adds to a graph by hand. They matter for one thing: whether the host could
 // see what a launch of the graph does, without a call that synchronises.
-#include "interpose/captures.hpp"
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/doors.hpp"
+// clang-format on
 #include "interpose/handlers.hpp"
+#include "interpose/host_view.hpp"
 
 namespace custash::handlers {
 namespace {
 
-// Wherever the copy does not surely go to device memory.
-void note_copy(const CUDA_MEMCPY3D* copy) {
+// Visible wherever the copy does not surely go to device memory.
+void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context) {
   if (copy == nullptr) return;
+  if (Allocator* const core = process::core())
+    core->let_copies_reach(context, views::target(copy), views::source(copy));
   if (copy->dstMemoryType == CU_MEMORYTYPE_HOST || copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED) {
     captures::add_host_visible_node();
   }
@@ -37,7 +42,7 @@ CUresult add_memcpy_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
                               const CUDA_MEMCPY3D*, CUcontext> real,
                          NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
                          Count count, const CUDA_MEMCPY3D* copy, CUcontext context) {
-  note_copy(copy);
+  note_copy(copy, context);
   return real(out, graph, after, count, copy, context);
 }
 
@@ -72,14 +77,14 @@ CUresult add_node_v2(Real<CUgraphNode*, CUgraph, const CUgraphNode*, const void*
 
 CUresult set_memcpy_node(Real<CUgraphNode, const CUDA_MEMCPY3D*> real, NullStream, CUgraphNode node,
                          const CUDA_MEMCPY3D* copy) {
-  note_copy(copy);
+  note_copy(copy, nullptr);
   return real(node, copy);
 }
 
 CUresult set_exec_memcpy_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D*, CUcontext> real,
                               NullStream, CUgraphExec graph, CUgraphNode node,
                               const CUDA_MEMCPY3D* copy, CUcontext context) {
-  note_copy(copy);
+  note_copy(copy, context);
   return real(graph, node, copy, context);
 }
 

@@ -114,6 +114,15 @@ CUresult stream_destroy(Real<CUstream> real, NullStream, CUstream stream);
 CUresult peer_enable(Real<CUcontext, unsigned> real, NullStream, CUcontext peer, unsigned flags);
 CUresult peer_disable(Real<CUcontext> real, NullStream, CUcontext peer);
 
+// sync_memops.cpp
+CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdeviceptr> real, NullStream,
+                               const void* value, CUpointer_attribute attribute,
+                               CUdeviceptr address);
+
+// pool_use.cpp
+CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real, NullStream,
+                            CUmemoryPool pool, CUmemPool_attribute attribute, void* value);
+
 // queries.cpp
 CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, Count* total);
 CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real, NullStream,
@@ -123,18 +132,10 @@ CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> rea
 CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUdeviceptr> real,
                                 NullStream, unsigned count, CUpointer_attribute* attributes,
                                 void** data, CUdeviceptr address);
-CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real, NullStream,
-                                  CUmemGenericAllocationHandle* out, void* address);
-
-// ipc.cpp
 CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real, NullStream,
                             CUipcMemHandle* out, CUdeviceptr address);
-CUresult ipc_open_mem_handle(Real<CUdeviceptr*, CUipcMemHandle, unsigned> real, NullStream,
-                             CUdeviceptr* out, CUipcMemHandle handle, unsigned flags);
-CUresult ipc_close_mem_handle(Real<CUdeviceptr> real, NullStream, CUdeviceptr address);
-CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned long long> real,
-                                  NullStream, void* out, CUdeviceptr address, Count bytes,
-                                  int type, unsigned long long flags);
+CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real, NullStream,
+                                  CUmemGenericAllocationHandle* out, void* address);
 CUresult pool_export_pointer(Real<void*, CUdeviceptr> real, NullStream, void* out,
                              CUdeviceptr address);
 

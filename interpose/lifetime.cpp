@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, peers, and the call that everything begins with.
 #include "interpose/doors.hpp"
+#include "interpose/async_memory.hpp"
+#include "interpose/device_scope.hpp"
 #include "interpose/handlers.hpp"
-#include "interpose/ipc.hpp"
 #include "interpose/service.hpp"
 
 namespace custash::handlers {
 namespace {
 
-bool is_active(Allocator& core, CUdevice device) {
-  unsigned flags = 0;
-  int active = 0;
-  return core.driver().primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS &&
-         active != 0;
-}
-
-// The device's primary context, its count of users as before; null when it is not active.
-CUcontext primary_context(Allocator& core, CUdevice device) {
-  CUcontext context = nullptr;
-  auto* const release =
-      real::function<CUresult(CUdevice)>(Entry::door_cuDevicePrimaryCtxRelease_v2);
-  if (release == nullptr || !is_active(core, device)) return nullptr;
-  if (core.driver().primary_ctx_retain(&context, device) != CUDA_SUCCESS) return nullptr;
-  return release(device) == CUDA_SUCCESS ? context : nullptr;
-}
-
 void ends(Allocator& core, CUcontext context) {
-  ipc::context_ends(core, context);
+  async_memory::context_ended(context);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);
 }
@@ -62,7 +46,7 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   if (context == nullptr) return real(device);
   const service::Pause pause;
   const CUresult result = real(device);
-  if (result != CUDA_SUCCESS || is_active(*core, device)) return result;
+  if (result != CUDA_SUCCESS || is_primary_active(*core, device)) return result;
   ends(*core, context);
   has_ended(*core, context);
   return result;

@@ -15,7 +15,8 @@ CUresult free_block(Real real, CUdeviceptr address, Call call) {
   if (address == 0) return call(real);
   if (Allocator* const core = process::core()) {
     const std::optional<Status> status = core->free(address);
-    return status ? status->code() : call(real);
+    if (!status) return call(real);
+    return status->ok() ? CUDA_SUCCESS : doors::unless_broken(*core, status->code());
   }
   return process::left_behind(address) ? process::driver_says() : call(real);
 }

@@ -188,9 +188,9 @@ Working::~Working() {
   if (entered_) working.store(false);
 }
 
-}  // namespace custash::service
-
-custash::Descriptors& custash::descriptors() noexcept {
+Descriptors& descriptors() noexcept {
   static constinit Descriptors all;
   return all;
 }
+
+}  // namespace custash::service

@@ -60,4 +60,7 @@ class Working {
   bool entered_ = false;
 };
 
+// All that custash keeps open.
+Descriptors& descriptors() noexcept;
+
 }  // namespace custash::service

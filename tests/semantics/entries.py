@@ -51,6 +51,7 @@ class Entries(Case):
             out = self.same_as_bare("work", CUSTASH_CONF=backing)
             self.assertNotRegex(out, r'(?m)^[1-9]\d* call')
             self.assertIn("9 *last\n", out)
+            self.assertEqual(notes(out), [["settled", "600", "0"]])
             self.assertEqual(len(set(re.findall(r": (\d+)\n", out))), 6)
 
 

@@ -121,6 +121,26 @@ void copy_out(Work& work) {
   SAY(call("cuMemFreeHost", pinned));
 }
 
+// A copy between blocks need not have ended when cuMemcpyDtoD returns, unless one of them is said to be
+// synchronous: then the stream is found idle.
+void sync_memops() {
+  constexpr std::size_t kMuch = std::size_t{64} << 20U;
+  CUdeviceptr one = 0;
+  CUdeviceptr two = 0;
+  SAY(call("cuMemAlloc_v2", &one, kMuch));
+  SAY(call("cuMemAlloc_v2", &two, kMuch));
+  SAY(call("cuMemcpyDtoD_v2", one, two, kMuch));
+  const CUresult before = call("cuStreamQuery", CUstream{nullptr});
+  SAY(call("cuCtxSynchronize"));
+  unsigned on = 1;
+  SAY(call("cuPointerSetAttribute", static_cast<const void*>(&on), CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+           one + 4096));
+  SAY(call("cuMemcpyDtoD_v2", one + 512, two, kMuch - 512));
+  std::printf("# settled %d %d\n", before, call("cuStreamQuery", CUstream{nullptr}));
+  SAY(call("cuMemFree_v2", one));
+  SAY(call("cuMemFree_v2", two));
+}
+
 int run() {
   start();
   Work work;
@@ -129,6 +149,7 @@ int run() {
   fills(work);
   copies(work);
   copy_out(work);
+  sync_memops();
   SAY(call("cuMemFree_v2", work.other));
   CUstream stream = nullptr;
   SAY(call("cuStreamCreateWithPriority", &stream, 1U, 0));

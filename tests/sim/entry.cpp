@@ -28,6 +28,26 @@ CUresult injected(World& w, Symbol symbol) {
   return code;
 }
 
+bool makes_objects(Symbol symbol) {
+  switch (symbol) {
+    case k_cuCtxCreate_v2:
+    case k_cuStreamCreate:
+    case k_cuStreamCreateWithPriority:
+    case k_cuModuleLoadData:
+    case k_cuModuleLoadDataEx:
+    case k_cuLibraryLoadData:
+    case k_cuGraphInstantiateWithFlags:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool lacks_room(const World& w, Symbol symbol) {
+  return w.options.room_for_objects != 0 && makes_objects(symbol) &&
+         w.options.device_memory - w.devices.front().used < w.options.room_for_objects;
+}
+
 CUresult run_entry(World& w, Symbol symbol, Needs needs, Body body, void* closure) {
   ThreadState& thread = thread_state(w);
   if (needs != Needs::Nothing) {
@@ -37,6 +57,7 @@ CUresult run_entry(World& w, Symbol symbol, Needs needs, Body body, void* closur
   if (switched_off(w, kSymbolTable[symbol].name)) return CUDA_ERROR_NOT_SUPPORTED;
   const CUresult failure = injected(w, symbol);
   if (failure != CUDA_SUCCESS) return failure;
+  if (lacks_room(w, symbol)) return CUDA_ERROR_OUT_OF_MEMORY;
   w.now += base_cost(symbol);
   advance(w);
   Frame frame{w, thread, nullptr};

@@ -36,7 +36,6 @@ struct Options {
       {};  // what the machine calls each; empty: the same numbers
   Bytes device_memory = 8_GiB;
   Bytes vmm_granularity = 2_MiB;
-  std::string machine = {};    // a file: processes that name it share their devices
   bool context_events = true;  // cuCtxRecordEvent, cuCtxWaitEvent (drivers since 12.5)
   bool vmm = true;
   bool data =
@@ -53,6 +52,9 @@ struct Options {
   Advance advance = Advance::Told;
   AddressReuse reuse = AddressReuse::Lifo;
   Nanoseconds default_kernel = 5000;
+  // What contexts, streams, code and graphs need to be free on device 0 to be made: the driver takes
+  // memory for them.
+  Bytes room_for_objects = 0;
   // How long (real time) a stuck wait hopes for another thread where one could help.
   std::chrono::milliseconds patience{10'000};
 };

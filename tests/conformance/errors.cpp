@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// Sizes, pointers and flags that no call takes, and errors that stay.
+#include "tests/conformance/cases.hpp"
+
+#include <thread>
+
+namespace conformance {
+namespace {
+
+const auto alloc = CU(cuMemAlloc_v2, cuMemAlloc);
+const auto free_it = CU(cuMemFree_v2, cuMemFree);
+
+}  // namespace
+
+CASE(errors_sizes_runtime) {
+  void* p = &p;
+  SAY(cudaMalloc(&p, 0));
+  SAY(p == nullptr);
+  SAY(cudaGetLastError());
+  p = &p;
+  SAY(cudaMalloc(&p, kTooLarge));
+  SAY(p == nullptr);
+  SAY(cudaPeekAtLastError());
+  SAY(cudaGetLastError());
+  SAY(cudaGetLastError());
+  SAY(cudaMalloc(&p, ~std::size_t{0}));
+  SAY(cudaGetLastError());
+  SAY(cudaMalloc(&p, ~std::size_t{0} - 511));
+  SAY(cudaGetLastError());
+  SAY(cudaMalloc(static_cast<void**>(nullptr), 512));
+  SAY(cudaGetLastError());
+  SAY(cudaMalloc(static_cast<void**>(nullptr), 0));
+  SAY(cudaGetLastError());
+  SAY(cudaMalloc(&p, 1));
+  SAY(address(p) % 512);
+  SAY(cudaFree(p));
+  SAY(cudaGetLastError());
+}
+
+CASE(errors_sizes_driver) {
+  SAY(cudaFree(nullptr));
+  CUdeviceptr p = 99;
+  SAY(alloc(&p, std::size_t{0}));
+  SAY(p == 99);
+  SAY(alloc(&p, kTooLarge));
+  SAY(p == 99);
+  SAY(alloc(&p, ~std::size_t{0}));
+  SAY(alloc(static_cast<CUdeviceptr*>(nullptr), std::size_t{512}));
+  SAY(alloc(static_cast<CUdeviceptr*>(nullptr), std::size_t{0}));
+  SAY(free_it(CUdeviceptr{0}));
+  SAY(free_it(CUdeviceptr{512}));
+  SAY(cudaGetLastError());
+}
+
+CASE(errors_frees) {
+  SAY(cudaFree(nullptr));
+  for (const std::size_t bytes : {std::size_t{100}, 100 * kKiB, 5 * kMiB, 50 * kMiB}) {
+    void* p = nullptr;
+    SAY(cudaMalloc(&p, bytes));
+    SAY(cudaFree(at(p, 1)));
+    SAY(cudaGetLastError());
+    SAY(cudaFree(at(p, bytes - 1)));
+    SAY(cudaGetLastError());
+    SAY(free_it(address(p) + bytes / 2));
+    SAY(cudaFree(p));
+    SAY(cudaFree(p));
+    SAY(cudaPeekAtLastError());
+    SAY(cudaGetLastError());
+    SAY(free_it(address(p)));
+    SAY(free_it(address(p) + 512));
+  }
+  int own = 0;
+  SAY(cudaFree(&own));
+  SAY(cudaGetLastError());
+  void* pinned = nullptr;
+  SAY(cudaMallocHost(&pinned, 4096));
+  SAY(cudaFree(pinned));
+  SAY(cudaGetLastError());
+  SAY(cudaFreeHost(pinned));
+}
+
+// Freed by whichever call, by whichever thread: once.
+CASE(errors_frees_by_other_calls) {
+  const Stream stream;
+  void* p = nullptr;
+  SAY(cudaMalloc(&p, 70000));
+  SAY(cudaFreeHost(p));
+  SAY(cudaGetLastError());
+  std::thread([p] { SAY(cudaFree(p)); }).join();
+  SAY(cudaFree(p));
+  SAY(cudaGetLastError());
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaGetLastError());
+  SAY(cudaMallocAsync(&p, 70000, stream));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(cudaFree(p));
+  SAY(cudaFree(p));
+  SAY(cudaGetLastError());
+  SAY(cudaFreeAsync(nullptr, stream));
+  SAY(cudaGetLastError());
+}
+
+// A last error is a thread's own, and a success leaves it.
+CASE(errors_last_error_stays) {
+  void* p = nullptr;
+  SAY(cudaMalloc(&p, kTooLarge));
+  SAY(cudaMalloc(&p, 512));
+  SAY(cudaPeekAtLastError());
+  SAY(cudaFree(p));
+  SAY(cudaPeekAtLastError());
+  SAY(cudaMalloc(&p, 512));
+  std::thread([] { SAY(cudaPeekAtLastError()); }).join();
+  SAY(cudaFree(p));
+  SAY(cudaGetLastError());
+  SAY(cudaGetLastError());
+}
+
+// No context, no driver: before the first call that makes one.
+CASE(errors_before_a_context) {
+  CUdeviceptr p = 0;
+  std::size_t bytes = 0;
+  void* host = nullptr;
+  SAY(CU(cuCtxSetCurrent, cuCtxSetCurrent)(CUcontext{nullptr}));
+  SAY(alloc(&p, std::size_t{512}));
+  SAY(free_it(CUdeviceptr{0}));
+  SAY(free_it(CUdeviceptr{4096}));
+  SAY(CU(cuMemGetInfo_v2, cuMemGetInfo)(&bytes, &bytes));
+  SAY(CU(cuMemHostAlloc, cuMemHostAlloc)(&host, std::size_t{512}, 0U));
+  SAY(CU(cuMemAllocAsync, cuMemAllocAsync)(&p, std::size_t{512}, CUstream{nullptr}));
+}
+
+CASE(errors_flags) {
+  void* p = nullptr;
+  SAY(cudaMallocManaged(&p, 512, 0));
+  SAY(cudaGetLastError());
+  SAY(cudaMallocManaged(&p, 512, 77));
+  SAY(cudaGetLastError());
+  SAY(cudaMallocManaged(&p, 512, cudaMemAttachGlobal));
+  SAY(cudaFree(p));
+  SAY(cudaMallocManaged(&p, 0, cudaMemAttachGlobal));
+  SAY(cudaGetLastError());
+  SAY(cudaHostAlloc(&p, 512, 0x100));
+  SAY(cudaGetLastError());
+}
+
+// A kernel's fault is every later call's answer.
+CASE(errors_sticky) {
+  void* p = nullptr;
+  void* q = nullptr;
+  void* host = nullptr;
+  const Stream stream;
+  SAY(cudaMalloc(&p, 4096));
+  SAY(cudaMallocAsync(&q, 4096, stream));
+  SAY(cudaDeviceSynchronize());
+  SAY(write_words(nullptr, pointer(0x10000), 4, 7));
+  SAY(cudaDeviceSynchronize());
+  SAY(cudaMalloc(&host, 512));
+  SAY(cudaFree(p));
+  SAY(cudaFree(p));
+  SAY(cudaMallocAsync(&host, 512, stream));
+  SAY(cudaFreeAsync(q, stream));
+  SAY(cudaMallocHost(&host, 512));
+  std::size_t bytes = 0;
+  SAY(cudaMemGetInfo(&bytes, &bytes));
+  SAY(cudaMemset(p, 1, 16));
+  SAY(cudaPeekAtLastError());
+  SAY(cudaGetLastError());
+  SAY(cudaGetLastError());
+  SAY(cudaFree(nullptr));
+}
+
+// The free that bare CUDA tells it by does not wait here: the next call that does tells it.
+CASE(errors_sticky_at_a_free) {
+  void* p = nullptr;
+  SAY(cudaMalloc(&p, 4096));
+  SAY(write_words(nullptr, pointer(0x10000), 4, 7));
+  DIFFERS(cudaFree(p) == cudaSuccess, 0, 1);
+  SAY(cudaDeviceSynchronize());
+  SAY(cudaGetLastError());
+}
+
+}  // namespace conformance
