@@ -113,9 +113,6 @@ class Allocator {
   Status trim(int device, Bytes bytes);
   Status trim_stream(CUstream stream, NullStream null);
   Status trim_idle(int device);
-  // trim() from a thread without a context, for others: how many bytes went back. Nothing does
-  // during a capture.
-  Bytes give_back(int device, Bytes bytes);
   void empty_all_caches();
   // Another allocating driver call failed for memory: waits for and returns what is needed;
   // true when something was returned and the call is worth a second try.
@@ -153,6 +150,8 @@ class Allocator {
   const Config& config() const { return config_; }
 
  private:
+  friend class Outside;
+
   friend class Submission;
 
   const Driver& driver_;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: the inventory, by a walk over every segment under the lock.
-#include "allocator/inventory.hpp"
-
 #include "allocator/device_cache.hpp"
+#include "allocator/inventory.hpp"
 
 namespace custash {
 namespace {
@@ -24,10 +23,8 @@ void add_slab(const Slab& slab, HeldSegment* out) {
   Address at = slab.base;
   for (const SmallBlock& block : slab.blocks) {
     const PieceState state = piece_state(block.state);
-    out->pieces.push_back({at,
-                           slab.block_bytes(),
-                           state == PieceState::Used ? block.requested : 0,
-                           state});
+    out->pieces.push_back(
+        {at, slab.block_bytes(), state == PieceState::Used ? block.requested : 0, state});
     at += slab.block_bytes();
   }
   // What the classes leave at a slab's end serves nobody.
@@ -87,7 +84,8 @@ void DeviceCache::take_inventory(Inventory* out) {
     const auto stream = streams.find(pool.get());
     for (const Arena* arena : {&pool->small_pages, &pool->large}) {
       for (const Segment* segment : arena->segments())
-        add_segment(*segment, arena->pool(), stream == streams.end() ? nullptr : stream->second);
+        add_segment(
+            *segment, arena->pool(), stream == streams.end() ? nullptr : stream->second);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "allocator/inventory.hpp"
 #include "allocator/mutex.hpp"
 #include "allocator/page_map.hpp"
+#include "allocator/pins.hpp"
 #include "allocator/pool.hpp"
 #include "allocator/request.hpp"
 #include "allocator/room.hpp"
@@ -45,8 +46,7 @@ class DeviceCache {
   [[nodiscard]] bool free_waits() const;
   Status record_stream(Address address);
 
-  // The lane of a stream of this context; made at need. `per_thread` tells lanes of
-  // CU_STREAM_PER_THREAD apart.
+  // The lane of a stream; made at need. `per_thread` tells those of CU_STREAM_PER_THREAD apart.
   Lane* lane(CUstream stream, std::uint64_t per_thread);
   void stream_destroyed(CUstream stream);
 
@@ -65,6 +65,11 @@ class DeviceCache {
   Status trim_idle();
   // Waits for what was freed, and only for that, and takes it back.
   Status settle();
+
+  // Blocks that other processes have open: see Outside.
+  bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
+  void unpin(Address base);
+  bool is_pinned(Address base);
   void add_accessor(CUdevice device);
   void remove_accessor(CUdevice device);
   void let_copies_reach(CUdevice device);  // before its copies and fills: they need it for pages
@@ -77,13 +82,7 @@ class DeviceCache {
   void return_surviving_pages();
 
   // ---- Asking.
-  struct Answer {
-    bool live = false;
-    Address base = 0;
-    Bytes requested = 0, usable = 0;
-    std::uint64_t buffer_id = 0;
-  };
-
+  using Answer = BlockAnswer;
   Answer describe(Address address);
   Bytes returnable();
   DeviceStats stats();
@@ -188,6 +187,7 @@ class DeviceCache {
   std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
   std::vector<Stale> stale_ GUARDED_BY(mutex_);
   Aliases aliases_ GUARDED_BY(mutex_);
+  Pins pins_ GUARDED_BY(mutex_);
   std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
   std::atomic<std::uint64_t> peers_{0};                 // a bit for each whose kernels may

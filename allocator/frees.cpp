@@ -121,6 +121,7 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
 }
 
 void DeviceCache::give(const Found& found, bool ready) {
+  if (pins_.park(found)) return;
   if (!ready) {
     const Stamp& stamp = found.stamp();
     atomic_max(waiting_high_, std::max(stamp.fence, stamp.order));

@@ -31,9 +31,9 @@ struct HeldSegment {
   Address base = 0;
   Bytes size = 0;
   StatPool pool = StatPool::Large;
-  bool mapped = false;       // of pages
+  bool mapped = false;        // of pages
   CUstream stream = nullptr;  // the one whose calls it serves; null: calls that name none
-  std::vector<Bytes> pages;  // their sizes in order; empty where it is not of pages
+  std::vector<Bytes> pages;   // their sizes in order; empty where it is not of pages
   std::vector<Piece> pieces;  // without gaps
 };
 

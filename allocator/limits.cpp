@@ -4,7 +4,6 @@
 #include "allocator/last_error.hpp"
 #include "allocator/log.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/scope.hpp"
 
 #include <algorithm>
 #include <string>
@@ -31,6 +30,8 @@ Status Allocator::State::allocate(DeviceCache& cache, Lane* lane, Bytes bytes, A
   Status status = cache.allocate(bytes, lane, out);
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   if (trim_others(on_device(cache.device()), &cache)) status = cache.allocate(bytes, lane, out);
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && neighbours_gave(cache.device(), bytes))
+    status = cache.allocate(bytes, lane, out);
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && call_oom_hooks(cache.device(), bytes))
     status = cache.allocate(bytes, lane, out);
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes);
@@ -81,20 +82,6 @@ Status Allocator::trim(int device, Bytes bytes) {
     bytes -= std::min(bytes, before - std::min(before, after));
   }
   return result;
-}
-
-Bytes Allocator::give_back(int device, Bytes bytes) {
-  if (captures_open() != 0) return 0;
-  const DeviceBudget& budget = state_->budget(device);
-  const Bytes before = budget.held();
-  for (DeviceCache* cache : state_->on_device(device)) {
-    const Bytes given = before - std::min(before, budget.held());
-    if (given >= bytes) break;
-    const CurrentContext current(driver_, cache->context());
-    // What cannot be given is not counted.
-    if (current.status().ok()) cache->trim({.bytes = bytes - given}).ignore();
-  }
-  return before - std::min(before, budget.held());
 }
 
 Status Allocator::trim_stream(CUstream stream, NullStream null) {

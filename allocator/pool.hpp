@@ -17,6 +17,14 @@ struct Pool {
   SlabShelf slabs;
 };
 
+// What is said of an address.
+struct BlockAnswer {
+  bool live = false;
+  Address base = 0;
+  Bytes requested = 0, usable = 0;
+  std::uint64_t buffer_id = 0;
+};
+
 // A live block, wherever it lies.
 struct Found {
   SmallRef small;

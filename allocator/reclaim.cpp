@@ -271,6 +271,7 @@ void DeviceCache::abandon() {
     }
   }
   held_.clear();
+  pins_.clear();
   lanes_.clear();
   budget_.give(static_cast<Bytes>(stats_.reserved_bytes[0].current));
   stats_ = DeviceStats{};

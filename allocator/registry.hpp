@@ -103,6 +103,8 @@ struct Allocator::State {
     void* data;
   };
 
+  Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;  // outside.hpp
+  bool neighbours_gave(CUdevice device, Bytes bytes);
   bool call_oom_hooks(CUdevice device, Bytes bytes);
   void tell_out_of_memory(DeviceCache& cache, Bytes bytes);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);

@@ -4,14 +4,17 @@
 #pragma once
 
 #include "allocator/event.hpp"
+#include "allocator/segment.hpp"
 #include "allocator/units.hpp"
 
 #include <cstdint>
+#include <vector>
 
 #include <cuda.h>
 
 namespace custash {
 
+class DeviceCache;
 class Timeline;
 
 // What the handles NULL and 0 mean where a call names a stream: the plain entry points mean the
@@ -31,6 +34,18 @@ struct BlockInfo {
   Bytes usable = 0;     // what it got
   CUcontext context = nullptr;
   std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
+};
+
+// A live block that another process uses, and what backs it. While it is pinned its memory stays
+// where it is, and is nobody else's even after its free.
+struct PinnedBlock {
+  DeviceCache* cache = nullptr;
+  Address base = 0;
+  Bytes requested = 0;
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  Address segment = 0;      // plain memory: the start of what the driver gave; 0: pages
+  std::vector<Page> pages;  // that the block lies in, in order
 };
 
 // Where an address lies.

@@ -50,4 +50,7 @@ class Descriptors {
   std::array<std::atomic<int>, 1024> slots_{};  // the number and one; 0: empty
 };
 
+// All that custash keeps open.
+Descriptors& descriptors() noexcept;
+
 }  // namespace custash

@@ -66,22 +66,52 @@ void read_free(const Inventory& held, Raw* to) {
 
 }  // namespace
 
-#define POOLS(member) CounterMember{#member, offsetof(Raw, member), CUSTASH_POOLS}
-#define SINGLE(member) CounterMember{#member, offsetof(Raw, member), 1}
-#define NUMBER(member) NumberMember{#member, offsetof(Raw, member)}
-#define OWN(member) NumberMember{"custash." #member, offsetof(Raw, member)}
+#define POOLS(member)                             \
+  CounterMember {                                 \
+#member, offsetof(Raw, member), CUSTASH_POOLS \
+  }
+#define SINGLE(member)                \
+  CounterMember {                     \
+#member, offsetof(Raw, member), 1 \
+  }
+#define NUMBER(member)             \
+  NumberMember {                   \
+#member, offsetof(Raw, member) \
+  }
+#define OWN(member)                           \
+  NumberMember {                              \
+    "custash." #member, offsetof(Raw, member) \
+  }
 
-const std::array<CounterMember, 11> kCounterMembers = {
-    POOLS(allocation), POOLS(segment), POOLS(active), POOLS(inactive_split), POOLS(allocated_bytes),
-    POOLS(reserved_bytes), POOLS(active_bytes), POOLS(inactive_split_bytes), POOLS(requested_bytes),
-    SINGLE(oversize_allocations), SINGLE(oversize_segments)};
+const std::array<CounterMember, 11> kCounterMembers = {POOLS(allocation),
+                                                       POOLS(segment),
+                                                       POOLS(active),
+                                                       POOLS(inactive_split),
+                                                       POOLS(allocated_bytes),
+                                                       POOLS(reserved_bytes),
+                                                       POOLS(active_bytes),
+                                                       POOLS(inactive_split_bytes),
+                                                       POOLS(requested_bytes),
+                                                       SINGLE(oversize_allocations),
+                                                       SINGLE(oversize_segments)};
 
-const std::array<NumberMember, 17> kNumberMembers = {
-    NUMBER(max_split_size), NUMBER(num_alloc_retries), NUMBER(num_ooms),
-    NUMBER(num_sync_all_streams), NUMBER(num_device_alloc), NUMBER(num_device_free),
-    OWN(num_fences), OWN(num_fence_queries), OWN(num_debt_waits), OWN(num_free_waits),
-    OWN(num_stalls_avoided), OWN(num_pages_moved), OWN(limbo_bytes), OWN(free_bytes),
-    OWN(largest_free_block), OWN(fragmentation), OWN(total_bytes)};
+const std::array<NumberMember, 17> kNumberMembers = {NUMBER(max_split_size),
+                                                     NUMBER(num_alloc_retries),
+                                                     NUMBER(num_ooms),
+                                                     NUMBER(num_sync_all_streams),
+                                                     NUMBER(num_device_alloc),
+                                                     NUMBER(num_device_free),
+                                                     OWN(num_fences),
+                                                     OWN(num_fence_queries),
+                                                     OWN(num_debt_waits),
+                                                     OWN(num_free_waits),
+                                                     OWN(num_stalls_avoided),
+                                                     OWN(num_pages_moved),
+                                                     OWN(limbo_bytes),
+                                                     OWN(free_bytes),
+                                                     OWN(largest_free_block),
+                                                     OWN(fragmentation),
+                                                     OWN(total_bytes)};
 
 Raw read(Allocator& core, int device, Inventory* held) {
   Raw stats{};
@@ -98,7 +128,9 @@ Raw read(Allocator& core, int device, Inventory* held) {
   return stats;
 }
 
-const custash_counter_t& counter(const Raw& stats, const CounterMember& member, std::size_t pool) {
+const custash_counter_t& counter(const Raw& stats,
+                                 const CounterMember& member,
+                                 std::size_t pool) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(&stats) + member.offset;
   return reinterpret_cast<const custash_counter_t*>(bytes)[pool];
 }
@@ -121,7 +153,8 @@ std::vector<std::pair<std::string, std::int64_t>> flatten(const Raw& stats) {
       out.emplace_back(key + "freed", value.freed);
     }
   }
-  for (const NumberMember& member : kNumberMembers) out.emplace_back(member.name, number(stats, member));
+  for (const NumberMember& member : kNumberMembers)
+    out.emplace_back(member.name, number(stats, member));
   return out;
 }
 

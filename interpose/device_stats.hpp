@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The statistics of a device as custash_device_stats_t, the one form that the C API, the texts, and
-// whoever shows them live are made from; and its members by PyTorch's names. No state.
+// The statistics of a device as custash_device_stats_t, the one form that the C API, the texts,
+// and whoever shows them live are made from; and its members by PyTorch's names. No state.
 #pragma once
+
+#include "allocator/allocator.hpp"
+#include "interpose/custash.h"
 
 #include <array>
 #include <cstddef>
@@ -9,9 +12,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "allocator/allocator.hpp"
-#include "interpose/custash.h"
 
 namespace custash::device_stats {
 
@@ -29,13 +29,15 @@ struct NumberMember {
   std::size_t offset;
 };
 
-// In the order of the structure; names as memory_stats has them, custash's own with "custash." before.
+// In the order of the structure; names as memory_stats has them, custash's own with "custash."
+// before.
 extern const std::array<CounterMember, 11> kCounterMembers;
 extern const std::array<NumberMember, 17> kNumberMembers;
 
 inline constexpr const char* kPoolNames[] = {"all", "small_pool", "large_pool"};
 
-const custash_counter_t& counter(const custash_device_stats_t& stats, const CounterMember& member,
+const custash_counter_t& counter(const custash_device_stats_t& stats,
+                                 const CounterMember& member,
                                  std::size_t pool);
 std::int64_t number(const custash_device_stats_t& stats, const NumberMember& member);
 

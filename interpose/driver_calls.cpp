@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/driver_calls.hpp"
 
+#include "interpose/history.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <string_view>
 #include <tuple>
-
-#include "interpose/history.hpp"
 
 namespace custash::driver_calls {
 namespace {
@@ -106,7 +106,9 @@ std::vector<Timing> read() {
   std::vector<Timing> out;
   for (std::size_t i = 0; i < kCalls; ++i) {
     const Histogram& from = histograms[i];
-    Timing timing{.name = kSymbols[i], .failed = from.failed.load(), .total_ns = from.total.load(),
+    Timing timing{.name = kSymbols[i],
+                  .failed = from.failed.load(),
+                  .total_ns = from.total.load(),
                   .max_ns = from.max.load()};
     for (std::size_t b = 0; b < kBuckets; ++b)
       timing.count += timing.buckets[b] = from.buckets[b].load();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// How long the driver takes for what custash itself asks of it: the table's functions are replaced by
-// ones that look at the clock and call them. By default those for memory and those that wait, some
-// microseconds each; stats:detailed times all. State: a histogram a function, atomic.
+// How long the driver takes for what custash itself asks of it: the table's functions are
+// replaced by ones that look at the clock and call them. By default those for memory and those
+// that wait, some microseconds each; stats:detailed times all. State: a histogram a function,
+// atomic.
 #pragma once
+
+#include "allocator/driver.hpp"
 
 #include <array>
 #include <cstdint>
 #include <vector>
-
-#include "allocator/driver.hpp"
 
 namespace custash::driver_calls {
 
@@ -17,7 +18,8 @@ enum class Which { Slow, All };
 // Before the table is used. Once a process.
 void time_calls(Driver* driver, Which which);
 
-inline constexpr int kBuckets = 36;  // [n]: up to 2^n nanoseconds, and more than the bucket before
+inline constexpr int kBuckets =
+    36;  // [n]: up to 2^n nanoseconds, and more than the bucket before
 
 struct Timing {
   const char* name = nullptr;  // the driver's, as exported

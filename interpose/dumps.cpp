@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/dumps.hpp"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
+#include "interpose/history.hpp"
+#include "interpose/leaks.hpp"
+#include "interpose/process.hpp"
+#include "interpose/snapshot.hpp"
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
 
-#include "interpose/history.hpp"
-#include "interpose/leaks.hpp"
-#include "interpose/process.hpp"
-#include "interpose/snapshot.hpp"
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
 namespace custash::dumps {
 namespace {
@@ -41,7 +41,8 @@ void write_snapshot(Allocator& core, const std::string& path) noexcept {
 void ring(int) {
   const int error = errno;
   const char one = 1;
-  if (getpid() == owner && ::write(bell[1], &one, 1) < 0) errno = error;  // full: it rings already
+  if (getpid() == owner && ::write(bell[1], &one, 1) < 0)
+    errno = error;  // full: it rings already
   errno = error;
 }
 
@@ -73,7 +74,8 @@ const char* listen(int number) {
   if (sigaction(number, nullptr, &before) != 0) return "no such signal";
   if (before.sa_handler != SIG_DFL) return "the program handles that signal itself";
   if (pipe2(bell, O_CLOEXEC) != 0) return std::strerror(errno);
-  for (int& end : bell) end = out_of_the_way(end);
+  for (int& end : bell)
+    end = out_of_the_way(end);
   fcntl(bell[1], F_SETFL, O_NONBLOCK);
   owner = getpid();
   // The thread gets no signal: the program's handlers run on the program's threads.
@@ -107,19 +109,24 @@ void begin(const Config& config, void (*say)(const std::string& line)) {
   complain = say;
   snapshot::Format format{};
   if (!config.snapshot.empty() && !snapshot::format_of(config.snapshot, &format))
-    say("custash: snapshot:" + config.snapshot + ": its ending is none of .html, .json, .pickle, .trace.json");
+    say("custash: snapshot:" + config.snapshot +
+        ": its ending is none of .html, .json, .pickle, .trace.json");
   stacks::with_python(config.history_python);
   const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
   if (follow && !history::start(config.history, config.history_depth))
-    say("custash: history: no memory for " + std::to_string(config.history) + " events; no history");
+    say("custash: history: no memory for " + std::to_string(config.history) +
+        " events; no history");
   if (config.snapshot_signal == 0) return;
   if (const char* const why = listen(static_cast<int>(config.snapshot_signal)))
-    say("custash: snapshot_signal:" + std::to_string(config.snapshot_signal) + ": " + why + "; not used");
+    say("custash: snapshot_signal:" + std::to_string(config.snapshot_signal) + ": " + why +
+        "; not used");
 }
 
 void out_of_memory() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  if (core == nullptr || options == nullptr || options->snapshot.empty() || ran_out.exchange(true)) return;
+  if (core == nullptr || options == nullptr || options->snapshot.empty() ||
+      ran_out.exchange(true))
+    return;
   try {
     write_snapshot(*core, named(options->snapshot, ".oom"));
   } catch (...) {

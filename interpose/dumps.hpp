@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// When snapshots are written without anybody calling: at exit, when memory runs out, at a signal; and
-// what options history:, leaks: and stats: switch on. State: the options, and for the signal a thread
-// that sleeps in a pipe.
+// When snapshots are written without anybody calling: at exit, when memory runs out, at a
+// signal; and what options history:, leaks: and stats: switch on. State: the options, and for
+// the signal a thread that sleeps in a pipe.
 #pragma once
 
-#include <string>
-
 #include "allocator/allocator.hpp"
+
+#include <string>
 
 namespace custash::dumps {
 

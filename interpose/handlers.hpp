@@ -132,10 +132,18 @@ CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> rea
 CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUdeviceptr> real,
                                 NullStream, unsigned count, CUpointer_attribute* attributes,
                                 void** data, CUdeviceptr address);
-CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real, NullStream,
-                            CUipcMemHandle* out, CUdeviceptr address);
 CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real, NullStream,
                                   CUmemGenericAllocationHandle* out, void* address);
+
+// ipc.cpp
+CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real, NullStream,
+                            CUipcMemHandle* out, CUdeviceptr address);
+CUresult ipc_open_mem_handle(Real<CUdeviceptr*, CUipcMemHandle, unsigned> real, NullStream,
+                             CUdeviceptr* out, CUipcMemHandle handle, unsigned flags);
+CUresult ipc_close_mem_handle(Real<CUdeviceptr> real, NullStream, CUdeviceptr address);
+CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned long long> real,
+                                  NullStream, void* out, CUdeviceptr address, Count bytes,
+                                  int type, unsigned long long flags);
 CUresult pool_export_pointer(Real<void*, CUdeviceptr> real, NullStream, void* out,
                              CUdeviceptr address);
 

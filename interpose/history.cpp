@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/history.hpp"
 
-#include <pthread.h>
-#include <time.h>
+#include "interpose/process.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +9,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "interpose/process.hpp"
+#include <pthread.h>
+#include <time.h>
 
 namespace custash::history {
 namespace {
@@ -41,7 +41,8 @@ constinit Tracker* tracker = nullptr;  // made under the lock
 constinit std::atomic<unsigned> wanted_depth{kUsualDepth};
 // A malloc of the program's own may use CUDA, and the tracker uses malloc.
 constinit thread_local bool inside = false;
-// Python may allocate and free when it is asked for its lines: what it allocates then has no call site.
+// Python may allocate and free when it is asked for its lines: what it allocates then has no
+// call site.
 constinit thread_local bool taking = false;
 
 Nanoseconds clock_now() {
@@ -77,8 +78,8 @@ Bytes driver_free() {
 std::uint64_t handle_of(const observe::Stream& stream) {
   if (!stream.named) return 0;
   if (stream.handle != nullptr) return reinterpret_cast<std::uint64_t>(stream.handle);
-  return reinterpret_cast<std::uint64_t>(stream.null == NullStream::Legacy ? CU_STREAM_LEGACY
-                                                                           : CU_STREAM_PER_THREAD);
+  return reinterpret_cast<std::uint64_t>(
+      stream.null == NullStream::Legacy ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD);
 }
 
 void add_event(Tracker& t, const Event& event) {
@@ -95,10 +96,14 @@ stacks::Id add_stack(Tracker& t, const stacks::Stack& stack) {
   return id;
 }
 
-std::uint32_t site_for(Tracker& t, stacks::Id stack, std::uint16_t device, observe::Memory memory) {
+std::uint32_t site_for(Tracker& t,
+                       stacks::Id stack,
+                       std::uint16_t device,
+                       observe::Memory memory) {
   const std::uint64_t key = (std::uint64_t{stack} << 32U) | (std::uint64_t{device} << 8U) |
                             static_cast<std::uint64_t>(memory);
-  const auto [it, fresh] = t.site_of.try_emplace(key, static_cast<std::uint32_t>(t.sites.size()));
+  const auto [it, fresh] =
+      t.site_of.try_emplace(key, static_cast<std::uint32_t>(t.sites.size()));
   if (fresh) {
     Site site;
     site.stack = stack;
@@ -113,7 +118,8 @@ std::uint32_t site_for(Tracker& t, stacks::Id stack, std::uint16_t device, obser
 void merge_stretches(Tracker& t) {
   constexpr std::size_t kHalf = Site::kStretches / 2;
   for (Site& site : t.sites) {
-    for (; site.stretch + 1 < Site::kStretches;) site.low[++site.stretch] = site.bytes;
+    for (; site.stretch + 1 < Site::kStretches;)
+      site.low[++site.stretch] = site.bytes;
     for (std::size_t i = 0; i < kHalf; ++i)
       site.low[i] = std::min(site.low[2 * i], site.low[2 * i + 1]);
     site.stretch = kHalf - 1;
@@ -135,7 +141,8 @@ void catch_up(const Tracker& t, Site& site) {
     site.at_peak_bytes = site.bytes;
     site.seen_peak = device.peaks;
   }
-  while (site.stretch < t.stretch) site.low[++site.stretch] = site.bytes;
+  while (site.stretch < t.stretch)
+    site.low[++site.stretch] = site.bytes;
 }
 
 void change(Tracker& t, Site& site, std::int64_t bytes, int sign) {
@@ -161,8 +168,10 @@ void end_life(Tracker& t, std::unordered_map<Address, Live>::iterator it, Nanose
   change(t, site, static_cast<std::int64_t>(live.bytes), -1);
   if (site.memory != observe::Memory::Device) return;
   const Nanoseconds age = now > live.since ? now - live.since : 0;
-  const int bucket = std::min(age <= 1 ? 0 : static_cast<int>(std::bit_width(age - 1)), kLifetimes - 1);
-  ++t.devices[static_cast<std::size_t>(site.device)].lifetimes[static_cast<std::size_t>(bucket)];
+  const int bucket =
+      std::min(age <= 1 ? 0 : static_cast<int>(std::bit_width(age - 1)), kLifetimes - 1);
+  ++t.devices[static_cast<std::size_t>(site.device)]
+        .lifetimes[static_cast<std::size_t>(bucket)];
 }
 
 bool grows(const Tracker& t, const Site& site) {
@@ -206,11 +215,19 @@ void with_stack(Body body) noexcept {
 void freed_unseen(Address address, const observe::Stream& stream) {
   Allocator* const core = process::current.load(std::memory_order_acquire);
   BlockInfo info;
-  if (core == nullptr || core->find(address, &info) != Ownership::Live || info.base != address) return;
+  if (core == nullptr || core->find(address, &info) != Ownership::Live || info.base != address)
+    return;
   const std::uint16_t device = current_device();
   with_tracker([&](Tracker& t) {
-    add_event(t, {clock_now(), address, info.requested, handle_of(stream), stacks::kNone, device,
-                  Action::Free, observe::Memory::Device});
+    add_event(t,
+              {clock_now(),
+               address,
+               info.requested,
+               handle_of(stream),
+               stacks::kNone,
+               device,
+               Action::Free,
+               observe::Memory::Device});
   });
 }
 
@@ -229,7 +246,8 @@ bool start(std::size_t events, unsigned depth) noexcept {
     wanted_depth.store(std::min(depth, stacks::kMostDepth));
     if (events > t.capacity) {
       t.ring.reserve(events);
-      std::rotate(t.ring.begin(), t.ring.begin() + static_cast<std::ptrdiff_t>(t.oldest), t.ring.end());
+      std::rotate(
+          t.ring.begin(), t.ring.begin() + static_cast<std::ptrdiff_t>(t.oldest), t.ring.end());
       t.oldest = 0;
       t.capacity = events;
     }
@@ -248,7 +266,10 @@ bool started() noexcept {
   return observe::watched_by(observe::Watcher::History);
 }
 
-void allocated(observe::Memory memory, Address address, Bytes bytes, observe::Stream stream) noexcept {
+void allocated(observe::Memory memory,
+               Address address,
+               Bytes bytes,
+               observe::Stream stream) noexcept {
   if (inside) return;
   const std::uint16_t device = current_device();
   memory = kind_of(memory, address);
@@ -279,8 +300,15 @@ void freed(Address address, observe::Stream stream) noexcept {
     const Nanoseconds now = clock_now();
     const Live live = it->second;
     const Site& site = t.sites[live.site];
-    add_event(t, {now, address, live.bytes, handle_of(stream), site.stack,
-                  static_cast<std::uint16_t>(site.device), Action::Free, site.memory});
+    add_event(t,
+              {now,
+               address,
+               live.bytes,
+               handle_of(stream),
+               site.stack,
+               static_cast<std::uint16_t>(site.device),
+               Action::Free,
+               site.memory});
     end_life(t, it, now);
   });
   if (!known) freed_unseen(address, stream);
@@ -291,8 +319,15 @@ void refused(observe::Memory memory, Bytes bytes, observe::Stream stream) noexce
   const std::uint16_t device = current_device();
   const Bytes free = driver_free();
   with_stack([&](Tracker& t, const stacks::Stack& stack) {
-    add_event(t, {clock_now(), free, bytes, handle_of(stream), add_stack(t, stack), device, Action::Oom,
-                  memory});
+    add_event(t,
+              {clock_now(),
+               free,
+               bytes,
+               handle_of(stream),
+               add_stack(t, stack),
+               device,
+               Action::Oom,
+               memory});
   });
 }
 
@@ -311,8 +346,15 @@ void driver_call(Action action, Address address, Bytes bytes) noexcept {
         t.segments.erase(known);
       }
     }
-    add_event(t, {clock_now(), address, bytes, 0, add_stack(t, stack), device, action,
-                  observe::Memory::Device});
+    add_event(t,
+              {clock_now(),
+               address,
+               bytes,
+               0,
+               add_stack(t, stack),
+               device,
+               action,
+               observe::Memory::Device});
   });
 }
 
@@ -328,7 +370,8 @@ Reading read(Events events) {
   out.events_seen = t.events_seen;
   if (events == Events::With) {
     out.events = t.ring;
-    std::rotate(out.events.begin(), out.events.begin() + static_cast<std::ptrdiff_t>(t.oldest),
+    std::rotate(out.events.begin(),
+                out.events.begin() + static_cast<std::ptrdiff_t>(t.oldest),
                 out.events.end());
   }
   for (Site& site : t.sites) {
@@ -338,7 +381,8 @@ Reading read(Events events) {
   out.sites = t.sites;
   out.live.assign(t.live.begin(), t.live.end());
   out.devices.assign(t.devices.begin(), t.devices.end());
-  while (!out.devices.empty() && out.devices.back().peaks == 0) out.devices.pop_back();
+  while (!out.devices.empty() && out.devices.back().peaks == 0)
+    out.devices.pop_back();
   for (std::size_t i = 0; i < t.stacks.size(); ++i) {
     const auto words = t.stacks.words(static_cast<stacks::Id>(i));
     out.stacks.emplace_back(words.begin(), words.end());

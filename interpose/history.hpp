@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// History: who allocated what. Off, or tracking what lives by call site, and, where a number of events
-// is asked for, keeping that many of the last ones in a ring. One a process, behind one lock of its own
-// under which nothing else is called; never destroyed. What was allocated before it was switched on has
-// no call site.
+// History: who allocated what. Off, or tracking what lives by call site, and, where a number of
+// events is asked for, keeping that many of the last ones in a ring. One a process, behind one
+// lock of its own under which nothing else is called; never destroyed. What was allocated
+// before it was switched on has no call site.
 #pragma once
+
+#include "interpose/observe.hpp"
+#include "interpose/stacks.hpp"
 
 #include <array>
 #include <cstdint>
 #include <vector>
-
-#include "interpose/observe.hpp"
-#include "interpose/stacks.hpp"
 
 namespace custash::history {
 
@@ -26,8 +26,8 @@ enum class Action : unsigned char {
 
 struct Event {
   Nanoseconds time = 0;  // CLOCK_REALTIME
-  Address address = 0;  // of an Oom: what the driver had free
-  Bytes bytes = 0;      // as asked for
+  Address address = 0;   // of an Oom: what the driver had free
+  Bytes bytes = 0;       // as asked for
   std::uint64_t stream = 0;
   stacks::Id stack = stacks::kNone;
   std::uint16_t device = 0;
@@ -37,7 +37,8 @@ struct Event {
 
 // One call site on one device: all blocks allocated with the same stack.
 struct Site {
-  // The least that lived in each stretch of the run so far; stretches are equally many allocations.
+  // The least that lived in each stretch of the run so far; stretches are equally many
+  // allocations.
   static constexpr std::size_t kStretches = 16;
 
   stacks::Id stack = stacks::kNone;
@@ -45,8 +46,9 @@ struct Site {
   observe::Memory memory = observe::Memory::Device;
   std::int64_t blocks = 0;
   std::int64_t bytes = 0;
-  std::int64_t peak_bytes = 0;     // its own
-  std::int64_t at_peak_bytes = 0;  // when the whole of the device's tracked memory was at its peak
+  std::int64_t peak_bytes = 0;  // its own
+  std::int64_t at_peak_bytes =
+      0;  // when the whole of the device's tracked memory was at its peak
   std::int64_t allocations = 0;
   std::int64_t allocated_bytes = 0;
   std::array<std::int64_t, kStretches> low{};
@@ -88,8 +90,8 @@ struct Reading {
 inline constexpr std::size_t kUsualEvents = 200'000;
 inline constexpr unsigned kUsualDepth = 16;
 
-// Starts, or goes on with another depth; a larger ring replaces the one there is and keeps its events.
-// False when there is no memory for the ring.
+// Starts, or goes on with another depth; a larger ring replaces the one there is and keeps its
+// events. False when there is no memory for the ring.
 bool start(std::size_t events, unsigned depth) noexcept;
 void stop() noexcept;  // what was gathered stays
 [[nodiscard]] bool started() noexcept;
@@ -98,7 +100,10 @@ enum class Events { With, Without };
 Reading read(Events events = Events::With);
 
 // By the watchers of observe.hpp only.
-void allocated(observe::Memory memory, Address address, Bytes bytes, observe::Stream stream) noexcept;
+void allocated(observe::Memory memory,
+               Address address,
+               Bytes bytes,
+               observe::Stream stream) noexcept;
 void freed(Address address, observe::Stream stream) noexcept;
 void refused(observe::Memory memory, Bytes bytes, observe::Stream stream) noexcept;
 // custash's own calls of the driver, after they have succeeded.

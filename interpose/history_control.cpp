@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The C API over history and snapshots: what custash.h promises, and nothing else.
-#include <string>
-
 #include "allocator/last_error.hpp"
 #include "interpose/control.hpp"
 #include "interpose/history.hpp"
 #include "interpose/leaks.hpp"
 #include "interpose/snapshot.hpp"
+
+#include <string>
 
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::with_core;
@@ -26,7 +26,8 @@ custash_status_t custash_history_stop(void) {
 
 custash_status_t custash_snapshot(const char* path) {
   snapshot::Format format{};
-  if (path == nullptr || !snapshot::format_of(path, &format)) return CUSTASH_ERROR_INVALID_VALUE;
+  if (path == nullptr || !snapshot::format_of(path, &format))
+    return CUSTASH_ERROR_INVALID_VALUE;
   return with_core([&](Allocator& core) {
     std::string why;
     if (snapshot::write(core, path, snapshot::Existing::Replace, &why)) return CUSTASH_SUCCESS;
@@ -37,5 +38,6 @@ custash_status_t custash_snapshot(const char* path) {
 
 custash_status_t custash_leaks_text(char* text, size_t* size) {
   if (size == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
-  return with_core([&](Allocator&) { return control::tell_text(leaks::text("allocated now"), text, size); });
+  return with_core(
+      [&](Allocator&) { return control::tell_text(leaks::text("allocated now"), text, size); });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// JsonWriter: JSON, appended to a string in the order of the calls; commas by itself. No state but
-// the text.
+// JsonWriter: JSON, appended to a string in the order of the calls; commas by itself. No state
+// but the text.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,8 @@ class JsonWriter {
   void string(std::string_view what) {
     separate();
     text_ += '"';
-    for (const char c : what) append(static_cast<unsigned char>(c));
+    for (const char c : what)
+      append(static_cast<unsigned char>(c));
     text_ += '"';
   }
 

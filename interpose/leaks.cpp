@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/leaks.hpp"
 
+#include "interpose/history.hpp"
+#include "interpose/symbols.hpp"
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <vector>
-
-#include "interpose/history.hpp"
-#include "interpose/symbols.hpp"
 
 namespace custash::leaks {
 namespace {
@@ -18,24 +18,33 @@ constexpr std::size_t kMostFrames = 8;
 std::string amount(std::int64_t bytes, std::int64_t blocks) {
   constexpr double kMiB = 1024.0 * 1024.0;
   char text[96];
-  std::snprintf(text, sizeof text, "%" PRId64 " bytes (%.1f MiB) in %" PRId64 " block%s", bytes,
-                static_cast<double>(bytes) / kMiB, blocks, blocks == 1 ? "" : "s");
+  std::snprintf(text,
+                sizeof text,
+                "%" PRId64 " bytes (%.1f MiB) in %" PRId64 " block%s",
+                bytes,
+                static_cast<double>(bytes) / kMiB,
+                blocks,
+                blocks == 1 ? "" : "s");
   return text;
 }
 
 std::string frame_text(const Frame& frame) {
   char offset[32];
   std::snprintf(offset, sizeof offset, "+0x%" PRIx64, frame.offset);
-  if (!frame.file.empty()) return frame.name + " (" + frame.file + ":" + std::to_string(frame.line) + ")";
+  if (!frame.file.empty())
+    return frame.name + " (" + frame.file + ":" + std::to_string(frame.line) + ")";
   return (frame.name.empty() ? "?" : frame.name) + " (" + frame.module + offset + ")";
 }
 
 std::string where(const history::Site& site) {
-  constexpr const char* kMemory[] = {"on device ", "pinned, of device ", "of the driver, on device "};
+  constexpr const char* kMemory[] = {
+      "on device ", "pinned, of device ", "of the driver, on device "};
   return kMemory[static_cast<std::size_t>(site.memory)] + std::to_string(site.device);
 }
 
-void add_site(std::string& out, const history::Site& site, const history::Reading& history,
+void add_site(std::string& out,
+              const history::Site& site,
+              const history::Reading& history,
               Symbols& symbols) {
   out += "custash:   " + amount(site.bytes, site.blocks) + " " + where(site) +
          (site.growing ? ", more and more of it" : "") + ", allocated by\n";
@@ -52,16 +61,18 @@ std::string text(const char* title) {
   history::Reading history = history::read(history::Events::Without);
   std::vector<history::Site>& sites = history.sites;
   std::erase_if(sites, [](const history::Site& site) { return site.blocks == 0; });
-  std::stable_sort(sites.begin(), sites.end(), [](const history::Site& a, const history::Site& b) {
-    return a.bytes > b.bytes;
-  });
+  std::stable_sort(
+      sites.begin(), sites.end(), [](const history::Site& a, const history::Site& b) {
+        return a.bytes > b.bytes;
+      });
   std::int64_t bytes = 0;
   std::int64_t blocks = 0;
   for (const history::Site& site : sites) {
     bytes += site.bytes;
     blocks += site.blocks;
   }
-  std::string out = std::string("custash: ") + title + ": " + (blocks == 0 ? "nothing" : amount(bytes, blocks));
+  std::string out = std::string("custash: ") + title + ": " +
+                    (blocks == 0 ? "nothing" : amount(bytes, blocks));
   if (blocks != 0)
     out += ", from " + std::to_string(sites.size()) + " place" + (sites.size() == 1 ? "" : "s");
   out += "\n";

@@ -4,12 +4,14 @@
 #include "interpose/async_memory.hpp"
 #include "interpose/device_scope.hpp"
 #include "interpose/handlers.hpp"
+#include "interpose/ipc.hpp"
 #include "interpose/service.hpp"
 
 namespace custash::handlers {
 namespace {
 
 void ends(Allocator& core, CUcontext context) {
+  ipc::context_ends(core, context);
   async_memory::context_ended(context);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Observe: what the doors were asked to allocate and free, told to whoever watches: the recorder of
-// traces (record.hpp) and the history (history.hpp). One switch for all: while nobody watches, a door
-// pays one predictable branch. Not told: stream-ordered calls while a stream captures (they make nodes
-// of a graph).
+// Observe: what the doors were asked to allocate and free, told to whoever watches: the
+// recorder of traces (record.hpp) and the history (history.hpp). One switch for all: while
+// nobody watches, a door pays one predictable branch. Not told: stream-ordered calls while a
+// stream captures (they make nodes of a graph).
 #pragma once
 
-#include <atomic>
-
 #include "allocator/allocator.hpp"
+
+#include <atomic>
 
 namespace custash::observe {
 
@@ -36,8 +36,8 @@ inline bool watched_by(Watcher watcher) {
 void begin(Watcher watcher) noexcept;
 void end(Watcher watcher) noexcept;
 
-// After the call that allocated it, in its context; before the one that frees it, as afterwards another
-// thread may be given the same address. `refused`: the call failed for memory.
+// After the call that allocated it, in its context; before the one that frees it, as afterwards
+// another thread may be given the same address. `refused`: the call failed for memory.
 void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept;
 void freed(Memory memory, Address address, Stream stream) noexcept;
 void refused(Memory memory, Bytes bytes, Stream stream) noexcept;

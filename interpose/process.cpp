@@ -12,8 +12,11 @@
 #include <string>
 
 #include "allocator/log.hpp"
+#include "allocator/outside.hpp"
 #include "interpose/driver_calls.hpp"
 #include "interpose/dumps.hpp"
+#include "interpose/ipc.hpp"
+#include "interpose/neighbours.hpp"
 #include "interpose/real_driver.hpp"
 #include "interpose/record.hpp"
 #include "interpose/resolve.hpp"
@@ -61,6 +64,7 @@ void in_forked_child() {
   now.store(State::Forked);
   current.store(nullptr);
   service::after_fork_in_child();
+  ipc::after_fork_in_child();
   if (Allocator* const core = built.load()) {
     core->after_fork_in_child();
     pinned().after_fork_in_child();
@@ -98,6 +102,7 @@ State build() {
                                                                        : driver_calls::Which::Slow);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   auto* const made = new (storage) Allocator(driver, parsed.config);
+  if (parsed.config.neighbours) Outside(*made).set_neighbours(neighbours::ask);
   new (pinned_storage) HostCache(driver, made->config(), *made);
   built.store(made, std::memory_order_release);
   // The driver registered its own handler in cuInit, so that ours, later, runs before it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Python's functions as the process has them (3.9 on), by dlsym: no header of Python is needed. No lock.
+// Python's functions as the process has them (3.9 on), by dlsym: no header of Python is needed.
+// No lock.
 #pragma once
 
 #include <dlfcn.h>
@@ -35,13 +36,14 @@ struct Interpreter {
 
   bool find_all() {
     return find(&is_initialized, "Py_IsInitialized") && find(&holds_lock, "PyGILState_Check") &&
-           find(&this_thread, "PyGILState_GetThisThreadState") && find(&frame, "PyEval_GetFrame") &&
-           find(&frame_of, "PyThreadState_GetFrame") && find(&back, "PyFrame_GetBack") &&
-           find(&code, "PyFrame_GetCode") && find(&line, "PyFrame_GetLineNumber") &&
-           find(&attribute, "PyObject_GetAttrString") && find(&text, "PyUnicode_AsUTF8") &&
-           find(&drop, "Py_DecRef") && find(&error, "PyErr_Occurred") &&
-           find(&clear_error, "PyErr_Clear") && find(&ensure, "PyGILState_Ensure") &&
-           find(&save, "PyEval_SaveThread") && find(&restore, "PyEval_RestoreThread");
+           find(&this_thread, "PyGILState_GetThisThreadState") &&
+           find(&frame, "PyEval_GetFrame") && find(&frame_of, "PyThreadState_GetFrame") &&
+           find(&back, "PyFrame_GetBack") && find(&code, "PyFrame_GetCode") &&
+           find(&line, "PyFrame_GetLineNumber") && find(&attribute, "PyObject_GetAttrString") &&
+           find(&text, "PyUnicode_AsUTF8") && find(&drop, "Py_DecRef") &&
+           find(&error, "PyErr_Occurred") && find(&clear_error, "PyErr_Clear") &&
+           find(&ensure, "PyGILState_Ensure") && find(&save, "PyEval_SaveThread") &&
+           find(&restore, "PyEval_RestoreThread");
   }
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/python_frames.hpp"
 
+#include "interpose/python_reader.hpp"
+#include "interpose/stacks.hpp"
+
 #include <deque>
 #include <mutex>
 #include <unordered_map>
-
-#include "interpose/python_reader.hpp"
-#include "interpose/stacks.hpp"
 
 namespace custash::python_frames {
 namespace {

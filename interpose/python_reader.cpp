@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/python_reader.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+
+#include <pthread.h>
+#include <signal.h>
 
 namespace custash::python {
 namespace {
@@ -38,8 +38,8 @@ Desk& desk() {
   return *all;
 }
 
-// With the interpreter's lock: the asker is blocked in its call, or will be as soon as it wants to run
-// Python, so that its frames stay.
+// With the interpreter's lock: the asker is blocked in its call, or will be as soon as it wants
+// to run Python, so that its frames stay.
 void look(Desk& d) {
   std::array<std::uint64_t, kMost> words{};
   Thread* thread = nullptr;
@@ -50,7 +50,8 @@ void look(Desk& d) {
     question = d.question;
   }
   const unsigned size =
-      thread == nullptr ? 0 : d.walk(*d.python, d.python->frame_of(thread), words.data(), d.most);
+      thread == nullptr ? 0
+                        : d.walk(*d.python, d.python->frame_of(thread), words.data(), d.most);
   const std::lock_guard guard(d.mutex);
   if (question != d.question) return;
   d.words = words;
@@ -58,8 +59,8 @@ void look(Desk& d) {
   d.answer = question;
 }
 
-// The interpreter ends threads that ask for its lock when it is gone, by pthread_exit: nothing here may
-// need to be unwound, and none of it is noexcept.
+// The interpreter ends threads that ask for its lock when it is gone, by pthread_exit: nothing
+// here may need to be unwound, and none of it is noexcept.
 void* read_for_ever(void*) {
   Desk& d = desk();
   Thread* own = nullptr;
@@ -106,7 +107,8 @@ unsigned ask(const Interpreter& python, Walk walk, std::uint64_t* out, unsigned 
   if (self == nullptr || python.is_initialized() == 0) return 0;
   Desk& d = desk();
   std::unique_lock lock(d.mutex);
-  if (d.busy || !start(d)) return 0;  // at another thread's question, or waiting for the interpreter
+  if (d.busy || !start(d))
+    return 0;  // at another thread's question, or waiting for the interpreter
   d.python = &python;
   d.walk = walk;
   d.thread = self;

@@ -2,11 +2,10 @@
 // What the driver says of memory, said of blocks instead of segments: a block must look as if the
 // driver had allocated it alone, and cached memory as if it were not there.
 #include <algorithm>
-#include <cstdio>
 
-#include "allocator/log.hpp"
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
+#include "interpose/ipc.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -19,10 +18,12 @@ Ownership find(CUdeviceptr address, BlockInfo* info) {
   return core == nullptr ? Ownership::Foreign : core->find(address, info);
 }
 
-// The same of pinned memory, too; a buffer of it has no context here.
+// The same of memory opened from another process, and of pinned memory; a buffer of that has no
+// context here.
 Ownership find_any(CUdeviceptr address, BlockInfo* info) {
   const Ownership device = find(address, info);
   if (device != Ownership::Foreign || address == 0 || process::core() == nullptr) return device;
+  if (ipc::find(address, info)) return Ownership::Live;
   HostBlockInfo host;
   const Ownership owner = process::pinned().find(address, &host);
   if (owner == Ownership::Live) *info = {.base = host.base, .requested = host.requested,
@@ -51,22 +52,13 @@ bool answer_for_block(const BlockInfo& block, CUpointer_attribute attribute, boo
         *static_cast<unsigned char*>(data) = sync_memops::is_set(block.buffer_id) ? 1 : 0;
       return answered;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      // Clears the driver's 1, whichever width it wrote.
-      if (answered && block.context != nullptr) *static_cast<unsigned char*>(data) = 0;
+      // In whichever width the driver wrote; what was opened from another process has none.
+      if (answered && block.context != nullptr)
+        *static_cast<unsigned char*>(data) = ipc::find(block.base, nullptr) ? 0 : 1;
       return answered;
     default:
       return false;
   }
-}
-
-CUresult refuse_export(const char* call, CUdeviceptr address) {
-  char line[128];
-  std::snprintf(line, sizeof line,
-                "event=export_refused call=%s address=0x%llx reason=\"pooled memory cannot be "
-                "exported yet\"",
-                call, static_cast<unsigned long long>(address));
-  log(LogLevel::Error, line);
-  return CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
@@ -137,32 +129,12 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
   return result;
 }
 
-// The driver would give a handle of the whole segment, and the importer a wrong address.
-CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real, NullStream,
-                            CUipcMemHandle* out, CUdeviceptr address) {
-  switch (find(address, nullptr)) {
-    case Ownership::Live:
-      return refuse_export("cuIpcGetMemHandle", address);
-    case Ownership::Cached:
-      return real(out, kNowhere);
-    case Ownership::Foreign:
-      break;
-  }
-  return real(out, address);
-}
-
 // cuMemAlloc's memory has no such handle: a block has none either, whatever backs it.
 CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real, NullStream,
                                   CUmemGenericAllocationHandle* out, void* address) {
   const auto at = reinterpret_cast<CUdeviceptr>(address);
   if (find(at, nullptr) == Ownership::Foreign) return real(out, address);
   return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult pool_export_pointer(Real<void*, CUdeviceptr> real, NullStream, void* out,
-                             CUdeviceptr address) {
-  if (find(address, nullptr) == Ownership::Foreign) return real(out, address);
-  return refuse_export("cuMemPoolExportPointer", address);
 }
 
 }  // namespace custash::handlers

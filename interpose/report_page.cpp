@@ -8,7 +8,8 @@ namespace custash {
 std::string report_page(const std::string& json) {
   constexpr const char* kPlace = "@DATA@";
   std::string page;
-  for (const char* piece : kReportHtml) page += piece;
+  for (const char* piece : kReportHtml)
+    page += piece;
   const std::size_t at = page.find(kPlace);
   return page.replace(at, 6, json);
 }

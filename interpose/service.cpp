@@ -188,9 +188,9 @@ Working::~Working() {
   if (entered_) working.store(false);
 }
 
-Descriptors& descriptors() noexcept {
+}  // namespace custash::service
+
+custash::Descriptors& custash::descriptors() noexcept {
   static constinit Descriptors all;
   return all;
 }
-
-}  // namespace custash::service

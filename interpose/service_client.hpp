@@ -45,6 +45,9 @@ class Connection {
 
   [[nodiscard]] int fd() const { return fd_; }
 
+  // The caller has given the descriptor another number.
+  void renumber(int fd) { fd_ = fd; }
+
   // Never waits. `request`: a verb and its arguments.
   [[nodiscard]] bool send(std::string_view request);
   Reply receive(Deadline until);

@@ -60,7 +60,4 @@ class Working {
   bool entered_ = false;
 };
 
-// All that custash keeps open.
-Descriptors& descriptors() noexcept;
-
 }  // namespace custash::service

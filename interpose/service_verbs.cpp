@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What the service answers. A verb is one row of the table; its function may be anywhere.
+#include "allocator/outside.hpp"
+#include "interpose/ipc.hpp"
 #include "interpose/live.hpp"
+#include "interpose/neighbours.hpp"
 #include "interpose/service.hpp"
 #include "interpose/snapshot_verbs.hpp"
 
@@ -36,18 +39,23 @@ void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer)
   if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
   Bytes given = 0;
   for (int device = 0; device < devices && given < wanted; ++device)
-    given += core.give_back(device, wanted - given);
+    given += Outside(core).give_back(device, wanted - given);
   answer->text = std::to_string(given);
 }
 
 constexpr Verb kVerbs[] = {
+    {"bye", ipc::leave},  // importers' four
+    {"give", neighbours::give},
     {"history", snapshot::answer_history},
     {"leaks", snapshot::answer_leaks},
     {"live", live::answer},
+    {"pages", ipc::pages},
     {"ping", ping},
+    {"share", ipc::share},
     {"snapshot", snapshot::answer},
     {"stat", live::answer_statistics},
     {"trim", trim},
+    {"unshare", ipc::unshare},
 };
 
 }  // namespace
@@ -56,7 +64,8 @@ std::span<const Verb> verbs() {
   return kVerbs;
 }
 
-void session_ended(const Session&) {
+void session_ended(const Session& session) {
+  ipc::session_ended(session);
 }
 
 }  // namespace custash::service

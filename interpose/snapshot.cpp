@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/snapshot.hpp"
 
-#include <fcntl.h>
-#include <time.h>
-#include <unistd.h>
+#include "interpose/device_stats.hpp"
+#include "interpose/process.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,8 +10,9 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "interpose/device_stats.hpp"
-#include "interpose/process.hpp"
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
 
 namespace custash::snapshot {
 namespace {
@@ -28,7 +28,8 @@ std::string command_line() {
   std::string text;
   std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
   if (file == nullptr) return text;
-  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += c == 0 ? ' ' : static_cast<char>(c);
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file))
+    text += c == 0 ? ' ' : static_cast<char>(c);
   std::fclose(file);
   if (!text.empty()) text.pop_back();
   return text;
@@ -39,21 +40,25 @@ std::vector<Block> blocks_of(const std::vector<Piece>& pieces,
                              const std::unordered_map<Address, stacks::Id>& stacks) {
   std::vector<Block> out;
   for (const Piece& piece : pieces) {
-    if (piece.state == PieceState::Free && !out.empty() && out.back().piece.state == PieceState::Free) {
+    if (piece.state == PieceState::Free && !out.empty() &&
+        out.back().piece.state == PieceState::Free) {
       out.back().piece.size += piece.size;
       continue;
     }
-    const auto known = piece.state == PieceState::Used ? stacks.find(piece.address) : stacks.end();
+    const auto known =
+        piece.state == PieceState::Used ? stacks.find(piece.address) : stacks.end();
     out.push_back({piece, known == stacks.end() ? stacks::kNone : known->second});
   }
   return out;
 }
 
-DeviceState device_state(Allocator& core, int device,
+DeviceState device_state(Allocator& core,
+                         int device,
                          const std::unordered_map<Address, stacks::Id>& stacks) {
   DeviceState state;
   state.stats = device_stats::read(core, device, &state.segments);
-  std::sort(state.segments.begin(), state.segments.end(),
+  std::sort(state.segments.begin(),
+            state.segments.end(),
             [](const HeldSegment& a, const HeldSegment& b) { return a.base < b.base; });
   for (HeldSegment& segment : state.segments)
     state.blocks.push_back(blocks_of(std::exchange(segment.pieces, {}), stacks));
@@ -104,14 +109,18 @@ Snapshot take(Allocator& core) {
     out.devices.push_back(device_state(core, device, stacks));
   out.host_stats = process::pinned().stats().flatten();
   out.time = clock_now();
-  for (const auto& stack : out.history.stacks) out.stacks.push_back(out.symbols.frames_of(stack));
+  for (const auto& stack : out.history.stacks)
+    out.stacks.push_back(out.symbols.frames_of(stack));
   return out;
 }
 
 bool format_of(const std::string& path, Format* out) {
-  constexpr std::pair<const char*, Format> kEndings[] = {
-      {".trace.json", Format::Trace}, {".perfetto", Format::Trace}, {".json", Format::Json},
-      {".html", Format::Html},        {".pickle", Format::Pickle},  {".pkl", Format::Pickle}};
+  constexpr std::pair<const char*, Format> kEndings[] = {{".trace.json", Format::Trace},
+                                                         {".perfetto", Format::Trace},
+                                                         {".json", Format::Json},
+                                                         {".html", Format::Html},
+                                                         {".pickle", Format::Pickle},
+                                                         {".pkl", Format::Pickle}};
   for (const auto& [ending, format] : kEndings) {
     const std::size_t size = std::strlen(ending);
     if (path.size() > size && path.compare(path.size() - size, size, ending) == 0) {

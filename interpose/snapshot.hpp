@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Snapshot: everything that is known at one moment: statistics, each segment and block, the history
-// and its call sites; and the files it is written to (docs/history.md). Gathering takes each lock
-// for a moment only, so parts may be some microseconds apart.
+// Snapshot: everything that is known at one moment: statistics, each segment and block, the
+// history and its call sites; and the files it is written to (docs/history.md). Gathering takes
+// each lock for a moment only, so parts may be some microseconds apart.
 #pragma once
-
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "allocator/allocator.hpp"
 #include "interpose/custash.h"
 #include "interpose/history.hpp"
 #include "interpose/symbols.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace custash::snapshot {
 
@@ -53,7 +53,8 @@ std::string text_of(const Snapshot& snapshot, Format format);
 
 enum class Existing { Replace, Keep };  // Keep: the process's number goes into the name
 
-// Writes beside the file and renames: there is the old file or the whole new one. False, with why.
+// Writes beside the file and renames: there is the old file or the whole new one. False, with
+// why.
 bool write(Allocator& core, const std::string& path, Existing existing, std::string* why);
 
 }  // namespace custash::snapshot

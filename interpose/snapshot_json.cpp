@@ -9,8 +9,8 @@ namespace custash::snapshot {
 namespace {
 
 constexpr Nanoseconds kMicrosecond = 1000;
-constexpr const char* kActions[] = {"alloc",       "free",          "segment_alloc", "segment_free",
-                                    "segment_map", "segment_unmap", "oom"};
+constexpr const char* kActions[] = {
+    "alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"};
 constexpr const char* kMemory[] = {"device", "pinned", "other"};
 constexpr const char* kStates[] = {"free", "limbo", "used"};
 
@@ -18,15 +18,19 @@ void write_stack(JsonWriter& json, stacks::Id id) {
   json.value(id == stacks::kNone ? std::int64_t{-1} : static_cast<std::int64_t>(id));
 }
 
-void write_stats(JsonWriter& json, const char* key,
+void write_stats(JsonWriter& json,
+                 const char* key,
                  const std::vector<std::pair<std::string, std::int64_t>>& stats) {
   json.key(key);
   json.open('{');
-  for (const auto& [name, value] : stats) json.member(name, value);
+  for (const auto& [name, value] : stats)
+    json.member(name, value);
   json.close('}');
 }
 
-void write_segment(JsonWriter& json, const HeldSegment& segment, const std::vector<Block>& blocks) {
+void write_segment(JsonWriter& json,
+                   const HeldSegment& segment,
+                   const std::vector<Block>& blocks) {
   json.open('{');
   json.member("address", segment.base);
   json.member("size", segment.size);
@@ -35,7 +39,8 @@ void write_segment(JsonWriter& json, const HeldSegment& segment, const std::vect
   json.member("stream", reinterpret_cast<std::uint64_t>(segment.stream));
   json.key("pages");
   json.open('[');
-  for (const Bytes page : segment.pages) json.natural(page);
+  for (const Bytes page : segment.pages)
+    json.natural(page);
   json.close(']');
   json.key("blocks");
   json.open('[');
@@ -97,7 +102,8 @@ void write_sites(JsonWriter& json, const Snapshot& snapshot) {
     json.member("device", site.device);
     json.text_member("memory", kMemory[static_cast<std::size_t>(site.memory)]);
     const bool known = site.stack != stacks::kNone;
-    json.text_member("caller", known ? snapshot.symbols.caller_of(snapshot.stacks[site.stack]) : "");
+    json.text_member("caller",
+                     known ? snapshot.symbols.caller_of(snapshot.stacks[site.stack]) : "");
     json.member("blocks", site.blocks);
     json.member("bytes", site.bytes);
     json.member("peak_bytes", site.peak_bytes);
@@ -158,7 +164,8 @@ void write_stacks(JsonWriter& json, const Snapshot& snapshot) {
   json.open('[');
   for (const auto& stack : snapshot.stacks) {
     json.open('[');
-    for (const Symbols::Id frame : stack) json.natural(frame);
+    for (const Symbols::Id frame : stack)
+      json.natural(frame);
     json.close(']');
   }
   json.close(']');

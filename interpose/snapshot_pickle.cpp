@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A snapshot as PyTorch writes its own (torch.cuda.memory._dump_snapshot): a pickle of protocol 4 that
-// its viewer and torch.cuda._memory_viz open. custash's counters are left to the JSON form.
-#include <string_view>
-#include <unordered_map>
-
+// A snapshot as PyTorch writes its own (torch.cuda.memory._dump_snapshot): a pickle of protocol
+// 4 that its viewer and torch.cuda._memory_viz open. custash's counters are left to the JSON
+// form.
 #include "interpose/device_stats.hpp"
 #include "interpose/snapshot.hpp"
+
+#include <string_view>
+#include <unordered_map>
 
 namespace custash::snapshot {
 namespace {
@@ -56,7 +57,8 @@ class PickleWriter {
     if (!fresh) return recall(it->second);
     text_ += 'X';
     add_number(what.size());
-    for (const char c : what) text_ += (static_cast<unsigned char>(c) & 0x80U) != 0 ? '?' : c;
+    for (const char c : what)
+      text_ += (static_cast<unsigned char>(c) & 0x80U) != 0 ? '?' : c;
     (void)remember();
   }
 
@@ -73,7 +75,8 @@ class PickleWriter {
 
  private:
   void add_number(std::uint64_t value) {
-    for (unsigned shift = 0; shift < 32; shift += 8) text_ += static_cast<char>((value >> shift) & 0xffU);
+    for (unsigned shift = 0; shift < 32; shift += 8)
+      text_ += static_cast<char>((value >> shift) & 0xffU);
   }
 
   std::string text_;
@@ -83,7 +86,8 @@ class PickleWriter {
 
 class Writer {
  public:
-  explicit Writer(const Snapshot& snapshot) : snapshot_(snapshot), known_(snapshot.stacks.size(), ~0U) {}
+  explicit Writer(const Snapshot& snapshot)
+      : snapshot_(snapshot), known_(snapshot.stacks.size(), ~0U) {}
 
   std::string write() {
     out_.open_dict();
@@ -96,7 +100,8 @@ class Writer {
     out_.close_list();
     out_.string("device_traces");
     out_.open_list();
-    for (std::size_t device = 0; device < snapshot_.devices.size(); ++device) trace(device);
+    for (std::size_t device = 0; device < snapshot_.devices.size(); ++device)
+      trace(device);
     out_.close_list();
     out_.string("allocator_settings");
     settings();
@@ -143,15 +148,18 @@ class Writer {
     number("address", block.piece.address);
     number("size", block.piece.size);
     number("requested_size", used ? block.piece.requested : 0);
-    text("state", used                                     ? "active_allocated"
-                  : block.piece.state == PieceState::Limbo ? "active_pending_free"
-                                                           : "inactive");
+    text("state",
+         used                                     ? "active_allocated"
+         : block.piece.state == PieceState::Limbo ? "active_pending_free"
+                                                  : "inactive");
     out_.string("frames");
     frames(block.stack);
     out_.close_dict();
   }
 
-  void segment(std::int64_t device, const HeldSegment& segment, const std::vector<Block>& blocks) {
+  void segment(std::int64_t device,
+               const HeldSegment& segment,
+               const std::vector<Block>& blocks) {
     Bytes allocated = 0;
     Bytes active = 0;
     Bytes requested = 0;
@@ -179,7 +187,8 @@ class Writer {
     frames(stacks::kNone);
     out_.string("blocks");
     out_.open_list();
-    for (const Block& each : blocks) block(each);
+    for (const Block& each : blocks)
+      block(each);
     out_.close_list();
     out_.close_dict();
   }

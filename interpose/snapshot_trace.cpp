@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A snapshot's history as Chrome's trace events, which Perfetto opens: a counter of what is in use and
-// of what is held for each device, and the driver's calls and refusals as instants.
-#include <algorithm>
-#include <vector>
-
+// A snapshot's history as Chrome's trace events, which Perfetto opens: a counter of what is in
+// use and of what is held for each device, and the driver's calls and refusals as instants.
 #include "interpose/json.hpp"
 #include "interpose/snapshot.hpp"
+
+#include <algorithm>
+#include <vector>
 
 namespace custash::snapshot {
 namespace {
@@ -36,7 +36,8 @@ Level step_of(const history::Event& event) {
   return {};
 }
 
-void write_counter(JsonWriter& json, int pid, std::size_t device, Nanoseconds time, const Level& level) {
+void write_counter(
+    JsonWriter& json, int pid, std::size_t device, Nanoseconds time, const Level& level) {
   json.open('{');
   json.text_member("ph", "C");
   json.text_member("name", "device " + std::to_string(device) + " memory");
@@ -51,8 +52,8 @@ void write_counter(JsonWriter& json, int pid, std::size_t device, Nanoseconds ti
 }
 
 void write_instant(JsonWriter& json, const Snapshot& snapshot, const history::Event& event) {
-  constexpr const char* kNames[] = {"", "", "driver: alloc", "driver: free", "driver: map", "driver: unmap",
-                                    "out of memory"};
+  constexpr const char* kNames[] = {
+      "", "", "driver: alloc", "driver: free", "driver: map", "driver: unmap", "out of memory"};
   json.open('{');
   json.text_member("ph", "i");
   json.text_member("s", "p");
@@ -71,7 +72,8 @@ void write_instant(JsonWriter& json, const Snapshot& snapshot, const history::Ev
 // At the first event: the end, less all that came after.
 Level level_before(const Snapshot& snapshot, std::size_t device) {
   const custash_device_stats_t& stats = snapshot.devices[device].stats;
-  Level level{stats.requested_bytes[CUSTASH_ALL].current, stats.reserved_bytes[CUSTASH_ALL].current};
+  Level level{stats.requested_bytes[CUSTASH_ALL].current,
+              stats.reserved_bytes[CUSTASH_ALL].current};
   for (const history::Event& event : snapshot.history.events) {
     if (event.device != device || event.memory != observe::Memory::Device) continue;
     const Level step = step_of(event);

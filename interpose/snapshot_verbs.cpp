@@ -51,10 +51,7 @@ void answer_history(Allocator&,
   if (!history::start(events, depth)) answer->status = service::ReplyStatus::Refused;
 }
 
-void answer_leaks(Allocator&,
-                  service::Session&,
-                  std::string_view,
-                  service::Answer* answer) {
+void answer_leaks(Allocator&, service::Session&, std::string_view, service::Answer* answer) {
   answer->text = leaks::text("allocated now");
 }
 

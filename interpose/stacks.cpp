@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/stacks.hpp"
 
-#include <unwind.h>
+#include "interpose/callers.hpp"
+#include "interpose/python_frames.hpp"
 
 #include <algorithm>
 #include <atomic>
 
-#include "interpose/callers.hpp"
-#include "interpose/python_frames.hpp"
+#include <unwind.h>
 
 namespace custash::stacks {
 namespace {
@@ -46,12 +46,12 @@ void take(unsigned depth, Stack* out) noexcept {
   Walk walk;
   walk.most = depth + kOwnFrames;
   if (depth > 0) _Unwind_Backtrace(step, &walk);
-  // The door has noted its caller. Where it has not, our own frames are left to the reader, who knows
-  // names.
+  // The door has noted its caller. Where it has not, our own frames are left to the reader, who
+  // knows names.
   const auto end = walk.words.begin() + walk.size;
-  const auto caller =
-      std::find(walk.words.begin(), walk.words.begin() + std::min(walk.size, kOwnFrames),
-                reinterpret_cast<Word>(callers::current));
+  const auto caller = std::find(walk.words.begin(),
+                                walk.words.begin() + std::min(walk.size, kOwnFrames),
+                                reinterpret_cast<Word>(callers::current));
   const auto begin = caller == walk.words.begin() + std::min(walk.size, kOwnFrames)
                          ? walk.words.begin() + std::min(walk.size, 1U)
                          : caller;

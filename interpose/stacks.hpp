@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Where a call comes from, as words: return addresses, innermost first, then lines of Python where the
-// calling thread runs some (top bit set; python_frames.hpp). take() is cheap and takes no lock; names
-// are found when somebody reads (symbols.hpp). StackTable keeps each stack once; its owner locks.
+// Where a call comes from, as words: return addresses, innermost first, then lines of Python
+// where the calling thread runs some (top bit set; python_frames.hpp). take() is cheap and
+// takes no lock; names are found when somebody reads (symbols.hpp). StackTable keeps each stack
+// once; its owner locks.
 #pragma once
 
 #include <array>
@@ -45,7 +46,8 @@ class StackTable {
  private:
   static constexpr std::size_t kMost = std::size_t{1} << 18U;
 
-  std::unordered_map<std::uint64_t, Id> ids_;  // by hash: of 64 bits, so that equal means the same
+  std::unordered_map<std::uint64_t, Id>
+      ids_;  // by hash: of 64 bits, so that equal means the same
   std::vector<Word> words_;
   std::vector<std::size_t> ends_;
 };

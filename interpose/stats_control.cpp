@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The C API over statistics as a structure and as text: what custash.h promises, and nothing else.
-#include <algorithm>
-#include <cstring>
-#include <string>
-
+// The C API over statistics as a structure and as text: what custash.h promises, and nothing
+// else.
 #include "interpose/control.hpp"
 #include "interpose/device_stats.hpp"
 #include "interpose/stats_text.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
 
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::with_device;
@@ -16,7 +17,8 @@ custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t*
   custash_status_t told = CUSTASH_SUCCESS;
   const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
     static const auto* const names = new auto(control::names_of(device_stats::flatten({})));
-    told = control::tell(device_stats::flatten(device_stats::read(core, number)), *names, stats, count);
+    told = control::tell(
+        device_stats::flatten(device_stats::read(core, number)), *names, stats, count);
   });
   return found != CUSTASH_SUCCESS ? found : told;
 }
@@ -36,10 +38,12 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
     return CUSTASH_ERROR_INVALID_VALUE;
   custash_status_t told = CUSTASH_SUCCESS;
   const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    told = control::tell_text(form == CUSTASH_TEXT_JSON         ? stats_text::json(core, number)
-                : form == CUSTASH_TEXT_PROMETHEUS ? stats_text::prometheus(core, number)
-                                                  : stats_text::table(core, number),
-                text, size);
+    told = control::tell_text(form == CUSTASH_TEXT_JSON ? stats_text::json(core, number)
+                              : form == CUSTASH_TEXT_PROMETHEUS
+                                  ? stats_text::prometheus(core, number)
+                                  : stats_text::table(core, number),
+                              text,
+                              size);
   });
   return found != CUSTASH_SUCCESS ? found : told;
 }

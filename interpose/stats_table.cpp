@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 // torch.cuda.memory_summary's table: its rows, widths and units; custash's own rows after them.
+#include "interpose/device_stats.hpp"
+#include "interpose/stats_text.hpp"
+
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
-
-#include "interpose/device_stats.hpp"
-#include "interpose/stats_text.hpp"
 
 namespace custash::stats_text {
 namespace {
 
 using device_stats::CounterMember;
 
-constexpr const char* kRule = "---------------------------------------------------------------------------";
+constexpr const char* kRule =
+    "---------------------------------------------------------------------------";
 constexpr const char* kDoubleRule =
     "===========================================================================";
 
@@ -30,7 +31,8 @@ std::string bytes_cell(std::int64_t value, std::int64_t whole) {
   constexpr const char* kUnits[] = {"B  ", "KiB", "MiB", "GiB", "TiB", "PiB"};
   constexpr std::int64_t kEnough = 768 * 1024;
   std::size_t unit = 0;
-  for (auto left = static_cast<double>(whole); left >= kEnough && unit + 1 < std::size(kUnits); ++unit) {
+  for (auto left = static_cast<double>(whole); left >= kEnough && unit + 1 < std::size(kUnits);
+       ++unit) {
     left /= 1024;
     value /= 1024;
   }
@@ -43,7 +45,8 @@ std::string count_cell(std::int64_t value, std::int64_t whole) {
   constexpr const char* kUnits[] = {" ", "K", "M"};
   constexpr std::int64_t kEnough = 750 * 1000;
   std::size_t unit = 0;
-  for (auto left = static_cast<double>(whole); left >= kEnough && unit + 1 < std::size(kUnits); ++unit) {
+  for (auto left = static_cast<double>(whole); left >= kEnough && unit + 1 < std::size(kUnits);
+       ++unit) {
     left /= 1000;
     value /= 1000;
   }
@@ -74,10 +77,17 @@ constexpr Row kRows[] = {
     {"oversize_segments", "Oversize GPU segments", count_cell},
 };
 
-void add_counter(std::string& out, const char* title, Cell cell, const custash_counter_t& value,
+void add_counter(std::string& out,
+                 const char* title,
+                 Cell cell,
+                 const custash_counter_t& value,
                  const custash_counter_t& whole) {
-  line(out, " %-21s | %s | %s | %s | %s ", title, cell(value.current, whole.current).c_str(),
-       cell(value.peak, whole.peak).c_str(), cell(value.allocated, whole.allocated).c_str(),
+  line(out,
+       " %-21s | %s | %s | %s | %s ",
+       title,
+       cell(value.current, whole.current).c_str(),
+       cell(value.peak, whole.peak).c_str(),
+       cell(value.allocated, whole.allocated).c_str(),
        cell(value.freed, whole.freed).c_str());
 }
 
@@ -88,10 +98,16 @@ void add_row(std::string& out, const custash_device_stats_t& stats, const Row& r
     line(out, "%s", kRule);
     add_counter(out, row.title, row.cell, all, all);
     if (member.pools == 1) return;
-    add_counter(out, "      from large pool", row.cell,
-                device_stats::counter(stats, member, CUSTASH_LARGE), all);
-    add_counter(out, "      from small pool", row.cell,
-                device_stats::counter(stats, member, CUSTASH_SMALL), all);
+    add_counter(out,
+                "      from large pool",
+                row.cell,
+                device_stats::counter(stats, member, CUSTASH_LARGE),
+                all);
+    add_counter(out,
+                "      from small pool",
+                row.cell,
+                device_stats::counter(stats, member, CUSTASH_SMALL),
+                all);
   }
 }
 
@@ -103,17 +119,26 @@ std::string table(Allocator& core, int device) {
   line(out, "%s", kDoubleRule);
   line(out, " %16s custash CUDA memory summary, device ID %-17d ", "", device);
   line(out, "%s", kRule);
-  line(out, "  %9s CUDA OOMs: %-12" PRId64 " | %6s cudaMalloc retries: %-8" PRId64 "  ", "",
-       stats.num_ooms, "", stats.num_alloc_retries);
+  line(out,
+       "  %9s CUDA OOMs: %-12" PRId64 " | %6s cudaMalloc retries: %-8" PRId64 "  ",
+       "",
+       stats.num_ooms,
+       "",
+       stats.num_alloc_retries);
   line(out, "%s", kDoubleRule);
   line(out, "        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  ");
-  for (const Row& row : kRows) add_row(out, stats, row);
+  for (const Row& row : kRows)
+    add_row(out, stats, row);
   line(out, "%s", kDoubleRule);
-  line(out, " Waiting for work in flight %s | Largest free block    %s    ",
+  line(out,
+       " Waiting for work in flight %s | Largest free block    %s    ",
        bytes_cell(stats.limbo_bytes, stats.limbo_bytes).c_str(),
        bytes_cell(stats.largest_free_block, stats.largest_free_block).c_str());
-  line(out, " Free, not in that block  %7.1f %%  | Frees that did not wait %8" PRId64 " %4s",
-       static_cast<double>(stats.fragmentation) / 10, stats.num_stalls_avoided, "");
+  line(out,
+       " Free, not in that block  %7.1f %%  | Frees that did not wait %8" PRId64 " %4s",
+       static_cast<double>(stats.fragmentation) / 10,
+       stats.num_stalls_avoided,
+       "");
   line(out, "%s", kDoubleRule);
   return out;
 }

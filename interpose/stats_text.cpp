@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/stats_text.hpp"
 
-#include <algorithm>
-#include <bit>
-#include <cstdio>
-#include <map>
-
 #include "interpose/device_stats.hpp"
 #include "interpose/driver_calls.hpp"
 #include "interpose/history.hpp"
@@ -13,12 +8,17 @@
 #include "interpose/process.hpp"
 #include "interpose/symbols.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <map>
+
 namespace custash::stats_text {
 namespace {
 
 struct Use {
   Bytes held = 0;
-  std::array<Bytes, 3> bytes{};           // by PieceState
+  std::array<Bytes, 3> bytes{};  // by PieceState
   std::array<std::uint64_t, 3> blocks{};
   Bytes largest_free = 0;
 
@@ -51,7 +51,8 @@ void write_streams(JsonWriter& json, const Inventory& held) {
   std::map<std::uint64_t, Use> streams;
   for (const HeldSegment& segment : held) {
     Use& use = streams[reinterpret_cast<std::uint64_t>(segment.stream)];
-    for (const Piece& piece : segment.pieces) use.add(piece);
+    for (const Piece& piece : segment.pieces)
+      use.add(piece);
   }
   json.key("streams");
   json.open('[');
@@ -68,8 +69,9 @@ void write_sizes(JsonWriter& json, const Inventory& held) {
   std::map<std::pair<StatPool, Bytes>, Use> sizes;
   for (const HeldSegment& segment : held) {
     for (const Piece& piece : segment.pieces) {
-      const Bytes up_to =
-          segment.pool == StatPool::Small ? piece.size : std::bit_ceil(std::max<Bytes>(piece.size, 1));
+      const Bytes up_to = segment.pool == StatPool::Small
+                              ? piece.size
+                              : std::bit_ceil(std::max<Bytes>(piece.size, 1));
       sizes[{segment.pool, up_to}].add(piece);
     }
   }
@@ -97,7 +99,8 @@ void write_driver_calls(JsonWriter& json) {
     json.key("up_to_ns");
     json.open('{');
     for (std::size_t b = 0; b < timing.buckets.size(); ++b) {
-      if (timing.buckets[b] != 0) json.member(std::to_string(std::uint64_t{1} << b), timing.buckets[b]);
+      if (timing.buckets[b] != 0)
+        json.member(std::to_string(std::uint64_t{1} << b), timing.buckets[b]);
     }
     json.close('}');
     json.close('}');
@@ -110,6 +113,7 @@ void write_callers(JsonWriter& json, const history::Reading& history, int device
   struct Sum {
     std::int64_t blocks = 0, bytes = 0, allocations = 0, allocated_bytes = 0;
   };
+
   Symbols symbols;
   std::map<std::string, Sum> callers;
   for (const history::Site& site : history.sites) {
@@ -159,13 +163,24 @@ void add_header(std::string& out, const std::string& name, const char* type) {
   out += "# TYPE " + name + " " + type + "\n";
 }
 
-void add_sample(std::string& out, const std::string& name, const std::string& labels, std::int64_t value) {
+void add_sample(std::string& out,
+                const std::string& name,
+                const std::string& labels,
+                std::int64_t value) {
   out += name + "{" + labels + "} " + std::to_string(value) + "\n";
 }
 
-void add_counters(std::string& out, const custash_device_stats_t& stats, const std::string& device) {
+void add_counters(std::string& out,
+                  const custash_device_stats_t& stats,
+                  const std::string& device) {
   using Part = std::int64_t custash_counter_t::*;
-  struct Row { const char* ending; Part part; const char* type; };
+
+  struct Row {
+    const char* ending;
+    Part part;
+    const char* type;
+  };
+
   constexpr Row kRows[] = {{"", &custash_counter_t::current, "gauge"},
                            {"_peak", &custash_counter_t::peak, "gauge"},
                            {"_allocated_total", &custash_counter_t::allocated, "counter"},
@@ -175,7 +190,9 @@ void add_counters(std::string& out, const custash_device_stats_t& stats, const s
       const std::string name = metric_name(member.name) + row.ending;
       add_header(out, name, row.type);
       for (std::size_t pool = 0; pool < member.pools; ++pool) {
-        add_sample(out, name, device + ",pool=\"" + device_stats::kPoolNames[pool] + "\"",
+        add_sample(out,
+                   name,
+                   device + ",pool=\"" + device_stats::kPoolNames[pool] + "\"",
                    device_stats::counter(stats, member, pool).*row.part);
       }
     }
@@ -197,10 +214,13 @@ void add_driver_calls(std::string& out) {
     for (std::size_t b = 0; b < timing.buckets.size(); ++b) {
       if (timing.buckets[b] == 0) continue;
       sum += timing.buckets[b];
-      add_sample(out, name + "_bucket", call + ",le=\"" + seconds(std::uint64_t{1} << b) + "\"",
+      add_sample(out,
+                 name + "_bucket",
+                 call + ",le=\"" + seconds(std::uint64_t{1} << b) + "\"",
                  static_cast<std::int64_t>(sum));
     }
-    add_sample(out, name + "_bucket", call + ",le=\"+Inf\"", static_cast<std::int64_t>(timing.count));
+    add_sample(
+        out, name + "_bucket", call + ",le=\"+Inf\"", static_cast<std::int64_t>(timing.count));
     add_sample(out, name + "_count", call, static_cast<std::int64_t>(timing.count));
     out += name + "_sum{" + call + "} " + seconds(timing.total_ns) + "\n";
   }
@@ -217,11 +237,13 @@ std::string json(Allocator& core, int device) {
   json.member("device", stats.device);
   json.key("stats");
   json.open('{');
-  for (const auto& [name, value] : device_stats::flatten(stats)) json.member(name, value);
+  for (const auto& [name, value] : device_stats::flatten(stats))
+    json.member(name, value);
   json.close('}');
   json.key("host_stats");
   json.open('{');
-  for (const auto& [name, value] : process::pinned().stats().flatten()) json.member(name, value);
+  for (const auto& [name, value] : process::pinned().stats().flatten())
+    json.member(name, value);
   json.close('}');
   write_streams(json, held);
   write_sizes(json, held);

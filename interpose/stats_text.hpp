@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The statistics of a device as text (docs/statistics.md): all of them as JSON or for Prometheus, and
-// PyTorch's table. No state.
+// The statistics of a device as text (docs/statistics.md): all of them as JSON or for
+// Prometheus, and PyTorch's table. No state.
 #pragma once
 
-#include <string>
-
 #include "allocator/allocator.hpp"
+
+#include <string>
 
 namespace custash::stats_text {
 

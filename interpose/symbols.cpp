@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/symbols.hpp"
 
-#include <cxxabi.h>
-#include <dlfcn.h>
+#include "interpose/python_frames.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
-#include "interpose/python_frames.hpp"
+#include <cxxabi.h>
+#include <dlfcn.h>
 
 namespace custash {
 namespace {
@@ -34,7 +34,8 @@ const std::string& own_module() {
   static const std::string* const path = [] {
     Dl_info info{};
     static const char here = 0;
-    return new std::string(dladdr(&here, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "");
+    return new std::string(
+        dladdr(&here, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "");
   }();
   return *path;
 }
@@ -83,12 +84,15 @@ Symbols::Id Symbols::frame_of(stacks::Word word) {
 
 std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& stack) {
   std::vector<Id> out;
-  for (const stacks::Word word : stack) out.push_back(frame_of(word));
+  for (const stacks::Word word : stack)
+    out.push_back(frame_of(word));
   out.erase(out.begin(),
             std::find_if(out.begin(), out.end(), [&](Id id) { return !is_ours(frames_[id]); }));
-  const auto python = std::find_if(out.begin(), out.end(), [&](Id id) { return !frames_[id].file.empty(); });
+  const auto python =
+      std::find_if(out.begin(), out.end(), [&](Id id) { return !frames_[id].file.empty(); });
   if (python != out.end()) {
-    const auto machine = std::find_if(out.begin(), python, [&](Id id) { return is_interpreter(frames_[id]); });
+    const auto machine =
+        std::find_if(out.begin(), python, [&](Id id) { return is_interpreter(frames_[id]); });
     out.erase(machine, python);
   }
   return out;

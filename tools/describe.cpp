@@ -37,6 +37,10 @@ bool has_positional(CLI::App& app, const std::string& name) {
   return false;
 }
 
+bool takes_process(CLI::App& app) {
+  return has_positional(app, "pid") || has_positional(app, "process");
+}
+
 std::string joined(const std::vector<std::string>& words, const char* between) {
   std::string text;
   for (const std::string& word : words)
@@ -102,7 +106,7 @@ std::string bash(CLI::App& app) {
     if (has_positional(*command, "program")) words.emplace_back("--");
     text += "      case $word in\n        -*) COMPREPLY=($(compgen -W \"" + joined(words, " ") +
             "\" -- \"$word\")) ;;\n        *) COMPREPLY=($(compgen ";
-    text += has_positional(*command, "pid") ? std::string("-W \"$(") + kPids + ")\"" : "-f";
+    text += takes_process(*command) ? std::string("-W \"$(") + kPids + ")\"" : "-f";
     text += " -- \"$word\")) ;;\n      esac ;;\n";
   }
   return text + "  esac\n}\ncomplete -o filenames -F _custash custash\n";
@@ -135,7 +139,7 @@ std::string zsh(CLI::App& app) {
                 (takes_value(*option) ? ":value:_files" : "") + "'";
     if (has_positional(*command, "program"))
       text += " \\\n      '*:::program:_normal'";
-    else if (has_positional(*command, "pid"))
+    else if (takes_process(*command))
       text += std::string(" \\\n      '1:process:(${(f)\"$(") + "_custash_pids" + ")\"})'";
     else
       text += " \\\n      '*:file:_files'";
@@ -164,7 +168,7 @@ std::string fish(CLI::App& app) {
     }
     if (has_positional(*command, "program"))
       text += when + " -a '(__fish_complete_subcommand --fcs-skip=2)'\n";
-    if (has_positional(*command, "pid")) text += when + " -f -a '(" + kPids + ")'\n";
+    if (takes_process(*command)) text += when + " -f -a '(" + kPids + ")'\n";
   }
   return text;
 }

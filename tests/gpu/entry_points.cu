@@ -5,7 +5,7 @@
 //   entry_points [--quick]
 #define CUSTASH_PRELOADED
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
-#include "check.cuh"
+#include "scatter.cuh"
 
 #include <thread>
 
@@ -23,22 +23,6 @@ namespace gpu {
 
 static_assert(
     cuda::mr::async_resource_with<custash::device_resource, cuda::mr::device_accessible>);
-
-constexpr std::size_t kInts = kMiB;
-
-// A permutation of 0 ... 2^20-1 (odd multiplier, modulo a power of two).
-struct Scatter {
-  unsigned offset;
-
-  __host__ __device__ int operator()(int i) const {
-    return static_cast<int>((static_cast<unsigned>(i) * 2654435761U + offset) % kInts);
-  }
-};
-
-static __global__ void count_misplaced(const int* sorted, unsigned* misplaced) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < kInts && sorted[i] != static_cast<int>(i)) atomicAdd(misplaced, 1U);
-}
 
 using Vector = thrust::device_vector<int, custash::device_allocator<int>>;
 

@@ -4,7 +4,7 @@
 // time.
 //
 //   thrust_sort [--quick]
-#include "check.cuh"
+#include "scatter.cuh"
 
 #include <memory>
 
@@ -15,23 +15,6 @@
 #include <thrust/transform.h>
 
 namespace gpu {
-
-constexpr std::size_t kInts = kMiB;
-
-// A permutation of 0 ... 2^20-1 (odd multiplier, modulo a power of two), so that the sorted
-// result is known word by word.
-struct Scatter {
-  unsigned offset;
-
-  __host__ __device__ int operator()(int i) const {
-    return static_cast<int>((static_cast<unsigned>(i) * 2654435761U + offset) % kInts);
-  }
-};
-
-static __global__ void count_misplaced(const int* sorted, unsigned* misplaced) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < kInts && sorted[i] != static_cast<int>(i)) atomicAdd(misplaced, 1U);
-}
 
 static int run(int argc, char** argv) {
   need_devices(1);

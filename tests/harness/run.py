@@ -11,6 +11,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 
 
 def environment(args):
@@ -22,7 +23,9 @@ def environment(args):
         driver, runtime, models = args.simulator
         folders = [driver, runtime]
         env.pop("CUDA_VISIBLE_DEVICES", None)
-        env["CUSTASH_SIM"] = f"devices={args.devices},memory=4g,detector=1,mode={args.mode}"
+        # The machine: children see the same devices, other runs do not.
+        env["CUSTASH_SIM"] = (f"devices={args.devices},memory=4g,detector=1,mode={args.mode},"
+                              f"machine={args.machine.name}")
         env["CUSTASH_SIM_KERNELS"] = models
     else:
         # A kernel that is loaded late waits for the device; the tests look at who waits.
@@ -62,6 +65,7 @@ def main():
     parser.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     command = [word for word in args.command if word != "--"]
+    args.machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
     env = environment(args)
 
     asked = subprocess.run([args.child, "abilities"], env=env, capture_output=True, text=True, check=False)

@@ -58,7 +58,7 @@ class Case(unittest.TestCase):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in vars(PATHS):
+    for name in [*vars(PATHS), "only"]:
         parser.add_argument("--" + name, default="")
     parser.parse_known_args(namespace=PATHS)
-    unittest.main(argv=["process"], verbosity=2)
+    unittest.main(argv=["process", *filter(None, [PATHS.only])], verbosity=2)

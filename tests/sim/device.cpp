@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The driver as such, its devices and their primary contexts.
 #include "tests/sim/lifetime.hpp"
+#include "tests/sim/machine.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -112,8 +113,10 @@ int attribute(const World& w, int which, CUdevice device) {
 CUresult uuid(Frame& f, CUuuid* out, CUdevice device) {
   if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::uint64_t machine = machine_number(f.world);
   std::memset(out, 0x5a, sizeof *out);
-  out->bytes[15] = static_cast<char>(device);
+  std::memcpy(out->bytes, &machine, sizeof machine);
+  out->bytes[15] = static_cast<char>(physical_device(f.world, device));
   return CUDA_SUCCESS;
 }
 

@@ -28,7 +28,21 @@ static_assert(sizeof(Name) <= sizeof(CUipcMemHandle));
 
 constexpr std::uint64_t kMagic = 0x4350'4953'494d'5531;
 
-CUresult add_opened(Frame& f, CUdeviceptr* out, Region region, std::uint64_t inside, int file) {
+// A handle that the context has open already: the same address, once more.
+bool open_again(Frame& f, CUdeviceptr* out, const Name& name) {
+  for (auto& [base, region] : f.world.regions) {
+    if (!region.shared || region.context_id != f.context->id ||
+        region.source_process != name.process || region.source_buffer != name.buffer)
+      continue;
+    ++region.opens;
+    *out = base;
+    return true;
+  }
+  return false;
+}
+
+CUresult add_opened(Frame& f, CUdeviceptr* out, const Name& name, Region region, int file) {
+  const std::uint64_t inside = name.physical % 4_KiB;
   World& w = f.world;
   const Bytes bytes = align_up(region.size + inside, 2_MiB);
   const Address at = w.space.reserve(bytes, 2_MiB);
@@ -38,6 +52,9 @@ CUresult add_opened(Frame& f, CUdeviceptr* out, Region region, std::uint64_t ins
   if (file >= 0) region.physical = w.space.make_physical(bytes) + inside;
   region.base = at + inside;
   region.shared = true;
+  region.opens = 1;
+  region.source_process = name.process;
+  region.source_buffer = name.buffer;
   region.charged = bytes;
   region.context_id = f.context->id;
   *out = add_region(w, f.thread, region).base;
@@ -55,7 +72,7 @@ CUresult open_foreign(Frame& f, CUdeviceptr* out, const Name& name) {
   region.physical = name.physical;
   region.device = f.context->device;
   region.buffer_id = f.world.next_serial++;
-  const CUresult result = add_opened(f, out, region, name.physical % 4_KiB, file);
+  const CUresult result = add_opened(f, out, name, region, file);
   close(file);  // the mapping stays
   return result;
 }
@@ -65,14 +82,14 @@ CUresult open(Frame& f, CUdeviceptr* out, const CUipcMemHandle& handle) {
   Name name{};
   std::memcpy(&name, &handle, sizeof name);
   if (out == nullptr || name.magic != kMagic) return CUDA_ERROR_INVALID_VALUE;
+  if (open_again(f, out, name)) return CUDA_SUCCESS;
   if (name.process != static_cast<std::uint64_t>(getpid())) return open_foreign(f, out, name);
   if (!w.options.same_process_ipc) return CUDA_ERROR_INVALID_CONTEXT;
   const auto source = w.regions.find(name.base);
   if (source == w.regions.end() || source->second.buffer_id != name.buffer)
     return CUDA_ERROR_INVALID_VALUE;
   // The memory is mapped in whole pages; small blocks begin somewhere inside one.
-  const Region& region = source->second;
-  return add_opened(f, out, region, region.physical % 4_KiB, -1);
+  return add_opened(f, out, name, source->second, -1);
 }
 
 }  // namespace
@@ -118,6 +135,7 @@ SIM_ENTRY(cuIpcCloseMemHandle, (CUdeviceptr address)) {
   return SIM_CALL(cuIpcCloseMemHandle, Context) {
     const auto it = f.world.regions.find(address);
     if (it == f.world.regions.end() || !it->second.shared) return CUDA_ERROR_INVALID_VALUE;
+    if (--it->second.opens > 0) return CUDA_SUCCESS;
     drop_region(f.world, f.thread, address);
     return CUDA_SUCCESS;
   });

@@ -4,6 +4,7 @@
 // other.
 #include "tests/sim/capture.hpp"
 #include "tests/sim/lifetime.hpp"
+#include "tests/sim/machine.hpp"
 #include "tests/sim/slab.hpp"
 
 #include <algorithm>
@@ -176,8 +177,10 @@ SIM_ENTRY(cuMemFree_v2, (CUdeviceptr address)) {
 SIM_ENTRY(cuMemGetInfo_v2, (size_t * free, size_t* total)) {
   return SIM_CALL(cuMemGetInfo_v2, Context) {
     const Bytes all = f.world.options.device_memory;
+    const int device = f.context->device;
+    const Bytes others = MachineLock(f.world).used_by_others(device);
     if (free != nullptr)
-      *free = all - f.world.devices[static_cast<std::size_t>(f.context->device)].used;
+      *free = all - f.world.devices[static_cast<std::size_t>(device)].used - others;
     if (total != nullptr) *total = all;
     return CUDA_SUCCESS;
   });

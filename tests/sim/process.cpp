@@ -2,6 +2,7 @@
 // Only in libcuda.so.1: the world as CUSTASH_SIM describes it (defaults: two devices of 8 GiB, timed,
 // with real bytes), the handler that cuInit hangs on exit, and the report that it writes.
 //   CUSTASH_SIM="devices=2,memory=8g,seed=1,mode=timed,report=stderr,context_events=1,vmm=1,register=1,detector=0"
+// machine=FILE: processes that name the same file share the devices: their memory, and handles of it.
 // Of NVIDIA's variables it knows CUDA_VISIBLE_DEVICES (numbers) and CUDA_LAUNCH_BLOCKING.
 #include "tests/sim/process.hpp"
 
@@ -47,6 +48,7 @@ bool set_option(Options& options, const std::string& key, const std::string& val
   else if (key == "granularity") options.vmm_granularity = size_of(value);
   else if (key == "seed") options.seed = std::strtoull(value.c_str(), nullptr, 0);
   else if (key == "mode") return set_mode(options, value);
+  else if (key == "machine") options.machine = value;
   else if (key == "report") *report_to = value;
   else if (key == "detector") detect = on;
   else if (key == "context_events") options.context_events = on;

@@ -36,6 +36,7 @@ struct Options {
       {};  // what the machine calls each; empty: the same numbers
   Bytes device_memory = 8_GiB;
   Bytes vmm_granularity = 2_MiB;
+  std::string machine = {};    // a file: processes that name it share their devices
   bool context_events = true;  // cuCtxRecordEvent, cuCtxWaitEvent (drivers since 12.5)
   bool vmm = true;
   bool data =

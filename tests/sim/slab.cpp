@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/sim/slab.hpp"
 
+#include "tests/sim/machine.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -59,14 +61,20 @@ Slab* make_slab(World& w, Slabs& slabs, int device) {
 }  // namespace
 
 bool take_memory(World& w, int device, Bytes bytes) {
+  MachineLock machine(w);
   Bytes& used = w.devices[static_cast<std::size_t>(device)].used;
-  if (bytes > w.options.device_memory || used > w.options.device_memory - bytes) return false;
+  const Bytes all = used + machine.used_by_others(device);
+  if (bytes > w.options.device_memory || all > w.options.device_memory - bytes) return false;
   used += bytes;
+  machine.publish(device, used);
   return true;
 }
 
 void return_memory(World& w, int device, Bytes bytes) {
-  w.devices[static_cast<std::size_t>(device)].used -= bytes;
+  MachineLock machine(w);
+  Bytes& used = w.devices[static_cast<std::size_t>(device)].used;
+  used -= bytes;
+  machine.publish(device, used);
 }
 
 bool take_piece(World& w, Slabs& slabs, int device, Region& region) {

@@ -4,10 +4,13 @@
 // are gone.
 #include "tests/sim/capture.hpp"
 #include "tests/sim/lifetime.hpp"
+#include "tests/sim/machine.hpp"
 #include "tests/sim/slab.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,8 +26,12 @@ bool aligned(const World& w, Bytes value) {
 void drop_unused(World& w, Handle handle) {
   PhysicalHandle* h = w.handles.get(handle);
   if (h == nullptr || h->references > 0 || h->mappings > 0) return;
-  w.space.drop_physical(h->physical, h->size);
-  return_memory(w, h->device, h->size);
+  if (h->file >= 0) {
+    close(h->file);
+  } else {
+    w.space.drop_physical(h->physical, h->size);
+    return_memory(w, h->device, h->size);
+  }
   w.handles.drop(handle);
 }
 
@@ -96,7 +103,8 @@ CUresult map(Frame& f,
   const CUresult refused = forbid_unsafe(w, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
   f.charge(kMapCost);
-  if (!w.space.map(address, bytes, h->physical)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!w.space.map(address, bytes, h->file < 0 ? h->physical : h->offset, h->file))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   ++h->mappings;
   Region region;
   region.base = address;
@@ -167,15 +175,57 @@ CUresult set_access(
   return CUDA_SUCCESS;
 }
 
+constexpr std::uint64_t kExported = 0x4350'5653'494d'5531;
+
+// What the file of a shareable handle holds.
+struct Exported {
+  std::uint64_t magic = 0;
+  pid_t process = 0;
+  int file = -1;  // of the exporter's device memory, there
+  Handle handle = 0;
+  std::uint64_t physical = 0;
+  Bytes size = 0;
+  std::uint64_t machine = 0;
+  int device = 0;  // as the machine calls it
+  CUmemAllocationProp properties = {};
+};
+
+// Another simulator's memory, through its file, which the exporter must be there to open.
+CUresult import_foreign(Frame& f, Handle* out, const Exported& content) {
+  World& w = f.world;
+  int device = 0;
+  while (device < w.options.devices && physical_device(w, device) != content.device)
+    ++device;
+  if (!w.space.data() || content.machine != machine_number(w)) return CUDA_ERROR_INVALID_VALUE;
+  if (device == w.options.devices) return CUDA_ERROR_INVALID_DEVICE;
+  const std::string path =
+      "/proc/" + std::to_string(content.process) + "/fd/" + std::to_string(content.file);
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return CUDA_ERROR_INVALID_VALUE;
+  auto handle = std::make_unique<PhysicalHandle>();
+  handle->device = device;
+  handle->size = content.size;
+  handle->physical = w.space.make_physical(content.size);  // a number of its own
+  handle->references = 1;
+  handle->file = file;
+  handle->offset = content.physical;
+  handle->properties = content.properties;
+  handle->properties.location.id = device;
+  *out = w.handles.add<Handle>(std::move(handle));
+  return CUDA_SUCCESS;
+}
+
 CUresult export_handle(Frame& f, void* out, Handle handle, CUmemAllocationHandleType type) {
-  PhysicalHandle* h = f.world.handles.get(handle);
+  World& w = f.world;
+  PhysicalHandle* h = w.handles.get(handle);
   if (out == nullptr || h == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   if ((h->properties.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
   const int fd = memfd_create("shareable handle", MFD_CLOEXEC);
   if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  const std::uint64_t content[2] = {handle, h->physical};
-  if (pwrite(fd, content, sizeof content, 0) != sizeof content) {
+  const Exported content{kExported, getpid(), w.space.file(), handle, h->physical, h->size,
+                         machine_number(w), physical_device(w, h->device), h->properties};
+  if (h->file >= 0 || pwrite(fd, &content, sizeof content, 0) != sizeof content) {
     close(fd);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -186,13 +236,15 @@ CUresult export_handle(Frame& f, void* out, Handle handle, CUmemAllocationHandle
 CUresult import_handle(Frame& f, Handle* out, void* shared, CUmemAllocationHandleType type) {
   if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_INVALID_VALUE;
-  std::uint64_t content[2] = {};
+  Exported content;
   const int fd = static_cast<int>(reinterpret_cast<std::intptr_t>(shared));
-  if (pread(fd, content, sizeof content, 0) != sizeof content) return CUDA_ERROR_INVALID_VALUE;
-  PhysicalHandle* h = f.world.handles.get(content[0]);
-  if (h == nullptr || h->physical != content[1]) return CUDA_ERROR_INVALID_VALUE;
+  if (pread(fd, &content, sizeof content, 0) != sizeof content || content.magic != kExported)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (content.process != getpid()) return import_foreign(f, out, content);
+  PhysicalHandle* h = f.world.handles.get(content.handle);
+  if (h == nullptr || h->physical != content.physical) return CUDA_ERROR_INVALID_VALUE;
   ++h->references;
-  *out = content[0];
+  *out = content.handle;
   return CUDA_SUCCESS;
 }
 

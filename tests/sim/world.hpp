@@ -36,6 +36,8 @@ struct PhysicalHandle {
   std::uint64_t physical = 0;
   int references = 0;
   int mappings = 0;
+  int file = -1;  // imported: another simulator's memory, from `offset` on
+  std::uint64_t offset = 0;
   CUmemAllocationProp properties = {};
 };
 

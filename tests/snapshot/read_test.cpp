@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Snapshots from files: what is read, what is refused, and that nothing in a file does harm.
 #include "tools/snapshot/read.hpp"
-#include "tools/snapshot/sites.hpp"
 
 #include "tests/catch.hpp"
+#include "tools/snapshot/sites.hpp"
 
 #include <cstdlib>
 #include <random>
@@ -14,7 +14,8 @@ namespace {
 using namespace std::string_literals;
 
 Json good() {
-  return Json::parse(R"({"format": "custash snapshot 1", "version": 100, "pid": 7, "program": "app",
+  return Json::parse(
+      R"({"format": "custash snapshot 1", "version": 100, "pid": 7, "program": "app",
     "time_us": 5000, "host_stats": {},
     "devices": [{"device": 0, "stats": {"allocated_bytes.all.current": 512, "allocated_bytes.all.peak": 512,
       "reserved_bytes.all.current": 2048, "reserved_bytes.all.peak": 2048, "requested_bytes.all.current": 500,
@@ -48,7 +49,8 @@ std::string text(const std::string& what) {
 
 std::string number(std::uint64_t value) {
   std::string out = "\x8a\x08"s;
-  for (int i = 0; i < 8; ++i) out += static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < 8; ++i)
+    out += static_cast<char>(value >> (8 * i));
   return out;
 }
 
@@ -57,29 +59,35 @@ std::string member(const std::string& key, std::uint64_t value) {
 }
 
 std::string frames(const std::string& function) {
-  return text("frames") + "](}(" + text("filename") + text("train.py") + member("line", 3) + text("name") +
-         text(function) + "ue";
+  return text("frames") + "](}(" + text("filename") + text("train.py") + member("line", 3) +
+         text("name") + text(function) + "ue";
 }
 
-std::string entry(const std::string& action, std::uint64_t address, std::uint64_t size, std::uint64_t time,
+std::string entry(const std::string& action,
+                  std::uint64_t address,
+                  std::uint64_t size,
+                  std::uint64_t time,
                   const std::string& function) {
-  return "}("s + text("action") + text(action) + member("addr", address) + member("size", size) +
-         member("stream", 0) + member("time_us", time) + frames(function) + "u";
+  return "}("s + text("action") + text(action) + member("addr", address) +
+         member("size", size) + member("stream", 0) + member("time_us", time) +
+         frames(function) + "u";
 }
 
 std::string block(std::uint64_t size, const std::string& state, const std::string& function) {
-  return "}("s + member("size", size) + member("requested_size", size) + text("state") + text(state) +
-         frames(function) + "u";
+  return "}("s + member("size", size) + member("requested_size", size) + text("state") +
+         text(state) + frames(function) + "u";
 }
 
 const std::string kTorch =
     "\x80\x04}("s + text("segments") + "](}(" + member("device", 0) + member("address", 4096) +
-    member("stream", 0) + text("segment_type") + text("large") + text("is_expandable") + "\x88" +
-    text("blocks") + "](" + block(1024, "active_allocated", "layer") + block(512, "active_pending_free", "loss") +
-    block(2048, "inactive", "none") + "eue" + text("device_traces") + "](](" +
-    entry("segment_map", 4096, 3584, 1, "layer") + entry("alloc", 4096, 1024, 2, "layer") +
-    entry("alloc", 5120, 2000, 3, "loss") + entry("free_requested", 5120, 2000, 9, "free") +
-    entry("free_completed", 5120, 2000, 9, "free") + entry("free_requested", 7000, 300, 10, "free") + "eeu.";
+    member("stream", 0) + text("segment_type") + text("large") + text("is_expandable") +
+    "\x88" + text("blocks") + "](" + block(1024, "active_allocated", "layer") +
+    block(512, "active_pending_free", "loss") + block(2048, "inactive", "none") + "eue" +
+    text("device_traces") + "](](" + entry("segment_map", 4096, 3584, 1, "layer") +
+    entry("alloc", 4096, 1024, 2, "layer") + entry("alloc", 5120, 2000, 3, "loss") +
+    entry("free_requested", 5120, 2000, 9, "free") +
+    entry("free_completed", 5120, 2000, 9, "free") +
+    entry("free_requested", 7000, 300, 10, "free") + "eeu.";
 
 // Whatever the bytes are: a complaint, or a snapshot that everything can be done with.
 void do_all_with(const std::string& bytes) {
@@ -127,7 +135,8 @@ std::string mutated(std::string bytes, std::mt19937& random) {
 
 TEST_CASE("a snapshot is read from its JSON and from a report", "[snapshot_file]") {
   CHECK(parse_snapshot("s", good().dump()) == good());
-  const std::string page = "<!DOCTYPE html>\n<script type=\"application/json\" id=\"data\">" + good().dump() + "</script>";
+  const std::string page = "<!DOCTYPE html>\n<script type=\"application/json\" id=\"data\">" +
+                           good().dump() + "</script>";
   CHECK(parse_snapshot("s", page) == good());
   CHECK(complaint("<html></html>") == "s: a page, but no report of custash");
 }
@@ -148,7 +157,8 @@ TEST_CASE("PyTorch's snapshot becomes ours", "[snapshot_file]") {
   CHECK(history.at("tracked")[0].at("bytes") == 1024);
   CHECK(history.at("events").size() == 5);
   std::int64_t at_peak = 0;
-  for (const Json& site : history.at("sites")) at_peak += site.at("at_peak_bytes").get<std::int64_t>();
+  for (const Json& site : history.at("sites"))
+    at_peak += site.at("at_peak_bytes").get<std::int64_t>();
   CHECK(at_peak == 3324);
   const auto live = live_sites(snapshot);
   REQUIRE(live.size() == 1);
@@ -165,11 +175,15 @@ TEST_CASE("what is missing or points at nothing is named", "[snapshot_file]") {
   CHECK(with("/format", "other") == "s: no snapshot of custash or PyTorch");
   CHECK(with("/frames", 3) == "s: snapshot.frames: no list");
   CHECK(with("/stacks/0/0", 1) == "s: stacks: no whole number in its range");
-  CHECK(with("/devices/0/segments/0/blocks/0/4", 1) == "s: segments.blocks: no whole number in its range");
-  CHECK(with("/devices/0/segments/0/blocks/1/0", 5000) == "s: segments.blocks: no whole number in its range");
-  CHECK(with("/devices/0/segments/0/size", 4096) == "s: segments.blocks: they do not fill their segment");
+  CHECK(with("/devices/0/segments/0/blocks/0/4", 1) ==
+        "s: segments.blocks: no whole number in its range");
+  CHECK(with("/devices/0/segments/0/blocks/1/0", 5000) ==
+        "s: segments.blocks: no whole number in its range");
+  CHECK(with("/devices/0/segments/0/size", 4096) ==
+        "s: segments.blocks: they do not fill their segment");
   CHECK(with("/history/events/0/1", "boom") == "s: history.events: an unknown word");
-  CHECK(with("/history/sites/0/bytes", 1.5) == "s: history.sites.bytes: no whole number in its range");
+  CHECK(with("/history/sites/0/bytes", 1.5) ==
+        "s: history.sites.bytes: no whole number in its range");
   CHECK(with("/history/sites/0/growing", "no") == "s: history.sites.growing: no truth");
   Json lacking = good();
   lacking["devices"][0]["stats"].erase("num_ooms");
@@ -178,8 +192,10 @@ TEST_CASE("what is missing or points at nothing is named", "[snapshot_file]") {
   CHECK(complaint("") != "");
 }
 
-TEST_CASE("a pickle that would run code or claims the impossible is refused", "[snapshot_file]") {
-  CHECK(complaint("\x80\x04" "cos\nsystem\n(U\x04true\x85R.") != "");
+TEST_CASE("a pickle that would run code or claims the impossible is refused",
+          "[snapshot_file]") {
+  CHECK(complaint("\x80\x04"
+                  "cos\nsystem\n(U\x04true\x85R.") != "");
   CHECK(complaint("\x80\x04}.") == "s: a pickle, but no memory snapshot of PyTorch");
   std::string large = kTorch;
   const std::string size = member("size", 1024);
@@ -188,9 +204,12 @@ TEST_CASE("a pickle that would run code or claims the impossible is refused", "[
   // One list of a hundred thousand blocks in a thousand segments: a small file, a large claim.
   const std::string one = "}("s + member("size", 512) + "u";
   std::string blocks = one + "\x94";
-  for (int i = 0; i < 100'000; ++i) blocks += "h\x00"s;
-  std::string bomb = "\x80\x04}("s + text("segments") + "](}(" + text("blocks") + "](" + blocks + "eu\x94";
-  for (int i = 0; i < 1000; ++i) bomb += "h\x01"s;
+  for (int i = 0; i < 100'000; ++i)
+    blocks += "h\x00"s;
+  std::string bomb =
+      "\x80\x04}("s + text("segments") + "](}(" + text("blocks") + "](" + blocks + "eu\x94";
+  for (int i = 0; i < 1000; ++i)
+    bomb += "h\x01"s;
   CHECK(complaint(bomb + "eu.") == "s: too many blocks and events");
 }
 
@@ -209,9 +228,21 @@ TEST_CASE("snapshots with values of other kinds are read or refused", "[snapshot
   INFO("seed " << seed() << " (CUSTASH_TEST_SEED)");
   const Json flat = good().flatten();
   std::vector<std::string> places;
-  for (const auto& [place, value] : flat.items()) places.push_back(place);
-  const Json kOthers[] = {nullptr, true, -1, 0, 1, 1.5, "x", Json::array(), Json::object(),
-                          std::int64_t{1} << 53, -(std::int64_t{1} << 53), ~std::uint64_t{0}, 1e300};
+  for (const auto& [place, value] : flat.items())
+    places.push_back(place);
+  const Json kOthers[] = {nullptr,
+                          true,
+                          -1,
+                          0,
+                          1,
+                          1.5,
+                          "x",
+                          Json::array(),
+                          Json::object(),
+                          std::int64_t{1} << 53,
+                          -(std::int64_t{1} << 53),
+                          ~std::uint64_t{0},
+                          1e300};
   for (int round = 0; round < 1500; ++round) {
     Json changed = good();
     for (int times = 0; times < 2; ++times) {
@@ -232,7 +263,8 @@ TEST_CASE("a difference is told by call site, the largest first", "[snapshot_fil
   Json after = good();
   after["history"]["sites"][0]["bytes"] = 800;
   after["history"]["sites"][0]["blocks"] = 2;
-  after["frames"].push_back({{"module", ""}, {"offset", 0}, {"name", "f"}, {"file", "a.py"}, {"line", 9}});
+  after["frames"].push_back(
+      {{"module", ""}, {"offset", 0}, {"name", "f"}, {"file", "a.py"}, {"line", 9}});
   after["stacks"].push_back({1});
   Json site = good()["history"]["sites"][0];
   site["stack"] = 1;

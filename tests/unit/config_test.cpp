@@ -24,7 +24,7 @@ std::string only_complaint(std::string_view text) {
 
 std::vector<std::string> values_of(const OptionRow& row) {
   if (row.type == "percent") return {"0", "1000"};
-  if (row.type == "count") return {"0", "256"};
+  if (row.type == "count") return {"0", std::string(row.range.substr(row.range.find('-') + 1))};
   if (row.type == "bytes") return {"0", "123456789", "4K", "512M", "20G", "1T"};
   if (row.type == "limit") return {"0", "123456789", "512M", "20G", "80%", "100%"};
   if (row.type == "seconds") return {"0", "86400", "10s"};

@@ -41,11 +41,15 @@ class Check {
       whole(member(of, where, key), where + "." + key, -kMost, kMost);
   }
 
-  void whole(const Json& value, const std::string& where, std::int64_t least, std::int64_t most) const {
+  void whole(const Json& value,
+             const std::string& where,
+             std::int64_t least,
+             std::int64_t most) const {
     const bool in_range = value.is_number_integer() &&
                           (!value.is_number_unsigned() ||
                            value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMost)) &&
-                          value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+                          value.get<std::int64_t>() >= least &&
+                          value.get<std::int64_t>() <= most;
     if (!in_range) fail(where, "no whole number in its range");
   }
 
@@ -75,22 +79,32 @@ std::int64_t count_of(const Json& list) {
 void check_device(const Check& check, const Json& device, std::int64_t stacks) {
   check.numbers(device, "devices", {"device"});
   check.counters(device, "devices", "stats");
-  for (const char* key : {"allocated_bytes.all.current", "allocated_bytes.all.peak",
-                          "reserved_bytes.all.current", "reserved_bytes.all.peak",
-                          "requested_bytes.all.current", "allocation.all.allocated",
-                          "num_device_alloc", "num_device_free", "num_ooms", "custash.free_bytes",
-                          "custash.largest_free_block", "custash.limbo_bytes",
-                          "custash.fragmentation", "custash.num_stalls_avoided"})
+  for (const char* key : {"allocated_bytes.all.current",
+                          "allocated_bytes.all.peak",
+                          "reserved_bytes.all.current",
+                          "reserved_bytes.all.peak",
+                          "requested_bytes.all.current",
+                          "allocation.all.allocated",
+                          "num_device_alloc",
+                          "num_device_free",
+                          "num_ooms",
+                          "custash.free_bytes",
+                          "custash.largest_free_block",
+                          "custash.limbo_bytes",
+                          "custash.fragmentation",
+                          "custash.num_stalls_avoided"})
     (void)check.member(device.at("stats"), "stats", key);
   for (const Json& segment : check.list(device, "devices", "segments")) {
     check.numbers(segment, "segments", {"address", "size", "stream"});
     check.text(segment, "segments", "pool");
-    check.word(check.member(segment, "segments", "made_of"), "segments.made_of", {"pages", "driver"});
+    check.word(
+        check.member(segment, "segments", "made_of"), "segments.made_of", {"pages", "driver"});
     for (const Json& page : check.list(segment, "segments", "pages"))
       check.whole(page, "segments.pages", 0, kMost);
     std::int64_t at = segment.at("address").get<std::int64_t>();
     for (const Json& block : check.list(segment, "segments", "blocks")) {
-      if (!block.is_array() || block.size() != 5) check.fail("segments.blocks", "not five values");
+      if (!block.is_array() || block.size() != 5)
+        check.fail("segments.blocks", "not five values");
       check.whole(block[0], "segments.blocks", at, at);
       check.whole(block[1], "segments.blocks", 1, kMost - at);
       check.whole(block[2], "segments.blocks", 0, kMost);
@@ -98,34 +112,52 @@ void check_device(const Check& check, const Json& device, std::int64_t stacks) {
       check.whole(block[4], "segments.blocks", -1, stacks - 1);
       at += block[1].get<std::int64_t>();
     }
-    if (at - segment.at("address").get<std::int64_t>() != segment.at("size").get<std::int64_t>())
+    if (at - segment.at("address").get<std::int64_t>() !=
+        segment.at("size").get<std::int64_t>())
       check.fail("segments.blocks", "they do not fill their segment");
   }
 }
 
 void check_history(const Check& check, const Json& history, std::int64_t stacks) {
-  check.numbers(history, "history",
-                {"depth", "since_us", "events_seen", "events_lost", "stacks_lost"});
-  if (!check.member(history, "history", "on").is_boolean()) check.fail("history.on", "no truth");
+  check.numbers(
+      history, "history", {"depth", "since_us", "events_seen", "events_lost", "stacks_lost"});
+  if (!check.member(history, "history", "on").is_boolean())
+    check.fail("history.on", "no truth");
   for (const Json& track : check.list(history, "history", "tracked")) {
     check.numbers(track, "history.tracked", {"bytes", "peak_bytes"});
     check.counters(track, "history.tracked", "lifetimes_up_to_ns");
   }
   for (const Json& site : check.list(history, "history", "sites")) {
-    check.whole(check.member(site, "history.sites", "stack"), "history.sites.stack", -1, stacks - 1);
-    check.word(check.member(site, "history.sites", "memory"), "history.sites.memory",
+    check.whole(
+        check.member(site, "history.sites", "stack"), "history.sites.stack", -1, stacks - 1);
+    check.word(check.member(site, "history.sites", "memory"),
+               "history.sites.memory",
                {"device", "pinned", "other"});
     check.text(site, "history.sites", "caller");
-    check.numbers(site, "history.sites",
-                  {"device", "blocks", "bytes", "peak_bytes", "at_peak_bytes", "allocations",
+    check.numbers(site,
+                  "history.sites",
+                  {"device",
+                   "blocks",
+                   "bytes",
+                   "peak_bytes",
+                   "at_peak_bytes",
+                   "allocations",
                    "allocated_bytes"});
     if (!check.member(site, "history.sites", "growing").is_boolean())
       check.fail("history.sites.growing", "no truth");
   }
   for (const Json& event : check.list(history, "history", "events")) {
-    if (!event.is_array() || event.size() != 8) check.fail("history.events", "not eight values");
-    check.word(event[1], "history.events",
-               {"alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"});
+    if (!event.is_array() || event.size() != 8)
+      check.fail("history.events", "not eight values");
+    check.word(event[1],
+               "history.events",
+               {"alloc",
+                "free",
+                "segment_alloc",
+                "segment_free",
+                "segment_map",
+                "segment_unmap",
+                "oom"});
     check.word(event[3], "history.events", {"device", "pinned", "other"});
     for (const int number : {0, 2, 4, 5, 6})
       check.whole(event[static_cast<std::size_t>(number)], "history.events", 0, kMost);

@@ -19,7 +19,8 @@ namespace custash::snapshot {
 namespace {
 
 bool is_number(const std::string& word) {
-  return !word.empty() && word.size() < 10 && word.find_first_not_of("0123456789") == std::string::npos;
+  return !word.empty() && word.size() < 10 &&
+         word.find_first_not_of("0123456789") == std::string::npos;
 }
 
 // There is the old file or the whole new one.
@@ -49,11 +50,15 @@ std::string ask(int process, const std::string& request, double patience) {
 }
 
 std::string form_of(const std::string& path) {
-  constexpr std::pair<std::string_view, const char*> kEndings[] = {
-      {".trace.json", "trace"}, {".perfetto", "trace"}, {".json", "json"},
-      {".html", "html"},        {".pickle", "pickle"},  {".pkl", "pickle"}};
+  constexpr std::pair<std::string_view, const char*> kEndings[] = {{".trace.json", "trace"},
+                                                                   {".perfetto", "trace"},
+                                                                   {".json", "json"},
+                                                                   {".html", "html"},
+                                                                   {".pickle", "pickle"},
+                                                                   {".pkl", "pickle"}};
   for (const auto& [ending, form] : kEndings) {
-    if (path.size() > ending.size() && path.compare(path.size() - ending.size(), ending.size(), ending) == 0)
+    if (path.size() > ending.size() &&
+        path.compare(path.size() - ending.size(), ending.size(), ending) == 0)
       return form;
   }
   throw BadSnapshot(path + ": its ending is none of .html, .json, .pickle, .trace.json");
@@ -106,23 +111,32 @@ void snapshot(const CommandOptions& options) {
 Commands add_commands(CLI::App& app, CommandOptions* options) {
   Commands commands;
   commands.report = app.add_subcommand("report", "make a page to read of a snapshot");
-  commands.report->add_option("file", options->file, "custash's .json, or PyTorch's .pickle")->required();
+  commands.report->add_option("file", options->file, "custash's .json, or PyTorch's .pickle")
+      ->required();
   commands.report->add_option("-o,--output", options->output, "where to (FILE.html)");
-  commands.diff = app.add_subcommand("diff", "say what one snapshot holds more than another, by call site");
+  commands.diff =
+      app.add_subcommand("diff", "say what one snapshot holds more than another, by call site");
   commands.diff->add_option("before", options->file, "a snapshot")->required();
   commands.diff->add_option("after", options->other, "a later one")->required();
   commands.diff->add_flag("--json", options->json, "as JSON, all call sites");
   commands.leaks = app.add_subcommand("leaks", "say what is allocated, by call site");
-  commands.leaks->add_option("file", options->file, "a snapshot, or the number of a running process")->required();
+  commands.leaks
+      ->add_option("file", options->file, "a snapshot, or the number of a running process")
+      ->required();
   for (CLI::App* each : {commands.diff, commands.leaks})
     each->add_option("--most", options->most, "how many call sites (20)");
   commands.snapshot = app.add_subcommand("snapshot", "write a snapshot of a running process");
-  commands.snapshot->add_option("process", options->file, "its number (custash top)")->required();
-  commands.snapshot->add_option("-o,--output", options->output,
-                                "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
-  commands.snapshot->add_flag("--history", options->history,
-                              "switch history on in it, so that later snapshots tell call sites; writes only "
-                              "with -o");
+  commands.snapshot->add_option("process", options->file, "its number (custash top)")
+      ->required();
+  commands.snapshot->add_option(
+      "-o,--output",
+      options->output,
+      "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
+  commands.snapshot->add_flag(
+      "--history",
+      options->history,
+      "switch history on in it, so that later snapshots tell call sites; writes only "
+      "with -o");
   for (CLI::App* each : {commands.leaks, commands.snapshot})
     each->add_option("--patience", options->patience, "seconds to wait for a process (10)");
   return commands;
@@ -130,7 +144,10 @@ Commands add_commands(CLI::App& app, CommandOptions* options) {
 
 std::optional<int> run_command(const Commands& commands, const CommandOptions& options) {
   const std::pair<CLI::App*, void (*)(const CommandOptions&)> kAll[] = {
-      {commands.report, report}, {commands.diff, diff}, {commands.leaks, leaks}, {commands.snapshot, snapshot}};
+      {commands.report, report},
+      {commands.diff, diff},
+      {commands.leaks, leaks},
+      {commands.snapshot, snapshot}};
   for (const auto& [command, run] : kAll) {
     if (!*command) continue;
     try {

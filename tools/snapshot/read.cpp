@@ -16,7 +16,8 @@ std::string_view json_in(const std::string& name, std::string_view bytes) {
   if (first == std::string_view::npos || bytes[first] != '<') return bytes;
   const auto begin = bytes.find(kDataBegin);
   const auto end = begin == std::string_view::npos ? begin : bytes.find(kDataEnd, begin);
-  if (end == std::string_view::npos) throw BadSnapshot(name + ": a page, but no report of custash");
+  if (end == std::string_view::npos)
+    throw BadSnapshot(name + ": a page, but no report of custash");
   const auto from = begin + kDataBegin.size();
   return bytes.substr(from, end - from);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Snapshots from files of any origin, as the JSON of docs/snapshot-schema.json, checked: whatever
-// is written in the file, what comes out has all that the schema asks for, and every index in it
-// points at something. No state.
+// Snapshots from files of any origin, as the JSON of docs/snapshot-schema.json, checked:
+// whatever is written in the file, what comes out has all that the schema asks for, and every
+// index in it points at something. No state.
 #pragma once
 
 #include "tools/replay/pickle.hpp"
@@ -21,8 +21,8 @@ struct BadSnapshot : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// custash's JSON, a report (the JSON in it), or PyTorch's pickle; any of them may be .xz. Throws
-// BadSnapshot; runs nothing that is in the file.
+// custash's JSON, a report (the JSON in it), or PyTorch's pickle; any of them may be .xz.
+// Throws BadSnapshot; runs nothing that is in the file.
 Json read_snapshot(const std::string& path);
 
 // The same of bytes that are there already; `name` is for complaints.

@@ -37,7 +37,8 @@ std::string place_text(const Json& snapshot, const Json& site) {
   }
   if (text.empty()) text = kUnknown;
   const auto memory = site.at("memory").get<std::string>();
-  return "  on device " + site.at("device").dump() + (memory == "device" ? "" : ", " + memory) + "\n" + text;
+  return "  on device " + site.at("device").dump() + (memory == "device" ? "" : ", " + memory) +
+         "\n" + text;
 }
 
 std::string mebibytes(std::int64_t bytes) {
@@ -64,12 +65,15 @@ std::map<std::string, SiteSum> live_sites(const Json& snapshot) {
 
 std::vector<SiteChange> changes(const Json& before, const Json& after) {
   std::map<std::string, SiteChange> all;
-  for (const auto& [place, sum] : live_sites(before)) all[place].before = sum;
-  for (const auto& [place, sum] : live_sites(after)) all[place].after = sum;
+  for (const auto& [place, sum] : live_sites(before))
+    all[place].before = sum;
+  for (const auto& [place, sum] : live_sites(after))
+    all[place].after = sum;
   std::vector<SiteChange> out;
   for (auto& [place, change] : all) {
     change.place = place;
-    if (change.before.bytes != change.after.bytes || change.before.blocks != change.after.blocks)
+    if (change.before.bytes != change.after.bytes ||
+        change.before.blocks != change.after.blocks)
       out.push_back(change);
   }
   std::stable_sort(out.begin(), out.end(), [](const SiteChange& a, const SiteChange& b) {
@@ -81,16 +85,25 @@ std::vector<SiteChange> changes(const Json& before, const Json& after) {
 std::string as_text(const std::vector<SiteChange>& changes, unsigned most) {
   std::string out;
   std::int64_t sum = 0;
-  for (const SiteChange& change : changes) sum = plus(sum, plus(change.after.bytes, -change.before.bytes));
-  add(out, "%+" PRId64 " bytes (%s) at %zu call sites\n", sum, mebibytes(sum).c_str(), changes.size());
+  for (const SiteChange& change : changes)
+    sum = plus(sum, plus(change.after.bytes, -change.before.bytes));
+  add(out,
+      "%+" PRId64 " bytes (%s) at %zu call sites\n",
+      sum,
+      mebibytes(sum).c_str(),
+      changes.size());
   for (std::size_t i = 0; i < std::min<std::size_t>(most, changes.size()); ++i) {
     const SiteChange& change = changes[i];
     const std::int64_t bytes = change.after.bytes - change.before.bytes;
-    add(out, "\n%+" PRId64 " bytes (%s), %+" PRId64 " blocks\n", bytes, mebibytes(bytes).c_str(),
+    add(out,
+        "\n%+" PRId64 " bytes (%s), %+" PRId64 " blocks\n",
+        bytes,
+        mebibytes(bytes).c_str(),
         change.after.blocks - change.before.blocks);
     out += change.place;
   }
-  if (changes.size() > most) add(out, "\nand %zu call sites more (--most N)\n", changes.size() - most);
+  if (changes.size() > most)
+    add(out, "\nand %zu call sites more (--most N)\n", changes.size() - most);
   return out;
 }
 
@@ -98,8 +111,10 @@ std::string as_json(const std::vector<SiteChange>& changes) {
   Json out = Json::array();
   for (const SiteChange& change : changes) {
     out.push_back({{"place", change.place},
-                   {"blocks_before", change.before.blocks}, {"blocks_after", change.after.blocks},
-                   {"bytes_before", change.before.bytes}, {"bytes_after", change.after.bytes}});
+                   {"blocks_before", change.before.blocks},
+                   {"blocks_after", change.after.blocks},
+                   {"bytes_before", change.before.bytes},
+                   {"bytes_after", change.after.bytes}});
   }
   return out.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
@@ -107,8 +122,9 @@ std::string as_json(const std::vector<SiteChange>& changes) {
 std::string leaks_text(const Json& snapshot, unsigned most) {
   const auto sites = live_sites(snapshot);
   std::vector<std::pair<std::string, SiteSum>> sorted(sites.begin(), sites.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.bytes > b.second.bytes;
+  });
   std::int64_t bytes = 0;
   std::int64_t blocks = 0;
   for (const auto& [place, sum] : sorted) {
@@ -116,15 +132,24 @@ std::string leaks_text(const Json& snapshot, unsigned most) {
     blocks = plus(blocks, sum.blocks);
   }
   std::string out;
-  add(out, "%" PRId64 " bytes (%s) in %" PRId64 " blocks, from %zu call sites\n", bytes,
-      mebibytes(bytes).c_str(), blocks, sorted.size());
+  add(out,
+      "%" PRId64 " bytes (%s) in %" PRId64 " blocks, from %zu call sites\n",
+      bytes,
+      mebibytes(bytes).c_str(),
+      blocks,
+      sorted.size());
   for (std::size_t i = 0; i < std::min<std::size_t>(most, sorted.size()); ++i) {
     const SiteSum& sum = sorted[i].second;
-    add(out, "\n%" PRId64 " bytes (%s) in %" PRId64 " blocks%s\n", sum.bytes,
-        mebibytes(sum.bytes).c_str(), sum.blocks, sum.growing ? ", more and more of it" : "");
+    add(out,
+        "\n%" PRId64 " bytes (%s) in %" PRId64 " blocks%s\n",
+        sum.bytes,
+        mebibytes(sum.bytes).c_str(),
+        sum.blocks,
+        sum.growing ? ", more and more of it" : "");
     out += sorted[i].first;
   }
-  if (sorted.size() > most) add(out, "\nand %zu call sites more (--most N)\n", sorted.size() - most);
+  if (sorted.size() > most)
+    add(out, "\nand %zu call sites more (--most N)\n", sorted.size() - most);
   return out;
 }
 

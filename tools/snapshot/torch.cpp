@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// PyTorch's snapshot (torch.cuda.memory._dump_snapshot) as custash's. What PyTorch does not write
-// down is worked out from its events: call sites, peaks, how long blocks live.
+// PyTorch's snapshot (torch.cuda.memory._dump_snapshot) as custash's. What PyTorch does not
+// write down is worked out from its events: call sites, peaks, how long blocks live.
 #include "tools/snapshot/read.hpp"
 
 #include <algorithm>
@@ -42,7 +42,8 @@ struct Site {
 
 class Conversion {
  public:
-  Conversion(const std::string& name, std::string_view bytes) : name_(name), pickle_(name, bytes) {}
+  Conversion(const std::string& name, std::string_view bytes)
+      : name_(name), pickle_(name, bytes) {}
 
   Json run() {
     const auto& traces = pickle_.items(pickle_.get(pickle_.root(), "device_traces"));
@@ -55,17 +56,28 @@ class Conversion {
       devices = std::max(devices, natural(segment, "device") + 1);
     if (devices > kMostDevices) throw BadSnapshot(name_ + ": segments.device: too large");
     for (std::int64_t device = 0; device < devices; ++device)
-      add_device(device, device < static_cast<std::int64_t>(traces.size())
-                             ? pickle_.items(traces[static_cast<std::size_t>(device)])
-                             : std::vector<Ref>());
-    Json history = {{"on", false},          {"depth", 0},
-                    {"since_us", 0},        {"events_seen", events_.size()},
-                    {"events_lost", 0},     {"stacks_lost", 0},
-                    {"tracked", tracked_},  {"sites", sites_},
+      add_device(device,
+                 device < static_cast<std::int64_t>(traces.size())
+                     ? pickle_.items(traces[static_cast<std::size_t>(device)])
+                     : std::vector<Ref>());
+    Json history = {{"on", false},
+                    {"depth", 0},
+                    {"since_us", 0},
+                    {"events_seen", events_.size()},
+                    {"events_lost", 0},
+                    {"stacks_lost", 0},
+                    {"tracked", tracked_},
+                    {"sites", sites_},
                     {"events", events_}};
-    return {{"format", "custash snapshot 1"}, {"version", 0},          {"pid", 0},
-            {"program", name_},               {"time_us", last_time_}, {"devices", devices_},
-            {"host_stats", Json::object()},   {"history", history},    {"frames", frames_},
+    return {{"format", "custash snapshot 1"},
+            {"version", 0},
+            {"pid", 0},
+            {"program", name_},
+            {"time_us", last_time_},
+            {"devices", devices_},
+            {"host_stats", Json::object()},
+            {"history", history},
+            {"frames", frames_},
             {"stacks", stacks_}};
   }
 
@@ -76,7 +88,8 @@ class Conversion {
 
   std::int64_t bytes_of(Ref dict, std::string_view key) const {
     const std::int64_t bytes = natural(dict, key);
-    if (bytes > kMostBytes) throw BadSnapshot(name_ + ": " + std::string(key) + ": larger than any device");
+    if (bytes > kMostBytes)
+      throw BadSnapshot(name_ + ": " + std::string(key) + ": larger than any device");
     return bytes;
   }
 
@@ -89,12 +102,16 @@ class Conversion {
     const std::string file(pickle_.text(pickle_.get(frame, "filename")));
     const std::string name(pickle_.text(pickle_.get(frame, "name")));
     const std::int64_t line = natural(frame, "line");
-    const auto [it, fresh] = known_frames_.try_emplace(
-        file + "\n" + name + "\n" + std::to_string(line), static_cast<std::int64_t>(frames_.size()));
+    const auto [it, fresh] =
+        known_frames_.try_emplace(file + "\n" + name + "\n" + std::to_string(line),
+                                  static_cast<std::int64_t>(frames_.size()));
     if (fresh) {
       const bool source = file != "??" && line > 0;
-      frames_.push_back({{"module", source ? "" : file}, {"offset", 0}, {"name", name},
-                         {"file", source ? file : ""}, {"line", line}});
+      frames_.push_back({{"module", source ? "" : file},
+                         {"offset", 0},
+                         {"name", name},
+                         {"file", source ? file : ""},
+                         {"line", line}});
     }
     return it->second;
   }
@@ -102,7 +119,8 @@ class Conversion {
   std::int64_t stack_of(Ref owner) {
     const Ref list = pickle_.get(owner, "frames");
     if (list == Pickle::kNothing || pickle_.items(list).empty()) return -1;
-    if (const auto seen = stack_of_ref_.find(list); seen != stack_of_ref_.end()) return seen->second;
+    if (const auto seen = stack_of_ref_.find(list); seen != stack_of_ref_.end())
+      return seen->second;
     std::vector<std::int64_t> stack;
     for (const Ref frame : pickle_.items(list))
       stack.push_back(frame_of(frame));
@@ -119,14 +137,20 @@ class Conversion {
     for (const Ref block : pickle_.items(pickle_.get(segment, "blocks"))) {
       count_item();
       const std::int64_t size = bytes_of(block, "size");
-      if (size == 0 || size > kMost - at) throw BadSnapshot(name_ + ": segments.blocks: a wrong size");
+      if (size == 0 || size > kMost - at)
+        throw BadSnapshot(name_ + ": segments.blocks: a wrong size");
       const std::string_view state = pickle_.text(pickle_.get(block, "state"));
       const bool used = state == "active_allocated";
       const bool limbo = state == "active_pending_free" || state == "active_awaiting_free";
       const std::int64_t asked = bytes_of(block, "requested_size");
       const std::int64_t stack = used ? stack_of(block) : -1;
-      blocks.push_back({at, size, used ? (asked == 0 ? size : asked) : 0,
-                        used ? "used" : limbo ? "limbo" : "free", stack});
+      blocks.push_back({at,
+                        size,
+                        used ? (asked == 0 ? size : asked) : 0,
+                        used    ? "used"
+                        : limbo ? "limbo"
+                                : "free",
+                        stack});
       if (used) {
         (*live)[at] = {asked == 0 ? size : asked, stack, 0};
         all->bytes += size;
@@ -136,9 +160,13 @@ class Conversion {
     }
     const bool pages = pickle_.integer(pickle_.get(segment, "is_expandable")) != 0;
     const bool small = pickle_.text(pickle_.get(segment, "segment_type")) == "small";
-    return {{"address", base}, {"size", at - base}, {"pool", small ? "small_pool" : "large_pool"},
-            {"made_of", pages ? "pages" : "driver"}, {"stream", natural(segment, "stream")},
-            {"pages", Json::array()}, {"blocks", blocks}};
+    return {{"address", base},
+            {"size", at - base},
+            {"pool", small ? "small_pool" : "large_pool"},
+            {"made_of", pages ? "pages" : "driver"},
+            {"stream", natural(segment, "stream")},
+            {"pages", Json::array()},
+            {"blocks", blocks}};
   }
 
   std::vector<Event> events_of(const std::vector<Ref>& trace) {
@@ -151,16 +179,22 @@ class Conversion {
                          action == "segment_map" || action == "segment_unmap";
       if (!known) continue;
       count_item();
-      out.push_back({natural(item, "time_us"), action, natural(item, "addr"), bytes_of(item, "size"),
-                     natural(item, "stream"), stack_of(item)});
+      out.push_back({natural(item, "time_us"),
+                     action,
+                     natural(item, "addr"),
+                     bytes_of(item, "size"),
+                     natural(item, "stream"),
+                     stack_of(item)});
       last_time_ = std::max(last_time_, out.back().time);
     }
     return out;
   }
 
   // Runs through the events; what was there before them is worked out backwards from the end.
-  void follow(std::int64_t device, std::vector<Event>& events,
-              const std::unordered_map<std::int64_t, Live>& at_the_end, Json* stats) {
+  void follow(std::int64_t device,
+              std::vector<Event>& events,
+              const std::unordered_map<std::int64_t, Live>& at_the_end,
+              Json* stats) {
     std::unordered_map<std::int64_t, Live> live = at_the_end;
     for (auto event = events.rbegin(); event != events.rend(); ++event) {
       if (event->action == "alloc") {
@@ -185,7 +219,8 @@ class Conversion {
         raised_ = true;
       }
     };
-    for (const auto& [address, block] : live) change(block, 1);
+    for (const auto& [address, block] : live)
+      change(block, 1);
     std::size_t peak_at = 0;
     raised_ = false;
     std::int64_t allocations = 0;
@@ -204,7 +239,9 @@ class Conversion {
         const Live block = old->second;
         event.stack = block.stack;  // as custash tells it: whose memory it was
         if (block.since > 0) {
-          const auto age = static_cast<std::uint64_t>(std::max<std::int64_t>(1, event.time - block.since)) * 1000;
+          const auto age =
+              static_cast<std::uint64_t>(std::max<std::int64_t>(1, event.time - block.since)) *
+              1000;
           ++lifetimes[static_cast<std::int64_t>(std::bit_ceil(age))];
         }
         change(block, -1);
@@ -215,7 +252,8 @@ class Conversion {
     }
     find_peak(events, peak_at, at_the_end, &sites);
     write_sites(device, sites);
-    Json tracked = {{"bytes", total}, {"peak_bytes", std::max<std::int64_t>(0, peak)},
+    Json tracked = {{"bytes", total},
+                    {"peak_bytes", std::max<std::int64_t>(0, peak)},
                     {"lifetimes_up_to_ns", Json::object()}};
     for (const auto& [up_to, count] : lifetimes)
       tracked["lifetimes_up_to_ns"][std::to_string(up_to)] = count;
@@ -226,7 +264,8 @@ class Conversion {
   }
 
   // A second run, to the peak alone.
-  static void find_peak(const std::vector<Event>& events, std::size_t until,
+  static void find_peak(const std::vector<Event>& events,
+                        std::size_t until,
                         const std::unordered_map<std::int64_t, Live>& at_the_end,
                         std::map<std::int64_t, Site>* sites) {
     std::unordered_map<std::int64_t, Live> live = at_the_end;
@@ -235,15 +274,23 @@ class Conversion {
       if (event.action == "alloc") live.erase(event.address);
       if (event.action == "free") live[event.address] = {event.bytes, event.stack, 0};
     }
-    for (const auto& [address, block] : live) (*sites)[block.stack].at_peak += block.bytes;
+    for (const auto& [address, block] : live)
+      (*sites)[block.stack].at_peak += block.bytes;
   }
 
   void write_sites(std::int64_t device, const std::map<std::int64_t, Site>& sites) {
     for (const auto& [stack, site] : sites) {
-      sites_.push_back({{"stack", stack}, {"device", device}, {"memory", "device"}, {"caller", ""},
-                        {"blocks", site.blocks}, {"bytes", site.bytes}, {"peak_bytes", site.peak},
-                        {"at_peak_bytes", site.at_peak}, {"allocations", site.allocations},
-                        {"allocated_bytes", site.allocated}, {"growing", false}});
+      sites_.push_back({{"stack", stack},
+                        {"device", device},
+                        {"memory", "device"},
+                        {"caller", ""},
+                        {"blocks", site.blocks},
+                        {"bytes", site.bytes},
+                        {"peak_bytes", site.peak},
+                        {"at_peak_bytes", site.at_peak},
+                        {"allocations", site.allocations},
+                        {"allocated_bytes", site.allocated},
+                        {"growing", false}});
     }
   }
 
@@ -257,8 +304,9 @@ class Conversion {
       count_item();
       segments.push_back(segment_of(segment, &live, &all));
     }
-    std::sort(segments.begin(), segments.end(),
-              [](const Json& a, const Json& b) { return a.at("address") < b.at("address"); });
+    std::sort(segments.begin(), segments.end(), [](const Json& a, const Json& b) {
+      return a.at("address") < b.at("address");
+    });
     for (const Json& segment : segments) {
       held += segment.at("size").get<std::int64_t>();
       for (const Json& block : segment.at("blocks")) {
@@ -271,7 +319,8 @@ class Conversion {
       }
     }
     std::vector<Event> events = events_of(trace);
-    std::int64_t driver_allocs = 0, driver_frees = 0, ooms = 0, held_now = held, held_peak = held;
+    std::int64_t driver_allocs = 0, driver_frees = 0, ooms = 0, held_now = held,
+                 held_peak = held;
     for (auto event = events.rbegin(); event != events.rend(); ++event) {
       const bool made = event->action == "segment_alloc" || event->action == "segment_map";
       const bool gone = event->action == "segment_free" || event->action == "segment_unmap";
@@ -281,17 +330,32 @@ class Conversion {
       held_now += made ? -event->bytes : gone ? event->bytes : 0;
       held_peak = std::max(held_peak, held_now);
     }
-    Json stats = {{"allocated_bytes.all.current", all.bytes}, {"reserved_bytes.all.current", held},
-                  {"reserved_bytes.all.peak", held_peak}, {"requested_bytes.all.current", requested},
-                  {"num_device_alloc", driver_allocs}, {"num_device_free", driver_frees},
-                  {"num_ooms", ooms}, {"custash.free_bytes", free},
-                  {"custash.largest_free_block", largest}, {"custash.limbo_bytes", limbo},
-                  {"custash.fragmentation", free == 0 ? 0 : 1000 - static_cast<std::int64_t>(1000.0 * static_cast<double>(largest) / static_cast<double>(free))},
-                  {"custash.num_stalls_avoided", 0}};
+    Json stats = {
+        {"allocated_bytes.all.current", all.bytes},
+        {"reserved_bytes.all.current", held},
+        {"reserved_bytes.all.peak", held_peak},
+        {"requested_bytes.all.current", requested},
+        {"num_device_alloc", driver_allocs},
+        {"num_device_free", driver_frees},
+        {"num_ooms", ooms},
+        {"custash.free_bytes", free},
+        {"custash.largest_free_block", largest},
+        {"custash.limbo_bytes", limbo},
+        {"custash.fragmentation",
+         free == 0 ? 0
+                   : 1000 - static_cast<std::int64_t>(1000.0 * static_cast<double>(largest) /
+                                                      static_cast<double>(free))},
+        {"custash.num_stalls_avoided", 0}};
     follow(device, events, live, &stats);
     for (const Event& event : events) {
-      events_.push_back({event.time, event.action, device, "device", event.address, event.bytes,
-                         event.stream, event.stack});
+      events_.push_back({event.time,
+                         event.action,
+                         device,
+                         "device",
+                         event.address,
+                         event.bytes,
+                         event.stream,
+                         event.stack});
     }
     devices_.push_back({{"device", device}, {"stats", stats}, {"segments", segments}});
   }

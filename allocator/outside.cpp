@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/outside.hpp"
+
+#include "allocator/registry.hpp"
+#include "allocator/scope.hpp"
+#include "allocator/size_policy.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+Bytes Outside::give_back(int device, Bytes bytes) {
+  if (core_.captures_open() != 0) return 0;
+  const DeviceBudget& budget = core_.state_->budget(device);
+  const Bytes before = budget.held();
+  for (DeviceCache* cache : core_.state_->on_device(device)) {
+    const Bytes given = before - std::min(before, budget.held());
+    if (given >= bytes) break;
+    const CurrentContext current(core_.driver(), cache->context());
+    // What cannot be given is not counted.
+    if (current.status().ok()) cache->trim({.bytes = bytes - given}).ignore();
+  }
+  return before - std::min(before, budget.held());
+}
+
+void Outside::set_neighbours(Ask ask) {
+  core_.state_->ask_neighbours = ask;
+}
+
+// In vain where it is the limit that stands in the way.
+bool Allocator::State::neighbours_gave(CUdevice device, Bytes bytes) {
+  const Bytes wanted = align_up(bytes, kPageBytes);
+  return ask_neighbours != nullptr && captures_open.load() == 0 &&
+         budget(device).room() >= wanted && ask_neighbours(device, wanted) != 0;
+}
+
+bool Outside::pin(Address base, std::uint64_t buffer_id, PinnedBlock* out) {
+  DeviceCache* cache = core_.state_->owner(base);
+  return cache != nullptr && cache->pin(base, buffer_id, out);
+}
+
+void Outside::unpin(const PinnedBlock& block) {
+  block.cache->unpin(block.base);
+}
+
+bool Outside::is_pinned(const PinnedBlock& block) {
+  return block.cache->is_pinned(block.base);
+}
+
+}  // namespace custash

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Outside: what an allocator does for other processes and asks of them. Thread safe; no state
+// of its own. Rank 6.
+#pragma once
+
+#include "allocator/allocator.hpp"
+
+namespace custash {
+
+class Outside {
+ public:
+  explicit Outside(Allocator& core) : core_(core) {}
+
+  // As Allocator::trim, from a thread without a context: how many bytes went back. During a
+  // capture nothing does.
+  Bytes give_back(int device, Bytes bytes);
+
+  // How the ladder asks other processes for memory of a device; how many bytes they gave. Set
+  // once, before any allocation.
+  using Ask = Bytes (*)(int device, Bytes bytes);
+  void set_neighbours(Ask ask);
+
+  // Memory that another process uses. Each pin of a block is undone once; a free between the
+  // two does not wait, and takes effect with the last. False: no live block with this id begins
+  // at the address.
+  bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
+  void unpin(const PinnedBlock& block);
+  // False: its context has ended, and its pages with it.
+  static bool is_pinned(const PinnedBlock& block);
+
+ private:
+  Allocator& core_;
+};
+
+}  // namespace custash

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// The exporter's side. What importers hold is known to the service's thread alone.
+#include "allocator/outside.hpp"
+#include "allocator/scope.hpp"
+#include "interpose/ipc.hpp"
+#include "interpose/process.hpp"
+#include "interpose/real_driver.hpp"
+
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <unordered_map>
+
+namespace custash::ipc {
+namespace {
+
+using service::Answer;
+using service::ReplyStatus;
+using service::Session;
+
+// Blocks that one importer has open.
+struct Held {
+  PinnedBlock block;
+  unsigned times = 0;
+};
+
+using Holdings = std::map<Address, Held>;
+
+// Never destroyed: the thread outlives static destructors.
+std::unordered_map<std::uint64_t, Holdings>& sessions() {
+  static auto* const all = new std::unordered_map<std::uint64_t, Holdings>;
+  return *all;
+}
+
+// "HEX HEX"
+bool read_two(std::string_view text, std::uint64_t* first, std::uint64_t* second) {
+  const char* const end = text.data() + text.size();
+  const auto one = std::from_chars(text.data(), end, *first, 16);
+  if (one.ec != std::errc() || one.ptr == end || *one.ptr != ' ') return false;
+  const auto two = std::from_chars(one.ptr + 1, end, *second, 16);
+  return two.ec == std::errc() && two.ptr == end;
+}
+
+Held* find(const Session& session, Address base) {
+  const auto holdings = sessions().find(session.id);
+  if (holdings == sessions().end()) return nullptr;
+  const auto held = holdings->second.find(base);
+  return held == holdings->second.end() ? nullptr : &held->second;
+}
+
+CUresult driver_handle(Allocator& core, const PinnedBlock& block, CUipcMemHandle* out) {
+  auto* const call =
+      real::function<CUresult(CUipcMemHandle*, CUdeviceptr)>(Entry::door_cuIpcGetMemHandle);
+  const CurrentContext current(core.driver(), block.context);
+  if (call == nullptr || !current.status().ok()) return CUDA_ERROR_NOT_SUPPORTED;
+  return call(out, block.segment);
+}
+
+int descriptor_of(const Page& page) {
+  using Export = CUresult(
+      void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long);
+  static auto* const call =
+      reinterpret_cast<Export*>(real::symbol("cuMemExportToShareableHandle"));
+  int fd = -1;
+  if (call == nullptr ||
+      call(&fd, page.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS)
+    return -1;
+  return fd;
+}
+
+bool pages_have_descriptors(Allocator& core, CUdevice device) {
+  int value = 0;
+  return core.driver().device_get_attribute(
+             &value, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device) ==
+             CUDA_SUCCESS &&
+         value != 0;
+}
+
+}  // namespace
+
+CUresult make_handle(Allocator& core, const BlockInfo& block, CUipcMemHandle* out) {
+  PinnedBlock pinned;
+  if (!Outside(core).pin(block.base, block.buffer_id, &pinned)) return CUDA_ERROR_INVALID_VALUE;
+  Outside(core).unpin(pinned);
+  const bool possible = pinned.segment != 0 || pages_have_descriptors(core, pinned.device);
+  if (!possible || !service::start()) return CUDA_ERROR_NOT_SUPPORTED;
+  const service::Identity self = service::identity();
+  const Handle handle{
+      kMagic, self.pid, 0, self.nonce, block.buffer_id, block.base, block.requested, {}};
+  std::memcpy(out, &handle, sizeof handle);
+  return CUDA_SUCCESS;
+}
+
+// "share ID BASE": the importer has the block open from now on; the answer is a Share.
+void share(Allocator& core, Session& session, std::string_view arguments, Answer* answer) {
+  std::uint64_t id = 0;
+  Address base = 0;
+  answer->status = ReplyStatus::BadArguments;
+  if (!read_two(arguments, &id, &base)) return;
+  answer->status = ReplyStatus::Refused;
+  PinnedBlock block;
+  Holdings& holdings = sessions()[session.id];
+  session.holds = true;
+  if (id == 0 || !Outside(core).pin(base, id, &block)) return;
+  Share told;
+  told.size = block.requested;
+  if (block.segment != 0) {
+    told.offset = base - block.segment;
+    if (driver_handle(core, block, &told.plain) != CUDA_SUCCESS)
+      return Outside(core).unpin(block);
+  } else {
+    told.page_count = block.pages.size();
+    for (const Page& page : block.pages)
+      told.mapped += page.size;
+    told.offset = base - block.pages.front().address;
+  }
+  Held& held = holdings[base];
+  held.block = std::move(block);
+  ++held.times;
+  answer->text.assign(reinterpret_cast<const char*>(&told), sizeof told);
+  answer->status = ReplyStatus::Done;
+}
+
+// "pages BASE FIRST": descriptors of the pages from that number on, as many as one packet
+// takes; the text is their sizes, eight bytes each.
+void pages(Allocator& core, Session& session, std::string_view arguments, Answer* answer) {
+  Address base = 0;
+  std::uint64_t first = 0;
+  answer->status = ReplyStatus::BadArguments;
+  if (!read_two(arguments, &base, &first)) return;
+  answer->status = ReplyStatus::Refused;
+  const Held* const held = find(session, base);
+  if (held == nullptr || first >= held->block.pages.size() || !Outside::is_pinned(held->block))
+    return;
+  const CurrentContext current(core.driver(), held->block.context);
+  const auto& all = held->block.pages;
+  for (std::size_t i = first; i < all.size() && answer->files.size() < service::kMaxFiles;
+       ++i) {
+    const int fd = descriptor_of(all[i]);
+    if (fd < 0) return;  // what is there so far is closed by the service
+    answer->files.push_back(fd);
+    const std::uint64_t size = all[i].size;
+    answer->text.append(reinterpret_cast<const char*>(&size), sizeof size);
+  }
+  answer->status = ReplyStatus::Done;
+}
+
+// "unshare ID BASE"
+void unshare(Allocator& core, Session& session, std::string_view arguments, Answer* answer) {
+  std::uint64_t id = 0;
+  Address base = 0;
+  answer->status = ReplyStatus::BadArguments;
+  if (!read_two(arguments, &id, &base)) return;
+  Held* const held = find(session, base);
+  answer->status = held == nullptr ? ReplyStatus::Refused : ReplyStatus::Done;
+  if (held == nullptr) return;
+  Outside(core).unpin(held->block);
+  if (--held->times == 0) sessions()[session.id].erase(base);
+}
+
+// "bye": the importer has closed all, and the end of its connection is not the end of a
+// process.
+void leave(Allocator&, Session& session, std::string_view, Answer*) {
+  session.leaving = true;
+}
+
+void session_ended(const Session& session) {
+  const auto holdings = sessions().find(session.id);
+  if (holdings == sessions().end()) return;
+  if (Allocator* const core = process::core()) {
+    for (const auto& [base, held] : holdings->second)
+      for (unsigned i = 0; i < held.times; ++i)
+        Outside(*core).unpin(held.block);
+  }
+  sessions().erase(holdings);
+}
+
+}  // namespace custash::ipc

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Another process's block at addresses of this one: the conversation with its exporter, and the
+// driver's calls. Owned by one thread at a time; no lock is held across a driver call.
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "interpose/ipc.hpp"
+#include "interpose/service_client.hpp"
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+namespace custash::ipc {
+
+// The connection to one exporter, shared by all that is open of it: its end tells the exporter
+// that nothing is.
+class Peer {
+ public:
+  explicit Peer(const service::Identity& who);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  [[nodiscard]] const service::Identity& who() const { return who_; }
+
+  // A connection that has failed is not used again.
+  service::Reply ask(std::string_view request);
+
+ private:
+  const service::Identity who_;
+  std::mutex mutex_;
+  service::Connection link_;
+};
+
+struct Mapping {
+  std::shared_ptr<Peer> peer;
+  CUdeviceptr start = 0;  // of what is mapped, or of what the driver has opened
+  Bytes size = 0;         // mapped; 0: plain memory, opened by the driver
+  Address block = 0;      // where the block is
+  Bytes requested = 0;
+};
+
+// Into the current context. On failure nothing is left behind.
+CUresult map(Allocator& core,
+             const Handle& handle,
+             unsigned flags,
+             const std::shared_ptr<Peer>& peer,
+             Mapping* out);
+// Waits for the context's work, as the driver does. An error other than a capture's is told
+// once all is done that can be.
+CUresult unmap(Allocator& core,
+               const Handle& handle,
+               CUcontext context,
+               const Mapping& mapping);
+
+}  // namespace custash::ipc

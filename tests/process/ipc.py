@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: MIT
+"""Memory shared between processes by cuIpc*: what CUDA promises of it, bare and through custash, on mapped
+pages and on plain driver memory."""
+import os
+import random
+import signal
+import tempfile
+import time
+
+import program
+from actor import BAD_ARGUMENTS, DONE, REFUSED, Actor, ask, connect, services
+from program import Case
+
+MIB = 1 << 20
+SIZES = (1000, 300_000, 5 * MIB, 70 * MIB)  # of a slab; large; of several pages
+INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE = 1, 201, 400
+
+
+class Shared(Case):
+    """Actors on one machine, whatever backs their memory."""
+    conf = "backing:vmm"
+    preload = True
+
+    def setUp(self):
+        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
+        self.addCleanup(machine.close)
+        self.settings = f"devices=2,memory=1g,machine={machine.name}"
+
+    def actor(self, *, preload=None, conf=None, **more):
+        actor = Actor(preload=self.preload if preload is None else preload,
+                      CUSTASH_CONF=conf or self.conf, CUSTASH_SIM=self.settings, **more)
+        self.addCleanup(actor.__exit__)
+        return actor
+
+    def wait_until(self, done):
+        """For what happens in another thread: true within ten seconds."""
+        for _ in range(1000):
+            if done():
+                return True
+            time.sleep(0.01)
+        return False
+
+
+class Anywhere:
+    """Holds bare as well."""
+
+    def test_the_same_bytes_of_every_size(self):
+        a, b = self.actor(), self.actor()
+        a.ok("alloc 200")  # what comes next does not begin where the driver's memory does
+        for value, size in enumerate(SIZES, 1):
+            block = a.ok(f"alloc {size}")[0]
+            a.ok(f"fill {block} {value}")
+            a.ok("sync")
+            opened = b.ok(f"open {a.ok(f'export {block}')[0]} {size}")[0]
+            self.assertEqual(b.ok(f"check {opened} {value}"), ["0"], size)
+            b.ok(f"fill {opened} {value + 100}")
+            b.ok("sync")
+            self.assertEqual(a.ok(f"check {block} {value + 100}"), ["0"], size)
+            b.ok(f"close {opened}")
+
+    def test_a_handle_opened_twice_is_one_address_until_closed_twice(self):
+        a, b = self.actor(), self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        a.ok("fill 0 9")
+        a.ok("sync")
+        handle = a.ok("export 0")[0]
+        self.assertEqual(a.ok("export 0")[0], handle)
+        first, second = (b.ok(f"open {handle} {5 * MIB}") for _ in range(2))
+        self.assertEqual(first[1], second[1])
+        b.ok(f"close {first[0]}")
+        self.assertEqual(b.ok(f"check {first[0]} 9"), ["0"])
+        b.ok(f"close {first[0]}")
+        self.assertEqual(b.code(f"close {first[0]}"), INVALID_VALUE)
+
+    def test_a_handle_of_ones_own_is_refused(self):
+        a = self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        self.assertEqual(a.code(f"open {a.ok('export 0')[0]} 1"), INVALID_CONTEXT)
+
+    def test_what_is_opened_looks_like_an_allocation(self):
+        a, b = self.actor(), self.actor()
+        a.ok("alloc 4194304")
+        opened = b.ok(f"open {a.ok('export 0')[0]} 4194304")[0]
+        self.assertEqual(b.ok(f"range {opened} 1000"), ["0", "4194304"])
+        self.assertEqual(b.code(f"free {opened}"), INVALID_VALUE)
+        b.ok(f"close {opened}")
+        self.assertNotEqual(b.code(f"range {opened} 0"), 0)
+
+    def test_garbage_is_refused(self):
+        b = self.actor()
+        for text in ("00", "ff" * 64, bytes(range(64)).hex()):
+            self.assertEqual(b.code(f"open {text} 1"), INVALID_VALUE)
+        b.ok("alloc 1000")
+        self.assertEqual(b.code("close 0"), INVALID_VALUE)
+
+    def test_another_process_may_open_on_another_device(self):
+        a, b = self.actor(), self.actor()
+        if b.code("device 1"):
+            self.skipTest("one device")
+        a.ok(f"alloc {5 * MIB}")
+        a.ok("fill 0 3")
+        a.ok("sync")
+        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        self.assertEqual(b.ok(f"check {opened} 3"), ["0"])
+        b.ok(f"close {opened}")
+
+
+class Bare(Anywhere, Shared):
+    preload = False
+
+
+class Served(Anywhere):
+    """What custash adds."""
+
+    def test_every_block_of_a_slab_has_its_own_bytes(self):
+        a, b = self.actor(), self.actor()
+        for value in range(20):
+            a.ok("alloc 700")
+            a.ok(f"fill {value} {value}")
+        a.ok("sync")
+        for value in range(20):
+            opened = b.ok(f"open {a.ok(f'export {value}')[0]} 700")[0]
+            self.assertEqual(b.ok(f"check {opened} {value}"), ["0"])
+
+    def test_an_address_inside_a_block_stands_for_the_block(self):
+        a = self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        self.assertEqual(a.ok("export 0 1000"), a.ok("export 0"))
+
+    def test_a_block_is_not_handed_out_again_while_it_is_open(self):
+        a, b = self.actor(), self.actor()
+        for size in (1000, 5 * MIB):
+            block = a.ok(f"alloc {size}")
+            a.ok(f"fill {block[0]} 7")
+            a.ok("sync")
+            opened = b.ok(f"open {a.ok(f'export {block[0]}')[0]} {size}")[0]
+            a.ok(f"free {block[0]}")
+            for _ in range(3):
+                other = a.ok(f"alloc {size}")
+                self.assertNotEqual(other[1], block[1])
+                a.ok(f"fill {other[0]} 8")
+            a.ok("sync")
+            a.ok("empty")
+            self.assertEqual(b.ok(f"check {opened} 7"), ["0"])
+            self.assertEqual(a.code(f"free {block[0]}"), INVALID_VALUE)  # it was free already
+            b.ok(f"close {opened}")
+            self.assertTrue(block[1] in [a.ok(f"alloc {size}")[1] for _ in range(2)])
+
+    def test_what_an_importer_that_died_had_open_comes_back(self):
+        a, b = self.actor(), self.actor()
+        block = a.ok(f"alloc {5 * MIB}")
+        b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")
+        a.ok("free 0")
+        b.process.send_signal(signal.SIGKILL)
+        b.process.wait()
+
+        def is_back():
+            number, at = a.ok(f"alloc {5 * MIB}")
+            a.ok(f"free {number}")
+            return at == block[1]
+        self.assertTrue(self.wait_until(is_back))
+
+    def test_memory_outlives_its_exporter(self):
+        if "vmm" not in self.conf:
+            self.skipTest("CUDA does not promise it of plain memory")
+        a, b = self.actor(), self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        a.ok("fill 0 5")
+        a.ok("sync")
+        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        a.process.kill()
+        a.process.wait()
+        self.assertEqual(b.ok(f"check {opened} 5"), ["0"])
+        b.ok(f"close {opened}")
+
+    def test_stale_handles_are_refused(self):
+        a, b = self.actor(), self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        handle = a.ok("export 0")[0]
+        a.ok("free 0")
+        self.assertEqual(b.code(f"open {handle} 1"), INVALID_VALUE)  # freed
+        a.ok(f"alloc {5 * MIB}")
+        self.assertEqual(b.code(f"open {handle} 1"), INVALID_VALUE)  # and its place taken
+        self.assertNotEqual(a.ok("export 1")[0], handle)
+        handle = a.ok("export 1")[0]
+        a.process.kill()
+        a.process.wait()
+        self.assertEqual(b.code(f"open {handle} 1"), INVALID_VALUE)  # its process is gone
+
+    def test_hostile_handles_are_refused(self):
+        a, b = self.actor(), self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        a.ok("alloc 1000")
+        chance = random.Random(int(os.environ.get("CUSTASH_SEED", "1")))
+        whole = bytes.fromhex(a.ok("export 0")[0])
+        for turn in range(300):
+            damaged = bytearray(whole)
+            at = chance.randrange(8, 64)
+            damaged[at] ^= 1 << chance.randrange(8)
+            if 40 <= at < 48:  # the size, which the exporter tells
+                continue
+            self.assertEqual(b.code(f"open {damaged.hex()} 1"), INVALID_VALUE, (turn, damaged.hex()))
+        self.assertEqual(b.code(f"open {whole.hex()} {5 * MIB} 2"), INVALID_VALUE)  # unknown flags
+        self.assertEqual(b.code(f"open {whole.hex()} {5 * MIB}"), 0)
+
+    def test_a_bare_process_gets_an_error(self):
+        a, b = self.actor(), self.actor(preload=False)
+        a.ok(f"alloc {5 * MIB}")
+        self.assertIn(b.code(f"open {a.ok('export 0')[0]} {5 * MIB}"), (INVALID_VALUE, INVALID_HANDLE))
+
+    def test_a_bare_process_s_handle_is_opened_as_before(self):
+        a, b = self.actor(preload=False), self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        a.ok("fill 0 4")
+        a.ok("sync")
+        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        self.assertEqual(b.ok(f"check {opened} 4"), ["0"])
+        b.ok(f"close {opened}")
+
+    def test_ends_of_contexts_close_what_is_open(self):
+        a, b = self.actor(), self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        handle = a.ok("export 0")[0]
+        b.ok("context 0")
+        first = b.ok(f"open {handle} 1")
+        b.ok("destroy 0")
+        self.assertEqual(b.code(f"close {first[0]}"), INVALID_VALUE)
+        b.ok("device 0")
+        second = b.ok(f"open {handle} 1")
+        b.ok("reset 0")
+        self.assertNotEqual(b.code(f"close {second[0]}"), 0)
+        a.ok("free 0")
+        number, at = a.ok(f"alloc {5 * MIB}")
+        self.assertEqual(number, "1")
+        del at
+        # The exporter's own context ends while a block is open: it is the importer's still.
+        b.ok("device 0")
+        a.ok("fill 1 6")
+        a.ok("sync")
+        opened = b.ok(f"open {a.ok('export 1')[0]} {5 * MIB}")[0]
+        a.ok("reset 0")
+        if "vmm" in self.conf:
+            self.assertEqual(b.ok(f"check {opened} 6"), ["0"])
+        b.ok(f"close {opened}")
+        a.ok("device 0")
+        a.ok("alloc 1000")
+
+    def test_a_fork_of_either_side_keeps_nothing_open(self):
+        a, b = self.actor(), self.actor()
+        block = a.ok(f"alloc {5 * MIB}")
+        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        self.assertEqual(a.number("fork"), 0)
+        self.assertEqual(b.number("fork"), 0)
+        a.ok("free 0")
+        b.ok(f"close {opened}")
+        self.assertEqual(a.ok(f"alloc {5 * MIB}")[1], block[1])
+
+    def test_no_thread_before_it_is_needed(self):
+        a, b = (self.actor(conf=self.conf + ",neighbours:off,control:off") for _ in range(2))
+        before = a.number("threads"), b.number("threads")
+        a.ok(f"alloc {5 * MIB}")
+        self.assertEqual(a.number("threads"), before[0])
+        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        self.assertEqual((a.number("threads"), b.number("threads")), (before[0] + 1, before[1]))
+        b.ok(f"close {opened}")
+        self.assertEqual(b.number("sockets"), 0)  # nor a connection that nobody needs
+
+    def test_exports_say_that_they_are_possible(self):
+        a = self.actor()
+        a.ok("alloc 1000")
+        self.assertEqual(a.ok("attribute 0 10"), ["1"])
+
+    def test_a_buffer_for_other_hardware_is_nobody_else_s_any_more(self):
+        a = self.actor()
+        block = a.ok(f"alloc {4 * MIB}")
+        a.ok(f"dmabuf 0 {2 * MIB}")
+        a.ok("free 0")
+        a.ok("empty")
+        self.assertNotEqual(a.ok(f"alloc {4 * MIB}")[1], block[1])
+        self.assertEqual(a.code(f"dmabuf 0 {2 * MIB}"), INVALID_VALUE)
+
+    def test_the_verbs_of_importers_bear_nonsense(self):
+        a = self.actor()
+        a.ok(f"alloc {5 * MIB}")
+        a.ok("export 0")
+        with connect(services(a.pid)[0]) as link:
+            for text in ("share", "share 1", "share x y", "share 1 2 3", "pages", "pages 0", "unshare z 1"):
+                self.assertEqual(ask(link, text)[0], BAD_ARGUMENTS, text)
+            for text in ("share 0 0", "share 1 2", "pages 0 0", "unshare 0 0", "pages ffffffffffffffff 1"):
+                self.assertEqual(ask(link, text)[0], REFUSED, text)
+            self.assertEqual(ask(link, "bye")[0], DONE)
+        a.ok("free 0")
+
+
+class OnPages(Served, Shared):
+    pass
+
+
+class OnPlainMemory(Served, Shared):
+    conf = "backing:driver"
+
+
+program.main()
