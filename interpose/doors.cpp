@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/doors.hpp"
 
+#include "interpose/neighbours.hpp"
+
 namespace custash::doors {
 
 bool relieve(Allocator& core) noexcept {
@@ -25,6 +27,14 @@ CUresult unless_broken(Allocator& core, CUresult code) {
   }
   const CUresult fault = core.driver().ctx_synchronize();
   return fault == CUDA_SUCCESS ? code : fault;
+}
+
+bool relieve_by_neighbours(Allocator& core) noexcept {
+  constexpr Bytes kEnough = 1_GiB;  // how much the call needs is not known
+  CUdevice device = 0;
+  return core.config().neighbours && !captures::under_way() &&
+         core.driver().ctx_get_device(&device) == CUDA_SUCCESS &&
+         neighbours::ask(device, kEnough) != 0;
 }
 
 }  // namespace custash::doors

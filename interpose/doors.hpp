@@ -17,8 +17,10 @@ namespace custash::doors {
 // The driver, or its entry, is not there: what a program gets that links an entry in vain.
 inline constexpr CUresult kNoEntry = CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
 
-// Gives back what the failed call may need; true when it is worth a second try.
+// Gives back what the failed call may need; true when it is worth another try.
 bool relieve(Allocator& core) noexcept;
+// The same by other processes.
+bool relieve_by_neighbours(Allocator& core) noexcept;
 
 // `code`, or what a kernel's fault in the current context makes every call answer.
 CUresult unless_broken(Allocator& core, CUresult code);
@@ -47,10 +49,13 @@ CUresult submit(Real* real, NullStream null, Stream stream, View view, Address f
 template <typename Real, typename Call>
 CUresult with_relief(Real* real, Call call) noexcept {
   if (real == nullptr) return kNoEntry;
-  const CUresult result = call(real);
+  CUresult result = call(real);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
   Allocator* const core = process::core();
-  return core != nullptr && relieve(*core) ? call(real) : result;
+  if (core == nullptr) return result;
+  for (const auto relief : {relieve, relieve_by_neighbours})
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && relief(*core)) result = call(real);
+  return result;
 }
 
 template <typename Real, typename Call>

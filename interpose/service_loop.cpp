@@ -140,6 +140,7 @@ int watch_process(pid_t process) {
 
 Loop::Loop(const Identity& who, int listener) : who_(who), listener_(listener) {
   clients_.reserve(kMostClients);
+  waiting_.reserve(kMostClients + 1);
 }
 
 void Loop::give_up() {
@@ -158,13 +159,12 @@ int Loop::poll_timeout() const {
 
 void Loop::run() {
   pthread_setname_np(pthread_self(), "custash");
-  std::vector<pollfd> waiting;
   for (;;) {
-    waiting.clear();
-    waiting.push_back({listener_, POLLIN, 0});
+    waiting_.clear();
+    waiting_.push_back({listener_, POLLIN, 0});
     for (const Client& client : clients_)
-      waiting.push_back({client.fd, POLLIN, 0});  // -1 is passed over
-    if (poll(waiting.data(), waiting.size(), poll_timeout()) < 0 && errno != EINTR) {
+      waiting_.push_back({client.fd, POLLIN, 0});  // -1 is passed over
+    if (poll(waiting_.data(), waiting_.size(), poll_timeout()) < 0 && errno != EINTR) {
       constexpr timespec kPause{0, 100'000'000};
       nanosleep(&kPause, nullptr);
       continue;
@@ -172,7 +172,7 @@ void Loop::run() {
     const std::size_t known = clients_.size();
     for (std::size_t i = known; i-- > 0;) {
       Client& client = clients_[i];
-      const bool event = waiting[i + 1].revents != 0;
+      const bool event = waiting_[i + 1].revents != 0;
       const bool over = client.gone ? event || Clock::now() >= client.until
                                     : event && !serve(client) && hang_up(client);
       if (!over) continue;
@@ -184,7 +184,7 @@ void Loop::run() {
       client = clients_.back();
       clients_.pop_back();
     }
-    if (waiting.front().revents != 0) accept_one();
+    if (waiting_.front().revents != 0) accept_one();
   }
 }
 

@@ -43,7 +43,9 @@ class Loop {
   const Identity who_;
   const int listener_;
   std::uint64_t next_session_ = 1;
+  // Room for all was made at the start: the thread must not fail for want of memory.
   std::vector<Client> clients_;
+  std::vector<pollfd> waiting_;
 };
 
 // While one is entered, the verb that it is for runs.

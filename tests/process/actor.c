@@ -27,6 +27,7 @@ struct ipc_handle {
   X(cuCtxSynchronize, (void))                                     \
   X(cuMemAlloc_v2, (address *, size_t))                           \
   X(cuMemAllocAsync, (address *, size_t, void *))                 \
+  X(cuMemAllocManaged, (address *, size_t, unsigned))             \
   X(cuMemFree_v2, (address))                                      \
   X(cuMemGetInfo_v2, (size_t *, size_t *))                        \
   X(cuMemGetAddressRange_v2, (address *, size_t *, address))      \
@@ -160,6 +161,10 @@ static int obey(char *line) {
   } else if (!strcmp(word, "alloc_async")) {
     address at = 0;
     const int code = cuMemAllocAsync(&at, (size_t)a, NULL);
+    add(code, at, (size_t)a);
+  } else if (!strcmp(word, "alloc_managed")) {
+    address at = 0;
+    const int code = cuMemAllocManaged(&at, (size_t)a, 1);
     add(code, at, (size_t)a);
   } else if (!strcmp(word, "free")) {
     printf("%d\n", cuMemFree_v2(memory[n] + b));

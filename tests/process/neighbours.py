@@ -43,6 +43,11 @@ class Neighbours(Case):
                 for actor in (first, second):
                     actor.quit()
 
+    def test_calls_that_allocate_for_themselves_are_helped_too(self):
+        self.cached()
+        self.assertEqual(self.actor(conf="neighbours:off").code(f"alloc_managed {SECOND}"), OUT_OF_MEMORY)
+        self.actor().ok(f"alloc_managed {SECOND}")
+
     def test_it_is_the_asking_that_does_it(self):
         first, second = self.cached(), self.actor(conf="backing:vmm,neighbours:off")
         self.assertEqual(second.code(f"alloc {SECOND}"), OUT_OF_MEMORY)

@@ -63,6 +63,21 @@ class WhenItIsThere(Case):
             self.assertEqual(services(actor.pid), [])
 
 
+    def test_nothing_of_it_is_left_by_an_exec(self):
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            with connect(only_service(actor)) as link:
+                ask(link, "ping")
+                folder = f"/proc/{actor.pid}"
+                sockets = [fd for fd in os.listdir(folder + "/fd")
+                           if os.readlink(f"{folder}/fd/{fd}").startswith("socket:")]
+                self.assertEqual(len(sockets), 2)
+                for fd in sockets:
+                    with open(f"{folder}/fdinfo/{fd}", encoding="ascii") as info:
+                        flags = next(line.split()[1] for line in info if line.startswith("flags:"))
+                    self.assertTrue(int(flags, 8) & os.O_CLOEXEC, fd)
+
+
 class Answers(Case):
     def setUp(self):
         self.actor = Actor()

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// What other processes are given: blocks that stay while they are open, memory back, and the
+// rung of the ladder that asks them.
+#include "allocator/outside.hpp"
+
+#include "tests/unit/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+PinnedBlock pin(Bed& bed, Address base) {
+  BlockInfo info;
+  REQUIRE(bed.allocator->find(base, &info) == Ownership::Live);
+  PinnedBlock block;
+  REQUIRE(Outside(*bed.allocator).pin(base, info.buffer_id, &block));
+  return block;
+}
+
+Address where_physical(Address at) {
+  return sim::translate(at, 1).at(0).physical;
+}
+
+Bytes asked_bytes = 0;
+int asked = 0;
+Address given_up = 0;
+
+// A neighbour that gives what stands for its memory.
+Bytes ask(int, Bytes bytes) {
+  ++asked;
+  asked_bytes = bytes;
+  if (given_up == 0) return 0;
+  auto* release = reinterpret_cast<CUresult (*)(CUdeviceptr)>(sim::resolve("cuMemFree_v2"));
+  REQUIRE(release(std::exchange(given_up, 0)) == CUDA_SUCCESS);
+  return bytes;
+}
+
+Address driver_memory(Bytes bytes) {
+  auto* alloc =
+      reinterpret_cast<CUresult (*)(CUdeviceptr*, std::size_t)>(sim::resolve("cuMemAlloc_v2"));
+  CUdeviceptr out = 0;
+  REQUIRE(alloc(&out, bytes) == CUDA_SUCCESS);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][outside]") {
+  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
+    for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {
+      Config config;
+      config.backing = backing;
+      Bed bed({}, config);
+      const Address p = bed.malloc(bytes);
+      const PinnedBlock block = pin(bed, p);
+      const PinnedBlock again = pin(bed, p);
+      const auto physical = where_physical(p);
+      bed.free(p);
+      CHECK(bed.allocator->find(p, nullptr) == Ownership::Cached);
+      CHECK(bed.allocator->free(p)->code() == CUDA_ERROR_INVALID_VALUE);
+      const Address other = bed.malloc(bytes);
+      CHECK(other != p);
+      bed.free(other);
+      bed.allocator->empty_all_caches();
+      CHECK(where_physical(p) == physical);
+      Outside(*bed.allocator).unpin(block);
+      CHECK(Outside::is_pinned(again));
+      bed.allocator->empty_all_caches();
+      CHECK(where_physical(p) == physical);
+      Outside(*bed.allocator).unpin(again);
+      CHECK_FALSE(Outside::is_pinned(again));
+      bed.allocator->empty_all_caches();
+      CHECK(bed.stats().reserved_bytes[0].current == 0);
+    }
+  }
+}
+
+TEST_CASE("pages of a pinned block are not moved", "[unit][outside]") {
+  Bed bed({.device_memory = 256_MiB});
+  const Address p = bed.malloc(96_MiB);
+  bed.free(bed.malloc(96_MiB));
+  const PinnedBlock block = pin(bed, p);
+  const auto physical = where_physical(p);
+  bed.free(p);
+  // Two pieces of 96 MiB would do, were the first one free.
+  Address out = 0;
+  CHECK(bed.allocator->allocate(bed.sim.context(), 180_MiB, &out).code() ==
+        CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(where_physical(p) == physical);
+  Outside(*bed.allocator).unpin(block);
+  bed.free(bed.malloc(180_MiB));
+}
+
+TEST_CASE("a pin names one block of one time", "[unit][outside]") {
+  Bed bed;
+  const Address p = bed.malloc(5_MiB);
+  BlockInfo info;
+  REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
+  PinnedBlock block;
+  Outside outside(*bed.allocator);
+  CHECK_FALSE(outside.pin(p, info.buffer_id + 1, &block));
+  CHECK_FALSE(outside.pin(p + 512, info.buffer_id, &block));
+  CHECK_FALSE(outside.pin(8, info.buffer_id, &block));
+  bed.free(p);
+  CHECK_FALSE(outside.pin(p, info.buffer_id, &block));
+  const Address next = bed.malloc(5_MiB);
+  CHECK(next == p);
+  CHECK_FALSE(outside.pin(next, info.buffer_id, &block));
+}
+
+TEST_CASE("the end of a context ends its pins", "[unit][outside]") {
+  Bed bed;
+  const Address p = bed.malloc(5_MiB);
+  const PinnedBlock block = pin(bed, p);
+  bed.free(p);
+  bed.allocator->context_destroyed(bed.sim.context());
+  bed.allocator->context_gone(bed.sim.context());
+  CHECK_FALSE(Outside::is_pinned(block));
+  Outside(*bed.allocator).unpin(block);
+}
+
+TEST_CASE("a thread without a context gives memory back", "[unit][outside]") {
+  Bed bed;
+  bed.free(bed.malloc(64_MiB));
+  const Address kept = bed.malloc(10_MiB);
+  auto* set = reinterpret_cast<CUresult (*)(CUcontext)>(sim::resolve("cuCtxSetCurrent"));
+  REQUIRE(set(nullptr) == CUDA_SUCCESS);
+  Outside outside(*bed.allocator);
+  const auto held = bed.stats().reserved_bytes[0].current;
+  const Bytes given = outside.give_back(0, 2_MiB);
+  CHECK(given >= 2_MiB);
+  CHECK(held - bed.stats().reserved_bytes[0].current == static_cast<std::int64_t>(given));
+  CHECK(outside.give_back(1, ~Bytes{0}) == 0);
+  REQUIRE(set(bed.sim.context()) == CUDA_SUCCESS);
+  bed.free(kept);
+}
+
+TEST_CASE("neighbours are asked once all else has failed", "[unit][outside]") {
+  Bed bed({.device_memory = 256_MiB});
+  asked = 0;
+  Outside(*bed.allocator).set_neighbours(ask);
+  bed.free(bed.malloc(64_MiB));
+  bed.free(bed.malloc(128_MiB));  // no need for others
+  CHECK(asked == 0);
+  given_up = driver_memory(100_MiB);
+  bed.free(bed.malloc(200_MiB));
+  CHECK(asked == 1);
+  CHECK(asked_bytes == 200_MiB);
+  bed.allocator->empty_all_caches();
+  (void)driver_memory(100_MiB);
+  Address out = 0;
+  CHECK(bed.allocator->allocate(bed.sim.context(), 200_MiB, &out).code() ==
+        CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(asked == 2);
+  bed.allocator->set_limit(0, 10_MiB);  // they cannot help with that
+  CHECK(bed.allocator->allocate(bed.sim.context(), 20_MiB, &out).code() ==
+        CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(asked == 2);
+}
