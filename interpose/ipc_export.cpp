@@ -24,7 +24,7 @@ struct Held {
   unsigned times = 0;
 };
 
-using Holdings = std::map<Address, Held>;
+using Holdings = std::map<std::uint64_t, Held>;  // by the block's id
 
 // Never destroyed: the thread outlives static destructors.
 std::unordered_map<std::uint64_t, Holdings>& sessions() {
@@ -41,10 +41,10 @@ bool read_two(std::string_view text, std::uint64_t* first, std::uint64_t* second
   return two.ec == std::errc() && two.ptr == end;
 }
 
-Held* find(const Session& session, Address base) {
+Held* find(const Session& session, std::uint64_t id) {
   const auto holdings = sessions().find(session.id);
   if (holdings == sessions().end()) return nullptr;
-  const auto held = holdings->second.find(base);
+  const auto held = holdings->second.find(id);
   return held == holdings->second.end() ? nullptr : &held->second;
 }
 
@@ -76,6 +76,19 @@ bool pages_have_descriptors(Allocator& core, CUdevice device) {
          value != 0;
 }
 
+bool describe(Allocator& core, const PinnedBlock& block, Share* out) {
+  out->size = block.requested;
+  if (block.segment != 0) {
+    out->offset = block.base - block.segment;
+    return driver_handle(core, block, &out->plain) == CUDA_SUCCESS;
+  }
+  out->offset = block.base - block.pages.front().address;
+  out->page_count = block.pages.size();
+  for (const Page& page : block.pages)
+    out->mapped += page.size;
+  return true;
+}
+
 }  // namespace
 
 CUresult make_handle(Allocator& core, const BlockInfo& block, CUipcMemHandle* out) {
@@ -97,40 +110,37 @@ void share(Allocator& core, Session& session, std::string_view arguments, Answer
   Address base = 0;
   answer->status = ReplyStatus::BadArguments;
   if (!read_two(arguments, &id, &base)) return;
-  answer->status = ReplyStatus::Refused;
-  PinnedBlock block;
-  Holdings& holdings = sessions()[session.id];
-  session.holds = true;
-  if (id == 0 || !Outside(core).pin(base, id, &block)) return;
   Share told;
-  told.size = block.requested;
-  if (block.segment != 0) {
-    told.offset = base - block.segment;
-    if (driver_handle(core, block, &told.plain) != CUDA_SUCCESS)
-      return Outside(core).unpin(block);
-  } else {
-    told.page_count = block.pages.size();
-    for (const Page& page : block.pages)
-      told.mapped += page.size;
-    told.offset = base - block.pages.front().address;
+  answer->text.resize(sizeof told);  // whatever may throw comes before the pin
+  Holdings& holdings = sessions()[session.id];
+  Held& held = holdings[id];
+  session.holds = true;
+  PinnedBlock block;
+  const bool pinned = id != 0 && Outside(core).pin(base, id, &block);
+  if (pinned && describe(core, block, &told)) {
+    held.block = std::move(block);
+    ++held.times;
+    std::memcpy(answer->text.data(), &told, sizeof told);
+    answer->status = ReplyStatus::Done;
+    return;
   }
-  Held& held = holdings[base];
-  held.block = std::move(block);
-  ++held.times;
-  answer->text.assign(reinterpret_cast<const char*>(&told), sizeof told);
-  answer->status = ReplyStatus::Done;
+  if (pinned) Outside(core).unpin(block);
+  if (held.times == 0) holdings.erase(id);
+  answer->text.clear();
+  answer->status = ReplyStatus::Refused;
 }
 
-// "pages BASE FIRST": descriptors of the pages from that number on, as many as one packet
+// "pages ID FIRST": descriptors of the pages from that number on, as many as one packet
 // takes; the text is their sizes, eight bytes each.
 void pages(Allocator& core, Session& session, std::string_view arguments, Answer* answer) {
-  Address base = 0;
+  std::uint64_t id = 0;
   std::uint64_t first = 0;
   answer->status = ReplyStatus::BadArguments;
-  if (!read_two(arguments, &base, &first)) return;
+  if (!read_two(arguments, &id, &first)) return;
   answer->status = ReplyStatus::Refused;
-  const Held* const held = find(session, base);
-  if (held == nullptr || first >= held->block.pages.size() || !Outside::is_pinned(held->block))
+  const Held* const held = find(session, id);
+  if (held == nullptr || held->times == 0 || first >= held->block.pages.size() ||
+      !Outside::is_pinned(held->block))
     return;
   const CurrentContext current(core.driver(), held->block.context);
   const auto& all = held->block.pages;
@@ -151,11 +161,12 @@ void unshare(Allocator& core, Session& session, std::string_view arguments, Answ
   Address base = 0;
   answer->status = ReplyStatus::BadArguments;
   if (!read_two(arguments, &id, &base)) return;
-  Held* const held = find(session, base);
-  answer->status = held == nullptr ? ReplyStatus::Refused : ReplyStatus::Done;
-  if (held == nullptr) return;
+  Held* const held = find(session, id);
+  answer->status =
+      held == nullptr || held->times == 0 ? ReplyStatus::Refused : ReplyStatus::Done;
+  if (answer->status != ReplyStatus::Done) return;
   Outside(core).unpin(held->block);
-  if (--held->times == 0) sessions()[session.id].erase(base);
+  if (--held->times == 0) sessions()[session.id].erase(id);
 }
 
 // "bye": the importer has closed all, and the end of its connection is not the end of a
@@ -168,7 +179,7 @@ void session_ended(const Session& session) {
   const auto holdings = sessions().find(session.id);
   if (holdings == sessions().end()) return;
   if (Allocator* const core = process::core()) {
-    for (const auto& [base, held] : holdings->second)
+    for (const auto& [id, held] : holdings->second)
       for (unsigned i = 0; i < held.times; ++i)
         Outside(*core).unpin(held.block);
   }

@@ -139,7 +139,7 @@ std::vector<std::uint64_t> sizes_in(const service::Reply& reply) {
 template <typename Each>
 Status next_pages(
     const Handle& handle, Peer& peer, std::uint64_t first, std::uint64_t* count, Each each) {
-  const service::Reply reply = peer.ask(request("pages", handle.base, first));
+  const service::Reply reply = peer.ask(request("pages", handle.id, first));
   const std::vector<std::uint64_t> sizes = sizes_in(reply);
   Status status = reply.done() && !sizes.empty() ? Status() : CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; status.ok() && i < sizes.size(); ++i)
