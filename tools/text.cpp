@@ -18,7 +18,7 @@ void add(std::string& out, const char* format, ...) {
   if (length > 0) out.append(line, std::min<std::size_t>(length, sizeof line - 1));
 }
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';

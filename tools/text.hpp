@@ -13,8 +13,8 @@ namespace custash {
 // Appends what printf would write, at most 399 characters of it.
 __attribute__((format(printf, 2, 3))) void add(std::string& out, const char* format, ...);
 
-// As a JSON string.
-std::string quoted(std::string_view text);
+// As a JSON string. (Called quoted, std::quoted would be found first for a std::string.)
+std::string json_string(std::string_view text);
 
 // "512 B", "1.50 GiB": three digits, as people read them.
 std::string human(Bytes bytes);

@@ -96,10 +96,10 @@ std::string text_of(const Outcome& outcome) {
 }
 
 std::string json_of(const Outcome& outcome) {
-  std::string out = "{\"device\":" + quoted(outcome.device);
+  std::string out = "{\"device\":" + json_string(outcome.device);
   add(out, ",\"driver\":%d,\"repetitions\":%u", outcome.driver, outcome.repetitions);
   out += std::string(",\"simulated\":") + (outcome.simulated ? "true" : "false");
-  out += ",\"custash\":" + (outcome.custash.empty() ? "null" : quoted(outcome.custash));
+  out += ",\"custash\":" + (outcome.custash.empty() ? "null" : json_string(outcome.custash));
   out += ",\"cells\":[";
   for (const Figures& figures : outcome.figures) {
     out += &figures == outcome.figures.data() ? "\n " : ",\n ";

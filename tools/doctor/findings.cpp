@@ -45,9 +45,9 @@ std::string as_json(const Findings& findings) {
   const char* between = "\n  ";
   for (const Finding& finding : findings) {
     out += between;
-    out += "{\"level\": " + quoted(name_of(finding.level)) +
-           ", \"subject\": " + quoted(finding.subject) + ", \"what\": " + quoted(finding.what) +
-           ", \"advice\": " + quoted(finding.advice) + "}";
+    out += "{\"level\": " + json_string(name_of(finding.level)) +
+           ", \"subject\": " + json_string(finding.subject) + ", \"what\": " + json_string(finding.what) +
+           ", \"advice\": " + json_string(finding.advice) + "}";
     between = ",\n  ";
   }
   return out + "\n]}\n";

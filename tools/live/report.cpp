@@ -123,7 +123,7 @@ void add_device(std::string& out, const Row& row) {
   add(out,
       "{\"device\":%lld,\"bus\":%s",
       static_cast<long long>(part.device),
-      quoted(part.bus).c_str());
+      json_string(part.bus).c_str());
   for (const Named& each : {Named{"total_bytes", part.total_bytes},
                             Named{"allocated_bytes", part.allocated_bytes},
                             Named{"allocated_bytes_peak", part.allocated_peak},
@@ -189,7 +189,7 @@ std::string json_of(const Look& before, const Look& now) {
         "%s{\"pid\":%lld,\"program\":%s",
         separator,
         static_cast<long long>(each.page.pid),
-        quoted(each.page.name).c_str());
+        json_string(each.page.name).c_str());
     add(out,
         ",\"answered\":%s,\"age_seconds\":%.3f,\"pinned_bytes\":%lld,\"devices\":[",
         each.answered ? "true" : "false",

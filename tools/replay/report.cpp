@@ -102,8 +102,8 @@ std::string text_of(const Report& report) {
 
 std::string json_of(const Report& report) {
   const Outcome& o = report.outcome;
-  std::string out = "{\"trace\":" + quoted(report.trace->name);
-  out += ",\"through\":" + quoted(report.through);
+  std::string out = "{\"trace\":" + json_string(report.trace->name);
+  out += ",\"through\":" + json_string(report.through);
   const auto number = [&](const char* name, std::uint64_t value) {
     add(out, ",\"%s\":%llu", name, static_cast<Count>(value));
   };
