@@ -143,7 +143,7 @@ void questions() {
   CUmemGenericAllocationHandle handle = 0;
   SAY(call("cuMemRetainAllocationHandle", &handle, reinterpret_cast<void*>(first)));
   CUipcMemHandle out{};
-  std::printf("# export %d\n", call("cuIpcGetMemHandle", &out, first));
+  SAY(call("cuIpcGetMemHandle", &out, first));
 }
 
 // Both forms of the primary context's end, and what is left of its memory.
