@@ -41,6 +41,22 @@ CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   return result;
 }
 
+// A green context is a context like others to whoever makes it current: what is kept of it, its events
+// before all, goes before it does.
+CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
+  using FromGreen = CUresult(CUcontext*, void*);
+  auto* const from_green = reinterpret_cast<FromGreen*>(real::symbol("cuCtxFromGreenCtx"));
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core == nullptr || from_green == nullptr || from_green(&context, green) != CUDA_SUCCESS)
+    return real(green);
+  const service::Pause pause;
+  ends(*core, context);
+  const CUresult result = real(green);
+  has_ended(*core, context);
+  return result;
+}
+
 // Only the last release destroys, and only afterwards is it known which was the last.
 CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   Allocator* const core = process::core();

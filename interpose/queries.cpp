@@ -47,6 +47,9 @@ bool answer_for_block(const BlockInfo& block, CUpointer_attribute attribute, boo
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       *static_cast<std::size_t*>(data) = block.requested;
       return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:  // of cuMemAlloc's memory none
+      if (answered && block.context != nullptr) *static_cast<unsigned char*>(data) = 0;
+      return answered;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:  // whichever width the driver wrote
       if (answered && block.context != nullptr)
         *static_cast<unsigned char*>(data) = sync_memops::is_set(block.buffer_id) ? 1 : 0;
@@ -119,6 +122,11 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
   const Ownership owner = find_any(address, &block);
   const CUresult result =
       real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
+  // The driver hands an address that it does not know on as a host pointer: the one that was asked about.
+  for (unsigned i = 0; owner == Ownership::Cached && result == CUDA_SUCCESS && i < count; ++i) {
+    auto* const told = static_cast<CUdeviceptr*>(data[i]);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && *told == kNowhere) *told = address;
+  }
   if (owner != Ownership::Live || result != CUDA_SUCCESS || attributes == nullptr ||
       data == nullptr) {
     return result;

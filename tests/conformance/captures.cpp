@@ -148,6 +148,7 @@ CASE(graphs_plain_memory) {
     SAY(cudaStreamSynchronize(stream));
     SAY(wrong_words(p, kBytes, 0x06060606));
     SAY(cudaMemset(p, 1, kBytes));
+    SAY(cudaDeviceSynchronize());  // the stream does not wait for the default one
     SAY(cudaGraphLaunch(ready, stream));
     SAY(wrong_words(p, kBytes, 0x06060606));
     SAY(cudaGraphDestroy(graph));
@@ -181,6 +182,7 @@ CASE(graphs_with_memory_of_their_own) {
   SAY(cudaGraphInstantiateWithFlags(&ready, graph, 0));
   for (int i = 0; i < 3; ++i) {
     SAY(cudaMemset(out, 0, kBytes));
+    SAY(cudaDeviceSynchronize());
     SAY(cudaGraphLaunch(ready, stream));
     SAY(wrong_words(out, kBytes, 0x07070707));
   }

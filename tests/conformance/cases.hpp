@@ -75,6 +75,12 @@ void known_difference(const char* what, long long is, long long bare, long long 
   known_difference(#call, static_cast<long long>(call), bare, custash)
 
 bool preloaded();
+// For what the simulator answers otherwise than a GPU's driver: only custash's answer is known.
+#define GPU_SAYS(call, answer)                      \
+  do {                                              \
+    const auto said = static_cast<long long>(call); \
+    known_difference(#call, said, said, answer);    \
+  } while (0)
 
 inline char* at(void* p, std::size_t offset) {
   return static_cast<char*>(p) + offset;

@@ -154,11 +154,11 @@ CASE(errors_sticky) {
   SAY(cudaDeviceSynchronize());
   SAY(write_words(nullptr, pointer(0x10000), 4, 7));
   SAY(cudaDeviceSynchronize());
-  SAY(cudaMalloc(&host, 512));
   SAY(cudaFree(p));
   SAY(cudaFree(p));
   SAY(cudaMallocAsync(&host, 512, stream));
   SAY(cudaFreeAsync(q, stream));
+  SAY(cudaMalloc(&host, 512));
   SAY(cudaMallocHost(&host, 512));
   std::size_t bytes = 0;
   SAY(cudaMemGetInfo(&bytes, &bytes));

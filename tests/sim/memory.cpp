@@ -149,6 +149,7 @@ CUresult alloc(Frame& f, CUdeviceptr* out, size_t bytes, Origin origin) {
 
 SIM_ENTRY(cuMemAlloc_v2, (CUdeviceptr * out, size_t bytes)) {
   return SIM_CALL(cuMemAlloc_v2, Context) {
+    if (out != nullptr) *out = 0;
     return alloc(f, out, bytes, Origin::Alloc);
   });
 }
