@@ -21,6 +21,22 @@ CUresult free_block(Real real, CUdeviceptr address, Call call) {
   return process::left_behind(address) ? process::driver_says() : call(real);
 }
 
+// Managed pages come to the device when a kernel touches them, and push other managed ones out, but not what
+// we have cached: where that fills the device, the kernel faults. Nothing is lost where it cannot be given back.
+void make_room(Count bytes) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  Count free = 0;
+  Count total = 0;
+  if (core == nullptr || core->driver().ctx_get_current(&context) != CUDA_SUCCESS ||
+      context == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS ||
+      core->driver().mem_get_info(&free, &total) != CUDA_SUCCESS || free >= bytes) {
+    return;
+  }
+  core->trim(device, bytes - free).ignore();
+}
+
 }  // namespace
 
 CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out, Count bytes) {
@@ -47,9 +63,10 @@ CUresult mem_free_v1(Real<unsigned> real, NullStream, unsigned address) {
 
 CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream, CUdeviceptr* out,
                            Count bytes, unsigned flags) {
-  return views::note_host_pointer(
-      "cuMemAllocManaged",
-      doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); }));
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); });
+  if (result == CUDA_SUCCESS && !captures::under_way()) make_room(bytes);
+  return views::note_host_pointer("cuMemAllocManaged", result);
 }
 
 CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
