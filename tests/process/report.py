@@ -192,6 +192,23 @@ class Report(Case):
         self.command("leaks", number, code=1, err=f"custash: process {number} is none of yours that custash serves.*\n")
         self.command("snapshot", "app", code=1, err="custash: app: not a process's number\n")
 
+    def test_run_with_history_and_leaks(self):
+        program = os.path.join(PATHS.programs, "history")
+        for _ in range(2):  # the older file is replaced
+            self.command("run", "--lib", PATHS.library, "--conf", "backing:driver", "--record-history",
+                         self.path("run.json"), "--", program, "quiet")
+        with open(self.path("run.json"), encoding="utf-8") as file:
+            history = json.load(file)["history"]
+        self.assertEqual(sum(e[1] == "alloc" for e in history["events"]), 603)
+        self.command("run", "--lib", PATHS.library, "--conf", "history:10", "--record-history", self.path("few.json"),
+                     "--", program, "quiet")
+        with open(self.path("few.json"), encoding="utf-8") as file:
+            self.assertEqual(len(json.load(file)["history"]["events"]), 10)
+        self.command("run", "--lib", PATHS.library, "--leaks", "--", program, "quiet",
+                     err=r"custash: still allocated at exit: 12782912 bytes (.|\n)*leak_a_little(.|\n)*")
+        self.command("run", "--lib", PATHS.library, "--record-history", self.path("a,b.html"), "--", program, "quiet",
+                     code=125, err="custash: --record-history takes a path without commas\n")
+
     def test_lines_of_python(self):
         # PyDLL keeps the interpreter's lock in a call, CDLL lets it go.
         for how in ("PyDLL", "CDLL"):
