@@ -45,7 +45,8 @@ class FreeIndex {
     }
   };
 
-  [[nodiscard]] auto from(Bytes bytes) const {
+  // Its type in full: clang 14 does not deduce it for the functions above.
+  [[nodiscard]] std::set<Block*, BySizeThenAddress>::const_iterator from(Bytes bytes) const {
     Block key;
     key.size = bytes;
     return blocks_.lower_bound(&key);
