@@ -150,3 +150,30 @@ TEST_CASE("a page stays while its old address is mapped", "[unit][moves]") {
   REQUIRE(sim::live_handles() == 0);
   REQUIRE(sim::live_mappings() == 0);
 }
+
+TEST_CASE("memory stranded on idle and destroyed streams is used before pages are made",
+          "[unit][moves]") {
+  Bed bed({.device_memory = kMemory});
+  auto* destroy = reinterpret_cast<CUresult (*)(CUstream)>(sim::resolve("cuStreamDestroy_v2"));
+  std::vector<CUstream> streams;
+  std::vector<Address> blocks;
+  for (int i = 0; i < 4; ++i) {
+    streams.push_back(bed.stream());
+    blocks.push_back(bed.malloc_on(streams.back(), 2 * kPiece));
+    bed.launch(streams.back(), {.accesses = {{blocks.back(), 2 * kPiece, true}}});
+  }
+  for (std::size_t i = 0; i < 4; ++i)
+    bed.free_on(streams[i], blocks[i]);
+  sim::run_all();
+  bed.allocator->stream_destroyed(streams[3]);
+  REQUIRE(destroy(streams[3]) == CUDA_SUCCESS);
+  const auto made = sim::count("cuMemCreate");
+  const CUstream t = bed.stream();
+  for (int i = 0; i < 4; ++i) {
+    const Address p = bed.malloc_on(t, 2 * kPiece);
+    bed.launch(t, {.accesses = {{p, 2 * kPiece, true}}});
+    sim::run_all();  // a fence recorded since tells that a destroyed stream is idle
+  }
+  REQUIRE(sim::count("cuMemCreate") == made);
+  REQUIRE(sim::faults().empty());
+}
