@@ -102,7 +102,7 @@ constexpr std::array kOptions = {
             "auto|vmm|driver",
             "what device memory is made of: vmm, pages mapped into reserved address ranges; "
             "driver, "
-            "cuMemAlloc; auto, vmm where the device has it and all others can reach it"},
+            "cuMemAlloc; auto, vmm where the device has it and is the only one"},
            [](Config& c, std::string_view text) {
              return choose<Backing>(
                  &c.backing,
