@@ -12,45 +12,40 @@ Allocator::Allocator(const Driver& driver, const Config& config)
 }
 
 Status Allocator::allocate(CUcontext context, Bytes bytes, Address* out) {
-  DeviceCache* cache = state_->cache(context);
-  if (cache == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return state_->allocate(*cache, nullptr, bytes, out);
-}
-
-Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
-  DeviceCache* cache = state_->known_to_thread(context);
-  return cache == nullptr ? 0 : cache->try_allocate(bytes);
+  Seat* seat = state_->seat(context);
+  return seat == nullptr ? Status(CUDA_ERROR_INVALID_CONTEXT)
+                         : state_->allocate(*seat, bytes, out);
 }
 
 std::optional<Status> Allocator::free(Address address) {
   DeviceCache* cache = state_->owner(address);
   if (cache == nullptr) return std::nullopt;
+  Seat* seat = state_->seat(cache->context());
+  Rack* rack =
+      seat == nullptr || seat->cache != cache ? nullptr : ThreadSeats::mine().rack(*seat);
+  if (try_free(address)) return Status();
   const Status waited = state_->wait_for_others(*cache);
-  const Status freed = cache->free(address, nullptr);
+  const Status freed = cache->free(address, nullptr, rack);
   return freed.ok() ? waited : freed;
-}
-
-bool Allocator::try_free(Address address) {
-  DeviceCache* cache = state_->owner(address);
-  return cache != nullptr && !state_->others_at_work(*cache) && cache->try_free(address);
 }
 
 Status Allocator::allocate_on(
     CUcontext context, CUstream stream, NullStream null, Bytes bytes, Address* out) {
-  const StreamPlace place = state_->place(stream, null);
-  if (!place) return allocate(context, bytes, out);
-  return state_->allocate(*place.cache, place.lane, bytes, out);
+  Seat* seat = state_->seat(stream, null);
+  return seat == nullptr ? allocate(context, bytes, out) : state_->allocate(*seat, bytes, out);
 }
 
 std::optional<Status> Allocator::free_on(Address address, CUstream stream, NullStream null) {
   DeviceCache* cache = state_->owner(address);
   if (cache == nullptr) return std::nullopt;
-  const StreamPlace place = state_->place(stream, null);
-  if (!place) return cache->free(address, nullptr);
-  if (place.cache == cache) return cache->free(address, place.lane);
+  Seat* seat = state_->seat(stream, null);
+  if (seat == nullptr) return cache->free(address, nullptr, nullptr);
+  if (seat->cache == cache) {
+    return cache->free(address, seat->lane, ThreadSeats::mine().rack(*seat));
+  }
   // A stream of another context: its order means nothing on this one's timeline.
-  if (const Status waited = place.cache->timeline().wait_all(); !waited.ok()) return waited;
-  return cache->free(address, nullptr);
+  if (const Status waited = seat->cache->timeline().wait_all(); !waited.ok()) return waited;
+  return cache->free(address, nullptr, nullptr);
 }
 
 Status Allocator::record_stream(Address address, CUstream stream, NullStream null) {

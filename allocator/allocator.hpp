@@ -51,6 +51,11 @@ class Allocator {
       CUcontext context, CUstream stream, NullStream null, Bytes bytes, Address* out);
   std::optional<Status> free_on(Address address, CUstream stream, NullStream null);
 
+  // The same, only from what the thread keeps ready; 0 or false where that is not enough.
+  // `context` is current and the stream's.
+  Address try_allocate_on(CUcontext context, CUstream stream, NullStream null, Bytes bytes);
+  bool try_free_on(Address address, CUstream stream, NullStream null);
+
   // The block is in use on `stream` too: its reuse waits for what that stream holds at the
   // free. INVALID_VALUE when the address is not a live block of ours.
   Status record_stream(Address address, CUstream stream, NullStream null);
@@ -74,8 +79,8 @@ class Allocator {
   void graph_destroyed();
 
   // ---- Pinned memory: what the device may still read or write there (host_tickets.hpp).
-  // A ticket for everything submitted so far, in every context. Never waits. An error is that of
-  // the buffer's own context.
+  // A ticket for everything submitted so far, in every context. Never waits. An error is that
+  // of the buffer's own context.
   Status take_host_ticket(CUcontext own, std::uint64_t* ticket);
   [[nodiscard]] std::uint64_t host_tickets_passed() const;  // no driver call
   void poll_host_tickets();
@@ -100,7 +105,8 @@ class Allocator {
   void peer_access_enabled(CUcontext owner,
                            CUcontext accessor);  // accessor may now read owner's memory
   void peer_access_disabled(CUcontext owner, CUcontext accessor);
-  // A copy of `context` will name these addresses, by a way that is no submission: a graph's node.
+  // A copy of `context` will name these addresses, by a way that is no submission: a graph's
+  // node.
   void let_copies_reach(CUcontext context, Address first, Address second);
 
   // ---- Giving back.

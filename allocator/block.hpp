@@ -4,6 +4,7 @@
 // owns the segment. Rank 2, pure.
 #pragma once
 
+#include "allocator/relaxed.hpp"
 #include "allocator/units.hpp"
 
 namespace custash {
@@ -64,8 +65,8 @@ enum class BlockState : std::uint8_t {
 struct Block {
   Address address = 0;
   Bytes size = 0;
-  Bytes requested = 0;
-  std::uint64_t buffer_id = 0;
+  Relaxed<Bytes> requested = 0;
+  Relaxed<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
   Stamp stamp;
   Segment* segment = nullptr;
   Block* previous = nullptr;  // neighbours by address, in the same segment
@@ -79,6 +80,9 @@ struct Block {
   bool idle = false;            // free, and was so when its arena aged
 
   [[nodiscard]] Address end() const { return address + size; }
+
+  // Not every order is enough for its next owner: only the long way knows.
+  [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }
 };
 
 }  // namespace custash

@@ -123,6 +123,12 @@ constexpr std::array kOptions = {
                                       {"never", FreeMode::Never},
                                       {"strict", FreeMode::Strict}});
            }},
+    Option{{"magazines",
+            "flag",
+            "true",
+            "true|false",
+            "true: each thread keeps a few blocks ready of each size, and takes no lock for them"},
+           [](Config& c, std::string_view text) { return set_flag(&c.magazines, text); }},
     Option{{"one_lane",
             "flag",
             "true",

@@ -22,6 +22,7 @@ struct Config {
   Backing backing = Backing::Auto;      // what segments are made of
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
   bool one_lane = true;  // use stream order itself as the fence while one stream works
+  bool magazines = true;  // magazines: blocks kept ready by each thread
   std::uint32_t run_ahead_percent =
       10;                   // run_ahead: new memory preferred to debt, share of bytes in use
   std::uint64_t limit = 0;  // limit: bytes a device; 0: none

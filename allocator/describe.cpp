@@ -15,15 +15,17 @@ DeviceCache::Answer DeviceCache::describe(Address address) {
     if (index >= slab->blocks.size()) return {};
     const SmallRef ref{slab, index};
     const SmallBlock& block = ref.block();
-    if (block.state != BlockState::Used) return {};
-    return {true, ref.address(), block.requested, slab->block_bytes(), block.buffer_id};
+    const std::uint64_t id = block.buffer_id.look();
+    if (id == 0) return {};
+    return {true, ref.address(), block.requested, slab->block_bytes(), id};
   }
   if (owner.segment == nullptr || owner.segment->cache != this) return {};
   auto it = owner.segment->used.upper_bound(address);
   if (it == owner.segment->used.begin()) return {};
   const Block& block = *std::prev(it)->second;
-  if (address >= block.end() || block.buffer_id == 0) return {};
-  return {true, block.address, block.requested, block.size, block.buffer_id};
+  const std::uint64_t id = block.buffer_id.look();
+  if (address >= block.end() || id == 0) return {};
+  return {true, block.address, block.requested, block.size, id};
 }
 
 Bytes DeviceCache::returnable() {
@@ -61,6 +63,7 @@ std::string DeviceCache::describe_use() {
 DeviceStats DeviceCache::stats() {
   const Timeline::Counters counters = timeline_.counters();
   Lock lock(mutex_);
+  empty_racks();
   DeviceStats out = stats_;
   out.num_fences = static_cast<std::int64_t>(counters.fences);
   out.num_fence_queries = static_cast<std::int64_t>(counters.queries);
@@ -75,11 +78,13 @@ DeviceStats DeviceCache::stats() {
 
 void DeviceCache::reset_peaks() {
   Lock lock(mutex_);
+  empty_racks();
   stats_.reset_peaks();
 }
 
 void DeviceCache::reset_accumulated() {
   Lock lock(mutex_);
+  empty_racks();
   stats_.reset_accumulated();
 }
 
@@ -91,6 +96,7 @@ void DeviceCache::count_oom() {
 bool DeviceCache::validate() {
   if (!timeline_.validate()) return false;
   Lock lock(mutex_);
+  empty_racks();
   Bytes mapped = 0;
   for (const auto& pool : pools_) {
     if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate())

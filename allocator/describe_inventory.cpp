@@ -6,10 +6,11 @@
 namespace custash {
 namespace {
 
-PieceState piece_state(BlockState state) {
-  switch (state) {
-    case BlockState::Used:
-      return PieceState::Used;
+template <typename AnyBlock>
+PieceState piece_state(const AnyBlock& block) {
+  switch (block.state) {
+    case BlockState::Used:  // without an id: a thread keeps it for its next request
+      return block.buffer_id.look() != 0 ? PieceState::Used : PieceState::Free;
     case BlockState::Waiting:
     case BlockState::Busy:  // on its way between two of the others
       return PieceState::Limbo;
@@ -22,9 +23,11 @@ void add_slab(const Slab& slab, HeldSegment* out) {
   const Address end = slab.base + kSlabBytes;
   Address at = slab.base;
   for (const SmallBlock& block : slab.blocks) {
-    const PieceState state = piece_state(block.state);
-    out->pieces.push_back(
-        {at, slab.block_bytes(), state == PieceState::Used ? block.requested : 0, state});
+    const PieceState state = piece_state(block);
+    out->pieces.push_back({at,
+                           slab.block_bytes(),
+                           state == PieceState::Used ? static_cast<Bytes>(block.requested) : 0,
+                           state});
     at += slab.block_bytes();
   }
   // What the classes leave at a slab's end serves nobody.
@@ -47,6 +50,7 @@ void add_pages(const Segment& segment, HeldSegment* out) {
 
 void DeviceCache::take_inventory(Inventory* out) {
   Lock lock(mutex_);
+  empty_racks();
   std::unordered_map<const Pool*, CUstream> streams;
   for (const Lane& lane : all_lanes_)
     if (lane.pool != nullptr) streams[lane.pool] = lane.stream;
@@ -73,8 +77,9 @@ void DeviceCache::take_inventory(Inventory* out) {
       if (block->state == BlockState::Used && slab != nullptr && slab->backing == block) {
         add_slab(*slab, held);
       } else {
-        const PieceState state = piece_state(block->state);
-        const Bytes requested = state == PieceState::Used ? block->requested : 0;
+        const PieceState state = piece_state(*block);
+        const Bytes requested =
+            state == PieceState::Used ? static_cast<Bytes>(block->requested) : 0;
         held->pieces.push_back({block->address, block->size, requested, state});
       }
     }

@@ -11,14 +11,22 @@
 namespace custash {
 namespace {
 
-// Far above what the driver counts, so that the two never meet (interpose/ answers with ours).
-std::atomic<std::uint64_t> next_buffer_id{1ULL << 48};
-
 // New memory below this is never worth a wait.
 constexpr Bytes kRunAheadFloor = 32_MiB;
 
 constexpr std::uint32_t kAllocationsPerAsk = 16;
 constexpr std::uint32_t kQuickOps = 1024;
+
+Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, Rack* rack) {
+  Request request{.bytes = bytes, .lane = lane, .wait = wait, .rack = rack};
+  if (bytes <= kSmallLimit) {
+    request.size_class = size_class(bytes);
+    request.rounded = class_bytes(request.size_class);
+  } else {
+    request.rounded = round_large(bytes);
+  }
+  return request;
+}
 
 }  // namespace
 
@@ -34,17 +42,6 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
       memory_(driver_, leftovers_, config_.backing, context, device),
       timeline_(driver_, config_, context) {
   pools_.push_back(std::make_unique<Pool>(stats_));
-}
-
-Request DeviceCache::make_request(Bytes bytes, Lane* lane, CrossWait* wait) const {
-  Request request{.bytes = bytes, .lane = lane, .wait = wait};
-  if (bytes <= kSmallLimit) {
-    request.size_class = size_class(bytes);
-    request.rounded = class_bytes(request.size_class);
-  } else {
-    request.rounded = round_large(bytes);
-  }
-  return request;
 }
 
 Asking DeviceCache::asking(const Request& request, bool debt) const {
@@ -67,10 +64,10 @@ bool DeviceCache::run_ahead_allows(const Request& request) {
          in_use + in_use / 100 * config_.run_ahead_percent + kRunAheadFloor;
 }
 
-Pool& DeviceCache::pool_of(const Request& request) {
+Pool& DeviceCache::pool_of(Lane* lane) {
   // In a device that is nearly full all share one pool's pages.
-  if (request.lane == nullptr || room_.fit() == Fit::FewPages) return *pools_.front();
-  Pool*& pool = request.lane->pool;
+  if (lane == nullptr || room_.fit() == Fit::FewPages) return *pools_.front();
+  Pool*& pool = lane->pool;
   if (pool != nullptr) return *pool;
   if (!spare_pools_.empty()) {
     pool = spare_pools_.back();  // its blocks' stamps say whom they are safe for
@@ -82,13 +79,13 @@ Pool& DeviceCache::pool_of(const Request& request) {
   return *pool;
 }
 
-Status DeviceCache::allocate(Bytes bytes, Lane* lane, Address* out) {
+Status DeviceCache::allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out) {
   // A broken context, or more than the device has: the driver's own answer.
   if (timeline_.broken() || bytes > memory_.device_bytes()) return memory_.alloc(bytes, out);
   decay();
   CrossWait wait;
   Address found = 0;
-  const Status status = find_or_grow(make_request(bytes, lane, &wait), &found);
+  const Status status = find_or_grow(make_request(bytes, lane, &wait, rack), &found);
   if (!status.ok()) return status;
   // On the GPU where that can be had, else here.
   if (wait.needed && !(wait.mark && timeline_.wait_mark(*lane, wait.mark))) {
@@ -116,10 +113,14 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   if (asked) timeline_.poll(waiting);
   {
     Lock lock(mutex_);
-    if (asked) *out = take(request, asking(request, stream_order_is_enough));
-    if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
-      *out = take_across(request);
-      if (*out == 0) *out = take_in_debt(request);
+    for (bool again = asked; *out == 0; again = true) {
+      if (again) *out = take(request, asking(request, stream_order_is_enough));
+      if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
+        *out = take_across(request);
+        if (*out == 0) *out = take_in_debt(request);
+      }
+      // Before memory is made: what other threads keep ready.
+      if (*out == 0 && !empty_racks()) break;
     }
     if (*out != 0) return {};
   }
@@ -127,9 +128,9 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
 }
 
-Address DeviceCache::try_allocate(Bytes bytes) {
+Address DeviceCache::try_allocate(Bytes bytes, Rack* rack) {
   if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
-  const Request request = make_request(bytes, nullptr, nullptr);
+  const Request request = make_request(bytes, nullptr, nullptr, rack);
   Lock lock(mutex_);
   if (++quick_ops_ % kQuickOps == 0) return 0;  // the long way looks at the clock
   return take_from(
@@ -137,7 +138,7 @@ Address DeviceCache::try_allocate(Bytes bytes) {
 }
 
 Address DeviceCache::take(const Request& request, const Asking& asking) {
-  Pool& own = pool_of(request);
+  Pool& own = pool_of(request.lane);
   if (const Address found = take_from(own, request, asking); found != 0) return found;
   // Memory stranded on other streams, as far as it is safe for everybody.
   Asking clear = asking;
@@ -150,10 +151,12 @@ Address DeviceCache::take(const Request& request, const Asking& asking) {
 }
 
 Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking& asking) {
+  if (request.rack != nullptr) settle_rack(*request.rack, !request.small());
   if (request.small()) {
     pool.slabs.drain(request.size_class, asking.passed);
     SmallRef ref = pool.slabs.take(request.size_class, asking);
     if (!ref && room_.fit() == Fit::Quick) ref = cut_slab(pool, request, asking);
+    if (ref && request.rack != nullptr) refill(*request.rack, pool, request, asking);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
     if (room_.fit() == Fit::Quick) return 0;
   }
@@ -167,7 +170,7 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
 Address DeviceCache::take_in_debt(const Request& request) {
   if (!debt_allowed()) return 0;
   const Asking debt = asking(request, true);
-  Pool& pool = pool_of(request);
+  Pool& pool = pool_of(request.lane);
   if (const Address found = take_from(pool, request, debt); found != 0) return found;
   return take_waiting(pool, request, debt);
 }
@@ -213,16 +216,18 @@ SmallRef DeviceCache::slab_from(Pool& pool, Block* backing, const Request& reque
 }
 
 Address DeviceCache::hand_out(const Request& request, const Found& found) {
-  const std::uint64_t id = next_buffer_id.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t id = new_buffer_id();
   const bool captured = timeline_.capturing();
   const auto fill = [&](auto& block) {
-    block.requested = static_cast<decltype(block.requested)>(request.bytes);
+    block.requested =
+        static_cast<typename std::decay_t<decltype(block.requested)>::Value>(request.bytes);
     block.buffer_id = id;
     block.held_by_graph = captured;
     block.shared_streams = false;
     return block.stamp;
   };
   const Stamp stamp = found.small ? fill(found.small.block()) : fill(*found.large);
+  if (found.large != nullptr) pages_.begin_block(found.large->address, found.large);
   if (stamp.fence > timeline_.clear()) timeline_.take_debt(stamp.fence);
   if (stamp.order > timeline_.passed() && stamp.order_lane != request.lane) {
     assert(request.wait != nullptr && "only take_across() accepts another lane's order");
@@ -266,6 +271,8 @@ void DeviceCache::stream_destroyed(CUstream stream) {
     if (it == lanes_.end()) return;
     lane = it->second;
     lanes_.erase(it);
+    empty_racks();
+    racks_.detach(lane);
     if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
     lane->pool = nullptr;
   }

@@ -8,7 +8,7 @@
 #include "allocator/mutex.hpp"
 #include "allocator/page_map.hpp"
 #include "allocator/pins.hpp"
-#include "allocator/pool.hpp"
+#include "allocator/racks.hpp"
 #include "allocator/request.hpp"
 #include "allocator/room.hpp"
 #include "allocator/timeline.hpp"
@@ -36,14 +36,28 @@ class DeviceCache {
 
   DeviceCache(const Shared& shared, CUcontext context, CUdevice device);
 
-  // `lane` null: a plain call.
-  Status allocate(Bytes bytes, Lane* lane, Address* out);
-  Address try_allocate(Bytes bytes);
-  Status free(Address address, Lane* lane);
-  bool try_free(Address address);
+  // ---- By the calling thread's rack alone (quick.cpp): 0 or false where that is not enough.
+  Address quick_allocate(Rack& rack, Bytes bytes);
+  bool quick_free(Rack& rack, const PageOwner& owner, Address address);
+  // Often only the fence is missing: recorded, and the rest goes that way.
+  bool fence_and_free(Rack& rack, Address address, Status* result);
+  // The thread's rack of a lane (null: of plain calls); its end.
+  Rack* rack(Lane* lane);
+  void retire_rack(Rack* rack);
+
+  // ---- The long way. `lane` null: a plain call. The try_ forms make no driver call.
+  Status allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out);
+  Address try_allocate(Bytes bytes, Rack* rack);
+  Status free(Address address, Lane* lane, Rack* rack);
+  bool try_free(Address address, Rack* rack);
   // What option free: lets a plain free wait for; and whether there is anything.
   Status wait_before_free();
-  [[nodiscard]] bool free_waits() const;
+
+  [[nodiscard]] bool free_waits() const {
+    if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
+    return config_.free_mode == FreeMode::Auto && timeline_.host_visible_outstanding();
+  }
+
   Status record_stream(Address address);
 
   // The lane of a stream; made at need. `per_thread` tells those of CU_STREAM_PER_THREAD apart.
@@ -72,7 +86,8 @@ class DeviceCache {
   bool is_pinned(Address base);
   void add_accessor(CUdevice device);
   void remove_accessor(CUdevice device);
-  void let_copies_reach(CUdevice device);  // before its copies and fills: they need it for pages
+  void let_copies_reach(
+      CUdevice device);  // before its copies and fills: they need it for pages
 
   // Graphs that may use blocks allocated during a capture are all gone.
   void release_graph_blocks();
@@ -96,11 +111,30 @@ class DeviceCache {
 
  private:
   Lane* make_lane(CUstream stream) REQUIRES(mutex_);
-  Request make_request(Bytes bytes, Lane* lane, CrossWait* wait) const;
+  static std::uint64_t new_buffer_id();
+  static std::uint64_t new_buffer_id(Rack& rack);
+  [[nodiscard]] bool quick_ways_open() const;
+  [[nodiscard]] bool quick_clear(std::uint64_t position) const;
+  bool quick_accepts(const Stamp& stamp, const Lane* lane);
+  Address quick_small(Rack& rack, Bytes bytes);
+  Address quick_large(Rack& rack, Bytes bytes);
+  bool quick_give(Rack& rack, Slab& slab, Address address, std::uint64_t position);
+  bool quick_give(Rack& rack, Block* block, std::uint64_t position);
+  static void set_stamp(Stamp* stamp, const Rack& rack, std::uint64_t position);
+  void spill(Rack& rack, int size_class);
+  void refill(Rack& rack, const Pool& pool, const Request& request, const Asking& asking)
+      REQUIRES(mutex_);
+  void settle_rack(Rack& rack, bool large_too) REQUIRES(mutex_);
+  bool empty_racks() REQUIRES(mutex_);  // true: something came back
+  bool empty(Rack& rack) REQUIRES(mutex_);
+  void empty_large(Rack& rack) REQUIRES(mutex_);
+  void give_back(SmallRef ref) REQUIRES(mutex_);
+  bool quick_ready(const Stamp& stamp, const void* home, bool small) REQUIRES(mutex_);
+
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
-  Pool& pool_of(const Request& request) REQUIRES(mutex_);
+  Pool& pool_of(Lane* lane) REQUIRES(mutex_);
 
   // Looks in one pool / in all pools; the address when found.
   Address take(const Request& request, const Asking& asking) REQUIRES(mutex_);
@@ -141,6 +175,7 @@ class DeviceCache {
   void finish_free(const Found& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
   void give(const Found& found, bool ready) REQUIRES(mutex_);
   void return_empty_slabs(std::uint64_t passed) REQUIRES(mutex_);
+  void return_spare_slabs(const Slab& like) REQUIRES(mutex_);
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
   void drain() REQUIRES(mutex_);
   void poll_briefly();
@@ -179,6 +214,7 @@ class DeviceCache {
   Mutex mutex_{LockRank::Context};
   std::uint32_t quick_ops_ GUARDED_BY(mutex_) = 0;  // answered without looking at the clock
   DeviceStats stats_ GUARDED_BY(mutex_);
+  Racks racks_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Pool>> pools_ GUARDED_BY(mutex_);  // [0]: plain calls
   std::vector<Pool*> spare_pools_ GUARDED_BY(mutex_);            // of destroyed streams
   std::deque<Lane> all_lanes_ GUARDED_BY(mutex_);

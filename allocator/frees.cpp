@@ -8,14 +8,16 @@
 
 namespace custash {
 
-Status DeviceCache::free(Address address, Lane* lane) {
+Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
+  Status result;
+  if (rack != nullptr && fence_and_free(*rack, address, &result)) return result;
   Found found;
   {
     Lock lock(mutex_);
+    if (rack != nullptr) settle_rack(*rack, false);
     found = begin_free(address);
   }
   if (!found) return CUDA_ERROR_INVALID_VALUE;
-  Status result;
   std::uint64_t position = 0;
   if (lane != nullptr) {
     position = found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane);
@@ -35,16 +37,12 @@ Status DeviceCache::wait_before_free() {
   return config_.free_mode == FreeMode::Auto ? timeline_.wait_host_visible() : Status();
 }
 
-bool DeviceCache::free_waits() const {
-  if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
-  return config_.free_mode == FreeMode::Auto && timeline_.host_visible_outstanding();
-}
-
-bool DeviceCache::try_free(Address address) {
+bool DeviceCache::try_free(Address address, Rack* rack) {
   if (free_waits()) return false;
   std::uint64_t position = 0;
   if (!timeline_.try_stamp_free(&position)) return false;
   Lock lock(mutex_);
+  if (rack != nullptr) settle_rack(*rack, false);
   const Found found = begin_free(address);
   if (!found) return false;
   finish_free(found, nullptr, position);
@@ -53,25 +51,24 @@ bool DeviceCache::try_free(Address address) {
 
 Found DeviceCache::locate(Address address) {
   const PageOwner owner = pages_.find(address);
+  Found found;
   if (owner.slab != nullptr) {
-    Slab* slab = owner.slab;
-    const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
-    if (slab->cache != this || index >= slab->blocks.size()) return {};
-    const SmallRef ref{slab, index};
-    return ref.address() == address && ref.block().state == BlockState::Used
-               ? Found{.small = ref, .large = nullptr}
-               : Found{};
+    const std::uint32_t index = owner.slab->index_at(address);
+    if (owner.slab->cache == this && index < owner.slab->count)
+      found.small = {owner.slab, index};
+  } else if (owner.segment != nullptr && owner.segment->cache == this) {
+    found.large = owner.block;
+    // The page map knows two blocks a page; in a device that is nearly full there may be more.
+    const auto it =
+        found.large != nullptr ? owner.segment->used.end() : owner.segment->used.find(address);
+    if (it != owner.segment->used.end()) found.large = it->second;
   }
-  if (owner.segment == nullptr || owner.segment->cache != this) return {};
-  const auto it = owner.segment->used.find(address);
-  // A slab's backing is not a caller's block.
-  if (it == owner.segment->used.end() || it->second->buffer_id == 0) return {};
-  return {.small = {}, .large = it->second};
+  return found && found.buffer_id() != 0 ? found : Found{};
 }
 
 Found DeviceCache::begin_free(Address address) {
   const Found found = locate(address);
-  if (!found) return found;
+  if (!found || found.buffer_id().exchange(0) == 0) return {};
   if (found.small) {
     SmallBlock& block = found.small.block();
     block.state = BlockState::Busy;
@@ -81,11 +78,11 @@ Found DeviceCache::begin_free(Address address) {
                        -1);
   } else {
     Block* block = found.large;
+    pages_.end_block(address);
     block->segment->arena->release(block);
-    block->buffer_id = 0;
     stats_.count_owned(found.pool(),
                        static_cast<std::int64_t>(block->size),
-                       static_cast<std::int64_t>(block->requested),
+                       static_cast<std::int64_t>(static_cast<Bytes>(block->requested)),
                        -1);
   }
   return found;
@@ -136,9 +133,13 @@ void DeviceCache::give(const Found& found, bool ready) {
   SlabShelf& shelf = *slab->shelf;
   if (!ready) return shelf.give_waiting(found.small);
   stats_.count_active(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), -1);
-  if (!shelf.give_ready(found.small)) return;
+  if (shelf.give_ready(found.small)) return_spare_slabs(*slab);
+}
+
+// All slabs of a class that nobody uses but one.
+void DeviceCache::return_spare_slabs(const Slab& like) {
   std::vector<Slab*> empty;
-  shelf.take_empty_of(slab->size_class, 1, timeline_.passed(), &empty);
+  like.shelf->take_empty_of(like.size_class, 1, timeline_.passed(), &empty);
   return_slabs(empty);
 }
 

@@ -24,7 +24,7 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
   Pool* pool = nullptr;
   {
     Lock lock(mutex_);
-    pool = &pool_of(request);
+    pool = &pool_of(request.lane);
   }
   Arena& arena = wanted.small() ? pool->small_pages : pool->large;
   if (memory_.vmm()) {

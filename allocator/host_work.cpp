@@ -51,8 +51,8 @@ Status Allocator::wait_as_free_does(CUcontext context) {
 }
 
 bool Allocator::free_would_not_wait(CUcontext context) {
-  DeviceCache* cache = state_->known_to_thread(context);
-  return cache != nullptr && !cache->free_waits() && !state_->others_at_work(*cache);
+  const Seat* seat = state_->known_seat(context);
+  return seat != nullptr && !seat->cache->free_waits() && !state_->others_at_work(*seat->cache);
 }
 
 bool Allocator::context_broken(CUcontext context) {

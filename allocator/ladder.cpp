@@ -47,6 +47,7 @@ bool DeviceCache::rung_gap(const Request& request, Address* out) {
 
 bool DeviceCache::search_all(const Request& request, Address* out) {
   Lock lock(mutex_);
+  empty_racks();
   *out = take(request, asking(request, debt_allowed()));
   if (*out == 0) *out = take_across(request);
   if (*out == 0) *out = take_in_debt(request);

@@ -37,6 +37,8 @@ class Lane {
   // Fences up to here were waited for by this stream alone (drivers without context events,
   // captures).
   std::atomic<std::uint64_t> paid{0};
+  // The number of the newest of `marks`.
+  std::atomic<std::uint64_t> marked{0};
   // Its stream is destroyed: nothing can be recorded on it any more.
   std::atomic<bool> orphan{false};
 

@@ -26,14 +26,22 @@ bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* sel
 
 }  // namespace
 
-Status Allocator::State::allocate(DeviceCache& cache, Lane* lane, Bytes bytes, Address* out) {
-  Status status = cache.allocate(bytes, lane, out);
+Status Allocator::State::allocate(Seat& seat, Bytes bytes, Address* out) {
+  DeviceCache& cache = *seat.cache;
+  Lane* const lane = seat.lane;
+  Rack* const rack = ThreadSeats::mine().rack(seat);  // a hook may make the seat another's
+  if (const Address hit = cache.quick_allocate(*rack, bytes); hit != 0) {
+    *out = hit;
+    return {};
+  }
+  const auto allocate = [&] { return cache.allocate(bytes, lane, rack, out); };
+  Status status = allocate();
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
-  if (trim_others(on_device(cache.device()), &cache)) status = cache.allocate(bytes, lane, out);
+  if (trim_others(on_device(cache.device()), &cache)) status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && neighbours_gave(cache.device(), bytes))
-    status = cache.allocate(bytes, lane, out);
+    status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && call_oom_hooks(cache.device(), bytes))
-    status = cache.allocate(bytes, lane, out);
+    status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes);
   return status;
 }

@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/page_map.hpp"
 
-#include "allocator/size_policy.hpp"
-
 #include <new>
 
 namespace custash {
-
-PageOwner PageMap::find(Address address) const {
-  if (address >= kLimit) return {};
-  const std::size_t page = address / kPageBytes;
-  const Leaf* found = root_[page >> kLeafBits].load(std::memory_order_acquire);
-  if (found == nullptr) return {};
-  const std::uintptr_t value = (*found)[page % kLeafSize].load(std::memory_order_acquire);
-  if ((value & 1U) != 0) return {.slab = reinterpret_cast<Slab*>(value - 1)};
-  return {.segment = reinterpret_cast<Segment*>(value)};
-}
 
 bool PageMap::set(Address begin, Address end, Segment* segment) {
   return write(begin, end, reinterpret_cast<std::uintptr_t>(segment));
@@ -27,6 +15,25 @@ bool PageMap::set(Address begin, Address end, Slab* slab) {
 
 void PageMap::clear(Address begin, Address end) {
   write(begin, end, 0);
+}
+
+void PageMap::begin_block(Address address, Block* block) {
+  const std::uint64_t value = reinterpret_cast<std::uintptr_t>(block) | place(address);
+  auto* at = const_cast<Entry*>(entry(address));
+  for (auto& start : at->starts) {
+    if (start.load(std::memory_order_relaxed) != 0) continue;
+    start.store(value, std::memory_order_release);
+    return;
+  }
+}
+
+void PageMap::end_block(Address address) {
+  auto* at = const_cast<Entry*>(entry(address));
+  for (auto& start : at->starts) {
+    const std::uint64_t value = start.load(std::memory_order_relaxed);
+    if (value != 0 && (value ^ place(address)) >> kPointerBits == 0)
+      start.store(0, std::memory_order_relaxed);
+  }
 }
 
 bool PageMap::prepare(Address begin, Address end) {
@@ -52,7 +59,11 @@ bool PageMap::write(Address begin, Address end, std::uintptr_t value) {
   if (!prepare(begin, end)) return false;
   for (Address at = begin; at < end; at += kPageBytes) {
     const std::size_t page = at / kPageBytes;
-    (*leaf(page >> kLeafBits))[page % kLeafSize].store(value, std::memory_order_release);
+    Entry& entry = (*leaf(page >> kLeafBits))[page % kLeafSize];
+    entry.owner.store(value, std::memory_order_release);
+    if (value != 0) continue;
+    for (auto& start : entry.starts)
+      start.store(0, std::memory_order_relaxed);
   }
   return true;
 }

@@ -30,12 +30,11 @@ bool DeviceCache::pin(Address base, std::uint64_t buffer_id, PinnedBlock* out) {
   if (!found) return false;
   // From now on every free comes by here: no order of one stream's is enough.
   (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
-  if ((found.small ? found.small.block().buffer_id : found.large->buffer_id) != buffer_id)
-    return false;
+  if (found.buffer_id() != buffer_id) return false;
   const Block& block = found.small ? *found.small.slab->backing : *found.large;
   const Segment& segment = *block.segment;
   *out = {.cache = this, .base = base, .context = context_, .device = device_};
-  out->requested = found.small ? found.small.block().requested : found.large->requested;
+  out->requested = found.requested();
   if (segment.kind == SegmentKind::Plain) {
     out->segment = segment.base;
   } else {

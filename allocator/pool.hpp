@@ -38,6 +38,14 @@ struct Found {
 
   [[nodiscard]] Stamp& stamp() const { return small ? small.block().stamp : large->stamp; }
 
+  [[nodiscard]] Relaxed<std::uint64_t>& buffer_id() const {
+    return small ? small.block().buffer_id : large->buffer_id;
+  }
+
+  [[nodiscard]] Bytes requested() const {
+    return small ? Bytes{small.block().requested} : Bytes{large->requested};
+  }
+
   [[nodiscard]] bool shared() const {
     return small ? small.block().shared_streams : large->shared_streams;
   }

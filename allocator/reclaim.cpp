@@ -33,6 +33,7 @@ Status DeviceCache::settle() {
 }
 
 void DeviceCache::drain() {
+  empty_racks();
   const std::uint64_t passed = timeline_.passed();
   for (const auto& pool : pools_) {
     for (int i = 0; i < kSizeClasses; ++i)
@@ -256,6 +257,7 @@ void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
 void DeviceCache::abandon() {
   timeline_.abandon();
   Lock lock(mutex_);
+  empty_racks();
   for (const Stale& each : stale_)
     surviving_.push_back({each.block->address, each.block->size, 0});
   stale_.clear();

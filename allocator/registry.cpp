@@ -8,31 +8,6 @@
 namespace custash {
 namespace {
 
-// Trivially destructible: threads end in any order with us.
-struct ThreadCache {
-  static constexpr std::size_t kStreams = 8;
-
-  struct Entry {
-    std::uint64_t epoch;
-    CUcontext context;  // null for a named stream, whose handle says enough
-    CUstream stream;
-    DeviceCache* cache;
-    Lane* lane;
-  };
-
-  Entry context;
-  Entry streams[kStreams];
-  std::uint64_t thread_number;
-};
-
-thread_local ThreadCache cached{};
-std::atomic<std::uint64_t> next_thread_number{1};
-
-std::uint64_t thread_number() {
-  if (cached.thread_number == 0) cached.thread_number = next_thread_number.fetch_add(1);
-  return cached.thread_number;
-}
-
 // A question that a healthy driver always answers; were it refused once, a submission would go
 // uncounted.
 template <typename Question>
@@ -41,15 +16,11 @@ CUresult ask_twice(Question ask) {
   return first == CUDA_SUCCESS ? first : ask();
 }
 
-CUstream normalise(CUstream stream, NullStream null) {
-  if (stream != nullptr) return stream;
-  return null == NullStream::PerThread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
-
 }  // namespace
 
-StreamName::StreamName(CUstream given, NullStream null) : stream(normalise(given, null)) {
-  if (stream == CU_STREAM_PER_THREAD) thread = thread_number();
+StreamName::StreamName(CUstream given, NullStream null)
+    : stream(Allocator::State::normalise(given, null)) {
+  if (stream == CU_STREAM_PER_THREAD) thread = ThreadSeats::mine().number();
 }
 
 void Allocator::State::close_capture(const StreamName& stream) {
@@ -70,31 +41,38 @@ void Allocator::State::close_capture(const StreamName& stream) {
 }
 
 DeviceCache* Allocator::State::cache(CUcontext context) {
+  Seat* found = seat(context);
+  return found == nullptr ? nullptr : found->cache;
+}
+
+Seat* Allocator::State::seat(CUcontext context) {
+  ThreadSeats& seats = ThreadSeats::mine();
   const std::uint64_t now = epoch.load();
-  ThreadCache::Entry& entry = cached.context;
-  if (entry.epoch == now && entry.context == context) return entry.cache;
+  if (Seat* found = seats.find(now, context, nullptr)) return found;
   DeviceCache* found = known(context);
-  if (found == nullptr) {
-    CUdevice device = 0;
-    {
-      const CurrentContext current(driver, context);
-      if (ask_twice([&] { return driver.ctx_get_device(&device); }) != CUDA_SUCCESS)
-        return nullptr;
-    }
-    auto* made = new DeviceCache(
-        {driver, config, pages, leftovers, graphs, budget(device)}, context, device);
-    apply_limit(device);
-    Lock lock(mutex);
-    const auto [it, inserted] = caches.emplace(context, made);
-    found = it->second;
-    if (inserted) {
-      count_contexts();
-    } else {
-      delete made;  // another thread was first; nobody has seen ours
-    }
+  if (found == nullptr) found = make_cache(context);
+  if (found == nullptr) return nullptr;
+  return seats.remember({.epoch = now, .context = context, .cache = found});
+}
+
+DeviceCache* Allocator::State::make_cache(CUcontext context) {
+  CUdevice device = 0;
+  {
+    const CurrentContext current(driver, context);
+    if (ask_twice([&] { return driver.ctx_get_device(&device); }) != CUDA_SUCCESS)
+      return nullptr;
   }
-  entry = {now, context, nullptr, found, nullptr};
-  return found;
+  auto* made = new DeviceCache(
+      {driver, config, pages, leftovers, graphs, budget(device)}, context, device);
+  apply_limit(device);
+  Lock lock(mutex);
+  const auto [it, inserted] = caches.emplace(context, made);
+  if (inserted) {
+    count_contexts();
+  } else {
+    delete made;  // another thread was first; nobody has seen ours
+  }
+  return it->second;
 }
 
 void Allocator::State::apply_limit(CUdevice device) {
@@ -112,45 +90,34 @@ DeviceCache* Allocator::State::known(CUcontext context) {
   return it == caches.end() ? nullptr : it->second;
 }
 
-DeviceCache* Allocator::State::known_to_thread(CUcontext context) {
-  const ThreadCache::Entry& entry = cached.context;
-  return entry.epoch == epoch.load() && entry.context == context ? entry.cache : nullptr;
+StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
+  const Seat* found = seat(stream, null);
+  return found == nullptr ? StreamPlace() : StreamPlace{found->cache, found->lane};
 }
 
-StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
+Seat* Allocator::State::seat(CUstream stream, NullStream null) {
   stream = normalise(stream, null);
-  const bool is_default = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   CUcontext context = nullptr;
-  if (is_default &&
+  if (is_default(stream) &&
       (ask_twice([&] { return driver.ctx_get_current(&context); }) != CUDA_SUCCESS ||
        context == nullptr)) {
-    return {};
+    return nullptr;
   }
   const std::uint64_t now = epoch.load();
-  // Handles are addresses: the low bits say little.
-  const auto bits = reinterpret_cast<std::uintptr_t>(stream);
-  ThreadCache::Entry& entry = cached.streams[(bits ^ (bits >> 7U)) % ThreadCache::kStreams];
-  if (entry.epoch == now && entry.stream == stream && entry.context == context) {
-    return {entry.cache, entry.lane};
-  }
+  ThreadSeats& seats = ThreadSeats::mine();
+  if (Seat* found = seats.find(now, context, stream)) return found;
   CUcontext owner = context;
   // Should the driver not tell, the current context is right for nearly every program; to leave
   // the submission uncounted would be wrong for all.
-  if (!is_default && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS &&
+  if (!is_default(stream) && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS &&
       (driver.ctx_get_current(&owner) != CUDA_SUCCESS || owner == nullptr)) {
-    return {};
+    return nullptr;
   }
   DeviceCache* found = cache(owner);
-  if (found == nullptr) return {};
-  Lane* lane = found->lane(stream, thread_number());
-  entry = {now, context, stream, found, lane};
-  return {found, lane};
-}
-
-DeviceCache* Allocator::State::owner(Address address) const {
-  const PageOwner page = pages.find(address);
-  if (page.slab != nullptr) return page.slab->cache;
-  return page.segment != nullptr ? page.segment->cache : nullptr;
+  if (found == nullptr) return nullptr;
+  Lane* lane = found->lane(stream, seats.number());
+  return seats.remember(
+      {.epoch = now, .context = context, .stream = stream, .cache = found, .lane = lane});
 }
 
 std::array<DeviceCache*, 2> Allocator::State::others(const DeviceCache& self,
@@ -196,8 +163,7 @@ void Allocator::State::count_contexts() {
   device_shared.store(std::adjacent_find(devices.begin(), devices.end()) != devices.end());
 }
 
-bool Allocator::State::others_at_work(DeviceCache& cache) {
-  if (!device_shared.load()) return false;
+bool Allocator::State::others_are_at_work(DeviceCache& cache) {
   const std::vector<DeviceCache*> caches_here = on_device(cache.device());
   return std::any_of(caches_here.begin(), caches_here.end(), [&](DeviceCache* other) {
     return other != &cache && other->timeline().unfinished();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Allocator::State: which contexts and streams there are, found fast: a few entries a thread,
-// dropped all at once (by a new epoch) when a stream or a context goes. Own lock (rank
-// Registry). Rank 6.
+// Allocator::State: which contexts and streams there are, found fast by what each thread
+// remembers (ThreadSeats). Own lock (rank Registry). Rank 6.
 #pragma once
 
 #include "allocator/allocator.hpp"
 #include "allocator/device_cache.hpp"
 #include "allocator/host_tickets.hpp"
+#include "allocator/thread_seats.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,21 +41,60 @@ struct Allocator::State {
 
   // The cache of a context; made at need. Null when the driver does not know the context.
   DeviceCache* cache(CUcontext context);
+  // What the calling thread remembers of a context's plain calls / of a stream; made at need,
+  // null when the driver does not know it. The known_ forms make nothing and take no lock.
+  Seat* seat(CUcontext context);
+  Seat* seat(CUstream stream, NullStream null);
+
+  Seat* known_seat(CUcontext context) const {
+    ThreadSeats* seats = ThreadSeats::known();
+    return seats == nullptr ? nullptr : seats->find_plain(epoch.load(), context);
+  }
+
+  // `context` is current, or anything for a stream that is no default one.
+  Seat* known_seat(CUcontext context, CUstream stream, NullStream null) const {
+    ThreadSeats* seats = ThreadSeats::known();
+    if (seats == nullptr) return nullptr;
+    return seats->find(
+        epoch.load(), is_default(stream) ? context : nullptr, normalise(stream, null));
+  }
+
+  static bool is_default(CUstream stream) {
+    return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  }
+
+  static CUstream normalise(CUstream stream, NullStream null) {
+    if (stream != nullptr) return stream;
+    return null == NullStream::PerThread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  }
+
+  DeviceCache* make_cache(CUcontext context);
   // The lane of a stream; a default stream is the current context's. Empty without a context.
   StreamPlace place(CUstream stream, NullStream null);
-  DeviceCache* owner(Address address) const;
+
+  DeviceCache* owner(Address address) const { return cache_of(pages.find(address)); }
+
+  static DeviceCache* cache_of(const PageOwner& owner) {
+    if (owner.slab != nullptr) return owner.slab->cache;
+    return owner.segment != nullptr ? owner.segment->cache : nullptr;
+  }
+
   // Of those, the owners that are not `self`; for what a copy names.
   std::array<DeviceCache*, 2> others(const DeviceCache& self,
                                      Address first,
                                      Address second) const;
-  DeviceCache* known(CUcontext context);            // without making one
-  DeviceCache* known_to_thread(CUcontext context);  // without a lock
+  DeviceCache* known(CUcontext context);  // without making one
   // The cache's ladder, then what other contexts of the device hold.
-  Status allocate(DeviceCache& cache, Lane* lane, Bytes bytes, Address* out);
+  Status allocate(Seat& seat, Bytes bytes, Address* out);
   void release_graph_blocks();
+
   // A plain free waits for the block's whole device: the other contexts on it are waited for
   // here.
-  [[nodiscard]] bool others_at_work(DeviceCache& cache);
+  [[nodiscard]] bool others_at_work(DeviceCache& cache) {
+    return device_shared.load() && others_are_at_work(cache);
+  }
+
+  [[nodiscard]] bool others_are_at_work(DeviceCache& cache);
   Status wait_for_others(DeviceCache& cache);
   void count_contexts() REQUIRES(mutex);
   std::vector<DeviceCache*> all();

@@ -8,6 +8,7 @@
 namespace custash {
 
 class Lane;
+struct Rack;
 
 // What a named stream must be made to wait for before a block of another stream is its own.
 struct CrossWait {
@@ -21,6 +22,7 @@ struct Request {
   int size_class = -1;  // -1: large
   Lane* lane = nullptr;
   CrossWait* wait = nullptr;
+  Rack* rack = nullptr;  // the calling thread's, of the pool that is asked first; null: none
 
   [[nodiscard]] bool small() const { return size_class >= 0; }
 };

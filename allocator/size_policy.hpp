@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 
 namespace custash {
 
@@ -17,12 +18,26 @@ inline constexpr Bytes kPageBytes = 2_MiB;  // a page is this or a multiple
 // Size classes: 512, 1024, 1536, 2048, then four to a doubling up to 1 MiB.
 inline constexpr int kSizeClasses = 4 + 9 * 4;
 
+struct ClassTable {
+  constexpr ClassTable() {
+    for (int i = 0; i < kSizeClasses; ++i) {
+      const Bytes base = i < 4 ? 0 : 2048ULL << (i - 4) / 4;
+      const Bytes step = i < 4 ? kAlignment : base / 4;
+      bytes[i] = base + step * static_cast<Bytes>(i % 4 + 1);
+      const Bytes units = bytes[i] / kAlignment;
+      reciprocal[i] = ((1ULL << 32U) + units - 1) / units;
+    }
+  }
+
+  Bytes bytes[kSizeClasses] = {};
+  std::uint64_t reciprocal[kSizeClasses] =
+      {};  // of the bytes in units of kAlignment, times 2^32
+};
+
+inline constexpr ClassTable kClasses;
+
 constexpr Bytes class_bytes(int size_class) {
-  if (size_class < 4) return kAlignment * static_cast<Bytes>(size_class + 1);
-  const int doubling = (size_class - 4) / 4;
-  const int step = (size_class - 4) % 4 + 1;
-  const Bytes base = 2048ULL << doubling;
-  return base + base / 4 * static_cast<Bytes>(step);
+  return kClasses.bytes[size_class];
 }
 
 // The smallest class that holds `bytes` (1 .. kSmallLimit).
@@ -32,6 +47,13 @@ constexpr int size_class(Bytes bytes) {
   const Bytes base = 2048ULL << doubling;
   const Bytes quarter = base / 4;
   return 4 + doubling * 4 + static_cast<int>((bytes - base + quarter - 1) / quarter) - 1;
+}
+
+// Which block of a slab of that class an offset lies in: a division by the class's bytes, as a
+// multiplication (exact: offsets are below 2^12 units, classes below 2^11).
+constexpr std::uint32_t class_index(int size_class, Bytes offset) {
+  return static_cast<std::uint32_t>((offset / kAlignment * kClasses.reciprocal[size_class]) >>
+                                    32U);
 }
 
 constexpr Bytes round_large(Bytes bytes) {

@@ -11,7 +11,7 @@ constexpr std::size_t kCandidates = 8;
 
 }  // namespace
 
-SmallRef SlabShelf::take(int size_class, const Asking& asking) {
+SmallRef SlabShelf::take_for_magazine(int size_class, const Asking& asking) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
   std::size_t left = kCandidates;
   for (auto it = of.with_ready.rbegin(); it != of.with_ready.rend() && left > 0; ++it, --left) {
@@ -21,13 +21,19 @@ SmallRef SlabShelf::take(int size_class, const Asking& asking) {
   return {};
 }
 
+SmallRef SlabShelf::take(int size_class, const Asking& asking) {
+  const SmallRef ref = take_for_magazine(size_class, asking);
+  if (ref)
+    stats_.split_block(StatPool::Small, static_cast<std::int64_t>(ref.slab->block_bytes()), -1);
+  return ref;
+}
+
 SmallRef SlabShelf::pop(Class& of, Slab* slab) {
   const SmallRef ref{slab, slab->ready};
   SmallBlock& block = ref.block();
   slab->ready = block.next;
   block.state = BlockState::Used;
   if (slab->taken++ == 0) --of.empties;
-  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), -1);
   if (slab->ready == Slab::kNone) {
     slab->listed = false;
     // Nearly always the last one.
@@ -47,12 +53,16 @@ SmallRef SlabShelf::take_waiting(int size_class, const Asking& asking) {
 }
 
 bool SlabShelf::give_ready(SmallRef ref) {
+  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(ref.slab->block_bytes()), 1);
+  return give_from_magazine(ref);
+}
+
+bool SlabShelf::give_from_magazine(SmallRef ref) {
   Slab* slab = ref.slab;
   SmallBlock& block = ref.block();
   block.state = BlockState::Free;
   block.next = slab->ready;
   slab->ready = static_cast<std::uint16_t>(ref.index);
-  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), 1);
   Class& of = classes_[static_cast<std::size_t>(slab->size_class)];
   list(of, slab);
   return --slab->taken == 0 && ++of.empties > 1;
@@ -89,34 +99,36 @@ void SlabShelf::leave_limbo(Class& of) {
 }
 
 Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
+  Class& of = classes_[static_cast<std::size_t>(size_class)];
   Slab* slab = nullptr;
-  if (spare_.empty()) {
+  if (of.spare.empty()) {
     slab = &all_.emplace_back();
+    slab->size_class = size_class;
+    slab->count = static_cast<std::uint32_t>(kSlabBytes / class_bytes(size_class));
+    slab->blocks.resize(slab->count);
+    slab->shelf = this;
+    slab->cache = cache;
   } else {
-    slab = spare_.back();
-    spare_.pop_back();
+    slab = of.spare.back();
+    of.spare.pop_back();
   }
-  const auto count = static_cast<std::uint32_t>(kSlabBytes / class_bytes(size_class));
   slab->base = backing->address;
-  slab->size_class = size_class;
   slab->taken = 0;
   slab->listed = false;
   slab->ready = 0;
-  slab->blocks.assign(count, SmallBlock{});
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < slab->count; ++i) {
+    slab->blocks[i] = SmallBlock{};
     // What the page was used for before must have passed for each of its blocks.
     slab->blocks[i].stamp = backing->stamp;
-    slab->blocks[i].next = i + 1 == count ? Slab::kNone : static_cast<std::uint16_t>(i + 1);
+    slab->blocks[i].next =
+        i + 1 == slab->count ? Slab::kNone : static_cast<std::uint16_t>(i + 1);
   }
   slab->backing = backing;
-  slab->shelf = this;
-  slab->cache = cache;
-  Class& of = classes_[static_cast<std::size_t>(size_class)];
   ++of.empties;
   of.slabs.push_back(slab);
   list(of, slab);
   stats_.split_blocks(
-      StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), count, 1);
+      StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), slab->count, 1);
   return slab;
 }
 
@@ -166,7 +178,7 @@ std::vector<Slab*> SlabShelf::dissolve() {
     of = Class{};
   }
   for (Slab* slab : all)
-    slab->blocks.clear();
+    std::fill(slab->blocks.begin(), slab->blocks.end(), SmallBlock{});
   limbo_bytes_ = 0;
   return all;
 }

@@ -19,20 +19,23 @@ class SlabShelf;
 
 struct SmallBlock {
   Stamp stamp;
-  std::uint64_t buffer_id = 0;
-  std::uint32_t requested = 0;
+  Relaxed<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
+  Relaxed<std::uint32_t> requested = 0;
   std::uint16_t next = 0;  // in the stack of ready blocks; kNone ends it
   BlockState state = BlockState::Free;
   bool held_by_graph = false;
   bool shared_streams = false;
+
+  [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }  // see Block
 };
 
 struct Slab {
   static constexpr std::uint16_t kNone = 0xffff;
 
-  Address base = 0;
-  int size_class = 0;
-  std::uint32_t taken = 0;  // blocks that are not ready: owned, in limbo, on their way
+  Relaxed<Address> base = 0;  // where the slab object lies now: it is used again elsewhere
+  int size_class = 0;         // for good, and with it:
+  std::uint32_t count = 0;    // of blocks
+  std::uint32_t taken = 0;    // blocks that are not ready: owned, in limbo, in a magazine
   std::uint16_t ready = kNone;
   bool listed = false;  // in its class's list of slabs with ready blocks
   std::vector<SmallBlock> blocks;
@@ -44,6 +47,13 @@ struct Slab {
 
   [[nodiscard]] Address address_of(std::uint32_t index) const {
     return base + index * block_bytes();
+  }
+
+  // The block that begins exactly there; `count` when none does.
+  [[nodiscard]] std::uint32_t index_at(Address address) const {
+    const Address offset = address - base;
+    const std::uint32_t index = class_index(size_class, offset);
+    return index < count && index * block_bytes() == offset ? index : count;
   }
 };
 
@@ -65,6 +75,9 @@ class SlabShelf {
 
   // Used, or nothing when no acceptable block is ready.
   SmallRef take(int size_class, const Asking& asking);
+  // The same into a magazine: it stays free as far as the statistics go. And back.
+  SmallRef take_for_magazine(int size_class, const Asking& asking);
+  bool give_from_magazine(SmallRef ref);
   // The oldest in limbo, when acceptable.
   SmallRef take_waiting(int size_class, const Asking& asking);
 
@@ -83,8 +96,11 @@ class SlabShelf {
                      std::uint64_t passed,
                      std::vector<Slab*>* out);
 
-  // The caller has unregistered it.
-  void recycle(Slab* slab) { spare_.push_back(slab); }
+  // The caller has unregistered it. It will hold blocks of the same class again: who looks at a
+  // slab without the lock finds its table where it was.
+  void recycle(Slab* slab) {
+    classes_[static_cast<std::size_t>(slab->size_class)].spare.push_back(slab);
+  }
 
   std::vector<Slab*> dissolve();
 
@@ -98,6 +114,7 @@ class SlabShelf {
     std::vector<Slab*> slabs;       // all
     std::vector<Slab*> with_ready;  // the last one is asked first
     std::deque<SmallRef> limbo;     // by rising stamp
+    std::vector<Slab*> spare;       // recycled
     std::size_t empties = 0;        // slabs that nobody uses
   };
 
@@ -108,7 +125,6 @@ class SlabShelf {
   DeviceStats& stats_;
   std::array<Class, kSizeClasses> classes_;
   std::deque<Slab> all_;  // every slab object there ever was
-  std::vector<Slab*> spare_;
   Bytes limbo_bytes_ = 0;
 };
 

@@ -32,6 +32,14 @@ struct Stat {
     freed += amount;
   }
 
+  // Several changes at once: their sum, the highest sum on the way, and what went up.
+  void change(std::int64_t net, std::int64_t highest, std::int64_t up) {
+    if (current + highest > peak) peak = current + highest;
+    current += net;
+    allocated += up;
+    freed += up - net;
+  }
+
   void reset_peak() { peak = current; }
 
   void reset_accumulated() { allocated = freed = 0; }

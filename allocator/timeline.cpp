@@ -68,6 +68,7 @@ bool Timeline::adopt(Lane& lane, CUstream stream) {
   lane.tail = EventRef();
   lane.tail_covers = 0;
   lane.marks.clear();
+  lane.marked.store(0);
   lane.host_event = EventRef();
   lane.orphan.store(false);
   return true;
@@ -95,7 +96,8 @@ Status Timeline::wait_device() {
 std::uint64_t Timeline::stamp_stream(Lane& lane) {
   // Everything submitted so far, not the stream's own last: the free also comes after what the
   // stream waits for, by an event or by the legacy stream's implicit order.
-  // With one_lane:off submissions may go unseen: every free counts as one, and has its own mark.
+  // With one_lane:off submissions may go unseen: every free counts as one, and has its own
+  // mark.
   const std::uint64_t number =
       config_.one_lane ? submitted_.load() : submitted_.fetch_add(1) + 1;
   if (number <= passed_.load() || one_lane() || capturing()) return number;
@@ -109,8 +111,15 @@ std::uint64_t Timeline::stamp_stream(Lane& lane) {
   if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return number;
   Lock lock(mutex_);
   lane.marks.push_back({number, std::move(event)});
+  lane.marked.store(number);
   if (lane.marks.size() > kMaxMarks) lane.marks.pop_front();
   return number;
+}
+
+bool Timeline::try_stamp_stream(const Lane& lane, std::uint64_t* stamp) const {
+  if (!config_.one_lane) return false;
+  *stamp = submitted_.load();
+  return *stamp <= passed_.load() || one_lane() || lane.marked.load() >= *stamp;
 }
 
 bool Timeline::find_mark(const Lane& lane, std::uint64_t number, EventRef* out) {
@@ -189,6 +198,7 @@ Status Timeline::wait_host_visible() {
 }
 
 void Timeline::take_debt(std::uint64_t fence) {
+  if (fence <= debt_.load()) return;  // owed already: whatever is under it waits for that
   Lock lock(mutex_);
   if (fence <= clear()) return;
   Fence found;

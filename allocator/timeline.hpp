@@ -15,6 +15,7 @@
 #include "allocator/fence.hpp"
 #include "allocator/mutex.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <vector>
@@ -40,11 +41,19 @@ class Timeline {
   // A position for a block freed now, with a fence recorded for it (one for all frees between
   // two submissions). Fails only when the context itself is broken.
   Status stamp_free(std::uint64_t* stamp);
+
   // The same without a driver call: false when a fence would have to be recorded.
-  bool try_stamp_free(std::uint64_t* stamp) const;
+  bool try_stamp_free(std::uint64_t* stamp) const {
+    *stamp = submitted_.load();
+    return config_.one_lane && (*stamp <= payable_.load() || *stamp <= passed_.load());
+  }
+
   // A position for a block freed on a stream. While other streams work too it is marked by an
   // event, which another stream can wait for.
   std::uint64_t stamp_stream(Lane& lane);
+
+  // The same without a driver call or a lock: false where one is needed.
+  bool try_stamp_stream(const Lane& lane, std::uint64_t* stamp) const;
 
   // The host waits for this position (a pinned buffer): fences before it are kept apart.
   void host_waits_for(std::uint64_t position);
@@ -68,10 +77,14 @@ class Timeline {
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
 
   // Fences up to here cost nothing: passed, or waited for by all later work.
-  [[nodiscard]] std::uint64_t clear() const;
+  [[nodiscard]] std::uint64_t clear() const { return std::max(passed_.load(), paid_.load()); }
 
   // Fences up to here can be paid for by a wait.
   [[nodiscard]] std::uint64_t payable() const { return payable_.load(); }
+
+  // Fences up to here are owed: the next submission pays, whoever else has memory from under
+  // them.
+  [[nodiscard]] std::uint64_t owed() const { return debt_.load(); }
 
   [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
 

@@ -41,18 +41,6 @@ bool is_fatal(CUresult code) {
 
 }  // namespace
 
-std::uint64_t Timeline::clear() const {
-  return std::max(passed_.load(), paid_.load());
-}
-
-bool Timeline::try_stamp_free(std::uint64_t* stamp) const {
-  if (!config_.one_lane) return false;
-  const std::uint64_t need = submitted_.load();
-  if (need > payable_.load() && need > passed_.load()) return false;
-  *stamp = need;
-  return true;
-}
-
 Status Timeline::stamp_free(std::uint64_t* stamp) {
   // one_lane:off means that submissions may go unseen: every free counts as one.
   const std::uint64_t need = config_.one_lane ? submitted_.load() : submitted_.fetch_add(1) + 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/async_memory.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -35,11 +36,14 @@ bool device_has_pools(const Driver& driver, CUdevice device) {
 // Stream-ordered memory outlives the context of the call, ours does not: only the primary context, which
 // nearly every program works in to its end, is served.
 constinit std::array<std::atomic<CUcontext>, kDevices> primaries{};
+constinit std::atomic<CUcontext> latest_primary{nullptr};  // one of them
 
 bool is_primary(Allocator& core, CUcontext context, CUdevice device) {
   std::atomic<CUcontext>& known = primaries[static_cast<std::size_t>(device)];
   if (known.load(std::memory_order_relaxed) == nullptr) known.store(primary_context(core, device));
-  return known.load(std::memory_order_relaxed) == context;
+  const bool primary = known.load(std::memory_order_relaxed) == context;
+  if (primary) latest_primary.store(context, std::memory_order_relaxed);
+  return primary;
 }
 
 bool is_default_handle(CUstream stream) {
@@ -63,10 +67,12 @@ CUresult note_pool(CUresult result, CUmemoryPool pool, When when) {
 }  // namespace
 
 void context_ended(CUcontext context) {
-  for (std::atomic<CUcontext>& each : primaries) {
+  const auto forget = [context](std::atomic<CUcontext>& known) {
     CUcontext expected = context;
-    each.compare_exchange_strong(expected, nullptr);
-  }
+    known.compare_exchange_strong(expected, nullptr);
+  };
+  std::for_each(primaries.begin(), primaries.end(), forget);
+  forget(latest_primary);
 }
 
 void leave_to_driver() {
@@ -91,8 +97,18 @@ std::optional<Status> allocate(Allocator& core, CUstream stream, NullStream null
   CUcontext context = nullptr;
   CUdevice device = 0;
   if (bytes == 0 || pools_matter.load(std::memory_order_relaxed) ||
-      driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr ||
-      driver.ctx_get_device(&device) != CUDA_SUCCESS || !device_has_pools(driver, device) || !is_primary(core, context, device) ||
+      driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
+    return std::nullopt;
+  }
+  // What the thread keeps needs no further question in a context where all were asked before.
+  if (latest_primary.load(std::memory_order_relaxed) == context) {
+    if (const Address hit = core.try_allocate_on(context, stream, null, bytes); hit != 0) {
+      *out = hit;
+      return Status();
+    }
+  }
+  if (driver.ctx_get_device(&device) != CUDA_SUCCESS || !device_has_pools(driver, device) ||
+      !is_primary(core, context, device) ||
       captures::is_capturing(core, stream, null)) {
     return std::nullopt;
   }
@@ -123,6 +139,7 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real, NullStream nu
 CUresult mem_free_async(Real<CUdeviceptr, CUstream> real, NullStream null, CUdeviceptr address,
                         CUstream stream) {
   if (Allocator* const core = process::core(); core != nullptr && address != 0) {
+    if (core->try_free_on(address, stream, null)) return CUDA_SUCCESS;
     const std::optional<Status> status = core->free_on(address, stream, null);
     if (!status) return real(address, stream);
     return status->ok() ? CUDA_SUCCESS : doors::unless_broken(*core, status->code());

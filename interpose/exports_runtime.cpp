@@ -15,10 +15,15 @@ namespace custash::runtime {
 namespace {
 
 // Only while the core runs: the lane never starts it, as only the runtime knows whether it may. Not
-// while calls are recorded, which the driver's door does.
+// while calls are watched, which the driver's door does.
 Allocator* lane() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  return core != nullptr && !captures::under_way() && !observe::on() && context_is_current() ? core : nullptr;
+  return core != nullptr && !observe::on() && context_is_current() ? core : nullptr;
+}
+
+// Nor while a stream captures, which the core asks by itself where it answers alone.
+Allocator* lane_without_captures() noexcept {
+  return captures::under_way() ? nullptr : lane();
 }
 
 template <typename Function, typename... Args>
@@ -38,7 +43,7 @@ Address hit(Allocator& core, std::size_t bytes) {
 }
 
 bool allocate_pinned(void** out, std::size_t bytes, unsigned flags) {
-  Allocator* const core = lane();
+  Allocator* const core = lane_without_captures();
   if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags)) return false;
   CUcontext const context = current_context(*core);
   void* const buffer =
@@ -48,7 +53,7 @@ bool allocate_pinned(void** out, std::size_t bytes, unsigned flags) {
 }
 
 bool allocate_async(void** out, std::size_t bytes, CUstream stream, NullStream null) {
-  Allocator* const core = lane();
+  Allocator* const core = lane_without_captures();
   if (core == nullptr || out == nullptr) return false;
   Address address = 0;
   const auto status = async_memory::allocate(*core, stream, null, bytes, &address);
@@ -58,8 +63,9 @@ bool allocate_async(void** out, std::size_t bytes, CUstream stream, NullStream n
 }
 
 bool free_async(void* block, CUstream stream, NullStream null) {
-  Allocator* const core = lane();
+  Allocator* const core = lane_without_captures();
   if (core == nullptr || block == nullptr) return false;
+  if (core->try_free_on(reinterpret_cast<Address>(block), stream, null)) return true;
   const auto status = core->free_on(reinterpret_cast<Address>(block), stream, null);
   return status && status->ok();
 }
@@ -148,7 +154,7 @@ Error door_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
 }
 
 Error door_free_host(void* buffer) noexcept {
-  if (buffer != nullptr && lane() != nullptr &&
+  if (buffer != nullptr && lane_without_captures() != nullptr &&
       quietly([&] {
         return process::pinned().try_free(buffer) || process::pinned().try_free_in_flight(buffer);
       })) {

@@ -55,16 +55,19 @@ void release_plain(void* block, std::size_t, void*) {
 constexpr auto kNull = custash::NullStream::Legacy;
 
 void* named(std::size_t bytes, void* stream) {
-  Address block = 0;
   const auto on = static_cast<CUstream>(stream);
-  if (!bed().allocator.allocate_on(bed().sim.context(), on, kNull, bytes, &block).ok())
+  Address block = bed().allocator.try_allocate_on(bed().sim.context(), on, kNull, bytes);
+  if (block == 0 &&
+      !bed().allocator.allocate_on(bed().sim.context(), on, kNull, bytes, &block).ok())
     return nullptr;
   return pointer(block);
 }
 
 void release_named(void* block, std::size_t, void* stream) {
   const auto on = static_cast<CUstream>(stream);
-  if (!bed().allocator.free_on(address_of(block), on, kNull)->ok()) std::abort();
+  if (!bed().allocator.try_free_on(address_of(block), on, kNull) &&
+      !bed().allocator.free_on(address_of(block), on, kNull)->ok())
+    std::abort();
 }
 
 void trim() {

@@ -219,7 +219,7 @@ TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse",
     const CUstream s = bed.stream();
     const Address p = bed.malloc(4096);
     bed.launch(s, {.accesses = {{p, 4096, true}}});
-    sim::fail_symbol(symbol, 1, CUDA_ERROR_OUT_OF_MEMORY);
+    sim::fail_symbol(symbol, 1, CUDA_ERROR_OUT_OF_MEMORY, true);
     bed.free(p);
     sim::clear_failures();
     const Address q = bed.malloc(4096);

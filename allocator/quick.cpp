@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: what is answered from the calling thread's rack: no lock that others take, no
+// driver call. Decides as take() and finish_free() do, of blocks that are ready; whatever is
+// not plain goes the long way.
+#include "allocator/atomic_max.hpp"
+#include "allocator/registry.hpp"
+#include "allocator/size_policy.hpp"
+
+#include <algorithm>
+
+namespace custash {
+namespace {
+
+// Far above what the driver counts, so that the two never meet (interpose/ answers with ours).
+std::atomic<std::uint64_t> next_buffer_id{1ULL << 48};
+
+constexpr std::uint64_t kIdsAtOnce = 1024;
+constexpr std::uint32_t kHitsPerLook = 4096;
+
+}  // namespace
+
+std::uint64_t DeviceCache::new_buffer_id() {
+  return next_buffer_id.fetch_add(1, std::memory_order_relaxed);
+}
+
+inline std::uint64_t DeviceCache::new_buffer_id(Rack& rack) {
+  if (rack.next_id == rack.last_id) {
+    rack.next_id = next_buffer_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
+    rack.last_id = rack.next_id + kIdsAtOnce;
+  }
+  return rack.next_id++;
+}
+
+// The lock-free questions of DeviceCache::allocate() and free(), each asked once: what makes a
+// call go the long way, and up to which position a plain free is as good as over.
+[[gnu::always_inline]] inline bool DeviceCache::quick_ways_open() const {
+  return config_.magazines && config_.one_lane && !timeline_.broken() &&
+         !timeline_.capturing() && room_.fit() == Fit::Quick;
+}
+
+// Over, waited for, or to be waited for by the next submission that is not in order behind it.
+[[gnu::always_inline]] inline bool DeviceCache::quick_clear(std::uint64_t position) const {
+  if (position <= timeline_.clear()) return true;
+  if (peers_.load(std::memory_order_relaxed) != 0) return false;  // see debt_allowed()
+  return position <= timeline_.owed() ||
+         (timeline_.one_lane() && position <= timeline_.payable());
+}
+
+[[gnu::always_inline]] inline bool DeviceCache::quick_accepts(const Stamp& stamp,
+                                                              const Lane* lane) {
+  if (stamp.order > timeline_.passed() && (lane == nullptr || stamp.order_lane != lane))
+    return false;
+  if (stamp.fence <= timeline_.clear()) return true;
+  if (!quick_clear(stamp.fence)) return false;
+  timeline_.take_debt(stamp.fence);
+  return true;
+}
+
+Address DeviceCache::quick_allocate(Rack& rack, Bytes bytes) {
+  if (!quick_ways_open()) return 0;
+  const RackScope scope(rack);
+  if (++rack.hits % kHitsPerLook == 0) return 0;  // the long way looks at the clock
+  return bytes <= kSmallLimit ? quick_small(rack, bytes) : quick_large(rack, bytes);
+}
+
+[[gnu::always_inline]] inline Address DeviceCache::quick_small(Rack& rack, Bytes bytes) {
+  const int size = size_class(bytes);
+  Magazine& magazine = rack.magazine(size);
+  if (magazine.count == 0) return 0;
+  const SmallRef ref = magazine.blocks[magazine.count - 1];
+  SmallBlock& block = ref.block();
+  if (!quick_accepts(block.stamp, rack.lane)) return 0;
+  --magazine.count;
+  block.requested = static_cast<std::uint32_t>(bytes);
+  block.buffer_id.publish(new_buffer_id(rack));
+  const Bytes usable = class_bytes(size);
+  rack.tally.take(true, static_cast<std::int64_t>(usable), static_cast<std::int64_t>(bytes));
+  return ref.slab->base + ref.index * usable;
+}
+
+Address DeviceCache::quick_large(Rack& rack, Bytes bytes) {
+  const Bytes rounded = round_large(bytes);
+  for (std::uint32_t i = rack.large_count; i-- > 0;) {
+    Block* block = rack.large[i];
+    if (block->size != rounded || !quick_accepts(block->stamp, rack.lane)) continue;
+    std::copy(rack.large.begin() + i + 1,
+              rack.large.begin() + rack.large_count,
+              rack.large.begin() + i);
+    --rack.large_count;
+    rack.large_bytes -= rounded;
+    block->requested = bytes;
+    block->buffer_id.publish(new_buffer_id(rack));
+    rack.tally.take(
+        false, static_cast<std::int64_t>(rounded), static_cast<std::int64_t>(bytes));
+    return block->address;
+  }
+  return 0;
+}
+
+[[gnu::always_inline]] inline bool DeviceCache::quick_free(Rack& rack,
+                                                           const PageOwner& owner,
+                                                           Address address) {
+  if (!quick_ways_open()) return false;
+  std::uint64_t position = 0;
+  if (rack.lane == nullptr) {
+    if (free_waits() || !timeline_.try_stamp_free(&position) || !quick_clear(position))
+      return false;
+  } else {
+    if (!timeline_.try_stamp_stream(*rack.lane, &position)) return false;
+    if (order_high_.load() < position) atomic_max(order_high_, position);
+  }
+  return owner.slab != nullptr ? quick_give(rack, *owner.slab, address, position)
+                               : quick_give(rack, owner.block, position);
+}
+
+// Field by field: written in one piece it would have to be put together in memory first.
+inline void DeviceCache::set_stamp(Stamp* stamp, const Rack& rack, std::uint64_t position) {
+  stamp->fence = rack.lane == nullptr ? position : 0;
+  stamp->order = rack.lane == nullptr ? 0 : position;
+  stamp->order_lane = rack.lane;
+}
+
+[[gnu::always_inline]] inline bool DeviceCache::quick_give(Rack& rack,
+                                                           Slab& slab,
+                                                           Address address,
+                                                           std::uint64_t position) {
+  const std::uint32_t index = slab.index_at(address);
+  if (index == slab.count) return false;
+  SmallBlock& block = slab.blocks[index];
+  if (block.kept()) return false;
+  Magazine& magazine = rack.magazine(slab.size_class);
+  if (magazine.count == Magazine::capacity(slab.size_class)) [[unlikely]]
+    spill(rack, slab.size_class);
+  const RackScope scope(rack);
+  if (block.buffer_id.exchange(0) == 0) return false;
+  set_stamp(&block.stamp, rack, position);
+  magazine.blocks[magazine.count++] = StoredBlock({&slab, index});
+  rack.tally.give(true, static_cast<std::int64_t>(slab.block_bytes()), block.requested);
+  return true;
+}
+
+bool DeviceCache::quick_give(Rack& rack, Block* block, std::uint64_t position) {
+  if (block == nullptr || block->kept() || block->size <= kSmallLimit) return false;
+  const RackScope scope(rack);
+  if (rack.large_count == Rack::kLarge || rack.large_bytes + block->size > Rack::kLargeBytes)
+    return false;
+  if (block->buffer_id.exchange(0) == 0) return false;
+  set_stamp(&block->stamp, rack, position);
+  rack.large[rack.large_count++] = block;
+  rack.large_bytes += block->size;
+  rack.tally.give(false,
+                  static_cast<std::int64_t>(block->size),
+                  static_cast<std::int64_t>(static_cast<Bytes>(block->requested)));
+  return true;
+}
+
+bool DeviceCache::fence_and_free(Rack& rack, Address address, Status* result) {
+  const PageOwner owner = pages_.find(address);
+  if (!quick_ways_open() || (owner.slab == nullptr && owner.block == nullptr)) return false;
+  std::uint64_t position = 0;
+  if (rack.lane != nullptr) {
+    (void)timeline_.stamp_stream(*rack.lane);
+  } else {
+    *result = wait_before_free();
+    if (const Status stamped = timeline_.stamp_free(&position); !stamped.ok())
+      *result = stamped;
+  }
+  return quick_free(rack, owner, address);
+}
+
+// The older half of a full magazine goes back to the pool.
+void DeviceCache::spill(Rack& rack, int size_class) {
+  std::array<StoredBlock, Magazine::kBlocks> out;
+  std::uint32_t count = 0;
+  {
+    const RackScope scope(rack);
+    Magazine& magazine = rack.magazine(size_class);
+    count = (magazine.count + 1) / 2;
+    std::copy_n(magazine.blocks.begin(), count, out.begin());
+    std::copy(magazine.blocks.begin() + count,
+              magazine.blocks.begin() + magazine.count,
+              magazine.blocks.begin());
+    magazine.count -= count;
+  }
+  Lock lock(mutex_);
+  for (std::uint32_t i = 0; i < count; ++i)
+    give_back(out[i]);
+}
+
+// What a thread kept goes to its pool. What not everybody may have at once goes to limbo: it
+// was freed on a stream that is not the pool's, or other streams have begun to work.
+bool DeviceCache::quick_ready(const Stamp& stamp, const void* home, bool small) {
+  if (stamp.order_lane != nullptr && stamp.order > timeline_.passed()) {
+    auto* lane = const_cast<Lane*>(stamp.order_lane);
+    lane->stamped = std::max(lane->stamped, stamp.order);
+    const Pool* pool = lane->pool;
+    if (pool == nullptr ||
+        home != (small ? static_cast<const void*>(&pool->slabs) : &pool->large))
+      return false;
+  }
+  return quick_clear(stamp.fence);
+}
+
+void DeviceCache::give_back(SmallRef ref) {
+  SlabShelf& shelf = *ref.slab->shelf;
+  const Stamp& stamp = ref.block().stamp;
+  if (quick_ready(stamp, &shelf, true)) {
+    if (shelf.give_from_magazine(ref)) return_spare_slabs(*ref.slab);
+    return;
+  }
+  const auto bytes = static_cast<std::int64_t>(ref.slab->block_bytes());
+  stats_.split_block(StatPool::Small, bytes, -1);
+  stats_.count_active(StatPool::Small, bytes, 1);
+  atomic_max(waiting_high_, std::max(stamp.fence, stamp.order));
+  shelf.give_waiting(ref);
+}
+
+Rack* DeviceCache::rack(Lane* lane) {
+  Lock lock(mutex_);
+  return racks_.get(this, lane, &pool_of(lane));
+}
+
+void DeviceCache::retire_rack(Rack* rack) {
+  Lock lock(mutex_);
+  empty(*rack);
+  racks_.retire(rack);
+}
+
+// More of what was just asked for, as far as it lies ready.
+void DeviceCache::refill(Rack& rack,
+                         const Pool& pool,
+                         const Request& request,
+                         const Asking& asking) {
+  if (rack.pool != &pool || !quick_ways_open()) return;
+  const RackScope scope(rack);
+  Magazine& magazine = rack.magazine(request.size_class);
+  while (magazine.count < Magazine::capacity(request.size_class) / 2) {
+    const SmallRef ref = rack.pool->slabs.take_for_magazine(request.size_class, asking);
+    if (!ref) return;
+    magazine.blocks[magazine.count++] = StoredBlock(ref);
+  }
+}
+
+// Before this thread's own counts change the shared ones, so that peaks come out right; and its
+// large blocks are there for a request that none of them fits.
+void DeviceCache::settle_rack(Rack& rack, bool large_too) {
+  const RackScope scope(rack);
+  rack.tally.fold(stats_);
+  if (large_too) empty_large(rack);
+}
+
+bool DeviceCache::empty_racks() {
+  bool any = false;
+  for (Rack* rack : racks_.take_used()) {
+    any = empty(*rack) || any;
+    Racks::give_back(rack);
+  }
+  return any;
+}
+
+bool DeviceCache::empty(Rack& rack) {
+  rack.tally.fold(stats_);
+  bool any = rack.large_count != 0;
+  for (Magazine& magazine : rack.magazines) {
+    any = any || magazine.count != 0;
+    for (std::uint32_t i = 0; i < magazine.count; ++i)
+      give_back(magazine.blocks[i]);
+    magazine.count = 0;
+  }
+  empty_large(rack);
+  return any;
+}
+
+void DeviceCache::empty_large(Rack& rack) {
+  for (std::uint32_t i = 0; i < rack.large_count; ++i) {
+    Block* block = rack.large[i];
+    pages_.end_block(block->address);
+    Arena& arena = *block->segment->arena;
+    arena.release(block);
+    if (quick_ready(block->stamp, &arena, false)) {
+      arena.give_ready(block, timeline_.passed());
+    } else {
+      stats_.count_active(StatPool::Large, static_cast<std::int64_t>(block->size), 1);
+      atomic_max(waiting_high_, std::max(block->stamp.fence, block->stamp.order));
+      arena.give_waiting(block);
+    }
+  }
+  rack.large_count = 0;
+  rack.large_bytes = 0;
+}
+
+// ---- The facade's part: whose rack it is.
+
+Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
+  if (state_->captures_open.load() != 0) return 0;
+  const Seat* seat = state_->known_seat(context);
+  if (seat == nullptr || seat->rack == nullptr) return 0;
+  const Address hit = seat->cache->quick_allocate(*seat->rack, bytes);
+  return hit != 0 ? hit : seat->cache->try_allocate(bytes, seat->rack);
+}
+
+bool Allocator::try_free(Address address) {
+  const PageOwner owner = state_->pages.find(address);
+  DeviceCache* cache = State::cache_of(owner);
+  if (cache == nullptr || state_->others_at_work(*cache) || state_->captures_open.load() != 0)
+    return false;
+  const Seat* seat = state_->known_seat(cache->context());
+  if (seat == nullptr || seat->cache != cache || seat->rack == nullptr) return false;
+  return cache->quick_free(*seat->rack, owner, address) || cache->try_free(address, seat->rack);
+}
+
+Address Allocator::try_allocate_on(CUcontext context,
+                                   CUstream stream,
+                                   NullStream null,
+                                   Bytes bytes) {
+  const Seat* seat = state_->known_seat(context, stream, null);
+  return seat == nullptr || seat->rack == nullptr || seat->cache->context() != context
+             ? 0
+             : seat->cache->quick_allocate(*seat->rack, bytes);
+}
+
+bool Allocator::try_free_on(Address address, CUstream stream, NullStream null) {
+  const PageOwner owner = state_->pages.find(address);
+  DeviceCache* cache = State::cache_of(owner);
+  if (cache == nullptr) return false;
+  // A default stream is the current context's.
+  CUcontext context = nullptr;
+  if (State::is_default(stream) && driver_.ctx_get_current(&context) != CUDA_SUCCESS)
+    return false;
+  const Seat* seat = state_->known_seat(context, stream, null);
+  return seat != nullptr && seat->rack != nullptr && seat->cache == cache &&
+         cache->quick_free(*seat->rack, owner, address);
+}
+
+}  // namespace custash

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// What threads keep ready: that it is nobody's loss, that of two frees one counts, and that the
+// numbers are the same as without.
+#include "allocator/biased_lock.hpp"
+#include "tests/unit/bed.hpp"
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+using namespace custash;
+
+namespace {
+
+// Runs `work` on a thread of its own, in the bed's context; it must not use Catch's checks.
+template <typename Work>
+std::thread in_thread(Bed& bed, Work work) {
+  return std::thread([&bed, work] {
+    auto* set = reinterpret_cast<CUresult (*)(CUcontext)>(sim::resolve("cuCtxSetCurrent"));
+    set(bed.sim.context());
+    work();
+  });
+}
+
+Address quietly_allocate(Bed& bed, Bytes bytes) {
+  Address out = 0;
+  return bed.allocator->allocate(bed.sim.context(), bytes, &out).ok() ? out : 0;
+}
+
+// A thread that has freed `count` blocks of `bytes` and stays.
+class Keeper {
+ public:
+  Keeper(Bed& bed, Bytes bytes, int count)
+      : thread_(in_thread(bed, [this, &bed, bytes, count] {
+          std::vector<Address> blocks;
+          for (int i = 0; i < count; ++i)
+            blocks.push_back(quietly_allocate(bed, bytes));
+          for (const Address block : blocks)
+            bed.allocator->free(block);
+          ready_ = true;
+          ready_.notify_one();
+          leave_.wait(false);
+        })) {
+    ready_.wait(false);
+  }
+
+  ~Keeper() {
+    leave_ = true;
+    leave_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> ready_{false}, leave_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("what another thread keeps serves before memory is made", "[unit][racks]") {
+  for (const Bytes bytes : {Bytes{4096}, 1_MiB, 40_MiB}) {
+    Bed bed;
+    const Keeper keeper(bed, bytes, 4);
+    const auto before = bed.stats().reserved_bytes[0].current;
+    for (int i = 0; i < 4; ++i)
+      bed.malloc(bytes);
+    REQUIRE(bed.stats().reserved_bytes[0].current == before);
+  }
+}
+
+TEST_CASE("empty_cache empties what other threads keep", "[unit][racks]") {
+  for (const Bytes bytes : {Bytes{512}, 1_MiB, 40_MiB}) {
+    Bed bed;
+    const Keeper keeper(bed, bytes, 3);
+    REQUIRE(bed.stats().reserved_bytes[0].current != 0);
+    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+  }
+}
+
+TEST_CASE("a thread's end gives back what it kept", "[unit][racks]") {
+  Bed bed;
+  std::int64_t after_first = 0;
+  for (int i = 0; i < 50; ++i) {
+    in_thread(bed, [&] {
+      for (const Bytes bytes : {Bytes{512}, Bytes{70'000}, 40_MiB})
+        bed.allocator->free(quietly_allocate(bed, bytes));
+    }).join();
+    if (i == 0) after_first = bed.stats().reserved_bytes[0].current;
+  }
+  REQUIRE(bed.stats().reserved_bytes[0].current == after_first);
+  REQUIRE(bed.stats().allocation[0].allocated == 150);
+  REQUIRE(bed.stats().allocation[0].current == 0);
+}
+
+TEST_CASE("one thread frees what another allocates", "[unit][racks]") {
+  Bed bed;
+  constexpr int kBlocks = 20'000;
+  constexpr int kFlight = 64;
+  std::vector<std::atomic<Address>> ring(kFlight);
+  std::thread consumer = in_thread(bed, [&] {
+    for (int i = 0; i < kBlocks; ++i) {
+      Address block = 0;
+      while ((block = ring[i % kFlight].exchange(0)) == 0)
+        std::this_thread::yield();
+      bed.allocator->free(block);
+    }
+  });
+  for (int i = 0; i < kBlocks; ++i) {
+    const Address block = bed.malloc(4096);
+    while (ring[i % kFlight].load() != 0)
+      std::this_thread::yield();
+    ring[i % kFlight].store(block);
+  }
+  consumer.join();
+  const DeviceStats stats = bed.stats();
+  REQUIRE(stats.allocation[0].allocated == kBlocks);
+  REQUIRE(stats.allocation[0].freed == kBlocks);
+  REQUIRE(stats.reserved_bytes[0].current <= static_cast<std::int64_t>(2_MiB));
+}
+
+TEST_CASE("of two threads that free a block at once one is told", "[unit][racks]") {
+  Bed bed;
+  for (int round = 0; round < 500; ++round) {
+    const Address block = bed.malloc(round % 2 == 0 ? 4096 : 3_MiB);
+    std::atomic<int> arrived{0}, freed{0};
+    const auto free_it = [&] {
+      arrived.fetch_add(1);
+      while (arrived.load() != 2)
+        std::this_thread::yield();
+      if (bed.allocator->free(block)->ok()) freed.fetch_add(1);
+    };
+    std::thread other = in_thread(bed, free_it);
+    free_it();
+    other.join();
+    REQUIRE(freed.load() == 1);
+    // Handed out once.
+    const Address first = bed.malloc(round % 2 == 0 ? 4096 : 3_MiB);
+    const Address second = bed.malloc(round % 2 == 0 ? 4096 : 3_MiB);
+    REQUIRE(first != second);
+    bed.free(first);
+    bed.free(second);
+  }
+}
+
+TEST_CASE("one thread's numbers are those of the long way", "[unit][racks]") {
+  // All but what is free beside others: when that is merged is not the same.
+  const auto run = [](bool magazines, unsigned seed) {
+    Config config = Bed::vmm();
+    config.magazines = magazines;
+    Bed bed({}, config);
+    std::minstd_rand random(seed);
+    std::vector<Address> blocks;
+    for (int i = 0; i < 3000; ++i) {
+      const auto pick = random();
+      if (blocks.size() < 3 || pick % 2 == 0) {
+        const Bytes bytes = pick % 5 == 0 ? 2_MiB + pick % 7_MiB : 1 + pick % 60'000;
+        blocks.push_back(bed.malloc(bytes));
+      } else {
+        std::swap(blocks[pick % blocks.size()], blocks.back());
+        bed.free(blocks.back());
+        blocks.pop_back();
+      }
+    }
+    const DeviceStats stats = bed.stats();
+    std::vector<std::int64_t> out;
+    for (const StatArray* array : {&stats.allocation,
+                                   &stats.allocated_bytes,
+                                   &stats.active,
+                                   &stats.active_bytes,
+                                   &stats.requested_bytes}) {
+      for (const Stat& stat : *array)
+        out.insert(out.end(), {stat.current, stat.peak, stat.allocated, stat.freed});
+    }
+    return out;
+  };
+  for (unsigned seed = 1; seed <= 5; ++seed)
+    REQUIRE(run(true, seed) == run(false, seed));
+}
+
+TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][racks]") {
+  Bed bed;
+  auto* destroy = reinterpret_cast<CUresult (*)(CUstream)>(sim::resolve("cuStreamDestroy_v2"));
+  for (int i = 0; i < 300; ++i) {
+    const CUstream stream = bed.stream();
+    bed.free_on(stream, bed.malloc_on(stream, 4096));
+    bed.free_on(stream, bed.malloc_on(stream, 3_MiB));
+    bed.allocator->stream_destroyed(stream);
+    REQUIRE(destroy(stream) == CUDA_SUCCESS);
+  }
+  REQUIRE(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(8_MiB));
+  REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+  REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+}
+
+TEST_CASE("an owner and the others keep out of each other's way", "[unit][racks]") {
+  BiasedLock lock;
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;  // equal, but inside the lock
+  std::atomic<bool> stop{false};
+  std::thread owner([&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      lock.enter();
+      ++first;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      ++second;
+      lock.leave();
+    }
+  });
+  int torn = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    lock.ask();
+    BiasedLock::barrier();
+    lock.await();
+    if (first != second) ++torn;
+    ++first;
+    ++second;
+    lock.give_back();
+  }
+  stop = true;
+  owner.join();
+  REQUIRE(torn == 0);
+  REQUIRE(first == second);
+}
