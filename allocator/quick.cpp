@@ -129,14 +129,19 @@ inline void DeviceCache::set_stamp(Stamp* stamp, const Rack& rack, std::uint64_t
   SmallBlock& block = slab.blocks[index];
   if (block.kept()) return false;
   Magazine& magazine = rack.magazine(slab.size_class);
-  if (magazine.count == Magazine::capacity(slab.size_class)) [[unlikely]]
-    spill(rack, slab.size_class);
-  const RackScope scope(rack);
-  if (block.buffer_id.exchange(0) == 0) return false;
-  set_stamp(&block.stamp, rack, position);
-  magazine.blocks[magazine.count++] = StoredBlock({&slab, index});
-  rack.tally.give(true, static_cast<std::int64_t>(slab.block_bytes()), block.requested);
-  return true;
+  for (;;) {
+    {
+      const RackScope scope(rack);
+      if (magazine.count != Magazine::capacity(slab.size_class)) [[likely]] {
+        if (block.buffer_id.exchange(0) == 0) return false;
+        set_stamp(&block.stamp, rack, position);
+        magazine.blocks[magazine.count++] = StoredBlock({&slab, index});
+        rack.tally.give(true, static_cast<std::int64_t>(slab.block_bytes()), block.requested);
+        return true;
+      }
+    }
+    spill(rack, slab.size_class);  // only this thread fills it again
+  }
 }
 
 bool DeviceCache::quick_give(Rack& rack, Block* block, std::uint64_t position) {
