@@ -72,6 +72,17 @@ class JsonWriter {
     }
   }
 
+  // Counts by powers of two, an object with what each goes up to; empty ones are left out.
+  template <typename Counts>
+  void buckets(std::string_view name, const Counts& counts) {
+    key(name);
+    open('{');
+    for (std::size_t b = 0; b < counts.size(); ++b) {
+      if (counts[b] != 0) member(std::to_string(std::uint64_t{1} << b), counts[b]);
+    }
+    close('}');
+  }
+
   void text_member(std::string_view name, std::string_view what) {
     key(name);
     string(what);

@@ -132,13 +132,7 @@ void write_history(JsonWriter& json, const Snapshot& snapshot) {
     json.open('{');
     json.member("bytes", device.bytes);
     json.member("peak_bytes", device.peak_bytes);
-    json.key("lifetimes_up_to_ns");
-    json.open('{');
-    for (std::size_t b = 0; b < device.lifetimes.size(); ++b) {
-      if (device.lifetimes[b] != 0)
-        json.member(std::to_string(std::uint64_t{1} << b), device.lifetimes[b]);
-    }
-    json.close('}');
+    json.buckets("lifetimes_up_to_ns", device.lifetimes);
     json.close('}');
   }
   json.close(']');

@@ -96,13 +96,7 @@ void write_driver_calls(JsonWriter& json) {
     json.member("failed", timing.failed);
     json.member("total_ns", timing.total_ns);
     json.member("max_ns", timing.max_ns);
-    json.key("up_to_ns");
-    json.open('{');
-    for (std::size_t b = 0; b < timing.buckets.size(); ++b) {
-      if (timing.buckets[b] != 0)
-        json.member(std::to_string(std::uint64_t{1} << b), timing.buckets[b]);
-    }
-    json.close('}');
+    json.buckets("up_to_ns", timing.buckets);
     json.close('}');
   }
   json.close(']');
@@ -142,14 +136,11 @@ void write_callers(JsonWriter& json, const history::Reading& history, int device
 }
 
 void write_lifetimes(JsonWriter& json, const history::Reading& history, int device) {
-  json.key("lifetimes_up_to_ns");
-  json.open('{');
-  if (static_cast<std::size_t>(device) < history.devices.size()) {
-    const auto& lifetimes = history.devices[static_cast<std::size_t>(device)].lifetimes;
-    for (std::size_t b = 0; b < lifetimes.size(); ++b)
-      if (lifetimes[b] != 0) json.member(std::to_string(std::uint64_t{1} << b), lifetimes[b]);
-  }
-  json.close('}');
+  const auto index = static_cast<std::size_t>(device);
+  const bool known = index < history.devices.size();
+  json.buckets("lifetimes_up_to_ns",
+               known ? history.devices[index].lifetimes
+                     : decltype(history::DeviceTrack::lifetimes){});
 }
 
 // "custash.limbo_bytes" -> "custash_limbo_bytes", "num_ooms" -> "custash_num_ooms".
