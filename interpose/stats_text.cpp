@@ -138,9 +138,9 @@ void write_callers(JsonWriter& json, const history::Reading& history, int device
 void write_lifetimes(JsonWriter& json, const history::Reading& history, int device) {
   const auto index = static_cast<std::size_t>(device);
   const bool known = index < history.devices.size();
-  json.buckets("lifetimes_up_to_ns",
-               known ? history.devices[index].lifetimes
-                     : decltype(history::DeviceTrack::lifetimes){});
+  json.buckets(
+      "lifetimes_up_to_ns",
+      known ? history.devices[index].lifetimes : decltype(history::DeviceTrack::lifetimes){});
 }
 
 // "custash.limbo_bytes" -> "custash_limbo_bytes", "num_ooms" -> "custash_num_ooms".
