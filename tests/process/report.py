@@ -27,7 +27,8 @@ def allocate(bytes):
     out = ctypes.c_void_p()
     assert library.custash_malloc(ctypes.byref(out), 0, ctypes.c_size_t(bytes), None) == 0
 def model():
-    allocate(3 << 20)
+    for _ in range(int(sys.argv[3])):
+        allocate(3 << 20)
 model()
 assert library.custash_snapshot(sys.argv[2].encode()) == 0
 """
@@ -210,20 +211,24 @@ class Report(Case):
                      code=125, err="custash: --record-history takes a path without commas\n")
 
     def test_lines_of_python(self):
-        # PyDLL keeps the interpreter's lock in a call, CDLL lets it go.
-        for how in ("PyDLL", "CDLL"):
-            done = subprocess.run([sys.executable, "-c", PYTHON, how, self.path(how + ".json")],
-                                  env=environment(preload=True, CUSTASH_CONF="history:100", CUSTASH_SIM="devices=1"),
+        # PyDLL keeps the interpreter's lock in a call. CDLL lets it go, so that another thread is asked for the
+        # lines, for 2 ms: on a busy machine it may miss some.
+        for how, calls in (("PyDLL", 1), ("CDLL", 200)):
+            done = subprocess.run([sys.executable, "-c", PYTHON, how, self.path(how + ".json"), str(calls)],
+                                  env=environment(preload=True, CUSTASH_CONF="history:1000", CUSTASH_SIM="devices=1"),
                                   capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             with open(self.path(how + ".json"), encoding="utf-8") as file:
                 snapshot = json.load(file)
-            (site,) = snapshot["history"]["sites"]
-            lines = [(f["name"], f["line"]) for f in (snapshot["frames"][i] for i in snapshot["stacks"][site["stack"]])
-                     if f["file"] == "<string>"]
-            if how == "PyDLL" and not lines:
+            lines = set()
+            for site in snapshot["history"]["sites"]:
+                stack = (snapshot["frames"][i] for i in snapshot["stacks"][site["stack"]])
+                lines.add(tuple((f["name"], f["line"]) for f in stack if f["file"] == "<string>"))
+            if how == "PyDLL" and lines == {()}:
                 self.skipTest("this Python shows no functions to others")
-            self.assertEqual(lines, [("allocate", 6), ("model", 8), ("<module>", 9)], how)
+            if how == "CDLL":
+                lines.discard(())
+            self.assertEqual(lines, {(("allocate", 6), ("model", 9), ("<module>", 10))}, how)
 
     def test_the_page_in_a_browser(self):
         browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
