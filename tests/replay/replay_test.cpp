@@ -46,7 +46,8 @@ Trace random_trace(unsigned seed, Ends ends = Ends::Live) {
               std::to_string(live[at].second) + " " + on + "\n";
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
     } else {
-      const Bytes bytes = 1 + random() % (Bytes{1} << (6 + random() % 18));
+      const unsigned bits = 6 + random() % 18;
+      const Bytes bytes = 1 + random() % (Bytes{1} << bits);
       live.emplace_back(next++, bytes);
       text += "0 0 a " + std::to_string(live.back().first) + " " + std::to_string(bytes) + " " +
               on + "\n";
