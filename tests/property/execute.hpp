@@ -7,13 +7,13 @@
 
 #include "allocator/config.hpp"
 #include "tests/property/door.hpp"
+#include "tests/property/outcome.hpp"
 #include "tests/property/program.hpp"
 #include "tests/sim/sim.hpp"
 
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace custash::property {
 
@@ -31,19 +31,18 @@ struct Setup {
   Bytes memory = 0;  // of each device; 0: as much as is wanted, or little where tight
   std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap =
       {};  // stands between the program and the core
+
+  // How the same program is run to tell whether it is right.
+  [[nodiscard]] Setup as_bare() const {
+    Setup out;
+    out.advance = advance;
+    out.seed = seed;
+    out.device_copies = device_copies;
+    return out;
+  }
 };
 
 std::string to_string(const Setup& setup);
-
-enum class Violation { None, Race, Hang, Code, Overlap, Leak, Statistics, LockHeld, Crash };
-
-const char* name_of(Violation kind);
-
-struct Outcome {
-  Violation kind = Violation::None;
-  std::string text;
-  std::vector<CUresult> codes;  // of each command; success for those that did nothing
-};
 
 Outcome execute(const Program& program, const Setup& setup);
 

@@ -4,83 +4,40 @@
 // each; no lock.
 #pragma once
 
+#include "tests/property/frame.hpp"
 #include "tests/property/generate.hpp"
-#include "tests/property/order.hpp"
 
 #include <deque>
-#include <random>
 #include <utility>
 #include <vector>
 
 namespace custash::property {
 
-class Generator {
+struct GraphModel {
+  int id = 0;
+  int context = 0;
+  int thread = 0;
+  bool executable = false;
+  bool template_alive = true;
+  std::vector<Use> uses = {};
+};
+
+struct Kind {
+  using Op = property::Op;
+  using Command = property::Command;
+  using Program = property::Program;
+  using Style = property::Style;
+  using Graph = GraphModel;
+};
+
+class Generator : private Frame<Kind> {
  public:
   Generator(std::uint64_t seed, const Style& style);
   Program make();
 
  private:
-  struct GraphModel {
-    int id = 0;
-    int context = 0;
-    int thread = 0;
-    bool executable = false;
-    bool template_alive = true;
-    bool visible = false;
-    std::vector<Use> uses = {};
-    std::vector<std::pair<int, bool>> hosts = {};  // buffer, written
-  };
-
-  struct EventModel {
-    int id = 0;
-    int context = 0;
-    int thread = 0;
-    Clock clock = {};
-  };
-
-  struct Capture {
-    int lane = -1;
-    int thread = 0;
-    bool relaxed = true;
-    GraphModel graph;
-  };
-
-  int pick(int low, int high) {
-    return low + static_cast<int>(random_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-
-  bool chance(int of_hundred) { return pick(1, 100) <= of_hundred; }
-
-  template <typename T>
-  T& any(std::vector<T>& of) {
-    return of[static_cast<std::size_t>(pick(0, static_cast<int>(of.size()) - 1))];
-  }
-
   void turn();
-  Command& put(Op op);
-  Command& put(Op op, int lane);
-  void open_context(int context);
-
-  [[nodiscard]] bool mine(int thread) const {
-    return style_.synced || thread == thread_ || thread == -1;
-  }
-
-  int choose_lane(bool for_capture = false);
   std::vector<BlockModel*> live(int context, bool stranger = false);
-
-  [[nodiscard]] bool host_may_wait() const { return capture_.lane < 0 || capture_.relaxed; }
-
-  void put_in_order(int lane, const std::vector<UseModel>& uses, bool write);
-  void record_event(int lane);
-  void wait_event(int lane, const EventModel& event);
-  void host_waits(int lane);
-  void sync_context(int context);
-  void share_host();
-
-  Bytes size() {
-    return style_
-        .sizes[static_cast<std::size_t>(pick(0, static_cast<int>(style_.sizes.size()) - 1))];
-  }
 
   BlockModel& new_block(Bytes bytes);
   void malloc_plain();
@@ -110,7 +67,6 @@ class Generator {
   void copy_from_host();
   void host_read(int buffer);
   void host_function();
-  void create_stream();
   void destroy_stream();
   void event_traffic();
   void host_sync();
@@ -119,26 +75,11 @@ class Generator {
   void graph_step();
   void context_step();
 
-  static int device_of(int context) { return context == 1 ? 1 : 0; }
-
   void one();
 
-  const Style& style_;
-  std::mt19937_64 random_;
-  Order order_;
-  Program program_;
-  int thread_ = 0;
-  int context_ = 0;
-  bool context_made_ = false;
-  std::vector<int> contexts_;
   std::deque<BlockModel> blocks_;  // references stay good
-  std::vector<EventModel> events_;
-  std::vector<GraphModel> graphs_;
   std::vector<std::vector<UseModel>> host_buffers_;
-  std::vector<std::vector<Clock>> visible_;  // by context
-  Capture capture_;
-  int next_block_ = 0, next_event_ = 0, next_graph_ = 0, next_stream_ = kFirstStream,
-      next_flag_ = 1;
+  int next_block_ = 0;
 };
 
 }  // namespace custash::property

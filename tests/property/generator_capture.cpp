@@ -12,7 +12,6 @@ void Generator::capture_step() {
     if (lane < 0) return;
     capture_ = {};
     capture_.lane = lane;
-    capture_.thread = thread_;
     capture_.relaxed = chance(70);
     capture_.graph.context = context_;
     capture_.graph.thread = thread_;
@@ -20,7 +19,7 @@ void Generator::capture_step() {
     put(Op::CaptureBegin, lane).flags = capture_.relaxed ? 1 : 0;
     return;
   }
-  if (thread_ != capture_.thread) return;
+  if (thread_ != capture_.graph.thread) return;
   const int kept = std::exchange(context_, capture_.graph.context);
   if (capture_.graph.uses.empty() || chance(50)) {
     std::vector<Use> uses = choose_uses();

@@ -7,8 +7,8 @@
 namespace custash::property {
 
 void Generator::malloc_plain() {
-  if (!host_may_wait()) return;  // unsafe during a global capture
-  const BlockModel& block = new_block(size());
+  if (!free_to_call()) return;  // unsafe during a global capture
+  const BlockModel& block = new_block(any(style_.sizes));
   Command& c = put(Op::Malloc);
   c.block = block.id;
   c.bytes = block.bytes;
@@ -16,8 +16,8 @@ void Generator::malloc_plain() {
 
 void Generator::malloc_async() {
   const int lane = choose_lane();
-  if (lane < 0 || !host_may_wait()) return;
-  BlockModel& block = new_block(size());
+  if (lane < 0 || !free_to_call()) return;
+  BlockModel& block = new_block(any(style_.sizes));
   Command& c = put(Op::MallocAsync, lane);
   c.block = block.id;
   c.bytes = block.bytes;
@@ -25,7 +25,7 @@ void Generator::malloc_async() {
 }
 
 void Generator::free_plain(BlockModel& block) {
-  if (!host_may_wait() || in_graph(block)) return;
+  if (!free_to_call() || in_graph(block)) return;
   // Bare, a free does not wait for other devices.
   for (const int lane : Order::unordered(block.uses, order_.host(thread_), true)) {
     if (device_of(order_.lane(lane).context) == device_of(block.context)) continue;
@@ -45,7 +45,7 @@ void Generator::free_plain(BlockModel& block) {
 }
 
 void Generator::free_async(BlockModel& block) {
-  if (!host_may_wait() || in_graph(block)) return;
+  if (!free_to_call() || in_graph(block)) return;
   const int lane = choose_lane();
   if (lane < 0) return;
   const auto left = Order::unordered(block.uses, order_.before(lane, thread_), true);

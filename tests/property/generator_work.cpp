@@ -51,16 +51,10 @@ void Generator::kernel() {
 // The first spins until the second runs; between them the program allocates.
 void Generator::mutual() {
   if (capture_.lane >= 0) return;
-  std::vector<int> able;
-  for (int i = 0; i < order_.lanes(); ++i) {
-    const LaneModel& lane = order_.lane(i);
-    if (lane.alive && lane.context == context_ && lane.stream >= kFirstStream &&
-        mine(lane.thread))
-      able.push_back(i);
-  }
+  std::vector<int> able = named_streams();
   if (able.size() < 2) return;
   const int first = any(able);
-  able.erase(std::find(able.begin(), able.end(), first));
+  std::erase(able, first);
   const int second = any(able);
   std::vector<Use> a = choose_uses();
   std::vector<Use> b = choose_uses();
@@ -189,7 +183,7 @@ void Generator::copy_from_host() {
 void Generator::host_read(int buffer) {
   auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
   for (const int lane : Order::unordered(host, order_.host(thread_), false)) {
-    if (!host_may_wait()) return;
+    if (!free_to_call()) return;
     host_waits(lane);
   }
   if (!Order::unordered(host, order_.host(thread_), false).empty()) return;

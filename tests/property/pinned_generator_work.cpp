@@ -16,8 +16,8 @@ std::vector<PinnedGenerator::Buffer*> PinnedGenerator::live() {
 }
 
 bool PinnedGenerator::in_graph(const Buffer& buffer) const {
-  const auto names = [&](const Graph& graph) {
-    return std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
+  const auto names = [&](const PinGraph& graph) {
+    return std::any_of(graph.uses.begin(), graph.uses.end(), [&](const PinUse& use) {
       return use.buffer == buffer.id;
     });
   };
@@ -31,12 +31,8 @@ void PinnedGenerator::alloc() {
       {.id = static_cast<int>(buffers_.size()), .context = context_, .thread = thread_});
   PinCommand& c = put(PinOp::Alloc);
   c.buffer = buffers_.back().id;
-  c.bytes =
-      style_
-          .sizes[static_cast<std::size_t>(pick(0, static_cast<int>(style_.sizes.size()) - 1))];
-  c.flags =
-      style_
-          .flags[static_cast<std::size_t>(pick(0, static_cast<int>(style_.flags.size()) - 1))];
+  c.bytes = any(style_.sizes);
+  c.flags = any(style_.flags);
   // Nearly every program writes at once.
   if (chance(85)) host_access(buffers_.back(), true);
 }
@@ -144,13 +140,7 @@ void PinnedGenerator::late_copy() {
 // back without waiting.
 void PinnedGenerator::mutual() {
   if (capture_.lane >= 0) return;
-  std::vector<int> able;
-  for (int i = 0; i < order_.lanes(); ++i) {
-    const LaneModel& lane = order_.lane(i);
-    if (lane.alive && lane.context == context_ && lane.stream >= kFirstStream &&
-        mine(lane.thread))
-      able.push_back(i);
-  }
+  std::vector<int> able = named_streams();
   if (able.size() < 2) return;
   const int first = any(able);
   std::erase(able, first);
@@ -208,23 +198,23 @@ void PinnedGenerator::end_capture() {
 }
 
 void PinnedGenerator::graph_step() {
-  std::vector<Graph*> of;
-  for (Graph& graph : graphs_) {
+  std::vector<PinGraph*> of;
+  for (PinGraph& graph : graphs_) {
     if (mine(graph.thread) && graph.context == context_) of.push_back(&graph);
   }
   if (of.empty()) return;
-  Graph& graph = *any(of);
+  PinGraph& graph = *any(of);
   if (chance(30)) {
     put(PinOp::EndGraph).other = graph.id;
-    std::erase_if(graphs_, [id = graph.id](const Graph& g) { return g.id == id; });
+    std::erase_if(graphs_, [id = graph.id](const PinGraph& g) { return g.id == id; });
     return;
   }
   const int lane = choose_lane();
   if (lane < 0) return;
-  for (const Use& use : graph.uses)
+  for (const PinUse& use : graph.uses)
     put_in_order(lane, by_id(use.buffer).uses, use.write);
   const int number = order_.submit(lane, thread_);
-  for (const Use& use : graph.uses)
+  for (const PinUse& use : graph.uses)
     by_id(use.buffer).uses.push_back({lane, number, use.write});
   put(PinOp::Launch, lane).other = graph.id;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/pinned_program.hpp"
 
+#include "tests/property/listing.hpp"
 #include "tests/property/program.hpp"
 
 namespace custash::property {
@@ -77,20 +78,12 @@ std::string call(const PinCommand& c) {
 
 }  // namespace
 
+std::string to_string(const PinCommand& command) {
+  return line_of(command, call(command));
+}
+
 std::string to_string(const PinProgram& program) {
-  std::string text = "program seed " + std::to_string(program.seed) + ", " +
-                     std::to_string(program.threads) +
-                     (program.synced ? " threads in turn\n" : " threads, not synchronised\n");
-  int step = 0;
-  for (const PinCommand& c : program.commands) {
-    text += "  " + std::to_string(step++) + ": thread " + std::to_string(c.thread) + " ctx" +
-            std::to_string(c.context) + "  " + call(c);
-    if (c.nested != 0)
-      text += "  // before its driver call " + std::to_string(c.entry) + ": the next " +
-              std::to_string(c.nested);
-    text += "\n";
-  }
-  return text;
+  return listing(program);
 }
 
 }  // namespace custash::property

@@ -62,6 +62,7 @@ struct PinProgram {
   std::vector<PinCommand> commands = {};
 };
 
+std::string to_string(const PinCommand& command);
 std::string to_string(const PinProgram& program);
 
 PinProgram generate_pinned(std::uint64_t seed);

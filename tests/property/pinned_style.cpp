@@ -13,9 +13,9 @@ constexpr unsigned kCombined = CU_MEMHOSTALLOC_WRITECOMBINED;
 const std::vector<Bytes> kSmallSizes{1, 512, 3000, 4096, 70'000, 300_KiB, 1_MiB};
 const std::vector<Bytes> kLargeSizes{1_MiB + 1, 3_MiB, 5_MiB + 4_KiB, 12_MiB};
 
-class StyleMaker {
+class StyleMaker : private Dice {
  public:
-  explicit StyleMaker(std::uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
+  explicit StyleMaker(std::uint64_t seed) : Dice(seed * 0x9e3779b97f4a7c15ULL + 1) {}
 
   PinStyle make() {
     PinStyle style = anything();
@@ -26,16 +26,6 @@ class StyleMaker {
   }
 
  private:
-  int pick(int low, int high) {
-    return low + static_cast<int>(random_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-
-  bool one_in(int n) { return pick(1, n) == 1; }
-
-  Bytes any(const std::vector<Bytes>& of) {
-    return of[static_cast<std::size_t>(pick(0, static_cast<int>(of.size()) - 1))];
-  }
-
   PinStyle anything() {
     PinStyle style;
     style.threads = std::max(1, pick(-1, 3));
@@ -69,6 +59,7 @@ class StyleMaker {
     style.threads = pick(2, 3);
     style.synced = false;
     style.nested = true;
+    style.turns = 50;
     style.legacy = false;  // its implicit order would make them depend on each other
     style.created_context = false;
     style.contexts = 1;
@@ -90,8 +81,6 @@ class StyleMaker {
     style.lazy = true;
     style.commands = 80;
   }
-
-  std::mt19937_64 random_;
 };
 
 }  // namespace

@@ -26,6 +26,14 @@ struct PinSetup {
   bool tight = false;  // a limit is set: an allocation may fail, and nothing else may go wrong
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;
+
+  // How the same program is run to tell whether it is right.
+  [[nodiscard]] PinSetup as_bare() const {
+    PinSetup out;
+    out.advance = advance;
+    out.seed = seed;
+    return out;
+  }
 };
 
 std::string to_string(const PinSetup& setup);

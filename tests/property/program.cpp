@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/program.hpp"
 
+#include "tests/property/listing.hpp"
+
 namespace custash::property {
 namespace {
 
@@ -100,24 +102,11 @@ std::string call(const Command& c) {
 }  // namespace
 
 std::string to_string(const Command& command) {
-  std::string text = "thread " + number(command.thread) + " ctx" + number(command.context) +
-                     "  " + call(command);
-  if (command.nested != 0) {
-    text += "  // before its driver call " + number(command.entry) + ": the next " +
-            number(command.nested);
-  }
-  return text;
+  return line_of(command, call(command));
 }
 
 std::string to_string(const Program& program) {
-  std::string text = "program seed " + std::to_string(program.seed) + ", " +
-                     number(program.threads) +
-                     (program.synced ? " threads in turn\n" : " threads, not synchronised\n");
-  int step = 0;
-  for (const Command& command : program.commands) {
-    text += "  " + number(step++) + ": " + to_string(command) + "\n";
-  }
-  return text;
+  return listing(program);
 }
 
 }  // namespace custash::property

@@ -85,6 +85,14 @@ struct Program {
   std::vector<Command> commands = {};
 };
 
+// Such commands wait for each other, briefly: none of them may stand still beside others.
+template <typename Command>
+bool steps_of_capture(const Command& command) {
+  using Op = decltype(command.op);
+  return command.op == Op::CaptureBegin || command.op == Op::CaptureEnd ||
+         command.op == Op::DestroyStream || command.op == Op::EventWait;
+}
+
 std::string to_string(const Command& command);
 std::string to_string(const Program& program);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What a random program is made of.
+#include "tests/property/dice.hpp"
 #include "tests/property/generate.hpp"
 
 #include <algorithm>
-#include <random>
 
 namespace custash::property {
 namespace {
@@ -11,9 +11,9 @@ namespace {
 const std::vector<Bytes> kSmallSizes{1, 512, 513, 1000, 4096, 70'000, 300_KiB, 1_MiB};
 const std::vector<Bytes> kLargeSizes{1_MiB + 1, 3_MiB, 5_MiB + 512, 9_MiB, 12_MiB, 21_MiB};
 
-class StyleMaker {
+class StyleMaker : private Dice {
  public:
-  explicit StyleMaker(std::uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
+  explicit StyleMaker(std::uint64_t seed) : Dice(seed * 0x9e3779b97f4a7c15ULL + 1) {}
 
   Style make() {
     Style style = anything();
@@ -24,16 +24,6 @@ class StyleMaker {
   }
 
  private:
-  int pick(int low, int high) {
-    return low + static_cast<int>(random_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-
-  bool one_in(int n) { return pick(1, n) == 1; }
-
-  Bytes any(const std::vector<Bytes>& of) {
-    return of[static_cast<std::size_t>(pick(0, static_cast<int>(of.size()) - 1))];
-  }
-
   Style anything() {
     Style style;
     style.threads = std::max(1, pick(-1, 3));
@@ -87,8 +77,6 @@ class StyleMaker {
     style.captures = false;
     style.commands = 80;
   }
-
-  std::mt19937_64 random_;
 };
 
 }  // namespace

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+// Baton: runs a program's commands in their order on real threads, with real thread-local
+// state, and watches: races, driver calls with a lock held. `World` has run(), finish(),
+// fail().
+#pragma once
+
+#include "allocator/mutex.hpp"
+#include "tests/property/outcome.hpp"
+#include "tests/property/tracer.hpp"
+#include "tests/sim/sim.hpp"
+
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace custash::property {
+
+// Hands the program's commands to its threads, one after the other; a command may stand still
+// inside one of its driver calls while others run.
+template <typename Program, typename World>
+class Baton {
+ public:
+  Baton(const Program& program, World& world, sim::RaceDetector& detector, Outcome& out)
+      : program_(program), world_(world), detector_(detector), out_(out) {
+    current_ = this;
+    entries_with_lock_held_ = 0;
+  }
+
+  ~Baton() { current_ = nullptr; }
+
+  Baton(const Baton&) = delete;
+  Baton& operator=(const Baton&) = delete;
+
+  void run() {
+    const sim::ThreadId main = sim::this_thread();
+    if (program_.threads == 1) {
+      while (!over())
+        one();
+      return;
+    }
+    std::vector<sim::ThreadId> ids(static_cast<std::size_t>(program_.threads));
+    std::vector<std::thread> threads;
+    for (int index = 0; index < program_.threads; ++index) {
+      threads.emplace_back([&, index] {
+        {
+          std::unique_lock lock(mutex_);
+          turned_.wait(lock, [&] { return started_ == index; });
+          ids[static_cast<std::size_t>(index)] = sim::this_thread();
+          detector_.thread_sync(main, sim::this_thread());
+          ++started_;
+        }
+        turned_.notify_all();
+        work(index);
+      });
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    for (const sim::ThreadId id : ids)
+      detector_.thread_sync(id, main);
+  }
+
+  static bool lock_was_held() { return entries_with_lock_held_ != 0; }
+
+  // At each driver entry.
+  static void on_entry() {
+    entries_with_lock_held_ += held_locks();
+    if (until_nested_ == 0 || --until_nested_ != 0 || held_locks() != 0) return;
+    current_->nest();
+  }
+
+ private:
+  void work(int index) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      turned_.wait(
+          lock, [&] { return started_ == program_.threads && (over() || is_turn_of(index)); });
+      if (over()) break;
+      const sim::ThreadId self = sim::this_thread();
+      if (program_.synced && last_ >= 0 && last_ != static_cast<int>(self)) {
+        detector_.thread_sync(static_cast<sim::ThreadId>(last_), self);
+      }
+      last_ = static_cast<int>(self);
+      one();
+      turned_.notify_all();
+    }
+  }
+
+  bool over() const { return next_ >= program_.commands.size() || world_.failed(); }
+
+  bool is_turn_of(int index) const {
+    return program_.commands[next_].thread == index && (!inside_ || next_ < inside_until_);
+  }
+
+  void one() {
+    const std::size_t at = next_++;
+    const auto& command = program_.commands[at];
+    if (tracing()) std::printf("  %zu: %s\n", at, to_string(command).c_str());
+    const bool alone =
+        program_.synced || program_.threads == 1 || inside_ || steps_of_capture(command);
+    until_nested_ = alone ? 0 : command.entry;
+    outer_ = command.thread;
+    nested_ = command.nested;
+    out_.codes[at] = world_.run(command, at);
+    until_nested_ = 0;
+  }
+
+  // The lock is held by this thread, in work().
+  void nest() {
+    inside_until_ = next_;
+    while (inside_until_ < program_.commands.size() &&
+           inside_until_ < next_ + static_cast<std::size_t>(nested_)) {
+      const auto& inner = program_.commands[inside_until_];
+      if (inner.thread == outer_ || steps_of_capture(inner)) break;
+      ++inside_until_;
+    }
+    if (inside_until_ == next_) return;
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    inside_ = true;
+    turned_.notify_all();
+    turned_.wait(lock, [&] { return over() || next_ >= inside_until_; });
+    inside_ = false;
+    lock.release();
+  }
+
+  static inline Baton* current_ = nullptr;
+  static inline int entries_with_lock_held_ = 0;
+  static inline thread_local int until_nested_ = 0;
+
+  const Program& program_;
+  World& world_;
+  sim::RaceDetector& detector_;
+  Outcome& out_;
+  std::mutex mutex_;
+  std::condition_variable turned_;
+  std::size_t next_ = 0;
+  bool inside_ = false;
+  std::size_t inside_until_ = 0;
+  int outer_ = 0;
+  int nested_ = 0;
+  int started_ = 0;
+  int last_ = -1;
+};
+
+template <typename World, typename Program, typename Setup>
+Outcome run_watched(const Program& program, const Setup& setup) {
+  sim::RaceDetector& detector = listening_detector();
+  Outcome out;
+  out.codes.assign(program.commands.size(), CUDA_SUCCESS);
+  World world(setup, detector);
+  using Runner = Baton<Program, World>;
+  sim::set_entry_check(Runner::on_entry);
+  Runner(program, world, detector, out).run();
+  // What is told first is what is wrong first: a race before what it may have led to.
+  const auto check_races = [&] {
+    // Where an allocation failed, what should have ordered the program may be missing with it.
+    const bool wrong =
+        setup.tight ? detector.count(sim::Report::AllocatorFault) != 0 : !detector.clean();
+    if (wrong) world.fail(Violation::Race, detector.text());
+  };
+  check_races();
+  world.finish();
+  sim::set_entry_check(nullptr);
+  check_races();
+  if (Runner::lock_was_held())
+    world.fail(Violation::LockHeld, "the driver was entered with a lock held");
+  out.kind = world.kind();
+  out.text = world.text();
+  return out;
+}
+
+}  // namespace custash::property

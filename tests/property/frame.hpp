@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+// Frame: what all generators of random programs share: whose turn it is, which stream, and what
+// must come before; streams, events and contexts. `Kind` names a generator's own types: Op,
+// Command, Program, Style, Graph. One program each; no lock.
+#pragma once
+
+#include "tests/property/dice.hpp"
+#include "tests/property/order.hpp"
+#include "tests/property/program.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace custash::property {
+
+template <typename Kind>
+class Frame : protected Dice {
+ protected:
+  using Op = typename Kind::Op;
+  using Command = typename Kind::Command;
+
+  struct EventModel {
+    int id = 0;
+    int context = 0;
+    int thread = 0;
+    Clock clock = {};
+  };
+
+  struct Capture {
+    int lane = -1;
+    bool relaxed = true;
+    typename Kind::Graph graph = {};
+  };
+
+  Frame(std::uint64_t seed, const typename Kind::Style& style)
+      : Dice(seed), style_(style), order_(style.threads) {
+    program_.seed = seed;
+    program_.threads = style.threads;
+    program_.synced = style.synced;
+    visible_.resize(kFirstContext + 1);
+    for (int context = 0; context < style.contexts; ++context)
+      open_context(context);
+  }
+
+  // Threads work in bursts. `calls` of a command: how many driver calls it has, about.
+  template <typename Calls>
+  void turn(Calls calls) {
+    if (style_.threads > 1 && chance(style_.turns)) {
+      const int before = std::exchange(thread_, pick(0, style_.threads - 1));
+      if (style_.nested && before != thread_ && !program_.commands.empty() && chance(60)) {
+        Command& outer = program_.commands.back();
+        outer.entry = pick(1, calls(outer));
+        outer.nested = pick(1, 4);
+      }
+    }
+    if (contexts_.size() > 1 && chance(20)) context_ = any(contexts_);
+  }
+
+  Command& put(Op op) {
+    Command& c = program_.commands.emplace_back();
+    c.op = op;
+    c.thread = thread_;
+    c.context = context_;
+    return c;
+  }
+
+  Command& put(Op op, int lane) {
+    Command& c = put(op);
+    c.stream = order_.lane(lane).stream;
+    c.context = order_.lane(lane).context;
+    return c;
+  }
+
+  void open_context(int context) {
+    contexts_.push_back(context);
+    order_.add_lane({.stream = kLegacyNull, .context = context, .thread = -1, .legacy = true});
+    for (int thread = 0; thread < style_.threads; ++thread)
+      order_.add_lane(
+          {.stream = kPerThread, .context = context, .thread = thread, .blocking = true});
+  }
+
+  static int device_of(int context) { return context == 1 ? 1 : 0; }
+
+  [[nodiscard]] bool mine(int thread) const {
+    return style_.synced || thread == thread_ || thread == -1;
+  }
+
+  // Driver calls are allowed that a global capture forbids, waits of the host among them.
+  [[nodiscard]] bool free_to_call() const { return capture_.lane < 0 || capture_.relaxed; }
+
+  // A stream that this thread may give work to now; -1: none.
+  int choose_lane(bool for_capture = false) {
+    std::vector<int> able;
+    for (int i = 0; i < order_.lanes(); ++i) {
+      const LaneModel& lane = order_.lane(i);
+      if (!lane.alive || lane.context != context_ || lane.capturing) continue;
+      if (lane.legacy && (!style_.legacy || capture_.lane >= 0 || for_capture)) continue;
+      if (lane.stream == kPerThread &&
+          (!style_.per_thread || for_capture || lane.thread != thread_ || chance(70)))
+        continue;
+      if (lane.stream >= kFirstStream && !mine(lane.thread)) continue;
+      able.insert(able.end(), lane.stream >= kFirstStream ? 3 : 1, i);
+    }
+    return able.empty() ? -1 : any(able);
+  }
+
+  // Streams of the context that this thread may give work to.
+  std::vector<int> named_streams() {
+    std::vector<int> able;
+    for (int i = 0; i < order_.lanes(); ++i) {
+      const LaneModel& lane = order_.lane(i);
+      if (lane.alive && lane.context == context_ && lane.stream >= kFirstStream &&
+          mine(lane.thread))
+        able.push_back(i);
+    }
+    return able;
+  }
+
+  // Makes the next operation on `lane` come after the uses.
+  void put_in_order(int lane, const std::vector<UseModel>& uses, bool write) {
+    for (const int other : Order::unordered(uses, order_.before(lane, thread_), write)) {
+      const LaneModel& from = order_.lane(other);
+      const bool usable = from.alive && (from.stream != kPerThread || from.thread == thread_) &&
+                          !from.capturing && !(from.legacy && capture_.lane >= 0) &&
+                          mine(from.thread);
+      if (usable && (!free_to_call() || !chance(style_.syncs * 10))) {
+        record_event(other);
+        wait_event(lane, events_.back());
+      } else {
+        host_waits(other);
+      }
+    }
+  }
+
+  void record_event(int lane) {
+    EventModel event{
+        .id = next_event_++, .context = order_.lane(lane).context, .thread = thread_};
+    put(Op::EventRecord, lane).other = event.id;
+    order_.submit(lane, thread_);
+    event.clock = order_.lane_clock(lane);
+    events_.push_back(std::move(event));
+  }
+
+  void wait_event(int lane, const EventModel& event) {
+    put(Op::EventWait, lane).other = event.id;
+    order_.submit(lane, thread_);
+    join(order_.lane(lane).clock, event.clock);
+  }
+
+  void host_waits(int lane) {
+    const LaneModel& of = order_.lane(lane);
+    const int kept = std::exchange(context_, of.context);
+    const bool named =
+        of.alive && !of.capturing && (of.stream != kPerThread || of.thread == thread_);
+    if (named && free_to_call()) {
+      put(Op::StreamSync, lane);
+      join(order_.host(thread_), order_.before(lane, thread_));
+    } else if (capture_.lane < 0) {
+      put(Op::ContextSync);
+      sync_context(context_);
+    }
+    context_ = kept;
+    share_host();
+  }
+
+  void sync_context(int context) {
+    for (int i = 0; i < order_.lanes(); ++i) {
+      if (order_.lane(i).context == context) order_.host_waits_for(i, thread_);
+    }
+    visible_[static_cast<std::size_t>(context)].clear();
+    share_host();
+  }
+
+  void share_host() {
+    if (!style_.synced) return;
+    const Clock clock = order_.host(thread_);
+    for (int t = 0; t < style_.threads; ++t)
+      join(order_.host(t), clock);
+  }
+
+  void create_stream() {
+    int alive = 0;
+    for (int i = 0; i < order_.lanes(); ++i)
+      alive += order_.lane(i).alive && order_.lane(i).stream >= kFirstStream;
+    if (alive >= style_.max_streams) return;
+    Command& c = put(Op::CreateStream);
+    c.stream = next_stream_++;
+    c.flags = chance(60) ? 1 : 0;
+    order_.add_lane(
+        {.stream = c.stream, .context = context_, .thread = thread_, .blocking = c.flags == 0});
+  }
+
+  void create_context() {
+    context_made_ = true;
+    const int kept = std::exchange(context_, kFirstContext);
+    put(Op::CreateContext);
+    open_context(kFirstContext);
+    context_ = kept;
+  }
+
+  // Its streams, events and graphs have gone with it.
+  void close_context(int context) {
+    std::erase(contexts_, context);
+    for (int i = 0; i < order_.lanes(); ++i) {
+      if (order_.lane(i).context == context) order_.lane(i).alive = false;
+    }
+    std::erase_if(graphs_, [&](const auto& graph) { return graph.context == context; });
+    std::erase_if(events_, [&](const EventModel& e) { return e.context == context; });
+  }
+
+  const typename Kind::Style& style_;
+  Order order_;
+  typename Kind::Program program_;
+  int thread_ = 0;
+  int context_ = 0;
+  bool context_made_ = false;
+  std::vector<int> contexts_;
+  std::vector<EventModel> events_;
+  std::vector<typename Kind::Graph> graphs_;
+  std::vector<std::vector<Clock>> visible_;  // to the host, by context
+  Capture capture_;
+  int next_event_ = 0, next_graph_ = 0, next_stream_ = kFirstStream, next_flag_ = 1;
+};
+
+}  // namespace custash::property
