@@ -62,7 +62,8 @@ enum class BlockState : std::uint8_t {
   Busy,     // in the hands of a thread that talks to the driver about it
 };
 
-struct Block {
+// On cache lines of its own: a hit writes to it, and its neighbour may be another thread's.
+struct alignas(64) Block {
   Address address = 0;
   Bytes size = 0;
   Relaxed<Bytes> requested = 0;

@@ -17,7 +17,8 @@ namespace custash {
 class DeviceCache;
 class SlabShelf;
 
-struct SmallBlock {
+// On a cache line of its own: a hit writes to it, and the block beside it may be another thread's.
+struct alignas(64) SmallBlock {
   Stamp stamp;
   Relaxed<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
   Relaxed<std::uint32_t> requested = 0;
