@@ -122,14 +122,15 @@ class DeviceCache {
   bool quick_give(Rack& rack, Block* block, std::uint64_t position);
   static void set_stamp(Stamp* stamp, const Rack& rack, std::uint64_t position);
   void spill(Rack& rack, int size_class);
+  bool restock(Rack& rack, int size_class);
   void refill(Rack& rack, const Pool& pool, const Request& request, const Asking& asking)
       REQUIRES(mutex_);
   void settle_rack(Rack& rack, bool large_too) REQUIRES(mutex_);
   bool empty_racks() REQUIRES(mutex_);  // true: something came back
+  bool empty_depots() REQUIRES(mutex_);
   bool empty(Rack& rack) REQUIRES(mutex_);
   void empty_large(Rack& rack) REQUIRES(mutex_);
-  void give_back(SmallRef ref) REQUIRES(mutex_);
-  bool quick_ready(const Stamp& stamp, const void* home, bool small) REQUIRES(mutex_);
+  void give_back(const Found& found) REQUIRES(mutex_);
 
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
@@ -173,7 +174,9 @@ class DeviceCache {
   Found locate(Address address) REQUIRES(mutex_);
   Found begin_free(Address address) REQUIRES(mutex_);
   void finish_free(const Found& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
-  void give(const Found& found, bool ready) REQUIRES(mutex_);
+  [[nodiscard]] bool is_ready(const Found& found) const REQUIRES(mutex_);
+  void give(const Found& found) REQUIRES(mutex_);
+  void put(const Found& found, bool ready) REQUIRES(mutex_);
   void return_empty_slabs(std::uint64_t passed) REQUIRES(mutex_);
   void return_spare_slabs(const Slab& like) REQUIRES(mutex_);
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
@@ -215,6 +218,7 @@ class DeviceCache {
   std::uint32_t quick_ops_ GUARDED_BY(mutex_) = 0;  // answered without looking at the clock
   DeviceStats stats_ GUARDED_BY(mutex_);
   Racks racks_ GUARDED_BY(mutex_);
+  bool any_stored_ GUARDED_BY(mutex_) = false;                   // in the pools' depots
   std::vector<std::unique_ptr<Pool>> pools_ GUARDED_BY(mutex_);  // [0]: plain calls
   std::vector<Pool*> spare_pools_ GUARDED_BY(mutex_);            // of destroyed streams
   std::deque<Lane> all_lanes_ GUARDED_BY(mutex_);

@@ -2,7 +2,7 @@
 // DeviceCache: frees. The fence is recorded at the free, before the block can be found again;
 // it is recorded outside the lock, while the block is in nobody's hands but ours.
 #include "allocator/atomic_max.hpp"
-#include "allocator/device_cache.hpp"
+#include "allocator/quick_ways.hpp"
 
 #include <algorithm>
 
@@ -69,21 +69,13 @@ Found DeviceCache::locate(Address address) {
 Found DeviceCache::begin_free(Address address) {
   const Found found = locate(address);
   if (!found || found.buffer_id().exchange(0) == 0) return {};
+  stats_.count_owned(
+      found.pool(), found.block_bytes(), static_cast<std::int64_t>(found.requested()), -1);
   if (found.small) {
-    SmallBlock& block = found.small.block();
-    block.state = BlockState::Busy;
-    stats_.count_owned(StatPool::Small,
-                       static_cast<std::int64_t>(found.small.slab->block_bytes()),
-                       block.requested,
-                       -1);
+    found.small.block().state = BlockState::Busy;
   } else {
-    Block* block = found.large;
     pages_.end_block(address);
-    block->segment->arena->release(block);
-    stats_.count_owned(found.pool(),
-                       static_cast<std::int64_t>(block->size),
-                       static_cast<std::int64_t>(static_cast<Bytes>(block->requested)),
-                       -1);
+    found.large->segment->arena->release(found.large);
   }
   return found;
 }
@@ -105,35 +97,40 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
     held_.push_back(found);
     return;
   }
-  bool ready = std::max(stamp.fence, stamp.order) <= timeline_.passed();
-  if (lane == nullptr) {
-    // One lane: stream order is the fence; should a second lane come, the debt can be paid.
-    const bool one_lane = timeline_.one_lane() && stamp.fence <= timeline_.payable();
-    ready = ready || stamp.fence <= timeline_.clear() || one_lane;
-  } else if (lane->pool != nullptr && stamp.order_lane == lane) {
-    ready = ready || (found.small ? found.small.slab->shelf == &lane->pool->slabs
-                                  : found.large->segment->arena == &lane->pool->large);
-  }
-  give(found, ready);
+  give(found);
 }
 
-void DeviceCache::give(const Found& found, bool ready) {
+// Whether it may lie with the blocks that everybody may have. Else it goes to limbo: it was
+// freed on a stream that is not the pool's, or other streams work.
+bool DeviceCache::is_ready(const Found& found) const {
+  const Stamp& stamp = found.stamp();
+  if (stamp.order > timeline_.passed()) {
+    const Pool* pool = stamp.order_lane == nullptr ? nullptr : stamp.order_lane->pool;
+    if (pool == nullptr || !found.home_is(*pool)) return false;
+  }
+  return quick_clear(stamp.fence);
+}
+
+void DeviceCache::give(const Found& found) {
   if (pins_.park(found)) return;
+  const bool ready = is_ready(found);
+  if (ready) stats_.count_active(found.pool(), found.block_bytes(), -1);
+  put(found, ready);
+}
+
+void DeviceCache::put(const Found& found, bool ready) {
   if (!ready) {
     const Stamp& stamp = found.stamp();
     atomic_max(waiting_high_, std::max(stamp.fence, stamp.order));
   }
   if (found.large != nullptr) {
     Arena& arena = *found.large->segment->arena;
-    if (!ready) return arena.give_waiting(found.large);
-    stats_.count_active(arena.pool(), static_cast<std::int64_t>(found.large->size), -1);
-    return arena.give_ready(found.large, timeline_.passed());
+    return ready ? arena.give_ready(found.large, timeline_.passed())
+                 : arena.give_waiting(found.large);
   }
   Slab* slab = found.small.slab;
-  SlabShelf& shelf = *slab->shelf;
-  if (!ready) return shelf.give_waiting(found.small);
-  stats_.count_active(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), -1);
-  if (shelf.give_ready(found.small)) return_spare_slabs(*slab);
+  if (!ready) return slab->shelf->give_waiting(found.small);
+  if (slab->shelf->give_ready(found.small)) return_spare_slabs(*slab);
 }
 
 // All slabs of a class that nobody uses but one.
@@ -182,7 +179,7 @@ void DeviceCache::release_graph_blocks() {
     // Launches of the graph since the free count as well: safe once all of them have passed.
     found.stamp() = {.order = position};
     atomic_max(order_high_, position);
-    give(found, position <= timeline_.passed());
+    give(found);
   }
 }
 

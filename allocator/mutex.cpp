@@ -25,11 +25,13 @@ void pause() {
 
 void Mutex::lock() {
   assert(held < bit(rank_) && "locks are taken in rising order of rank");
-  // Held for tens of nanoseconds, as a rule: to sleep costs more than to wait.
-  constexpr int kTries = 200;
+  // Held for tens of nanoseconds, as a rule: to sleep costs more than to wait. Each try takes
+  // the cache line from the owner, so they get rarer.
+  constexpr int kMostPauses = 128;
   bool locked = mutex_.try_lock();
-  for (int i = 0; i < kTries && !locked; ++i) {
-    pause();
+  for (int pauses = 1; pauses <= kMostPauses && !locked; pauses *= 2) {
+    for (int i = 0; i < pauses; ++i)
+      pause();
     locked = mutex_.try_lock();
   }
   if (!locked) mutex_.lock();

@@ -56,7 +56,7 @@ void DeviceCache::unpin(Address base) {
   const std::uint64_t position = timeline_.stamp_everything();
   parked.stamp() = {.order = position};
   atomic_max(order_high_, position);
-  give(parked, position <= timeline_.passed());
+  give(parked);
 }
 
 bool DeviceCache::is_pinned(Address base) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "allocator/arena.hpp"
-#include "allocator/slabs.hpp"
+#include "allocator/depot.hpp"
 
 namespace custash {
 
@@ -15,6 +15,7 @@ struct Pool {
   Arena small_pages;  // 2 MiB blocks for slabs
   Arena large;
   SlabShelf slabs;
+  Depot depot;
 };
 
 // What is said of an address.
@@ -34,6 +35,15 @@ struct Found {
 
   [[nodiscard]] StatPool pool() const {
     return small ? StatPool::Small : large->segment->arena->pool();
+  }
+
+  [[nodiscard]] std::int64_t block_bytes() const {
+    return static_cast<std::int64_t>(small ? small.slab->block_bytes() : large->size);
+  }
+
+  // Its memory is this pool's.
+  [[nodiscard]] bool home_is(const Pool& of) const {
+    return small ? small.slab->shelf == &of.slabs : large->segment->arena == &of.large;
   }
 
   [[nodiscard]] Stamp& stamp() const { return small ? small.block().stamp : large->stamp; }

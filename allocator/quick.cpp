@@ -3,6 +3,7 @@
 // driver call. Decides as take() and finish_free() do, of blocks that are ready; whatever is
 // not plain goes the long way.
 #include "allocator/atomic_max.hpp"
+#include "allocator/quick_ways.hpp"
 #include "allocator/registry.hpp"
 #include "allocator/size_policy.hpp"
 
@@ -31,21 +32,6 @@ inline std::uint64_t DeviceCache::new_buffer_id(Rack& rack) {
   return rack.next_id++;
 }
 
-// The lock-free questions of DeviceCache::allocate() and free(), each asked once: what makes a
-// call go the long way, and up to which position a plain free is as good as over.
-[[gnu::always_inline]] inline bool DeviceCache::quick_ways_open() const {
-  return config_.magazines && config_.one_lane && !timeline_.broken() &&
-         !timeline_.capturing() && room_.fit() == Fit::Quick;
-}
-
-// Over, waited for, or to be waited for by the next submission that is not in order behind it.
-[[gnu::always_inline]] inline bool DeviceCache::quick_clear(std::uint64_t position) const {
-  if (position <= timeline_.clear()) return true;
-  if (peers_.load(std::memory_order_relaxed) != 0) return false;  // see debt_allowed()
-  return position <= timeline_.owed() ||
-         (timeline_.one_lane() && position <= timeline_.payable());
-}
-
 [[gnu::always_inline]] inline bool DeviceCache::quick_accepts(const Stamp& stamp,
                                                               const Lane* lane) {
   if (stamp.order > timeline_.passed() && (lane == nullptr || stamp.order_lane != lane))
@@ -58,15 +44,21 @@ inline std::uint64_t DeviceCache::new_buffer_id(Rack& rack) {
 
 Address DeviceCache::quick_allocate(Rack& rack, Bytes bytes) {
   if (!quick_ways_open()) return 0;
-  const RackScope scope(rack);
-  if (++rack.hits % kHitsPerLook == 0) return 0;  // the long way looks at the clock
-  return bytes <= kSmallLimit ? quick_small(rack, bytes) : quick_large(rack, bytes);
+  for (;;) {
+    {
+      const RackScope scope(rack);
+      if (++rack.hits % kHitsPerLook == 0) return 0;  // the long way looks at the clock
+      if (bytes > kSmallLimit) return quick_large(rack, bytes);
+      if (rack.magazine(size_class(bytes)).count != 0) [[likely]]
+        return quick_small(rack, bytes);
+    }
+    if (!restock(rack, size_class(bytes))) return 0;
+  }
 }
 
 [[gnu::always_inline]] inline Address DeviceCache::quick_small(Rack& rack, Bytes bytes) {
   const int size = size_class(bytes);
   Magazine& magazine = rack.magazine(size);
-  if (magazine.count == 0) return 0;
   const SmallRef ref = magazine.blocks[magazine.count - 1];
   SmallBlock& block = ref.block();
   if (!quick_accepts(block.stamp, rack.lane)) return 0;
@@ -171,127 +163,6 @@ bool DeviceCache::fence_and_free(Rack& rack, Address address, Status* result) {
       *result = stamped;
   }
   return quick_free(rack, owner, address);
-}
-
-// The older half of a full magazine goes back to the pool.
-void DeviceCache::spill(Rack& rack, int size_class) {
-  std::array<StoredBlock, Magazine::kBlocks> out;
-  std::uint32_t count = 0;
-  {
-    const RackScope scope(rack);
-    Magazine& magazine = rack.magazine(size_class);
-    count = (magazine.count + 1) / 2;
-    std::copy_n(magazine.blocks.begin(), count, out.begin());
-    std::copy(magazine.blocks.begin() + count,
-              magazine.blocks.begin() + magazine.count,
-              magazine.blocks.begin());
-    magazine.count -= count;
-  }
-  Lock lock(mutex_);
-  for (std::uint32_t i = 0; i < count; ++i)
-    give_back(out[i]);
-}
-
-// What a thread kept goes to its pool. What not everybody may have at once goes to limbo: it
-// was freed on a stream that is not the pool's, or other streams have begun to work.
-bool DeviceCache::quick_ready(const Stamp& stamp, const void* home, bool small) {
-  if (stamp.order_lane != nullptr && stamp.order > timeline_.passed()) {
-    auto* lane = const_cast<Lane*>(stamp.order_lane);
-    lane->stamped = std::max(lane->stamped, stamp.order);
-    const Pool* pool = lane->pool;
-    if (pool == nullptr ||
-        home != (small ? static_cast<const void*>(&pool->slabs) : &pool->large))
-      return false;
-  }
-  return quick_clear(stamp.fence);
-}
-
-void DeviceCache::give_back(SmallRef ref) {
-  SlabShelf& shelf = *ref.slab->shelf;
-  const Stamp& stamp = ref.block().stamp;
-  if (quick_ready(stamp, &shelf, true)) {
-    if (shelf.give_from_magazine(ref)) return_spare_slabs(*ref.slab);
-    return;
-  }
-  const auto bytes = static_cast<std::int64_t>(ref.slab->block_bytes());
-  stats_.split_block(StatPool::Small, bytes, -1);
-  stats_.count_active(StatPool::Small, bytes, 1);
-  atomic_max(waiting_high_, std::max(stamp.fence, stamp.order));
-  shelf.give_waiting(ref);
-}
-
-Rack* DeviceCache::rack(Lane* lane) {
-  Lock lock(mutex_);
-  return racks_.get(this, lane, &pool_of(lane));
-}
-
-void DeviceCache::retire_rack(Rack* rack) {
-  Lock lock(mutex_);
-  empty(*rack);
-  racks_.retire(rack);
-}
-
-// More of what was just asked for, as far as it lies ready.
-void DeviceCache::refill(Rack& rack,
-                         const Pool& pool,
-                         const Request& request,
-                         const Asking& asking) {
-  if (rack.pool != &pool || !quick_ways_open()) return;
-  const RackScope scope(rack);
-  Magazine& magazine = rack.magazine(request.size_class);
-  while (magazine.count < Magazine::capacity(request.size_class) / 2) {
-    const SmallRef ref = rack.pool->slabs.take_for_magazine(request.size_class, asking);
-    if (!ref) return;
-    magazine.blocks[magazine.count++] = StoredBlock(ref);
-  }
-}
-
-// Before this thread's own counts change the shared ones, so that peaks come out right; and its
-// large blocks are there for a request that none of them fits.
-void DeviceCache::settle_rack(Rack& rack, bool large_too) {
-  const RackScope scope(rack);
-  rack.tally.fold(stats_);
-  if (large_too) empty_large(rack);
-}
-
-bool DeviceCache::empty_racks() {
-  bool any = false;
-  for (Rack* rack : racks_.take_used()) {
-    any = empty(*rack) || any;
-    Racks::give_back(rack);
-  }
-  return any;
-}
-
-bool DeviceCache::empty(Rack& rack) {
-  rack.tally.fold(stats_);
-  bool any = rack.large_count != 0;
-  for (Magazine& magazine : rack.magazines) {
-    any = any || magazine.count != 0;
-    for (std::uint32_t i = 0; i < magazine.count; ++i)
-      give_back(magazine.blocks[i]);
-    magazine.count = 0;
-  }
-  empty_large(rack);
-  return any;
-}
-
-void DeviceCache::empty_large(Rack& rack) {
-  for (std::uint32_t i = 0; i < rack.large_count; ++i) {
-    Block* block = rack.large[i];
-    pages_.end_block(block->address);
-    Arena& arena = *block->segment->arena;
-    arena.release(block);
-    if (quick_ready(block->stamp, &arena, false)) {
-      arena.give_ready(block, timeline_.passed());
-    } else {
-      stats_.count_active(StatPool::Large, static_cast<std::int64_t>(block->size), 1);
-      atomic_max(waiting_high_, std::max(block->stamp.fence, block->stamp.order));
-      arena.give_waiting(block);
-    }
-  }
-  rack.large_count = 0;
-  rack.large_bytes = 0;
 }
 
 // ---- The facade's part: whose rack it is.

@@ -14,24 +14,6 @@
 
 namespace custash {
 
-// A small block in eight bytes: its slab, and its index below the 48 bits of a pointer.
-class StoredBlock {
- public:
-  StoredBlock() = default;
-
-  explicit StoredBlock(SmallRef ref)
-      : value_(reinterpret_cast<std::uintptr_t>(ref.slab) << kIndexBits | ref.index) {}
-
-  operator SmallRef() const {  // NOLINT: the same in other words
-    return {reinterpret_cast<Slab*>(value_ >> kIndexBits),
-            static_cast<std::uint32_t>(value_ & ((1U << kIndexBits) - 1))};
-  }
-
- private:
-  static constexpr unsigned kIndexBits = 16;
-  std::uint64_t value_ = 0;
-};
-
 struct Magazine {
   static constexpr std::uint32_t kBlocks = 16;
 

@@ -53,12 +53,8 @@ SmallRef SlabShelf::take_waiting(int size_class, const Asking& asking) {
 }
 
 bool SlabShelf::give_ready(SmallRef ref) {
-  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(ref.slab->block_bytes()), 1);
-  return give_from_magazine(ref);
-}
-
-bool SlabShelf::give_from_magazine(SmallRef ref) {
   Slab* slab = ref.slab;
+  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), 1);
   SmallBlock& block = ref.block();
   block.state = BlockState::Free;
   block.next = slab->ready;

@@ -76,9 +76,8 @@ class SlabShelf {
 
   // Used, or nothing when no acceptable block is ready.
   SmallRef take(int size_class, const Asking& asking);
-  // The same into a magazine: it stays free as far as the statistics go. And back.
+  // The same into a magazine: it stays free as far as the statistics go.
   SmallRef take_for_magazine(int size_class, const Asking& asking);
-  bool give_from_magazine(SmallRef ref);
   // The oldest in limbo, when acceptable.
   SmallRef take_waiting(int size_class, const Asking& asking);
 

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: what is asked without a lock, on the quick ways and beside them. Rank 5.
+#pragma once
+
+#include "allocator/device_cache.hpp"
+
+namespace custash {
+
+// False: calls go the long way.
+[[gnu::always_inline]] inline bool DeviceCache::quick_ways_open() const {
+  return config_.magazines && config_.one_lane && !timeline_.broken() &&
+         !timeline_.capturing() && room_.fit() == Fit::Quick;
+}
+
+// Over, waited for, or to be waited for by the next submission that is not in order behind it.
+[[gnu::always_inline]] inline bool DeviceCache::quick_clear(std::uint64_t position) const {
+  if (position <= timeline_.clear()) return true;
+  if (peers_.load(std::memory_order_relaxed) != 0) return false;  // see debt_allowed()
+  return position <= timeline_.owed() ||
+         (timeline_.one_lane() && position <= timeline_.payable());
+}
+
+}  // namespace custash

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: what moves between the threads' racks and the pools.
+#include "allocator/quick_ways.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+// The older half of a full magazine, for others.
+void DeviceCache::spill(Rack& rack, int size_class) {
+  std::array<StoredBlock, Magazine::kBlocks> out;
+  std::uint32_t count = 0;
+  {
+    const RackScope scope(rack);
+    Magazine& magazine = rack.magazine(size_class);
+    count = (magazine.count + 1) / 2;
+    std::copy_n(magazine.blocks.begin(), count, out.begin());
+    std::copy(magazine.blocks.begin() + count,
+              magazine.blocks.begin() + magazine.count,
+              magazine.blocks.begin());
+    magazine.count -= count;
+  }
+  Lock lock(mutex_);
+  const std::uint32_t stored = rack.pool->depot.put(size_class, out.data(), count);
+  any_stored_ = any_stored_ || stored != 0;
+  if (stored != count) settle_rack(rack, false);
+  for (std::uint32_t i = stored; i < count; ++i)
+    give_back({.small = out[i], .large = nullptr});
+}
+
+// Half a magazine of what others have left for everybody.
+bool DeviceCache::restock(Rack& rack, int size_class) {
+  if (!rack.pool->depot.may_have(size_class)) return false;
+  Lock lock(mutex_);
+  const RackScope scope(rack);
+  Magazine& magazine = rack.magazine(size_class);
+  magazine.count += rack.pool->depot.take(size_class,
+                                          magazine.blocks.data() + magazine.count,
+                                          (Magazine::capacity(size_class) + 1) / 2);
+  return magazine.count != 0;
+}
+
+// What threads kept goes to its pool. Their tallies are in the statistics by now: there it is
+// free and ready.
+void DeviceCache::give_back(const Found& found) {
+  const Stamp& stamp = found.stamp();
+  if (stamp.order_lane != nullptr && stamp.order > timeline_.passed()) {
+    auto* lane = const_cast<Lane*>(stamp.order_lane);
+    lane->stamped = std::max(lane->stamped, stamp.order);
+  }
+  const bool ready = is_ready(found);
+  if (found.small) stats_.split_block(StatPool::Small, found.block_bytes(), -1);
+  if (!ready) stats_.count_active(found.pool(), found.block_bytes(), 1);
+  put(found, ready);
+}
+
+Rack* DeviceCache::rack(Lane* lane) {
+  Lock lock(mutex_);
+  return racks_.get(this, lane, &pool_of(lane));
+}
+
+void DeviceCache::retire_rack(Rack* rack) {
+  Lock lock(mutex_);
+  rack->tally.fold(stats_);
+  empty(*rack);
+  racks_.retire(rack);
+}
+
+// More of what was just asked for, as far as it lies ready.
+void DeviceCache::refill(Rack& rack,
+                         const Pool& pool,
+                         const Request& request,
+                         const Asking& asking) {
+  if (rack.pool != &pool || !quick_ways_open()) return;
+  const RackScope scope(rack);
+  Magazine& magazine = rack.magazine(request.size_class);
+  while (magazine.count < Magazine::capacity(request.size_class) / 2) {
+    const SmallRef ref = rack.pool->slabs.take_for_magazine(request.size_class, asking);
+    if (!ref) return;
+    magazine.blocks[magazine.count++] = StoredBlock(ref);
+  }
+}
+
+// Before this thread's own counts change the shared ones, so that peaks come out right; and its
+// large blocks are there for a request that none of them fits.
+void DeviceCache::settle_rack(Rack& rack, bool large_too) {
+  const RackScope scope(rack);
+  rack.tally.fold(stats_);
+  if (large_too) empty_large(rack);
+}
+
+bool DeviceCache::empty_racks() {
+  const std::vector<Rack*> used = racks_.take_used();
+  for (Rack* rack : used)
+    rack->tally.fold(stats_);
+  bool any = empty_depots();
+  for (Rack* rack : used) {
+    any = empty(*rack) || any;
+    Racks::give_back(rack);
+  }
+  return any;
+}
+
+bool DeviceCache::empty_depots() {
+  if (!any_stored_) return false;
+  any_stored_ = false;
+  bool any = false;
+  for (const auto& pool : pools_) {
+    for (int size = 0; size < kSizeClasses; ++size) {
+      for (StoredBlock block; pool->depot.take(size, &block, 1) != 0; any = true)
+        give_back({.small = block, .large = nullptr});
+    }
+  }
+  return any;
+}
+
+bool DeviceCache::empty(Rack& rack) {
+  bool any = rack.large_count != 0;
+  for (Magazine& magazine : rack.magazines) {
+    any = any || magazine.count != 0;
+    for (std::uint32_t i = 0; i < magazine.count; ++i)
+      give_back({.small = magazine.blocks[i], .large = nullptr});
+    magazine.count = 0;
+  }
+  empty_large(rack);
+  return any;
+}
+
+void DeviceCache::empty_large(Rack& rack) {
+  for (std::uint32_t i = 0; i < rack.large_count; ++i) {
+    Block* block = rack.large[i];
+    pages_.end_block(block->address);
+    block->segment->arena->release(block);
+    give_back({.small = {}, .large = block});
+  }
+  rack.large_count = 0;
+  rack.large_bytes = 0;
+}
+
+}  // namespace custash
