@@ -8,14 +8,14 @@ PRODUCT = ("allocator", "pinned", "interpose", "tools")
 
 
 def files(*folders, ends=("",)):
-    """Paths relative to the root, sorted; build folders and hidden ones left out."""
+    """Paths relative to the root, sorted; build folders and hidden ones left out (.git may be a file)."""
     found = []
     for top in folders or (".",):
         for folder, subfolders, names in os.walk(os.path.join(ROOT, top)):
             subfolders[:] = [s for s in subfolders
                              if not s.startswith("build") and s not in (".git", "__pycache__", ".cache")]
             for name in names:
-                if name.endswith(tuple(ends)) and not name.endswith(".pyc"):
+                if name.endswith(tuple(ends)) and not name.endswith(".pyc") and name != ".git":
                     found.append(os.path.relpath(os.path.join(folder, name), ROOT))
     return sorted(found)
 
