@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Everything that a GPU can show, in parts, each within a time of its own: what each said goes to a file, its
+last lines to the terminal. Exit 1 when a part failed, 77 when all were skipped.
+
+  everything.py [--build build] [--out FOLDER] [--only PART...] [--list]
+  everything.py [--build build] --pack FOLDER
+
+--pack copies the built programs, stripped, so that they run on a machine without compilers: there call this
+script of the same sources with --build FOLDER.
+"""
+import argparse
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+TOOLKIT = "/usr/local/cuda/lib64"
+SKIPPED = 77
+PACKED = ("interpose/libcustash.so", "tools/custash", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/overlap*",
+          "tests/harness/harness_*", "tests/process/actor", "tests/demo/churn_*")
+# Under compute-sanitizer all of it takes long: few rounds are enough to see a wrong access.
+SANITIZED = ("mutual", "ordering_shared", "capture", "thrust_sort")
+
+
+def parts(build, out):
+    """Name: seconds at most, command lines."""
+    python = sys.executable
+    library = f"{build}/interpose/libcustash.so"
+    command = f"{build}/tools/custash"
+
+    def script(name, *words):
+        return [python, f"{ROOT}/tests/{name}", *words]
+
+    def conformance(*more):
+        return [script("conformance/run.py", program, "--library", library, "--jobs", "8", *more)
+                for program in sorted(glob.glob(f"{build}/tests/gpu/conformance_gpu_*")) if os.path.isfile(program)]
+
+    def harness(*preload):
+        return script("harness/run.py", "--runtime", TOOLKIT, *preload, "--child", f"{build}/tests/harness/harness_child",
+                      "--suite", f"{build}/tests/harness/harness_suite")
+
+    traces = sorted(glob.glob(f"{ROOT}/tests/traces/*.trace*"))
+    return {
+        "programs": (400, [script("gpu/run_all.py", "--build", build, "--quick", "--json", f"{out}/programs.json")]),
+        "conformance": (300, conformance()),
+        "conformance_plain": (150, conformance("--conf", "backing:driver")[:1]),
+        "harness": (150, [harness("--preload", library)]),
+        "harness_bare": (150, [harness()]),
+        "same": (500, [script("gpu/same_frameworks.py", "--library", library, "--json", f"{out}/same.json")]),
+        "frameworks": (300, [script("gpu/frameworks.py", "--library", library)]),
+        "history": (300, [script("gpu/history.py", "--preload", library, "--command", command, "--out",
+                                    f"{out}/history")]),
+        "replay": (300, [script("gpu/replay.py", "--command", command, "--json", f"{out}/replay.json", *traces)]),
+        "processes": (120, [script("gpu/processes.py", "--library", library, "--programs",
+                                      f"{build}/tests/process")]),
+        "bench": (500, [[f"{ROOT}/tools/bench", "--build", build, "--json", f"{out}/bench.json"]]),
+        "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
+                                "all", "env", f"LD_PRELOAD={library}", f"{build}/tests/gpu/{name}", "--quick"]
+                               for name in SANITIZED]),
+        "stress": (200, [[f"{build}/tests/harness/harness_stress", "--minutes", "2"]]),
+    }
+
+
+def has_gpu():
+    return bool(shutil.which("nvidia-smi")) and subprocess.run(["nvidia-smi", "-L"], capture_output=True,
+                                                               check=False).returncode == 0
+
+
+def run(name, seconds, lines, out):
+    """The worst exit status of the command lines; they share the time."""
+    start = time.monotonic()
+    worst = SKIPPED
+    with open(f"{out}/{name}.txt", "w", encoding="utf-8") as log:
+        for line in lines:
+            log.write(f"$ {' '.join(line)}\n")
+            log.flush()
+            try:
+                code = subprocess.run(line, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, check=False,
+                                      timeout=max(1, seconds - (time.monotonic() - start))).returncode
+            except subprocess.TimeoutExpired:
+                worst = f"not over after {seconds} s"
+                break
+            except FileNotFoundError as missing:
+                log.write(f"skip: {missing}\n")
+                code = SKIPPED
+            log.write(f"exit {code}\n")
+            worst = worst if code == SKIPPED else code if worst in (0, SKIPPED) else worst
+    with open(f"{out}/{name}.txt", encoding="utf-8", errors="replace") as log:
+        tail = log.read().splitlines()[-12:]
+    print(f"== {name}: exit {worst}, {time.monotonic() - start:.0f} s", *tail, sep="\n    ", flush=True)
+    return worst
+
+
+def pack(build, folder):
+    for pattern in PACKED:
+        for path in glob.glob(f"{build}/{pattern}"):
+            if not os.path.isfile(path) or not (os.access(path, os.X_OK) or path.endswith(".so")):
+                continue
+            copy = os.path.join(folder, os.path.relpath(path, build))
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            subprocess.run(["strip", "-o", copy, path], check=True)
+    # Google Benchmark's programs look for it beside themselves.
+    for path in glob.glob("/usr/lib/*/libbenchmark.so.1"):
+        shutil.copy(path, os.path.join(folder, "tests/bench"))
+    size = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
+    print(f"{size / 2**20:.0f} MiB in {folder}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build", type=os.path.abspath)
+    parser.add_argument("--out", default="gpu-results", type=os.path.abspath)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--list", action="store_true", help="the parts and their seconds at most")
+    parser.add_argument("--pack", type=os.path.abspath)
+    args = parser.parse_args()
+    if not os.path.exists(f"{args.build}/interpose/libcustash.so"):
+        parser.error(f"{args.build} is no build folder")
+    if args.pack:
+        return pack(args.build, args.pack)
+    known = parts(args.build, args.out)
+    if args.list:
+        for name, (seconds, _) in known.items():
+            print(f"{name:20} {seconds}")
+        return None
+    unknown = set(args.only or ()) - known.keys()
+    if unknown:
+        parser.error(f"no part {' '.join(sorted(unknown))}: see --list")
+    if not has_gpu():
+        print("skip: there is no GPU here")
+        sys.exit(SKIPPED)
+    os.makedirs(args.out, exist_ok=True)
+    codes = [run(name, seconds, lines, args.out) for name, (seconds, lines) in known.items()
+             if not args.only or name in args.only]
+    sys.exit(SKIPPED if all(code == SKIPPED for code in codes) else int(any(code not in (0, SKIPPED) for code in codes)))
+
+
+main()
