@@ -36,7 +36,7 @@ void Allocator::State::close_capture(const StreamName& stream) {
     open_captures.erase(it);
     captures_open.fetch_sub(1);
   }
-  timeline->capture_ended();
+  timeline->gate().capture_ended();
   release_graph_blocks();
 }
 

@@ -59,13 +59,13 @@ Submission::Submission(Allocator& allocator,
   }
   timeline.enter(*lane_);
   step_ = view == HostView::Wait && timeline.capturing();
-  if (step_) timeline.step_begins();
+  if (step_) timeline.gate().step_begins();
 }
 
 void Submission::done(CUresult result) {
   if (lane_ == nullptr) return;
   (void)result;  // a call that failed may have submitted a part
-  if (step_) cache_->timeline().step_done();
+  if (step_) cache_->timeline().gate().step_done();
   cache_->timeline().leave(*lane_, host_visible_);
   lane_ = nullptr;
 }
@@ -84,7 +84,9 @@ void Allocator::kernels_become_host_visible(std::string_view call) {
 void Allocator::capture_begins(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
   beginning = place ? &place.cache->timeline() : nullptr;
-  if (beginning != nullptr) beginning->capture_begins();
+  if (beginning == nullptr) return;
+  beginning->prepare_capture();
+  beginning->gate().capture_begins();
 }
 
 void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
@@ -95,7 +97,7 @@ void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began)
     state_->open_captures.push_back({StreamName(stream, null), timeline});
     state_->captures_open.fetch_add(1);
   }
-  timeline->capture_begun(began);
+  timeline->gate().capture_begun(began);
 }
 
 void Allocator::capture_ended(CUstream stream, NullStream null) {

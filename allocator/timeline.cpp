@@ -6,7 +6,6 @@
 #include "allocator/scope.hpp"
 
 #include <algorithm>
-#include <thread>
 
 namespace custash {
 namespace {
@@ -247,12 +246,11 @@ void Timeline::pay_on(CUstream stream) {
 
 bool Timeline::wait_context(const Fence& fence) {
   if (!context_events_.load()) return false;
-  enter_gate();
+  const CaptureGate::Pass pass(gate_);
   bool waited = !capturing();
   for (const EventRef& event : fence.events) {
     waited = waited && driver_.ctx_wait_event(context_, event.handle()) == CUDA_SUCCESS;
   }
-  leave_gate();
   return waited;
 }
 
@@ -265,34 +263,11 @@ bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence
   return true;
 }
 
-void Timeline::enter_gate() {
-  for (;;) {
-    gate_.fetch_add(1);
-    if (steps_.load() == 0) return;
-    gate_.fetch_sub(1);
-    while (steps_.load() != 0)
-      std::this_thread::yield();  // one driver call
-  }
-}
-
-void Timeline::step_begins() {
-  steps_.fetch_add(1);
-  while (gate_.load() != 0)
-    std::this_thread::yield();  // a record or wait of 0.2 µs
-}
-
-void Timeline::capture_begins() {
+void Timeline::prepare_capture() {
   // What is owed now cannot be paid on the stream that captures; what was submitted until now
   // must be fenced while cuCtxRecordEvent is still allowed.
   pay_now();
   if (unfinished()) ensure(submitted_.load(), FenceKind::Late).ignore();  // broken() tells
-  step_begins();
-  captures_.fetch_add(1);
-}
-
-void Timeline::capture_begun(bool began) {
-  if (!began) captures_.fetch_sub(1);
-  step_done();
 }
 
 Timeline::Counters Timeline::counters() const {

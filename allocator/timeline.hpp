@@ -10,6 +10,7 @@
 // Own lock (rank Timeline), never held across a driver call. Rank 4.
 #pragma once
 
+#include "allocator/capture_gate.hpp"
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
 #include "allocator/fence.hpp"
@@ -92,7 +93,7 @@ class Timeline {
 
   [[nodiscard]] bool unfinished() const { return submitted_.load() > passed_.load(); }
 
-  [[nodiscard]] bool capturing() const { return captures_.load() != 0; }
+  [[nodiscard]] bool capturing() const { return gate_.capturing(); }
 
   [[nodiscard]] bool broken() const { return broken_.load(); }
 
@@ -122,18 +123,10 @@ class Timeline {
   // The same up to the first fence that covers this position of a free.
   Status wait_for(std::uint64_t position);
 
-  // ---- Captures. Around a driver call that begins one: capture_begins() before,
-  // capture_begun() after. Around one that may draw a stream into a capture (a wait for an
-  // event): step_begins(), step_done(). While such a call runs nobody records a fence: an event
-  // recorded on a stream that captures would belong to the capture.
-  void capture_begins();
-  void capture_begun(bool began);
+  // ---- Captures: before the driver begins one, and around its steps.
+  void prepare_capture();
 
-  void capture_ended() { captures_.fetch_sub(1); }
-
-  void step_begins();
-
-  void step_done() { steps_.fetch_sub(1); }
+  CaptureGate& gate() { return gate_; }
 
   struct Counters {
     std::uint64_t fences, queries, waits, host_waits;
@@ -175,9 +168,6 @@ class Timeline {
   Status wait_host(const Fence& fence);
   void note_host_visible(Lane& lane, std::uint64_t number);
   bool note_tail(Lane& lane, std::uint64_t number);
-  void enter_gate();
-
-  void leave_gate() { gate_.fetch_sub(1); }
 
   const Driver& driver_;
   const Config& config_;
@@ -196,9 +186,7 @@ class Timeline {
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<std::uint32_t> host_outstanding_{0};
   std::atomic<bool> host_unmarked_{false};  // visible work whose event could not be had
-  std::atomic<std::uint32_t> captures_{0};
-  std::atomic<std::uint32_t> gate_{0};   // threads that record a fence or wait for one
-  std::atomic<std::uint32_t> steps_{0};  // threads that are about to make a stream capture
+  CaptureGate gate_;
   std::atomic<bool> broken_{false};
   std::atomic<std::uint64_t> host_until_{0};
   std::atomic<bool> abandoned_{false}, ended_{false};

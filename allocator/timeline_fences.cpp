@@ -74,7 +74,7 @@ Status Timeline::record(Fence& fence) {
   if (context_events_.load()) {
     if (const Status status = events_.take(&event); !status.ok()) return status;
   }
-  enter_gate();
+  const CaptureGate::Pass pass(gate_);
   Status status;
   if (context_events_.load() && !capturing()) {
     status = driver_.ctx_record_event(context_, event.handle());
@@ -87,7 +87,6 @@ Status Timeline::record(Fence& fence) {
     fence.owners.clear();
     status = record_lanes(fence);
   }
-  leave_gate();
   return status;
 }
 
@@ -257,11 +256,9 @@ void Timeline::host_waits_for(std::uint64_t position) {
 bool Timeline::record_use(Lane& lane, EventRef* out) {
   if (broken_.load()) return false;
   const RelaxedCapture relaxed(driver_);
-  enter_gate();
+  const CaptureGate::Pass pass(gate_);
   const Fence late{.late = true};  // keeps off the legacy stream, where an event is a barrier
-  const bool recorded = record_lane(lane, late, out);
-  leave_gate();
-  return recorded;
+  return record_lane(lane, late, out);
 }
 
 bool Timeline::use_over(const EventRef& use) {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// CaptureGate: keeps fences apart from stream captures. While a call runs that makes a stream
+// capture nobody records a fence, or waits for one: an event recorded on a stream that captures
+// would belong to the capture. Atomics only; both sides wait for no more than one driver call
+// of the other's. Rank 2.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+namespace custash {
+
+class CaptureGate {
+ public:
+  // Around a driver call that begins a capture.
+  void capture_begins() {
+    step_begins();
+    captures_.fetch_add(1);
+  }
+
+  void capture_begun(bool began) {
+    if (!began) captures_.fetch_sub(1);
+    step_done();
+  }
+
+  void capture_ended() { captures_.fetch_sub(1); }
+
+  [[nodiscard]] bool capturing() const { return captures_.load() != 0; }
+
+  // Around one that may draw a stream into a capture (a wait for an event).
+  void step_begins() {
+    steps_.fetch_add(1);
+    while (passing_.load() != 0)
+      std::this_thread::yield();
+  }
+
+  void step_done() { steps_.fetch_sub(1); }
+
+  // Held around the record of a fence, or a wait for one.
+  class Pass {
+   public:
+    explicit Pass(CaptureGate& gate) : gate_(gate) {
+      for (;;) {
+        gate_.passing_.fetch_add(1);
+        if (gate_.steps_.load() == 0) return;
+        gate_.passing_.fetch_sub(1);
+        while (gate_.steps_.load() != 0)
+          std::this_thread::yield();
+      }
+    }
+
+    ~Pass() { gate_.passing_.fetch_sub(1); }
+
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+
+   private:
+    CaptureGate& gate_;
+  };
+
+ private:
+  std::atomic<std::uint32_t> captures_{0};
+  std::atomic<std::uint32_t> passing_{0};
+  std::atomic<std::uint32_t> steps_{0};  // threads that are about to make a stream capture
+};
+
+}  // namespace custash
