@@ -38,7 +38,9 @@ Block* Arena::take(Bytes bytes, const Asking& asking, Fit fit) {
 }
 
 Block* Arena::take_waiting(Bytes bytes, const Asking& asking, Fit fit) {
-  Block* block = find(waiting_, bytes, asking, fit);
+  const auto accepts = [&](const Block& each) { return asking.accepts(each.stamp); };
+  Block* block = fit == Fit::Quick ? waiting_.find_oldest(bytes, accepts)
+                                   : find(waiting_, bytes, asking, fit);
   if (block == nullptr) return nullptr;
   leave_limbo(block);
   block = cut_head(block, start_of(*block, bytes, fit));
@@ -105,7 +107,7 @@ void Arena::give_waiting(Block* block) {
   block->token = next_token_++;
   waiting_.insert(block);
   limbo_bytes_ += block->size;
-  limbo_.push_back({block, block->token, std::max(block->stamp.fence, block->stamp.order)});
+  limbo_.push_back({block, block->token, block->stamp.latest()});
 }
 
 void Arena::drain(std::uint64_t passed) {

@@ -20,6 +20,8 @@ struct Stamp {
       0;  // freed on a stream: the same, except for `order_lane`, which is in order by itself
   const Lane* order_lane = nullptr;
 
+  [[nodiscard]] std::uint64_t latest() const { return fence > order ? fence : order; }
+
   // What a merged block must wait for. `passed`: submissions known to be over.
   void join(const Stamp& other, std::uint64_t passed) {
     if (other.fence > fence) fence = other.fence;

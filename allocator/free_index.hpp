@@ -25,6 +25,19 @@ class FreeIndex {
     return nullptr;
   }
 
+  // Of the smallest that `accepts` likes the one that was freed first: the work that its next
+  // owner has to wait for is over soonest.
+  template <typename Accepts>
+  Block* find_oldest(Bytes bytes, Accepts accepts, int candidates = 256) const {
+    Block* oldest = nullptr;
+    for (auto it = from(bytes); it != blocks_.end() && candidates > 0; ++it, --candidates) {
+      if (oldest != nullptr && (*it)->size > oldest->size) break;
+      if (!accepts(**it)) continue;
+      if (oldest == nullptr || (*it)->stamp.latest() < oldest->stamp.latest()) oldest = *it;
+    }
+    return oldest;
+  }
+
   // The one with the lowest address; looks at all.
   template <typename Accepts>
   Block* find_lowest(Bytes bytes, Accepts accepts) const {

@@ -111,7 +111,7 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
 // Old addresses of moved pages, as far as no work in flight uses them: unmapping does not wait.
 void DeviceCache::unmap_stale() {
   const auto until = [](const Stale& each) {
-    return std::max(each.block->stamp.fence, each.block->stamp.order);
+    return each.block->stamp.latest();
   };
   std::uint64_t need = 0;
   {

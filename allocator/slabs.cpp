@@ -81,7 +81,7 @@ void SlabShelf::drain(int size_class, std::uint64_t passed) {
   while (!of.limbo.empty()) {
     const SmallRef ref = of.limbo.front();
     const Stamp& stamp = ref.block().stamp;
-    if (std::max(stamp.fence, stamp.order) > passed) return;
+    if (stamp.latest() > passed) return;
     leave_limbo(of);
     give_ready(ref);
   }

@@ -125,6 +125,26 @@ TEST_CASE("a block taken from limbo in debt is not drained a second time", "[uni
   REQUIRE(bed.arena.validate());
 }
 
+TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken",
+          "[unit][arena]") {
+  Bed bed;
+  Block* lowest = bed.plain(64_MiB, 8_MiB);
+  Block* middle = bed.arena.take(8_MiB, kAnything);
+  Block* highest = bed.arena.take(8_MiB, kAnything);
+  Block* larger = bed.arena.take(10_MiB, kAnything);
+  std::uint64_t position = 0;
+  for (Block* block : {larger, middle, highest, lowest}) {
+    bed.arena.release(block);
+    block->stamp = {.fence = ++position};
+    bed.arena.give_waiting(block);
+  }
+  REQUIRE(bed.arena.take_waiting(8_MiB, {.passed = 1, .acceptable = 3}) == middle);
+  REQUIRE(bed.arena.take_waiting(8_MiB, {.passed = 1, .acceptable = 3}) == highest);
+  REQUIRE(bed.arena.take_waiting(8_MiB, {.passed = 1, .acceptable = 3}) == larger);
+  REQUIRE(bed.arena.take_waiting(8_MiB, kAnything) == lowest);
+  REQUIRE(bed.arena.validate());
+}
+
 TEST_CASE("a range grows by what is missing behind its last free block", "[unit][arena]") {
   Bed bed;
   bed.range(64_MiB);
