@@ -4,40 +4,15 @@
 // blocks handed from thread to thread. In rounds, each a fresh world with another
 // configuration. After each: no fault of the allocator's in the race detector's eyes,
 // validate(), and everything returned.
-#include "allocator/allocator.hpp"
-#include "allocator/mutex.hpp"
-#include "tests/sim/race_detector.hpp"
-#include "tests/sim/sim.hpp"
+#include "tests/concurrency/rounds.hpp"
 
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <random>
-#include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
 namespace custash {
 namespace {
-
-constexpr int kThreads = 6;
-constexpr int kSteps = 250;  // of each thread in a round
-
-std::atomic<int> entries_with_lock_held{0};
-std::atomic<int> unexpected{0};
-
-void expect(bool right, const char* what, int code = 0) {
-  if (right) return;
-  if (unexpected.fetch_add(1) < 10) std::printf("unexpected: %s (%d)\n", what, code);
-}
-
-void expect(CUresult result, const char* what) {
-  expect(result == CUDA_SUCCESS, what, static_cast<int>(result));
-}
 
 struct Owned {
   Address address = 0;
@@ -56,6 +31,7 @@ struct Round {
   sim::RaceDetector& detector;
   CUcontext context;
   Exchange exchange;
+  CUstream shared = nullptr;  // of all threads
   std::atomic<bool> capture_taken{false};
 };
 
@@ -84,8 +60,8 @@ class Worker {
   std::uint64_t pick(std::uint64_t of) { return random_() % of; }
 
   CUstream any_stream() {
-    const auto n = pick(4);
-    return n < 3 ? streams_[n] : CU_STREAM_PER_THREAD;
+    const auto n = pick(5);
+    return n < 3 ? streams_[n] : n == 3 ? CU_STREAM_PER_THREAD : round_.shared;
   }
 
   Owned take() {
@@ -145,15 +121,19 @@ class Worker {
   void malloc_async() {
     const CUstream stream = any_stream();
     const Bytes bytes = size();
-    Address address = 0;
-    expect(round_.allocator
-               .allocate_on(round_.context, stream, NullStream::Legacy, bytes, &address)
-               .code(),
-           "allocate_on");
+    Allocator& allocator = round_.allocator;
+    Address address = pick(2) == 0 ? allocator.try_allocate_on(
+                                         round_.context, stream, NullStream::Legacy, bytes)
+                                   : 0;
+    if (address == 0)
+      expect(allocator.allocate_on(round_.context, stream, NullStream::Legacy, bytes, &address)
+                 .code(),
+             "allocate_on");
     round_.detector.on_alloc(address, bytes, self_);
     launch({address, bytes, self_}, stream);
     round_.detector.on_free(address, self_, stream);
-    const auto freed = round_.allocator.free_on(address, stream, NullStream::Legacy);
+    if (pick(2) == 0 && allocator.try_free_on(address, stream, NullStream::Legacy)) return;
+    const auto freed = allocator.free_on(address, stream, NullStream::Legacy);
     expect(freed && freed->ok(), "free_on");
   }
 
@@ -252,75 +232,35 @@ class Worker {
 };
 
 bool check_round(std::uint64_t seed) {
-  static sim::RaceDetector& detector = *new sim::RaceDetector;
-  sim::set_observer(&detector);
-  sim::Options options;
-  options.seed = seed;
-  options.advance = sim::Advance::Seeded;
-  options.log = false;
+  sim::RaceDetector& detector = listening_detector();
+  sim::Options options = options_of(seed);
   options.device_memory = 64_GiB;
-  options.context_events = seed % 4 != 3;
   const sim::Sim world(options);
-  sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
-  Config config;
-  config.backing = seed % 2 == 0 ? Backing::Driver : Backing::Vmm;
-  config.one_lane = seed % 5 != 4;
-  config.run_ahead_percent = seed % 3 == 0 ? 0 : 10;
   const Bytes used = sim::used(0);
   auto* driver = new Driver(world.driver());
-  auto& allocator = *new Allocator(*driver, config);
+  auto& allocator = *new Allocator(*driver, config_of(seed));
   static auto& kept =
       *new std::vector<std::pair<Driver*, Allocator*>>;  // never destroyed, as in the product
   kept.emplace_back(driver, &allocator);
   Round round{
       .allocator = allocator, .detector = detector, .context = world.context(), .exchange = {}};
-  const sim::ThreadId main = sim::this_thread();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back(
-        [&round, seed, i] { Worker(round, seed * 100 + static_cast<std::uint64_t>(i)).run(); });
-  }
-  for (std::thread& thread : threads)
-    thread.join();
-  for (int i = 1; i <= kThreads; ++i)
-    detector.thread_sync(static_cast<sim::ThreadId>(i), main);
+  expect(cuStreamCreate(&round.shared, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  run_threads<Worker>(round, seed);
   for (const Owned& block : round.exchange.blocks) {
-    detector.on_free(block.address, main);
+    detector.on_free(block.address, sim::this_thread());
     expect(allocator.free(block.address)->code(), "the last free");
   }
-  expect(cuCtxSynchronize(), "cuCtxSynchronize");
-  for (int i = 0; i < 2; ++i) {
-    expect(allocator.empty_cache(round.context).code(), "the last empty_cache");
-    sim::run_all();
-  }
-  sim::set_entry_check(nullptr);
-  expect(!sim::hung(), "hung");
+  empty_all([&] { return allocator.empty_cache(round.context); });
   expect(allocator.validate(), "validate");
   expect(allocator.stats(0).allocated_bytes[0].current == 0, "allocated bytes remain");
   expect(allocator.stats(0).reserved_bytes[0].current == 0, "reserved bytes remain");
   expect(sim::used(0) == used, "device memory remains");
-  expect(entries_with_lock_held == 0, "the driver was entered with a lock held");
-  const std::size_t faults =
-      detector.count(sim::Report::AllocatorFault) + detector.count(sim::Report::Fault);
-  if (faults != 0) std::printf("%s", detector.text().substr(0, 4000).c_str());
-  expect(faults == 0, "faults of the allocator", static_cast<int>(faults));
-  if (unexpected != 0) std::printf("round seed %llu\n", static_cast<unsigned long long>(seed));
-  return unexpected == 0;
+  return judge(detector, seed);
 }
 
 }  // namespace
 }  // namespace custash
 
 int main(int argc, char** argv) {
-  const double seconds = argc > 1 ? std::atof(argv[1]) : 5;
-  const char* text = argc > 2 ? argv[2] : std::getenv("CUSTASH_SEED");
-  std::uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  int rounds = 0;
-  do {
-    ++rounds;
-    if (!custash::check_round(seed++)) return 1;
-  } while (std::chrono::steady_clock::now() < until);
-  std::printf("hammer: %d rounds of %d threads, nothing wrong\n", rounds, custash::kThreads);
-  return 0;
+  return custash::run_rounds(argc, argv, "hammer", custash::check_round);
 }

@@ -4,41 +4,21 @@
 // named; empty, questions, statistics; a second context that comes and goes. In rounds, each a
 // fresh world. After each: no fault of the allocator's in the race detector's eyes, validate(),
 // and nothing held.
-#include "allocator/mutex.hpp"
 #include "pinned/host_cache.hpp"
-#include "tests/sim/race_detector.hpp"
-#include "tests/sim/sim.hpp"
+#include "tests/concurrency/rounds.hpp"
 
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <random>
 #include <string>
-#include <thread>
-#include <vector>
+#include <tuple>
+#include <utility>
 
 namespace custash {
 namespace {
 
-constexpr int kThreads = 6;
-constexpr int kSteps = 250;  // of each thread in a round
 constexpr Bytes kMost = 5_MiB;
 // Nothing touches it, so that rounds are short; some rounds map and register.
 constexpr unsigned kUntouched = CU_MEMHOSTALLOC_WRITECOMBINED;
-
-std::atomic<int> entries_with_lock_held{0};
-std::atomic<int> unexpected{0};
-
-void expect(bool right, const char* what, int code = 0) {
-  if (right) return;
-  if (unexpected.fetch_add(1) < 10) std::printf("unexpected: %s (%d)\n", what, code);
-}
-
-void expect(CUresult result, const char* what) {
-  expect(result == CUDA_SUCCESS, what, static_cast<int>(result));
-}
 
 Address at(const void* buffer) {
   return reinterpret_cast<Address>(buffer);
@@ -221,20 +201,11 @@ class Worker {
 };
 
 bool check_round(std::uint64_t seed) {
-  static sim::RaceDetector& detector = *new sim::RaceDetector;
-  sim::set_observer(&detector);
-  sim::Options options;
-  options.seed = seed;
-  options.advance = sim::Advance::Seeded;
-  options.log = false;
-  options.context_events = seed % 4 != 3;
-  const sim::Sim world(options);
+  sim::RaceDetector& detector = listening_detector();
+  const sim::Sim world(options_of(seed));
   sim::advance_clock(1'000'000'000'000);
-  sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
-  Config config;
+  Config config = config_of(seed);
   config.backing = Backing::Driver;
-  config.one_lane = seed % 5 != 4;
-  config.run_ahead_percent = seed % 3 == 0 ? 0 : 10;
   auto* driver = new Driver(world.driver());
   auto* core = new Allocator(*driver, config);
   auto* cache = new HostCache(*driver, core->config(), *core);
@@ -246,56 +217,24 @@ bool check_round(std::uint64_t seed) {
               .detector = detector,
               .context = world.context(),
               .flags = seed % 8 == 0 ? 0 : kUntouched};
-  const sim::ThreadId main = sim::this_thread();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back(
-        [&round, seed, i] { Worker(round, seed * 100 + static_cast<std::uint64_t>(i)).run(); });
-  }
-  for (std::thread& thread : threads)
-    thread.join();
-  for (int i = 1; i <= kThreads; ++i)
-    detector.thread_sync(static_cast<sim::ThreadId>(i), main);
+  run_threads<Worker>(round, seed);
   for (const auto& [left, from] : round.shelf) {
-    detector.on_free(at(left.buffer), main);
+    detector.on_free(at(left.buffer), sim::this_thread());
     expect(cache->free(left.buffer)->code(), "the last free");
   }
-  expect(cuCtxSynchronize(), "cuCtxSynchronize");
-  for (int i = 0; i < 2; ++i) {
-    expect(cache->empty().code(), "the last empty");
-    sim::run_all();
-  }
-  sim::set_entry_check(nullptr);
-  expect(!sim::hung(), "hung");
+  empty_all([&] { return cache->empty(); });
   expect(cache->validate() && core->validate(), "validate");
   for (const auto& [name, value] : cache->stats().flatten()) {
     if (name.find(".current") != std::string::npos)
       expect(value == 0, name.c_str(), static_cast<int>(value));
   }
   expect(sim::live_host_blocks() == 0, "pinned memory remains");
-  expect(entries_with_lock_held == 0, "the driver was entered with a lock held");
-  const std::size_t faults =
-      detector.count(sim::Report::AllocatorFault) + detector.count(sim::Report::Fault);
-  if (faults != 0) std::printf("%s", detector.text().substr(0, 4000).c_str());
-  expect(faults == 0, "faults of the allocator", static_cast<int>(faults));
-  if (unexpected != 0) std::printf("round seed %llu\n", static_cast<unsigned long long>(seed));
-  return unexpected == 0;
+  return judge(detector, seed);
 }
 
 }  // namespace
 }  // namespace custash
 
 int main(int argc, char** argv) {
-  const double seconds = argc > 1 ? std::atof(argv[1]) : 5;
-  const char* text = argc > 2 ? argv[2] : std::getenv("CUSTASH_SEED");
-  std::uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  int rounds = 0;
-  do {
-    ++rounds;
-    if (!custash::check_round(seed++)) return 1;
-  } while (std::chrono::steady_clock::now() < until);
-  std::printf(
-      "pinned_hammer: %d rounds of %d threads, nothing wrong\n", rounds, custash::kThreads);
-  return 0;
+  return custash::run_rounds(argc, argv, "pinned_hammer", custash::check_round);
 }
