@@ -11,6 +11,7 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
+import overlap
 import report
 import runs
 
@@ -25,11 +26,14 @@ class Written(unittest.TestCase):
             subprocess.run([sys.executable, runs.__file__, "--sim", "--quick", "--build", BUILD,
                             *(word for k, v in names.items() for word in (f"--{k}", str(v)))],
                            check=True, stdout=subprocess.DEVNULL)
-            cls.rows = json.loads(names["json"].read_text())["rows"]
+            found = json.loads(names["json"].read_text())
+            cls.rows, cls.overlap = found["rows"], found["overlap"]
             cls.table, cls.plot = names["table"].read_text(), names["plot"].read_text()
 
     def test_every_case_bare_and_preloaded(self):
-        for case in runs.CASES:
+        controls = {(r["peer"], r["where"]) for r in self.rows if r["case"] == "control"}
+        self.assertEqual(len(controls), 2 * 5)
+        for case in (c for c in runs.CASES if c not in ("control", "overlap")):
             runtimes = ["shared", *(["double"] if case in runs.BOTH_RUNTIMES else [])]
             peers = ["cudaMallocHost"] if case == "pinned" else ["cudaMalloc", "cudaMallocAsync"]
             for runtime in runtimes:
@@ -44,6 +48,56 @@ class Written(unittest.TestCase):
         xml.dom.minidom.parseString(self.plot)
 
 
+class Overlap(unittest.TestCase):
+    """By the modelled clock, which does not vary."""
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "json")
+            done = subprocess.run([sys.executable, runs.__file__, "--sim", "--only", "overlap", "--build", BUILD, "--json",
+                                   str(path)], capture_output=True, text=True, check=False)
+            if "without overlap" in done.stderr:
+                raise unittest.SkipTest("overlap is not built: no nvcc")
+            assert done.returncode == 0, done.stderr
+            cls.rows = json.loads(path.read_text())["overlap"]
+
+    def row(self, pattern, streams, way):
+        return next(r for r in self.rows if (r["pattern"], r["streams"], r["way"]) == (pattern, streams, way))
+
+    def test_bare_nothing_overlaps(self):
+        for pattern in overlap.PATTERNS:
+            for streams in overlap.STREAMS:
+                self.assertLess(self.row(pattern, streams, "bare")["overlap"], 1)
+
+    def test_even_kernels_overlap_as_far_as_the_memory_in_flight_allows(self):
+        for streams in overlap.STREAMS:
+            for budget in overlap.BUDGETS:
+                row = self.row("even", streams, f"run_ahead:{budget}")
+                # With no budget there is the floor: one block beside the one in use.
+                self.assertGreater(row["overlap"], 0.93 * min(streams, 2 if budget == 0 else streams))
+
+    def test_more_memory_never_costs_overlap(self):
+        for pattern in overlap.PATTERNS:
+            for streams in overlap.STREAMS:
+                kept = [self.row(pattern, streams, f"run_ahead:{b}")["overlap"] for b in overlap.BUDGETS]
+                self.assertEqual(kept, sorted(kept))
+        self.assertGreater(self.row("uneven", 4, "run_ahead:10")["overlap"], 2.3)
+        self.assertGreater(self.row("uneven", 4, "run_ahead:50")["overlap"], 3.1)
+
+    def test_what_is_held_stays_within_the_budget(self):
+        for row in self.rows:
+            percent = 0 if row["way"] == "bare" else int(row["way"].split(":")[1])
+            in_use, floor = 1024 + 32, 32
+            self.assertLessEqual(row["held_mib"], in_use * (100 + percent) / 100 + floor)
+
+    def test_table_and_picture(self):
+        self.assertIn("| 4 streams, even | 0.9", overlap.table(self.rows))
+        picture = overlap.plot(self.rows)
+        xml.dom.minidom.parseString(picture)
+        self.assertEqual(picture.count("<rect"), 1 + 4 * 16 * (1 + len(overlap.BUDGETS)))
+
+
 class Report(unittest.TestCase):
     ROWS = [{"case": "size", "where": "512", "runtime": "shared", "how": how, "peer": "cudaMalloc", "ns": ns}
             for how, ns in (("bare", 2500.0), ("custash", 50.0))]
@@ -53,6 +107,12 @@ class Report(unittest.TestCase):
 
     def test_a_case_without_its_other_half_has_no_ratio(self):
         self.assertNotIn("ratio", report.table(self.ROWS[:1]))
+
+    def test_a_page_keeps_what_stands_around_its_tables(self):
+        page = "a\n<!-- x -->\nold\n<!-- end of x -->\nb\n"
+        self.assertEqual(report.between(page, "x", "new\n"), "a\n<!-- x -->\nnew\n<!-- end of x -->\nb\n")
+        with self.assertRaises(ValueError):
+            report.between(page, "y", "new")
 
     def test_a_plot_of_one_size(self):
         xml.dom.minidom.parseString(report.plot(self.ROWS))

@@ -111,6 +111,10 @@ const Device device{
     new_stream,
     submit,
     [] { custash::sim::run_all(); },
+    [] {
+      CUcontext context = nullptr;
+      return cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr;
+    },
 };
 
 }  // namespace bench
@@ -121,6 +125,7 @@ int main(int argc, char** argv) {
     return bench::loop(argv[2], std::strtoul(argv[3], nullptr, 0), std::atol(argv[4]));
   for (const bench::Peer& peer : bench::kPeers)
     bench::register_cases(peer);
+  bench::register_controls();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

@@ -25,12 +25,17 @@ struct Device {
   void* (*new_stream)();         // does not wait for the default stream
   void (*submit)(void* stream);  // the least work there is
   void (*wait)();                // until all work is done
+  bool (*has_context)();         // asks the driver for the current one
 };
 
 extern const Device device;
 
 // Registers every case for a peer.
 void register_cases(const Peer& peer);
+
+// Registers what is held against the cases of several threads: what the machine and the driver
+// take of a thread beside others that it shares nothing with.
+void register_controls();
 
 }  // namespace bench
 

@@ -86,6 +86,20 @@ def plot(rows):
         if mine:
             body += one_plot(mine, case, unit, down)
             down += HEIGHT
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {max(down, 1)}" '
+    return document(WIDTH, max(down, 1), body)
+
+
+def document(width, height, body):
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             'font-family="sans-serif" font-size="12" fill="#333">\n'
             '<rect width="100%" height="100%" fill="#fff"/>\n' + body + "</svg>\n")
+
+
+def between(page, name, text):
+    """The page with what stands between its two comments of that name replaced."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    head, found, rest = page.partition(begin)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"no place for {name}")
+    return f"{head}{begin}{text}{end}{tail}"

@@ -3,6 +3,8 @@
 
 On a GPU where there is one that works, else over the simulated driver (--sim asks for that): host
 cost only, and no figure of a peer means anything there. Prints medians in nanoseconds and ratios.
+All that is wanted of a GPU, in eight minutes: --minutes 8 --json FILE. Tables and pictures can be made of FILE
+later, elsewhere: --from FILE --docs.
 """
 import argparse
 import json
@@ -13,12 +15,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
+import overlap
 import peers
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = ("size", "threads_own", "threads_shared", "handover", "live", "lanes", "mixed", "cold", "pinned")
+CASES = ("size", "control", "threads_own", "threads_shared", "handover", "live", "lanes", "mixed", "cold", "pinned", "overlap")
+SIMULATED = "the simulated driver: host cost only"
 BOTH_RUNTIMES = ("size", "threads_own")  # the others: shared only
 
 
@@ -26,11 +31,12 @@ class Bench:
     def __init__(self, args, folder):
         self.args = args
         self.build = pathlib.Path(args.build).resolve()
+        self.end = time.monotonic() + 60 * args.minutes if args.minutes else None
         self.traces = self.unpack(folder)
         self.gpu, self.plug_ins = True, []
         self.gpu = not args.sim and self.start("shared", ["--benchmark_filter=^$"], "bare").returncode != 77
         self.plug_ins = [] if not self.gpu or args.no_peers else peers.build(folder, args.python)
-        self.rows, self.failed = [], False
+        self.rows, self.overlap, self.failed = [], [], False
 
     def unpack(self, folder):
         paths = []
@@ -40,28 +46,47 @@ class Bench:
             paths.append(str(path))
         return paths
 
-    def environment(self, how):
+    def environment(self, how, settings):
         env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "CUSTASH_CONF")}
         env["CUSTASH_BENCH_TRACES"] = ":".join(self.traces)
         folders = [env.get("LD_LIBRARY_PATH")]
         if how == "custash":
             env["LD_PRELOAD"] = str(self.build / "interpose/libcustash.so")
-            if self.args.conf:
-                env["CUSTASH_CONF"] = self.args.conf
+            env["CUSTASH_CONF"] = ",".join(filter(None, [self.args.conf, settings]))
         elif self.plug_ins:
             env["CUSTASH_BENCH_PEERS"] = ":".join(self.plug_ins)
         if not self.gpu:
             folders = [str(self.build / "tests/sim"), str(self.build / "tests/sim/cudart"), *folders]
             env["CUSTASH_SIM"] = "data=0"
+            env["CUSTASH_SIM_KERNELS"] = str(self.build / "tests/gpu/liboverlap_kernels.so")
         env["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
         return env
 
+    def run(self, program, options, how, settings=""):
+        """A process that has ended; 124 when there was no time for it."""
+        command = [str(self.build / "tests" / program), *options]
+        left = None if self.end is None else max(self.end - time.monotonic(), 0.001)
+        try:
+            return subprocess.run(command, env=self.environment(how, settings), stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, check=False, timeout=left)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, 124, "", "no time left")
+
     def start(self, runtime, options, how):
         name = "core" if runtime == "none" else f"calls_{runtime}"
-        return subprocess.run(
-            [str(self.build / "tests/bench" / name), "--benchmark_format=json", *options],
-            env=self.environment(how), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            check=False)
+        return self.run(f"bench/{name}", ["--benchmark_format=json", *options], how)
+
+    def measure_overlap(self):
+        def start(how, settings, options):
+            done = self.run("gpu/overlap", [*options, *(["--quick"] if self.args.quick else [])], how, settings)
+            if done.returncode != 0:
+                self.fail(f"overlap, {how} {settings}: exit {done.returncode}\n{done.stdout[-500:]}{done.stderr[-500:]}")
+            return done.stdout
+        if (self.build / "tests/gpu/overlap").exists():
+            print("overlap", file=sys.stderr, flush=True)
+            self.overlap = overlap.measure(start)
+        else:
+            print("bench: without overlap: built without nvcc", file=sys.stderr)
 
     def fail(self, what):
         """What else there is to measure is measured; the exit status tells."""
@@ -81,12 +106,17 @@ class Bench:
         return found["benchmarks"]
 
     def runtimes(self, case):
+        if case == "control":  # nothing of it is custash's
+            return [("shared", "bare")]
         static = "static" if self.gpu else "double"  # NVIDIA's takes no other driver
         core = [("none", "core")] if not self.gpu and case != "pinned" else []
         more = [(static, how) for how in ("bare", "custash")] if case in BOTH_RUNTIMES else []
         return [("shared", how) for how in ("bare", "custash")] + more + core
 
     def case(self, case):
+        if case == "overlap":
+            self.measure_overlap()
+            return
         options = [f"--benchmark_filter=^{case}/"]
         if self.args.quick:
             options += ["--benchmark_min_time=0.005"]
@@ -117,6 +147,9 @@ def main():
     parser.add_argument("--json", help="write every figure there")
     parser.add_argument("--table", help="write the table there (Markdown)")
     parser.add_argument("--plot", help="write the plots there (SVG)")
+    parser.add_argument("--docs", action="store_true", help="write both into docs/performance.md")
+    parser.add_argument("--from", dest="source", metavar="JSON", help="measure nothing: of what --json has written")
+    parser.add_argument("--minutes", type=float, help="measure for so long at most; what was not reached is named")
     parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
     parser.add_argument("--no-peers", action="store_true", help="neither PyTorch, RMM nor CUB")
     parser.add_argument("--no-build", action="store_true", help="run what is in the build folder")
@@ -124,22 +157,49 @@ def main():
     parser.add_argument("--python", default="python3", help="which Python may have PyTorch")
     args = parser.parse_args()
 
+    found = json.loads(pathlib.Path(args.source).read_text()) if args.source else measured(args)
+    if not found["rows"] and not found["overlap"]:
+        sys.exit("bench: nothing was measured")
+    write(args, found)
+    return 1 if found["failed"] else 0
+
+
+def measured(args):
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args, folder)
         for case in args.only or CASES:
             bench.case(case)
-    if not bench.rows:
-        sys.exit("bench: nothing was measured")
-    where = "a GPU" if bench.gpu else "the simulated driver: host cost only"
-    table = f"Nanoseconds a pair, medians, over {where}.\n\n" + report.table(bench.rows)
+            found = {"over": "a GPU" if bench.gpu else SIMULATED, "rows": bench.rows, "overlap": bench.overlap,
+                     "failed": bench.failed}
+            if args.json:  # what there is, should the rest be cut off
+                pathlib.Path(args.json).write_text(json.dumps(found, indent=1))
+    return found
+
+
+def write(args, found):
+    table = f"Nanoseconds a pair, medians, over {found['over']}.\n\n" + report.table(found["rows"])
+    if found["overlap"]:
+        table += overlap.table(found["overlap"])
     print(table, end="")
     if args.table:
         pathlib.Path(args.table).write_text(table)
     if args.plot:
-        pathlib.Path(args.plot).write_text(report.plot(bench.rows))
-    if args.json:
-        pathlib.Path(args.json).write_text(json.dumps({"over": where, "rows": bench.rows}, indent=1))
-    return 1 if bench.failed else 0
+        pathlib.Path(args.plot).write_text(report.plot(found["rows"]))
+    if args.docs:
+        document(found)
+
+
+def document(found):
+    """Writes what was measured into the documentation; of the simulator only what means something."""
+    page = ROOT / "docs/performance.md"
+    text = page.read_text()
+    if found["rows"] and found["over"] != SIMULATED:
+        text = report.between(text, "every case", report.table(found["rows"]))
+    if found["overlap"]:
+        text = report.between(text, "overlap", f"Over {found['over'].split(':')[0]}:\n\n{overlap.table(found['overlap'])}")
+        (ROOT / "docs/pictures/overlap.svg").write_text(overlap.plot(found["overlap"]))
+    page.write_text(text)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ PROGRAMS = (
     ("ordering_shared", []),
     ("ordering_per_thread", []),
     ("capture", ["--pooled"]),
+    ("overlap", []),
     ("thrust_sort", []),
     ("entry_points", []),
     ("micro", []),
@@ -41,7 +42,7 @@ PROGRAMS = (
 SAME = ("pinned_same",)
 # What a table shows of a check: costs (a ratio makes sense), then counts.
 COSTS = ("pair_ns", "driver_ms", "us_each", "us", "ms", "free_us", "free_median_us", "free_worst_us", "median_us")
-COUNTS = ("same", "biting", "still_running", "invalidated", "wrong", "gb_s", "driver_gb_s", "ratio", "peak_ratio",
+COUNTS = ("overlap", "held_mib", "same", "biting", "still_running", "invalidated", "wrong", "gb_s", "driver_gb_s", "ratio", "peak_ratio",
           "torch_pinned", "custash_pinned")
 IDENTITY = ("bytes", "threads")
 LINE = re.compile(r"^(ok|FAIL|info|skip)\b:?\s*(\S*)\s*(.*)$")
