@@ -67,7 +67,7 @@ void Allocator::empty_all_caches() {
 Ownership Allocator::find(Address address, BlockInfo* info) {
   DeviceCache* cache = state_->owner(address);
   if (cache == nullptr) return Ownership::Foreign;
-  const DeviceCache::Answer answer = cache->describe(address);
+  const BlockAnswer answer = cache->describe(address);
   if (!answer.live) return Ownership::Cached;
   if (info != nullptr) {
     *info = {answer.base, answer.requested, answer.usable, cache->context(), answer.buffer_id};

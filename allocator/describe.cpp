@@ -6,7 +6,7 @@
 
 namespace custash {
 
-DeviceCache::Answer DeviceCache::describe(Address address) {
+BlockAnswer DeviceCache::describe(Address address) {
   Lock lock(mutex_);
   const PageOwner owner = pages_.find(address);
   if (owner.slab != nullptr && owner.slab->cache == this) {

@@ -33,6 +33,7 @@ Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, Rack* rack) {
 DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice device)
     : driver_(shared.driver),
       config_(shared.config),
+      quick_(shared.config.magazines && shared.config.one_lane),
       pages_(shared.pages),
       leftovers_(shared.leftovers),
       graphs_(shared.graphs),

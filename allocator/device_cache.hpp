@@ -53,7 +53,7 @@ class DeviceCache {
   // What option free: lets a plain free wait for; and whether there is anything.
   Status wait_before_free();
 
-  [[nodiscard]] bool free_waits() const {
+  [[nodiscard, gnu::always_inline]] bool free_waits() const {
     if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
     return config_.free_mode == FreeMode::Auto && timeline_.host_visible_outstanding();
   }
@@ -97,8 +97,7 @@ class DeviceCache {
   void return_surviving_pages();
 
   // ---- Asking.
-  using Answer = BlockAnswer;
-  Answer describe(Address address);
+  BlockAnswer describe(Address address);
   Bytes returnable();
   DeviceStats stats();
   void take_inventory(Inventory* out);  // adds to it
@@ -198,6 +197,7 @@ class DeviceCache {
 
   const Driver& driver_;
   const Config& config_;
+  const bool quick_;  // the options allow the quick ways
   PageMap& pages_;
   Leftovers& leftovers_;
   const std::atomic<std::int64_t>& graphs_;

@@ -8,7 +8,7 @@ namespace custash {
 
 // False: calls go the long way.
 [[gnu::always_inline]] inline bool DeviceCache::quick_ways_open() const {
-  return config_.magazines && config_.one_lane && !timeline_.broken() &&
+  return quick_ && !timeline_.broken() &&
          !timeline_.capturing() && room_.fit() == Fit::Quick;
 }
 

@@ -62,7 +62,7 @@ struct alignas(128) Rack {
 // The owner's way in.
 class RackScope {
  public:
-  explicit RackScope(Rack& rack) : rack_(rack) {
+  [[gnu::always_inline]] explicit RackScope(Rack& rack) : rack_(rack) {
     rack_.lock.enter();
     rack_.used.store(true, std::memory_order_relaxed);
   }

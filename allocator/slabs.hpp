@@ -51,7 +51,7 @@ struct Slab {
   }
 
   // The block that begins exactly there; `count` when none does.
-  [[nodiscard]] std::uint32_t index_at(Address address) const {
+  [[nodiscard, gnu::always_inline]] std::uint32_t index_at(Address address) const {
     const Address offset = address - base;
     const std::uint32_t index = class_index(size_class, offset);
     return index < count && index * block_bytes() == offset ? index : count;

@@ -13,11 +13,11 @@ namespace custash {
 
 class Tally {
  public:
-  void take(bool small, std::int64_t bytes, std::int64_t requested) {
+  [[gnu::always_inline]] void take(bool small, std::int64_t bytes, std::int64_t requested) {
     turn_to(small).take(bytes, requested);
   }
 
-  void give(bool small, std::int64_t bytes, std::int64_t requested) {
+  [[gnu::always_inline]] void give(bool small, std::int64_t bytes, std::int64_t requested) {
     turn_to(small).give(bytes, requested);
   }
 

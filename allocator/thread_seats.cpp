@@ -30,7 +30,7 @@ struct ThreadEnd {
 
 }  // namespace
 
-thread_local ThreadSeats* ThreadSeats::mine_ = nullptr;
+constinit thread_local ThreadSeats* ThreadSeats::mine_ = nullptr;
 
 ThreadSeats& ThreadSeats::make_mine() {
   static const ThreadEnd end;

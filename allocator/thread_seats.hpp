@@ -76,7 +76,7 @@ class ThreadSeats {
 
   // Found without a call; a pointer alone may stand in the static block of a library that is
   // loaded late.
-  static thread_local ThreadSeats* mine_ __attribute__((tls_model("initial-exec")));
+  static constinit thread_local ThreadSeats* mine_ __attribute__((tls_model("initial-exec")));
 
   std::uint64_t number_;
   std::array<Seat, kSeats> seats_{};

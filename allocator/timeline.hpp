@@ -44,7 +44,7 @@ class Timeline {
   Status stamp_free(std::uint64_t* stamp);
 
   // The same without a driver call: false when a fence would have to be recorded.
-  bool try_stamp_free(std::uint64_t* stamp) const {
+  [[gnu::always_inline]] bool try_stamp_free(std::uint64_t* stamp) const {
     *stamp = submitted_.load();
     return config_.one_lane && (*stamp <= payable_.load() || *stamp <= passed_.load());
   }
@@ -78,7 +78,7 @@ class Timeline {
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
 
   // Fences up to here cost nothing: passed, or waited for by all later work.
-  [[nodiscard]] std::uint64_t clear() const { return std::max(passed_.load(), paid_.load()); }
+  [[nodiscard, gnu::always_inline]] std::uint64_t clear() const { return std::max(passed_.load(), paid_.load()); }
 
   // Fences up to here can be paid for by a wait.
   [[nodiscard]] std::uint64_t payable() const { return payable_.load(); }
