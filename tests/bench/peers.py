@@ -30,10 +30,20 @@ def needs(python, cuda):
     return wanted
 
 
+def cuda_home():
+    found = subprocess.run([str(ROOT / "tools/find-cuda")], capture_output=True, text=True, check=False)
+    return pathlib.Path(found.stdout.strip())
+
+
+def linked(libraries, links):
+    """All of them by name: RMM's library does not say where its own needs lie."""
+    return [*(f"-L{each}" for each in libraries), *(f"-Wl,-rpath,{each}" for each in libraries),
+            "-Wl,--no-as-needed", *(f"-l{each}" for each in links)]
+
+
 def build(folder, python):
     """Paths of the plug-ins. Failures are told, not hidden: a table without a peer says why here."""
-    found = subprocess.run([str(ROOT / "tools/find-cuda")], capture_output=True, text=True, check=False)
-    cuda = pathlib.Path(found.stdout.strip())
+    cuda = cuda_home()
     built = []
     for name, (includes, libraries, links, header) in needs(python, cuda).items():
         if not any((each / header).exists() for each in includes):
@@ -44,8 +54,7 @@ def build(folder, python):
         command = [os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-fPIC", "-shared", f"-I{ROOT}",
                    *(f"-I{each}" for each in includes), f"-I{cuda}/include",
                    str(HERE / f"peer_{name}.cpp"), "-o", target,
-                   *(f"-L{each}" for each in libraries), *(f"-Wl,-rpath,{each}" for each in libraries),
-                   *(f"-l{each}" for each in links), "-lcudart"]
+                   *linked(libraries, links), "-lcudart"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             built.append(target)

@@ -98,6 +98,9 @@ class Bench:
         done = self.start(runtime, options, how)
         if done.returncode != 0:
             return self.fail(f"{runtime} runtime, {how}: exit {done.returncode}\n{done.stderr[-2000:]}")
+        for line in done.stderr.splitlines():
+            if line.startswith("plug-in:"):
+                self.fail(f"without a peer: {line}")
         found = json.loads(done.stdout)
         # A library that cannot be preloaded is only a warning of the loader.
         expected = {"core": None, "bare": "absent", "custash": "serves"}[how]

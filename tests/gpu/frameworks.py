@@ -8,6 +8,7 @@ Lines: `ok NAME key=value …`, `FAIL NAME why`, `skip NAME why`. Exit status 1 
 skipped.
 """
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -138,6 +139,23 @@ def child_numba(how):
     print(json.dumps(said))
 
 
+def child_rmm(how):
+    import zlib
+
+    import rmm
+    if how != "own":
+        import custash
+        rmm.mr.set_current_device_resource(custash.rmm_resource())
+    host = bytes(range(256)) * 4096
+    buffers = [rmm.DeviceBuffer.to_device(host[i:]) for i in range(200)]
+    for i in range(0, 200, 2):
+        buffers[i].resize(buffers[i].size + (i << 10))
+    said = {"checksum": zlib.crc32(b"".join(each.tobytes()[:1000] for each in buffers))}
+    if how != "own":
+        said["allocations"] = custash.memory_stats()["allocation.all.allocated"]
+    print(json.dumps(said))
+
+
 def child_hold():
     """Holds memory for `custash top` until its standard input ends."""
     import torch
@@ -150,7 +168,17 @@ def child_hold():
     sys.stdin.read()
 
 
-CHILDREN = {"torch": child_torch, "cupy": child_cupy, "numba": child_numba}
+CHILDREN = {"torch": child_torch, "cupy": child_cupy, "numba": child_numba, "rmm": child_rmm}
+MODULES = {"numba": "numba.cuda"}
+
+
+def child(name, how):
+    try:
+        importlib.import_module(MODULES.get(name, name))
+    except Exception as why:  # not there, or not with what else is there
+        print(json.dumps({"cannot": f"{type(why).__name__}: {str(why).splitlines()[0]}"}))
+        return
+    CHILDREN[name](how)
 
 
 # ---- The parent.
@@ -178,14 +206,14 @@ class Judge:
         """What a child says; None, and a line, where it cannot run or fails."""
         done = subprocess.run([sys.executable, __file__, "--child", name, how], env=self.environment(preload),
                               capture_output=True, text=True, timeout=300, check=False)
-        if done.returncode == 0:
-            return json.loads(done.stdout.splitlines()[-1])
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        if "No module named" in last and "custash" not in last:
-            print(f"skip {name}_{how} {last}", flush=True)
-        else:
+        if done.returncode != 0:
             self.say(False, f"{name}_{how}", f"exit={done.returncode} {done.stderr[-1500:]}")
-        return None
+            return None
+        said = json.loads(done.stdout.splitlines()[-1])
+        if "cannot" in said:
+            print(f"skip {name}_{how} {said['cannot']}", flush=True)
+            return None
+        return said
 
     def same(self, name, key, ways):
         own = self.child(name, "own")
@@ -249,6 +277,10 @@ class Judge:
             self.say(said["allocations"] > 100 and said["sane"] and own["sane"], f"{label}_served",
                      f"allocations={said['allocations']}")
 
+    def rmm(self):
+        for label, _, said in self.same("rmm", "checksum", [("plugged", False), ("plugged", True)]):
+            self.say(said["allocations"] > 200, f"{label}_served", f"allocations={said['allocations']}")
+
     def used_mib(self):
         """Of the first device, as nvidia-smi says."""
         done = subprocess.run(["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
@@ -295,13 +327,13 @@ class Judge:
 
 def main():
     if sys.argv[1:2] == ["--child"]:
-        return CHILDREN[sys.argv[2]](sys.argv[3])
+        return child(sys.argv[2], sys.argv[3])
     if sys.argv[1:2] == ["--hold"]:
         return child_hold()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True, type=os.path.abspath)
     parser.add_argument("--command", type=os.path.abspath, help="custash; default: beside the library's build")
-    parser.add_argument("--only", nargs="*", default=["torch", "gpt2", "cupy", "numba", "top"])
+    parser.add_argument("--only", nargs="*", default=["torch", "gpt2", "cupy", "numba", "rmm", "top"])
     args = parser.parse_args()
     if not os.path.exists("/dev/nvidiactl"):
         print("skip: there is no GPU here")
