@@ -60,8 +60,10 @@ Status Allocator::empty_cache(CUcontext context) {
 }
 
 void Allocator::empty_all_caches() {
-  for (DeviceCache* cache : state_->all())
-    cache->trim().ignore();  // each error shows at its next call
+  for (DeviceCache* cache : state_->all()) {
+    if (const ContextUse use(cache->timeline().users()); use)
+      cache->trim().ignore();  // each error shows at its next call
+  }
 }
 
 Ownership Allocator::find(Address address, BlockInfo* info) {
@@ -79,8 +81,9 @@ Bytes Allocator::reclaimable(CUcontext context) {
   Bytes sum = 0;
   DeviceCache* cache = state_->known(context);
   if (cache == nullptr) return 0;
-  for (DeviceCache* each : state_->on_device(cache->device()))
-    sum += each->returnable();
+  for (DeviceCache* each : state_->on_device(cache->device())) {
+    if (const ContextUse use(each->timeline().users()); use) sum += each->returnable();
+  }
   return sum;
 }
 

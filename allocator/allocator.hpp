@@ -17,6 +17,7 @@
 
 namespace custash {
 
+class ContextUsers;
 class DeviceCache;
 class Lane;
 
@@ -94,10 +95,17 @@ class Allocator {
   bool free_would_not_wait(CUcontext context);
   // A kernel of the context has faulted: only the driver has the right answers now.
   bool context_broken(CUcontext context);
+  // A call has told the program of a fault on the device: from now on the driver answers in the
+  // contexts where it was, be it an allocation that the cache could serve.
+  void look_for_faults();
   // No context is known to have work in flight.
   bool idle();
 
   // ---- Lifetime of what we key by.
+
+  // Where a call may end the context and may not, it is close()d before and open()ed after one
+  // that has not. Null: nothing is kept of that context.
+  ContextUsers* users_of(CUcontext context);
 
   void stream_destroyed(CUstream stream);     // call before the driver's
   void context_destroyed(CUcontext context);  // call before the driver's: forgets its segments

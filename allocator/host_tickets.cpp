@@ -13,9 +13,12 @@ Status HostTickets::take(std::span<Timeline* const> timelines,
   for (Timeline* timeline : timelines) {
     // one_lane:off says that submissions may go unseen: then idleness cannot be known.
     if (config_.one_lane && !timeline->unfinished()) continue;
-    Place place{timeline, 0};
-    const Status stamped = timeline->stamp_free(&place.position);
-    if (timeline == own && !timeline->abandoned()) result = stamped;
+    // Of a context that is about to end no fence is had: its end is waited for.
+    Place place{timeline, timeline->stamp_everything()};
+    if (const ContextUse use(timeline->users()); use) {
+      const Status stamped = timeline->stamp_free(&place.position);
+      if (timeline == own) result = stamped;
+    }
     if (place.over()) continue;
     timeline->host_waits_for(place.position);
     places.push_back(place);
@@ -52,7 +55,9 @@ void HostTickets::retire() {
 void HostTickets::poll() {
   for (Ticket oldest; first(&oldest); retire()) {
     for (const Place& place : oldest.places) {
-      if (!place.over() && !place.timeline->abandoned()) place.timeline->poll(place.position);
+      if (place.over()) continue;
+      if (const ContextUse use(place.timeline->users()); use)
+        place.timeline->poll(place.position);
     }
     if (!over(oldest)) return;
   }
@@ -62,7 +67,8 @@ Status HostTickets::wait(std::uint64_t ticket) {
   for (Ticket oldest; passed() < ticket && first(&oldest); retire()) {
     for (const Place& place : oldest.places) {
       if (place.over()) continue;
-      if (place.timeline->abandoned()) return CUDA_ERROR_NOT_READY;  // its end is under way
+      const ContextUse use(place.timeline->users());
+      if (!use) return CUDA_ERROR_NOT_READY;  // its end is under way
       if (const Status waited = place.timeline->wait_for(place.position); !waited.ok())
         return waited;
     }

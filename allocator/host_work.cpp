@@ -60,6 +60,13 @@ bool Allocator::context_broken(CUcontext context) {
   return cache == nullptr || cache->timeline().broken();
 }
 
+void Allocator::look_for_faults() {
+  for (DeviceCache* cache : state_->all()) {
+    if (const ContextUse use(cache->timeline().users()); use)
+      cache->timeline().look_for_fault();
+  }
+}
+
 bool Allocator::idle() {
   if (!config_.one_lane) return false;  // submissions may have gone unseen
   if (DeviceCache* cache = state_->only.load()) return !cache->timeline().unfinished();

@@ -15,7 +15,8 @@ namespace {
 bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* self) {
   bool returned = false;
   for (DeviceCache* cache : caches) {
-    if (cache == self || cache->returnable() == 0) continue;
+    const ContextUse use(cache->timeline().users());
+    if (!use || cache == self || cache->returnable() == 0) continue;
     // What cannot be returned now is simply not there for the retry.
     cache->settle().ignore();
     cache->trim().ignore();
@@ -84,6 +85,8 @@ bool Allocator::relieve(CUcontext context) {
 Status Allocator::trim(int device, Bytes bytes) {
   Status result;
   for (DeviceCache* cache : state_->on_device(device)) {
+    const ContextUse use(cache->timeline().users());
+    if (!use) continue;
     const Bytes before = state_->budget(device).held();
     if (const Status trimmed = cache->trim({.bytes = bytes}); !trimmed.ok()) result = trimmed;
     const Bytes after = state_->budget(device).held();
@@ -100,6 +103,8 @@ Status Allocator::trim_stream(CUstream stream, NullStream null) {
 Status Allocator::trim_idle(int device) {
   Status result;
   for (DeviceCache* cache : state_->on_device(device)) {
+    const ContextUse use(cache->timeline().users());
+    if (!use) continue;
     if (const Status trimmed = cache->trim_idle(); !trimmed.ok()) result = trimmed;
   }
   return result;

@@ -16,6 +16,8 @@ Bytes Outside::give_back(int device, Bytes bytes) {
   for (DeviceCache* cache : core_.state_->on_device(device)) {
     const Bytes given = before - std::min(before, budget.held());
     if (given >= bytes) break;
+    const ContextUse use(cache->timeline().users());
+    if (!use) continue;
     const CurrentContext current(core_.driver(), cache->context());
     // What cannot be given is not counted.
     if (current.status().ok()) cache->trim({.bytes = bytes - given}).ignore();

@@ -175,7 +175,9 @@ Status Allocator::State::wait_for_others(DeviceCache& cache) {
   Status result;
   for (DeviceCache* other : on_device(cache.device())) {
     if (other == &cache) continue;
-    // Its kernels' faults are not told here, nor is that it is being destroyed.
+    const ContextUse use(other->timeline().users());
+    if (!use) continue;  // who destroys it waits for its work
+    // Its kernels' faults are not told here.
     const Status waited = other->timeline().wait_all();
     if (!other->timeline().broken() && !waited.ok()) result = waited;
   }

@@ -135,10 +135,16 @@ void Allocator::stream_destroyed(CUstream stream) {
   state_->new_epoch();
 }
 
+ContextUsers* Allocator::users_of(CUcontext context) {
+  DeviceCache* cache = state_->known(context);
+  return cache == nullptr ? nullptr : &cache->timeline().users();
+}
+
 void Allocator::context_destroyed(CUcontext context) {
   DeviceCache* cache = state_->remove(context);
   state_->new_epoch();
   if (cache == nullptr) return;
+  cache->timeline().users().close();
   cache->abandon();
   Lock lock(state_->mutex);
   const auto erased = std::erase_if(state_->open_captures, [&](const State::OpenCapture& open) {

@@ -12,6 +12,7 @@
 
 #include "allocator/capture_gate.hpp"
 #include "allocator/config.hpp"
+#include "allocator/context_users.hpp"
 #include "allocator/driver.hpp"
 #include "allocator/fence.hpp"
 #include "allocator/mutex.hpp"
@@ -134,6 +135,12 @@ class Timeline {
 
   [[nodiscard]] Counters counters() const;
 
+  // Some call has told the program of a fault on the device: was it here?
+  void look_for_fault();
+
+  // Who asks or waits here for a call that the program made for another context.
+  ContextUsers& users() { return users_; }
+
   // The context is about to go, and its events with it: nothing is asked or recorded any more.
   void abandon();
 
@@ -174,6 +181,7 @@ class Timeline {
   const CUcontext context_;
   std::atomic<bool> context_events_;  // false: too old a driver, or it answered "not supported"
   EventPool events_;
+  ContextUsers users_;
 
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> newest_{0};   // covers of the newest fence

@@ -17,26 +17,9 @@ constexpr std::size_t kMaxFences = 64;
 // faulted. Any other code says that one call could not be made: the fence is missing, nothing
 // else.
 bool is_fatal(CUresult code) {
-  switch (code) {
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_NOT_INITIALIZED:
-    case CUDA_ERROR_INVALID_CONTEXT:
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-      return true;
-    default:
-      return false;
-  }
+  return is_sticky(code) || code == CUDA_ERROR_DEINITIALIZED ||
+         code == CUDA_ERROR_NOT_INITIALIZED || code == CUDA_ERROR_INVALID_CONTEXT ||
+         code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 }  // namespace
@@ -264,9 +247,22 @@ bool Timeline::record_use(Lane& lane, EventRef* out) {
 bool Timeline::use_over(const EventRef& use) {
   if (abandoned_.load()) return ended_.load();
   if (broken_.load()) return true;
+  const ContextUse inside(users_);
+  if (!inside) return false;
   Fence fence;
   fence.events.push_back(use);
   return query(fence).ok() || broken_.load();
+}
+
+// Any call that needs the context tells of it; this one submits nothing and waits for nothing.
+void Timeline::look_for_fault() {
+  if (broken_.load()) return;
+  const CurrentContext current(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (current.status().ok() && is_sticky(driver_.mem_get_info(&free, &total)))
+    broken_.store(true);
 }
 
 Status Timeline::wait_host(const Fence& fence) {

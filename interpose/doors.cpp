@@ -29,6 +29,13 @@ CUresult unless_broken(Allocator& core, CUresult code) {
   return fault == CUDA_SUCCESS ? code : fault;
 }
 
+void note_fault() noexcept {
+  try {
+    if (Allocator* const core = process::current.load()) core->look_for_faults();
+  } catch (...) {  // no memory for it: the next one asks again
+  }
+}
+
 bool relieve_by_neighbours(Allocator& core) noexcept {
   constexpr Bytes kEnough = 1_GiB;  // how much the call needs is not known
   CUdevice device = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The three shapes of a wrapper: a submission, a call that allocates for itself, and one with a
-// handler of its own. No state, no lock.
+// The shapes of a wrapper: a submission, a call that allocates for itself, one that is only
+// listened to, and one with a handler of its own. No state, no lock.
 #pragma once
 
 // clang-format off: first, as it includes cuda.h without the renaming macros
@@ -25,6 +25,15 @@ bool relieve_by_neighbours(Allocator& core) noexcept;
 // `code`, or what a kernel's fault in the current context makes every call answer.
 CUresult unless_broken(Allocator& core, CUresult code);
 
+// The answer, once it has been looked at: where it is a kernel's fault, the core is told.
+void note_fault() noexcept;
+
+inline CUresult heard(CUresult result) noexcept {
+  if (result != CUDA_SUCCESS && is_sticky(result)) [[unlikely]]
+    note_fault();
+  return result;
+}
+
 // `view(core)` says what the host may see; `call(real)` is the driver's call.
 // A `stream` that is nullptr itself: the call names none, and is synchronous by its name.
 template <typename Real, typename Stream, typename View, typename Call>
@@ -43,26 +52,31 @@ CUresult submit(Real* real, NullStream null, Stream stream, View view, Address f
       result = sync_memops::settle(*core, null, first, second, result);
   } catch (...) {
   }
-  return result;
+  return heard(result);
 }
 
 template <typename Real, typename Call>
 CUresult with_relief(Real* real, Call call) noexcept {
   if (real == nullptr) return kNoEntry;
   CUresult result = call(real);
-  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return heard(result);
   Allocator* const core = process::core();
   if (core == nullptr) return result;
   for (const auto relief : {relieve, relieve_by_neighbours})
     if (result == CUDA_ERROR_OUT_OF_MEMORY && relief(*core)) result = call(real);
-  return result;
+  return heard(result);
+}
+
+template <typename Real, typename Call>
+CUresult listened(Real* real, Call call) noexcept {
+  return real == nullptr ? kNoEntry : heard(call(real));
 }
 
 template <typename Real, typename Call>
 CUresult handled(Real* real, Call call) noexcept {
   if (real == nullptr) return kNoEntry;
   try {
-    return call(real);
+    return heard(call(real));
   } catch (...) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

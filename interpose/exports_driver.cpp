@@ -41,6 +41,14 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 #define RELIEF(symbol, forms, params, args) \
   ALL_FORMS_##forms(RELIEF_DOOR, door_##symbol, params, args)
 
+#define LISTENED_DOOR(door, null, params, args)                             \
+  CUresult door params noexcept {                                           \
+    return doors::listened(real::function<CUresult params>(Entry::door),    \
+                           [&](auto* real) { return real args; });          \
+  }
+#define LISTENED(symbol, forms, params, args) \
+  ALL_FORMS_##forms(LISTENED_DOOR, door_##symbol, params, args)
+
 #define HANDLED_DOOR(door, null, handler, params, args)                                    \
   CUresult door params noexcept {                                                          \
     callers::current = __builtin_return_address(0);                                        \

@@ -109,6 +109,8 @@ CUresult set_exec_memcpy_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D
 CUresult init(Real<unsigned> real, NullStream, unsigned flags);
 CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context);
 CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green);
+CUresult primary_retain(Real<CUcontext*, CUdevice> real, NullStream, CUcontext* out,
+                        CUdevice device);
 CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device);
 CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device);
 CUresult stream_destroy(Real<CUstream> real, NullStream, CUstream stream);

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, peers, and the call that everything begins with.
 #include "interpose/doors.hpp"
+#include "allocator/context_users.hpp"
 #include "interpose/async_memory.hpp"
 #include "interpose/device_scope.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/service.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
 
 namespace custash::handlers {
 namespace {
@@ -21,6 +26,31 @@ void has_ended(Allocator& core, CUcontext context) {
   core.context_gone(context);
   process::pinned().context_gone(context);
 }
+
+// How often the program has retained each device's primary context, as far as that was seen.
+class PrimaryUses {
+ public:
+  void retained(CUdevice device) { of(device).fetch_add(1); }
+
+  // True: this may be the last one. Where others remain that were not seen, it is not: no harm.
+  bool releasing(CUdevice device) {
+    int seen = of(device).load();
+    while (seen > 0 && !of(device).compare_exchange_weak(seen, seen - 1)) {
+    }
+    return seen <= 1;
+  }
+
+  void reset(CUdevice device) { of(device).store(0); }
+
+ private:
+  std::atomic<int>& of(CUdevice device) {
+    return uses_[std::min<std::size_t>(static_cast<std::size_t>(device), uses_.size() - 1)];
+  }
+
+  std::array<std::atomic<int>, 64> uses_{};  // devices beyond share the last
+};
+
+constinit PrimaryUses primary_uses;
 
 }  // namespace
 
@@ -57,14 +87,27 @@ CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
   return result;
 }
 
-// Only the last release destroys, and only afterwards is it known which was the last.
+CUresult primary_retain(Real<CUcontext*, CUdevice> real, NullStream, CUcontext* out,
+                        CUdevice device) {
+  const CUresult result = doors::with_relief(real, [&](auto* call) { return call(out, device); });
+  if (result == CUDA_SUCCESS) primary_uses.retained(device);
+  return result;
+}
+
+// Only the last release destroys, and only afterwards is it known for certain which was the last.
 CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   Allocator* const core = process::core();
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
   if (context == nullptr) return real(device);
+  const bool last = primary_uses.releasing(device);
   const service::Pause pause;
+  ContextUsers* const users = last ? core->users_of(context) : nullptr;
+  if (users != nullptr) users->close();
   const CUresult result = real(device);
-  if (result != CUDA_SUCCESS || is_primary_active(*core, device)) return result;
+  if (result != CUDA_SUCCESS || is_primary_active(*core, device)) {
+    if (users != nullptr) users->open();
+    return result;
+  }
   ends(*core, context);
   has_ended(*core, context);
   return result;
@@ -75,6 +118,7 @@ CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device) {
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
   if (context == nullptr) return real(device);
   const service::Pause pause;
+  primary_uses.reset(device);
   ends(*core, context);
   const CUresult result = real(device);
   has_ended(*core, context);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // HostCache: giving memory back, and what others ask of it.
+#include "allocator/context_users.hpp"
 #include "pinned/host_cache.hpp"
 
 #include <algorithm>
@@ -32,12 +33,16 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
   Status result;
   for (const Returning& item : work) {
     const Nanoseconds begin = driver_.now();
-    const Status status = memory_.release(item.from->context, item.range);
+    ContextUsers* const users = allocator_.users_of(item.from->context);
+    const bool lives = users != nullptr && users->enter();
+    const Status status = lives ? memory_.release(item.from->context, item.range)
+                                : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (lives) users->leave();
     const Nanoseconds elapsed = driver_.now() - begin;
     Lock lock(mutex_);
     returning_.erase(std::find(returning_.begin(), returning_.end(), item.from->context));
     if (!status.ok()) {  // it stays in its pool, to be used or returned later
-      result = status;
+      if (lives) result = status;
       item.from->add(item.range);
       continue;
     }

@@ -169,6 +169,59 @@ CASE(errors_sticky) {
   SAY(cudaFree(nullptr));
 }
 
+// Once a call has told of the fault, an allocation tells it, too, be a block of its size at
+// hand.
+template <typename Tell>
+void fault_told_by(Tell tell) {
+  void* p = nullptr;
+  void* host = nullptr;
+  const Stream stream;
+  SAY(cudaMalloc(&p, 4096));
+  SAY(cudaMallocHost(&host, 4096));
+  SAY(cudaFreeHost(host));
+  SAY(cudaFree(p));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(write_words(stream, pointer(0x10000), 4, 7));
+  tell(stream);
+  SAY(cudaMalloc(&p, 4096));
+  SAY(cudaMallocHost(&host, 4096));
+  SAY(cudaGetLastError());
+}
+
+CASE(errors_sticky_told_by_the_device) {
+  fault_told_by([](cudaStream_t) { SAY(cudaDeviceSynchronize()); });
+}
+
+CASE(errors_sticky_told_by_a_stream) {
+  fault_told_by([](cudaStream_t stream) { SAY(cudaStreamSynchronize(stream)); });
+}
+
+CASE(errors_sticky_told_by_an_event) {
+  cudaEvent_t event = nullptr;
+  SAY(cudaEventCreate(&event));
+  fault_told_by([event](cudaStream_t stream) {
+    (void)cudaEventRecord(event, stream);  // may tell it already
+    SAY(cudaEventSynchronize(event));
+  });
+}
+
+CASE(errors_sticky_told_by_a_query) {
+  fault_told_by([](cudaStream_t stream) {
+    while (cudaStreamQuery(stream) == cudaErrorNotReady) {
+    }
+    SAY(cudaStreamQuery(stream));
+  });
+}
+
+CASE(errors_sticky_told_by_a_launch) {
+  fault_told_by([](cudaStream_t stream) {
+    void* const nowhere = pointer(0x10000);
+    while (write_words(stream, nowhere, 4, 7) == CUDA_SUCCESS) {
+    }
+    SAY(write_words(stream, nowhere, 4, 7));
+  });
+}
+
 // The free that bare CUDA tells it by does not wait here: the next call that does tells it.
 CASE(errors_sticky_at_a_free) {
   void* p = nullptr;

@@ -33,6 +33,14 @@ class Life(Case):
     def test_exec_starts_afresh(self):
         self.same_as_bare("life", "exec")
 
+    def test_contexts_end_while_other_threads_reach_into_all(self):
+        """None of our calls names a context whose end has begun, which cuda.h forbids at cuCtxDestroy."""
+        for conf in ("", "backing:driver"):
+            done = run("ends", CUSTASH_SIM="report=stderr,teardown_us=300", CUSTASH_CONF=conf)
+            self.assertEqual((done.returncode, done.stdout), (0, "wrong 0\n"))
+            self.assertIn("cuCtxDestroy_v2", done.stderr)
+            self.assertNotIn("late_uses", done.stderr)
+
     def test_a_summary_is_printed_once_and_only_when_asked_for(self):
         done = run("life", "exit", CUSTASH_CONF="summary:true")
         self.assertEqual(done.returncode, 0)

@@ -4,6 +4,7 @@
 #include "tests/sim/lifetime.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace custash::sim {
 
@@ -58,11 +59,21 @@ CUresult destroy_context(World& w, ThreadState& thread, CUcontext handle) {
   Context* c = w.contexts.get(handle);
   if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const std::uint64_t id = c->id;
+  c->ending = true;
+  if (w.options.teardown.count() != 0) {
+    unlock_world();
+    std::this_thread::sleep_for(w.options.teardown);
+    lock_world();
+    if (w.contexts.get(handle) != c) return CUDA_ERROR_INVALID_CONTEXT;
+  }
   for (Stream* s : c->streams)
     s->held = false;
   c->legacy->held = false;
   const CUresult waited = wait_context(w, thread, *c);
-  if (waited == CUDA_ERROR_LAUNCH_TIMEOUT) return waited;
+  if (waited == CUDA_ERROR_LAUNCH_TIMEOUT) {
+    c->ending = false;
+    return waited;
+  }
   if (w.contexts.get(handle) != c || c->id != id) return CUDA_ERROR_INVALID_CONTEXT;
   for (std::size_t i = w.captures.size(); i-- > 0;)
     if (w.captures[i]->context_id == id) end_capture(w, *w.captures[i]);
@@ -113,7 +124,8 @@ SIM_ENTRY(cuCtxDestroy_v2, (CUcontext handle)) {
 
 SIM_ENTRY(cuCtxPushCurrent_v2, (CUcontext handle)) {
   return SIM_CALL(cuCtxPushCurrent_v2, Init) {
-    if (f.world.contexts.get(handle) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (live_context(f.world, k_cuCtxPushCurrent_v2, handle) == nullptr)
+      return CUDA_ERROR_INVALID_CONTEXT;
     f.thread.stack.push_back(handle);
     return CUDA_SUCCESS;
   });
@@ -132,7 +144,7 @@ SIM_ENTRY(cuCtxPopCurrent_v2, (CUcontext * out)) {
 SIM_ENTRY(cuCtxSetCurrent, (CUcontext handle)) {
   return SIM_CALL(cuCtxSetCurrent, Init) {
     auto& stack = f.thread.stack;
-    if (handle != nullptr && f.world.contexts.get(handle) == nullptr)
+    if (handle != nullptr && live_context(f.world, k_cuCtxSetCurrent, handle) == nullptr)
       return CUDA_ERROR_INVALID_CONTEXT;
     if (!stack.empty()) stack.pop_back();
     if (handle != nullptr) stack.push_back(handle);

@@ -130,6 +130,11 @@ std::uint64_t failures_given() {
   return guard->failures_given;
 }
 
+std::vector<std::string> late_uses() {
+  const Guard guard;
+  return guard->late_uses;
+}
+
 std::vector<Fault> faults() {
   const Guard guard;
   return guard->faults;
@@ -186,6 +191,9 @@ std::string report() {
                   static_cast<double>(guard->spent[i]) / 1e6);
     text += line;
   }
+  if (!guard->late_uses.empty())
+    text += "late_uses: " + std::to_string(guard->late_uses.size()) + ", the first " +
+            guard->late_uses.front() + "\n";
   std::snprintf(line, sizeof line, "driver_time_ms: %.3f\n", static_cast<double>(sum) / 1e6);
   return text + line;
 }

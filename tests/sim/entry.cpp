@@ -88,6 +88,29 @@ CUresult call_erased(Symbol symbol, Needs needs, Body body, void* closure) {
   return result;
 }
 
+namespace {
+
+void note_late(World& w, Symbol symbol) {
+  constexpr std::size_t kMost = 1000;
+  if (w.late_uses.size() < kMost) w.late_uses.emplace_back(kSymbolTable[symbol].name);
+}
+
+}  // namespace
+
+Context* live_context(World& w, Symbol symbol, CUcontext handle) {
+  Context* c = w.contexts.get(handle);
+  if (c == nullptr || c->ending) note_late(w, symbol);
+  return c;
+}
+
+Event* live_event(World& w, Symbol symbol, CUevent handle) {
+  Event* event = w.events.get(handle);
+  if (event == nullptr) return nullptr;
+  const Context* c = context_by_id(w, event->context_id);
+  if (c == nullptr || c->ending) note_late(w, symbol);
+  return event;
+}
+
 Context* context_by_id(World& w, std::uint64_t id) {
   Context* found = nullptr;
   w.contexts.each([&](Context& c) {

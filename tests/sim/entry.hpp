@@ -73,6 +73,10 @@ bool switched_off(const World& world,
 // The calling thread's context; null, with the code to answer: none, or a destroyed one.
 Context* current_context(World& world, ThreadState& thread, CUresult* why);
 
+// The context behind a handle, noted as a late use where it is dead or dying.
+Context* live_context(World& world, Symbol symbol, CUcontext handle);
+Event* live_event(World& world, Symbol symbol, CUevent handle);
+
 // The stream behind a handle as the calling thread means it; null: no such stream.
 Stream* find_stream(Frame& f, Door door, CUstream handle);
 Stream* find_stream(

@@ -22,7 +22,7 @@ CUresult create(Frame& f, CUevent* out, unsigned flags) {
 }
 
 CUresult record(Frame& f, Door door, CUevent handle, CUstream stream) {
-  Event* event = f.world.events.get(handle);
+  Event* event = live_event(f.world, door.symbol, handle);
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->context_id != s->context->id) return CUDA_ERROR_INVALID_HANDLE;
@@ -69,7 +69,7 @@ CUresult join_capture(Frame& f, Stream& s, const Event& event) {
 }
 
 CUresult stream_wait(Frame& f, Door door, CUstream stream, CUevent handle) {
-  Event* event = f.world.events.get(handle);
+  Event* event = live_event(f.world, door.symbol, handle);
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->capture_id != 0) return join_capture(f, *s, *event);
@@ -90,8 +90,8 @@ CUresult stream_wait(Frame& f, Door door, CUstream stream, CUevent handle) {
 }
 
 // Null and a code where the event may not be looked at now.
-Event* look_at(Frame& f, CUevent handle, CUresult* why) {
-  Event* event = f.world.events.get(handle);
+Event* look_at(Frame& f, Symbol symbol, CUevent handle, CUresult* why) {
+  Event* event = live_event(f.world, symbol, handle);
   *why = event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
   if (event == nullptr) return nullptr;
   if (event->capture_id != 0) {
@@ -161,7 +161,7 @@ SIM_DOORS(cuStreamWaitEvent,
 SIM_ENTRY(cuEventQuery, (CUevent handle)) {
   return SIM_CALL(cuEventQuery, Init) {
     CUresult why = CUDA_SUCCESS;
-    const Event* event = look_at(f, handle, &why);
+    const Event* event = look_at(f, k_cuEventQuery, handle, &why);
     if (event == nullptr) return why;
     if (!is_done(f.world, event->recorded)) return CUDA_ERROR_NOT_READY;
     if (event->recorded != 0) tell_join(f.world, f.thread, {&event->recorded, 1});
@@ -172,7 +172,7 @@ SIM_ENTRY(cuEventQuery, (CUevent handle)) {
 SIM_ENTRY(cuEventSynchronize, (CUevent handle)) {
   return SIM_CALL(cuEventSynchronize, Init) {
     CUresult why = CUDA_SUCCESS;
-    const Event* event = look_at(f, handle, &why);
+    const Event* event = look_at(f, k_cuEventSynchronize, handle, &why);
     if (event == nullptr) return why;
     if (event->recorded == 0) return CUDA_SUCCESS;
     const std::uint64_t context = event->context_id;
@@ -199,7 +199,7 @@ SIM_ENTRY(cuEventElapsedTime_v2, (float* ms, CUevent from, CUevent to)) {
 
 SIM_ENTRY(cuCtxRecordEvent, (CUcontext handle, CUevent event)) {
   return SIM_CALL(cuCtxRecordEvent, Init) {
-    Context* c = f.world.contexts.get(handle);
+    Context* c = live_context(f.world, k_cuCtxRecordEvent, handle);
     Event* e = f.world.events.get(event);
     if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (e == nullptr || e->context_id != c->id) return CUDA_ERROR_INVALID_HANDLE;
@@ -220,7 +220,7 @@ SIM_ENTRY(cuCtxRecordEvent, (CUcontext handle, CUevent event)) {
 
 SIM_ENTRY(cuCtxWaitEvent, (CUcontext handle, CUevent event)) {
   return SIM_CALL(cuCtxWaitEvent, Init) {
-    Context* c = f.world.contexts.get(handle);
+    Context* c = live_context(f.world, k_cuCtxWaitEvent, handle);
     const Event* e = f.world.events.get(event);
     if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (e == nullptr) return CUDA_ERROR_INVALID_HANDLE;

@@ -71,6 +71,7 @@ struct Context {
   unsigned flags = 0;
   unsigned api_version = 3020;
   CUresult sticky = CUDA_SUCCESS;
+  bool ending = false;  // a thread stands in the call that destroys it
   std::unique_ptr<Stream> legacy = {};
   std::map<ThreadId, std::unique_ptr<Stream>> per_thread = {};
   std::vector<Stream*> streams = {};                // created by the program

@@ -2,6 +2,7 @@
 // Only in libcuda.so.1: the world as CUSTASH_SIM describes it (defaults: two devices of 8 GiB, timed,
 // with real bytes), the handler that cuInit hangs on exit, and the report that it writes.
 //   CUSTASH_SIM="devices=2,memory=8g,seed=1,mode=timed,report=stderr,context_events=1,vmm=1,register=1,detector=0"
+// teardown_us: how long the end of a context takes, other threads going on.
 // machine=FILE: processes that name the same file share the devices: their memory, and handles of it.
 // Of NVIDIA's variables it knows CUDA_VISIBLE_DEVICES (numbers) and CUDA_LAUNCH_BLOCKING.
 #include "tests/sim/process.hpp"
@@ -56,6 +57,7 @@ bool set_option(Options& options, const std::string& key, const std::string& val
   else if (key == "data") options.data = on;
   else if (key == "peers") options.peers = on;
   else if (key == "register") options.registration = on;
+  else if (key == "teardown_us") options.teardown = std::chrono::microseconds(std::atoi(value.c_str()));
   else if (key == "kernel_ns") options.default_kernel = std::strtoull(value.c_str(), nullptr, 0);
   else return false;
   return true;

@@ -56,6 +56,8 @@ struct Options {
   // What contexts, streams, code and graphs need to be free on device 0 to be made: the driver takes
   // memory for them.
   Bytes room_for_objects = 0;
+  // How long (real time) the end of a context takes, other threads going on meanwhile.
+  std::chrono::microseconds teardown{0};
   // How long (real time) a stuck wait hopes for another thread where one could help.
   std::chrono::milliseconds patience{10'000};
 };
@@ -136,6 +138,10 @@ struct Fault {
 };
 
 std::vector<Fault> faults();
+
+// Calls that named a context, or an event of one, that was destroyed or just being destroyed:
+// undefined behaviour on the driver (cuda.h at cuCtxDestroy), a code here.
+std::vector<std::string> late_uses();
 
 // --- log and clock
 // ----------------------------------------------------------------------------

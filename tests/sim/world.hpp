@@ -89,6 +89,7 @@ struct World {
   std::uint64_t failable_calls = 0;
   std::uint64_t failures_given = 0;
   std::vector<Fault> faults;
+  std::vector<std::string> late_uses;
 
   std::vector<Call> log;
   std::uint64_t counts[kSymbols] = {};
