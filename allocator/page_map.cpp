@@ -17,6 +17,15 @@ void PageMap::clear(Address begin, Address end) {
   write(begin, end, 0);
 }
 
+void PageMap::clear_if(Address address, const PageOwner& seen) {
+  auto* at = const_cast<Entry*>(entry(address));
+  std::uintptr_t owner = seen.slab != nullptr ? reinterpret_cast<std::uintptr_t>(seen.slab) + 1
+                                              : reinterpret_cast<std::uintptr_t>(seen.segment);
+  if (!at->owner.compare_exchange_strong(owner, 0)) return;
+  for (auto& start : at->starts)
+    start.store(0, std::memory_order_relaxed);
+}
+
 void PageMap::begin_block(Address address, Block* block) {
   const std::uint64_t value = reinterpret_cast<std::uintptr_t>(block) | place(address);
   auto* at = const_cast<Entry*>(entry(address));

@@ -45,6 +45,8 @@ class PageMap {
   [[nodiscard]] bool set(Address begin, Address end, Segment* segment);
   [[nodiscard]] bool set(Address begin, Address end, Slab* slab);
   void clear(Address begin, Address end);
+  // The page at `address`, unless it has become another's than who was seen there.
+  void clear_if(Address address, const PageOwner& seen);
 
   // A block that is no slab's begins at the address (512-byte aligned) / no longer: one that a
   // caller owns, or that a thread keeps for its next request. Two are remembered of each 2 MiB:

@@ -110,9 +110,7 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
 
 // Old addresses of moved pages, as far as no work in flight uses them: unmapping does not wait.
 void DeviceCache::unmap_stale() {
-  const auto until = [](const Stale& each) {
-    return each.block->stamp.latest();
-  };
+  const auto until = [](const Stale& each) { return each.block->stamp.latest(); };
   std::uint64_t need = 0;
   {
     Lock lock(mutex_);
@@ -189,6 +187,7 @@ void DeviceCache::take_out(const Arena& arena, const PageReturn& item) {
 
 // Into the ledger: the page map and the count of what is reserved. The map has its leaves.
 void DeviceCache::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
+  pages_.clear(begin, end);  // see forget()
   (void)pages_.set(begin, end, &segment);
   stats_.count_reserved(segment.arena->pool(),
                         static_cast<std::int64_t>(end - begin),
@@ -281,7 +280,13 @@ void DeviceCache::abandon() {
 
 void DeviceCache::forget(Segment& segment) {
   if (segment.kind == SegmentKind::Plain) {
-    pages_.clear(segment.base, segment.base + segment.size);
+    // The last release of a primary context is known as such only afterwards: what the driver
+    // has given to another context since is that one's.
+    for (Address at = segment.base; at < segment.base + segment.size; at += kPageBytes) {
+      const PageOwner owner = pages_.find(at);
+      if (owner.slab != nullptr ? owner.slab->cache == this : owner.segment == &segment)
+        pages_.clear_if(at, owner);
+    }
     return;
   }
   for (const auto& [address, page] : segment.pages) {

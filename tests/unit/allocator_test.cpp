@@ -169,6 +169,31 @@ TEST_CASE("after the context is gone its pointers are foreign and its pages go b
   }
 }
 
+TEST_CASE("a context heard of only when it was gone takes nothing of its successor's along",
+          "[unit][allocator]") {
+  Bed bed({}, with(Backing::Driver));
+  const Address ready = bed.malloc(8_MiB);
+  bed.free(ready);
+  CUcontext context = nullptr;
+  REQUIRE(entry<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate_v2")(
+              &context, 0, 0) == CUDA_SUCCESS);
+  for (const Bytes bytes : {4_MiB, 4_KiB}) {
+    Address p = 0;
+    REQUIRE(bed.allocator->allocate(context, bytes, &p).ok());
+  }
+  // As with the last release of a primary context.
+  REQUIRE(entry<CUresult (*)(CUcontext)>("cuCtxDestroy_v2")(context) == CUDA_SUCCESS);
+  const Address large = bed.malloc(40_MiB);
+  const Address small = bed.malloc(4_KiB);
+  bed.allocator->context_destroyed(context);
+  bed.allocator->context_gone(context);
+  for (const Address p : {large, small}) {
+    REQUIRE(bed.allocator->find(p, nullptr) == Ownership::Live);
+    bed.free(p);
+  }
+  REQUIRE(bed.allocator->validate());
+}
+
 TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit][allocator]") {
   for (const auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL,
                           CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
