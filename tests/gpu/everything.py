@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
-PACKED = ("interpose/libcustash.so", "tools/custash", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/overlap*",
+PACKED = ("interpose/libcustash.so", "tools/custash", "tests/gpu/*", "tests/bench/calls_s*",
           "tests/harness/harness_*", "tests/process/actor", "tests/demo/churn_*")
 # Under compute-sanitizer all of it takes long: few rounds are enough to see a wrong access.
 SANITIZED = ("mutual", "ordering_shared", "capture", "thrust_sort")
@@ -57,7 +57,8 @@ def parts(build, out):
         "replay": (300, [script("gpu/replay.py", "--command", command, "--json", f"{out}/replay.json", *traces)]),
         "processes": (120, [script("gpu/processes.py", "--library", library, "--programs",
                                       f"{build}/tests/process")]),
-        "bench": (500, [[f"{ROOT}/tools/bench", "--build", build, "--json", f"{out}/bench.json"]]),
+        "bench": (560, [[f"{ROOT}/tools/bench", "--build", build, "--minutes", "8",
+                       "--json", f"{out}/bench.json"]]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
                                 "all", "env", f"LD_PRELOAD={library}", f"{build}/tests/gpu/{name}", "--quick"]
                                for name in SANITIZED]),
