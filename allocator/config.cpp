@@ -96,13 +96,22 @@ constexpr std::array kOptions = {
             "true|false",
             "false: every call goes to the driver untouched"},
            [](Config& c, std::string_view text) { return set_flag(&c.enabled, text); }},
+    Option{{"caching",
+            "choice",
+            "auto",
+            "auto|always|never",
+            "never: each allocation is the driver's own, so that memory checkers see it; auto: "
+            "never under compute-sanitizer"},
+           [](Config& c, std::string_view text) {
+             using enum Caching;
+             return choose(&c.caching, text, {{"auto", Auto}, {"always", Always}, {"never", Never}});
+           }},
     Option{{"backing",
             "choice",
             "auto",
             "auto|vmm|driver",
             "what device memory is made of: vmm, pages mapped into reserved address ranges; "
-            "driver, "
-            "cuMemAlloc; auto, vmm where the device has it and is the only one"},
+            "driver, cuMemAlloc; auto, vmm where the device has it and is the only one"},
            [](Config& c, std::string_view text) {
              return choose<Backing>(
                  &c.backing,
@@ -114,8 +123,7 @@ constexpr std::array kOptions = {
             "auto",
             "auto|never|strict",
             "when cudaFree and cuMemFree wait: auto, only for work whose results the host "
-            "could be "
-            "about to read; never; strict, for the whole device, as the driver does"},
+            "could be about to read; never; strict, for the whole device, as the driver does"},
            [](Config& c, std::string_view text) {
              return choose<FreeMode>(&c.free_mode,
                                      text,

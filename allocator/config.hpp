@@ -15,10 +15,12 @@
 namespace custash {
 
 enum class Backing { Auto, Vmm, Driver };     // backing:
+enum class Caching { Auto, Always, Never };     // caching:
 enum class FreeMode { Auto, Never, Strict };  // free:
 
 struct Config {
   bool enabled = true;                  // enabled:  false passes every call through
+  Caching caching = Caching::Auto;      // Never: each allocation is the driver's own
   Backing backing = Backing::Auto;      // what segments are made of
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
   bool one_lane = true;  // use stream order itself as the fence while one stream works

@@ -82,7 +82,10 @@ Pool& DeviceCache::pool_of(Lane* lane) {
 
 Status DeviceCache::allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out) {
   // A broken context, or more than the device has: the driver's own answer.
-  if (timeline_.broken() || bytes > memory_.device_bytes()) return memory_.alloc(bytes, out);
+  if (timeline_.broken() || bytes > memory_.device_bytes() ||
+      config_.caching == Caching::Never) {
+    return memory_.alloc(bytes, out);
+  }
   decay();
   CrossWait wait;
   Address found = 0;

@@ -97,6 +97,7 @@ std::optional<Status> allocate(Allocator& core, CUstream stream, NullStream null
   CUcontext context = nullptr;
   CUdevice device = 0;
   if (bytes == 0 || pools_matter.load(std::memory_order_relaxed) ||
+      core.config().caching == Caching::Never ||
       driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
     return std::nullopt;
   }

@@ -57,6 +57,13 @@ Address address_of(const void* ptr) {
   return reinterpret_cast<Address>(ptr);
 }
 
+// What option caching:never has given is the driver's to take back.
+custash_status_t freed(Allocator& core, Address address, const std::optional<Status>& status) {
+  if (status || core.config().caching != Caching::Never) return translate(status);
+  const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
+  return translate(Status(core.driver().mem_free(address)));
+}
+
 enum class When { Now, AtPeak };
 
 custash_status_t read_bytes(int device, StatArray DeviceStats::*which, When when,
@@ -93,7 +100,7 @@ custash_status_t custash_free(void* ptr) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));  // a fence is recorded in a current context
     if (observe::on()) observe::freed(observe::Memory::Device, address_of(ptr), {});
-    return translate(core.free(address_of(ptr)));
+    return freed(core, address_of(ptr), core.free(address_of(ptr)));
   });
 }
 
@@ -103,13 +110,17 @@ custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
     const DeviceScope scope(core, address_of(ptr));
     if (observe::on())
       observe::freed(observe::Memory::Device, address_of(ptr), on_stream(stream));
-    return translate(
+    return freed(
+        core,
+        address_of(ptr),
         core.free_on(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));
   });
 }
 
 custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
+    // The driver's free waits for every stream.
+    if (core.config().caching == Caching::Never) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));
     return translate(
         core.record_stream(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));

@@ -29,9 +29,10 @@ custash_status_t custash_host_free(void* ptr) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     if (observe::on()) observe::freed(observe::Memory::Pinned, reinterpret_cast<Address>(ptr), {});
     if (const auto status = process::pinned().free_behind_streams(ptr)) return translate(*status);
+    if (core.config().pinned) return CUSTASH_ERROR_NOT_OURS;
     // What option pinned:false has given.
-    return core.config().pinned ? CUSTASH_ERROR_NOT_OURS
-                                : translate(Status(core.driver().mem_free_host(ptr)));
+    const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
+    return translate(Status(core.driver().mem_free_host(ptr)));
   });
 }
 

@@ -13,6 +13,7 @@
 
 #include "allocator/log.hpp"
 #include "allocator/outside.hpp"
+#include "interpose/checkers.hpp"
 #include "interpose/driver_calls.hpp"
 #include "interpose/dumps.hpp"
 #include "interpose/ipc.hpp"
@@ -45,6 +46,7 @@ constinit thread_local bool starting_here = false;
 __attribute__((constructor)) void read_environment() {
   if (conf_read) return;
   conf_read = true;
+  checkers::read_environment();
   const char* const text = secure_getenv("CUSTASH_CONF");
   if (text != nullptr && *text != '\0') conf = strdup(text);
 }
@@ -82,6 +84,18 @@ void say(const std::string& line) {
   }
 }
 
+// A cached block that is used after its free, or past its end, is memory like any other to a checker.
+void heed_checkers(Config* config) {
+  if (const char* const seen = checkers::debugger())
+    log(LogLevel::Info, "event=debugger seen=" + std::string(seen));
+  const char* const seen = checkers::sanitizer();
+  if (seen != nullptr && config->caching == Caching::Auto) {
+    config->caching = Caching::Never;
+    log(LogLevel::Warn, "event=caching_off reason=\"compute-sanitizer\" seen=" + std::string(seen));
+  }
+  if (config->caching == Caching::Never) config->pinned = false;
+}
+
 State build() {
   read_environment();
   ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
@@ -90,6 +104,7 @@ State build() {
     say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
   if (!parsed.config.enabled) return State::Disabled;
   open_log(parsed.config.log, parsed.config.log_file);
+  heed_checkers(&parsed.config);
   if (!stands_in_front()) {
     parsed.config.one_lane = false;
     log(LogLevel::Info, "event=opened_late reason=\"submissions are not seen: one_lane:off\"");

@@ -96,11 +96,19 @@ class Doctor(Case):
             findings = self.doctor(CUDA_MPS_PIPE_DIRECTORY=folder, CUDA_INJECTION64_PATH="/x.so",
                                    CUDA_VISIBLE_DEVICES="1,0")
         self.assertIn("limit:", self.one(findings, "MPS")["advice"])
-        self.assertEqual(self.one(findings, "CUDA_INJECTION64_PATH")["level"], "warning")
+        self.assertIn("a tool", self.one(findings, "CUDA_INJECTION64_PATH")["what"])
         self.assertEqual(self.one(findings, "CUDA_VISIBLE_DEVICES")["what"], "shows 1,0")
         for value in ("", "-1"):
             findings = self.doctor(code=1, CUDA_VISIBLE_DEVICES=value)
             self.assertEqual(self.one(findings, "CUDA_VISIBLE_DEVICES")["level"], "problem")
+
+    def test_memory_checkers(self):
+        for more in ({"NV_SANITIZER_INJECTION_PORT_BASE": "1"}, {"NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN": "1"},
+                     {"CUDA_INJECTION64_PATH": "/x/libsanitizer-collection.so"}):
+            (name,) = more
+            self.assertIn("nothing is cached", self.one(self.doctor(**more), name)["what"])
+            finding = self.one(self.doctor(CUSTASH_CONF="caching:always", **more), name)
+            self.assertEqual(finding["level"], "warning")
 
     def door(self, name, module=None):
         """What is said of a module of a program: its first finding."""

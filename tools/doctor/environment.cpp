@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/config.hpp"
+#include "interpose/checkers.hpp"
 #include "tools/doctor/machine.hpp"
 
 #include <cstdio>
@@ -36,6 +37,31 @@ void examine_options(Findings* findings) {
   } else if (parsed.complaints.empty()) {
     findings->push_back(
         {Level::Ok, "CUSTASH_CONF", text.empty() ? "not set: defaults" : text, ""});
+  }
+}
+
+// What the library does about it: option caching.
+void examine_checkers(Findings* findings) {
+  std::string seen;
+  for (const char* const name : checkers::kPorts) {
+    if (std::getenv(name) != nullptr) seen = name;
+  }
+  const std::string injected = environment(checkers::kInjection);
+  if (injected.find(checkers::kCollector) != std::string::npos) seen = checkers::kInjection;
+  const bool cached = parse_config(environment("CUSTASH_CONF")).config.caching == Caching::Always;
+  if (!seen.empty() && cached) {
+    findings->push_back({Level::Warning,
+                         seen,
+                         "compute-sanitizer watches programs, and sees segments, not blocks",
+                         "Leave option caching: at auto where its reports shall be exact."});
+  } else if (!seen.empty()) {
+    findings->push_back({Level::Note,
+                         seen,
+                         "compute-sanitizer watches programs: nothing is cached in them",
+                         "Set CUSTASH_CONF=caching:always to run them with the cache."});
+  } else if (!injected.empty()) {
+    findings->push_back(
+        {Level::Note, checkers::kInjection, "a tool is put into programs: " + injected, ""});
   }
 }
 
@@ -78,14 +104,7 @@ void examine_environment(Findings* findings) {
          "its control daemon is there: processes share a device",
          "Give each process a limit: so that one's cache leaves room for others."});
   }
-  for (const char* const name : {"CUDA_INJECTION64_PATH", "NV_SANITIZER_INJECTION_PORT_BASE"}) {
-    if (std::getenv(name) == nullptr) continue;
-    findings->push_back(
-        {Level::Warning,
-         name,
-         "a tool is put into programs; memory checkers see segments, not blocks",
-         "Use CUSTASH_CONF=enabled:false under a memory checker."});
-  }
+  examine_checkers(findings);
 }
 
 // Huge pages of shared memory, of which pinned memory is made: by collapsing ranges
