@@ -7,8 +7,8 @@
 //   custash::device_resource memory;                              // of the current device
 //   void* p = memory.allocate_async(bytes, 256, stream);          // CCCL 3.0
 //   void* p = memory.allocate(cuda::stream_ref{stream}, bytes, 256);  // CCCL 3.1 and later
-//   rmm::mr::set_current_device_resource(memory);                 // RMM 26.10
-//   rmm::mr::set_current_device_resource_ref(memory);             // RMM from 25.12 on, before that
+//   rmm::mr::set_current_device_resource(memory);                 // RMM from 26.8 on
+//   rmm::mr::set_current_device_resource_ref(memory);             // RMM 25.12 to 26.4
 #pragma once
 
 #include "custash_calls.hpp"

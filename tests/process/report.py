@@ -2,8 +2,10 @@
 """The command over snapshots: report, diff, leaks, snapshot; the schema; lines of Python; the page in a
 browser."""
 import collections
+import contextlib
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -229,6 +231,39 @@ class Report(Case):
             if how == "CDLL":
                 lines.discard(())
             self.assertEqual(lines, {(("allocate", 6), ("model", 9), ("<module>", 10))}, how)
+
+    def on_a_terminal(self, *words):
+        """What the command writes to standard error when that is a terminal."""
+        terminal, its = pty.openpty()
+        with subprocess.Popen([PATHS.command, *words], env=environment(preload=False), stdout=subprocess.DEVNULL,
+                              stderr=its) as process:
+            os.close(its)
+            written = b""
+            with contextlib.suppress(OSError):  # how the end of a terminal is told
+                while part := os.read(terminal, 4096):
+                    written += part
+        os.close(terminal)
+        self.assertEqual(process.returncode, 0, written)
+        return written.decode()
+
+    def test_progress_is_shown_on_a_terminal_and_nowhere_else(self):
+        with open(self.path("s.json"), encoding="utf-8") as file:
+            snapshot = file.read()
+        with open(self.path("long.json"), "w", encoding="utf-8") as file:
+            file.write(snapshot + " " * (20 * len(snapshot)))
+        with open(self.path("long.trace"), "w", encoding="utf-8") as file:
+            for i in range(1, 5001):
+                file.write(f"{2 * i} 0 a {i} 5000 -\n{2 * i + 1} 0 f {i} 5000 -\n")
+        for words in (["report", self.path("long.json")], ["leaks", self.path("long.json")],
+                      ["replay", self.path("long.trace")]):
+            with self.subTest(words[0]):
+                shown = self.on_a_terminal(*words)
+                percents = [int(each) for each in re.findall(r"(\d+) %", shown)]
+                self.assertEqual(percents, sorted(percents))
+                self.assertGreater(len(percents), 10)
+                self.assertLess(percents[0], 10)
+                self.assertTrue(shown.endswith("\r\033[K"), shown[-40:])  # the line is taken away
+                self.command(*words)  # through a pipe: nothing
 
     def test_the_page_in_a_browser(self):
         browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

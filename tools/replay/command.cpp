@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/replay/command.hpp"
 
+#include "tools/progress.hpp"
 #include "tools/replay/capacity.hpp"
 #include "tools/replay/plot.hpp"
 #include "tools/replay/report.hpp"
@@ -11,7 +12,6 @@
 #include <fstream>
 
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 namespace custash::replay {
 namespace {
@@ -34,30 +34,6 @@ constexpr const char* kHelp =
 
 struct Misuse : std::runtime_error {
   using std::runtime_error::runtime_error;
-};
-
-// A line on standard error that is written over; nothing where that is no terminal.
-class Progress {
- public:
-  ~Progress() { clear(); }
-
-  void show(const std::string& what, std::size_t done, std::size_t all) {
-    if (!terminal_) return;
-    const std::size_t percent = all == 0 ? 100 : std::min<std::size_t>(100, done * 100 / all);
-    if (what == what_ && percent == percent_) return;
-    what_ = what;
-    percent_ = percent;
-    std::fprintf(stderr, "\r\033[K%s %3zu %%", what.c_str(), percent);
-  }
-
-  void clear() {
-    if (terminal_) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
-  std::string what_;
-  std::size_t percent_ = 0;
 };
 
 Subject subject_of(const std::string& name) {

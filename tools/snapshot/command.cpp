@@ -3,6 +3,7 @@
 
 #include "interpose/report_page.hpp"
 #include "interpose/service_client.hpp"
+#include "tools/progress.hpp"
 #include "tools/snapshot/read.hpp"
 #include "tools/snapshot/sites.hpp"
 
@@ -75,21 +76,29 @@ std::string report_of(const Json& snapshot) {
   return report_page(json);
 }
 
+// Reading takes nearly all of the time that a long history takes.
+Json read_shown(const std::string& path) {
+  Progress progress;
+  progress.show(path, 0, 1);
+  return read_snapshot(
+      path, [&](std::size_t done, std::size_t all) { progress.show(path, done, all); });
+}
+
 void report(const CommandOptions& options) {
   const std::string to = options.output.empty() ? options.file + ".html" : options.output;
-  write_file(to, report_of(read_snapshot(options.file)));
+  write_file(to, report_of(read_shown(options.file)));
   std::printf("%s\n", to.c_str());
 }
 
 void diff(const CommandOptions& options) {
-  const auto found = changes(read_snapshot(options.file), read_snapshot(options.other));
+  const auto found = changes(read_shown(options.file), read_shown(options.other));
   std::fputs((options.json ? as_json(found) : as_text(found, options.most)).c_str(), stdout);
 }
 
 void leaks(const CommandOptions& options) {
   const std::string text = is_number(options.file)
                                ? ask(std::stoi(options.file), "leaks", options.patience)
-                               : leaks_text(read_snapshot(options.file), options.most);
+                               : leaks_text(read_shown(options.file), options.most);
   std::fputs(text.c_str(), stdout);
 }
 

@@ -22,9 +22,42 @@ std::string_view json_in(const std::string& name, std::string_view bytes) {
   return bytes.substr(from, end - from);
 }
 
-Json parse_json(const std::string& name, std::string_view text) {
+// A byte after the other, and says at every hundredth how far it is.
+class Watched {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  Watched(std::string_view text, std::size_t at, const Told* told)
+      : text_(text), at_(at), told_(told) {}
+
+  reference operator*() const { return text_[at_]; }
+
+  Watched& operator++() {
+    if (++at_ % step() == 0 && *told_) (*told_)(at_, text_.size());
+    return *this;
+  }
+
+  bool operator==(const Watched& other) const { return at_ == other.at_; }
+
+  bool operator!=(const Watched& other) const { return at_ != other.at_; }
+
+ private:
+  [[nodiscard]] std::size_t step() const { return text_.size() / 100 + 1; }
+
+  std::string_view text_;
+  std::size_t at_;
+  const Told* told_;
+};
+
+Json parse_json(const std::string& name, std::string_view text, const Told& progress) {
   constexpr int kDeepest = 16;  // what is written again is written by recursion
-  return Json::parse(text, [&](int depth, Json::parse_event_t, Json&) {
+  const Watched begin(text, 0, &progress);
+  const Watched end(text, text.size(), &progress);
+  return Json::parse(begin, end, [&](int depth, Json::parse_event_t, Json&) {
     if (depth > kDeepest) throw BadSnapshot(name + ": no snapshot: too deep");
     return true;
   });
@@ -32,11 +65,12 @@ Json parse_json(const std::string& name, std::string_view text) {
 
 }  // namespace
 
-Json parse_snapshot(const std::string& name, std::string_view bytes) {
+Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress) {
   Json snapshot;
   try {
-    snapshot = replay::looks_like_pickle(bytes) ? from_torch(name, bytes)
-                                                : parse_json(name, json_in(name, bytes));
+    snapshot = replay::looks_like_pickle(bytes)
+                   ? from_torch(name, bytes)
+                   : parse_json(name, json_in(name, bytes), progress);
   } catch (const replay::BadTrace& error) {
     throw BadSnapshot(error.what());
   } catch (const Json::exception& error) {
@@ -46,14 +80,14 @@ Json parse_snapshot(const std::string& name, std::string_view bytes) {
   return snapshot;
 }
 
-Json read_snapshot(const std::string& path) {
+Json read_snapshot(const std::string& path, const Told& progress) {
   std::string bytes;
   try {
     bytes = replay::read_file(path);
   } catch (const replay::BadTrace& error) {
     throw BadSnapshot(error.what());
   }
-  return parse_snapshot(path, bytes);
+  return parse_snapshot(path, bytes, progress);
 }
 
 }  // namespace custash::snapshot

@@ -6,6 +6,7 @@
 
 #include "tools/replay/pickle.hpp"
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,10 +24,12 @@ struct BadSnapshot : std::runtime_error {
 
 // custash's JSON, a report (the JSON in it), or PyTorch's pickle; any of them may be .xz.
 // Throws BadSnapshot; runs nothing that is in the file.
-Json read_snapshot(const std::string& path);
+// `progress` is told now and then how many bytes of how many have been looked at.
+using Told = std::function<void(std::size_t done, std::size_t all)>;
+Json read_snapshot(const std::string& path, const Told& progress = {});
 
 // The same of bytes that are there already; `name` is for complaints.
-Json parse_snapshot(const std::string& name, std::string_view bytes);
+Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress = {});
 
 // Throws where something is missing or points at nothing (check.cpp).
 void check_snapshot(const std::string& name, const Json& snapshot);
