@@ -106,11 +106,6 @@ void Allocator::reset_peak_stats(int device) {
     cache->reset_peaks();
 }
 
-void Allocator::reset_accumulated_stats(int device) {
-  for (DeviceCache* cache : state_->on_device(device))
-    cache->reset_accumulated();
-}
-
 bool Allocator::validate() {
   bool valid = true;
   for (DeviceCache* cache : state_->all())

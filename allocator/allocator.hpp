@@ -150,7 +150,6 @@ class Allocator {
   DeviceStats stats(int device);         // summed over the device's contexts
   Inventory inventory(int device);       // of all its contexts, each at a moment of its own
   void reset_peak_stats(int device);
-  void reset_accumulated_stats(int device);
 
   // Walks everything; false (and a log line) when an invariant does not hold. For tests.
   bool validate();

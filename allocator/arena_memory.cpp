@@ -4,6 +4,7 @@
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace custash {
 

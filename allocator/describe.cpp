@@ -82,12 +82,6 @@ void DeviceCache::reset_peaks() {
   stats_.reset_peaks();
 }
 
-void DeviceCache::reset_accumulated() {
-  Lock lock(mutex_);
-  empty_racks();
-  stats_.reset_accumulated();
-}
-
 void DeviceCache::count_oom() {
   Lock lock(mutex_);
   ++stats_.num_ooms;

@@ -102,7 +102,6 @@ class DeviceCache {
   DeviceStats stats();
   void take_inventory(Inventory* out);  // adds to it
   void reset_peaks();
-  void reset_accumulated();
   void count_oom();
   std::string describe_use();  // what stands in the way of a request
   bool validate();

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/stats.hpp"
 
-#include <iterator>
-
 namespace custash {
 namespace {
 
@@ -17,44 +15,31 @@ void change(StatArray& stats, StatPool pool, std::int64_t amount, int sign) {
   }
 }
 
-struct ArrayRow {
-  const char* name;
-  StatArray DeviceStats::*member;
+constexpr StatArray DeviceStats::*kArrays[] = {
+    &DeviceStats::allocation,
+    &DeviceStats::segment,
+    &DeviceStats::active,
+    &DeviceStats::inactive_split,
+    &DeviceStats::allocated_bytes,
+    &DeviceStats::reserved_bytes,
+    &DeviceStats::active_bytes,
+    &DeviceStats::inactive_split_bytes,
+    &DeviceStats::requested_bytes,
 };
 
-// PyTorch's names, in PyTorch's order.
-constexpr ArrayRow kArrays[] = {
-    {"allocation", &DeviceStats::allocation},
-    {"segment", &DeviceStats::segment},
-    {"active", &DeviceStats::active},
-    {"inactive_split", &DeviceStats::inactive_split},
-    {"allocated_bytes", &DeviceStats::allocated_bytes},
-    {"reserved_bytes", &DeviceStats::reserved_bytes},
-    {"active_bytes", &DeviceStats::active_bytes},
-    {"inactive_split_bytes", &DeviceStats::inactive_split_bytes},
-    {"requested_bytes", &DeviceStats::requested_bytes},
+constexpr std::int64_t DeviceStats::*kCounters[] = {
+    &DeviceStats::num_alloc_retries,
+    &DeviceStats::num_ooms,
+    &DeviceStats::num_sync_all_streams,
+    &DeviceStats::num_device_alloc,
+    &DeviceStats::num_device_free,
+    &DeviceStats::num_fences,
+    &DeviceStats::num_fence_queries,
+    &DeviceStats::num_debt_waits,
+    &DeviceStats::num_free_waits,
+    &DeviceStats::num_pages_moved,
+    &DeviceStats::limbo_bytes,
 };
-
-struct CounterRow {
-  const char* name;
-  std::int64_t DeviceStats::*member;
-};
-
-constexpr CounterRow kCounters[] = {
-    {"num_alloc_retries", &DeviceStats::num_alloc_retries},
-    {"num_ooms", &DeviceStats::num_ooms},
-    {"num_sync_all_streams", &DeviceStats::num_sync_all_streams},
-    {"num_device_alloc", &DeviceStats::num_device_alloc},
-    {"num_device_free", &DeviceStats::num_device_free},
-    {"custash.num_fences", &DeviceStats::num_fences},
-    {"custash.num_fence_queries", &DeviceStats::num_fence_queries},
-    {"custash.num_debt_waits", &DeviceStats::num_debt_waits},
-    {"custash.num_free_waits", &DeviceStats::num_free_waits},
-    {"custash.num_pages_moved", &DeviceStats::num_pages_moved},
-    {"custash.limbo_bytes", &DeviceStats::limbo_bytes},
-};
-
-constexpr const char* kPools[] = {"all", "small_pool", "large_pool"};
 
 }  // namespace
 
@@ -98,45 +83,20 @@ void DeviceStats::count_reserved(StatPool pool,
 }
 
 DeviceStats& DeviceStats::operator+=(const DeviceStats& other) {
-  for (const ArrayRow& row : kArrays) {
-    for (std::size_t i = 0; i < std::size(kPools); ++i)
-      (this->*row.member)[i] += (other.*row.member)[i];
+  for (const auto member : kArrays) {
+    for (std::size_t i = 0; i < (this->*member).size(); ++i)
+      (this->*member)[i] += (other.*member)[i];
   }
-  for (const CounterRow& row : kCounters)
-    this->*row.member += other.*row.member;
+  for (const auto member : kCounters)
+    this->*member += other.*member;
   return *this;
 }
 
 void DeviceStats::reset_peaks() {
-  for (const ArrayRow& row : kArrays) {
-    for (Stat& stat : this->*row.member)
+  for (const auto member : kArrays) {
+    for (Stat& stat : this->*member)
       stat.reset_peak();
   }
-}
-
-void DeviceStats::reset_accumulated() {
-  for (const ArrayRow& row : kArrays) {
-    for (Stat& stat : this->*row.member)
-      stat.reset_accumulated();
-  }
-  num_alloc_retries = num_ooms = num_sync_all_streams = num_device_alloc = num_device_free = 0;
-}
-
-std::vector<std::pair<std::string, std::int64_t>> DeviceStats::flatten() const {
-  std::vector<std::pair<std::string, std::int64_t>> out;
-  for (const ArrayRow& row : kArrays) {
-    for (std::size_t i = 0; i < std::size(kPools); ++i) {
-      const Stat& stat = (this->*row.member)[i];
-      const std::string key = std::string(row.name) + "." + kPools[i] + ".";
-      out.emplace_back(key + "current", stat.current);
-      out.emplace_back(key + "peak", stat.peak);
-      out.emplace_back(key + "allocated", stat.allocated);
-      out.emplace_back(key + "freed", stat.freed);
-    }
-  }
-  for (const CounterRow& row : kCounters)
-    out.emplace_back(row.name, this->*row.member);
-  return out;
 }
 
 }  // namespace custash

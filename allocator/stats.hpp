@@ -5,9 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace custash {
 
@@ -41,8 +38,6 @@ struct Stat {
   }
 
   void reset_peak() { peak = current; }
-
-  void reset_accumulated() { allocated = freed = 0; }
 
   Stat& operator+=(const Stat& other);
 };
@@ -88,10 +83,6 @@ struct DeviceStats {
 
   DeviceStats& operator+=(const DeviceStats& other);
   void reset_peaks();
-  void reset_accumulated();
-
-  // ("allocated_bytes.all.current", value) …, PyTorch's keys first, ours after them.
-  [[nodiscard]] std::vector<std::pair<std::string, std::int64_t>> flatten() const;
 };
 
 }  // namespace custash

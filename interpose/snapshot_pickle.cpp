@@ -7,6 +7,7 @@
 
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace custash::snapshot {
 namespace {
@@ -205,8 +206,28 @@ class Writer {
     out_.close_dict();
   }
 
+  // Frees whose block waits still, so that nobody had the address since.
+  std::unordered_set<const history::Event*> pending_frees(std::size_t device) const {
+    std::unordered_set<Address> waiting;
+    for (const std::vector<Block>& blocks : snapshot_.devices[device].blocks) {
+      for (const Block& each : blocks)
+        if (each.piece.state == PieceState::Limbo) waiting.insert(each.piece.address);
+    }
+    std::unordered_set<const history::Event*> pending;
+    const auto& events = snapshot_.history.events;
+    for (auto event = events.rbegin(); event != events.rend() && !waiting.empty(); ++event) {
+      const bool freed = event->action == history::Action::Free;
+      if (event->device != device || event->memory != observe::Memory::Device ||
+          (!freed && event->action != history::Action::Alloc))
+        continue;
+      if (waiting.erase(event->address) != 0 && freed) pending.insert(&*event);
+    }
+    return pending;
+  }
+
   void trace(std::size_t device) {
     using history::Action;
+    const auto pending = pending_frees(device);
     out_.open_list();
     for (const history::Event& event : snapshot_.history.events) {
       if (event.device != device || event.memory != observe::Memory::Device) continue;
@@ -215,9 +236,9 @@ class Writer {
           entry(event, "alloc");
           break;
         case Action::Free:
-          // When the block may be used again is not followed one by one.
+          // When a block could be used again is not followed one by one.
           entry(event, "free_requested");
-          entry(event, "free_completed");
+          if (pending.count(&event) == 0) entry(event, "free_completed");
           break;
         case Action::SegmentAlloc:
           entry(event, "segment_alloc");

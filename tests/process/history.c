@@ -81,11 +81,29 @@ static void write_each(const char *folder) {
   }
 }
 
+/* Two streams work on, so that what is freed waits. */
+static void busy(void) {
+  void *streams[2] = {NULL, NULL};
+  device_address large = allocate(4 << 20), waits = allocate(6 << 20), small = allocate(3000);
+  for (int i = 0; i < 2; ++i) {
+    MUST(cu.cuStreamCreate(&streams[i], 1));
+    MUST(cu.cuMemsetD8Async(waits, 0, 6 << 20, streams[i]));
+  }
+  MUST(cu.cuMemFree_v2(waits));
+  MUST(cu.cuMemFree_v2(small));
+  MUST(cu.cuMemFree_v2(large));
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "", *where = argc > 2 ? argv[2] : ".";
   start();
   if (strcmp(what, "work") == 0) {
     work(200);
+    write_each(where);
+  } else if (strcmp(what, "busy") == 0) {
+    device_address first = allocate(5 << 20);
+    MUST(cu.cuMemFree_v2(first));
+    busy();
     write_each(where);
   } else if (strcmp(what, "quiet") == 0) {
     work(200);

@@ -45,6 +45,20 @@ class History(Case):
     def work(self, what="work", conf="history:100000", **more):
         return self.succeed("history", what, self.folder, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1", **more)
 
+    def test_a_free_is_complete_when_its_block_waits_no_more(self):
+        """By PyTorch's form, whose viewer counts memory until then."""
+        self.succeed("history", "busy", self.folder, CUSTASH_CONF="history:1000", CUSTASH_SIM="devices=1,mode=told")
+        with open(self.path("s.pickle"), "rb") as file:
+            torch = pickle.load(file)
+        freed = collections.defaultdict(set)
+        for entry in torch["device_traces"][0]:
+            if entry["action"].startswith("free_"):
+                freed[entry["action"]].add(entry["size"])
+        waiting = {b["size"] for s in torch["segments"] for b in s["blocks"] if b["state"] == "active_pending_free"}
+        self.assertEqual(waiting, {4 * MIB, 6 * MIB, 3072})
+        self.assertEqual(freed["free_requested"], {5 * MIB, 6 * MIB, 3000, 4 * MIB})
+        self.assertEqual(freed["free_completed"], {5 * MIB})
+
     def test_call_sites(self):
         for backing in ("vmm", "driver"):
             self.work(conf="history:100000,backing:" + backing)

@@ -4,6 +4,7 @@
 #include "tests/sim/sim.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace custash::property {
@@ -176,10 +177,21 @@ class CachedDoor final : public Door {
 
   std::string check_empty(int device) override {
     if (!allocator_.validate()) return "validate() is false";
+    const DeviceStats stats = allocator_.stats(device);
     std::string wrong;
-    for (const auto& [name, value] : allocator_.stats(device).flatten()) {
-      if (name.find(".current") != std::string::npos && value != 0)
-        wrong += name + " is " + std::to_string(value) + "; ";
+    for (const auto& [name, array] :
+         {std::pair{"allocation", &stats.allocation},
+          std::pair{"segment", &stats.segment},
+          std::pair{"active", &stats.active},
+          std::pair{"inactive_split", &stats.inactive_split},
+          std::pair{"allocated_bytes", &stats.allocated_bytes},
+          std::pair{"reserved_bytes", &stats.reserved_bytes},
+          std::pair{"active_bytes", &stats.active_bytes},
+          std::pair{"inactive_split_bytes", &stats.inactive_split_bytes},
+          std::pair{"requested_bytes", &stats.requested_bytes}}) {
+      for (const Stat& stat : *array)
+        if (stat.current != 0)
+          wrong += std::string(name) + " is " + std::to_string(stat.current) + "; ";
     }
     return wrong;
   }
