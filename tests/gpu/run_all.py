@@ -158,6 +158,16 @@ class Runner:
                  extra={"CUSTASH_CONF": self.args.conf} if self.args.conf else None)
         print(self.results[-1]["stdout"], flush=True)
 
+    def frameworks(self):
+        """What sets LD_PRELOAD itself: the entry points for frameworks, statistics and history, RMM."""
+        command = os.path.abspath(f"{self.args.build}/tools/custash")
+        few = ["--steps", "8"] if self.args.quick else []
+        for name, options in (("frameworks", ["--library", self.preload, "--command", command]),
+                              ("history", ["--preload", self.preload, "--command", command, *few]),
+                              ("rmm_resource", ["--library", self.preload, "--cudart", "/usr/local/cuda/lib64"])):
+            if self.wanted(name):
+                self.one(name, "compared", [self.args.python, str(HERE / f"{name}.py"), *options], timeout=300)
+
     def save(self):
         if self.args.json:
             pathlib.Path(self.args.json).write_text(json.dumps(self.results, indent=1))
@@ -224,7 +234,8 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--preload", help="default BUILD/interpose/libcustash.so")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", nargs="*", help="programs whose name starts so; also cupy, pinned_mix, loader, gpt2")
+    parser.add_argument("--only", nargs="*", help="programs whose name starts so; also cupy, pinned_mix, loader, gpt2, "
+                        "frameworks, history, rmm_resource")
     parser.add_argument("--how", nargs="*", choices=("bare", "custash"), default=["bare", "custash"])
     parser.add_argument("--conf", help="CUSTASH_CONF of the preloaded runs")
     parser.add_argument("--python", default=sys.executable)
@@ -239,6 +250,7 @@ def main():
     runner.cupy()
     runner.pinned()
     runner.gpt2()
+    runner.frameworks()
 
     print()
     print_table(side_by_side(runner.results))
