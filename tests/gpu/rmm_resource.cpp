@@ -1,38 +1,20 @@
 // SPDX-License-Identifier: MIT
 // RMM's own containers over custash::device_resource: as a resource that is passed, and as the
-// device's. Preloaded. Prints a line for each expectation that does not hold, then what was
-// counted.
+// device's. Preloaded. Prints a line for each expectation that does not hold, and how many there
+// were.
 #define CUSTASH_PRELOADED
 #include "interpose/custash_resource.hpp"
+#include "tests/process/expect.hpp"
 
 #include <cstdio>
 #include <vector>
 
-#include <dlfcn.h>
 #include <rmm/cuda_stream.hpp>
 #include <rmm/device_buffer.hpp>
 #include <rmm/device_uvector.hpp>
 #include <rmm/mr/per_device_resource.hpp>
 
 namespace {
-
-int failures = 0;
-
-void expect(bool ok, const char* what) {
-  if (ok) return;
-  std::printf("wrong: %s\n", what);
-  ++failures;
-}
-
-#define EXPECT(...) expect((__VA_ARGS__), #__VA_ARGS__)
-
-std::size_t allocated() {
-  std::size_t bytes = 0;
-  auto* const ask = reinterpret_cast<decltype(&custash_memory_allocated)>(
-      dlsym(RTLD_DEFAULT, "custash_memory_allocated"));
-  EXPECT(ask != nullptr && ask(0, &bytes) == CUSTASH_SUCCESS);
-  return bytes;
-}
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 

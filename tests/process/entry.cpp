@@ -3,6 +3,8 @@
 // resource, the allocators. Preloaded. Prints a line for each expectation that does not hold.
 #define CUSTASH_PRELOADED
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#include "tests/process/expect.hpp"
+
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -16,24 +18,6 @@
 #endif
 
 namespace {
-
-int failures = 0;
-
-void expect(bool ok, const char* what) {
-  if (ok) return;
-  std::printf("wrong: %s\n", what);
-  ++failures;
-}
-
-#define EXPECT(...) expect((__VA_ARGS__), #__VA_ARGS__)
-
-std::size_t allocated() {
-  std::size_t bytes = 0;
-  auto* const ask = reinterpret_cast<decltype(&custash_memory_allocated)>(
-      dlsym(RTLD_DEFAULT, "custash_memory_allocated"));
-  EXPECT(ask != nullptr && ask(0, &bytes) == CUSTASH_SUCCESS);
-  return bytes;
-}
 
 void pytorch_pair() {
   auto* const take = reinterpret_cast<decltype(&custash_torch_malloc)>(
