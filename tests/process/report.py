@@ -255,7 +255,7 @@ class Report(Case):
             for i in range(1, 5001):
                 file.write(f"{2 * i} 0 a {i} 5000 -\n{2 * i + 1} 0 f {i} 5000 -\n")
         for words in (["report", self.path("long.json")], ["leaks", self.path("long.json")],
-                      ["replay", self.path("long.trace")]):
+                      ["report", self.path("s.pickle")], ["replay", self.path("long.trace")]):
             with self.subTest(words[0]):
                 shown = self.on_a_terminal(*words)
                 percents = [int(each) for each in re.findall(r"(\d+) %", shown)]

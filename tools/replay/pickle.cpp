@@ -39,8 +39,9 @@ std::string_view code_that_runs(std::uint8_t opcode) {
 
 }  // namespace
 
-Pickle::Pickle(std::string_view name, std::string_view bytes) : name_(name), bytes_(bytes) {
-  read_all();
+Pickle::Pickle(std::string_view name, std::string_view bytes, const Told& progress)
+    : name_(name), bytes_(bytes) {
+  read_all(progress);
 }
 
 void Pickle::fail(std::string_view why) const {
@@ -239,11 +240,16 @@ void Pickle::step(std::uint8_t opcode) {
   fail("an opcode that is not known");
 }
 
-void Pickle::read_all() {
+void Pickle::read_all(const Told& progress) {
   constexpr std::uint8_t kStop = '.';
+  std::size_t next = 0;
   for (auto opcode = static_cast<std::uint8_t>(number(1)); opcode != kStop;
-       opcode = static_cast<std::uint8_t>(number(1)))
+       opcode = static_cast<std::uint8_t>(number(1))) {
     step(opcode);
+    if (!progress || at_ < next) continue;
+    progress(at_, bytes_.size());
+    next = at_ + bytes_.size() / 100;
+  }
   root_ = pop();
   stack_ = {};
   memo_ = {};

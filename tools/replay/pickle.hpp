@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -19,8 +20,11 @@ class Pickle {
   using Ref = std::uint32_t;  // of a value; a value may be in many places, even in itself
   static constexpr Ref kNothing = ~Ref{0};
 
+  // Is told now and then how many bytes of how many have been read.
+  using Told = std::function<void(std::size_t done, std::size_t all)>;
+
   // Throws BadTrace ("NAME: byte N: why").
-  Pickle(std::string_view name, std::string_view bytes);
+  Pickle(std::string_view name, std::string_view bytes, const Told& progress = {});
 
   [[nodiscard]] Ref root() const { return root_; }
 
@@ -39,7 +43,7 @@ class Pickle {
     std::uint64_t size = 0;       // of text
   };
 
-  void read_all();
+  void read_all(const Told& progress);
   void step(std::uint8_t opcode);
   bool step_scalar(std::uint8_t opcode);
   bool step_container(std::uint8_t opcode);

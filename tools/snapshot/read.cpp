@@ -69,7 +69,7 @@ Json parse_snapshot(const std::string& name, std::string_view bytes, const Told&
   Json snapshot;
   try {
     snapshot = replay::looks_like_pickle(bytes)
-                   ? from_torch(name, bytes)
+                   ? from_torch(name, bytes, progress)
                    : parse_json(name, json_in(name, bytes), progress);
   } catch (const replay::BadTrace& error) {
     throw BadSnapshot(error.what());

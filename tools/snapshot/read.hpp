@@ -6,7 +6,6 @@
 
 #include "tools/replay/pickle.hpp"
 
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -25,7 +24,7 @@ struct BadSnapshot : std::runtime_error {
 // custash's JSON, a report (the JSON in it), or PyTorch's pickle; any of them may be .xz.
 // Throws BadSnapshot; runs nothing that is in the file.
 // `progress` is told now and then how many bytes of how many have been looked at.
-using Told = std::function<void(std::size_t done, std::size_t all)>;
+using Told = replay::Pickle::Told;
 Json read_snapshot(const std::string& path, const Told& progress = {});
 
 // The same of bytes that are there already; `name` is for complaints.
@@ -35,6 +34,6 @@ Json parse_snapshot(const std::string& name, std::string_view bytes, const Told&
 void check_snapshot(const std::string& name, const Json& snapshot);
 
 // PyTorch's, converted (torch.cpp).
-Json from_torch(const std::string& name, std::string_view bytes);
+Json from_torch(const std::string& name, std::string_view bytes, const Told& progress);
 
 }  // namespace custash::snapshot

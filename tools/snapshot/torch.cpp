@@ -42,8 +42,8 @@ struct Site {
 
 class Conversion {
  public:
-  Conversion(const std::string& name, std::string_view bytes)
-      : name_(name), pickle_(name, bytes) {}
+  Conversion(const std::string& name, std::string_view bytes, const Told& progress)
+      : name_(name), pickle_(name, bytes, progress) {}
 
   Json run() {
     const auto& traces = pickle_.items(pickle_.get(pickle_.root(), "device_traces"));
@@ -374,8 +374,8 @@ class Conversion {
 
 }  // namespace
 
-Json from_torch(const std::string& name, std::string_view bytes) {
-  return Conversion(name, bytes).run();
+Json from_torch(const std::string& name, std::string_view bytes, const Told& progress) {
+  return Conversion(name, bytes, progress).run();
 }
 
 }  // namespace custash::snapshot
