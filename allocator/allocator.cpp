@@ -66,6 +66,10 @@ void Allocator::empty_all_caches() {
   }
 }
 
+bool Allocator::owns(Address address) const {
+  return state_->owner(address) != nullptr;
+}
+
 Ownership Allocator::find(Address address, BlockInfo* info) {
   DeviceCache* cache = state_->owner(address);
   if (cache == nullptr) return Ownership::Foreign;

@@ -145,6 +145,7 @@ class Allocator {
 
   // ---- Asking.
 
+  [[nodiscard]] bool owns(Address address) const;  // in a segment of ours; takes no lock
   Ownership find(Address address, BlockInfo* info);  // info filled when Live; may be null
   Bytes reclaimable(CUcontext context);  // free or in limbo: what could be given back
   DeviceStats stats(int device);         // summed over the device's contexts

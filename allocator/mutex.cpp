@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/mutex.hpp"
 
+#include "allocator/held_locks.hpp"
+
 #include <cassert>
 #include <new>
 
 namespace custash {
-namespace {
 
-// One bit a rank: no thread ever holds two locks of one rank. Trivially destructible on
-// purpose.
-thread_local unsigned held = 0;
+constinit thread_local unsigned held_lock_ranks = 0;
+
+namespace {
 
 unsigned bit(LockRank rank) {
   return 1U << static_cast<unsigned>(rank);
@@ -24,7 +25,7 @@ void pause() {
 }  // namespace
 
 void Mutex::lock() {
-  assert(held < bit(rank_) && "locks are taken in rising order of rank");
+  assert(held_lock_ranks < bit(rank_) && "locks are taken in rising order of rank");
   // Held for tens of nanoseconds, as a rule: to sleep costs more than to wait. Each try takes
   // the cache line from the owner, so they get rarer.
   constexpr int kMostPauses = 128;
@@ -35,21 +36,21 @@ void Mutex::lock() {
     locked = mutex_.try_lock();
   }
   if (!locked) mutex_.lock();
-  held |= bit(rank_);
+  held_lock_ranks |= bit(rank_);
 }
 
 void Mutex::unlock() {
-  held &= ~bit(rank_);
+  held_lock_ranks &= ~bit(rank_);
   mutex_.unlock();
 }
 
 void Mutex::reset_after_fork() {
-  held = 0;
+  held_lock_ranks = 0;
   new (&mutex_) std::mutex;
 }
 
 int held_locks() {
-  return __builtin_popcount(held);
+  return __builtin_popcount(held_lock_ranks);
 }
 
 }  // namespace custash

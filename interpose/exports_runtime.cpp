@@ -18,7 +18,7 @@ namespace {
 // while calls are watched, which the driver's door does.
 Allocator* lane() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  return core != nullptr && !observe::on() && context_is_current() ? core : nullptr;
+  return core != nullptr && !holds_a_lock() && !observe::on() && context_is_current() ? core : nullptr;
 }
 
 // Nor while a stream captures, which the core asks by itself where it answers alone.

@@ -4,8 +4,11 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
+#include "allocator/scope.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
+
+#include <atomic>
 
 namespace custash::handlers {
 namespace {
@@ -27,6 +30,26 @@ CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call
   *out = process::pinned().try_allocate(context, bytes, flags);
   if (*out != nullptr) return CUDA_SUCCESS;
   return process::pinned().allocate(context, bytes, flags, out).code();
+}
+
+// Drivers were seen to tell small portable buffers as such, and not to: this one is asked, once, by a
+// buffer of its own. It stays, as to free it would wait for the device.
+bool tells_small_portable(Real<unsigned*, void*> get_flags) {
+  enum class Answer : int { Unknown, No, Yes };
+  static constinit std::atomic<Answer> known{Answer::Unknown};
+  Allocator* const core = process::core();
+  if (known.load() == Answer::Unknown && core != nullptr) {
+    const RelaxedCapture relaxed(core->driver());
+    constexpr Count kSmall = 512;
+    void* buffer = nullptr;
+    unsigned flags = 0;
+    if (core->driver().mem_host_alloc(&buffer, kSmall, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS ||
+        get_flags(&flags, buffer) != CUDA_SUCCESS) {
+      return true;
+    }
+    known.store((flags & CU_MEMHOSTALLOC_PORTABLE) != 0 ? Answer::Yes : Answer::No);
+  }
+  return known.load() != Answer::No;
 }
 
 }  // namespace
@@ -55,6 +78,8 @@ CUresult host_get_flags(Real<unsigned*, void*> real, NullStream, unsigned* flags
   switch (flags == nullptr ? Ownership::Foreign : find(host, &info)) {
     case Ownership::Live:
       *flags = info.flags;
+      if (info.small && (info.flags & CU_MEMHOSTALLOC_PORTABLE) != 0 && !tells_small_portable(real))
+        *flags &= ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE);
       return CUDA_SUCCESS;
     case Ownership::Cached:
       return CUDA_ERROR_INVALID_VALUE;

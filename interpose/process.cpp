@@ -164,6 +164,7 @@ State state() noexcept {
 }
 
 CUresult driver_says() noexcept {
+  if (holds_a_lock()) return CUDA_ERROR_NOT_PERMITTED;
   using GetCurrent = CUresult(CUcontext*);
   static constinit std::atomic<GetCurrent*> get_current{nullptr};
   GetCurrent* call = get_current.load(std::memory_order_relaxed);
@@ -189,11 +190,13 @@ Allocator* first_use() noexcept {
 }
 
 bool left_behind(Address address) noexcept {
+  if (holds_a_lock()) return built.load()->owns(address);
   if (state() != State::ShutDown) return false;
   return built.load()->find(address, nullptr) != Ownership::Foreign;
 }
 
 bool left_behind(const void* host) noexcept {
+  if (holds_a_lock()) return pinned().may_own(host);
   if (state() != State::ShutDown) return false;
   return pinned().find(reinterpret_cast<Address>(host), nullptr) != Ownership::Foreign;
 }

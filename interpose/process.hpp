@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "allocator/allocator.hpp"
+#include "allocator/held_locks.hpp"
 #include "pinned/host_cache.hpp"
 
 namespace custash::process {
@@ -27,8 +28,10 @@ extern std::atomic<Allocator*> current;
 // The way there while it is not set: starts the core when CUDA is up, else null.
 Allocator* first_use() noexcept;
 
-// The core, or null: then the call goes to the driver as it is.
+// The core, or null: then the call goes to the driver as it is. So does one from inside the core's own
+// malloc, which another library may have made its own.
 inline Allocator* core() noexcept {
+  if (holds_a_lock()) return nullptr;
   Allocator* const running = current.load(std::memory_order_acquire);
   return running != nullptr ? running : first_use();
 }
@@ -38,12 +41,13 @@ HostCache& pinned() noexcept;
 
 State state() noexcept;
 
-// After exit has begun: whether the address lies in a segment of ours. Such memory is never given
+// After exit has begun, and inside the core's own malloc: whether the address lies in a segment of ours. Such memory is never given
 // to the driver, which may be gone, and would not know a block of ours anyway.
 bool left_behind(Address address) noexcept;
 bool left_behind(const void* host) noexcept;
 
-// What the driver would say of a call now: 4 once it has shut down.
+// What the driver would say of a call now: 4 once it has shut down; 800 inside the core, as it says
+// of calls from its callbacks.
 CUresult driver_says() noexcept;
 
 }  // namespace custash::process

@@ -24,7 +24,8 @@ namespace custash {
 struct HostBlockInfo {
   Address base = 0;
   Bytes requested = 0;
-  unsigned flags = 0;  // as cuMemHostGetFlags tells them
+  unsigned flags = 0;  // as asked for, and mapped
+  bool small = false;  // the driver need not tell portable ones apart
   std::uint64_t buffer_id = 0;
 };
 
@@ -66,6 +67,8 @@ class HostCache {
   void context_gone(CUcontext context);       // after it
 
   Ownership find(Address address, HostBlockInfo* info);
+  // Without a lock: false only where find() answers Foreign.
+  bool may_own(const void* host) const { return inside(reinterpret_cast<Address>(host)); }
   bool overlaps(Address address, Bytes bytes);
   HostStats stats();
   void reset_peak_stats();

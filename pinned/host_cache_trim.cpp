@@ -141,13 +141,10 @@ Ownership HostCache::find(Address address, HostBlockInfo* info) {
     if (block->state != HostBlockState::Used || address - block->base >= block->requested)
       return Ownership::Cached;
     if (info != nullptr) {
-      // The driver does not tell small portable buffers apart.
-      const unsigned told = each->sizes == HostSizes::Large
-                                ? each->flags
-                                : each->flags & ~CU_MEMHOSTALLOC_PORTABLE;
       *info = {block->base,
                block->requested,
-               told | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),
+               each->flags | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),
+               each->sizes != HostSizes::Large,
                block->buffer_id};
     }
     return Ownership::Live;

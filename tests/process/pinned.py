@@ -11,6 +11,11 @@ class Pinned(Case):
     def test_answers_are_the_same_as_bare(self):
         self.assertGreater(self.served("pinned_shared", "answers"), 50)
 
+    def test_flags_of_small_portable_buffers_as_the_driver_tells_them(self):
+        for told, word in (("0", "512 bytes, flags 1: 0 0 0, 2 2"), ("1", "512 bytes, flags 1: 0 0 0, 3 3")):
+            out = self.same_as_bare("pinned_shared", "answers", CUSTASH_SIM="portable_told=" + told)
+            self.assertIn(word, out)
+
     def test_answers_where_memory_cannot_be_registered(self):
         self.assertGreater(self.served("pinned_shared", "answers", CUSTASH_SIM="register=0"), 50)
 

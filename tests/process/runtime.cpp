@@ -69,7 +69,13 @@ void everything() {
 }  // namespace
 
 #ifdef PLUGIN
-extern "C" __attribute__((visibility("default"))) void run_plugin() { everything(); }
+#define PLUGIN_CALL extern "C" __attribute__((visibility("default")))
+PLUGIN_CALL void run_plugin() { everything(); }
+PLUGIN_CALL void* plugin_malloc(std::size_t bytes) {
+  void* block = nullptr;
+  return cudaMalloc(&block, bytes) == cudaSuccess ? block : nullptr;
+}
+PLUGIN_CALL int plugin_free(void* block) { return cudaFree(block); }
 #else
 int main() { everything(); }
 #endif

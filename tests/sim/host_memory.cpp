@@ -30,8 +30,8 @@ CUresult alloc(Frame& f, void** out, size_t bytes, unsigned flags) {
   region.origin = Origin::Host;
   region.device = f.context->device;
   region.context_id = f.context->id;
-  // The driver does not tell small portable buffers apart.
-  region.host_flags = (bytes <= kMostUntold ? flags & ~kPortable : flags) | kMapped;
+  const bool told = bytes > kMostUntold || f.world.options.portable_told;
+  region.host_flags = (told ? flags : flags & ~kPortable) | kMapped;
   add_region(f.world, f.thread, region);
   *out = reinterpret_cast<void*>(memory);
   return CUDA_SUCCESS;

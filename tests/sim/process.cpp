@@ -7,6 +7,7 @@
 // Of NVIDIA's variables it knows CUDA_VISIBLE_DEVICES (numbers) and CUDA_LAUNCH_BLOCKING.
 #include "tests/sim/process.hpp"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -15,7 +16,9 @@
 #include "tests/sim/world.hpp"
 
 // As cudadebugger.h names it: a debugger sets it.
-extern "C" __attribute__((visibility("default"))) std::uint32_t cudbgIpcFlag = 0;
+extern "C" {
+__attribute__((visibility("default"))) std::uint32_t cudbgIpcFlag = 0;
+}
 
 namespace custash::sim {
 namespace {
@@ -61,6 +64,7 @@ bool set_option(Options& options, const std::string& key, const std::string& val
   else if (key == "peers") options.peers = on;
   else if (key == "register") options.registration = on;
   else if (key == "teardown_us") options.teardown = std::chrono::microseconds(std::atoi(value.c_str()));
+  else if (key == "portable_told") options.portable_told = on;
   else if (key == "debugger") cudbgIpcFlag = on;
   else if (key == "kernel_ns") options.default_kernel = std::strtoull(value.c_str(), nullptr, 0);
   else return false;

@@ -44,6 +44,7 @@ struct Options {
   bool log = true;           // keep the list of calls (the counts are always kept)
   bool initialised = true;   // false: calls answer 3 until cuInit
   bool peers = true;         // devices can access each other
+  bool portable_told = false;  // cuMemHostGetFlags tells small portable buffers as such
   bool registration = true;  // they say that host memory can be registered
   bool same_process_ipc =
       false;  // cuIpcOpenMemHandle of an own handle works, as if another process

@@ -110,14 +110,14 @@ TEST_CASE("kinds of memory never mix; mapped is no kind of its own", "[unit][hos
 
 TEST_CASE("what is told of a buffer's flags", "[unit][host_cache]") {
   PinnedBed bed;
-  constexpr unsigned kLarge[] = {2, 3, 2, 3, 6, 7, 6, 7};
-  constexpr unsigned kSmall[] = {2, 2, 2, 2, 6, 6, 6, 6};
+  constexpr unsigned kTold[] = {2, 3, 2, 3, 6, 7, 6, 7};
   for (unsigned flags = 0; flags < 8; ++flags) {
     for (const Bytes bytes : kSizes) {
       HostBlockInfo info;
       void* buffer = bed.host(bytes, flags);
       REQUIRE(bed.pinned->find(at(buffer), &info) == Ownership::Live);
-      CHECK(info.flags == (bytes > 1_MiB ? kLarge : kSmall)[flags]);
+      CHECK(info.flags == kTold[flags]);
+      CHECK(info.small == (bytes <= 1_MiB));
     }
   }
 }
