@@ -144,7 +144,7 @@ void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
   EventRef event;
   if (!events_.take(&event).ok() ||
       driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) {
-    host_unmarked_.store(true);  // the next free waits for everything
+    atomic_max(host_unmarked_, number);  // the next free waits for everything
     return;
   }
   Lock lock(mutex_);
@@ -156,11 +156,10 @@ void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
 }
 
 Status Timeline::wait_host_visible() {
-  if (host_unmarked_.load()) {
+  if (std::uint64_t until = host_unmarked_.load(); until != 0) {
     host_waits_.fetch_add(1);
-    const Status status = wait_all();
-    host_unmarked_.store(!status.ok());
-    if (!status.ok()) return status;
+    if (const Status status = wait_all(); !status.ok()) return status;
+    (void)host_unmarked_.compare_exchange_strong(until, 0);  // else more came meanwhile
   }
   if (host_outstanding_.load() == 0) return {};
 

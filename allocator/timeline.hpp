@@ -72,7 +72,7 @@ class Timeline {
   Status wait_host_visible();
 
   [[nodiscard]] bool host_visible_outstanding() const {
-    return host_outstanding_.load() != 0 || host_unmarked_.load();
+    return host_outstanding_.load() != 0 || host_unmarked_.load() != 0;
   }
 
   // ---- Asking.
@@ -193,7 +193,7 @@ class Timeline {
       nullptr};  // in order behind all outstanding debt by itself
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<std::uint32_t> host_outstanding_{0};
-  std::atomic<bool> host_unmarked_{false};  // visible work whose event could not be had
+  std::atomic<std::uint64_t> host_unmarked_{0};  // latest visible work without an event
   CaptureGate gate_;
   std::atomic<bool> broken_{false};
   std::atomic<std::uint64_t> host_until_{0};

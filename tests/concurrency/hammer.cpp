@@ -161,9 +161,10 @@ class Worker {
       Submission submission(
           round_.allocator, stream, NullStream::Legacy, HostView::Visible, 0, block.address);
       const CUresult result = cuMemcpyDtoHAsync(host_, block.address, 512, stream);
+      // Before done(): what other threads' fences put behind that is waited for by nobody.
+      op = sim::last_op(stream);
       submission.done(result);
       expect(result, "cuMemcpyDtoHAsync");
-      op = sim::last_op(stream);
     }
     free_plain(block);
     expect(sim::complete(op), "the copy to the host is over when its source was freed");
