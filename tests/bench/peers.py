@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Builds the plug-ins whose libraries this machine has: CUB, PyTorch, RMM. The rest is named and left out."""
+"""Builds the plug-ins whose libraries this machine has: CUB, PyTorch, RMM. The rest is named and left out.
+
+  peers.py FOLDER [PYTHON]    into FOLDER (of a packed build: tests/bench), with RMM's libraries beside them, for a
+                              machine without a compiler
+"""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -37,8 +42,22 @@ def cuda_home():
 
 def linked(libraries, links):
     """All of them by name: RMM's library does not say where its own needs lie."""
-    return [*(f"-L{each}" for each in libraries), *(f"-Wl,-rpath,{each}" for each in libraries),
+    return [*(f"-L{each}" for each in libraries), *(f"-Wl,-rpath,{each}" for each in ("$ORIGIN", *libraries)),
             "-Wl,--no-as-needed", *(f"-l{each}" for each in links)]
+
+
+def compiler():
+    """None where there is none: a machine to measure on needs none for all else."""
+    return shutil.which(os.environ.get("CXX", "g++"))
+
+
+def ready(folder, build_folder, python):
+    """Paths of the plug-ins: built now, or before, where there is no compiler."""
+    if compiler() is not None:
+        return build(folder, python)
+    before = sorted(str(each) for each in pathlib.Path(build_folder, "tests/bench").glob("peer_*.so"))
+    print(f"bench: no C++ compiler here; peers that were built before: {before}", file=sys.stderr)
+    return before
 
 
 def build(folder, python):
@@ -51,7 +70,7 @@ def build(folder, python):
             continue
         target = os.path.join(folder, f"peer_{name}.so")
         libraries = [*libraries, cuda / "lib64"]
-        command = [os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-fPIC", "-shared", f"-I{ROOT}",
+        command = [compiler(), "-std=c++20", "-O2", "-fPIC", "-shared", f"-I{ROOT}",
                    *(f"-I{each}" for each in includes), f"-I{cuda}/include",
                    str(HERE / f"peer_{name}.cpp"), "-o", target,
                    *linked(libraries, links), "-lcudart"]
@@ -61,3 +80,18 @@ def build(folder, python):
         else:
             print(f"bench: without {name}: {done.stderr[-1500:]}", file=sys.stderr)
     return built
+
+
+def keep(folder, python):
+    os.makedirs(folder, exist_ok=True)
+    for each in build(folder, python):
+        print(each)
+    _, libraries, links, _ = needs(python, cuda_home())["rmm"]
+    for name in (f"lib{link}.so" for link in links):
+        for path in (each / name for each in libraries):
+            if path.exists():
+                shutil.copy(path, folder)
+
+
+if __name__ == "__main__":
+    keep(*(sys.argv[1:] + ["python3"])[:2])

@@ -35,7 +35,7 @@ class Bench:
         self.traces = self.unpack(folder)
         self.gpu, self.plug_ins = True, []
         self.gpu = not args.sim and self.start("shared", ["--benchmark_filter=^$"], "bare").returncode != 77
-        self.plug_ins = [] if not self.gpu or args.no_peers else peers.build(folder, args.python)
+        self.plug_ins = [] if not self.gpu or args.no_peers else peers.ready(folder, self.build, args.python)
         self.rows, self.overlap, self.failed = [], [], False
 
     def unpack(self, folder):

@@ -107,6 +107,9 @@ def pack(build, folder):
     # Google Benchmark's programs look for it beside themselves.
     for path in glob.glob("/usr/lib/*/libbenchmark.so.1"):
         shutil.copy(path, os.path.join(folder, "tests/bench"))
+    # And the peers of tools/bench that are found here, or in the Python that CUSTASH_TEST_PYTHON names.
+    subprocess.run([sys.executable, f"{ROOT}/tests/bench/peers.py", f"{folder}/tests/bench",
+                    os.environ.get("CUSTASH_TEST_PYTHON", sys.executable)], check=True)
     size = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
     print(f"{size / 2**20:.0f} MiB in {folder}")
 

@@ -159,13 +159,13 @@ class Runner:
         print(self.results[-1]["stdout"], flush=True)
 
     def frameworks(self):
-        """What sets LD_PRELOAD itself: the entry points for frameworks, statistics and history, RMM."""
+        """What takes minutes, when it is named: the entry points for frameworks, statistics and history, RMM."""
         command = os.path.abspath(f"{self.args.build}/tools/custash")
         few = ["--steps", "8"] if self.args.quick else []
         for name, options in (("frameworks", ["--library", self.preload, "--command", command]),
                               ("history", ["--preload", self.preload, "--command", command, *few]),
                               ("rmm_resource", ["--library", self.preload, "--cudart", "/usr/local/cuda/lib64"])):
-            if self.wanted(name):
+            if self.args.only and self.wanted(name):
                 self.one(name, "compared", [self.args.python, str(HERE / f"{name}.py"), *options], timeout=300)
 
     def save(self):
