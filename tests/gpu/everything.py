@@ -60,7 +60,7 @@ def parts(build, out):
         "bench": (560, [[f"{ROOT}/tools/bench", "--build", build, "--minutes", "8",
                        "--json", f"{out}/bench.json"]]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
-                                "all", "env", f"LD_PRELOAD={library}", f"{build}/tests/gpu/{name}", "--quick"]
+                                "all", "env", f"LD_PRELOAD={library}", "CUSTASH_CONF=caching:always", f"{build}/tests/gpu/{name}", "--quick"]
                                for name in SANITIZED]),
         "stress": (200, [[f"{build}/tests/harness/harness_stress", "--minutes", "2"]]),
     }
