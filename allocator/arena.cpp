@@ -37,6 +37,48 @@ Block* Arena::take(Bytes bytes, const Asking& asking, Fit fit) {
   return block;
 }
 
+namespace {
+
+// Where in the part of a free block that shares its page with a used one `bytes` may lie; 0:
+// nowhere.
+Address gap_in(const Block& block, Bytes bytes) {
+  const auto& pages = block.segment->pages;
+  const auto page_of = [&](Address at) { return std::prev(pages.upper_bound(at))->second; };
+  const auto place = [&](Address begin, Address end) {
+    if (bytes == kSlabBytes) begin = align_up(begin, kPageBytes);
+    return begin + bytes <= end ? begin : 0;
+  };
+  const Page first = page_of(block.address);
+  const Page last = page_of(block.end() - 1);
+  Address at = 0;
+  if (first.address < block.address)
+    at = place(block.address, std::min(block.end(), first.address + first.size));
+  if (at == 0 && last.address + last.size > block.end())
+    at = place(std::max(block.address, last.address), block.end());
+  return at;
+}
+
+}  // namespace
+
+Block* Arena::take_gap(Bytes bytes, const Asking& asking) {
+  Block* lowest = nullptr;
+  Address at = 0;
+  for (Block* block : free_.blocks()) {
+    if (block->size < bytes || block->segment->kind != SegmentKind::Range) continue;
+    if (lowest != nullptr && lowest->address < block->address) continue;
+    if (!asking.accepts(block->stamp)) continue;
+    if (const Address here = gap_in(*block, bytes); here != 0) {
+      lowest = block;
+      at = here;
+    }
+  }
+  if (lowest == nullptr) return nullptr;
+  remove_free(lowest);
+  lowest = cut_head(lowest, at);
+  make_used(lowest, bytes);
+  return lowest;
+}
+
 Block* Arena::take_waiting(Bytes bytes, const Asking& asking, Fit fit) {
   const auto accepts = [&](const Block& each) { return asking.accepts(each.stamp); };
   Block* block = fit == Fit::Quick ? waiting_.find_oldest(bytes, accepts)

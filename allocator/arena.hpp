@@ -54,7 +54,10 @@ class Arena {
 
   // A block of exactly `bytes`, Used; null when nothing acceptable is free.
   Block* take(Bytes bytes, const Asking& asking, Fit fit = Fit::Quick);
-  // The same among the blocks in limbo, whole.
+  // The same of what a used block leaves free of its page, lowest address first: no page that
+  // is wholly free is broken. Slabs (kSlabBytes) begin at a multiple of kPageBytes.
+  Block* take_gap(Bytes bytes, const Asking& asking);
+  // The same as take() among the blocks in limbo, whole.
   Block* take_waiting(Bytes bytes, const Asking& asking, Fit fit = Fit::Quick);
 
   // Used -> Busy: on its way back, out of the callers' sight.

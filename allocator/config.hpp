@@ -23,8 +23,11 @@ struct Config {
   Caching caching = Caching::Auto;      // Never: each allocation is the driver's own
   Backing backing = Backing::Auto;      // what segments are made of
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
-  bool one_lane = true;  // use stream order itself as the fence while one stream works
+  bool one_lane = true;   // use stream order itself as the fence while one stream works
   bool magazines = true;  // magazines: blocks kept ready by each thread
+  // How many requests of a size class share pages with other classes' before it has slabs. No
+  // option: tests set it.
+  std::uint32_t slabs_after = 256;
   std::uint32_t run_ahead_percent =
       10;                   // run_ahead: new memory preferred to debt, share of bytes in use
   std::uint64_t limit = 0;  // limit: bytes a device; 0: none
@@ -41,8 +44,8 @@ struct Config {
   std::string log_file;             // log_file: empty is stderr
   bool summary = false;             // summary: print statistics to stderr at exit
 
-  bool detailed_stats = false;       // stats: detailed counts by call site, lifetimes, all calls
-  std::uint32_t history = 0;         // history: events kept; 0: none
+  bool detailed_stats = false;  // stats: detailed counts by call site, lifetimes, all calls
+  std::uint32_t history = 0;    // history: events kept; 0: none
   std::uint32_t history_depth = 16;  // history_depth: addresses of a stack
   bool history_python = true;        // history_python: lines of Python, too
   std::string snapshot;  // snapshot: written at exit and when memory runs out; empty: none

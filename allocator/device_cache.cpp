@@ -42,7 +42,7 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
       device_(device),
       memory_(driver_, leftovers_, config_.backing, context, device),
       timeline_(driver_, config_, context) {
-  pools_.push_back(std::make_unique<Pool>(stats_));
+  pools_.push_back(std::make_unique<Pool>(stats_, config_.slabs_after));
 }
 
 Asking DeviceCache::asking(const Request& request, bool debt) const {
@@ -74,7 +74,7 @@ Pool& DeviceCache::pool_of(Lane* lane) {
     pool = spare_pools_.back();  // its blocks' stamps say whom they are safe for
     spare_pools_.pop_back();
   } else {
-    pools_.push_back(std::make_unique<Pool>(stats_));
+    pools_.push_back(std::make_unique<Pool>(stats_, config_.slabs_after));
     pool = pools_.back().get();
   }
   return *pool;
@@ -159,15 +159,15 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
   if (request.small()) {
     pool.slabs.drain(request.size_class, asking.passed);
     SmallRef ref = pool.slabs.take(request.size_class, asking);
-    if (!ref && room_.fit() == Fit::Quick) ref = cut_slab(pool, request, asking);
+    const bool slabs = pool.cuts_slabs(request.size_class, room_.fit());
+    if (!ref && slabs) ref = cut_slab(pool, request, asking);
     if (ref && request.rack != nullptr) refill(*request.rack, pool, request, asking);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
-    if (room_.fit() == Fit::Quick) return 0;
+    if (slabs) return 0;
   }
-  // No new slabs in a device that is nearly full: any gap will do.
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   arena.drain(asking.passed);
-  Block* block = arena.take(whole(request).rounded, asking, room_.fit());
+  Block* block = arena.take(whole(request).rounded, asking, fit_of(arena, room_.fit()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
@@ -183,10 +183,10 @@ Address DeviceCache::take_waiting(Pool& pool, const Request& request, const Aski
   if (request.small()) {
     const SmallRef ref = pool.slabs.take_waiting(request.size_class, asking);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
-    if (room_.fit() == Fit::Quick) return 0;
+    if (pool.cuts_slabs(request.size_class, room_.fit())) return 0;
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
-  Block* block = arena.take_waiting(whole(request).rounded, asking, room_.fit());
+  Block* block = arena.take_waiting(whole(request).rounded, asking, fit_of(arena, room_.fit()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
@@ -238,6 +238,8 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
     request.wait->needed = true;
     (void)timeline_.find_mark(*stamp.order_lane, stamp.order, &request.wait->mark);
   }
+  if (!found.small && request.bytes <= kSmallLimit)
+    ++pool_of(request.lane).whole_blocks[static_cast<std::size_t>(size_class(request.bytes))];
   const StatPool pool = found.pool();
   const auto bytes =
       static_cast<std::int64_t>(found.small ? request.rounded : found.large->size);

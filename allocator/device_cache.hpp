@@ -147,12 +147,13 @@ class DeviceCache {
   SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
   Address hand_out(const Request& request, const Found& found) REQUIRES(mutex_);
 
-  // New memory.
+  // New memory (growth.cpp); what frees need comes last.
   Status grow(const Request& request, Address* out);
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
   Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
-  Bytes room_to_make(const Request& request) REQUIRES(mutex_);
+  Bytes room_to_make(const Request& request, Bytes share) REQUIRES(mutex_);
   bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
+  Address take_gap(Pool& pool, const Request& request) REQUIRES(mutex_);
   void abandon(Arena& arena, const Growth& growth) REQUIRES(mutex_);
   Address commit(Pool& pool, Block* block, const Request& request) REQUIRES(mutex_);
   Status add_range(Arena& arena, Bytes bytes);
@@ -168,7 +169,6 @@ class DeviceCache {
   bool rung_wait(const Request& request, Address* out);
   Status rung_trim(const Request& request, Bytes bytes, Address* out);
 
-  // Frees.
   Found locate(Address address) REQUIRES(mutex_);
   Found begin_free(Address address) REQUIRES(mutex_);
   void finish_free(const Found& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);

@@ -10,9 +10,22 @@
 namespace custash {
 namespace {
 
-// Slabs come one by one; the driver charges by call. A small share of what is there already.
-Bytes slab_growth(Bytes mapped) {
-  return std::clamp<Bytes>(align_down(mapped / 8, kSlabBytes), kSlabBytes, 8_MiB);
+Bytes held(const DeviceStats& stats) {
+  return static_cast<Bytes>(stats.reserved_bytes[0].current);
+}
+
+// Slabs come one by one; the driver charges by call. A small share of what is held already.
+Bytes slab_growth(Bytes all) {
+  return std::clamp<Bytes>(align_down(all / 256, kSlabBytes), kSlabBytes, 8_MiB);
+}
+
+// The least to make at once, as the driver charges by the call: while a program grows, its next
+// requests will have it.
+Bytes slack(const Arena& arena, Bytes all, Bytes room) {
+  if (arena.pool() == StatPool::Small) return slab_growth(all);
+  return align_down(
+      std::max(arena.mapped() / kShareBeforeMoves, std::min(all / kShareAhead, room)),
+      kPageBytes);
 }
 
 }  // namespace
@@ -20,11 +33,13 @@ Bytes slab_growth(Bytes mapped) {
 Status DeviceCache::grow(const Request& wanted, Address* out) {
   const bool nearly_full = room_.look(memory_, budget_) == Fit::FewPages;
   if (nearly_full && find_before_growing(wanted, out)) return {};
-  const Request request = nearly_full ? whole(wanted) : wanted;
+  Request request = wanted;
   Pool* pool = nullptr;
   {
     Lock lock(mutex_);
     pool = &pool_of(request.lane);
+    if (request.small() && !pool->cuts_slabs(request.size_class, room_.fit()))
+      request = whole(wanted);
   }
   Arena& arena = wanted.small() ? pool->small_pages : pool->large;
   if (memory_.vmm()) {
@@ -38,15 +53,15 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
   return grow_plain(*pool, arena, request, out);
 }
 
-// What may be made before pages are moved: the cache stays close to the most that was ever in
-// use.
-Bytes DeviceCache::room_to_make(const Request& request) {
+// What may be made until what is held comes to the most that was ever in use and a `share` of
+// that.
+Bytes DeviceCache::room_to_make(const Request& request, Bytes share) {
   const Stat& in_use = stats_.allocated_bytes[0];
   const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
   const Bytes most = std::max(static_cast<Bytes>(in_use.peak), now);
-  const Bytes allowed = most + growth_share(most);
-  const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
-  const Bytes room = allowed > reserved ? allowed - reserved : 0;
+  const Bytes allowed = most + most / share;
+  const Bytes now_held = held(stats_);
+  const Bytes room = allowed > now_held ? allowed - now_held : 0;
   return align_down(std::min(room, room_.left(budget_)), kPageBytes);
 }
 
@@ -54,9 +69,8 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
   Bytes need = 0;
-  const Fit where = request.small() ? Fit::FewPages : room_.fit();  // slabs are whole pages
-  if (!arena.open_growth(bytes, asked, where, out, &need)) return false;
-  const Bytes room = room_to_make(request);
+  if (!arena.open_growth(bytes, asked, fit_of(arena, room_.fit()), out, &need)) return false;
+  const Bytes room = room_to_make(request, kShareBeforeMoves);
   if (need > room) return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
   Bytes moved = 0;
@@ -71,13 +85,27 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
     out->block->stamp.join(move.item.block->stamp, asked.passed);
   }
   Bytes made = moved < need ? need - moved : 0;
-  const Bytes slack =
-      request.small() ? slab_growth(arena.mapped()) : growth_share(arena.mapped());
   if (made != 0 && room_.fit() == Fit::Quick)
-    made = std::clamp(slack, made, std::max(made, most - moved));
+    made = std::clamp(slack(arena, held(stats_), room_to_make(request, kShareAhead)),
+                      made,
+                      std::max(made, most - moved));
   arena.close_growth(out, moved + made);
   out->made = made;
   return true;
+}
+
+// A large block rarely ends where its page does. What it leaves there cannot be moved, and
+// serves small requests when no more should be made.
+Address DeviceCache::take_gap(Pool& pool, const Request& request) {
+  if (room_.fit() != Fit::Quick || room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
+    return 0;
+  const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
+  const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+  for (const auto& each : pools_) {
+    Block* block = each->large.take_gap(bytes, asked);
+    if (block != nullptr) return commit(pool, block, request);
+  }
+  return 0;
 }
 
 // Leaves everything as it was planned from.
@@ -97,6 +125,10 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
       if (!status.ok()) return status;
     }
     Lock lock(mutex_);
+    if (&arena == &pool.small_pages) {
+      *out = take_gap(pool, request);
+      if (*out != 0) return {};
+    }
     planned = plan(arena, request, &growth);
   }
   if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -160,8 +192,8 @@ Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request,
   Bytes size = 0;
   {
     Lock lock(mutex_);
-    size =
-        request.small() ? slab_growth(arena.mapped()) : driver_segment_bytes(request.rounded);
+    size = arena.pool() == StatPool::Small ? slab_growth(held(stats_))
+                                           : driver_segment_bytes(request.rounded);
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
   if (room_.fit() == Fit::FewPages) size = least;

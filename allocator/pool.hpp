@@ -6,16 +6,35 @@
 #include "allocator/arena.hpp"
 #include "allocator/depot.hpp"
 
+#include <array>
+
 namespace custash {
 
-struct Pool {
-  explicit Pool(DeviceStats& stats)
-      : small_pages(StatPool::Small, stats), large(StatPool::Large, stats), slabs(stats) {}
+// Small pages hold blocks of all sizes, and slabs, which want whole ones.
+inline Fit fit_of(const Arena& arena, Fit of_device) {
+  return arena.pool() == StatPool::Small ? Fit::FewPages : of_device;
+}
 
-  Arena small_pages;  // 2 MiB blocks for slabs
+struct Pool {
+  Pool(DeviceStats& stats, std::uint32_t slabs_after)
+      : small_pages(StatPool::Small, stats),
+        large(StatPool::Large, stats),
+        slabs(stats),
+        slabs_after(slabs_after) {}
+
+  // Whether it cuts slabs for a class. A class that is hardly used shares pages with others: a
+  // slab is 2 MiB, and there are many classes. In a device that is nearly full all share.
+  [[nodiscard]] bool cuts_slabs(int size_class, Fit fit) const {
+    return fit == Fit::Quick &&
+           whole_blocks[static_cast<std::size_t>(size_class)] >= slabs_after;
+  }
+
+  Arena small_pages;  // slabs, and small blocks without one
   Arena large;
   SlabShelf slabs;
   Depot depot;
+  const std::uint32_t slabs_after;
+  std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
 };
 
 // What is said of an address.
@@ -43,7 +62,8 @@ struct Found {
 
   // Its memory is this pool's.
   [[nodiscard]] bool home_is(const Pool& of) const {
-    return small ? small.slab->shelf == &of.slabs : large->segment->arena == &of.large;
+    if (small) return small.slab->shelf == &of.slabs;
+    return large->segment->arena == &of.large || large->segment->arena == &of.small_pages;
   }
 
   [[nodiscard]] Stamp& stamp() const { return small ? small.block().stamp : large->stamp; }

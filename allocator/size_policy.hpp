@@ -91,10 +91,9 @@ constexpr Address fitted(Address begin, Bytes bytes) {
              : align_up(begin, kPageBytes);
 }
 
-// How much is held beyond the most that was ever in use before pages are moved instead of made,
-// and the least by which an arena grows: a share of less than a hundredth.
-constexpr Bytes growth_share(Bytes bytes) {
-  return align_down(bytes / 128, kPageBytes);
-}
+// Shares of the most that was ever in use: how much may be held beyond it before pages are
+// moved instead of made; and how much may be made ahead of the requests.
+inline constexpr Bytes kShareBeforeMoves = 128;
+inline constexpr Bytes kShareAhead = 64;
 
 }  // namespace custash

@@ -185,6 +185,7 @@ std::vector<Setup> setups(Bytes memory) {
         setup.config.backing = backing;
         setup.config.one_lane = one_lane;
         setup.config.run_ahead_percent = 0;
+        if (one_lane) setup.config.slabs_after = 0;  // else small blocks share pages
         setup.context_events = context_events;
         setup.device_copies = backing == Backing::Driver;
         setup.memory = memory;

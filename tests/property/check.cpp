@@ -39,6 +39,8 @@ Setup setup_for(std::uint64_t seed) {
   setup.tight = draw(8) == 0;
   setup.advance = draw(2) == 0 ? sim::Advance::Told : sim::Advance::Seeded;
   setup.seed = seed;
+  static constexpr std::uint32_t kSlabsAfter[] = {0, 3, 256};
+  setup.config.slabs_after = kSlabsAfter[draw(3)];
   return setup;
 }
 

@@ -15,7 +15,9 @@ const char* name_of(Violation kind) {
 std::string to_string(const Setup& setup) {
   if (setup.bare) return "bare";
   const Config& c = setup.config;
-  return std::string("backing:") + (c.backing == Backing::Driver ? "driver" : "vmm") +
+  std::string text = "slabs_after=";
+  text += std::to_string(c.slabs_after);
+  return text + " backing:" + (c.backing == Backing::Driver ? "driver" : "vmm") +
          ",one_lane:" + (c.one_lane ? "true" : "false") +
          ",run_ahead:" + std::to_string(c.run_ahead_percent) +
          " context_events=" + (setup.context_events ? "yes" : "no") +

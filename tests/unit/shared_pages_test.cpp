@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// Small blocks of classes that a program hardly uses share pages, and the gaps that large
+// blocks leave at the end of their pages.
+#include "allocator/size_policy.hpp"
+#include "tests/unit/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+constexpr sim::Options kRoomy{.device_memory = 128_GiB};
+
+Bytes reserved(Bed& bed) {
+  return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
+}
+
+Address page_of(Address address) {
+  return align_down(address, kPageBytes);
+}
+
+// 64 MiB were in use, 61.5 MiB are: the second handle's end is free, and no more is to be made.
+Address large_with_gap(Bed& bed) {
+  bed.free(bed.malloc(64_MiB));
+  return bed.malloc(61_MiB + 512_KiB);
+}
+
+void use_and_check(Bed& bed, const std::vector<Address>& blocks, Bytes bytes) {
+  for (const Address p : blocks) {
+    bed.launch(nullptr, {.accesses = {{p, bytes, true}}});
+    bed.free(p);
+  }
+  sim::run_all();
+  REQUIRE(sim::faults().empty());
+}
+
+}  // namespace
+
+TEST_CASE("classes that are hardly used share one page", "[unit][shared_pages]") {
+  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
+    Config config;
+    config.backing = backing;
+    Bed bed(kRoomy, config);
+    std::vector<Address> blocks;
+    for (Bytes bytes = 1; bytes < 600_KiB; bytes *= 2)
+      blocks.push_back(bed.malloc(bytes));
+    REQUIRE(reserved(bed) == 2_MiB);
+    use_and_check(bed, blocks, 1);
+  }
+}
+
+TEST_CASE("a class has a slab after so many requests", "[unit][shared_pages]") {
+  Config config = Bed::vmm();
+  config.slabs_after = 8;
+  Bed bed(kRoomy, config);
+  std::vector<Address> blocks;
+  for (int i = 0; i < 8; ++i)
+    blocks.push_back(bed.malloc(700));
+  const Address other = bed.malloc(900);  // of the same class: its first block in a slab
+  REQUIRE(page_of(blocks.back()) == page_of(blocks.front()));
+  REQUIRE(page_of(other) == other);
+  REQUIRE(other != page_of(blocks.front()));
+  const Address rare = bed.malloc(300_KiB);
+  REQUIRE(page_of(rare) == page_of(blocks.front()));
+  REQUIRE(bed.malloc(1000) == other + 1024);
+  use_and_check(bed, blocks, 700);
+}
+
+TEST_CASE("small blocks lie in the gap at the end of a large block's page",
+          "[unit][shared_pages]") {
+  Bed bed(kRoomy);
+  const Address large = large_with_gap(bed);
+  const auto made = sim::count("cuMemCreate");
+  std::vector<Address> blocks;
+  for (int i = 0; i < 4; ++i) {
+    blocks.push_back(bed.malloc(300_KiB));
+    REQUIRE(blocks.back() > large);
+    REQUIRE(blocks.back() + 300_KiB <= large + 64_MiB);
+  }
+  REQUIRE(sim::count("cuMemCreate") == made);
+  use_and_check(bed, blocks, 300_KiB);
+  bed.free(large);
+  bed.allocator->empty_all_caches();
+  REQUIRE(reserved(bed) == 0);
+}
+
+TEST_CASE("a slab lies in such a gap, and leaves it", "[unit][shared_pages]") {
+  Config config = Bed::vmm();
+  config.slabs_after = 0;
+  Bed bed(kRoomy, config);
+  const Address large = large_with_gap(bed);
+  const auto made = sim::count("cuMemCreate");
+  std::vector<Address> blocks;
+  for (int i = 0; i < 100; ++i)
+    blocks.push_back(bed.malloc(512));
+  REQUIRE(blocks.front() == large + 62_MiB);
+  REQUIRE(sim::count("cuMemCreate") == made);
+  use_and_check(bed, blocks, 512);
+  bed.free(large);
+  bed.allocator->empty_all_caches();
+  REQUIRE(reserved(bed) == 0);
+}
+
+TEST_CASE("a page that is wholly free is no gap", "[unit][shared_pages]") {
+  Config config = Bed::vmm();
+  config.slabs_after = 0;
+  Bed bed(kRoomy, config);
+  bed.free(bed.malloc(96_MiB));
+  const Address large = bed.malloc(64_MiB);  // two handles of three
+  const Address small = bed.malloc(512);
+  REQUIRE((small < large || small >= large + 96_MiB));
+}
