@@ -168,7 +168,7 @@ void Arena::leave_limbo(Block* block) {
   block->token = 0;
   block->state = BlockState::Busy;
   if (block->requested != 0)
-    stats_.count_active(pool_, static_cast<std::int64_t>(block->size), -1);
+    stats_.count_active(stat_pool(block->size), static_cast<std::int64_t>(block->size), -1);
 }
 
 void Arena::insert_free(Block* block) {

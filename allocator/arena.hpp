@@ -15,6 +15,11 @@
 
 namespace custash {
 
+// Whose blocks of that size are, wherever they lie.
+constexpr StatPool stat_pool(Bytes bytes) {
+  return bytes <= kSmallLimit ? StatPool::Small : StatPool::Large;
+}
+
 // A range of whole pages on its way back to the driver, or to another address.
 struct PageReturn {
   Block* block = nullptr;  // Busy

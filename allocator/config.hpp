@@ -15,7 +15,7 @@
 namespace custash {
 
 enum class Backing { Auto, Vmm, Driver };     // backing:
-enum class Caching { Auto, Always, Never };     // caching:
+enum class Caching { Auto, Always, Never };   // caching:
 enum class FreeMode { Auto, Never, Strict };  // free:
 
 struct Config {

@@ -53,7 +53,7 @@ struct Found {
   explicit operator bool() const { return small || large != nullptr; }
 
   [[nodiscard]] StatPool pool() const {
-    return small ? StatPool::Small : large->segment->arena->pool();
+    return small ? StatPool::Small : stat_pool(large->size);
   }
 
   [[nodiscard]] std::int64_t block_bytes() const {
