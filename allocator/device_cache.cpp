@@ -167,8 +167,7 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   arena.drain(asking.passed);
-  Block* block =
-      arena.take(whole(request, room_.fit()).rounded, asking, fit_of(arena, room_.fit()));
+  Block* block = arena.take(whole(request).rounded, asking, fit_of(arena, room_.fit()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
@@ -187,8 +186,7 @@ Address DeviceCache::take_waiting(Pool& pool, const Request& request, const Aski
     if (pool.cuts_slabs(request.size_class, room_.fit())) return 0;
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
-  Block* block = arena.take_waiting(
-      whole(request, room_.fit()).rounded, asking, fit_of(arena, room_.fit()));
+  Block* block = arena.take_waiting(whole(request).rounded, asking, fit_of(arena, room_.fit()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 

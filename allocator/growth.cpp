@@ -39,7 +39,7 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
     Lock lock(mutex_);
     pool = &pool_of(request.lane);
     if (request.small() && !pool->cuts_slabs(request.size_class, room_.fit()))
-      request = whole(wanted, room_.fit());
+      request = whole(wanted);
   }
   Arena& arena = wanted.small() ? pool->small_pages : pool->large;
   if (memory_.vmm()) {

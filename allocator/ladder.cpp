@@ -36,7 +36,7 @@ bool DeviceCache::rung_gap(const Request& request, Address* out) {
   const Asking asked = asking(request, debt_allowed());
   for (const auto& pool : pools_) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
-      Block* block = arena->take(whole(request, Fit::FewPages).rounded, asked);
+      Block* block = arena->take(whole(request).rounded, asked);
       if (block == nullptr) continue;
       *out = hand_out(request, {.small = {}, .large = block});
       return true;

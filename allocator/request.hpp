@@ -27,11 +27,10 @@ struct Request {
   [[nodiscard]] bool small() const { return size_class >= 0; }
 };
 
-// The same, not from a slab. Classes are counted in the same sizes either way, unless memory is
-// short.
-inline Request whole(Request request, Fit fit) {
+// The same, not from a slab.
+inline Request whole(Request request) {
   request.size_class = -1;
-  if (fit == Fit::FewPages) request.rounded = round_large(request.bytes);
+  request.rounded = round_large(request.bytes);
   return request;
 }
 

@@ -97,6 +97,14 @@ static void look(void) {
   failures += told.num_ooms != 0 || told.limbo_bytes != 0 || told.largest_free_block > told.free_bytes;
 }
 
+/* The first 256 requests of a class share pages: rounded to 512 bytes as large ones are. */
+static long long block_size(long long requested) {
+  static unsigned whole[2048];
+  const long long size = rounded(requested);
+  if (size > 1 << 20 || whole[(size - 1) / 512]++ >= 256) return size;
+  return (requested + 511) / 512 * 512;
+}
+
 static unsigned state;
 
 static unsigned draw(unsigned below) {
@@ -117,7 +125,7 @@ int main(int argc, char **argv) {
     if (used < kBlocks && (used == 0 || draw(100) < 52)) {
       struct block *b = &blocks[used++];
       b->requested = draw(5) != 0 ? 1 + draw(1 << (6 + draw(15))) : (1 << 20) + 1 + draw(20 << 20);
-      b->size = rounded(b->requested);
+      b->size = block_size(b->requested);
       b->pool = b->requested <= 1 << 20 ? CUSTASH_SMALL : CUSTASH_LARGE;
       if (cu.cuMemAlloc_v2(&b->address, (size_t)b->requested) != 0) return 4;
       change(b, rise);
