@@ -6,19 +6,21 @@
 namespace custash {
 namespace {
 
-// How many slabs a request looks at when the newest ready block is not acceptable yet.
+// How many slabs a request looks at: the fullest serves it, so that others empty.
 constexpr std::size_t kCandidates = 8;
 
 }  // namespace
 
 SmallRef SlabShelf::take_for_magazine(int size_class, const Asking& asking) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
+  Slab* fullest = nullptr;
   std::size_t left = kCandidates;
   for (auto it = of.with_ready.rbegin(); it != of.with_ready.rend() && left > 0; ++it, --left) {
     Slab* slab = *it;
-    if (asking.accepts(slab->blocks[slab->ready].stamp)) return pop(of, slab);
+    if (fullest != nullptr && slab->taken <= fullest->taken) continue;
+    if (asking.accepts(slab->blocks[slab->ready].stamp)) fullest = slab;
   }
-  return {};
+  return fullest == nullptr ? SmallRef{} : pop(of, fullest);
 }
 
 SmallRef SlabShelf::take(int size_class, const Asking& asking) {

@@ -112,7 +112,7 @@ class SlabShelf {
  private:
   struct Class {
     std::vector<Slab*> slabs;       // all
-    std::vector<Slab*> with_ready;  // the last one is asked first
+    std::vector<Slab*> with_ready;  // the last ones are asked
     std::deque<SmallRef> limbo;     // by rising stamp
     std::vector<Slab*> spare;       // recycled
     std::size_t empties = 0;        // slabs that nobody uses

@@ -78,3 +78,23 @@ TEST_CASE("an empty slab leaves with the latest stamp of its blocks", "[unit][sl
   REQUIRE(bed.backing.stamp.fence == 9);
   REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
 }
+
+TEST_CASE("a slab that is nearly empty is not refilled before a fuller one", "[unit][slabs]") {
+  Bed bed;
+  const int c = size_class(64_KiB);  // 32 to a slab
+  Block other{.address = 128_MiB, .size = kSlabBytes};
+  bed.shelf.add(&bed.backing, c, nullptr);
+  bed.shelf.add(&other, c, nullptr);
+  std::vector<SmallRef> blocks;
+  for (int i = 0; i < 64; ++i)
+    blocks.push_back(bed.shelf.take(c, kAnything));
+  // One slab keeps 24 blocks; the other 2, and is the one that blocks were freed in last.
+  for (std::size_t i = 0; i < 8; ++i)
+    bed.shelf.give_ready(blocks[i]);
+  for (std::size_t i = 32; i < 62; ++i)
+    bed.shelf.give_ready(blocks[i]);
+  for (int i = 0; i < 8; ++i)
+    REQUIRE(bed.shelf.take(c, kAnything).slab == blocks[0].slab);
+  REQUIRE(bed.shelf.take(c, kAnything).slab == blocks[32].slab);
+  REQUIRE(bed.shelf.validate());
+}
