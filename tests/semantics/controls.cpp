@@ -42,6 +42,30 @@ std::size_t total() {
   return all;
 }
 
+std::size_t free_bytes() {
+  std::size_t free = 0, all = 0;
+  EXPECT(call("cuMemGetInfo_v2", &free, &all) == CUDA_SUCCESS);
+  return free;
+}
+
+// What is said to be free under a limit can be had, and no more.
+void free_under_limit() {
+  EXPECT(API(custash_empty_cache)() == CUSTASH_SUCCESS);  // plain segments cannot be joined
+  EXPECT(API(custash_set_memory_limit)(0, 64 * kMiB) == CUSTASH_SUCCESS);
+  const std::size_t before = free_bytes();
+  EXPECT(before > 32 * kMiB && before <= 64 * kMiB);
+  void* part = allocate(20 * kMiB);
+  EXPECT(free_bytes() == before - 20 * kMiB);
+  allocate(free_bytes() + 2 * kMiB, CUSTASH_ERROR_OUT_OF_MEMORY);
+  void* rest = allocate(free_bytes());
+  EXPECT(free_bytes() == 0);
+  release(part);
+  EXPECT(free_bytes() == 20 * kMiB);
+  release(rest);
+  EXPECT(free_bytes() == before);
+  EXPECT(API(custash_set_memory_limit)(0, SIZE_MAX) == CUSTASH_SUCCESS);
+}
+
 void limits() {
   const std::size_t whole = total();
   EXPECT(std::strlen(API(custash_last_error_message)()) == 0);
@@ -153,6 +177,7 @@ int main() {
   EXPECT(call("cuDevicePrimaryCtxRetain", &context, CUdevice{0}) == CUDA_SUCCESS);
   EXPECT(call("cuCtxSetCurrent", context) == CUDA_SUCCESS);
   limits();
+  free_under_limit();
   trimming();
   callbacks();
   pinned();
