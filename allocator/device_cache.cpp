@@ -215,8 +215,9 @@ SmallRef DeviceCache::slab_from(Pool& pool, Block* backing, const Request& reque
   Slab* slab = pool.slabs.add(backing, request.size_class, this);
   // The map has its leaf already: the segment was entered there.
   (void)pages_.set(slab->base, slab->base + kSlabBytes, slab);
-  // Whatever the page waits for was acceptable to the caller.
-  return pool.slabs.take(request.size_class, {.passed = ~0ULL, .acceptable = ~0ULL});
+  // What the page waits for was acceptable to the caller; what other slabs' blocks wait for
+  // need not be.
+  return pool.slabs.take_first(slab);
 }
 
 Address DeviceCache::hand_out(const Request& request, const Found& found) {

@@ -38,6 +38,7 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
   {
     Lock lock(mutex_);
     pool = &pool_of(request.lane);
+    if (wanted.small()) pool->slabs.pages_wanted();
     if (request.small() && !pool->cuts_slabs(request.size_class, room_.fit()))
       request = whole(wanted);
   }
@@ -54,12 +55,14 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
 }
 
 // What may be made until what is held comes to the most that was ever in use and a `share` of
-// that.
+// that, and to what was missed.
 Bytes DeviceCache::room_to_make(const Request& request, Bytes share) {
   const Stat& in_use = stats_.allocated_bytes[0];
   const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
   const Bytes most = std::max(static_cast<Bytes>(in_use.peak), now);
-  const Bytes allowed = most + most / share;
+  Bytes allowed = most + most / share;
+  for (const auto& pool : pools_)
+    allowed += pool->slabs.missed_bytes();
   const Bytes now_held = held(stats_);
   const Bytes room = allowed > now_held ? allowed - now_held : 0;
   return align_down(std::min(room, room_.left(budget_)), kPageBytes);
@@ -76,8 +79,10 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
   Bytes moved = 0;
   for (const auto& each : pools_) {
     for (Arena* from : {&each->large, &each->small_pages}) {
-      if (need > room + moved)
-        moved += from->collect_moves(need - room - moved, most - moved, asked, &out->moves);
+      if (need <= room + moved) continue;
+      const Bytes before = moved;
+      moved += from->collect_moves(need - room - moved, most - moved, asked, &out->moves);
+      if (moved != before && from == &each->small_pages) each->slabs.pages_given_up();
     }
   }
   for (const PageMove& move : out->moves) {

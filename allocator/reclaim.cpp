@@ -69,6 +69,8 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
     drain();
     const std::uint64_t passed = timeline_.passed();
     return_empty_slabs(passed);
+    for (const auto& pool : pools_)
+      pool->slabs.forget_missed();
     wish.aliases = &aliases_;
     for (const auto& pool : pools_) {
       if (only != nullptr && pool.get() != only) continue;

@@ -9,6 +9,13 @@ namespace {
 // How many slabs a request looks at: the fullest serves it, so that others empty.
 constexpr std::size_t kCandidates = 8;
 
+// As many requests as are worth the cutting of a slab.
+constexpr std::int64_t kSoon = 1000;
+
+std::int64_t requests(const DeviceStats& stats) {
+  return stats.allocation[0].allocated;
+}
+
 }  // namespace
 
 SmallRef SlabShelf::take_for_magazine(int size_class, const Asking& asking) {
@@ -28,6 +35,11 @@ SmallRef SlabShelf::take(int size_class, const Asking& asking) {
   if (ref)
     stats_.split_block(StatPool::Small, static_cast<std::int64_t>(ref.slab->block_bytes()), -1);
   return ref;
+}
+
+SmallRef SlabShelf::take_first(Slab* slab) {
+  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), -1);
+  return pop(classes_[static_cast<std::size_t>(slab->size_class)], slab);
 }
 
 SmallRef SlabShelf::pop(Class& of, Slab* slab) {
@@ -98,6 +110,7 @@ void SlabShelf::leave_limbo(Class& of) {
 
 Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
+  note_wanted(of.regret);
   Slab* slab = nullptr;
   if (of.spare.empty()) {
     slab = &all_.emplace_back();
@@ -133,10 +146,33 @@ Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
 std::vector<Slab*> SlabShelf::take_empty(std::uint64_t passed) {
   std::vector<Slab*> taken;
   for (int i = 0; i < kSizeClasses; ++i) {
+    const std::size_t before = taken.size();
     drain(i, passed);
     take_empty_of(i, 0, passed, &taken);
+    if (taken.size() != before)
+      classes_[static_cast<std::size_t>(i)].regret.given_up = requests(stats_);
   }
   return taken;
+}
+
+void SlabShelf::pages_given_up() {
+  pages_.given_up = requests(stats_);
+}
+
+void SlabShelf::note_wanted(Regret& regret) {
+  if (regret.given_up < 0) return;
+  const bool soon = requests(stats_) - regret.given_up < kSoon;
+  if (soon && !regret.missed) ++missed_;
+  if (!soon && regret.missed) --missed_;
+  regret.missed = soon;
+  regret.given_up = -1;
+}
+
+void SlabShelf::forget_missed() {
+  missed_ = 0;
+  pages_ = {};
+  for (Class& of : classes_)
+    of.regret = {};
 }
 
 void SlabShelf::take_empty_of(int size_class,

@@ -17,7 +17,8 @@ namespace custash {
 class DeviceCache;
 class SlabShelf;
 
-// On a cache line of its own: a hit writes to it, and the block beside it may be another thread's.
+// On a cache line of its own: a hit writes to it, and the block beside it may be another
+// thread's.
 struct alignas(64) SmallBlock {
   Stamp stamp;
   Relaxed<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
@@ -76,7 +77,9 @@ class SlabShelf {
 
   // Used, or nothing when no acceptable block is ready.
   SmallRef take(int size_class, const Asking& asking);
-  // The same into a magazine: it stays free as far as the statistics go.
+  // The first of a new slab, whatever its page waits for.
+  SmallRef take_first(Slab* slab);
+  // As take(), into a magazine: it stays free as far as the statistics go.
   SmallRef take_for_magazine(int size_class, const Asking& asking);
   // The oldest in limbo, when acceptable.
   SmallRef take_waiting(int size_class, const Asking& asking);
@@ -104,28 +107,48 @@ class SlabShelf {
 
   std::vector<Slab*> dissolve();
 
+  // Its arena's pages went elsewhere, and it wants more.
+  void pages_given_up();
+
+  void pages_wanted() { note_wanted(pages_); }
+
+  // What would have been worth keeping: slabs and pages given up and wanted again soon after.
+  [[nodiscard]] Bytes missed_bytes() const { return missed_ * kSlabBytes; }
+
+  void forget_missed();
+
   [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
 
   [[nodiscard]] Bytes empty_bytes() const;
   [[nodiscard]] bool validate() const;
 
  private:
+  // 2 MiB were given up, for others to have the pages.
+  struct Regret {
+    std::int64_t given_up = -1;  // when, as a count of requests served; -1: not
+    bool missed = false;         // they were wanted again soon after
+  };
+
   struct Class {
     std::vector<Slab*> slabs;       // all
     std::vector<Slab*> with_ready;  // the last ones are asked
     std::deque<SmallRef> limbo;     // by rising stamp
     std::vector<Slab*> spare;       // recycled
     std::size_t empties = 0;        // slabs that nobody uses
+    Regret regret;
   };
 
   SmallRef pop(Class& of, Slab* slab);
   void list(Class& of, Slab* slab);
   void leave_limbo(Class& of);  // its oldest
+  void note_wanted(Regret& regret);
 
   DeviceStats& stats_;
   std::array<Class, kSizeClasses> classes_;
   std::deque<Slab> all_;  // every slab object there ever was
   Bytes limbo_bytes_ = 0;
+  Regret pages_;  // of what has no slab
+  std::size_t missed_ = 0;
 };
 
 }  // namespace custash

@@ -109,3 +109,24 @@ TEST_CASE("a page that is wholly free is no gap", "[unit][shared_pages]") {
   const Address small = bed.malloc(512);
   REQUIRE((small < large || small >= large + 96_MiB));
 }
+
+TEST_CASE("sizes that take turns do not take each other's pages for ever",
+          "[unit][shared_pages]") {
+  for (const std::vector<Bytes>& sizes :
+       {std::vector<Bytes>{777, 4873, 8969, 13'065, 17'161, 21'257, 25'353},
+        {777, 20_MiB},
+        {3_MiB, 50_MiB, 777, 9_MiB, 100'000, 33_MiB}}) {
+    for (const std::uint32_t slabs_after : {0U, 256U}) {
+      Config config = Bed::vmm();
+      config.slabs_after = slabs_after;
+      Bed bed(kRoomy, config);
+      for (std::size_t i = 0; i < 3000; ++i)
+        bed.free(bed.malloc(sizes[i % sizes.size()]));
+      INFO(sizes.size() << " sizes, slabs after " << slabs_after);
+      REQUIRE(bed.stats().num_device_alloc < 40);
+      // Not for ever: what is given back counts for nothing.
+      REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+      REQUIRE(reserved(bed) == 0);
+    }
+  }
+}

@@ -98,3 +98,18 @@ TEST_CASE("a slab that is nearly empty is not refilled before a fuller one", "[u
   REQUIRE(bed.shelf.take(c, kAnything).slab == blocks[32].slab);
   REQUIRE(bed.shelf.validate());
 }
+
+TEST_CASE("of a new slab its own block is taken, however full others are", "[unit][slabs]") {
+  Bed bed;
+  const int c = size_class(64_KiB);
+  Block other{.address = 128_MiB, .size = kSlabBytes};
+  bed.shelf.add(&bed.backing, c, nullptr);
+  const SmallRef used = bed.shelf.take(c, kAnything);
+  // What is ready there is good for one stream only.
+  for (SmallBlock& block : used.slab->blocks)
+    block.stamp = {.order = 9};
+  Slab* const fresh = bed.shelf.add(&other, c, nullptr);
+  REQUIRE(bed.shelf.take_first(fresh).slab == fresh);
+  REQUIRE(bed.shelf.take(c, {.passed = 4, .acceptable = 4}).slab == fresh);
+  REQUIRE(bed.shelf.validate());
+}
