@@ -98,11 +98,15 @@ std::string way_of(const std::string& name, std::string_view text) {
   };
   if (name.rfind("libcudart.so", 0) == 0)
     return "the shared CUDA runtime; served at the runtime's names and below them";
-  if (holds(kRuntimeMark))
-    return "holds a static CUDA runtime; served through its look-up of the driver";
-  for (const std::string& needed : needed_of(text)) {
+  const std::vector<std::string> all_needed = needed_of(text);
+  // First: debug information may hold the mark, too.
+  for (const std::string& needed : all_needed) {
     if (needed.rfind("libcudart.so", 0) == 0)
       return "linked with " + needed + "; served at its names";
+  }
+  if (holds(kRuntimeMark))
+    return "holds a static CUDA runtime; served through its look-up of the driver";
+  for (const std::string& needed : all_needed) {
     if (needed.rfind("libcuda.so", 0) == 0)
       return "linked with the driver; served at the driver's names";
   }
