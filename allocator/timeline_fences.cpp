@@ -89,12 +89,13 @@ Status Timeline::record_lanes(Fence& fence) {
     EventRef event;
     {
       Lock lock(mutex_);
-      if (lane->last.load() <= passed_.load()) continue;
-      if (lane->tail && lane->tail_covers >= lane->last.load()) event = lane->tail;
+      // A submission that `covers` counts may not be in `last` yet: it is pending then.
+      if (lane->idle_after(passed_.load())) continue;
+      if (lane->tail && lane->idle_after(lane->tail_covers)) event = lane->tail;
     }
     if (!event && !record_lane(*lane, fence, &event)) {
       Lock lock(mutex_);
-      if (fences_.empty() || fences_.back().covers < lane->last.load()) {
+      if (fences_.empty() || !lane->idle_after(fences_.back().covers)) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // unfenced for now
       }
       needs_older = true;
