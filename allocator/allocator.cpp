@@ -60,10 +60,8 @@ Status Allocator::empty_cache(CUcontext context) {
 }
 
 void Allocator::empty_all_caches() {
-  for (DeviceCache* cache : state_->all()) {
-    if (const ContextUse use(cache->timeline().users()); use)
-      cache->trim().ignore();  // each error shows at its next call
-  }
+  // Each error shows at its next call.
+  visit_living(state_->all(), [](DeviceCache& cache) { cache.trim().ignore(); });
 }
 
 bool Allocator::owns(Address address) const {
@@ -85,9 +83,8 @@ Bytes Allocator::reclaimable(CUcontext context) {
   Bytes sum = 0;
   DeviceCache* cache = state_->known(context);
   if (cache == nullptr) return 0;
-  for (DeviceCache* each : state_->on_device(cache->device())) {
-    if (const ContextUse use(each->timeline().users()); use) sum += each->returnable();
-  }
+  visit_living(state_->on_device(cache->device()),
+               [&](DeviceCache& each) { sum += each.returnable(); });
   return sum;
 }
 

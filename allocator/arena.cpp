@@ -16,29 +16,6 @@ Address start_of(const Block& block, Bytes bytes, Fit fit) {
   return fit == Fit::Quick ? block.address : fitted(block.address, bytes);
 }
 
-}  // namespace
-
-Block* Arena::find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fit fit) const {
-  const auto accepts = [&](const Block& block) {
-    return asking.accepts(block.stamp) && start_of(block, bytes, fit) + bytes <= block.end();
-  };
-  if (fit == Fit::Quick) return index.find(bytes, accepts);
-  // Among small blocks the lowest address, which leaves the higher pages empty.
-  return pool_ == StatPool::Small ? index.find_lowest(bytes, accepts)
-                                  : index.find(bytes, accepts, kCandidates);
-}
-
-Block* Arena::take(Bytes bytes, const Asking& asking, Fit fit) {
-  Block* block = find(free_, bytes, asking, fit);
-  if (block == nullptr) return nullptr;
-  remove_free(block);
-  block = cut_head(block, start_of(*block, bytes, fit));
-  make_used(block, bytes);
-  return block;
-}
-
-namespace {
-
 // Where in the part of a free block that shares its page with a used one `bytes` may lie; 0:
 // nowhere.
 Address gap_in(const Block& block, Bytes bytes) {
@@ -59,6 +36,25 @@ Address gap_in(const Block& block, Bytes bytes) {
 }
 
 }  // namespace
+
+Block* Arena::find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fit fit) const {
+  const auto accepts = [&](const Block& block) {
+    return asking.accepts(block.stamp) && start_of(block, bytes, fit) + bytes <= block.end();
+  };
+  if (fit == Fit::Quick) return index.find(bytes, accepts);
+  // Among small blocks the lowest address, which leaves the higher pages empty.
+  return pool_ == StatPool::Small ? index.find_lowest(bytes, accepts)
+                                  : index.find(bytes, accepts, kCandidates);
+}
+
+Block* Arena::take(Bytes bytes, const Asking& asking, Fit fit) {
+  Block* block = find(free_, bytes, asking, fit);
+  if (block == nullptr) return nullptr;
+  remove_free(block);
+  block = cut_head(block, start_of(*block, bytes, fit));
+  make_used(block, bytes);
+  return block;
+}
 
 Block* Arena::take_gap(Bytes bytes, const Asking& asking) {
   Block* lowest = nullptr;

@@ -40,23 +40,25 @@ class ContextUsers {
   std::atomic<std::uint32_t> closed_{0};
 };
 
-// One of them, for as long as it lives.
+// One of them, for as long as it lives; false of a context that nothing is kept of (null), too.
 class ContextUse {
  public:
-  explicit ContextUse(ContextUsers& users) : users_(users), inside_(users.enter()) {}
+  explicit ContextUse(ContextUsers* users)
+      : users_(users != nullptr && users->enter() ? users : nullptr) {}
+
+  explicit ContextUse(ContextUsers& users) : ContextUse(&users) {}
 
   ~ContextUse() {
-    if (inside_) users_.leave();
+    if (users_ != nullptr) users_->leave();
   }
 
   ContextUse(const ContextUse&) = delete;
   ContextUse& operator=(const ContextUse&) = delete;
 
-  explicit operator bool() const { return inside_; }
+  explicit operator bool() const { return users_ != nullptr; }
 
  private:
-  ContextUsers& users_;
-  const bool inside_;
+  ContextUsers* const users_;
 };
 
 }  // namespace custash

@@ -241,11 +241,9 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
   }
   if (!found.small && request.bytes <= kSmallLimit)
     ++pool_of(request.lane).whole_blocks[static_cast<std::size_t>(size_class(request.bytes))];
-  const StatPool pool = found.pool();
-  const auto bytes =
-      static_cast<std::int64_t>(found.small ? request.rounded : found.large->size);
-  stats_.count_owned(pool, bytes, static_cast<std::int64_t>(request.bytes), 1);
-  stats_.count_active(pool, bytes, 1);
+  stats_.count_owned(
+      found.pool(), found.block_bytes(), static_cast<std::int64_t>(request.bytes), 1);
+  stats_.count_active(found.pool(), found.block_bytes(), 1);
   return found.small ? found.small.address() : found.large->address;
 }
 

@@ -119,10 +119,7 @@ void DeviceCache::give(const Found& found) {
 }
 
 void DeviceCache::put(const Found& found, bool ready) {
-  if (!ready) {
-    const Stamp& stamp = found.stamp();
-    atomic_max(waiting_high_, std::max(stamp.fence, stamp.order));
-  }
+  if (!ready) atomic_max(waiting_high_, found.stamp().latest());
   if (found.large != nullptr) {
     Arena& arena = *found.large->segment->arena;
     return ready ? arena.give_ready(found.large, timeline_.passed())
@@ -158,7 +155,7 @@ void DeviceCache::return_slabs(const std::vector<Slab*>& slabs) {
     if (ready) {
       arena.give_ready(backing, timeline_.passed());
     } else {
-      atomic_max(waiting_high_, std::max(backing->stamp.fence, backing->stamp.order));
+      atomic_max(waiting_high_, backing->stamp.latest());
       arena.give_waiting(backing);
     }
   }

@@ -38,9 +38,10 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
   {
     Lock lock(mutex_);
     pool = &pool_of(request.lane);
-    if (wanted.small()) pool->slabs.pages_wanted();
-    if (request.small() && !pool->cuts_slabs(request.size_class, room_.fit()))
-      request = whole(wanted);
+    if (wanted.small()) {
+      pool->slabs.pages_wanted();
+      if (!pool->cuts_slabs(wanted.size_class, room_.fit())) request = whole(wanted);
+    }
   }
   Arena& arena = wanted.small() ? pool->small_pages : pool->large;
   if (memory_.vmm()) {

@@ -61,10 +61,7 @@ bool Allocator::context_broken(CUcontext context) {
 }
 
 void Allocator::look_for_faults() {
-  for (DeviceCache* cache : state_->all()) {
-    if (const ContextUse use(cache->timeline().users()); use)
-      cache->timeline().look_for_fault();
-  }
+  visit_living(state_->all(), [](DeviceCache& cache) { cache.timeline().look_for_fault(); });
 }
 
 bool Allocator::idle() {

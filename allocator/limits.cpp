@@ -14,14 +14,13 @@ namespace {
 // The last rung but the hooks: what the other contexts of the device hold.
 bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* self) {
   bool returned = false;
-  for (DeviceCache* cache : caches) {
-    const ContextUse use(cache->timeline().users());
-    if (!use || cache == self || cache->returnable() == 0) continue;
+  visit_living(caches, [&](DeviceCache& cache) {
+    if (&cache == self || cache.returnable() == 0) return;
     // What cannot be returned now is simply not there for the retry.
-    cache->settle().ignore();
-    cache->trim().ignore();
+    cache.settle().ignore();
+    cache.trim().ignore();
     returned = true;
-  }
+  });
   return returned;
 }
 
@@ -84,14 +83,12 @@ bool Allocator::relieve(CUcontext context) {
 
 Status Allocator::trim(int device, Bytes bytes) {
   Status result;
-  for (DeviceCache* cache : state_->on_device(device)) {
-    const ContextUse use(cache->timeline().users());
-    if (!use) continue;
+  visit_living(state_->on_device(device), [&](DeviceCache& cache) {
     const Bytes before = state_->budget(device).held();
-    if (const Status trimmed = cache->trim({.bytes = bytes}); !trimmed.ok()) result = trimmed;
+    if (const Status trimmed = cache.trim({.bytes = bytes}); !trimmed.ok()) result = trimmed;
     const Bytes after = state_->budget(device).held();
     bytes -= std::min(bytes, before - std::min(before, after));
-  }
+  });
   return result;
 }
 
@@ -102,11 +99,9 @@ Status Allocator::trim_stream(CUstream stream, NullStream null) {
 
 Status Allocator::trim_idle(int device) {
   Status result;
-  for (DeviceCache* cache : state_->on_device(device)) {
-    const ContextUse use(cache->timeline().users());
-    if (!use) continue;
-    if (const Status trimmed = cache->trim_idle(); !trimmed.ok()) result = trimmed;
-  }
+  visit_living(state_->on_device(device), [&](DeviceCache& cache) {
+    if (const Status trimmed = cache.trim_idle(); !trimmed.ok()) result = trimmed;
+  });
   return result;
 }
 

@@ -13,15 +13,13 @@ Bytes Outside::give_back(int device, Bytes bytes) {
   if (core_.captures_open() != 0) return 0;
   const DeviceBudget& budget = core_.state_->budget(device);
   const Bytes before = budget.held();
-  for (DeviceCache* cache : core_.state_->on_device(device)) {
+  visit_living(core_.state_->on_device(device), [&](DeviceCache& cache) {
     const Bytes given = before - std::min(before, budget.held());
-    if (given >= bytes) break;
-    const ContextUse use(cache->timeline().users());
-    if (!use) continue;
-    const CurrentContext current(core_.driver(), cache->context());
+    if (given >= bytes) return;
+    const CurrentContext current(core_.driver(), cache.context());
     // What cannot be given is not counted.
-    if (current.status().ok()) cache->trim({.bytes = bytes - given}).ignore();
-  }
+    if (current.status().ok()) cache.trim({.bytes = bytes - given}).ignore();
+  });
   return before - std::min(before, budget.held());
 }
 

@@ -173,14 +173,13 @@ bool Allocator::State::others_are_at_work(DeviceCache& cache) {
 Status Allocator::State::wait_for_others(DeviceCache& cache) {
   if (!others_at_work(cache)) return {};
   Status result;
-  for (DeviceCache* other : on_device(cache.device())) {
-    if (other == &cache) continue;
-    const ContextUse use(other->timeline().users());
-    if (!use) continue;  // who destroys it waits for its work
+  // Who destroys one waits for its work.
+  visit_living(on_device(cache.device()), [&](DeviceCache& other) {
+    if (&other == &cache) return;
     // Its kernels' faults are not told here.
-    const Status waited = other->timeline().wait_all();
-    if (!other->timeline().broken() && !waited.ok()) result = waited;
-  }
+    const Status waited = other.timeline().wait_all();
+    if (!other.timeline().broken() && !waited.ok()) result = waited;
+  });
   return result;
 }
 

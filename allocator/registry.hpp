@@ -36,6 +36,14 @@ struct StreamName {
   std::uint64_t thread = 0;  // for the per-thread stream only
 };
 
+// Visits those whose end has not begun; it waits until the visit is over.
+template <typename Visit>
+void visit_living(const std::vector<DeviceCache*>& caches, Visit visit) {
+  for (DeviceCache* cache : caches) {
+    if (const ContextUse use(cache->timeline().users()); use) visit(*cache);
+  }
+}
+
 struct Allocator::State {
   State(const Driver& driver, const Config& config) : driver(driver), config(config) {}
 

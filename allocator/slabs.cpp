@@ -32,14 +32,17 @@ SmallRef SlabShelf::take_for_magazine(int size_class, const Asking& asking) {
 
 SmallRef SlabShelf::take(int size_class, const Asking& asking) {
   const SmallRef ref = take_for_magazine(size_class, asking);
-  if (ref)
-    stats_.split_block(StatPool::Small, static_cast<std::int64_t>(ref.slab->block_bytes()), -1);
+  if (ref) count_free(*ref.slab, -1);
   return ref;
 }
 
 SmallRef SlabShelf::take_first(Slab* slab) {
-  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), -1);
+  count_free(*slab, -1);
   return pop(classes_[static_cast<std::size_t>(slab->size_class)], slab);
+}
+
+void SlabShelf::count_free(const Slab& slab, int by) {
+  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab.block_bytes()), by);
 }
 
 SmallRef SlabShelf::pop(Class& of, Slab* slab) {
@@ -68,7 +71,7 @@ SmallRef SlabShelf::take_waiting(int size_class, const Asking& asking) {
 
 bool SlabShelf::give_ready(SmallRef ref) {
   Slab* slab = ref.slab;
-  stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab->block_bytes()), 1);
+  count_free(*slab, 1);
   SmallBlock& block = ref.block();
   block.state = BlockState::Free;
   block.next = slab->ready;

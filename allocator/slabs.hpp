@@ -140,6 +140,7 @@ class SlabShelf {
 
   SmallRef pop(Class& of, Slab* slab);
   void list(Class& of, Slab* slab);
+  void count_free(const Slab& slab, int by);
   void leave_limbo(Class& of);  // its oldest
   void note_wanted(Regret& regret);
 

@@ -79,7 +79,9 @@ class Timeline {
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
 
   // Fences up to here cost nothing: passed, or waited for by all later work.
-  [[nodiscard, gnu::always_inline]] std::uint64_t clear() const { return std::max(passed_.load(), paid_.load()); }
+  [[nodiscard, gnu::always_inline]] std::uint64_t clear() const {
+    return std::max(passed_.load(), paid_.load());
+  }
 
   // Fences up to here can be paid for by a wait.
   [[nodiscard]] std::uint64_t payable() const { return payable_.load(); }

@@ -21,11 +21,7 @@ int look_at(dl_phdr_info* info, std::size_t, void*) {
 }  // namespace
 
 void read_environment() noexcept {
-  for (const char* const name : kPorts)
-    if (secure_getenv(name) != nullptr) found = name;
-  const char* const path = secure_getenv(kInjection);
-  if (path != nullptr && std::string_view(path).find(kCollector) != std::string_view::npos)
-    found = kInjection;
+  found = told_by_environment(secure_getenv);
 }
 
 const char* sanitizer() noexcept {

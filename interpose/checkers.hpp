@@ -14,6 +14,18 @@ inline constexpr std::string_view kCollector = "libsanitizer-collection";
 inline constexpr const char* kPorts[] = {"NV_SANITIZER_INJECTION_PORT_BASE",
                                          "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN"};
 
+// The variable that says so, of those that `get` finds; null.
+template <typename Get>
+const char* told_by_environment(Get get) {
+  const char* found = nullptr;
+  for (const char* const name : kPorts)
+    if (get(name) != nullptr) found = name;
+  const char* const path = get(kInjection);
+  if (path != nullptr && std::string_view(path).find(kCollector) != std::string_view::npos)
+    found = kInjection;
+  return found;
+}
+
 // Called at load, before the program's threads: see process.cpp.
 void read_environment() noexcept;
 // What says that compute-sanitizer watches this process: a variable or a loaded library; null.

@@ -33,11 +33,12 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
   Status result;
   for (const Returning& item : work) {
     const Nanoseconds begin = driver_.now();
-    ContextUsers* const users = allocator_.users_of(item.from->context);
-    const bool lives = users != nullptr && users->enter();
-    const Status status = lives ? memory_.release(item.from->context, item.range)
-                                : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (lives) users->leave();
+    bool lives = false;
+    Status status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (const ContextUse use(allocator_.users_of(item.from->context)); use) {
+      lives = true;
+      status = memory_.release(item.from->context, item.range);
+    }
     const Nanoseconds elapsed = driver_.now() - begin;
     Lock lock(mutex_);
     returning_.erase(std::find(returning_.begin(), returning_.end(), item.from->context));

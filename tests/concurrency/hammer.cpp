@@ -233,7 +233,7 @@ class Worker {
 };
 
 bool check_round(std::uint64_t seed) {
-  sim::RaceDetector& detector = listening_detector();
+  sim::RaceDetector& detector = sim::listening_detector();
   sim::Options options = options_of(seed);
   options.device_memory = 64_GiB;
   const sim::Sim world(options);

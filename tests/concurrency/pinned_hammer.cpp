@@ -201,7 +201,7 @@ class Worker {
 };
 
 bool check_round(std::uint64_t seed) {
-  sim::RaceDetector& detector = listening_detector();
+  sim::RaceDetector& detector = sim::listening_detector();
   const sim::Sim world(options_of(seed));
   sim::advance_clock(1'000'000'000'000);
   Config config = config_of(seed);

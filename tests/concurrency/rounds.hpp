@@ -33,12 +33,6 @@ inline void expect(CUresult result, const char* what) {
   expect(result == CUDA_SUCCESS, what, static_cast<int>(result));
 }
 
-inline sim::RaceDetector& listening_detector() {
-  static sim::RaceDetector& detector = *new sim::RaceDetector;
-  sim::set_observer(&detector);
-  return detector;
-}
-
 inline sim::Options options_of(std::uint64_t seed) {
   sim::Options options;
   options.seed = seed;

@@ -114,7 +114,7 @@ void keep_house(Round& round, std::uint64_t seed, CUcontext context) {
 }
 
 bool check_round(std::uint64_t seed) {
-  sim::RaceDetector& detector = listening_detector();
+  sim::RaceDetector& detector = sim::listening_detector();
   sim::Options options = options_of(seed);
   options.teardown = std::chrono::microseconds(200);
   const sim::Sim world(options);

@@ -96,6 +96,19 @@ Shape slices(const void* from, void* to, CUmemorytype to_type) {
   return copy;
 }
 
+inline CUresult add_copy_node(CUgraphNode* node,
+                              CUgraph graph,
+                              const CUDA_MEMCPY3D& copy,
+                              CUcontext context) {
+  return call("cuGraphAddMemcpyNode",
+              node,
+              graph,
+              static_cast<const CUgraphNode*>(nullptr),
+              std::size_t{0},
+              &copy,
+              context);
+}
+
 // One node that copies to the host, or fills the block; launched behind what the stream holds.
 template <typename Add>
 int by_graph(const Bench& bench, Add add) {

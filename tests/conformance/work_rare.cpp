@@ -8,13 +8,7 @@ CASE(work_by_nodes_seen_after_a_free) {
   seen("cuGraphAddMemcpyNode", 0x5a5a5a5a, [](Bench& b) {
     return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
       const auto copy = slices<CUDA_MEMCPY3D>(b.source, b.host, CU_MEMORYTYPE_HOST);
-      return call("cuGraphAddMemcpyNode",
-                  node,
-                  graph,
-                  static_cast<const CUgraphNode*>(nullptr),
-                  std::size_t{0},
-                  &copy,
-                  context);
+      return add_copy_node(node, graph, copy, context);
     });
   });
   seen("cuGraphAddHostNode", 7, [](Bench& b) {
@@ -34,13 +28,7 @@ CASE(work_by_nodes_seen_after_a_free) {
     return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
       const auto inside = slices<CUDA_MEMCPY3D>(b.source, b.block, CU_MEMORYTYPE_DEVICE);
       const auto copy = slices<CUDA_MEMCPY3D>(b.source, b.host, CU_MEMORYTYPE_HOST);
-      const CUresult added = call("cuGraphAddMemcpyNode",
-                                  node,
-                                  graph,
-                                  static_cast<const CUgraphNode*>(nullptr),
-                                  std::size_t{0},
-                                  &inside,
-                                  context);
+      const CUresult added = add_copy_node(node, graph, inside, context);
       return added != CUDA_SUCCESS ? added : call("cuGraphMemcpyNodeSetParams", *node, &copy);
     });
   });

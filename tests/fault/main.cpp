@@ -129,12 +129,11 @@ std::string first_refused(const Plan& plan) {
 }
 
 Result run(const Program& program, Setup setup, Plan plan) {
-  static sim::RaceDetector& detector = *new sim::RaceDetector;
-  sim::set_observer(&detector);
+  sim::RaceDetector& detector = sim::listening_detector();
   setup.wrap = [&plan](std::unique_ptr<Door> door) -> std::unique_ptr<Door> {
     return std::make_unique<FaultDoor>(std::move(door), plan);
   };
-  const auto check_races = [](World& world, const char* when) {
+  const auto check_races = [&detector](World& world, const char* when) {
     // What a call that failed should have ordered is missing: only the allocator's own faults
     // count.
     if (detector.count(sim::Report::AllocatorFault) != 0)

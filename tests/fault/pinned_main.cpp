@@ -25,8 +25,7 @@ struct Result {
 };
 
 Result run(const PinProgram& program, const PinSetup& setup, Plan plan) {
-  static sim::RaceDetector& detector = *new sim::RaceDetector;
-  sim::set_observer(&detector);
+  sim::RaceDetector& detector = sim::listening_detector();
   PinnedWorld world(setup, detector);
   world.before_ours = [&plan] { plan.arm(); };
   world.after_ours = [&plan] { plan.disarm(); };

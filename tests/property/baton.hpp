@@ -145,7 +145,7 @@ class Baton {
 
 template <typename World, typename Program, typename Setup>
 Outcome run_watched(const Program& program, const Setup& setup) {
-  sim::RaceDetector& detector = listening_detector();
+  sim::RaceDetector& detector = traced_detector();
   Outcome out;
   out.codes.assign(program.commands.size(), CUDA_SUCCESS);
   World world(setup, detector);

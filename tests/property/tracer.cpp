@@ -64,10 +64,10 @@ bool tracing() {
   return std::getenv("CUSTASH_TRACE") != nullptr;
 }
 
-sim::RaceDetector& listening_detector() {
-  static sim::RaceDetector& detector = *new sim::RaceDetector;
+sim::RaceDetector& traced_detector() {
+  sim::RaceDetector& detector = sim::listening_detector();
   static Tracer& tracer = *new Tracer(detector);
-  sim::set_observer(tracing() ? static_cast<sim::Observer*>(&tracer) : &detector);
+  if (tracing()) sim::set_observer(&tracer);
   return detector;
 }
 

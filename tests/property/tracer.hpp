@@ -11,6 +11,6 @@ namespace custash::property {
 bool tracing();
 
 // The process's only one, told of everything from now on.
-sim::RaceDetector& listening_detector();
+sim::RaceDetector& traced_detector();
 
 }  // namespace custash::property

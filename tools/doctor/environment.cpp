@@ -42,19 +42,15 @@ void examine_options(Findings* findings) {
 
 // What the library does about it: option caching.
 void examine_checkers(Findings* findings) {
-  std::string seen;
-  for (const char* const name : checkers::kPorts) {
-    if (std::getenv(name) != nullptr) seen = name;
-  }
+  const char* const seen = checkers::told_by_environment(std::getenv);
   const std::string injected = environment(checkers::kInjection);
-  if (injected.find(checkers::kCollector) != std::string::npos) seen = checkers::kInjection;
   const bool cached = parse_config(environment("CUSTASH_CONF")).config.caching == Caching::Always;
-  if (!seen.empty() && cached) {
+  if (seen != nullptr && cached) {
     findings->push_back({Level::Warning,
                          seen,
                          "compute-sanitizer watches programs, and sees segments, not blocks",
                          "Leave option caching: at auto where its reports shall be exact."});
-  } else if (!seen.empty()) {
+  } else if (seen != nullptr) {
     findings->push_back({Level::Note,
                          seen,
                          "compute-sanitizer watches programs: nothing is cached in them",
