@@ -36,7 +36,7 @@ def parts(build, out):
         return [python, f"{ROOT}/tests/{name}", *words]
 
     def conformance(*more):
-        return [script("conformance/run.py", program, "--library", library, "--jobs", "8", *more)
+        return [script("conformance/run.py", program, "--library", library, "--jobs", str(os.cpu_count()), *more)
                 for program in sorted(glob.glob(f"{build}/tests/gpu/conformance_gpu_*")) if os.path.isfile(program)]
 
     def harness(*preload):
@@ -46,7 +46,7 @@ def parts(build, out):
     traces = sorted(glob.glob(f"{ROOT}/tests/traces/*.trace*"))
     return {
         "programs": (400, [script("gpu/run_all.py", "--build", build, "--quick", "--json", f"{out}/programs.json")]),
-        "conformance": (300, conformance()),
+        "conformance": (500, conformance()),
         "conformance_plain": (150, conformance("--conf", "backing:driver")[:1]),
         "harness": (150, [harness("--preload", library)]),
         "harness_bare": (150, [harness()]),

@@ -165,8 +165,8 @@ def share():
     print("exit", child.exitcode)
 
 
+# Not without PyTorch's cache: there bare PyTorch itself shares nothing (the receiver waits for ever).
 test("torch", name="torch_shared_tensor")(share)
-test("torch", name="torch_shared_tensor_no_caching", env={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})(share)
 
 
 def two_devices():
