@@ -123,8 +123,7 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
         *out = take_across(request);
         if (*out == 0) *out = take_in_debt(request);
       }
-      // Before memory is made: what other threads keep ready.
-      if (*out == 0 && !empty_racks()) break;
+      if (*out == 0 && !rob_racks(request)) break;
     }
     if (*out != 0) return {};
   }
@@ -159,7 +158,7 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
   if (request.small()) {
     pool.slabs.drain(request.size_class, asking.passed);
     SmallRef ref = pool.slabs.take(request.size_class, asking);
-    const bool slabs = pool.cuts_slabs(request.size_class, room_.fit());
+    const bool slabs = cuts_slabs(request);
     if (!ref && slabs) ref = cut_slab(pool, request, asking);
     if (ref && request.rack != nullptr) refill(*request.rack, pool, request, asking);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
@@ -183,7 +182,7 @@ Address DeviceCache::take_waiting(Pool& pool, const Request& request, const Aski
   if (request.small()) {
     const SmallRef ref = pool.slabs.take_waiting(request.size_class, asking);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
-    if (pool.cuts_slabs(request.size_class, room_.fit())) return 0;
+    if (cuts_slabs(request)) return 0;
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   Block* block = arena.take_waiting(whole(request).rounded, asking, fit_of(arena, room_.fit()));
@@ -203,6 +202,12 @@ Address DeviceCache::take_across(const Request& request) {
     if (const Address found = take_waiting(*pool, request, across); found != 0) return found;
   }
   return 0;
+}
+
+// For calls of this kind, also from pages that lie in another pool: taken whole for each call,
+// these would be found the long way for ever.
+bool DeviceCache::cuts_slabs(const Request& request) {
+  return pool_of(request.lane).cuts_slabs(request.size_class, room_.fit());
 }
 
 SmallRef DeviceCache::cut_slab(Pool& pool, const Request& request, const Asking& asking) {

@@ -86,8 +86,7 @@ class DeviceCache {
   bool is_pinned(Address base);
   void add_accessor(CUdevice device);
   void remove_accessor(CUdevice device);
-  void let_copies_reach(
-      CUdevice device);  // before its copies and fills: they need it for pages
+  void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
 
   // Graphs that may use blocks allocated during a capture are all gone.
   void release_graph_blocks();
@@ -125,6 +124,7 @@ class DeviceCache {
       REQUIRES(mutex_);
   void settle_rack(Rack& rack, bool large_too) REQUIRES(mutex_);
   bool empty_racks() REQUIRES(mutex_);  // true: something came back
+  bool rob_racks(const Request& request) REQUIRES(mutex_);
   bool empty_depots() REQUIRES(mutex_);
   bool empty(Rack& rack) REQUIRES(mutex_);
   void empty_large(Rack& rack) REQUIRES(mutex_);
@@ -143,6 +143,7 @@ class DeviceCache {
       REQUIRES(mutex_);
   Address take_across(const Request& request) REQUIRES(mutex_);
   Status find_or_grow(const Request& request, Address* out);
+  [[nodiscard]] bool cuts_slabs(const Request& request) REQUIRES(mutex_);
   SmallRef cut_slab(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
   Address hand_out(const Request& request, const Found& found) REQUIRES(mutex_);
@@ -206,8 +207,7 @@ class DeviceCache {
   DriverMemory memory_;
   Timeline timeline_;
   Room room_;
-  std::atomic<std::uint64_t> waiting_high_{
-      0};  // the highest position that something in limbo waits for
+  std::atomic<std::uint64_t> waiting_high_{0};  // the highest that something in limbo waits for
   std::atomic<Nanoseconds> next_decay_{0};
   std::atomic<bool> unmapping_{false};        // a thread is in unmap_stale()
   std::atomic<std::uint32_t> asks_{0};        // allocations made while several lanes worked

@@ -40,7 +40,7 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
     pool = &pool_of(request.lane);
     if (wanted.small()) {
       pool->slabs.pages_wanted();
-      if (!pool->cuts_slabs(wanted.size_class, room_.fit())) request = whole(wanted);
+      if (!cuts_slabs(wanted)) request = whole(wanted);
     }
   }
   Arena& arena = wanted.small() ? pool->small_pages : pool->large;

@@ -34,6 +34,7 @@ struct Pool {
   SlabShelf slabs;
   Depot depot;
   const std::uint32_t slabs_after;
+  std::uint32_t racks = 0;                                 // threads that take from it
   std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
 };
 

@@ -66,7 +66,8 @@ void DeviceCache::retire_rack(Rack* rack) {
   racks_.retire(rack);
 }
 
-// More of what was just asked for, as far as it lies ready.
+// More of what was just asked for, as far as it lies ready, and a share only where many threads
+// want it: who found nothing would have to empty the magazines of all.
 void DeviceCache::refill(Rack& rack,
                          const Pool& pool,
                          const Request& request,
@@ -74,7 +75,13 @@ void DeviceCache::refill(Rack& rack,
   if (rack.pool != &pool || !quick_ways_open()) return;
   const RackScope scope(rack);
   Magazine& magazine = rack.magazine(request.size_class);
-  while (magazine.count < Magazine::capacity(request.size_class) / 2) {
+  constexpr std::size_t kSlabs = 8;  // with that many there is enough for all
+  const std::size_t share =
+      (pool.slabs.ready(request.size_class, kSlabs) + 1) / std::max(pool.racks, 1U);
+  // The caller has one of them already.
+  const std::size_t wanted = std::min<std::size_t>(Magazine::capacity(request.size_class) / 2,
+                                                   std::max<std::size_t>(share, 1) - 1);
+  while (magazine.count < wanted) {
     const SmallRef ref = rack.pool->slabs.take_for_magazine(request.size_class, asking);
     if (!ref) return;
     magazine.blocks[magazine.count++] = StoredBlock(ref);
@@ -99,6 +106,18 @@ bool DeviceCache::empty_racks() {
     Racks::give_back(rack);
   }
   return any;
+}
+
+// Before memory is made for a request: what other threads keep ready. Threads that take turns
+// would take each other's blocks at every turn: once that is seen, memory is made.
+bool DeviceCache::rob_racks(const Request& request) {
+  if (!empty_racks()) return false;
+  Pool& pool = pool_of(request.lane);
+  if (!request.small() || pool.racks < 2 || pool.slabs.ready(request.size_class, 1) == 0)
+    return true;
+  if (pool.slabs.robbed_again(request.size_class, pool.racks)) return false;
+  pool.slabs.note_robbed(request.size_class);
+  return true;
 }
 
 bool DeviceCache::empty_depots() {

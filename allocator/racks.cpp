@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/racks.hpp"
 
+#include "allocator/pool.hpp"
+
 #include <algorithm>
 
 namespace custash {
@@ -55,6 +57,7 @@ Rack* Racks::get(DeviceCache* cache, Lane* lane, Pool* pool) {
   found->cache = cache;
   found->lane = lane;
   found->pool = pool;
+  ++pool->racks;
   return found;
 }
 
@@ -62,6 +65,7 @@ void Racks::retire(Rack* rack) {
   const auto entry = by_owner_.find({rack->owner, rack->lane});
   if (entry != by_owner_.end() && entry->second == rack) {
     by_owner_.erase(entry);
+    --rack->pool->racks;
     idle_.push_back(rack);
   }
   rack->owner = nullptr;
@@ -70,6 +74,7 @@ void Racks::retire(Rack* rack) {
 void Racks::detach(const Lane* lane) {
   std::erase_if(by_owner_, [&](const auto& entry) {
     if (entry.first.second != lane) return false;
+    --entry.second->pool->racks;
     idle_.push_back(entry.second);
     return true;
   });

@@ -171,11 +171,42 @@ void SlabShelf::note_wanted(Regret& regret) {
   regret.given_up = -1;
 }
 
+void SlabShelf::note_robbed(int size_class) {
+  classes_[static_cast<std::size_t>(size_class)].robbed = requests(stats_);
+}
+
+bool SlabShelf::robbed_again(int size_class, std::size_t threads) {
+  Class& of = classes_[static_cast<std::size_t>(size_class)];
+  const bool soon = of.robbed >= 0 && requests(stats_) - of.robbed < kSoon;
+  of.robbed = -1;
+  const Bytes of_one = kSlabBytes / class_bytes(size_class);
+  // One more than that, as the first may only replace what is returned for it.
+  if (!soon || ready(size_class, threads) >= threads ||
+      of.for_robbed * of_one >= threads + of_one)
+    return false;
+  ++of.for_robbed;
+  ++missed_;
+  return true;
+}
+
+std::size_t SlabShelf::ready(int size_class, std::size_t most_slabs) const {
+  const Class& of = classes_[static_cast<std::size_t>(size_class)];
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < std::min(most_slabs, of.with_ready.size()); ++i) {
+    const Slab& slab = *of.with_ready[of.with_ready.size() - 1 - i];
+    sum += slab.count - slab.taken;
+  }
+  return sum;
+}
+
 void SlabShelf::forget_missed() {
   missed_ = 0;
   pages_ = {};
-  for (Class& of : classes_)
+  for (Class& of : classes_) {
     of.regret = {};
+    of.robbed = -1;
+    of.for_robbed = 0;
+  }
 }
 
 void SlabShelf::take_empty_of(int size_class,

@@ -112,6 +112,15 @@ class SlabShelf {
 
   void pages_wanted() { note_wanted(pages_); }
 
+  // Blocks of the class were taken from other threads, who may want them back.
+  void note_robbed(int size_class);
+  // Whether these did so soon after: another slab is worth more, up to a block for each of
+  // `threads`.
+  bool robbed_again(int size_class, std::size_t threads);
+
+  // How many of the class lie ready in so many slabs.
+  [[nodiscard]] std::size_t ready(int size_class, std::size_t most_slabs) const;
+
   // What would have been worth keeping: slabs and pages given up and wanted again soon after.
   [[nodiscard]] Bytes missed_bytes() const { return missed_ * kSlabBytes; }
 
@@ -136,6 +145,8 @@ class SlabShelf {
     std::vector<Slab*> spare;       // recycled
     std::size_t empties = 0;        // slabs that nobody uses
     Regret regret;
+    std::int64_t robbed = -1;    // when, counted as there
+    std::size_t for_robbed = 0;  // slabs worth more since
   };
 
   SmallRef pop(Class& of, Slab* slab);

@@ -105,7 +105,7 @@ def pack(build, folder):
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             subprocess.run(["strip", "-o", copy, path], check=True)
     # Google Benchmark's programs look for it beside themselves.
-    for path in glob.glob("/usr/lib/*/libbenchmark.so.1"):
+    for path in glob.glob("/usr/lib/*/libbenchmark.so.1*"):
         shutil.copy(path, os.path.join(folder, "tests/bench"))
     # And the peers of tools/bench that are found here, or in the Python that CUSTASH_TEST_PYTHON names.
     subprocess.run([sys.executable, f"{ROOT}/tests/bench/peers.py", f"{folder}/tests/bench",

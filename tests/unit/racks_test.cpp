@@ -4,6 +4,7 @@
 #include "allocator/biased_lock.hpp"
 #include "tests/unit/bed.hpp"
 
+#include <array>
 #include <atomic>
 #include <random>
 #include <thread>
@@ -68,6 +69,57 @@ TEST_CASE("what another thread keeps serves before memory is made", "[unit][rack
     for (int i = 0; i < count; ++i)
       bed.malloc(bytes);
     REQUIRE(bed.stats().reserved_bytes[0].current == before);
+  }
+}
+
+TEST_CASE("threads that take turns keep a block each", "[unit][racks]") {
+  constexpr int kThreads = 24;
+  for (const Bytes bytes : {64_KiB, 1_MiB}) {
+    Bed bed;
+    for (int i = 0; i < 300;
+         ++i)  // one thread earns the class its slabs, of 32 blocks and of two
+      bed.free(bed.malloc(bytes));
+    std::atomic<int> turn{0};
+    std::array<Address, kThreads> latest{};
+    std::atomic<int> changes{0};
+    constexpr int kRounds = 400, kWarm = 300;
+    std::vector<std::thread> threads;
+    for (int self = 0; self < kThreads; ++self) {
+      threads.push_back(in_thread(bed, [&, self] {
+        for (int round = 0; round < kRounds; ++round) {
+          const int mine = round * kThreads + self;
+          for (int now = turn.load(); now != mine; now = turn.load())
+            turn.wait(now);
+          const Address block = quietly_allocate(bed, bytes);
+          bed.allocator->free(block);
+          if (round >= kWarm && (block == 0 || block != latest[self])) ++changes;
+          latest[self] = block;
+          turn = mine + 1;
+          turn.notify_all();
+        }
+      }));
+    }
+    for (std::thread& thread : threads)
+      thread.join();
+    REQUIRE(changes == 0);
+    // A block each, in slabs, and what was there before.
+    REQUIRE(bed.stats().reserved_bytes[0].current <=
+            static_cast<std::int64_t>(kThreads * bytes + 6_MiB));
+  }
+}
+
+TEST_CASE("a stream soon keeps ready what it takes from pages of plain calls",
+          "[unit][racks]") {
+  Bed bed;
+  const CUstream stream = bed.stream();
+  bed.free(bed.malloc(512));  // leaves a page
+  for (const Bytes bytes : {Bytes{512}, 64_KiB, 1_MiB}) {
+    for (int i = 0; i < 300; ++i)
+      bed.free_on(stream, bed.malloc_on(stream, bytes));
+    const Address hit =
+        bed.allocator->try_allocate_on(bed.sim.context(), stream, NullStream::Legacy, bytes);
+    REQUIRE(hit != 0);
+    bed.free_on(stream, hit);
   }
 }
 
