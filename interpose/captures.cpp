@@ -68,6 +68,12 @@ CUresult begin_capture_to_graph(Real<CUstream, CUgraph, const CUgraphNode*, cons
                          [&] { return real(stream, graph, after, edges, count, mode); });
 }
 
+CUresult begin_recapture(Real<CUstream, CUstreamCaptureMode, CUgraph, void*, void*> real,
+                         NullStream null, CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+                         void* callback, void* data) {
+  return captures::begin(null, stream, [&] { return real(stream, mode, graph, callback, data); });
+}
+
 // A capture may end by an error, too (invalidated, unjoined), and not every error ends one (wrong
 // thread, not its first stream): what the stream says before and after decides.
 CUresult end_capture(Real<CUstream, CUgraph*> real, NullStream null, CUstream stream,

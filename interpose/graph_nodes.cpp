@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Nodes that a program adds to a graph by hand. They matter for one thing: whether the host could
-// see what a launch of the graph does, without a call that synchronises.
+// Nodes that a program adds to a graph by hand, or changes: whether the host could see what a launch of
+// the graph does, without a call that synchronises; and memory of another device that they touch.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
+
+#include <cstddef>
 
 namespace custash::handlers {
 namespace {
@@ -20,19 +22,60 @@ void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context) {
   }
 }
 
-// CUgraphNodeParams begins with the node's type; all but kernels, memsets, empty nodes, child
-// graphs, events and memory nodes may write to the host.
+// CUDA_MEMSET_NODE_PARAMS in both its forms begins with the target. Pinned memory may be one.
+void note_fill(const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context) {
+  Allocator* const core = fill == nullptr ? nullptr : process::core();
+  if (core == nullptr) return;
+  core->let_copies_reach(context, fill->dst, 0);
+  if (views::to(*core, fill->dst) == views::Visible) captures::add_host_visible_node();
+}
+
+// What CUgraphNodeParams of CUDA 12.2 and later begins with.
+struct NodeParams {
+  int type;
+  int reserved[3];
+  union {
+    struct {
+      int flags;
+      int reserved;
+      CUcontext context;
+      CUDA_MEMCPY3D copy;
+    } copy;
+    struct {
+      CUDA_MEMSET_NODE_PARAMS what;
+      CUcontext context;
+    } fill;
+  };
+};
+#if CUDA_VERSION >= 12020
+static_assert(offsetof(NodeParams, copy.copy) == offsetof(CUgraphNodeParams, memcpy.copyParams));
+static_assert(offsetof(NodeParams, copy.context) == offsetof(CUgraphNodeParams, memcpy.copyCtx));
+static_assert(offsetof(NodeParams, fill.what) == offsetof(CUgraphNodeParams, memset));
+static_assert(offsetof(NodeParams, fill.context) == offsetof(CUgraphNodeParams, memset.ctx));
+#endif
+
+// A kind of node that is not known here may write to the host.
 void note_node(const void* what) {
   if (what == nullptr) return;
-  const int type = *static_cast<const int*>(what);
-  switch (type) {
+  const auto& node = *static_cast<const NodeParams*>(what);
+  switch (node.type) {
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-    case CU_GRAPH_NODE_TYPE_HOST:
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-      captures::add_host_visible_node();
-      break;
+      return note_copy(&node.copy.copy, node.copy.context);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return note_fill(&node.fill.what, node.fill.context);
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+    case 13:  // conditional: its body is a graph of its own
+      return;
     default:
-      break;
+      captures::add_host_visible_node();
   }
 }
 
@@ -86,6 +129,39 @@ CUresult set_exec_memcpy_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D
                               const CUDA_MEMCPY3D* copy, CUcontext context) {
   note_copy(copy, context);
   return real(graph, node, copy, context);
+}
+
+CUresult add_memset_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
+                              const CUDA_MEMSET_NODE_PARAMS*, CUcontext> real,
+                         NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                         Count count, const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context) {
+  note_fill(fill, context);
+  return real(out, graph, after, count, fill, context);
+}
+
+CUresult set_memset_node(Real<CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*> real, NullStream,
+                         CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* fill) {
+  note_fill(fill, nullptr);
+  return real(node, fill);
+}
+
+CUresult set_exec_memset_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*,
+                                   CUcontext> real,
+                              NullStream, CUgraphExec graph, CUgraphNode node,
+                              const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context) {
+  note_fill(fill, context);
+  return real(graph, node, fill, context);
+}
+
+CUresult set_node(Real<CUgraphNode, void*> real, NullStream, CUgraphNode node, void* what) {
+  note_node(what);
+  return real(node, what);
+}
+
+CUresult set_exec_node(Real<CUgraphExec, CUgraphNode, void*> real, NullStream, CUgraphExec graph,
+                       CUgraphNode node, void* what) {
+  note_node(what);
+  return real(graph, node, what);
 }
 
 }  // namespace custash::handlers

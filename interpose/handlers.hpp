@@ -66,6 +66,9 @@ CUresult begin_capture_to_graph(Real<CUstream, CUgraph, const CUgraphNode*, cons
                                 NullStream null, CUstream stream, CUgraph graph,
                                 const CUgraphNode* after, const void* edges, Count count,
                                 CUstreamCaptureMode mode);
+CUresult begin_recapture(Real<CUstream, CUstreamCaptureMode, CUgraph, void*, void*> real,
+                         NullStream null, CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+                         void* callback, void* data);
 CUresult end_capture(Real<CUstream, CUgraph*> real, NullStream null, CUstream stream, CUgraph* out);
 
 // graphs.cpp
@@ -99,6 +102,19 @@ CUresult add_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, void*> 
 CUresult add_node_v2(Real<CUgraphNode*, CUgraph, const CUgraphNode*, const void*, Count, void*> real,
                      NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
                      const void* edges, Count count, void* what);
+CUresult add_memset_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
+                              const CUDA_MEMSET_NODE_PARAMS*, CUcontext> real,
+                         NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                         Count count, const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context);
+CUresult set_memset_node(Real<CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*> real, NullStream,
+                         CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* fill);
+CUresult set_exec_memset_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*,
+                                   CUcontext> real,
+                              NullStream, CUgraphExec graph, CUgraphNode node,
+                              const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context);
+CUresult set_node(Real<CUgraphNode, void*> real, NullStream, CUgraphNode node, void* what);
+CUresult set_exec_node(Real<CUgraphExec, CUgraphNode, void*> real, NullStream, CUgraphExec graph,
+                       CUgraphNode node, void* what);
 CUresult set_memcpy_node(Real<CUgraphNode, const CUDA_MEMCPY3D*> real, NullStream, CUgraphNode node,
                          const CUDA_MEMCPY3D* copy);
 CUresult set_exec_memcpy_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D*, CUcontext> real,
@@ -125,6 +141,7 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
 // pool_use.cpp
 CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real, NullStream,
                             CUmemoryPool pool, CUmemPool_attribute attribute, void* value);
+CUresult pool_trim(Real<CUmemoryPool, Count> real, NullStream, CUmemoryPool pool, Count keep);
 
 // queries.cpp
 CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, Count* total);

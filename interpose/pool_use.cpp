@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a default pool says it holds. Our blocks are none of the driver's: what of them lives
 // when the program first asks is added to its figures, and from then on the driver serves, so
-// that they follow.
+// that they follow. Trimming a default pool trims our cache.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
@@ -38,6 +38,19 @@ CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
   if (core == nullptr || !async_memory::is_default_pool(*core, pool, &device)) return result;
   async_memory::leave_to_driver();
   *static_cast<cuuint64_t*>(value) += held_for_streams(*core, device);
+  return result;
+}
+
+// The program wants no more than `keep` held back: that goes for what is cached in the pool's
+// place.
+CUresult pool_trim(Real<CUmemoryPool, Count> real, NullStream, CUmemoryPool pool, Count keep) {
+  const CUresult result = real(pool, keep);
+  Allocator* const core = result == CUDA_SUCCESS ? process::core() : nullptr;
+  CUdevice device = 0;
+  if (core == nullptr || !async_memory::is_default_pool(*core, pool, &device)) return result;
+  const Bytes held = static_cast<Bytes>(
+      core->stats(device).reserved_bytes[static_cast<std::size_t>(StatPool::All)].current);
+  if (held > keep) core->trim(device, held - keep).ignore();  // what is in use stays
   return result;
 }
 

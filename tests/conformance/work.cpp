@@ -86,6 +86,34 @@ CASE(work_seen_after_a_free) {
   });
 }
 
+// Fills, and copies by the name of device memory, may have pinned memory as their target.
+CASE(work_on_pinned_memory_seen_after_a_free) {
+  seen("cuMemsetD8Async", 0x03030303, [](Bench& b) {
+    return call("cuMemsetD8Async",
+                address(b.host),
+                static_cast<unsigned char>(3),
+                kBytes,
+                CUstream{b.stream});
+  });
+  seen("cuMemsetD32Async", 0x12345678, [](Bench& b) {
+    return call(
+        "cuMemsetD32Async", address(b.host), 0x12345678U, kBytes / 4, CUstream{b.stream});
+  });
+  seen("cuMemsetD2D16Async", 0x06060606, [](Bench& b) {
+    return call("cuMemsetD2D16Async",
+                address(b.host),
+                std::size_t{4096},
+                static_cast<unsigned short>(0x0606),
+                std::size_t{1000},
+                std::size_t{16},
+                CUstream{b.stream});
+  });
+  seen("cuMemcpyDtoDAsync", 0x5a5a5a5a, [](Bench& b) {
+    return call(
+        "cuMemcpyDtoDAsync_v2", address(b.host), address(b.source), kBytes, CUstream{b.stream});
+  });
+}
+
 CASE(work_of_the_host_seen_after_a_free) {
   seen("cuLaunchHostFunc", 7, [](Bench& b) {
     return call("cuLaunchHostFunc",

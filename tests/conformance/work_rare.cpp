@@ -3,6 +3,27 @@
 #include "tests/conformance/work.hpp"
 
 namespace conformance {
+namespace {
+
+CUDA_MEMSET_NODE_PARAMS fill_of(void* target) {
+  CUDA_MEMSET_NODE_PARAMS fill{};
+  fill.dst = address(target);
+  fill.value = 4;
+  fill.elementSize = 1;
+  fill.width = 4096;
+  fill.height = 1;
+  return fill;
+}
+
+struct FillNode {  // CUgraphNodeParams, where the driver has it (CUDA 12.2)
+  int type = CU_GRAPH_NODE_TYPE_MEMSET;
+  int reserved[3] = {};
+  CUDA_MEMSET_NODE_PARAMS fill;
+  CUcontext context;
+  long long rest[26] = {};
+};
+
+}  // namespace
 
 CASE(work_by_nodes_seen_after_a_free) {
   seen("cuGraphAddMemcpyNode", 0x5a5a5a5a, [](Bench& b) {
@@ -30,6 +51,29 @@ CASE(work_by_nodes_seen_after_a_free) {
       const auto copy = slices<CUDA_MEMCPY3D>(b.source, b.host, CU_MEMORYTYPE_HOST);
       const CUresult added = add_copy_node(node, graph, inside, context);
       return added != CUDA_SUCCESS ? added : call("cuGraphMemcpyNodeSetParams", *node, &copy);
+    });
+  });
+  seen("cuGraphAddMemsetNode", 0x04040404, [](Bench& b) {
+    return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
+      const CUDA_MEMSET_NODE_PARAMS fill = fill_of(b.host);
+      return call("cuGraphAddMemsetNode",
+                  node,
+                  graph,
+                  static_cast<const CUgraphNode*>(nullptr),
+                  std::size_t{0},
+                  &fill,
+                  context);
+    });
+  });
+  seen("cuGraphAddNode", 0x04040404, [](Bench& b) {
+    return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
+      FillNode what{.fill = fill_of(b.host), .context = context};
+      return call("cuGraphAddNode",
+                  node,
+                  graph,
+                  static_cast<const CUgraphNode*>(nullptr),
+                  std::size_t{0},
+                  static_cast<void*>(&what));
     });
   });
 }

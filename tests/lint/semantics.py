@@ -2,30 +2,75 @@
 """docs/semantics.md has each entry point in one row, and the tests that its rows name exist.
 
 Rows of entry points are those of tables that begin with a column `entry`; the last column names
-tests: `a file of tests/`, `a file:a name in it`, or "a test case".
+tests: `a file of tests/`, `a file:a name in it`, or "a test case". Tables that begin with a column
+`calls` name what passes by (a name that ends in … stands for all that begin so): with them, each function
+of the toolkit's cuda.h is on the page, if the page claims to know that version.
 """
+import os
 import re
+import subprocess
 
-from source import files, finish, read
+from source import ROOT, files, finish, read
 
 PAGE = "docs/semantics.md"
 CASE = re.compile(r'\bTEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')
 
 
-def rows_of(page):
-    """Cells of each row of a table that begins with `entry`."""
+def rows_of(page, head="entry"):
+    """Cells of each row of a table that begins with such a column."""
     rows = []
-    entries = False
+    inside = False
     for line in page.splitlines():
         if not line.startswith("|"):
-            entries = False
+            inside = False
             continue
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if cells[0] == "entry":
-            entries = True
-        elif entries and not line.startswith("| ---"):
+        if cells[0] == head:
+            inside = True
+        elif inside and not line.startswith("| ---"):
             rows.append(cells)
     return rows
+
+
+def functions_of(header):
+    """What cuda.h declares, and what it renames that to; the forms of per-thread streams stand for themselves."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", "", header, flags=re.S)
+    names = re.findall(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(", code)
+    names += re.findall(r"#\s*define\s+cu[A-Z]\w+\s+(?:__CUDA_API_PT[DS][SZ]\s*\(\s*)?(cu[A-Z]\w+)", code)
+    return {re.sub(r"_pt[ds][sz]$", "", name) for name in names}
+
+
+def allocating_of(header):
+    """Functions of cuda_runtime_api.h that allocate or free, by their names."""
+    return set(re.findall(r"CUDARTAPI\s+(cuda\w*(?:Malloc|Free|Alloc)(?!\w*GetParams)\w*)\s*\(", header))
+
+
+def unknown_of(page, functions, names):
+    """Functions that the page says nothing of. An older form of an entry passes by."""
+    def split(name):
+        base, version = re.fullmatch(r"(\w+?)(?:_v(\d+))?", name).groups()
+        return base, int(version or 1)
+
+    newest = {}
+    for base, version in map(split, names):
+        newest[base] = max(version, newest.get(base, 0))
+    passing = [name for row in rows_of(page, "calls") for name in re.findall(r"`(\w+…?)`", row[0])]
+    return [f"{PAGE}: {name} of the toolkit is not on the page" for name in sorted(functions - names)
+            if newest.get(split(name)[0], 0) <= split(name)[1]
+            and not any(name == p or p[-1] == "…" and name.startswith(p[:-1]) for p in passing)]
+
+
+def toolkit_problems(page, names):
+    folder = subprocess.run([os.path.join(ROOT, "tools/find-cuda")], capture_output=True, text=True,
+                            check=True).stdout.strip()
+    texts = [open(os.path.join(folder, "include", name), encoding="utf-8", errors="replace").read()
+             for name in ("cuda.h", "cuda_runtime_api.h")]
+    version = int(re.search(r"#define CUDA_VERSION (\d+)", texts[0]).group(1))
+    known = re.search(r"`cuda\.h`, 11\.8 to (\d+)\.(\d+)", page)
+    if version > int(known[1]) * 1000 + int(known[2]) * 10:
+        return []
+    runtime = set(re.findall(r"^RUNTIME\((\w+)\)", read("interpose/entry_points.def"), re.M))
+    return unknown_of(page, functions_of(texts[0]), names) + unknown_of(page, allocating_of(texts[1]), runtime)
 
 
 def cases_of(text):
@@ -82,6 +127,16 @@ def self_test():
                       ("`tests/a.c:plain`, \"three\"", "form only"), ("a.c:plain", "b.c"), ("a.c:plain", "a.c:plai"),
                       ('"three"', '"four"'), ("| call |", "| entry |")]:
         assert good in page and problems_of(page.replace(good, bad, 1), names, texts, cases), (good, bad)
+    declared = functions_of("#define cuOne __CUDA_API_PTDS(cuOne_v2)\n/* CUDAAPI cuNot() */ CUresult CUDAAPI cuOne(int);\n"
+                            "CUresult CUDAAPI cuGetIt(int *x);\nCUresult CUDAAPI cuTwo_ptsz (int);\n")
+    assert declared == {"cuOne", "cuOne_v2", "cuGetIt", "cuTwo"}, declared
+    passing = "| calls | why |\n| --- | --- |\n| `cuGet…` | ask |\n"
+    assert not unknown_of(passing, declared, {"cuOne_v2", "cuTwo"})
+    for names in ({"cuOne", "cuTwo"}, {"cuOne_v2"}):
+        assert unknown_of(passing, declared, names), names
+    assert unknown_of(passing.replace("…", ""), declared, {"cuOne_v2", "cuTwo"})
+    assert allocating_of("cudaError_t CUDARTAPI cudaMallocX(void);\ncudaError_t CUDARTAPI cudaGraphMemAllocNodeGetParams(int);"
+                         ) == {"cudaMallocX"}
 
 
 def main():
@@ -89,7 +144,8 @@ def main():
     names = names_of(read("interpose/entry_points.def"), read("interpose/custash.h"))
     texts = {path: read(path) or "" for path in files("tests")}
     cases = {name for path, text in texts.items() if path.endswith(".cpp") for name in cases_of(text)}
-    finish(problems_of(read(PAGE), names, texts, cases), len(names))
+    page = read(PAGE)
+    finish(problems_of(page, names, texts, cases) + toolkit_problems(page, names), len(names))
 
 
 main()

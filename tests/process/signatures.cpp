@@ -8,6 +8,34 @@
 
 #if CUDA_VERSION >= 13000
 
+// What this toolkit does not declare yet, as the first one that does.
+#define LATER(symbol, params) CUresult CUDAAPI symbol params;
+#define LATER_PTSZ(symbol, params) LATER(symbol, params) LATER(symbol##_ptsz, params)
+extern "C" {
+#if CUDA_VERSION < 13010
+LATER_PTSZ(cuLaunchHostFunc_v2, (CUstream, CUhostFn, void*, unsigned int))
+#endif
+#if CUDA_VERSION < 13020
+LATER_PTSZ(cuMemcpyWithAttributesAsync,
+           (CUdeviceptr, CUdeviceptr, size_t, CUmemcpyAttributes*, CUstream))
+LATER_PTSZ(cuMemcpy3DWithAttributesAsync,
+           (CUDA_MEMCPY3D_BATCH_OP*, unsigned long long, CUstream))
+#endif
+#if CUDA_VERSION < 13030
+LATER_PTSZ(cuStreamBeginRecaptureToGraph,
+           (CUstream, CUstreamCaptureMode, CUgraph, void (*)(), void*))
+#endif
+#if CUDA_VERSION < 13040
+LATER(cuGraphAddNode_v3,
+      (CUgraphNode*, CUgraph, const CUgraphNode*, const CUgraphEdgeData*, size_t,
+       CUgraphNodeParams*))
+LATER(cuGraphNodeSetParams_v2, (CUgraphNode, CUgraphNodeParams*))
+#endif
+#if CUDA_VERSION < 13050
+LATER_PTSZ(cuFabricCpyBatchAsync, (size_t, void*, unsigned long long, CUstream))
+#endif
+}
+
 namespace custash {
 namespace {
 

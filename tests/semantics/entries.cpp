@@ -109,6 +109,25 @@ void pool_access() {
   from_pool("after");
 }
 
+// A default pool that is trimmed: what custash keeps goes, what is in use stays.
+void trimmed_pool() {
+  start();
+  CUmemoryPool pool = nullptr;
+  CUdeviceptr kept = 0;
+  CUdeviceptr freed = 0;
+  SAY(call("cuDeviceGetDefaultMemPool", &pool, CUdevice{0}));
+  SAY(call("cuMemAllocAsync", &kept, std::size_t{64} << 20U, CUstream{nullptr}));
+  SAY(call("cuMemAllocAsync", &freed, std::size_t{64} << 20U, CUstream{nullptr}));
+  SAY(call("cuMemFreeAsync", freed, CUstream{nullptr}));
+  SAY(call("cuCtxSynchronize"));
+  SAY(call("cuMemPoolTrimTo", pool, std::size_t{128} << 20U));
+  std::printf("# much %zu\n", reserved() >> 20U);
+  SAY(call("cuMemPoolTrimTo", pool, std::size_t{0}));
+  std::printf("# none %zu\n", reserved() >> 20U);
+  SAY(call("cuMemsetD8_v2", kept, static_cast<unsigned char>(1), std::size_t{64} << 20U));
+  SAY(call("cuMemFreeAsync", kept, CUstream{nullptr}));
+}
+
 // Questions about a block, answered as if the driver had allocated it alone.
 void questions() {
   start();
@@ -175,6 +194,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "relief") == 0) relief();
   if (std::strcmp(which, "set_pool") == 0) set_pool();
   if (std::strcmp(which, "pool_access") == 0) pool_access();
+  if (std::strcmp(which, "trimmed_pool") == 0) trimmed_pool();
   if (std::strcmp(which, "questions") == 0) questions();
   if (std::strcmp(which, "primary_context") == 0) primary_context();
   return 0;

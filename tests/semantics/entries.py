@@ -31,6 +31,11 @@ class Entries(Case):
         out = self.same_as_bare("entries", "pool_access")
         self.assertEqual(notes(out), [["before", "1"], ["after", "0"]])
 
+    def test_a_default_pool_that_is_trimmed_keeps_no_more_than_it_may(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("entries", "trimmed_pool", CUSTASH_CONF=backing)
+            self.assertEqual(notes(out), [["much", "128"], ["none", "64"]], backing)
+
     def test_questions_about_a_block(self):
         bare = run("entries", "questions", preload=False)
         self.assertEqual(bare.returncode, 0)
