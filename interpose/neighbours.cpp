@@ -17,7 +17,9 @@
 namespace custash::neighbours {
 namespace {
 
-constexpr int kPatience = 200;  // milliseconds, for all together
+// For all together. Else the program is out of memory: on a busy machine a neighbour must have
+// had its turn.
+constexpr int kPatience = 1000;  // milliseconds
 constexpr std::chrono::seconds kLeftAlone{10};
 
 using Clock = std::chrono::steady_clock;
@@ -128,7 +130,8 @@ void give(Allocator& core,
     count = 0;
   Bytes given = 0;
   for (int device = 0; device < count; ++device)
-    if (uuid_of(device) == arguments.substr(0, blank)) given = Outside(core).give_back(device, bytes);
+    if (uuid_of(device) == arguments.substr(0, blank))
+      given = Outside(core).give_back(device, bytes);
   answer->text = std::to_string(given);
 }
 

@@ -10,8 +10,8 @@
 
 namespace custash::neighbours {
 
-// How many bytes they gave, of `bytes` that each was asked for. Waits for a fifth of a second
-// at most; who does not answer is left alone for ten seconds. Never throws.
+// How many bytes they gave, of `bytes` that each was asked for. Waits for a second at most; who
+// does not answer is left alone for ten seconds. Never throws.
 Bytes ask(CUdevice device, Bytes bytes) noexcept;
 
 // The verb: "give UUID BYTES", the device as 32 hexadecimal digits.
