@@ -290,7 +290,8 @@ CUSTASH_API custash_status_t custash_history_stop(void);
 CUSTASH_API custash_status_t custash_snapshot(const char* path);
 
 /* What is allocated now, by call site, the largest first, as option leaks: says it at exit; of what
- * was allocated since history was switched on. As custash_stats_text otherwise. */
+ * was allocated since history was switched on; a line that says so where it never was. As
+ * custash_stats_text otherwise. */
 CUSTASH_API custash_status_t custash_leaks_text(char* text, size_t* size);
 
 /* ---- About the library. Work in every state of the process. ------------------------------------ */

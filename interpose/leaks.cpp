@@ -60,6 +60,10 @@ void add_site(std::string& out,
 std::string text(const char* title) {
   history::Reading history = history::read(history::Events::Without);
   std::vector<history::Site>& sites = history.sites;
+  if (!history.on && sites.empty())
+    return std::string("custash: ") + title +
+           ": not known, history is off (custash snapshot --history PID, custash_history() and "
+           "the option history: switch it on)\n";
   std::erase_if(sites, [](const history::Site& site) { return site.blocks == 0; });
   std::stable_sort(
       sites.begin(), sites.end(), [](const history::Site& a, const history::Site& b) {

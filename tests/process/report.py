@@ -192,8 +192,20 @@ class Report(Case):
             self.command("leaks", self.path("live.pickle"))
             self.command("snapshot", number, "-o", self.path("live.txt"), code=1, err=".*its ending is none of .*\n")
             process.send_signal(signal.SIGKILL)
-        self.command("leaks", number, code=1, err=f"custash: process {number} is none of yours that custash serves.*\n")
+        self.command("leaks", number, code=1, err=f"custash: there is no process {number}\n")
         self.command("snapshot", "app", code=1, err="custash: app: not a process's number\n")
+
+    def test_without_history_no_call_sites_are_claimed(self):
+        with subprocess.Popen([os.path.join(PATHS.programs, "history"), "serve"], text=True, stdin=subprocess.PIPE,
+                              env=environment(preload=True, CUSTASH_SIM="devices=1"), stdout=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            self.assertRegex(self.command("leaks", str(process.pid)), "^custash: allocated now: not known, history is off")
+            self.command("snapshot", str(process.pid), "-o", self.path("off.json"))
+            process.send_signal(signal.SIGKILL)
+        for words in (["leaks", "off.json"], ["diff", "s.json", "off.json"], ["diff", "off.json", "s.json"]):
+            words[1:] = map(self.path, words[1:])
+            self.command(*words, code=1, err=".*off.json: knows no call sites, as history was off.*\n")
+        self.command("report", self.path("off.json"))
 
     def test_run_with_history_and_leaks(self):
         program = os.path.join(PATHS.programs, "history")

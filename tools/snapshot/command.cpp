@@ -2,7 +2,7 @@
 #include "tools/snapshot/command.hpp"
 
 #include "interpose/report_page.hpp"
-#include "interpose/service_client.hpp"
+#include "tools/live/processes.hpp"
 #include "tools/progress.hpp"
 #include "tools/snapshot/read.hpp"
 #include "tools/snapshot/sites.hpp"
@@ -18,6 +18,44 @@
 
 namespace custash::snapshot {
 namespace {
+
+constexpr const char* kExit =
+    "\n"
+    "Exit status: 0; 1 where a file or a process cannot be read or written, and why is said.\n";
+
+constexpr const char* kReportHelp =
+    "Examples:\n"
+    "  custash run --record-history app.json -- ./app    makes a snapshot at exit\n"
+    "  custash report app.json                           app.json.html, to open in a browser\n"
+    "  custash report torch.pickle -o page.html          PyTorch's _dump_snapshot()\n"
+    "\n"
+    "The page holds everything: memory over time by call site, the segments, what the peak "
+    "was\n"
+    "made of, what is left. docs/history.md says how to read it. The file is only read: "
+    "nothing\n"
+    "that stands in a pickle is run.\n";
+
+constexpr const char* kDiffHelp =
+    "Examples:\n"
+    "  custash snapshot 4711 -o before.json; sleep 60; custash snapshot 4711 -o after.json\n"
+    "  custash diff before.json after.json          what has grown, the most first\n"
+    "  custash diff --json before.json after.json   all of it\n";
+
+constexpr const char* kLeaksHelp =
+    "Examples:\n"
+    "  custash leaks app.json       what was left, the most first\n"
+    "  custash leaks 4711           of a running process, whose history is on\n"
+    "  custash run --leaks -- ./app at its exit\n"
+    "\n"
+    "\"more and more of it\" stands at call sites whose memory has grown all the time.\n";
+
+constexpr const char* kSnapshotHelp =
+    "Examples:\n"
+    "  custash snapshot 4711                  custash-4711.html, a report to open\n"
+    "  custash snapshot 4711 --history        from now on call sites are known\n"
+    "  custash snapshot 4711 -o now.pickle    for pytorch.org/memory_viz\n"
+    "\n"
+    "The process goes on meanwhile. FILE is replaced whole or not at all.\n";
 
 bool is_number(const std::string& word) {
   return !word.empty() && word.size() < 10 &&
@@ -37,17 +75,13 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 std::string ask(int process, const std::string& request, double patience) {
-  for (const service::Identity& who : service::find_all()) {
-    if (who.pid != process) continue;
-    service::Connection connection(who);
-    const service::Reply reply =
-        connection.ask(request, service::in_milliseconds(static_cast<int>(patience * 1000)));
-    if (reply.done()) return reply.text;
-    throw BadSnapshot("process " + std::to_string(process) +
-                      (reply.heard ? " refuses: " + reply.text : " does not answer"));
-  }
-  throw BadSnapshot("process " + std::to_string(process) +
-                    " is none of yours that custash serves (see custash top)");
+  std::string why;
+  service::Connection connection = live::reach(process, &why);
+  if (!connection.open()) throw BadSnapshot(why);
+  const service::Reply reply =
+      connection.ask(request, service::in_milliseconds(static_cast<int>(patience * 1000)));
+  if (!reply.done()) throw BadSnapshot(live::refusal(reply, process));
+  return reply.text;
 }
 
 std::string form_of(const std::string& path) {
@@ -84,6 +118,17 @@ Json read_shown(const std::string& path) {
       path, [&](std::size_t done, std::size_t all) { progress.show(path, done, all); });
 }
 
+// One that can tell call sites.
+Json read_sites(const std::string& path) {
+  Json snapshot = read_shown(path);
+  const Json& history = snapshot.at("history");
+  if (!history.at("on").get<bool>() && history.at("sites").empty())
+    throw BadSnapshot(path +
+                      ": knows no call sites, as history was off (custash run --record-history "
+                      "FILE -- PROGRAM, or custash snapshot --history PID)");
+  return snapshot;
+}
+
 void report(const CommandOptions& options) {
   const std::string to = options.output.empty() ? options.file + ".html" : options.output;
   write_file(to, report_of(read_shown(options.file)));
@@ -91,14 +136,14 @@ void report(const CommandOptions& options) {
 }
 
 void diff(const CommandOptions& options) {
-  const auto found = changes(read_shown(options.file), read_shown(options.other));
+  const auto found = changes(read_sites(options.file), read_sites(options.other));
   std::fputs((options.json ? as_json(found) : as_text(found, options.most)).c_str(), stdout);
 }
 
 void leaks(const CommandOptions& options) {
   const std::string text = is_number(options.file)
                                ? ask(std::stoi(options.file), "leaks", options.patience)
-                               : leaks_text(read_shown(options.file), options.most);
+                               : leaks_text(read_sites(options.file), options.most);
   std::fputs(text.c_str(), stdout);
 }
 
@@ -148,6 +193,10 @@ Commands add_commands(CLI::App& app, CommandOptions* options) {
       "with -o");
   for (CLI::App* each : {commands.leaks, commands.snapshot})
     each->add_option("--patience", options->patience, "seconds to wait for a process (10)");
+  commands.report->footer(std::string(kReportHelp) + kExit);
+  commands.diff->footer(std::string(kDiffHelp) + kExit);
+  commands.leaks->footer(std::string(kLeaksHelp) + kExit);
+  commands.snapshot->footer(std::string(kSnapshotHelp) + kExit);
   return commands;
 }
 
