@@ -80,6 +80,20 @@ TEST_CASE("S4 with peer access a kernel may read across", "[two]") {
   const NoRaces races;
   enable_peer_access(0, 1);
   const Tensor a = full({3000}, 1, on(Device::cuda(0)));
+  // Memory of cudaMalloc's: stream-ordered memory of another device is in reach of no kernel
+  // bare, until its pool says so.
+  Tensor b(Storage::plain(3000 * sizeof(float), 1), {3000}, DType::Float32);
+  b.fill_(2);
+  const Tensor c = a + b;
+  CHECK(c.device() == Device::cuda(0));
+  CHECK(c.values() == repeated(3, 3000));
+}
+
+TEST_CASE("S4 what a kernel reads across is kept until it has", "[two][custash]") {
+  if (!can_access_peer(0, 1)) return;
+  const NoRaces races;
+  enable_peer_access(0, 1);
+  const Tensor a = full({3000}, 1, on(Device::cuda(0)));
   Tensor b = full({3000}, 2, on(Device::cuda(1)));
   const Tensor c = a + b;
   b = Tensor();  // freed while the other device may still read it
