@@ -48,10 +48,23 @@ Block* Arena::find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fi
 }
 
 Block* Arena::take(Bytes bytes, const Asking& asking, Fit fit) {
+  if (fit == Fit::AsDriver) return take_as_driver(bytes, asking);
   Block* block = find(free_, bytes, asking, fit);
   if (block == nullptr) return nullptr;
   remove_free(block);
   block = cut_head(block, start_of(*block, bytes, fit));
+  make_used(block, bytes);
+  return block;
+}
+
+// There or nowhere: elsewhere it could keep a page that the driver would have free by then.
+Block* Arena::take_as_driver(Bytes bytes, const Asking& asking) {
+  PageAges::Place best;
+  for (Block* block : free_.blocks())
+    if (block->size >= bytes) ages_.look(*block, bytes, &best);
+  if (best.block == nullptr || !asking.accepts(best.block->stamp)) return nullptr;
+  remove_free(best.block);
+  Block* block = cut_head(best.block, best.address);
   make_used(block, bytes);
   return block;
 }
@@ -101,6 +114,7 @@ void Arena::make_used(Block* block, Bytes bytes) {
   block->state = BlockState::Used;
   block->requested = 0;  // a slab's page has no owner but its blocks'
   block->segment->used.emplace(block->address, block);
+  if (pool_ == StatPool::Small) ages_.used(*block);
 }
 
 void Arena::split(Block* block, Bytes bytes) {
@@ -116,6 +130,7 @@ void Arena::split(Block* block, Bytes bytes) {
 void Arena::release(Block* block) {
   block->segment->used.erase(block->address);
   block->state = BlockState::Busy;
+  if (pool_ == StatPool::Small) ages_.freed(*block);
 }
 
 void Arena::give_ready(Block* block, std::uint64_t passed) {

@@ -6,6 +6,7 @@
 
 #include "allocator/aliases.hpp"
 #include "allocator/free_index.hpp"
+#include "allocator/page_ages.hpp"
 #include "allocator/segment.hpp"
 #include "allocator/size_policy.hpp"
 #include "allocator/stats.hpp"
@@ -134,6 +135,7 @@ class Arena {
   };
 
   Block* find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fit fit) const;
+  Block* take_as_driver(Bytes bytes, const Asking& asking);
   void make_used(Block* block, Bytes bytes);
   void split(Block* block, Bytes bytes);
   Block* cut_head(Block* block, Address at);
@@ -154,6 +156,7 @@ class Arena {
   FreeIndex free_;
   FreeIndex waiting_;
   FreeIndex holes_;
+  PageAges ages_;  // of small pages
   std::deque<InLimbo> limbo_;
   std::vector<Segment*> segments_;
   std::deque<Block>

@@ -274,6 +274,7 @@ std::vector<Segment*> Arena::dissolve() {
   waiting_ = {};
   holes_ = {};
   limbo_.clear();
+  ages_ = {};
   limbo_bytes_ = mapped_ = 0;
   for (Segment* segment : segments_) {
     for (Block* block = segment->first; block != nullptr;) {

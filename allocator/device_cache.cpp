@@ -166,7 +166,10 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   arena.drain(asking.passed);
-  Block* block = arena.take(whole(request).rounded, asking, fit_of(arena, room_.fit()));
+  Fit fit = fit_of(arena, room_.fit());
+  // Nothing may be waited for now: any hole is better than a page more.
+  if (fit == Fit::AsDriver && timeline_.capturing()) fit = Fit::FewPages;
+  Block* block = arena.take(whole(request).rounded, asking, fit);
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 

@@ -113,7 +113,13 @@ bool DeviceCache::is_ready(const Found& found) const {
 
 void DeviceCache::give(const Found& found) {
   if (pins_.park(found)) return;
-  const bool ready = is_ready(found);
+  const bool passed = is_ready(found);
+  if (!passed) atomic_max(waiting_high_, found.stamp().latest());
+  // In a device that is nearly full small blocks join their neighbours at once, as they do in
+  // the driver. Who gets one looks at its stamp in any case.
+  const bool small_page =
+      found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small;
+  const bool ready = passed || (small_page && room_.fit() == Fit::FewPages);
   if (ready) stats_.count_active(found.pool(), found.block_bytes(), -1);
   put(found, ready);
 }

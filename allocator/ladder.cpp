@@ -10,8 +10,10 @@ namespace custash {
 
 // Waits are those that bare CUDA would have made at the frees.
 bool DeviceCache::find_before_growing(const Request& request, Address* out) {
+  if (search_all(request, out)) return true;
   const bool waiting = waiting_high_.load() > timeline_.passed();
-  if (waiting && !timeline_.capturing()) settle().ignore();  // broken() tells
+  if (!waiting || timeline_.capturing()) return false;
+  settle().ignore();  // broken() tells
   return search_all(request, out);
 }
 

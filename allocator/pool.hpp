@@ -12,7 +12,8 @@ namespace custash {
 
 // Small pages hold blocks of all sizes, and slabs, which want whole ones.
 inline Fit fit_of(const Arena& arena, Fit of_device) {
-  return arena.pool() == StatPool::Small ? Fit::FewPages : of_device;
+  if (arena.pool() != StatPool::Small) return of_device;
+  return of_device == Fit::Quick ? Fit::FewPages : Fit::AsDriver;
 }
 
 struct Pool {

@@ -79,9 +79,9 @@ constexpr Bytes handle_bytes(Bytes growth, Bytes left) {
   return std::clamp(align_down(left / 2048, kPageBytes), kPageBytes, share);
 }
 
-// Where in a free range a block may lie: at its start, or only where it touches no more pages
-// than it needs.
-enum class Fit { Quick, FewPages };
+// Where in a free range a block may lie: at its start; only where it touches no more pages than
+// it needs; or, of small blocks, only where the driver itself would have put it.
+enum class Fit { Quick, FewPages, AsDriver };
 
 // Where in a free range from `begin` on a block starts that touches no more pages than it
 // needs: then it never keeps more of them than cuMemAlloc would have taken for it.

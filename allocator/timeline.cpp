@@ -107,7 +107,12 @@ std::uint64_t Timeline::stamp_stream(Lane& lane) {
   }
   const RelaxedCapture relaxed(driver_);
   if (!events_.take(&event).ok()) return number;  // without a mark the block is polled for
-  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return number;
+  {
+    // Another thread may be about to make this very stream capture.
+    const CaptureGate::Pass pass(gate_);
+    if (capturing() || driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS)
+      return number;
+  }
   Lock lock(mutex_);
   lane.marks.push_back({number, std::move(event)});
   lane.marked.store(number);
@@ -134,9 +139,17 @@ bool Timeline::find_mark(const Lane& lane, std::uint64_t number, EventRef* out) 
 bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
   waits_.fetch_add(1);
   enter(lane);  // later frees on this stream come after the wait
-  const bool waited = driver_.stream_wait_event(lane.stream, mark.handle(), 0) == CUDA_SUCCESS;
+  bool waited = false;
+  {
+    const CaptureGate::Pass pass(gate_);
+    waited = !stream_captures(lane) &&
+             driver_.stream_wait_event(lane.stream, mark.handle(), 0) == CUDA_SUCCESS;
+  }
   leave(lane, false);
-  return waited;
+  if (waited) return true;
+  Fence alone;
+  alone.events.push_back(mark);
+  return wait_host(alone).ok();
 }
 
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {

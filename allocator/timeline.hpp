@@ -108,7 +108,8 @@ class Timeline {
   void pay_now();
   // The event at exactly this position of a stream, if one was recorded.
   bool find_mark(const Lane& lane, std::uint64_t number, EventRef* out);
-  // Makes one stream wait for a mark of another; false when the driver refuses.
+  // Makes one stream wait for a mark of another, or the host where it captures; false when the
+  // driver refuses.
   bool wait_mark(Lane& lane, const EventRef& mark);
   // Makes one stream of another context wait for what is owed here (a copy between contexts).
   void pay_on(CUstream stream);
@@ -164,6 +165,7 @@ class Timeline {
   Status ensure(std::uint64_t need, FenceKind kind);
   Status record(Fence& fence);
   Status record_lanes(Fence& fence);
+  [[nodiscard]] bool stream_captures(const Lane& lane) const;
   bool record_lane(Lane& lane, const Fence& fence, EventRef* event);
   void commit(Fence fence);
   void activate(Lane& lane);

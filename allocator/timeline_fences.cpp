@@ -112,17 +112,21 @@ Status Timeline::record_lanes(Fence& fence) {
   return {};
 }
 
+// While the gate is held.
+bool Timeline::stream_captures(const Lane& lane) const {
+  if (!capturing()) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver_.stream_is_capturing(lane.stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 bool Timeline::record_lane(Lane& lane, const Fence& fence, EventRef* event) {
   // The handle of a per-thread stream means another stream in every thread.
   if (lane.orphan.load() || lane.is_per_thread()) return false;
   // On the legacy stream an event is a barrier among the blocking streams: at a free bare CUDA
   // would have waited, later it would not.
   if (fence.late && lane.stream == CU_STREAM_LEGACY) return false;
-  if (capturing()) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (driver_.stream_is_capturing(lane.stream, &status) != CUDA_SUCCESS) return false;
-    if (status != CU_STREAM_CAPTURE_STATUS_NONE) return false;
-  }
+  if (stream_captures(lane)) return false;
   return events_.take(event).ok() &&
          driver_.event_record(event->handle(), lane.stream) == CUDA_SUCCESS;
 }

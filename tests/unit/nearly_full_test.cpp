@@ -2,6 +2,9 @@
 // A device that is nearly full: memory is saved at the cost of time.
 #include "tests/unit/bed.hpp"
 
+#include <random>
+#include <set>
+
 using namespace custash;
 
 namespace {
@@ -38,6 +41,66 @@ TEST_CASE("small blocks of all sizes share pages", "[unit][nearly_full]") {
     for (const Stat& stat : bed.stats().active_bytes)
       REQUIRE(stat.current == 0);
   }
+}
+
+TEST_CASE("small blocks stay in the page that was used first, and an empty page is free",
+          "[unit][nearly_full]") {
+  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
+    Config config;
+    config.backing = backing;
+    Bed bed({.device_memory = 6_MiB}, config);
+    const Address a = bed.malloc(1_MiB);
+    const Address b = bed.malloc(1_MiB);
+    const Address c = bed.malloc(1_MiB);
+    const Address d = bed.malloc(1000_KiB);
+    bed.free(a);
+    bed.free(b);
+    bed.free(c);
+    const Address low = bed.malloc(1_MiB);  // not in the page below, where nothing is any more
+    REQUIRE(low == c);
+    REQUIRE(fits(bed, 4_MiB));
+    bed.free(d);
+    bed.free(low);
+  }
+}
+
+TEST_CASE("small blocks lie where the driver puts them", "[unit][nearly_full]") {
+  // The same calls at both: pages are told apart by the order in which they came.
+  const auto places = [](bool bare) {
+    Bed bed({.device_memory = 64_MiB, .log = false});
+    std::mt19937 random(7);
+    std::vector<std::pair<Address, Bytes>> live;
+    std::vector<std::size_t> pages_in_use;
+    for (int i = 0; i < 4000; ++i) {
+      if (!live.empty() && (live.size() > 60 || random() % 2 == 0)) {
+        const std::size_t at = random() % live.size();
+        if (bare) {
+          REQUIRE(bed.sim.driver().mem_free(live[at].first) == CUDA_SUCCESS);
+        } else {
+          bed.free(live[at].first);
+        }
+        live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+      } else {
+        const unsigned bits = 8 + random() % 13;
+        const Bytes bytes = 1 + random() % (Bytes{1} << bits);
+        CUdeviceptr p = 0;
+        if (bare) {
+          REQUIRE(bed.sim.driver().mem_alloc(&p, bytes) == CUDA_SUCCESS);
+        } else {
+          p = bed.malloc(bytes);
+        }
+        live.emplace_back(p, bytes);
+      }
+      std::set<Address> pages;
+      for (const auto& block : live)
+        pages.insert(align_down(block.first, 2_MiB));
+      pages_in_use.push_back(pages.size());
+    }
+    for (const auto& block : live)
+      if (!bare) bed.free(block.first);
+    return pages_in_use;
+  };
+  REQUIRE(places(false) == places(true));
 }
 
 TEST_CASE("the last page of a device can be had", "[unit][nearly_full]") {
