@@ -13,7 +13,7 @@ namespace custash {
 class BiasedLock {
  public:
   // ---- The owner.
-  void enter() {
+  [[gnu::always_inline]] void enter() {
     announce();
     if (asked_.load(std::memory_order_acquire) != 0) [[unlikely]]
       step_back();
@@ -31,7 +31,7 @@ class BiasedLock {
   void give_back() { asked_.store(0, std::memory_order_release); }
 
  private:
-  void announce() {
+  [[gnu::always_inline]] void announce() {
     if (!asymmetric.load(std::memory_order_relaxed)) {
       busy_.exchange(1);
       return;
@@ -40,7 +40,7 @@ class BiasedLock {
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order
   }
 
-  void step_back();  // until nobody asks
+  [[gnu::cold]] void step_back();  // until nobody asks
 
   // membarrier is there, so that owners need none. Before main it counts as missing.
   static const std::atomic<bool> asymmetric;

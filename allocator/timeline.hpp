@@ -71,7 +71,7 @@ class Timeline {
   // Waits for submissions whose effect the host could see, and only for those.
   Status wait_host_visible();
 
-  [[nodiscard]] bool host_visible_outstanding() const {
+  [[nodiscard, gnu::always_inline]] bool host_visible_outstanding() const {
     return host_outstanding_.load() != 0 || host_unmarked_.load() != 0;
   }
 
