@@ -64,9 +64,9 @@ Words split_off_program(Words* ours) {
   constexpr std::size_t kFirst = 1;  // after "run" or "doctor"
   std::size_t end = kFirst;
   while (end < ours->size() && ours->at(end).rfind('-', 0) == 0 && ours->at(end) != "--") {
-    const bool takes_next =
-        ours->at(end) == "--conf" || ours->at(end) == "--lib" ||
-                            ours->at(end) == "--record" || ours->at(end) == "--record-history";
+    const bool takes_next = ours->at(end) == "--conf" || ours->at(end) == "--lib" ||
+                            ours->at(end) == "--record" ||
+                            ours->at(end) == "--record-history" || ours->at(end) == "--pid";
     end += takes_next ? 2 : 1;
   }
   end = std::min(end, ours->size());
@@ -88,13 +88,15 @@ int fail(const std::string& message) {
 
 // An older snapshot of that name goes, or the new one would get another name.
 std::string history_conf(const std::string& file, const std::string& given) {
-  const std::string path = std::filesystem::absolute(file);  // the program may go to another folder
+  const std::string path =
+      std::filesystem::absolute(file);  // the program may go to another folder
   if (path.find(',') != std::string::npos)
     throw std::runtime_error("--record-history takes a path without commas");
   std::filesystem::remove(path);
   // What --conf says of the history's length comes last and wins.
   const bool chosen = given.find("history:") != std::string::npos;
-  return (given.empty() ? "" : ",") + std::string(chosen ? "" : "history:200000,") + "snapshot:" + path;
+  return (given.empty() ? "" : ",") + std::string(chosen ? "" : "history:200000,") +
+         "snapshot:" + path;
 }
 
 int run(const RunOptions& options) {
@@ -179,8 +181,9 @@ int dispatch(int argc, char** argv) {
       options.history,
       "write a report of all memory by call site at exit: .html, or .json, .pickle (PyTorch's "
       "viewer), .trace.json (Perfetto)");
-  run_command->add_flag(
-      "--leaks", options.leaks, "say on standard error at exit what is still allocated, by call site");
+  run_command->add_flag("--leaks",
+                        options.leaks,
+                        "say on standard error at exit what is still allocated, by call site");
   // For the usage line only: split_off_program() has taken these words away.
   run_command->add_option(
       "program", options.program, "after --: what to start, and its arguments");

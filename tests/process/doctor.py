@@ -4,9 +4,11 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import program as shared
+from actor import Actor
 from program import PATHS, Case, environment
 
 PATHS.command = ""
@@ -127,6 +129,37 @@ class Doctor(Case):
             self.assertRegex(self.door("runtime_static"), "static CUDA runtime")
             self.assertRegex(self.door("runtime_shared"), r"linked with libcudart\.so")
             self.assertRegex(self.door("runtime_shared", "libcudart.so.13"), "the shared CUDA runtime")
+
+    def test_a_process_that_runs(self):
+        sim = {"CUSTASH_SIM": "devices=1"}
+        with Actor(**sim) as actor:
+            subject = f"process {actor.pid}"
+            findings = self.doctor("--pid", str(actor.pid), **sim)
+            self.assertIn("has served no allocation", self.one(findings, subject)["what"])
+            actor.ok("alloc 1000")
+            findings = self.doctor("--pid", str(actor.pid), **sim)
+            self.assertEqual((self.one(findings, subject)["level"], self.one(findings, subject)["what"][-41:]),
+                             ("ok", "has served 1 allocations of device memory"))
+            path = os.path.join(PATHS.programs, "actor")
+            self.assertIn("opens the driver by itself", self.one(findings, path)["what"])
+            self.assertEqual(self.one(findings, PATHS.library)["what"], "custash")
+        with Actor(preload=False, **sim) as actor:
+            finding = self.one(self.doctor("--pid", str(actor.pid), code=1, **sim), f"process {actor.pid}")
+            self.assertEqual((finding["level"], finding["what"]), ("problem", "runs without custash"))
+        finding = self.one(self.doctor("--pid", str(actor.pid), code=1, **sim), f"process {actor.pid}")
+        self.assertEqual(finding["what"], "there is none")
+        finding = self.one(self.doctor("--pid", str(os.getpid()), **sim), f"process {os.getpid()}")
+        self.assertEqual(finding["what"], "has not come to CUDA")
+
+    def test_a_process_with_two_drivers(self):
+        code = ("import ctypes; l = ctypes.CDLL(None); ctypes.CDLL('libcuda.so.1'); l.dlmopen.restype = ctypes.c_void_p;"
+                "print(bool(l.dlmopen(ctypes.c_long(-1), b'libcuda.so.1', 2)), flush=True); input()")
+        with subprocess.Popen([sys.executable, "-c", code], env=environment(preload=True, CUSTASH_SIM="devices=1"),
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "True\n")
+            findings = self.doctor("--pid", str(process.pid), CUSTASH_SIM="devices=1")
+            (twice,) = [f for all in findings.values() for f in all if f["what"] == "is loaded 2 times"]
+            self.assertEqual((twice["level"], "libcuda.so" in twice["subject"]), ("warning", True))
 
     def test_a_script_stands_for_its_interpreter(self):
         with tempfile.TemporaryDirectory() as folder:

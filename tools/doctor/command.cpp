@@ -16,6 +16,7 @@ constexpr const char* kHelp =
     "  custash doctor\n"
     "  custash doctor -- ./train\n"
     "  custash doctor --json -- python3\n"
+    "  custash doctor --pid 4711              with all that it has opened by now\n"
     "\n"
     "PROGRAM is not run: the dynamic loader lists its libraries. docs/troubleshooting.md says\n"
     "more of each finding.\n"
@@ -45,10 +46,13 @@ void examine_library(const std::string& given, Findings* findings) {
 
 CLI::App* add_command(CLI::App& app, CommandOptions* options) {
   CLI::App* const command = app.add_subcommand(
-      "doctor", "say what custash finds on this machine and in a program, and what to do");
+      "doctor",
+      "say what custash finds on this machine, in a program or a process, and what to do");
   command->add_flag("--json", options->json, "print JSON");
   command->add_option(
       "--lib", options->library, "libcustash.so, where it is not beside this command");
+  command->add_option("--pid", options->process, "a process that runs, in place of a program")
+      ->check(CLI::Range(1, 1 << 22));
   command->add_option("program", options->program, "after --: the program to look at");
   command->footer(kHelp);
   return command;
@@ -64,6 +68,7 @@ int run_command(const CommandOptions& options) {
     std::fprintf(stderr, "custash: %s: not found on PATH\n", options.program.front().c_str());
     return kExitNotFound;
   }
+  if (options.process != 0) (void)examine_process(options.process, &findings);
   std::fputs((options.json ? as_json(findings) : as_text(findings)).c_str(), stdout);
   return any_problem(findings) ? 1 : 0;
 }

@@ -13,6 +13,7 @@ struct CommandOptions {
   bool json = false;
   std::string library;
   std::vector<std::string> program;
+  int process = 0;
 };
 
 CLI::App* add_command(CLI::App& app, CommandOptions* options);

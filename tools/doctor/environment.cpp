@@ -44,7 +44,8 @@ void examine_options(Findings* findings) {
 void examine_checkers(Findings* findings) {
   const char* const seen = checkers::told_by_environment(std::getenv);
   const std::string injected = environment(checkers::kInjection);
-  const bool cached = parse_config(environment("CUSTASH_CONF")).config.caching == Caching::Always;
+  const bool cached =
+      parse_config(environment("CUSTASH_CONF")).config.caching == Caching::Always;
   if (seen != nullptr && cached) {
     findings->push_back({Level::Warning,
                          seen,

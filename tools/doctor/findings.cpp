@@ -46,7 +46,8 @@ std::string as_json(const Findings& findings) {
   for (const Finding& finding : findings) {
     out += between;
     out += "{\"level\": " + json_string(name_of(finding.level)) +
-           ", \"subject\": " + json_string(finding.subject) + ", \"what\": " + json_string(finding.what) +
+           ", \"subject\": " + json_string(finding.subject) +
+           ", \"what\": " + json_string(finding.what) +
            ", \"advice\": " + json_string(finding.advice) + "}";
     between = ",\n  ";
   }

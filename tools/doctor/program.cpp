@@ -115,11 +115,12 @@ std::string way_of(const std::string& name, std::string_view text) {
   return "";
 }
 
-// True where the module comes to CUDA.
-bool examine_module(const std::string& path, Findings* findings) {
+}  // namespace
+
+bool examine_module(const std::string& path, const std::string& file, Findings* findings) {
   const std::string name = base_name(path);
   if (name.rfind("libcuda.so", 0) == 0) return false;  // the driver's own finding
-  const std::string text = contents(path);
+  const std::string text = contents(file);
   if (name.rfind("libcustash.so", 0) != 0 && text.find("CUSTASH_CONF") != std::string::npos &&
       text.find("custash_malloc") != std::string::npos) {
     findings->push_back(
@@ -130,8 +131,6 @@ bool examine_module(const std::string& path, Findings* findings) {
   if (!way.empty()) findings->push_back({Level::Ok, path, way, ""});
   return !way.empty();
 }
-
-}  // namespace
 
 bool examine_program(const std::string& name, Findings* findings) {
   const std::string found = find_program(name);
@@ -147,7 +146,7 @@ bool examine_program(const std::string& name, Findings* findings) {
     return true;
   }
   const std::vector<Library> libraries = libraries_of(path);
-  bool comes_to_cuda = examine_module(path, findings);
+  bool comes_to_cuda = examine_module(path, path, findings);
   for (const Library& library : libraries) {
     if (library.path.empty()) {
       findings->push_back({Level::Problem,
@@ -155,7 +154,7 @@ bool examine_program(const std::string& name, Findings* findings) {
                            "needs " + library.name + ", which is not found",
                            "Install it, or name its folder in LD_LIBRARY_PATH."});
     } else {
-      comes_to_cuda = examine_module(library.path, findings) || comes_to_cuda;
+      comes_to_cuda = examine_module(library.path, library.path, findings) || comes_to_cuda;
     }
   }
   findings->push_back(

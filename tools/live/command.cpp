@@ -85,7 +85,7 @@ int run_trim(const CommandOptions& options) {
 void add_process(CLI::App* command, CommandOptions* options) {
   command->add_option("pid", options->process, "the process")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 22));
   command->add_option("--patience", options->patience, "seconds to wait for its answer (10)")
       ->check(CLI::Range(0.01, 3600.0))
       ->type_name("SECONDS");
