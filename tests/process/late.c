@@ -72,6 +72,11 @@ int main(int argc, char **argv) {
   if (detector->count(NULL) != 0) printf("%s\n", detector->text()), ++failures;
   /* Otherwise nothing was handed out twice, and nothing shown. */
   EXPECT(stat_of("segment.all.allocated") < 60 && stat_of("allocation.all.allocated") == 60);
+  /* A runtime keeps our addresses for ever: closed, it stays. */
+  void *memory = NULL;
+  EXPECT(dlclose(library) == 0);
+  EXPECT(api.custash_malloc(&memory, 0, bytes, streams[0]) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_free(memory) == CUSTASH_SUCCESS);
   if (failures == 0) printf("all right\n");
   return failures != 0;
 }
