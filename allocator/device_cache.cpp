@@ -46,10 +46,17 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
 }
 
 Asking DeviceCache::asking(const Request& request, bool debt) const {
-  const std::uint64_t clear = timeline_.clear();
+  const std::uint64_t settled = this->settled();
   return {.lane = request.lane,
           .passed = timeline_.passed(),
-          .acceptable = debt ? std::max(clear, timeline_.payable()) : clear};
+          .acceptable = debt ? std::max(settled, timeline_.payable()) : settled};
+}
+
+// Up to here a block costs no more than is spent already: passed, or every stream waits for it before its next
+// submission, whoever has the block.
+std::uint64_t DeviceCache::settled() const {
+  const std::uint64_t clear = timeline_.clear();
+  return debt_allowed() ? std::max(clear, timeline_.owed()) : clear;
 }
 
 // Where it could not be paid: during a capture no wait may be inserted; another device's
@@ -145,7 +152,7 @@ Address DeviceCache::take(const Request& request, const Asking& asking) {
   if (const Address found = take_from(own, request, asking); found != 0) return found;
   // Memory stranded on other streams, as far as it is safe for everybody.
   Asking clear = asking;
-  clear.acceptable = timeline_.clear();
+  clear.acceptable = settled();
   for (const auto& pool : pools_) {
     if (pool.get() == &own) continue;
     if (const Address found = take_from(*pool, request, clear); found != 0) return found;

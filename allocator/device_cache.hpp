@@ -132,10 +132,10 @@ class DeviceCache {
 
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
+  [[nodiscard]] std::uint64_t settled() const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
   Pool& pool_of(Lane* lane) REQUIRES(mutex_);
 
-  // Looks in one pool / in all pools; the address when found.
   Address take(const Request& request, const Asking& asking) REQUIRES(mutex_);
   Address take_from(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   Address take_in_debt(const Request& request) REQUIRES(mutex_);

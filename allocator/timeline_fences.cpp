@@ -5,6 +5,7 @@
 #include "allocator/timeline.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace custash {
 namespace {
@@ -200,8 +201,17 @@ Status Timeline::query(const Fence& fence) {
 
 Status Timeline::wait_all() {
   const std::uint64_t need = submitted_.load();
-  if (const Status recorded = ensure(need, FenceKind::Late); !recorded.ok()) return recorded;
-  if (need > newest_.load() && need > passed_.load()) {  // no fence could be had
+  const auto unfenced = [&] { return need > newest_.load() && need > passed_.load(); };
+  // What is in the way is over soon: a capture, or (without context events) a submission in
+  // another thread. A wait for the device would invalidate the next capture, which nothing
+  // keeps apart from it.
+  constexpr int kTurns = 100;
+  for (int turn = 0; turn < kTurns && (turn == 0 || unfenced()); ++turn) {
+    if (turn != 0) std::this_thread::yield();
+    if (const Status recorded = ensure(need, FenceKind::Late); !recorded.ok()) return recorded;
+    if (unfenced() && capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  if (unfenced()) {
     if (const Status waited = wait_device(); !waited.ok()) return waited;
     Lock lock(mutex_);
     retire(need);

@@ -30,7 +30,7 @@ FAULTS = {
         "const std::uint64_t number = lane.last.load();",
     )],
     "debt_not_paid": [(
-        "if (debt > paid_.load() && debt > lane.paid.load() && debt_lane_.load() != &lane) pay(&lane);",
+        "if (debt > clear() && debt > lane.paid.load() && debt_lane_.load() != &lane) pay(&lane);",
         "(void)debt;",
     )],
     # Stream order is taken to be the fence though a second stream works.

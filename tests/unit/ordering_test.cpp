@@ -9,7 +9,7 @@ namespace {
 constexpr Bytes kBytes = 8_MiB;
 
 std::uint64_t waits() {
-  return sim::count("cuCtxWaitEvent");
+  return sim::count("cuCtxWaitEvent") + sim::count("cuStreamWaitEvent");
 }
 
 std::uint64_t records() {
@@ -55,7 +55,7 @@ TEST_CASE("one fence serves all frees between two submissions", "[unit][ordering
   REQUIRE(records() == 1);
 }
 
-TEST_CASE("the first submission on a second stream pays the debt, once", "[unit][ordering]") {
+TEST_CASE("the first submission on another stream pays the debt, once", "[unit][ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -70,6 +70,9 @@ TEST_CASE("the first submission on a second stream pays the debt, once", "[unit]
   REQUIRE(waits() == 1);
   bed.launch(t);
   REQUIRE(waits() == 1);
+  bed.launch(bed.stream());  // each stream for itself
+  REQUIRE(waits() == 2);
+  REQUIRE(sim::count("cuCtxWaitEvent") == 0);
 }
 
 TEST_CASE("work on the second stream runs only after the first owner's", "[unit][ordering]") {
