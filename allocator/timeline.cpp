@@ -275,6 +275,9 @@ bool Timeline::wait_lane(const Lane& lane, const Fence& fence) {
 }
 
 bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence) {
+  // Another thread may be about to make this very stream capture.
+  const CaptureGate::Pass pass(gate_);
+  if (lane != nullptr && stream_captures(*lane)) return false;
   for (std::size_t i = 0; i < fence.events.size(); ++i) {
     if (lane != nullptr && fence.owners[i] == lane) continue;  // its own order
     if (driver_.stream_wait_event(stream, fence.events[i].handle(), 0) != CUDA_SUCCESS)
