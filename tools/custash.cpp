@@ -92,6 +92,8 @@ std::string history_conf(const std::string& file, const std::string& given) {
       std::filesystem::absolute(file);  // the program may go to another folder
   if (path.find(',') != std::string::npos)
     throw std::runtime_error("--record-history takes a path without commas");
+  (void)custash::snapshot::form_of(path);  // throws: no other file is removed by mistake
+  custash::require_place(path);
   std::filesystem::remove(path);
   // What --conf says of the history's length comes last and wins.
   const bool chosen = given.find("history:") != std::string::npos;
@@ -134,6 +136,8 @@ int run(const RunOptions& options) {
     recording = std::filesystem::absolute(options.record);
     if (recording.find(',') != std::string::npos)
       return fail("--record takes a path without commas");
+    custash::require_place(recording);
+    custash::require_no_other_file(recording);
     given += (given.empty() ? "record:" : ",record:") + custash::recording_place(recording);
   }
   if (!options.history.empty()) given += history_conf(options.history, given);

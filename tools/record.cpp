@@ -107,6 +107,22 @@ std::string recording_place(const std::string& path) {
   return fs::path(path).extension() == ".xz" ? path + ".part" : path;
 }
 
+void require_place(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (fs::is_directory(path)) throw std::runtime_error(path + ": " + std::strerror(EISDIR));
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    throw std::runtime_error(path + ": " + std::strerror(errno));
+}
+
+void require_no_other_file(const std::string& path) {
+  constexpr char kOfXz = '\xfd';  // text begins with a time
+  std::ifstream file(path, std::ios::binary);
+  char first = 0;
+  if (file.get(first) && first != kOfXz && std::strchr("0123456789", first) == nullptr)
+    throw std::runtime_error(path +
+                             ": is there already, and is no recording; nothing was started");
+}
+
 int run_recorded(const std::vector<std::string>& program, const std::string& path) {
   const std::string place = recording_place(path);
   fs::remove(path);

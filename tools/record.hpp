@@ -12,6 +12,13 @@ namespace custash {
 // end.
 std::string recording_place(const std::string& path);
 
+// Throws where no file can be written, long before it is: no folder, no right, a folder of that
+// name.
+void require_place(const std::string& path);
+
+// Throws where something else than a recording would be replaced.
+void require_no_other_file(const std::string& path);
+
 // Runs the program and waits for it, then ends the recordings: PATH, replaced if it was there,
 // by the process that used CUDA first, and PATH.PID by each further one. The exit code is the
 // program's; where a signal ended it, the same signal ends us.

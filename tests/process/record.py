@@ -138,10 +138,22 @@ class Record(Case):
     def test_an_older_recording_is_replaced_and_nothing_else(self):
         for name in ("app.trace", "app.trace.2024"):
             with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
-                file.write("old\0old\n")
+                file.write("1 0 a 1 2 -\0old\n")
         self.record("quick", code=5)
         self.assertEqual(events(self.read()), [("a", 1000, "-")])
-        self.assertEqual(self.read("app.trace.2024"), "old\0old\n")
+        self.assertEqual(self.read("app.trace.2024"), "1 0 a 1 2 -\0old\n")
+
+    def test_what_is_no_recording_is_kept_and_the_program_not_started(self):
+        path = os.path.join(self.folder, "train.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("import torch\n")
+        for name, why in (("train.py", "is there already, and is no recording; nothing was started"),
+                          ("none/app.trace", "No such file or directory"), ("", "Is a directory")):
+            place = os.path.join(self.folder, name)
+            done = subprocess.run([PATHS.command, "run", "--record", place, "--lib", PATHS.library, "--", "echo", "started"],
+                                  env=environment(preload=False), capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (125, "", f"custash: {place}: {why}\n"))
+        self.assertEqual(self.read("train.py"), "import torch\n")
 
     def test_the_option_alone_overwrites_nothing(self):
         path = os.path.join(self.folder, "app.trace")

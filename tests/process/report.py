@@ -224,6 +224,18 @@ class Report(Case):
         self.command("run", "--lib", PATHS.library, "--record-history", self.path("a,b.html"), "--", program, "quiet",
                      code=125, err="custash: --record-history takes a path without commas\n")
 
+    def test_run_with_history_removes_nothing_by_mistake_and_says_at_once_what_it_cannot_write(self):
+        precious = self.path("train.py")
+        with open(precious, "w", encoding="utf-8") as file:
+            file.write("kept")
+        os.mkdir(self.path("folder.html"))
+        for name, why in (("train.py", "its ending is none of .*"), ("none/x.html", "No such file or directory"),
+                          ("folder.html", "Is a directory")):
+            self.command("run", "--lib", PATHS.library, "--record-history", self.path(name), "--", "/bin/echo", "started",
+                         code=125, err=f"custash: .*{name}: {why}\n")
+        with open(precious, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "kept")
+
     def test_lines_of_python(self):
         # PyDLL keeps the interpreter's lock in a call. CDLL lets it go, so that another thread is asked for the
         # lines, for 2 ms: on a busy machine it may miss some.

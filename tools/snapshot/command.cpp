@@ -84,21 +84,6 @@ std::string ask(int process, const std::string& request, double patience) {
   return reply.text;
 }
 
-std::string form_of(const std::string& path) {
-  constexpr std::pair<std::string_view, const char*> kEndings[] = {{".trace.json", "trace"},
-                                                                   {".perfetto", "trace"},
-                                                                   {".json", "json"},
-                                                                   {".html", "html"},
-                                                                   {".pickle", "pickle"},
-                                                                   {".pkl", "pickle"}};
-  for (const auto& [ending, form] : kEndings) {
-    if (path.size() > ending.size() &&
-        path.compare(path.size() - ending.size(), ending.size(), ending) == 0)
-      return form;
-  }
-  throw BadSnapshot(path + ": its ending is none of .html, .json, .pickle, .trace.json");
-}
-
 std::string report_of(const Json& snapshot) {
   std::string json;
   for (const char c : snapshot.dump(-1, ' ', true, Json::error_handler_t::replace)) {
@@ -161,6 +146,21 @@ void snapshot(const CommandOptions& options) {
 }
 
 }  // namespace
+
+std::string form_of(const std::string& path) {
+  constexpr std::pair<std::string_view, const char*> kEndings[] = {{".trace.json", "trace"},
+                                                                   {".perfetto", "trace"},
+                                                                   {".json", "json"},
+                                                                   {".html", "html"},
+                                                                   {".pickle", "pickle"},
+                                                                   {".pkl", "pickle"}};
+  for (const auto& [ending, form] : kEndings) {
+    if (path.size() > ending.size() &&
+        path.compare(path.size() - ending.size(), ending.size(), ending) == 0)
+      return form;
+  }
+  throw BadSnapshot(path + ": its ending is none of .html, .json, .pickle, .trace.json");
+}
 
 Commands add_commands(CLI::App& app, CommandOptions* options) {
   Commands commands;

@@ -26,6 +26,9 @@ struct Commands {
   CLI::App* snapshot = nullptr;
 };
 
+// What a name's ending asks for, as the service's verb has it. Throws BadSnapshot for others.
+std::string form_of(const std::string& path);
+
 Commands add_commands(CLI::App& app, CommandOptions* options);
 
 // The exit code, of whichever was given; nothing where none was.
