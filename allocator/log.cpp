@@ -30,12 +30,12 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::off;
 }
 
-std::shared_ptr<spdlog::sinks::sink> make_sink(const std::string& file) {
+std::shared_ptr<spdlog::sinks::sink> make_sink(const std::string& file, std::string* why) {
   if (!file.empty()) {
     try {
       return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
-    } catch (const spdlog::spdlog_ex&) {
-      // Said on stderr by the first line instead: a wrong path must not stop the program.
+    } catch (const spdlog::spdlog_ex& error) {
+      *why = error.what();  // a wrong path must not stop the program
     }
   }
   return std::make_shared<spdlog::sinks::stderr_sink_mt>();
@@ -45,12 +45,14 @@ std::shared_ptr<spdlog::sinks::sink> make_sink(const std::string& file) {
 
 void open_log(LogLevel level, const std::string& file) {
   if (level == LogLevel::Off) return;
-  auto* logger = new spdlog::logger("custash", make_sink(file));
+  std::string why;
+  auto* logger = new spdlog::logger("custash", make_sink(file, &why));
   logger->set_pattern("custash %Y-%m-%dT%H:%M:%S.%e pid=%P tid=%t %l %v");
   logger->set_level(spdlog_level(level));
   logger->flush_on(spdlog::level::info);
   sink.store(logger, std::memory_order_release);
   threshold.store(level, std::memory_order_release);
+  if (!why.empty()) log(LogLevel::Error, "event=log_file_refused reason=\"" + why + "\"");
 }
 
 bool log_enabled(LogLevel level) {

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
 """First use, fork, exec, exit with live blocks, frees after the driver is gone."""
+import os
+import tempfile
+
 import program
 from program import Case, notes, run, said
 
@@ -66,6 +69,14 @@ class Options(Case):
         done = run("life", "exit", CUSTASH_CONF="log:info")
         self.assertEqual(done.returncode, 0)
         self.assertIn("event=started", done.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "log")
+            self.assertEqual(run("life", "exit", CUSTASH_CONF=f"log:info,log_file:{path}").stderr, "")
+            with open(path, encoding="utf-8") as file:
+                self.assertIn("event=started", file.read())
+        done = run("life", "exit", CUSTASH_CONF="log:error,log_file:/proc/none/log")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"event=log_file_refused reason=.*/proc/none/log.*\n$")
 
 
 program.main()
