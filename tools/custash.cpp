@@ -209,6 +209,15 @@ int dispatch(int argc, char** argv) {
   CLI::App* const man_command = app.add_subcommand("man", "print the manual page");
   CLI::App* const version_command = app.add_subcommand("version", "print the version");
 
+  const auto is_first_word = [&](const CLI::App* each) {
+    return each->get_name() == words.front();
+  };
+  if (!words.empty() && words.front().rfind('-', 0) != 0 &&
+      app.get_subcommands(is_first_word).empty())
+    return fail(words.front() +
+                ": no such command (custash --help lists them; custash run -- " +
+                words.front() + " starts a program)");
+
   std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
   try {
     app.parse(reversed);
