@@ -5,13 +5,15 @@
 #include "tools/launch.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,9 +25,37 @@ constexpr const char* kLoader = "/lib64/ld-linux-x86-64.so.2";
 // Only NVIDIA's runtime has a name for this code, wherever it was linked into.
 constexpr std::string_view kRuntimeMark = "cudaErrorSoftwareValidityNotEstablished";
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+// A module's bytes, mapped: libraries of frameworks have gigabytes.
+class Contents {
+ public:
+  explicit Contents(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+
+    struct stat what {};
+
+    if (file >= 0 && fstat(file, &what) == 0 && what.st_size > 0) {
+      const auto size = static_cast<std::size_t>(what.st_size);
+      void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+      if (at != MAP_FAILED) text_ = {static_cast<const char*>(at), size};
+    }
+    if (file >= 0) close(file);
+  }
+
+  ~Contents() {
+    if (!text_.empty()) munmap(const_cast<char*>(text_.data()), text_.size());
+  }
+
+  Contents(const Contents&) = delete;
+  Contents& operator=(const Contents&) = delete;
+
+  [[nodiscard]] std::string_view text() const { return text_; }
+
+ private:
+  std::string_view text_;
+};
+
+bool has(std::string_view text, std::string_view what) {
+  return memmem(text.data(), text.size(), what.data(), what.size()) != nullptr;
 }
 
 std::string base_name(const std::string& path) {
@@ -93,9 +123,7 @@ std::string interpreter_of(const std::string& path) {
 
 // How a module comes to CUDA; empty: it does not. The doors are those of docs/semantics.md.
 std::string way_of(const std::string& name, std::string_view text) {
-  const auto holds = [text](std::string_view what) {
-    return text.find(what) != std::string_view::npos;
-  };
+  const auto holds = [text](std::string_view what) { return has(text, what); };
   if (name.rfind("libcudart.so", 0) == 0)
     return "the shared CUDA runtime; served at the runtime's names and below them";
   const std::vector<std::string> all_needed = needed_of(text);
@@ -120,9 +148,10 @@ std::string way_of(const std::string& name, std::string_view text) {
 bool examine_module(const std::string& path, const std::string& file, Findings* findings) {
   const std::string name = base_name(path);
   if (name.rfind("libcuda.so", 0) == 0) return false;  // the driver's own finding
-  const std::string text = contents(file);
-  if (name.rfind("libcustash.so", 0) != 0 && text.find("CUSTASH_CONF") != std::string::npos &&
-      text.find("custash_malloc") != std::string::npos) {
+  const Contents contents(file);
+  const std::string_view text = contents.text();
+  if (name.rfind("libcustash.so", 0) != 0 && has(text, "CUSTASH_CONF") &&
+      has(text, "custash_malloc")) {
     findings->push_back(
         {Level::Note, path, "custash is linked in", "Do not preload it as well."});
     return true;
