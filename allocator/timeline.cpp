@@ -224,8 +224,9 @@ void Timeline::pay_now() {
   if (debt_.load() > paid_.load()) pay(nullptr);
 }
 
-// Each stream before its own next submission, not the context at once: the driver keeps what is recorded on and
-// waited for by a whole context in one queue, so that such a wait for an old fence waits for the newest.
+// Each stream before its own next submission, not the context at once: the driver keeps what is
+// recorded on and waited for by a whole context in one queue, so that such a wait for an old
+// fence waits for the newest.
 void Timeline::pay(Lane* lane) {
   const std::uint64_t debt = debt_.load();
   Fence fence;
@@ -235,7 +236,7 @@ void Timeline::pay(Lane* lane) {
   }
   if (debt <= passed_.load()) return;
   waits_.fetch_add(1);
-  if (fence.covers != 0 && lane != nullptr && wait_lane(*lane, fence)) {
+  if (fence.covers != 0 && lane != nullptr && wait_stream(lane->stream, lane, fence)) {
     atomic_max(lane->paid, fence.covers);
   } else if (fence.covers != 0 && wait_context(fence)) {
     atomic_max(paid_, fence.covers);
@@ -266,12 +267,6 @@ bool Timeline::wait_context(const Fence& fence) {
     waited = waited && driver_.ctx_wait_event(context_, event.handle()) == CUDA_SUCCESS;
   }
   return waited;
-}
-
-bool Timeline::wait_lane(const Lane& lane, const Fence& fence) {
-  // Another thread may be about to make this very stream capture.
-  const CaptureGate::Pass pass(gate_);
-  return !stream_captures(lane) && wait_stream(lane.stream, &lane, fence);
 }
 
 bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence) {

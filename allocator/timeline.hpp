@@ -172,7 +172,6 @@ class Timeline {
   void retire(std::uint64_t covers) REQUIRES(mutex_);
   void pay(Lane* lane);
   bool wait_context(const Fence& fence);
-  bool wait_lane(const Lane& lane, const Fence& fence);
   bool wait_stream(CUstream stream, const Lane* lane, const Fence& fence);
   bool find_fence(std::uint64_t need, Fence* out) REQUIRES(mutex_);
   Status query(const Fence& fence);
