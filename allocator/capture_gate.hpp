@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <thread>
 
@@ -37,10 +38,13 @@ class CaptureGate {
 
   void step_done() { steps_.fetch_sub(1); }
 
-  // Held around the record of a fence, or a wait for one.
+  // Held around the record of a fence, or a wait for one. Never twice: the second would wait
+  // for a step that waits for the first.
   class Pass {
    public:
     explicit Pass(CaptureGate& gate) : gate_(gate) {
+      assert(!held && "a thread passes once at a time");
+      held = true;
       for (;;) {
         gate_.passing_.fetch_add(1);
         if (gate_.steps_.load() == 0) return;
@@ -50,12 +54,16 @@ class CaptureGate {
       }
     }
 
-    ~Pass() { gate_.passing_.fetch_sub(1); }
+    ~Pass() {
+      gate_.passing_.fetch_sub(1);
+      held = false;
+    }
 
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
 
    private:
+    static thread_local inline bool held = false;
     CaptureGate& gate_;
   };
 
