@@ -98,7 +98,8 @@ class Baton {
     const auto& command = program_.commands[at];
     if (tracing()) std::printf("  %zu: %s\n", at, to_string(command).c_str());
     const bool alone =
-        program_.synced || program_.threads == 1 || inside_ || steps_of_capture(command);
+        program_.synced || program_.threads == 1 || inside_ || steps_of_capture(command) ||
+        command.sets != 0;  // others may wait on the host for what it is about to set
     until_nested_ = alone ? 0 : command.entry;
     outer_ = command.thread;
     nested_ = command.nested;
