@@ -73,11 +73,19 @@ bool Timeline::adopt(Lane& lane, CUstream stream) {
   return true;
 }
 
+// Behind a submission. Meanwhile another thread may have begun a capture: on this stream, or on
+// one that the legacy stream would have to come after, which would invalidate it.
+bool Timeline::record_after(const Lane& lane, const EventRef& event) {
+  const CaptureGate::Pass pass(gate_);
+  return !stream_captures(lane) &&
+         driver_.event_record(event.handle(), lane.stream) == CUDA_SUCCESS;
+}
+
 bool Timeline::note_tail(Lane& lane, std::uint64_t number) {
   const RelaxedCapture relaxed(driver_);
   EventRef event;
   if (!events_.take(&event).ok()) return false;  // what needs it waits until the lane is idle
-  if (driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) return false;
+  if (!record_after(lane, event)) return false;
   Lock lock(mutex_);
   if (number < lane.tail_covers) return true;
   std::swap(lane.tail, event);
@@ -155,8 +163,7 @@ bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
   const RelaxedCapture relaxed(driver_);
   EventRef event;
-  if (!events_.take(&event).ok() ||
-      driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS) {
+  if (!events_.take(&event).ok() || !record_after(lane, event)) {
     atomic_max(host_unmarked_, number);  // the next free waits for everything
     return;
   }

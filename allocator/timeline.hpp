@@ -179,6 +179,7 @@ class Timeline {
   Status wait_host(const Fence& fence);
   void note_host_visible(Lane& lane, std::uint64_t number);
   bool note_tail(Lane& lane, std::uint64_t number);
+  bool record_after(const Lane& lane, const EventRef& event);
 
   const Driver& driver_;
   const Config& config_;

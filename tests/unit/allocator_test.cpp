@@ -227,6 +227,34 @@ TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit]
   }
 }
 
+TEST_CASE("a capture that begins right behind a submission stays valid, and the free waits",
+          "[unit][allocator]") {
+  for (const bool on_legacy : {true, false}) {
+    for (const auto view : {HostView::Visible, HostView::Hidden}) {
+      Bed bed;
+      const CUstream s = bed.stream(CU_STREAM_DEFAULT);
+      const CUstream submitted = on_legacy ? CU_STREAM_LEGACY : s;
+      const Address p = bed.malloc(8_MiB);
+      Submission submission(*bed.allocator, submitted, NullStream::Legacy, view);
+      REQUIRE(sim::launch(submitted, {.accesses = {{p, 8_MiB, true}}}) == CUDA_SUCCESS);
+      // As another thread would, before the hook of the launch is over.
+      bed.allocator->capture_begins(s, NullStream::Legacy);
+      const CUresult began = entry<CUresult (*)(CUstream, CUstreamCaptureMode)>(
+          "cuStreamBeginCapture_v2")(s, CU_STREAM_CAPTURE_MODE_RELAXED);
+      bed.allocator->capture_begin_done(s, NullStream::Legacy, began == CUDA_SUCCESS);
+      REQUIRE(began == CUDA_SUCCESS);
+      submission.done(CUDA_SUCCESS);
+      CUgraph graph = nullptr;
+      REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(s, &graph) ==
+              CUDA_SUCCESS);
+      bed.allocator->capture_ended(s, NullStream::Legacy);
+      const auto work = sim::last_op(submitted);
+      bed.free(p);
+      REQUIRE(sim::complete(work) == (view == HostView::Visible));
+    }
+  }
+}
+
 TEST_CASE("a failed allocation leaves a driver without virtual memory to plain segments",
           "[unit][allocator]") {
   Bed bed;
