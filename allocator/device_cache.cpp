@@ -52,8 +52,8 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
           .acceptable = debt ? std::max(settled, timeline_.payable()) : settled};
 }
 
-// Up to here a block costs no more than is spent already: passed, or every stream waits for it before its next
-// submission, whoever has the block.
+// Up to here a block costs no more than is spent already: passed, or every stream waits for it
+// before its next submission, whoever has the block.
 std::uint64_t DeviceCache::settled() const {
   const std::uint64_t clear = timeline_.clear();
   return debt_allowed() ? std::max(clear, timeline_.owed()) : clear;

@@ -162,9 +162,13 @@ void SlabShelf::pages_given_up() {
   pages_.given_up = requests(stats_);
 }
 
+bool SlabShelf::soon_after(std::int64_t then) const {
+  return requests(stats_) - then < kSoon;
+}
+
 void SlabShelf::note_wanted(Regret& regret) {
   if (regret.given_up < 0) return;
-  const bool soon = requests(stats_) - regret.given_up < kSoon;
+  const bool soon = soon_after(regret.given_up);
   if (soon && !regret.missed) ++missed_;
   if (!soon && regret.missed) --missed_;
   regret.missed = soon;
@@ -177,7 +181,7 @@ void SlabShelf::note_robbed(int size_class) {
 
 bool SlabShelf::robbed_again(int size_class, std::size_t threads) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
-  const bool soon = of.robbed >= 0 && requests(stats_) - of.robbed < kSoon;
+  const bool soon = of.robbed >= 0 && soon_after(of.robbed);
   of.robbed = -1;
   const Bytes of_one = kSlabBytes / class_bytes(size_class);
   // One more than that, as the first may only replace what is returned for it.

@@ -153,6 +153,7 @@ class SlabShelf {
   void list(Class& of, Slab* slab);
   void count_free(const Slab& slab, int by);
   void leave_limbo(Class& of);  // its oldest
+  [[nodiscard]] bool soon_after(std::int64_t then) const;
   void note_wanted(Regret& regret);
 
   DeviceStats& stats_;

@@ -73,8 +73,8 @@ bool Timeline::adopt(Lane& lane, CUstream stream) {
   return true;
 }
 
-// Behind a submission. Meanwhile another thread may have begun a capture: on this stream, or on
-// one that the legacy stream would have to come after, which would invalidate it.
+// Behind a submission or a free. Meanwhile another thread may have begun a capture: on this
+// stream, or on one that the legacy stream would have to come after, which would invalidate it.
 bool Timeline::record_after(const Lane& lane, const EventRef& event) {
   const CaptureGate::Pass pass(gate_);
   return !stream_captures(lane) &&
@@ -115,12 +115,7 @@ std::uint64_t Timeline::stamp_stream(Lane& lane) {
   }
   const RelaxedCapture relaxed(driver_);
   if (!events_.take(&event).ok()) return number;  // without a mark the block is polled for
-  {
-    // Another thread may be about to make this very stream capture.
-    const CaptureGate::Pass pass(gate_);
-    if (capturing() || driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS)
-      return number;
-  }
+  if (!record_after(lane, event)) return number;
   Lock lock(mutex_);
   lane.marks.push_back({number, std::move(event)});
   lane.marked.store(number);
@@ -147,17 +142,12 @@ bool Timeline::find_mark(const Lane& lane, std::uint64_t number, EventRef* out) 
 bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
   waits_.fetch_add(1);
   enter(lane);  // later frees on this stream come after the wait
-  bool waited = false;
-  {
-    const CaptureGate::Pass pass(gate_);
-    waited = !stream_captures(lane) &&
-             driver_.stream_wait_event(lane.stream, mark.handle(), 0) == CUDA_SUCCESS;
-  }
-  leave(lane, false);
-  if (waited) return true;
   Fence alone;
   alone.events.push_back(mark);
-  return wait_host(alone).ok();
+  alone.owners.push_back(nullptr);
+  const bool waited = wait_stream(lane.stream, &lane, alone);
+  leave(lane, false);
+  return waited || wait_host(alone).ok();
 }
 
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {

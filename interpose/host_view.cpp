@@ -27,9 +27,7 @@ bool is_device_only(CUdeviceptr target) {
 }  // namespace
 
 HostView to(Allocator& core, CUdeviceptr target) {
-  const Ownership owner = core.find(target, nullptr);
-  if (owner == Ownership::Foreign) return is_device_only(target) ? Hidden : Visible;
-  return owner == Ownership::Live ? Hidden : Visible;
+  return core.owns(target) || is_device_only(target) ? Hidden : Visible;
 }
 
 HostView to_all(Allocator& core, const CUdeviceptr* targets, std::size_t count) {

@@ -202,7 +202,7 @@ CASE(work_keeps_the_next_owner) {
   kept("cuGraphAddMemcpyNode", [](Bench& b) {
     return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
       const auto copy = slices<CUDA_MEMCPY3D>(b.source, b.block, CU_MEMORYTYPE_DEVICE);
-      return add_copy_node(node, graph, copy, context);
+      return add_node("cuGraphAddMemcpyNode", node, graph, &copy, context);
     });
   });
 }

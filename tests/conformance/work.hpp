@@ -96,17 +96,11 @@ Shape slices(const void* from, void* to, CUmemorytype to_type) {
   return copy;
 }
 
-inline CUresult add_copy_node(CUgraphNode* node,
-                              CUgraph graph,
-                              const CUDA_MEMCPY3D& copy,
-                              CUcontext context) {
-  return call("cuGraphAddMemcpyNode",
-              node,
-              graph,
-              static_cast<const CUgraphNode*>(nullptr),
-              std::size_t{0},
-              &copy,
-              context);
+// By the entries that add a node behind no other.
+template <typename... What>
+CUresult add_node(const char* entry, CUgraphNode* node, CUgraph graph, What... what) {
+  return call(
+      entry, node, graph, static_cast<const CUgraphNode*>(nullptr), std::size_t{0}, what...);
 }
 
 // One node that copies to the host, or fills the block; launched behind what the stream holds.

@@ -29,7 +29,7 @@ CASE(work_by_nodes_seen_after_a_free) {
   seen("cuGraphAddMemcpyNode", 0x5a5a5a5a, [](Bench& b) {
     return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
       const auto copy = slices<CUDA_MEMCPY3D>(b.source, b.host, CU_MEMORYTYPE_HOST);
-      return add_copy_node(node, graph, copy, context);
+      return add_node("cuGraphAddMemcpyNode", node, graph, &copy, context);
     });
   });
   seen("cuGraphAddHostNode", 7, [](Bench& b) {
@@ -49,31 +49,20 @@ CASE(work_by_nodes_seen_after_a_free) {
     return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
       const auto inside = slices<CUDA_MEMCPY3D>(b.source, b.block, CU_MEMORYTYPE_DEVICE);
       const auto copy = slices<CUDA_MEMCPY3D>(b.source, b.host, CU_MEMORYTYPE_HOST);
-      const CUresult added = add_copy_node(node, graph, inside, context);
+      const CUresult added = add_node("cuGraphAddMemcpyNode", node, graph, &inside, context);
       return added != CUDA_SUCCESS ? added : call("cuGraphMemcpyNodeSetParams", *node, &copy);
     });
   });
   seen("cuGraphAddMemsetNode", 0x04040404, [](Bench& b) {
     return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
       const CUDA_MEMSET_NODE_PARAMS fill = fill_of(b.host);
-      return call("cuGraphAddMemsetNode",
-                  node,
-                  graph,
-                  static_cast<const CUgraphNode*>(nullptr),
-                  std::size_t{0},
-                  &fill,
-                  context);
+      return add_node("cuGraphAddMemsetNode", node, graph, &fill, context);
     });
   });
   seen("cuGraphAddNode", 0x04040404, [](Bench& b) {
     return by_graph(b, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
       FillNode what{.fill = fill_of(b.host), .context = context};
-      return call("cuGraphAddNode",
-                  node,
-                  graph,
-                  static_cast<const CUgraphNode*>(nullptr),
-                  std::size_t{0},
-                  static_cast<void*>(&what));
+      return add_node("cuGraphAddNode", node, graph, static_cast<void*>(&what));
     });
   });
 }

@@ -40,8 +40,7 @@ FAULTS = {
     )],
     # The event of a free on a stream is waited for with whatever it recorded before, or nothing.
     "wait_without_record": [(
-        "    if (capturing() || driver_.event_record(event.handle(), lane.stream) != CUDA_SUCCESS)\n",
-        "    if (capturing())\n",
+        "  if (!record_after(lane, event)) return number;\n", "",
     )],
     # Pinned memory is taken to be safe at its free.
     "pinned_free_without_ticket": [(

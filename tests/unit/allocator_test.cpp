@@ -18,6 +18,23 @@ Config with(Backing backing) {
   return config;
 }
 
+// As the hooks do it.
+void begin_capture(Bed& bed, CUstream stream, CUstreamCaptureMode mode) {
+  bed.allocator->capture_begins(stream, NullStream::Legacy);
+  const CUresult began = entry<CUresult (*)(CUstream, CUstreamCaptureMode)>(
+      "cuStreamBeginCapture_v2")(stream, mode);
+  bed.allocator->capture_begin_done(stream, NullStream::Legacy, began == CUDA_SUCCESS);
+  REQUIRE(began == CUDA_SUCCESS);
+}
+
+void end_capture(Bed& bed, CUstream stream) {
+  CUgraph graph = nullptr;
+  REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(stream, &graph) ==
+          CUDA_SUCCESS);
+  bed.allocator->graph_created();
+  bed.allocator->capture_ended(stream, NullStream::Legacy);
+}
+
 constexpr Backing kBackings[] = {Backing::Vmm, Backing::Driver};
 
 }  // namespace
@@ -204,11 +221,7 @@ TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit]
     bed.launch(t, {.accesses = {{p, 8_MiB, true}}});
     bed.free(p);
     REQUIRE(bed.malloc(8_MiB) == p);  // in debt when the capture begins
-    bed.allocator->capture_begins(s, NullStream::Legacy);
-    const CUresult began =
-        entry<CUresult (*)(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(s, mode);
-    bed.allocator->capture_begin_done(s, NullStream::Legacy, began == CUDA_SUCCESS);
-    REQUIRE(began == CUDA_SUCCESS);
+    begin_capture(bed, s, mode);
     bed.launch(s);
     bed.launch(t);
     bed.free(p);
@@ -216,11 +229,7 @@ TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit]
     REQUIRE(q != p);  // only what is clear
     REQUIRE(bed.malloc(40_MiB) != 0);
     bed.free(q);
-    CUgraph graph = nullptr;
-    REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(s, &graph) ==
-            CUDA_SUCCESS);
-    bed.allocator->graph_created();
-    bed.allocator->capture_ended(s, NullStream::Legacy);
+    end_capture(bed, s);
     sim::run_all();
     REQUIRE(bed.malloc(8_MiB) != q);  // a graph lives that may use it
     bed.allocator->graph_destroyed();
@@ -238,16 +247,9 @@ TEST_CASE("a capture that begins right behind a submission stays valid, and the 
       Submission submission(*bed.allocator, submitted, NullStream::Legacy, view);
       REQUIRE(sim::launch(submitted, {.accesses = {{p, 8_MiB, true}}}) == CUDA_SUCCESS);
       // As another thread would, before the hook of the launch is over.
-      bed.allocator->capture_begins(s, NullStream::Legacy);
-      const CUresult began = entry<CUresult (*)(CUstream, CUstreamCaptureMode)>(
-          "cuStreamBeginCapture_v2")(s, CU_STREAM_CAPTURE_MODE_RELAXED);
-      bed.allocator->capture_begin_done(s, NullStream::Legacy, began == CUDA_SUCCESS);
-      REQUIRE(began == CUDA_SUCCESS);
+      begin_capture(bed, s, CU_STREAM_CAPTURE_MODE_RELAXED);
       submission.done(CUDA_SUCCESS);
-      CUgraph graph = nullptr;
-      REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(s, &graph) ==
-              CUDA_SUCCESS);
-      bed.allocator->capture_ended(s, NullStream::Legacy);
+      end_capture(bed, s);
       const auto work = sim::last_op(submitted);
       bed.free(p);
       REQUIRE(sim::complete(work) == (view == HostView::Visible));

@@ -76,8 +76,8 @@ TEST_CASE("threads that take turns keep a block each", "[unit][racks]") {
   constexpr int kThreads = 24;
   for (const Bytes bytes : {64_KiB, 1_MiB}) {
     Bed bed;
-    for (int i = 0; i < 300;
-         ++i)  // one thread earns the class its slabs, of 32 blocks and of two
+    // One thread earns the class its slabs, of 32 blocks and of two.
+    for (int i = 0; i < 300; ++i)
       bed.free(bed.malloc(bytes));
     std::atomic<int> turn{0};
     std::array<Address, kThreads> latest{};
