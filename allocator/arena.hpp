@@ -39,7 +39,8 @@ struct Growth {
   Block* block = nullptr;  // Busy; its last `bytes` are to be mapped
   Block* hole = nullptr;   // that they are taken from; between open and close only
   Bytes bytes = 0;
-  Bytes made = 0;  // of them, with new pages
+  Bytes made = 0;    // of them, with new pages
+  Bytes handle = 0;  // of the new pages, at most
   std::vector<PageMove> moves;
 
   [[nodiscard]] Address begin() const { return block->end() - bytes; }

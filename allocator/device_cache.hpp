@@ -152,6 +152,7 @@ class DeviceCache {
   Status grow(const Request& request, Address* out);
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
   Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
+  [[nodiscard]] Bytes most_in_use(const Request& request) const REQUIRES(mutex_);
   Bytes room_to_make(const Request& request, Bytes share) REQUIRES(mutex_);
   bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
   Address take_gap(Pool& pool, const Request& request) REQUIRES(mutex_);

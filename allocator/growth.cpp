@@ -55,12 +55,17 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
   return grow_plain(*pool, arena, request, out);
 }
 
+// The most that was ever in use, the request included.
+Bytes DeviceCache::most_in_use(const Request& request) const {
+  const Stat& in_use = stats_.allocated_bytes[0];
+  const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
+  return std::max(static_cast<Bytes>(in_use.peak), now);
+}
+
 // What may be made until what is held comes to the most that was ever in use and a `share` of
 // that, and to what was missed.
 Bytes DeviceCache::room_to_make(const Request& request, Bytes share) {
-  const Stat& in_use = stats_.allocated_bytes[0];
-  const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
-  const Bytes most = std::max(static_cast<Bytes>(in_use.peak), now);
+  const Bytes most = most_in_use(request);
   Bytes allowed = most + most / share;
   for (const auto& pool : pools_)
     allowed += pool->slabs.missed_bytes();
@@ -74,6 +79,7 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
   const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
   Bytes need = 0;
   if (!arena.open_growth(bytes, asked, fit_of(arena, room_.fit()), out, &need)) return false;
+  const Bytes finer = finer_handle_bytes(held(stats_) + need, most_in_use(request));
   const Bytes room = room_to_make(request, kShareBeforeMoves);
   if (need > room) return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
@@ -97,6 +103,7 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
                       std::max(made, most - moved));
   arena.close_growth(out, moved + made);
   out->made = made;
+  out->handle = std::min(handle_bytes(made, room_.left(budget_)), finer);
   return true;
 }
 
@@ -152,8 +159,7 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   const bool allowed = budget_.take(growth.made);
   if (allowed && pages_.prepare(growth.begin(), growth.end())) {
-    const Bytes handle = handle_bytes(growth.made, room_.left(budget_));
-    status = memory_.map(growth.begin(), growth.end(), handle, moved, accessors, &mapped);
+    status = memory_.map(growth.begin(), growth.end(), growth.handle, moved, accessors, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came while we mapped
   {

@@ -70,13 +70,26 @@ constexpr Bytes driver_segment_bytes(Bytes bytes) {
 // without a cache must fit with one.
 inline constexpr Bytes kNearlyFull = 1_GiB;
 
+inline constexpr Bytes kHandleBytes = 32_MiB;
+inline constexpr Bytes kFineHandleBytes = 18_MiB;
+inline constexpr Bytes kShareLost = 32;  // of what was ever in use; beyond it much is lost
+
 // The handle size for new pages when `left` is about what the device has left. The driver
 // charges by the handle (some 25 µs with its access, whatever it holds), and only handles that
 // are wholly free can be moved or given back; the fuller the device, the more that matters.
 constexpr Bytes handle_bytes(Bytes growth, Bytes left) {
   if (left < kNearlyFull) return kPageBytes;
-  const Bytes share = std::clamp(align_up(growth / 64, kPageBytes), 32_MiB, 256_MiB);
+  const Bytes share = std::clamp(align_up(growth / 64, kPageBytes), kHandleBytes, 256_MiB);
   return std::clamp(align_down(left / 2048, kPageBytes), kPageBytes, share);
+}
+
+// The same where `held` is more than the `most` that was ever in use: it is lost in handles that
+// blocks use in part, so the more is lost the smaller new ones are.
+constexpr Bytes finer_handle_bytes(Bytes held, Bytes most) {
+  const Bytes fair = most / kShareLost;
+  if (held <= most + fair) return ~0ULL;
+  const Bytes bytes = kHandleBytes / kPageBytes * fair / (held - most) * kPageBytes;
+  return std::max(bytes, kFineHandleBytes);
 }
 
 // Where in a free range a block may lie: at its start; only where it touches no more pages than

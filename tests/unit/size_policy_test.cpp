@@ -44,6 +44,21 @@ TEST_CASE("handles are whole pages, smaller as the device fills", "[unit][size_p
   }
 }
 
+TEST_CASE("handles are finer the more is lost", "[unit][size_policy]") {
+  for (const Bytes most : {0_MiB, 100_MiB, 8_GiB, 100_GiB}) {
+    REQUIRE(finer_handle_bytes(most + most / kShareLost, most) == ~0ULL);
+    Bytes last = kHandleBytes;
+    for (Bytes lost = most / kShareLost + kPageBytes; lost < most / 4; lost += most / 100) {
+      const Bytes handle = finer_handle_bytes(most + lost, most);
+      REQUIRE(handle % kPageBytes == 0);
+      REQUIRE(handle <= last);
+      REQUIRE(handle >= kFineHandleBytes);
+      last = handle;
+    }
+    REQUIRE(finer_handle_bytes(most + most / 4 + kPageBytes, most) == kFineHandleBytes);
+  }
+}
+
 TEST_CASE("a fitted block touches no more pages than cuMemAlloc takes", "[unit][size_policy]") {
   for (Bytes begin = 0; begin < 6_MiB; begin += 211 * kAlignment) {
     for (Bytes bytes = kAlignment; bytes < 9_MiB; bytes += 173 * kAlignment) {
