@@ -44,6 +44,8 @@ class Allocator {
 
   // The same, only where no driver call is needed and the free succeeds; false where not.
   bool try_free(Address address);
+  // The same where a fence, or a wait for what the host could see, is all that is missing.
+  bool fence_and_free(Address address);
 
   // ---- Calls that name a stream (cuMemAllocAsync, cuMemFreeAsync, custash_malloc): ordered on
   // it.

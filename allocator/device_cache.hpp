@@ -39,8 +39,8 @@ class DeviceCache {
   // ---- By the calling thread's rack alone (quick.cpp): 0 or false where that is not enough.
   Address quick_allocate(Rack& rack, Bytes bytes);
   bool quick_free(Rack& rack, const PageOwner& owner, Address address);
-  // Often only the fence is missing: recorded, and the rest goes that way.
-  bool fence_and_free(Rack& rack, Address address, Status* result);
+  // Often only the fence is missing: recorded, and the rest goes that way. Not after an error.
+  bool fence_and_free(Rack& rack, Address address);
   // The thread's rack of a lane (null: of plain calls); its end.
   Rack* rack(Lane* lane);
   void retire_rack(Rack* rack);
@@ -109,15 +109,15 @@ class DeviceCache {
  private:
   Lane* make_lane(CUstream stream) REQUIRES(mutex_);
   static std::uint64_t new_buffer_id();
-  static std::uint64_t new_buffer_id(Rack& rack);
   [[nodiscard]] bool quick_ways_open() const;
   [[nodiscard]] bool quick_clear(std::uint64_t position) const;
   bool quick_accepts(const Stamp& stamp, const Lane* lane);
+  Address restock_and_hit(Rack& rack, Bytes bytes);
   Address quick_small(Rack& rack, Bytes bytes);
   Address quick_large(Rack& rack, Bytes bytes);
   bool quick_give(Rack& rack, Slab& slab, Address address, std::uint64_t position);
+  bool spill_and_give(Rack& rack, Slab& slab, Address address, std::uint64_t position);
   bool quick_give(Rack& rack, Block* block, std::uint64_t position);
-  static void set_stamp(Stamp* stamp, const Rack& rack, std::uint64_t position);
   void spill(Rack& rack, int size_class);
   bool restock(Rack& rack, int size_class);
   void refill(Rack& rack, const Pool& pool, const Request& request, const Asking& asking)
@@ -152,7 +152,6 @@ class DeviceCache {
   Status grow(const Request& request, Address* out);
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
   Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
-  [[nodiscard]] Bytes most_in_use(const Request& request) const REQUIRES(mutex_);
   Bytes room_to_make(const Request& request, Bytes share) REQUIRES(mutex_);
   bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
   Address take_gap(Pool& pool, const Request& request) REQUIRES(mutex_);

@@ -9,8 +9,7 @@
 namespace custash {
 
 Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
-  Status result;
-  if (rack != nullptr && fence_and_free(*rack, address, &result)) return result;
+  if (rack != nullptr && fence_and_free(*rack, address)) return {};
   Found found;
   {
     Lock lock(mutex_);
@@ -18,6 +17,7 @@ Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
     found = begin_free(address);
   }
   if (!found) return CUDA_ERROR_INVALID_VALUE;
+  Status result;
   std::uint64_t position = 0;
   if (lane != nullptr) {
     position = found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane);

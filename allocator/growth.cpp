@@ -14,6 +14,13 @@ Bytes held(const DeviceStats& stats) {
   return static_cast<Bytes>(stats.reserved_bytes[0].current);
 }
 
+// The most that was ever in use, the request included.
+Bytes most_in_use(const DeviceStats& stats, const Request& request) {
+  const Stat& in_use = stats.allocated_bytes[0];
+  const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
+  return std::max(static_cast<Bytes>(in_use.peak), now);
+}
+
 // Slabs come one by one; the driver charges by call. A small share of what is held already.
 Bytes slab_growth(Bytes all) {
   return std::clamp<Bytes>(align_down(all / 256, kSlabBytes), kSlabBytes, 8_MiB);
@@ -55,17 +62,10 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
   return grow_plain(*pool, arena, request, out);
 }
 
-// The most that was ever in use, the request included.
-Bytes DeviceCache::most_in_use(const Request& request) const {
-  const Stat& in_use = stats_.allocated_bytes[0];
-  const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
-  return std::max(static_cast<Bytes>(in_use.peak), now);
-}
-
 // What may be made until what is held comes to the most that was ever in use and a `share` of
 // that, and to what was missed.
 Bytes DeviceCache::room_to_make(const Request& request, Bytes share) {
-  const Bytes most = most_in_use(request);
+  const Bytes most = most_in_use(stats_, request);
   Bytes allowed = most + most / share;
   for (const auto& pool : pools_)
     allowed += pool->slabs.missed_bytes();
@@ -79,7 +79,7 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
   const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
   Bytes need = 0;
   if (!arena.open_growth(bytes, asked, fit_of(arena, room_.fit()), out, &need)) return false;
-  const Bytes finer = finer_handle_bytes(held(stats_) + need, most_in_use(request));
+  const Bytes finer = finer_handle_bytes(held(stats_) + need, most_in_use(stats_, request));
   const Bytes room = room_to_make(request, kShareBeforeMoves);
   if (need > room) return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;

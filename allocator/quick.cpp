@@ -18,18 +18,25 @@ std::atomic<std::uint64_t> next_buffer_id{1ULL << 48};
 constexpr std::uint64_t kIdsAtOnce = 1024;
 constexpr std::uint32_t kHitsPerLook = 4096;
 
-}  // namespace
-
-std::uint64_t DeviceCache::new_buffer_id() {
-  return next_buffer_id.fetch_add(1, std::memory_order_relaxed);
-}
-
-inline std::uint64_t DeviceCache::new_buffer_id(Rack& rack) {
+std::uint64_t new_buffer_id_of(Rack& rack) {
   if (rack.next_id == rack.last_id) {
     rack.next_id = next_buffer_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
     rack.last_id = rack.next_id + kIdsAtOnce;
   }
   return rack.next_id++;
+}
+
+// Field by field: written in one piece it would have to be put together in memory first.
+void set_stamp(Stamp* stamp, const Rack& rack, std::uint64_t position) {
+  stamp->fence = rack.lane == nullptr ? position : 0;
+  stamp->order = rack.lane == nullptr ? 0 : position;
+  stamp->order_lane = rack.lane;
+}
+
+}  // namespace
+
+std::uint64_t DeviceCache::new_buffer_id() {
+  return next_buffer_id.fetch_add(1, std::memory_order_relaxed);
 }
 
 [[gnu::always_inline]] inline bool DeviceCache::quick_accepts(const Stamp& stamp,
@@ -44,16 +51,19 @@ inline std::uint64_t DeviceCache::new_buffer_id(Rack& rack) {
 
 Address DeviceCache::quick_allocate(Rack& rack, Bytes bytes) {
   if (!quick_ways_open()) return 0;
-  for (;;) {
-    {
-      const RackScope scope(rack);
-      if (++rack.hits % kHitsPerLook == 0) return 0;  // the long way looks at the clock
-      if (bytes > kSmallLimit) return quick_large(rack, bytes);
-      if (rack.magazine(size_class(bytes)).count != 0) [[likely]]
-        return quick_small(rack, bytes);
-    }
-    if (!restock(rack, size_class(bytes))) return 0;
+  {
+    const RackScope scope(rack);
+    if (++rack.hits % kHitsPerLook == 0) return 0;  // the long way looks at the clock
+    if (bytes > kSmallLimit) return quick_large(rack, bytes);
+    if (rack.magazine(size_class(bytes)).count != 0) [[likely]]
+      return quick_small(rack, bytes);
   }
+  return restock_and_hit(rack, bytes);
+}
+
+// Apart, so that a hit need not keep for it what it has in registers.
+[[gnu::noinline]] Address DeviceCache::restock_and_hit(Rack& rack, Bytes bytes) {
+  return restock(rack, size_class(bytes)) ? quick_allocate(rack, bytes) : 0;
 }
 
 [[gnu::always_inline]] inline Address DeviceCache::quick_small(Rack& rack, Bytes bytes) {
@@ -64,7 +74,7 @@ Address DeviceCache::quick_allocate(Rack& rack, Bytes bytes) {
   if (!quick_accepts(block.stamp, rack.lane)) return 0;
   --magazine.count;
   block.requested = static_cast<std::uint32_t>(bytes);
-  block.buffer_id.publish(new_buffer_id(rack));
+  block.buffer_id.publish(new_buffer_id_of(rack));
   const Bytes usable = class_bytes(size);
   rack.tally.take(true, static_cast<std::int64_t>(usable), static_cast<std::int64_t>(bytes));
   return ref.slab->base + ref.index * usable;
@@ -81,7 +91,7 @@ Address DeviceCache::quick_large(Rack& rack, Bytes bytes) {
     --rack.large_count;
     rack.large_bytes -= rounded;
     block->requested = bytes;
-    block->buffer_id.publish(new_buffer_id(rack));
+    block->buffer_id.publish(new_buffer_id_of(rack));
     rack.tally.take(
         false, static_cast<std::int64_t>(rounded), static_cast<std::int64_t>(bytes));
     return block->address;
@@ -105,13 +115,6 @@ Address DeviceCache::quick_large(Rack& rack, Bytes bytes) {
                                : quick_give(rack, owner.block, position);
 }
 
-// Field by field: written in one piece it would have to be put together in memory first.
-inline void DeviceCache::set_stamp(Stamp* stamp, const Rack& rack, std::uint64_t position) {
-  stamp->fence = rack.lane == nullptr ? position : 0;
-  stamp->order = rack.lane == nullptr ? 0 : position;
-  stamp->order_lane = rack.lane;
-}
-
 [[gnu::always_inline]] inline bool DeviceCache::quick_give(Rack& rack,
                                                            Slab& slab,
                                                            Address address,
@@ -121,19 +124,26 @@ inline void DeviceCache::set_stamp(Stamp* stamp, const Rack& rack, std::uint64_t
   SmallBlock& block = slab.blocks[index];
   if (block.kept()) return false;
   Magazine& magazine = rack.magazine(slab.size_class);
-  for (;;) {
-    {
-      const RackScope scope(rack);
-      if (magazine.count != Magazine::capacity(slab.size_class)) [[likely]] {
-        if (block.buffer_id.exchange(0) == 0) return false;
-        set_stamp(&block.stamp, rack, position);
-        magazine.blocks[magazine.count++] = StoredBlock({&slab, index});
-        rack.tally.give(true, static_cast<std::int64_t>(slab.block_bytes()), block.requested);
-        return true;
-      }
+  {
+    const RackScope scope(rack);
+    if (magazine.count != Magazine::capacity(slab.size_class)) [[likely]] {
+      if (block.buffer_id.exchange(0) == 0) return false;
+      set_stamp(&block.stamp, rack, position);
+      magazine.blocks[magazine.count++] = StoredBlock({&slab, index});
+      rack.tally.give(true, static_cast<std::int64_t>(slab.block_bytes()), block.requested);
+      return true;
     }
-    spill(rack, slab.size_class);  // only this thread fills it again
   }
+  return spill_and_give(rack, slab, address, position);
+}
+
+// Apart for the same reason. Only this thread fills the magazine again.
+[[gnu::noinline]] bool DeviceCache::spill_and_give(Rack& rack,
+                                                   Slab& slab,
+                                                   Address address,
+                                                   std::uint64_t position) {
+  spill(rack, slab.size_class);
+  return quick_give(rack, slab, address, position);
 }
 
 bool DeviceCache::quick_give(Rack& rack, Block* block, std::uint64_t position) {
@@ -151,38 +161,49 @@ bool DeviceCache::quick_give(Rack& rack, Block* block, std::uint64_t position) {
   return true;
 }
 
-bool DeviceCache::fence_and_free(Rack& rack, Address address, Status* result) {
+bool DeviceCache::fence_and_free(Rack& rack, Address address) {
   const PageOwner owner = pages_.find(address);
-  if (!quick_ways_open() || (owner.slab == nullptr && owner.block == nullptr)) return false;
+  if (!quick_ways_open() || (owner.slab == nullptr && owner.segment == nullptr)) return false;
   std::uint64_t position = 0;
   if (rack.lane != nullptr) {
     (void)timeline_.stamp_stream(*rack.lane);
-  } else {
-    *result = wait_before_free();
-    if (const Status stamped = timeline_.stamp_free(&position); !stamped.ok())
-      *result = stamped;
+    return quick_free(rack, owner, address);
   }
-  return quick_free(rack, owner, address);
+  if (!wait_before_free().ok() || !timeline_.stamp_free(&position).ok())
+    return false;  // the long way tells the error
+  return quick_free(rack, owner, address) || try_free(address, &rack);
 }
 
 // ---- The facade's part: whose rack it is.
 
 Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
-  if (state_->captures_open.load() != 0) return 0;
-  const Seat* seat = state_->known_seat(context);
+  const State& state = *state_;
+  if (state.captures_open.load() != 0) return 0;
+  const Seat* seat = state.known_seat(context);
   if (seat == nullptr || seat->rack == nullptr) return 0;
   const Address hit = seat->cache->quick_allocate(*seat->rack, bytes);
   return hit != 0 ? hit : seat->cache->try_allocate(bytes, seat->rack);
 }
 
 bool Allocator::try_free(Address address) {
-  const PageOwner owner = state_->pages.find(address);
+  State& state = *state_;
+  const PageOwner owner = state.pages.find(address);
   DeviceCache* cache = State::cache_of(owner);
-  if (cache == nullptr || state_->others_at_work(*cache) || state_->captures_open.load() != 0)
+  if (cache == nullptr || state.others_at_work(*cache) || state.captures_open.load() != 0)
     return false;
-  const Seat* seat = state_->known_seat(cache->context());
+  const Seat* seat = state.known_seat(cache->context());
   if (seat == nullptr || seat->cache != cache || seat->rack == nullptr) return false;
   return cache->quick_free(*seat->rack, owner, address) || cache->try_free(address, seat->rack);
+}
+
+bool Allocator::fence_and_free(Address address) {
+  State& state = *state_;
+  DeviceCache* cache = state.owner(address);
+  if (cache == nullptr || state.others_at_work(*cache) || state.captures_open.load() != 0)
+    return false;
+  const Seat* seat = state.known_seat(cache->context());
+  return seat != nullptr && seat->cache == cache && seat->rack != nullptr &&
+         cache->fence_and_free(*seat->rack, address);
 }
 
 Address Allocator::try_allocate_on(CUcontext context,

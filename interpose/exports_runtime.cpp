@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The runtime's fast lane, in the preload library only: a hit is answered at once, everything else
-// (a miss, null, zero, a first use, a capture, an error) goes to the real runtime, which comes back
-// through the driver's door. It makes no error of its own and sets no last error.
+// The runtime's fast lane, in the preload library only: a hit is answered at once, so is a free that
+// lacks but a fence; everything else (a miss, null, zero, a first use, a capture, an error) goes to
+// the real runtime, which comes back through the driver's door. It makes no error of its own and sets no last error.
 #include "interpose/async_memory.hpp"
 #include "interpose/captures.hpp"
 #include "interpose/process.hpp"
@@ -120,8 +120,9 @@ Error door_malloc(void** out, std::size_t bytes) noexcept {
 
 Error door_free(void* block) noexcept {
   Allocator* const core = lane();
+  const auto address = reinterpret_cast<Address>(block);
   if (core != nullptr && block != nullptr &&
-      quietly([&] { return core->try_free(reinterpret_cast<Address>(block)); })) {
+      quietly([&] { return core->try_free(address) || core->fence_and_free(address); })) {
     return kSuccess;
   }
   return forward<Error(void*)>(Call::Free, block);

@@ -50,6 +50,8 @@ void* in_loaded_runtime(const char* name) {
 
 }  // namespace
 
+constinit std::atomic<int> eager_contexts{-1};
+
 void* look_up(Call call) noexcept {
   const auto index = static_cast<std::size_t>(call);
   void* found = addresses[index].load(std::memory_order_relaxed);
@@ -61,17 +63,13 @@ void* look_up(Call call) noexcept {
   return found;
 }
 
-bool context_is_current() noexcept {
-  enum class Answer : int { Unknown, No, Yes };
-  static constinit std::atomic<Answer> known{Answer::Unknown};
-  const Answer answer = known.load(std::memory_order_relaxed);
-  if (answer != Answer::Unknown) return answer == Answer::Yes;
+bool find_out_context_is_current() noexcept {
   constexpr int kFirstEager = 12000;
   auto* const get_version = function<Error(int*)>(Call::GetVersion);
   int version = 0;
   const bool yes =
       get_version != nullptr && get_version(&version) == kSuccess && version >= kFirstEager;
-  known.store(yes ? Answer::Yes : Answer::No, std::memory_order_relaxed);
+  eager_contexts.store(yes ? 1 : 0, std::memory_order_relaxed);
   return yes;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstddef>
 
 namespace custash::runtime {
@@ -28,8 +29,14 @@ Function* function(Call call) noexcept {
   return reinterpret_cast<Function*>(look_up(call));
 }
 
+extern std::atomic<int> eager_contexts;  // not known yet while negative
+bool find_out_context_is_current() noexcept;
+
 // Whether the runtime makes a device's context current as soon as the device is set (12.0 on). An
 // older one does so lazily: the current context is then not always the one a call means.
-bool context_is_current() noexcept;
+inline bool context_is_current() noexcept {
+  const int known = eager_contexts.load(std::memory_order_relaxed);
+  return known < 0 ? find_out_context_is_current() : known != 0;
+}
 
 }  // namespace custash::runtime

@@ -152,6 +152,7 @@ class Worker {
   void free_plain(const Owned& block) {
     round_.detector.on_free(block.address, self_);
     if (pick(2) == 0 && round_.allocator.try_free(block.address)) return;
+    if (pick(2) == 0 && round_.allocator.fence_and_free(block.address)) return;
     const auto freed = round_.allocator.free(block.address);
     expect(freed && freed->ok(), "free");
   }

@@ -71,7 +71,8 @@ class CachedDoor final : public Door {
   }
 
   CUresult free(Address address) override {
-    if (fast_ && allocator_.try_free(address)) return CUDA_SUCCESS;
+    if (fast_ && (allocator_.try_free(address) || allocator_.fence_and_free(address)))
+      return CUDA_SUCCESS;
     const auto status = allocator_.free(address);
     return status ? status->code() : cuMemFree(address);
   }

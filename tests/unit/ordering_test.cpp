@@ -55,6 +55,28 @@ TEST_CASE("one fence serves all frees between two submissions", "[unit][ordering
   REQUIRE(records() == 1);
 }
 
+TEST_CASE("a free that lacks but a fence gets it on the quick way", "[unit][ordering]") {
+  for (const Bytes bytes : {Bytes{512}, kBytes}) {
+    Bed bed;
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc(bytes);
+    bed.free(p);
+    REQUIRE(bed.malloc(bytes) == p);
+    bed.launch(s, {.accesses = {{p, bytes, true}}});
+    REQUIRE_FALSE(bed.allocator->try_free(p));
+    REQUIRE(bed.allocator->fence_and_free(p));
+    REQUIRE_FALSE(sim::complete(sim::last_op(s)));
+    REQUIRE(records() == 1);
+    REQUIRE_FALSE(bed.allocator->fence_and_free(p));  // free already, or nobody's
+    REQUIRE_FALSE(bed.allocator->fence_and_free(0x1234));
+    REQUIRE(bed.malloc(bytes) == p);
+    bed.launch(bed.stream(), {.accesses = {{p, bytes, true}}});
+    REQUIRE(waits() == 1);
+    sim::run_all();
+    REQUIRE(sim::faults().empty());
+  }
+}
+
 TEST_CASE("the first submission on another stream pays the debt, once", "[unit][ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
