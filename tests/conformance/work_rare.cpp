@@ -67,6 +67,48 @@ CASE(work_by_nodes_seen_after_a_free) {
   });
 }
 
+// Nodes that name memory of another device, to which no access was given.
+CASE(peers_by_nodes) {
+  if (!have_devices(2)) return;
+  void* far = nullptr;
+  SAY(cudaSetDevice(1));
+  SAY(cudaMalloc(&far, kBytes));
+  SAY(cudaMemset(far, 9, kBytes));
+  SAY(cudaDeviceSynchronize());
+  SAY(cudaSetDevice(0));
+  const auto tell = [&](const char* what, auto add) {
+    const Bench bench;
+    const int code = by_graph(bench, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
+      return add(bench, node, graph, context);
+    });
+    const cudaError_t done = cudaStreamSynchronize(bench.stream);
+    unsigned there = 0;
+    unsigned here = 0;
+    cudaMemcpy(&there, far, sizeof there, cudaMemcpyDeviceToHost);
+    cudaMemcpy(&here, bench.block, sizeof here, cudaMemcpyDeviceToHost);
+    std::printf("%s: %d %d, there %x, here %x\n", what, code, done, there, here);
+    cudaFree(bench.block);
+  };
+  tell("from there", [&](const Bench& b, CUgraphNode* node, CUgraph graph, CUcontext context) {
+    const auto copy = slices<CUDA_MEMCPY3D>(far, b.block, CU_MEMORYTYPE_DEVICE);
+    return add_node("cuGraphAddMemcpyNode", node, graph, &copy, context);
+  });
+  tell("to there", [&](const Bench& b, CUgraphNode* node, CUgraph graph, CUcontext context) {
+    const auto copy = slices<CUDA_MEMCPY3D>(b.source, far, CU_MEMORYTYPE_DEVICE);
+    return add_node("cuGraphAddMemcpyNode", node, graph, &copy, context);
+  });
+  tell("a fill", [&](const Bench&, CUgraphNode* node, CUgraph graph, CUcontext context) {
+    const CUDA_MEMSET_NODE_PARAMS fill = fill_of(far);
+    return add_node("cuGraphAddMemsetNode", node, graph, &fill, context);
+  });
+  tell("a fill, cuGraphAddNode",
+       [&](const Bench&, CUgraphNode* node, CUgraph graph, CUcontext context) {
+         FillNode what{.fill = fill_of(far), .context = context};
+         return add_node("cuGraphAddNode", node, graph, static_cast<void*>(&what));
+       });
+  SAY(cudaFree(far));
+}
+
 // Arrays: what is copied from them to the host asynchronously is seen, and to the block is
 // behind its free.
 CASE(work_with_arrays) {

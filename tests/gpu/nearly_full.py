@@ -38,6 +38,10 @@ class Ballast:
         self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value
 
+    def drop(self):
+        while self.blocks:
+            self.call("cuMemFree_v2", self.blocks.pop())
+
     def leave(self, size):
         """So much of the device, to 2 MiB."""
         while self.free_bytes() < size and self.blocks:
@@ -93,6 +97,7 @@ def main():
             ballast.leave(left)
             return replayed(args, through, path)["fits"]
 
+        ballast.drop()
         easy = replayed(args, "driver", trace)
         if not easy["fits"]:
             print(f"FAIL {name} does not fit at all: is the device another's?")
@@ -103,7 +108,6 @@ def main():
         failed += not ok
         ours = smallest(lambda left: fits(left, "custash"), bare if ok else bare + 512 * MIB, STEP)
         print(f"{'ok' if ok else 'FAIL'} {name} MiB left to the process: bare {bare // MIB}, custash {ours // MIB}", flush=True)
-        ballast.leave(bare + 4096 * MIB)
     return 1 if failed else 0
 
 
