@@ -14,6 +14,19 @@ bool has(const Driver& driver, CUdevice_attribute attribute, CUdevice device) {
   return driver.device_get_attribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
 }
 
+// Copies between devices reach pages by let_copies_reach(), which needs that.
+bool all_reach(const Driver& driver, CUdevice device) {
+  int devices = 0;
+  if (driver.device_get_count(&devices) != CUDA_SUCCESS) return false;
+  for (CUdevice other = 0; other < devices; ++other) {
+    int can = 0;
+    if (other != device &&
+        (driver.device_can_access_peer(&can, other, device) != CUDA_SUCCESS || can == 0))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 DriverMemory::DriverMemory(const Driver& driver,
@@ -27,11 +40,7 @@ DriverMemory::DriverMemory(const Driver& driver,
   if (driver_.device_total_mem(&total, device) == CUDA_SUCCESS) device_bytes_ = total;
   if (wanted == Backing::Driver || !driver_.has_vmm()) return;
   if (!has(driver_, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)) return;
-  // Between devices copies reach pages by let_copies_reach() alone: the rule until that has
-  // been measured on several devices.
-  int devices = 0;
-  const bool alone = driver_.device_get_count(&devices) == CUDA_SUCCESS && devices == 1;
-  if (wanted == Backing::Auto && !alone) return;
+  if (wanted == Backing::Auto && !all_reach(driver_, device)) return;
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
   // What plain memory can do without asking: be exported, be reached by a network card.

@@ -170,6 +170,19 @@ void Allocator::context_gone(CUcontext context) {
   cache->return_surviving_pages();
 }
 
+void Allocator::will_touch(CUstream stream, NullStream null, Address first, Address second) {
+  if (state_->contexts.load() < 2) return;
+  const StreamPlace place = state_->place(stream, null);
+  if (!place) return;
+  const auto others = state_->others(*place.cache, first, second);
+  reach(place.cache->device(), others);
+  if (place.cache->timeline().capturing() && is_capturing(state_->driver, place.lane->stream))
+    return;
+  for (DeviceCache* other : others) {
+    if (other != nullptr) other->timeline().pay_on(place.lane->stream);
+  }
+}
+
 void Allocator::let_copies_reach(CUcontext context, Address first, Address second) {
   DeviceCache* cache = context == nullptr ? nullptr : state_->cache(context);
   if (cache != nullptr && state_->contexts.load() > 1)

@@ -2,6 +2,7 @@
 #include "interpose/host_view.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "interpose/callers.hpp"
 #include "interpose/process.hpp"
@@ -24,17 +25,53 @@ bool is_device_only(CUdeviceptr target) {
          type == CU_MEMORYTYPE_DEVICE && managed == 0;
 }
 
+// CUDA_MEMCPY3D_BATCH_OP of CUDA 12.8 and later.
+struct BatchOperand {
+  int type;
+  unsigned long long pointer;  // or what an array needs
+  unsigned long long rest[3];
+
+  static constexpr int kPointer = 1;
+
+  [[nodiscard]] Address place() const { return type == kPointer ? pointer : 0; }
+};
+
+struct BatchCopy {
+  BatchOperand source;
+  BatchOperand target;
+  std::size_t extent[3];
+  unsigned order;
+  unsigned flags;
+};
+#if CUDA_VERSION >= 12080
+static_assert(sizeof(BatchCopy) == sizeof(CUDA_MEMCPY3D_BATCH_OP));
+static_assert(offsetof(BatchCopy, target) == offsetof(CUDA_MEMCPY3D_BATCH_OP, dst));
+static_assert(offsetof(BatchOperand, pointer) == offsetof(CUmemcpy3DOperand, op));
+static_assert(BatchOperand::kPointer == CU_MEMCPY_OPERAND_TYPE_POINTER);
+#endif
+
 }  // namespace
 
 HostView to(Allocator& core, CUdeviceptr target) {
   return core.owns(target) || is_device_only(target) ? Hidden : Visible;
 }
 
-HostView to_all(Allocator& core, const CUdeviceptr* targets, std::size_t count) {
+HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, const CUdeviceptr* sources,
+                  std::size_t count) {
   constexpr std::size_t kSearched = 16;
-  if (targets == nullptr || count > kSearched) return Visible;
+  if (targets == nullptr || sources == nullptr) return Visible;
+  for (std::size_t i = 0; i < count; ++i)
+    core.will_touch(stream, NullStream::PerThread, targets[i], sources[i]);
   const auto hidden = [&core](CUdeviceptr target) { return to(core, target) == Hidden; };
-  return std::all_of(targets, targets + count, hidden) ? Hidden : Visible;
+  return count <= kSearched && std::all_of(targets, targets + count, hidden) ? Hidden : Visible;
+}
+
+HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::size_t count) {
+  if (list == nullptr) return Visible;
+  const auto* const copies = static_cast<const BatchCopy*>(list);
+  for (std::size_t i = 0; i < count; ++i)
+    core.will_touch(stream, NullStream::PerThread, copies[i].target.place(), copies[i].source.place());
+  return Visible;
 }
 
 CUresult note_host_pointer(const char* symbol, CUresult result) {

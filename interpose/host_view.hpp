@@ -18,8 +18,11 @@ inline constexpr HostView Visible = HostView::Visible;
 
 HostView to(Allocator& core, CUdeviceptr target);
 
-// Long lists are not searched: they count as visible.
-HostView to_all(Allocator& core, const CUdeviceptr* targets, std::size_t count);
+// Of a batch of copies, which may touch memory of any device. Long ones are not searched: they count as
+// visible. A batch is refused on the legacy stream: without a name it is the thread's.
+HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, const CUdeviceptr* sources,
+                  std::size_t count);
+HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::size_t count);
 
 // CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER alike.
 template <typename Copy>
@@ -33,9 +36,6 @@ inline HostView of_graphs() {
   return captures::host_visible_node_added() ? Visible : HostView::Graph;
 }
 
-inline Address first_of(const CUdeviceptr* list, std::size_t count) {
-  return list == nullptr || count == 0 ? 0 : list[0];
-}
 
 inline bool is_address(CUmemorytype type) {
   return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;

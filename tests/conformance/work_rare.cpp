@@ -1,29 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Work by nodes of graphs, with arrays, in batches, on managed memory and in later contexts.
-#include "tests/conformance/work.hpp"
+#include "tests/conformance/rare.hpp"
 
 namespace conformance {
-namespace {
-
-CUDA_MEMSET_NODE_PARAMS fill_of(void* target) {
-  CUDA_MEMSET_NODE_PARAMS fill{};
-  fill.dst = address(target);
-  fill.value = 4;
-  fill.elementSize = 1;
-  fill.width = 4096;
-  fill.height = 1;
-  return fill;
-}
-
-struct FillNode {  // CUgraphNodeParams, where the driver has it (CUDA 12.2)
-  int type = CU_GRAPH_NODE_TYPE_MEMSET;
-  int reserved[3] = {};
-  CUDA_MEMSET_NODE_PARAMS fill;
-  CUcontext context;
-  long long rest[26] = {};
-};
-
-}  // namespace
 
 CASE(work_by_nodes_seen_after_a_free) {
   seen("cuGraphAddMemcpyNode", 0x5a5a5a5a, [](Bench& b) {
@@ -67,48 +46,6 @@ CASE(work_by_nodes_seen_after_a_free) {
   });
 }
 
-// Nodes that name memory of another device, to which no access was given.
-CASE(peers_by_nodes) {
-  if (!have_devices(2)) return;
-  void* far = nullptr;
-  SAY(cudaSetDevice(1));
-  SAY(cudaMalloc(&far, kBytes));
-  SAY(cudaMemset(far, 9, kBytes));
-  SAY(cudaDeviceSynchronize());
-  SAY(cudaSetDevice(0));
-  const auto tell = [&](const char* what, auto add) {
-    const Bench bench;
-    const int code = by_graph(bench, [&](CUgraphNode* node, CUgraph graph, CUcontext context) {
-      return add(bench, node, graph, context);
-    });
-    const cudaError_t done = cudaStreamSynchronize(bench.stream);
-    unsigned there = 0;
-    unsigned here = 0;
-    cudaMemcpy(&there, far, sizeof there, cudaMemcpyDeviceToHost);
-    cudaMemcpy(&here, bench.block, sizeof here, cudaMemcpyDeviceToHost);
-    std::printf("%s: %d %d, there %x, here %x\n", what, code, done, there, here);
-    cudaFree(bench.block);
-  };
-  tell("from there", [&](const Bench& b, CUgraphNode* node, CUgraph graph, CUcontext context) {
-    const auto copy = slices<CUDA_MEMCPY3D>(far, b.block, CU_MEMORYTYPE_DEVICE);
-    return add_node("cuGraphAddMemcpyNode", node, graph, &copy, context);
-  });
-  tell("to there", [&](const Bench& b, CUgraphNode* node, CUgraph graph, CUcontext context) {
-    const auto copy = slices<CUDA_MEMCPY3D>(b.source, far, CU_MEMORYTYPE_DEVICE);
-    return add_node("cuGraphAddMemcpyNode", node, graph, &copy, context);
-  });
-  tell("a fill", [&](const Bench&, CUgraphNode* node, CUgraph graph, CUcontext context) {
-    const CUDA_MEMSET_NODE_PARAMS fill = fill_of(far);
-    return add_node("cuGraphAddMemsetNode", node, graph, &fill, context);
-  });
-  tell("a fill, cuGraphAddNode",
-       [&](const Bench&, CUgraphNode* node, CUgraph graph, CUcontext context) {
-         FillNode what{.fill = fill_of(far), .context = context};
-         return add_node("cuGraphAddNode", node, graph, static_cast<void*>(&what));
-       });
-  SAY(cudaFree(far));
-}
-
 // Arrays: what is copied from them to the host asynchronously is seen, and to the block is
 // behind its free.
 CASE(work_with_arrays) {
@@ -137,30 +74,9 @@ CASE(work_with_arrays) {
   SAY(call("cuArrayDestroy", array));
 }
 
-// A batch, where the driver has it (CUDA 12.8): the form that says which copy failed, and the
-// later one.
 CASE(work_in_batches) {
-  struct Attributes {  // CUmemcpyAttributes
-    unsigned order;
-    int hints[4];
-    unsigned flags;
-  };
-
   const auto batch = [](Bench& b, void* to) {
-    CUdeviceptr targets[] = {address(to), address(to) + 4096};
-    CUdeviceptr sources[] = {address(b.source), address(b.source) + 4096};
-    std::size_t sizes[] = {4096, 4096};
-    std::size_t first = 0;
-    Attributes how{1, {}, 0};  // in the stream's order
-    return call("cuMemcpyBatchAsync_v2",
-                &targets[0],
-                &sources[0],
-                &sizes[0],
-                std::size_t{2},
-                static_cast<void*>(&how),
-                &first,
-                std::size_t{1},
-                CUstream{b.stream});
+    return two_copies(b.stream, {to, at(to, 4096)}, {b.source, at(b.source, 4096)});
   };
   seen("cuMemcpyBatchAsync", 0x5a5a5a5a, [&](Bench& b) { return batch(b, b.host); });
   kept("cuMemcpyBatchAsync", [&](Bench& b) { return batch(b, b.block); });

@@ -73,6 +73,17 @@ TEST_CASE("a block is described by what was asked for", "[unit][allocator]") {
   REQUIRE(bed.allocator->find(0x1234, nullptr) == Ownership::Foreign);
 }
 
+TEST_CASE("pages are mapped where all devices can reach them", "[unit][allocator]") {
+  for (const int devices : {1, 2, 4}) {
+    for (const bool peers : {true, false}) {
+      Bed bed({.devices = devices, .peers = peers}, with(Backing::Auto));
+      bed.free(bed.malloc(4_MiB));
+      REQUIRE((sim::count("cuMemCreate") != 0) == (peers || devices == 1));
+      REQUIRE((sim::count("cuMemAlloc_v2") == 0) == (peers || devices == 1));
+    }
+  }
+}
+
 TEST_CASE("a hit makes no driver call", "[unit][allocator]") {
   Bed bed;
   for (const Bytes bytes : {Bytes{512}, 40_MiB}) {
