@@ -111,7 +111,7 @@ constexpr std::array kOptions = {
             "auto",
             "auto|vmm|driver",
             "what device memory is made of: vmm, pages mapped into reserved address ranges; "
-            "driver, cuMemAlloc; auto, vmm where the device has it and is the only one"},
+            "driver, cuMemAlloc; auto, vmm where the device has it and all others can reach it"},
            [](Config& c, std::string_view text) {
              return choose<Backing>(
                  &c.backing,

@@ -56,6 +56,7 @@ def parts(build, out):
         "history": (300, [script("gpu/history.py", "--preload", library, "--command", command, "--out",
                                     f"{out}/history")]),
         "replay": (300, [script("gpu/replay.py", "--command", command, "--json", f"{out}/replay.json", *traces)]),
+        "nearly_full": (200, [script("gpu/nearly_full.py", "--command", command, *traces)]),
         "processes": (120, [script("gpu/processes.py", "--library", library, "--programs",
                                       f"{build}/tests/process")]),
         "bench": (560, [[f"{ROOT}/tools/bench", "--build", build, "--minutes", "8",
