@@ -208,6 +208,7 @@ TEST_CASE("free:never does not wait, free:strict waits for everything", "[unit][
     const auto op = sim::last_op(s);
     bed.free(p);
     REQUIRE(sim::complete(op) == (mode == FreeMode::Strict));
+    REQUIRE(sim::count("cuCtxSynchronize") == (mode == FreeMode::Strict ? 1 : 0));
   }
 }
 
