@@ -14,6 +14,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace custash {
 
@@ -115,8 +116,8 @@ class Allocator {
   void peer_access_enabled(CUcontext owner,
                            CUcontext accessor);  // accessor may now read owner's memory
   void peer_access_disabled(CUcontext owner, CUcontext accessor);
-  // A submission to `stream` will touch these, too, beside the two that it names itself.
-  void will_touch(CUstream stream, NullStream null, Address first, Address second);
+  // A submission to `stream` will touch all of these: for those that name more than two.
+  void will_touch(CUstream stream, NullStream null, const std::vector<Address>& addresses);
   // A copy of `context` will name these addresses, by a way that is no submission: a graph's
   // node.
   void let_copies_reach(CUcontext context, Address first, Address second);

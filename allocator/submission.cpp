@@ -170,16 +170,23 @@ void Allocator::context_gone(CUcontext context) {
   cache->return_surviving_pages();
 }
 
-void Allocator::will_touch(CUstream stream, NullStream null, Address first, Address second) {
+void Allocator::will_touch(CUstream stream,
+                           NullStream null,
+                           const std::vector<Address>& addresses) {
   if (state_->contexts.load() < 2) return;
   const StreamPlace place = state_->place(stream, null);
   if (!place) return;
-  const auto others = state_->others(*place.cache, first, second);
-  reach(place.cache->device(), others);
-  if (place.cache->timeline().capturing() && is_capturing(state_->driver, place.lane->stream))
-    return;
-  for (DeviceCache* other : others) {
-    if (other != nullptr) other->timeline().pay_on(place.lane->stream);
+  std::vector<DeviceCache*> owners;
+  for (const Address address : addresses) {
+    DeviceCache* owner = state_->owner(address);
+    if (owner == nullptr || owner == place.cache) continue;
+    if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
+  }
+  const CUstream on = place.lane->stream;
+  const bool runs = !place.cache->timeline().capturing() || !is_capturing(state_->driver, on);
+  for (DeviceCache* owner : owners) {
+    owner->let_copies_reach(place.cache->device());
+    if (runs) owner->timeline().pay_on(on);
   }
 }
 

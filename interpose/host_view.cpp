@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "interpose/callers.hpp"
 #include "interpose/process.hpp"
@@ -60,8 +61,9 @@ HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, 
                   std::size_t count) {
   constexpr std::size_t kSearched = 16;
   if (targets == nullptr || sources == nullptr) return Visible;
-  for (std::size_t i = 0; i < count; ++i)
-    core.will_touch(stream, NullStream::PerThread, targets[i], sources[i]);
+  std::vector<Address> touched(targets, targets + count);
+  touched.insert(touched.end(), sources, sources + count);
+  core.will_touch(stream, NullStream::PerThread, touched);
   const auto hidden = [&core](CUdeviceptr target) { return to(core, target) == Hidden; };
   return count <= kSearched && std::all_of(targets, targets + count, hidden) ? Hidden : Visible;
 }
@@ -69,8 +71,12 @@ HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, 
 HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::size_t count) {
   if (list == nullptr) return Visible;
   const auto* const copies = static_cast<const BatchCopy*>(list);
-  for (std::size_t i = 0; i < count; ++i)
-    core.will_touch(stream, NullStream::PerThread, copies[i].target.place(), copies[i].source.place());
+  std::vector<Address> touched;
+  for (const BatchCopy* copy = copies; copy != copies + count; ++copy) {
+    touched.push_back(copy->source.place());
+    touched.push_back(copy->target.place());
+  }
+  core.will_touch(stream, NullStream::PerThread, touched);
   return Visible;
 }
 

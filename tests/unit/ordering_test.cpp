@@ -300,6 +300,32 @@ TEST_CASE("a free waits for another context's work on the same device, as bare d
   REQUIRE(sim::complete(op));
 }
 
+TEST_CASE("another device's memory is made ready for a batch that touches it",
+          "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  bed.launch(s);
+  CUcontext second = nullptr;
+  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
+      sim::resolve("cuCtxCreate_v2"));
+  REQUIRE(create(&second, 0, 1) == CUDA_SUCCESS);
+  const CUstream there = bed.stream();
+  Address p = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &p).ok());
+  bed.launch(there, {.accesses = {{p, kBytes, true}}});
+  bed.free(p);
+  Address again = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &again).ok());
+  REQUIRE(again == p);  // in debt
+  const auto before = sim::count("cuMemSetAccess");
+  bed.allocator->will_touch(s, NullStream::Legacy, {0, p, p + 4096, p});
+  const auto given = sim::count("cuMemSetAccess");
+  REQUIRE(given > before);
+  REQUIRE(waits() == 1);
+  bed.allocator->will_touch(s, NullStream::Legacy, {p});
+  REQUIRE(sim::count("cuMemSetAccess") == given);
+}
+
 TEST_CASE("the lane of a destroyed stream is used again, but not before its work is over",
           "[unit][ordering]") {
   Bed bed;
