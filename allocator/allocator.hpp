@@ -13,8 +13,8 @@
 #include "allocator/units.hpp"
 
 #include <optional>
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace custash {
 
@@ -117,7 +117,7 @@ class Allocator {
                            CUcontext accessor);  // accessor may now read owner's memory
   void peer_access_disabled(CUcontext owner, CUcontext accessor);
   // A submission to `stream` will touch all of these: for those that name more than two.
-  void will_touch(CUstream stream, NullStream null, const std::vector<Address>& addresses);
+  void will_touch(CUstream stream, NullStream null, std::span<const CUdeviceptr> addresses);
   // A copy of `context` will name these addresses, by a way that is no submission: a graph's
   // node.
   void let_copies_reach(CUcontext context, Address first, Address second);

@@ -188,24 +188,16 @@ Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
 }
 
 bool Allocator::try_free(Address address) {
-  State& state = *state_;
-  const PageOwner owner = state.pages.find(address);
+  const PageOwner owner = state_->pages.find(address);
   DeviceCache* cache = State::cache_of(owner);
-  if (cache == nullptr || state.others_at_work(*cache) || state.captures_open.load() != 0)
-    return false;
-  const Seat* seat = state.known_seat(cache->context());
-  if (seat == nullptr || seat->cache != cache || seat->rack == nullptr) return false;
-  return cache->quick_free(*seat->rack, owner, address) || cache->try_free(address, seat->rack);
+  const Seat* seat = state_->seat_to_free(cache);
+  return seat != nullptr && (cache->quick_free(*seat->rack, owner, address) ||
+                             cache->try_free(address, seat->rack));
 }
 
 bool Allocator::fence_and_free(Address address) {
-  State& state = *state_;
-  DeviceCache* cache = state.owner(address);
-  if (cache == nullptr || state.others_at_work(*cache) || state.captures_open.load() != 0)
-    return false;
-  const Seat* seat = state.known_seat(cache->context());
-  return seat != nullptr && seat->cache == cache && seat->rack != nullptr &&
-         cache->fence_and_free(*seat->rack, address);
+  const Seat* seat = state_->seat_to_free(state_->owner(address));
+  return seat != nullptr && seat->cache->fence_and_free(*seat->rack, address);
 }
 
 Address Allocator::try_allocate_on(CUcontext context,

@@ -59,6 +59,13 @@ struct Allocator::State {
     return seats == nullptr ? nullptr : seats->find_plain(epoch.load(), context);
   }
 
+  // Where a plain free of that cache's memory may go by the calling thread's rack; else null.
+  [[gnu::always_inline]] inline const Seat* seat_to_free(DeviceCache* cache) {
+    if (cache == nullptr || others_at_work(*cache) || captures_open.load() != 0) return nullptr;
+    const Seat* seat = known_seat(cache->context());
+    return seat != nullptr && seat->cache == cache && seat->rack != nullptr ? seat : nullptr;
+  }
+
   // `context` is current, or anything for a stream that is no default one.
   Seat* known_seat(CUcontext context, CUstream stream, NullStream null) const {
     ThreadSeats* seats = ThreadSeats::known();

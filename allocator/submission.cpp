@@ -19,9 +19,21 @@ bool is_capturing(const Driver& driver, CUstream stream) {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-void reach(CUdevice device, const std::array<DeviceCache*, 2>& owners) {
+bool captures(const Driver& driver, const StreamPlace& place) {
+  return place.cache->timeline().capturing() && is_capturing(driver, place.lane->stream);
+}
+
+template <typename Owners>
+void reach(CUdevice device, const Owners& owners) {
   for (DeviceCache* owner : owners) {
     if (owner != nullptr) owner->let_copies_reach(device);
+  }
+}
+
+template <typename Owners>
+void pay_for(const Owners& owners, CUstream stream) {
+  for (DeviceCache* owner : owners) {
+    if (owner != nullptr) owner->timeline().pay_on(stream);
   }
 }
 
@@ -44,8 +56,7 @@ Submission::Submission(Allocator& allocator,
     others = state.others(*place.cache, first_touched, second_touched);
     reach(place.cache->device(), others);
   }
-  Timeline& timeline = place.cache->timeline();
-  if (timeline.capturing() && is_capturing(state.driver, place.lane->stream)) {
+  if (captures(state.driver, place)) {
     if (view == HostView::Visible) state.graphs_visible.store(true);
     return;  // nothing runs now
   }
@@ -54,9 +65,8 @@ Submission::Submission(Allocator& allocator,
   host_visible_ = view == HostView::Visible ||
                   (view != HostView::Wait && state.kernels_visible.load()) ||
                   (view == HostView::Graph && state.graphs_visible.load());
-  for (DeviceCache* other : others) {
-    if (other != nullptr) other->timeline().pay_on(lane_->stream);
-  }
+  pay_for(others, lane_->stream);
+  Timeline& timeline = cache_->timeline();
   timeline.enter(*lane_);
   step_ = view == HostView::Wait && timeline.capturing();
   if (step_) timeline.gate().step_begins();
@@ -172,7 +182,7 @@ void Allocator::context_gone(CUcontext context) {
 
 void Allocator::will_touch(CUstream stream,
                            NullStream null,
-                           const std::vector<Address>& addresses) {
+                           std::span<const CUdeviceptr> addresses) {
   if (state_->contexts.load() < 2) return;
   const StreamPlace place = state_->place(stream, null);
   if (!place) return;
@@ -182,12 +192,8 @@ void Allocator::will_touch(CUstream stream,
     if (owner == nullptr || owner == place.cache) continue;
     if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
   }
-  const CUstream on = place.lane->stream;
-  const bool runs = !place.cache->timeline().capturing() || !is_capturing(state_->driver, on);
-  for (DeviceCache* owner : owners) {
-    owner->let_copies_reach(place.cache->device());
-    if (runs) owner->timeline().pay_on(on);
-  }
+  reach(place.cache->device(), owners);
+  if (!captures(state_->driver, place)) pay_for(owners, place.lane->stream);
 }
 
 void Allocator::let_copies_reach(CUcontext context, Address first, Address second) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The runtime's fast lane, in the preload library only: a hit is answered at once, so is a free that
-// lacks but a fence; everything else (a miss, null, zero, a first use, a capture, an error) goes to
-// the real runtime, which comes back through the driver's door. It makes no error of its own and sets no last error.
+// lacks nothing but a fence; everything else (a miss, null, zero, a first use, a capture, an error)
+// goes to the real runtime, which comes back through the driver's door. It makes no error of its own
+// and sets no last error.
 #include "interpose/async_memory.hpp"
 #include "interpose/captures.hpp"
 #include "interpose/process.hpp"

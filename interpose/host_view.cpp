@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "interpose/callers.hpp"
@@ -34,7 +35,7 @@ struct BatchOperand {
 
   static constexpr int kPointer = 1;
 
-  [[nodiscard]] Address place() const { return type == kPointer ? pointer : 0; }
+  [[nodiscard]] CUdeviceptr place() const { return type == kPointer ? pointer : 0; }
 };
 
 struct BatchCopy {
@@ -61,20 +62,18 @@ HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, 
                   std::size_t count) {
   constexpr std::size_t kSearched = 16;
   if (targets == nullptr || sources == nullptr) return Visible;
-  std::vector<Address> touched(targets, targets + count);
-  touched.insert(touched.end(), sources, sources + count);
-  core.will_touch(stream, NullStream::PerThread, touched);
+  core.will_touch(stream, NullStream::PerThread, {targets, count});
+  core.will_touch(stream, NullStream::PerThread, {sources, count});
   const auto hidden = [&core](CUdeviceptr target) { return to(core, target) == Hidden; };
   return count <= kSearched && std::all_of(targets, targets + count, hidden) ? Hidden : Visible;
 }
 
 HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::size_t count) {
   if (list == nullptr) return Visible;
-  const auto* const copies = static_cast<const BatchCopy*>(list);
-  std::vector<Address> touched;
-  for (const BatchCopy* copy = copies; copy != copies + count; ++copy) {
-    touched.push_back(copy->source.place());
-    touched.push_back(copy->target.place());
+  std::vector<CUdeviceptr> touched;
+  for (const BatchCopy& copy : std::span(static_cast<const BatchCopy*>(list), count)) {
+    touched.push_back(copy.source.place());
+    touched.push_back(copy.target.place());
   }
   core.will_touch(stream, NullStream::PerThread, touched);
   return Visible;

@@ -36,7 +36,6 @@ inline HostView of_graphs() {
   return captures::host_visible_node_added() ? Visible : HostView::Graph;
 }
 
-
 inline bool is_address(CUmemorytype type) {
   return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }

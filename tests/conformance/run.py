@@ -40,6 +40,7 @@ class Runner:
 
     def environment(self, case, preload):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CUSTASH", "LD_PRELOAD"))}
+        env["CONFORMANCE_CONF"] = self.args.conf or ""  # bare, too: what is known to differ may depend on it
         if self.args.simulator:
             env = {k: v for k, v in env.items() if not k.startswith("CUDA")}
             env["LD_LIBRARY_PATH"] = ":".join(self.args.simulator)

@@ -2,7 +2,7 @@
 """Runs a program of the harness, bare or preloaded, on the simulator or on a GPU.
 
   run.py [--simulator SIM_FOLDER CUDART_FOLDER MODELS [--devices N] [--mode MODE]] [--runtime FOLDER]
-         [--preload LIBRARY] --child CHILD [--suite | --] PROGRAM [ARGUMENT …]
+         [--preload LIBRARY [--conf KEY:VALUE,...]] --child CHILD [--suite | --] PROGRAM [ARGUMENT …]
 
 With --suite the program is the Catch2 suite: the tests that this machine cannot run are left out by
 their tags, and the tags are named. Exit status 77 where there is no device.
@@ -35,7 +35,7 @@ def environment(args):
     if folders:
         env["LD_LIBRARY_PATH"] = ":".join(folders)
     if args.preload:
-        env["LD_PRELOAD"] = args.preload
+        env.update(LD_PRELOAD=args.preload, CUSTASH_CONF=args.conf)
     return env
 
 
@@ -60,6 +60,7 @@ def main():
     parser.add_argument("--mode", default="timed", help="of the simulator: timed, or seeded: in random order")
     parser.add_argument("--runtime", default="")
     parser.add_argument("--preload", default="")
+    parser.add_argument("--conf", default="", help="CUSTASH_CONF of the preloaded library")
     parser.add_argument("--child", required=True)
     parser.add_argument("--suite", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER)

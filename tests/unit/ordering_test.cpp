@@ -55,7 +55,7 @@ TEST_CASE("one fence serves all frees between two submissions", "[unit][ordering
   REQUIRE(records() == 1);
 }
 
-TEST_CASE("a free that lacks but a fence gets it on the quick way", "[unit][ordering]") {
+TEST_CASE("a free that lacks nothing but a fence gets it on the quick way", "[unit][ordering]") {
   for (const Bytes bytes : {Bytes{512}, kBytes}) {
     Bed bed;
     const CUstream s = bed.stream();
@@ -318,11 +318,12 @@ TEST_CASE("another device's memory is made ready for a batch that touches it",
   REQUIRE(bed.allocator->allocate(second, kBytes, &again).ok());
   REQUIRE(again == p);  // in debt
   const auto before = sim::count("cuMemSetAccess");
-  bed.allocator->will_touch(s, NullStream::Legacy, {0, p, p + 4096, p});
+  const CUdeviceptr touched[] = {0, p, p + 4096, p};
+  bed.allocator->will_touch(s, NullStream::Legacy, touched);
   const auto given = sim::count("cuMemSetAccess");
   REQUIRE(given > before);
   REQUIRE(waits() == 1);
-  bed.allocator->will_touch(s, NullStream::Legacy, {p});
+  bed.allocator->will_touch(s, NullStream::Legacy, touched);
   REQUIRE(sim::count("cuMemSetAccess") == given);
 }
 
