@@ -143,25 +143,34 @@ Address DeviceCache::try_allocate(Bytes bytes, Rack* rack) {
   const Request request = make_request(bytes, nullptr, nullptr, rack);
   Lock lock(mutex_);
   if (++quick_ops_ % kQuickOps == 0) return 0;  // the long way looks at the clock
+  if (rack != nullptr) settle_rack(*rack, !request.small());
   return take_from(
       *pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
 }
 
 Address DeviceCache::take(const Request& request, const Asking& asking) {
+  if (request.rack != nullptr) settle_rack(*request.rack, !request.small());
   Pool& own = pool_of(request.lane);
   if (const Address found = take_from(own, request, asking); found != 0) return found;
   // Memory stranded on other streams, as far as it is safe for everybody.
   Asking clear = asking;
   clear.acceptable = settled();
+  Pool* lender = request.lane == nullptr ? nullptr : request.lane->lender;
+  if (lender != nullptr) {
+    const Address found = take_from(*lender, request, clear);
+    if (found != 0) return found;
+  }
   for (const auto& pool : pools_) {
-    if (pool.get() == &own) continue;
-    if (const Address found = take_from(*pool, request, clear); found != 0) return found;
+    if (pool.get() == &own || pool.get() == lender) continue;
+    const Address found = take_from(*pool, request, clear);
+    if (found == 0) continue;
+    if (request.lane != nullptr) request.lane->lender = pool.get();
+    return found;
   }
   return 0;
 }
 
 Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking& asking) {
-  if (request.rack != nullptr) settle_rack(*request.rack, !request.small());
   if (request.small()) {
     pool.slabs.drain(request.size_class, asking.passed);
     SmallRef ref = pool.slabs.take(request.size_class, asking);
@@ -176,7 +185,12 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
   Fit fit = fit_of(arena, room_.fit());
   // Nothing may be waited for now: any hole is better than a page more.
   if (fit == Fit::AsDriver && timeline_.capturing()) fit = Fit::FewPages;
-  Block* block = arena.take(whole(request).rounded, asking, fit);
+  const Bytes bytes = whole(request).rounded;
+  Block* block = nullptr;
+  // First what the stream has freed itself: it stays apart for that.
+  if (request.small() && request.lane != nullptr && fit == Fit::FewPages)
+    block = arena.take_waiting(bytes, asking, fit);
+  if (block == nullptr) block = arena.take(bytes, asking, fit);
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 

@@ -113,13 +113,17 @@ bool DeviceCache::is_ready(const Found& found) const {
 
 void DeviceCache::give(const Found& found) {
   if (pins_.park(found)) return;
-  const bool passed = is_ready(found);
-  if (!passed) atomic_max(waiting_high_, found.stamp().latest());
-  // In a device that is nearly full small blocks join their neighbours at once, as they do in
-  // the driver. Who gets one looks at its stamp in any case.
-  const bool small_page =
-      found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small;
-  const bool ready = passed || (small_page && room_.fit() == Fit::FewPages);
+  bool ready = is_ready(found);
+  if (!ready) atomic_max(waiting_high_, found.stamp().latest());
+  if (found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small) {
+    // Small blocks of all streams share pages: what one that has to wait joins would wait with it.
+    // Apart they fill pages less well, so they stay apart only where there is plenty of memory. In
+    // a device that is nearly full they join their neighbours at once, as they do in the driver;
+    // who gets one looks at its stamp in any case.
+    const bool apart = found.stamp().order > timeline_.passed() && !timeline_.one_lane() &&
+                       room_.left(budget_) >= kPlenty;
+    ready = room_.fit() == Fit::FewPages || (ready && !apart);
+  }
   if (ready) stats_.count_active(found.pool(), found.block_bytes(), -1);
   put(found, ready);
 }

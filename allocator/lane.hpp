@@ -52,6 +52,7 @@ class Lane {
   // Guarded by the cache's lock: the pool of calls that name this stream, and the highest
   // position of a block freed on it.
   Pool* pool = nullptr;
+  Pool* lender = nullptr;  // which other pool it had memory from last
   std::uint64_t stamped = 0;
 
   [[nodiscard]] bool is_per_thread() const { return stream == CU_STREAM_PER_THREAD; }

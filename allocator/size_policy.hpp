@@ -69,6 +69,8 @@ constexpr Bytes driver_segment_bytes(Bytes bytes) {
 // With less than this left of the device, memory is saved at the cost of time: what fits
 // without a cache must fit with one.
 inline constexpr Bytes kNearlyFull = 1_GiB;
+// With this left some is spent on not making streams wait for each other.
+inline constexpr Bytes kPlenty = 4_GiB;
 
 inline constexpr Bytes kHandleBytes = 32_MiB;
 inline constexpr Bytes kFineHandleBytes = 18_MiB;

@@ -65,6 +65,32 @@ TEST_CASE("a class has a slab after so many requests", "[unit][shared_pages]") {
   use_and_check(bed, blocks, 700);
 }
 
+TEST_CASE("streams that take turns in shared pages do not wait for each other",
+          "[unit][shared_pages]") {
+  Bed bed(kRoomy);
+  std::vector<CUstream> streams;
+  for (int i = 0; i < 40; ++i)
+    streams.push_back(bed.stream());
+  std::vector<Address> first(streams.size());
+  const auto waits = sim::count("cuStreamWaitEvent");
+  for (int turn = 0; turn < 3; ++turn) {
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      const Address p = bed.malloc_on(streams[i], 64_KiB);
+      if (turn == 0) first[i] = p;
+      CHECK(p == first[i]);  // its own, while the others' work is under way
+      bed.launch(streams[i], {.accesses = {{p, 64_KiB, true}}});
+      bed.free_on(streams[i], p);
+    }
+  }
+  CHECK(sim::count("cuStreamWaitEvent") == waits);
+  CHECK(reserved(bed) <= 6_MiB);  // 2.5 MiB, and a page of when one stream worked alone
+  // When all is over they are one again.
+  sim::run_all();
+  CHECK(page_of(bed.malloc_on(streams[0], 1_MiB)) == page_of(first[0]));
+  sim::run_all();
+  REQUIRE(sim::faults().empty());
+}
+
 TEST_CASE("small blocks lie in the gap at the end of a large block's page",
           "[unit][shared_pages]") {
   Bed bed(kRoomy);
