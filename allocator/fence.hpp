@@ -6,6 +6,7 @@
 #include "allocator/event.hpp"
 #include "allocator/lane.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,8 +16,23 @@ struct Fence {
   std::uint64_t covers = 0;
   const Lane* lane = nullptr;  // the only lane with work under it, else null
   bool late = false;  // recorded after the frees it covers: asked, never waited for by streams
-  std::vector<EventRef> events;
-  std::vector<const Lane*> owners;  // for events of single lanes; null for a context event
+  EventRef event;     // over all of it: nearly always, and then nothing is had from the heap
+
+  struct OnLane {
+    EventRef event;
+    const Lane* lane = nullptr;  // null: of a context
+  };
+
+  std::vector<OnLane> on_lanes;
+
+  // Whether `yes(event, lane)` holds of each event, asked in turn until it does not.
+  template <typename Yes>
+  [[nodiscard]] bool all_of(Yes yes) const {
+    if (event && !yes(event, static_cast<const Lane*>(nullptr))) return false;
+    return std::all_of(on_lanes.begin(), on_lanes.end(), [&](const OnLane& each) {
+      return yes(each.event, each.lane);
+    });
+  }
 };
 
 // A fence recorded after the free must never be waited for by streams: it may cover a kernel

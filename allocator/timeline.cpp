@@ -143,8 +143,7 @@ bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
   waits_.fetch_add(1);
   enter(lane);  // later frees on this stream come after the wait
   Fence alone;
-  alone.events.push_back(mark);
-  alone.owners.push_back(nullptr);
+  alone.event = mark;
   const bool waited = wait_stream(lane.stream, &lane, alone);
   leave(lane, false);
   return waited || wait_host(alone).ok();
@@ -259,23 +258,19 @@ void Timeline::pay_on(CUstream stream) {
 bool Timeline::wait_context(const Fence& fence) {
   if (!context_events_.load()) return false;
   const CaptureGate::Pass pass(gate_);
-  bool waited = !capturing();
-  for (const EventRef& event : fence.events) {
-    waited = waited && driver_.ctx_wait_event(context_, event.handle()) == CUDA_SUCCESS;
-  }
-  return waited;
+  return !capturing() && fence.all_of([&](const EventRef& event, const Lane*) {
+    return driver_.ctx_wait_event(context_, event.handle()) == CUDA_SUCCESS;
+  });
 }
 
 bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence) {
   // Another thread may be about to make this very stream capture.
   const CaptureGate::Pass pass(gate_);
   if (lane != nullptr && stream_captures(*lane)) return false;
-  for (std::size_t i = 0; i < fence.events.size(); ++i) {
-    if (lane != nullptr && fence.owners[i] == lane) continue;  // its own order
-    if (driver_.stream_wait_event(stream, fence.events[i].handle(), 0) != CUDA_SUCCESS)
-      return false;
-  }
-  return true;
+  return fence.all_of([&](const EventRef& event, const Lane* owner) {
+    if (owner != nullptr && owner == lane) return true;  // its own order
+    return driver_.stream_wait_event(stream, event.handle(), 0) == CUDA_SUCCESS;
+  });
 }
 
 void Timeline::prepare_capture() {

@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <vector>
 
 namespace custash {
@@ -206,7 +205,7 @@ class Timeline {
   std::atomic<std::uint64_t> fences_made_{0}, queries_{0}, waits_{0}, host_waits_{0};
 
   Mutex mutex_{LockRank::Timeline};
-  std::deque<Fence> fences_ GUARDED_BY(mutex_);  // by rising `covers`, none passed
+  std::vector<Fence> fences_ GUARDED_BY(mutex_);  // by rising `covers`, none passed
   std::vector<Lane*> active_ GUARDED_BY(mutex_);
   std::vector<Lane*> host_lanes_ GUARDED_BY(mutex_);  // with host_seen != 0
 };

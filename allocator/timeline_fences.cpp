@@ -62,13 +62,11 @@ Status Timeline::record(Fence& fence) {
   Status status;
   if (context_events_.load() && !capturing()) {
     status = driver_.ctx_record_event(context_, event.handle());
-    fence.events.push_back(std::move(event));
-    fence.owners.push_back(nullptr);
+    fence.event = std::move(event);
     if (status.code() == CUDA_ERROR_NOT_SUPPORTED) context_events_.store(false);
   }
-  if (!context_events_.load() || fence.events.empty()) {
-    fence.events.clear();
-    fence.owners.clear();
+  if (!context_events_.load() || !fence.event) {
+    fence.event = EventRef();
     status = record_lanes(fence);
   }
   return status;
@@ -103,12 +101,11 @@ Status Timeline::record_lanes(Fence& fence) {
       older = fences_.back();
       continue;
     }
-    fence.events.push_back(std::move(event));
-    fence.owners.push_back(lane);
+    fence.on_lanes.push_back({std::move(event), lane});
   }
   if (needs_older) {
-    fence.events.insert(fence.events.end(), older.events.begin(), older.events.end());
-    fence.owners.insert(fence.owners.end(), older.owners.begin(), older.owners.end());
+    if (older.event) fence.on_lanes.push_back({older.event, nullptr});
+    fence.on_lanes.insert(fence.on_lanes.end(), older.on_lanes.begin(), older.on_lanes.end());
   }
   return {};
 }
@@ -133,7 +130,6 @@ bool Timeline::record_lane(Lane& lane, const Fence& fence, EventRef* event) {
 }
 
 void Timeline::commit(Fence fence) {
-  std::deque<Fence> dropped;  // their events go back outside the lock's shorter path
   Lock lock(mutex_);
   atomic_max(newest_, fence.covers);
   if (!fence.late) atomic_max(payable_, fence.covers);
@@ -142,7 +138,7 @@ void Timeline::commit(Fence fence) {
   if (!fence.late && one_lane() && !host_waits && !fences_.empty() &&
       fences_.back().covers <= fence.covers) {
     // Stream order is the fence; one event to pay with when a second lane comes is enough.
-    dropped.swap(fences_);
+    fences_.clear();
   }
   auto at = std::upper_bound(
       fences_.begin(), fences_.end(), fence.covers, [](std::uint64_t covers, const Fence& f) {
@@ -189,14 +185,14 @@ bool Timeline::poll_recorded() {
 Status Timeline::query(const Fence& fence) {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
-  for (const EventRef& event : fence.events) {
+  Status status;
+  (void)fence.all_of([&](const EventRef& event, const Lane*) {
     queries_.fetch_add(1);
-    const Status status = driver_.event_query(event.handle());
-    if (status.ok()) continue;
-    if (is_fatal(status.code())) broken_.store(true);
-    return status;
-  }
-  return {};
+    status = driver_.event_query(event.handle());
+    return status.ok();
+  });
+  if (!status.ok() && is_fatal(status.code())) broken_.store(true);
+  return status;
 }
 
 Status Timeline::wait_all() {
@@ -265,7 +261,7 @@ bool Timeline::use_over(const EventRef& use) {
   const ContextUse inside(users_);
   if (!inside) return false;
   Fence fence;
-  fence.events.push_back(use);
+  fence.event = use;
   return query(fence).ok() || broken_.load();
 }
 
@@ -283,10 +279,12 @@ void Timeline::look_for_fault() {
 Status Timeline::wait_host(const Fence& fence) {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
-  for (const EventRef& event : fence.events) {
-    const Status status = driver_.event_synchronize(event.handle());
-    if (!status.ok()) return status;
-  }
+  Status status;
+  (void)fence.all_of([&](const EventRef& event, const Lane*) {
+    status = driver_.event_synchronize(event.handle());
+    return status.ok();
+  });
+  if (!status.ok()) return status;
   Lock lock(mutex_);
   retire(fence.covers);
   return {};
@@ -294,8 +292,9 @@ Status Timeline::wait_host(const Fence& fence) {
 
 void Timeline::retire(std::uint64_t covers) {
   atomic_max(passed_, covers);
-  while (!fences_.empty() && fences_.front().covers <= covers)
-    fences_.pop_front();
+  const auto left = std::find_if(
+      fences_.begin(), fences_.end(), [&](const Fence& fence) { return fence.covers > covers; });
+  fences_.erase(fences_.begin(), left);
   const auto idle = [&](Lane* lane) {
     if (!lane->idle_after(covers)) return false;
     // A hook may have come in between: it raises pending first and looks at active after.
@@ -314,9 +313,8 @@ void Timeline::abandon() {
   abandoned_.store(true);
   broken_.store(true);
   events_.abandon();
-  std::deque<Fence> dropped;
   Lock lock(mutex_);
-  dropped.swap(fences_);
+  fences_.clear();
   for (Lane* lane : active_)
     lane->active.store(false);
   active_.clear();
@@ -332,7 +330,6 @@ bool Timeline::validate() {
   std::uint64_t last = passed_.load();
   for (const Fence& fence : fences_) {
     if (fence.covers < last || fence.covers > submitted_.load()) return false;
-    if (fence.events.size() != fence.owners.size()) return false;
     last = fence.covers;
   }
   return active_count_.load() == active_.size() && paid_.load() <= submitted_.load();
