@@ -88,14 +88,6 @@ void keep_what_pools_hold() {
        "cudaMemPoolSetAttribute");
 }
 
-bool has_context() {
-  using Ask = int (*)(void**);
-  static const auto ask =
-      reinterpret_cast<Ask>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuCtxGetCurrent"));
-  void* context = nullptr;
-  return ask != nullptr && ask(&context) == 0 && context != nullptr;
-}
-
 constexpr Peer kOwn[] = {
     {"cudaMalloc",
      Kind::Plain,
@@ -137,7 +129,6 @@ const Device device{
     stream_new,
     submit,
     [] { must(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); },
-    has_context,
 };
 
 }  // namespace bench
@@ -153,7 +144,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("custash", bench::custash_serves() ? "serves" : "absent");
   for (const bench::Peer& peer : bench::kOwn)
     bench::register_cases(peer);
-  bench::register_controls();
+  bench::register_control();
   const char* const list = std::getenv("CUSTASH_BENCH_PEERS");
   if (list != nullptr) bench::register_plug_ins(list);
   benchmark::Initialize(&argc, argv);

@@ -67,49 +67,4 @@ void handover(benchmark::State& state, const Peer& peer) {
   if (failed) state.SkipWithError("no memory");
 }
 
-namespace {
-
-// About as long as a pair that hits, and nothing but registers.
-void arithmetic(benchmark::State& state) {
-  std::uint64_t x = 1 + static_cast<std::uint64_t>(state.thread_index());
-  timed(state, [&] {
-    for (int i = 0; i < 30; ++i)
-      x = x * 6364136223846793005u + 1442695040888963407u;
-    benchmark::DoNotOptimize(x);
-    return true;
-  });
-}
-
-// As many loads and stores as such a pair has, to memory that is this thread's alone, and what
-// it asks the driver.
-void own_memory(benchmark::State& state) {
-  device.enter();
-
-  struct alignas(128) Own {
-    std::array<std::uint64_t, 64> words{};
-  };
-
-  static std::array<Own, kMostThreads> all;
-  std::array<std::uint64_t, 64>& words = all[state.thread_index()].words;
-  std::uint64_t turn = 0;
-  timed(state, [&] {
-    for (int i = 0; i < 40; ++i)
-      words[(turn + i) % words.size()] += words[(turn + 3 * i) % words.size()] + 1;
-    benchmark::ClobberMemory();
-    ++turn;
-    return device.has_context();
-  });
-}
-
-}  // namespace
-
-void register_controls() {
-  benchmark::RegisterBenchmark("control/arithmetic", arithmetic)
-      ->UseRealTime()
-      ->ThreadRange(1, kMostThreads);
-  benchmark::RegisterBenchmark("control/own_memory_and_context", own_memory)
-      ->UseRealTime()
-      ->ThreadRange(1, kMostThreads);
-}
-
 }  // namespace bench

@@ -31,9 +31,10 @@ class Written(unittest.TestCase):
             cls.table, cls.plot = names["table"].read_text(), names["plot"].read_text()
 
     def test_every_case_bare_and_preloaded(self):
-        controls = {(r["peer"], r["where"]) for r in self.rows if r["case"] == "control"}
-        self.assertEqual(len(controls), 2 * 5)
-        for case in (c for c in runs.CASES if c not in ("control", "overlap")):
+        beside = {(r["peer"], r["where"]) for r in self.rows if r["case"] == "processes"}
+        self.assertEqual(len(beside), 2 * 5)
+        self.assertEqual(len({r["where"] for r in self.rows if r["peer"] == "one_line_a_block"}), 3)
+        for case in (c for c in runs.CASES if c not in ("processes", "overlap")):
             runtimes = ["shared", *(["double"] if case in runs.BOTH_RUNTIMES else [])]
             peers = ["cudaMallocHost"] if case == "pinned" else ["cudaMalloc", "cudaMallocAsync"]
             for runtime in runtimes:

@@ -111,10 +111,6 @@ const Device device{
     new_stream,
     submit,
     [] { custash::sim::run_all(); },
-    [] {
-      CUcontext context = nullptr;
-      return cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr;
-    },
 };
 
 }  // namespace bench
@@ -125,7 +121,7 @@ int main(int argc, char** argv) {
     return bench::loop(argv[2], std::strtoul(argv[3], nullptr, 0), std::atol(argv[4]));
   for (const bench::Peer& peer : bench::kPeers)
     bench::register_cases(peer);
-  bench::register_controls();
+  bench::register_control();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

@@ -56,6 +56,10 @@ inline bool pair(benchmark::State& state, const Peer& peer, std::size_t bytes, v
   return true;
 }
 
+// How many blocks live while one is replaced (cases.cpp).
+constexpr int kLive[] = {10, 10'000, 1'000'000};
+void live(benchmark::State& state, const Peer& peer);
+
 // Cases of several threads (cases_threads.cpp).
 void threads_own(benchmark::State& state, const Peer& peer);
 void threads_shared(benchmark::State& state, const Peer& peer);

@@ -25,7 +25,6 @@ struct Device {
   void* (*new_stream)();         // does not wait for the default stream
   void (*submit)(void* stream);  // the least work there is
   void (*wait)();                // until all work is done
-  bool (*has_context)();         // asks the driver for the current one
 };
 
 extern const Device device;
@@ -33,9 +32,8 @@ extern const Device device;
 // Registers every case for a peer.
 void register_cases(const Peer& peer);
 
-// Registers what is held against the cases of several threads: what the machine and the driver
-// take of a thread beside others that it shares nothing with.
-void register_controls();
+// Registers what is held against them: what the machine takes.
+void register_control();
 
 }  // namespace bench
 

@@ -7,6 +7,7 @@ All that is wanted of a GPU, in eight minutes: --minutes 8 --json FILE. Tables a
 later, elsewhere: --from FILE --docs.
 """
 import argparse
+import concurrent.futures
 import json
 import lzma
 import os
@@ -22,7 +23,7 @@ import peers
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = ("size", "control", "threads_own", "threads_shared", "handover", "live", "lanes", "mixed", "cold", "pinned", "overlap")
+CASES = ("size", "processes", "threads_own", "threads_shared", "handover", "live", "lanes", "mixed", "cold", "pinned", "overlap")
 SIMULATED = "the simulated driver: host cost only"
 BOTH_RUNTIMES = ("size", "threads_own")  # the others: shared only
 
@@ -76,6 +77,18 @@ class Bench:
         name = "core" if runtime == "none" else f"calls_{runtime}"
         return self.run(f"bench/{name}", ["--benchmark_format=json", *options], how)
 
+    def measure_processes(self):
+        """The core's hits, which make no call: by so many threads, and by so many processes, which share nothing."""
+        for count in (1, 2, 4, 8, 16):
+            for peer, threads, processes in (("threads", count, 1), ("processes", 1, count)):
+                options = [f"--benchmark_filter=^threads_own/core/real_time/threads:{threads}$",
+                           f"--benchmark_min_time={0.005 if self.args.quick else 0.3}"]
+                with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+                    every = list(pool.map(lambda _: self.benchmarks("none", options, "core"), range(processes)))
+                values = [each["ns"] for found in every for each in found]
+                if values:
+                    self.add("processes", str(count), "none", "core", peer, values)
+
     def measure_overlap(self):
         def start(how, settings, options):
             done = self.run("gpu/overlap", [*options, *(["--quick"] if self.args.quick else [])], how, settings)
@@ -109,16 +122,14 @@ class Bench:
         return found["benchmarks"]
 
     def runtimes(self, case):
-        if case == "control":  # nothing of it is custash's
-            return [("shared", "bare")]
         static = "static" if self.gpu else "double"  # NVIDIA's takes no other driver
         core = [("none", "core")] if not self.gpu and case != "pinned" else []
         more = [(static, how) for how in ("bare", "custash")] if case in BOTH_RUNTIMES else []
         return [("shared", how) for how in ("bare", "custash")] + more + core
 
     def case(self, case):
-        if case == "overlap":
-            self.measure_overlap()
+        if case in ("overlap", "processes"):
+            self.measure_overlap() if case == "overlap" else self.measure_processes()
             return
         options = [f"--benchmark_filter=^{case}/"]
         if self.args.quick:
@@ -136,9 +147,11 @@ class Bench:
             for name, values in found.items():
                 _, peer, *where = [part for part in name.split("/")
                                    if part != "real_time" and not part.startswith("iterations:")]
-                self.rows.append({"case": case, "where": " ".join(where), "runtime": runtime,
-                                  "how": how, "peer": peer, "ns": statistics.median(values),
-                                  "least": min(values), "most": max(values)})
+                self.add(case, " ".join(where), runtime, how, peer, values)
+
+    def add(self, case, where, runtime, how, peer, values):
+        self.rows.append({"case": case, "where": where, "runtime": runtime, "how": how, "peer": peer,
+                          "ns": statistics.median(values), "least": min(values), "most": max(values)})
 
 
 def main():
