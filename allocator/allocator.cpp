@@ -18,12 +18,12 @@ Status Allocator::allocate(CUcontext context, Bytes bytes, Address* out) {
 }
 
 std::optional<Status> Allocator::free(Address address) {
+  if (try_free(address)) return Status();
   DeviceCache* cache = state_->owner(address);
   if (cache == nullptr) return std::nullopt;
   Seat* seat = state_->seat(cache->context());
   Rack* rack =
       seat == nullptr || seat->cache != cache ? nullptr : ThreadSeats::mine().rack(*seat);
-  if (try_free(address)) return Status();
   const Status waited = state_->wait_for_others(*cache);
   const Status freed = cache->free(address, nullptr, rack);
   return freed.ok() ? waited : freed;

@@ -48,7 +48,7 @@ DeviceCache* Allocator::State::cache(CUcontext context) {
 Seat* Allocator::State::seat(CUcontext context) {
   ThreadSeats& seats = ThreadSeats::mine();
   const std::uint64_t now = epoch.load();
-  if (Seat* found = seats.find(now, context, nullptr)) return found;
+  if (Seat* found = seats.find_plain(now, context)) return found;
   DeviceCache* found = known(context);
   if (found == nullptr) found = make_cache(context);
   if (found == nullptr) return nullptr;
