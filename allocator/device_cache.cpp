@@ -11,9 +11,6 @@
 namespace custash {
 namespace {
 
-// New memory below this is never worth a wait.
-constexpr Bytes kRunAheadFloor = 32_MiB;
-
 constexpr std::uint32_t kAllocationsPerAsk = 16;
 constexpr std::uint32_t kQuickOps = 1024;
 

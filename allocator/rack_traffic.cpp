@@ -108,15 +108,23 @@ bool DeviceCache::empty_racks() {
   return any;
 }
 
-// Before memory is made for a request: what other threads keep ready. Threads that take turns
-// would take each other's blocks at every turn: once that is seen, memory is made.
+// Before memory is made for a request: what others keep ready, threads of the same pool, or streams,
+// which have memory of each other's pools. Who take turns would take each other's blocks at every
+// turn: once that is seen, memory is made.
 bool DeviceCache::rob_racks(const Request& request) {
   if (!empty_racks()) return false;
-  Pool& pool = pool_of(request.lane);
-  if (!request.small() || pool.racks < 2 || pool.slabs.ready(request.size_class, 1) == 0)
-    return true;
-  if (pool.slabs.robbed_again(request.size_class, pool.racks)) return false;
-  pool.slabs.note_robbed(request.size_class);
+  if (!request.small()) return true;
+  const bool named = request.lane != nullptr;
+  const std::size_t worth = kRunAheadFloor / class_bytes(request.size_class);
+  const std::size_t takers =
+      named ? std::min(racks_.count(), worth) : std::size_t{pools_.front()->racks};
+  std::size_t ready = 0;
+  for (std::size_t i = 0; i < (named ? pools_.size() : 1); ++i)
+    ready += pools_[i]->slabs.ready(request.size_class, takers);
+  if (takers < 2 || ready == 0) return true;
+  SlabShelf& record = pools_.front()->slabs;
+  if (record.robbed_again(request.size_class, ready, takers)) return false;
+  record.note_robbed(request.size_class);
   return true;
 }
 

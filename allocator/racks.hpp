@@ -26,6 +26,9 @@ class Racks {
   std::vector<Rack*> take_used();
   static void give_back(Rack* rack);
 
+  // Of threads and streams that live.
+  [[nodiscard]] std::size_t count() const { return by_owner_.size(); }
+
  private:
   std::deque<Rack> all_;
   std::map<std::pair<const void*, const Lane*>, Rack*> by_owner_;

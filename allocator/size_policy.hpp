@@ -72,6 +72,9 @@ inline constexpr Bytes kNearlyFull = 1_GiB;
 // With this left some is spent on not making streams wait for each other.
 inline constexpr Bytes kPlenty = 4_GiB;
 
+// New memory below this is never worth a wait.
+inline constexpr Bytes kRunAheadFloor = 32_MiB;
+
 inline constexpr Bytes kHandleBytes = 32_MiB;
 inline constexpr Bytes kFineHandleBytes = 18_MiB;
 inline constexpr Bytes kShareLost = 32;  // of what was ever in use; beyond it much is lost

@@ -179,15 +179,13 @@ void SlabShelf::note_robbed(int size_class) {
   classes_[static_cast<std::size_t>(size_class)].robbed = requests(stats_);
 }
 
-bool SlabShelf::robbed_again(int size_class, std::size_t threads) {
+bool SlabShelf::robbed_again(int size_class, std::size_t ready, std::size_t takers) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
   const bool soon = of.robbed >= 0 && soon_after(of.robbed);
   of.robbed = -1;
   const Bytes of_one = kSlabBytes / class_bytes(size_class);
   // One more than that, as the first may only replace what is returned for it.
-  if (!soon || ready(size_class, threads) >= threads ||
-      of.for_robbed * of_one >= threads + of_one)
-    return false;
+  if (!soon || ready >= takers || of.for_robbed * of_one >= takers + of_one) return false;
   ++of.for_robbed;
   ++missed_;
   return true;

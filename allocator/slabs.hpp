@@ -112,11 +112,11 @@ class SlabShelf {
 
   void pages_wanted() { note_wanted(pages_); }
 
-  // Blocks of the class were taken from other threads, who may want them back.
+  // Blocks of the class were taken from others, who may want them back.
   void note_robbed(int size_class);
-  // Whether these did so soon after: another slab is worth more, up to a block for each of
-  // `threads`.
-  bool robbed_again(int size_class, std::size_t threads);
+  // Whether these did so soon after, with `ready` there: another slab is worth more, up to a block for
+  // each of `takers`.
+  bool robbed_again(int size_class, std::size_t ready, std::size_t takers);
 
   // How many of the class lie ready in so many slabs.
   [[nodiscard]] std::size_t ready(int size_class, std::size_t most_slabs) const;

@@ -108,6 +108,32 @@ TEST_CASE("threads that take turns keep a block each", "[unit][racks]") {
   }
 }
 
+TEST_CASE("streams that take turns keep a block each", "[unit][racks]") {
+  for (const Bytes bytes : {Bytes{512}, 64_KiB, 1_MiB}) {
+    Config config = Bed::vmm();
+    config.slabs_after = 0;
+    Bed bed({}, config);
+    constexpr std::size_t kStreams = 20;
+    std::vector<CUstream> streams(kStreams);
+    std::vector<Address> had(kStreams);
+    for (CUstream& stream : streams)
+      stream = bed.stream();
+    std::size_t changes = 0;
+    for (int turn = 0; turn < 40; ++turn) {
+      for (std::size_t i = 0; i < kStreams; ++i) {
+        const Address block = bed.malloc_on(streams[i], bytes);
+        if (turn >= 20 && block != had[i]) ++changes;
+        had[i] = block;
+        bed.free_on(streams[i], block);
+      }
+    }
+    CHECK(changes == 0);
+    // A block each, in slabs, one slab for what is returned, and what was there before.
+    CHECK(bed.stats().reserved_bytes[0].current <=
+          static_cast<std::int64_t>(kStreams * bytes + 6_MiB));
+  }
+}
+
 TEST_CASE("a stream soon keeps ready what it takes from pages of plain calls",
           "[unit][racks]") {
   Bed bed;
