@@ -25,15 +25,16 @@ inline void report(benchmark::State& state, double ns, double pairs) {
   state.counters["ns"] = benchmark::Counter(ns / pairs, benchmark::Counter::kAvgThreads);
 }
 
-// The body, over and over, until it says false. Threads begin together.
+// The body, over and over, until it says false. Threads begin together; each tells its own time, not
+// when the last has come to its end.
 template <typename Body>
 void timed(benchmark::State& state, Body body) {
-  auto turn = state.begin();
-  const auto end = state.end();
-  const auto start = Clock::now();
-  for (; turn != end; ++turn)
-    if (!body()) return;
-  report(state, ns_since(start), static_cast<double>(state.iterations()));
+  while (state.KeepRunningBatch(state.max_iterations)) {
+    const auto start = Clock::now();
+    for (benchmark::IterationCount turn = 0; turn < state.max_iterations; ++turn)
+      if (!body()) return;
+    report(state, ns_since(start), static_cast<double>(state.max_iterations));
+  }
 }
 
 // Streams are kept for the process: making and ending them is not what is measured.
