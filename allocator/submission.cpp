@@ -151,6 +151,10 @@ ContextUsers* Allocator::users_of(CUcontext context) {
 }
 
 void Allocator::context_destroyed(CUcontext context) {
+  // Other contexts' copies may still use its memory. Bare, their frees since have waited for that.
+  if (state_->contexts.load() > 1)
+    visit_living(state_->all(),
+                 [](DeviceCache& each) { each.timeline().wait_frees().ignore(); });
   DeviceCache* cache = state_->remove(context);
   state_->new_epoch();
   if (cache == nullptr) return;

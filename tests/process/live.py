@@ -2,6 +2,7 @@
 """custash top, stat and trim, and the pages of shared memory behind them."""
 import json
 import os
+import pathlib
 import signal
 import stat
 import struct
@@ -287,10 +288,19 @@ class StatAndTrim(Live):
             done = command("top", "--once", "--json", "--delay", "0.05", user=65534, group=65534)
             self.assertEqual(json.loads(done.stdout), {"processes": []})
 
+    def wait_until_stopped(self, pid):
+        """Each thread stops when it next looks at its signals."""
+        end = time.monotonic() + 10
+        while {task.read_text().rpartition(")")[2].split()[0]
+               for task in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")} != {"T"}:
+            self.assertLess(time.monotonic(), end, "it does not stop")
+            time.sleep(0.001)
+
     def test_a_stopped_process_is_not_waited_for_without_end(self):
         with Actor() as actor:
             actor.ok("alloc 1000")
             os.kill(actor.pid, signal.SIGSTOP)
+            self.wait_until_stopped(actor.pid)
             self.assertIn("does not answer", self.refused("stat", "--patience", "0.5", actor.pid))
             os.kill(actor.pid, signal.SIGCONT)
             self.assertEqual(command("stat", actor.pid).returncode, 0)

@@ -300,6 +300,29 @@ TEST_CASE("a free waits for another context's work on the same device, as bare d
   REQUIRE(sim::complete(op));
 }
 
+TEST_CASE("a context does not end before work of another that came before a free",
+          "[unit][ordering]") {
+  Bed bed;
+  const Address p = bed.malloc(kBytes);
+  const CUstream s = bed.stream();
+  CUcontext second = nullptr;
+  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
+      sim::resolve("cuCtxCreate_v2"));
+  REQUIRE(create(&second, 0, 0) == CUDA_SUCCESS);
+  Address q = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.launch(s);
+  const auto before_free = sim::last_op(s);
+  bed.free(p);
+  REQUIRE_FALSE(sim::complete(before_free));
+  bed.launch(s);
+  const auto after_free = sim::last_op(s);
+  bed.allocator->context_destroyed(second);
+  REQUIRE(sim::complete(before_free));
+  REQUIRE_FALSE(sim::complete(after_free));
+}
+
 TEST_CASE("another device's memory is made ready for a batch that touches it",
           "[unit][ordering]") {
   Bed bed;
