@@ -184,9 +184,9 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
   if (fit == Fit::AsDriver && timeline_.capturing()) fit = Fit::FewPages;
   const Bytes bytes = whole(request).rounded;
   Block* block = nullptr;
-  // First what the stream has freed itself: it stays apart for that.
+  // First what the stream has freed itself: it stays apart for that, and touches few pages as it lies.
   if (request.small() && request.lane != nullptr && fit == Fit::FewPages)
-    block = arena.take_waiting(bytes, asking, fit);
+    block = arena.take_waiting(bytes, asking, Fit::Quick);
   if (block == nullptr) block = arena.take(bytes, asking, fit);
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
