@@ -28,7 +28,7 @@ struct Fence {
   // Whether `yes(event, lane)` holds of each event, asked in turn until it does not.
   template <typename Yes>
   [[nodiscard]] bool all_of(Yes yes) const {
-    if (event && !yes(event, static_cast<const Lane*>(nullptr))) return false;
+    if (event && !yes(event, nullptr)) return false;
     return std::all_of(on_lanes.begin(), on_lanes.end(), [&](const OnLane& each) {
       return yes(each.event, each.lane);
     });

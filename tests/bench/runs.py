@@ -128,8 +128,11 @@ class Bench:
         return [("shared", how) for how in ("bare", "custash")] + more + core
 
     def case(self, case):
-        if case in ("overlap", "processes"):
-            self.measure_overlap() if case == "overlap" else self.measure_processes()
+        if case == "overlap":
+            self.measure_overlap()
+            return
+        if case == "processes":
+            self.measure_processes()
             return
         options = [f"--benchmark_filter=^{case}/"]
         if self.args.quick:

@@ -181,9 +181,7 @@ TEST_CASE("after the context is gone its pointers are foreign and its pages go b
           "[unit][allocator]") {
   for (const Backing backing : kBackings) {
     Bed bed({}, with(backing));
-    CUcontext context = nullptr;
-    REQUIRE(entry<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate_v2")(
-                &context, 0, 0) == CUDA_SUCCESS);
+    const CUcontext context = make_context();
     const Bytes before = sim::used(0);
     Address p = 0;
     REQUIRE(bed.allocator->allocate(context, 4_MiB, &p).ok());
@@ -201,9 +199,7 @@ TEST_CASE("a context heard of only when it was gone takes nothing of its success
   Bed bed({}, with(Backing::Driver));
   const Address ready = bed.malloc(8_MiB);
   bed.free(ready);
-  CUcontext context = nullptr;
-  REQUIRE(entry<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate_v2")(
-              &context, 0, 0) == CUDA_SUCCESS);
+  const CUcontext context = make_context();
   for (const Bytes bytes : {4_MiB, 4_KiB}) {
     Address p = 0;
     REQUIRE(bed.allocator->allocate(context, bytes, &p).ok());

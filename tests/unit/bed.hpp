@@ -12,6 +12,15 @@ namespace custash {
 
 inline int entries_with_lock_held = 0;
 
+// Current now.
+inline CUcontext make_context(CUdevice device = 0) {
+  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
+      sim::resolve("cuCtxCreate_v2"));
+  CUcontext context = nullptr;
+  REQUIRE(create(&context, 0, device) == CUDA_SUCCESS);
+  return context;
+}
+
 struct Bed {
   static Config vmm() {
     Config config;

@@ -287,10 +287,7 @@ TEST_CASE("a free waits for another context's work on the same device, as bare d
           "[unit][ordering]") {
   Bed bed;
   const Address p = bed.malloc(kBytes);
-  CUcontext second = nullptr;
-  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
-      sim::resolve("cuCtxCreate_v2"));
-  REQUIRE(create(&second, 0, 0) == CUDA_SUCCESS);
+  const CUcontext second = make_context();
   Address q = 0;
   REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
   const CUstream s = bed.stream();
@@ -305,10 +302,7 @@ TEST_CASE("a context does not end before work of another that came before a free
   Bed bed;
   const Address p = bed.malloc(kBytes);
   const CUstream s = bed.stream();
-  CUcontext second = nullptr;
-  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
-      sim::resolve("cuCtxCreate_v2"));
-  REQUIRE(create(&second, 0, 0) == CUDA_SUCCESS);
+  const CUcontext second = make_context();
   Address q = 0;
   REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
   REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
@@ -328,10 +322,7 @@ TEST_CASE("another device's memory is made ready for a batch that touches it",
   Bed bed;
   const CUstream s = bed.stream();
   bed.launch(s);
-  CUcontext second = nullptr;
-  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
-      sim::resolve("cuCtxCreate_v2"));
-  REQUIRE(create(&second, 0, 1) == CUDA_SUCCESS);
+  const CUcontext second = make_context(1);
   const CUstream there = bed.stream();
   Address p = 0;
   REQUIRE(bed.allocator->allocate(second, kBytes, &p).ok());

@@ -13,14 +13,6 @@ namespace {
 constexpr Bytes kBytes = 3_MiB;
 
 struct LifeBed : PinnedBed {
-  CUcontext make_context() {
-    auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
-        sim::resolve("cuCtxCreate_v2"));
-    CUcontext context = nullptr;
-    REQUIRE(create(&context, 0, 0) == CUDA_SUCCESS);
-    return context;
-  }
-
   // As interpose/lifetime.cpp does it.
   void destroy(CUcontext context) {
     pinned->context_destroyed(context);
@@ -58,7 +50,7 @@ void check_nothing_held(LifeBed& bed) {
 TEST_CASE("buffers end with their context, whatever state they are in",
           "[unit][host_cache_life]") {
   LifeBed bed;
-  const CUcontext context = bed.make_context();
+  const CUcontext context = make_context();
   const CUstream s = bed.stream();
   void* live = bed.host(kBytes);
   void* small = bed.host(512);
@@ -111,7 +103,7 @@ TEST_CASE("a context ends after the work of others with its buffers",
     LifeBed bed;
     const CUstream other = bed.stream();
     const Address to = sim::make_block(kBytes);
-    const CUcontext context = bed.make_context();
+    const CUcontext context = make_context();
     void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
     bed.make_current(bed.sim.context());
     const auto copy = bed.copy_from(buffer, other, to, kBytes);
@@ -129,7 +121,7 @@ TEST_CASE("the end of another context frees what waited for its work",
   for (const bool named : {false, true}) {
     LifeBed bed;
     void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
-    const CUcontext context = bed.make_context();
+    const CUcontext context = make_context();
     const CUstream s = bed.stream();
     bed.copy_from(buffer, s, sim::make_block(kBytes), kBytes);
     if (named) bed.name_stream(buffer, s);
@@ -144,7 +136,7 @@ TEST_CASE("a context that had the memory's addresses does not own those of the n
           "[unit][host_cache_life]") {
   LifeBed bed;
   for (int i = 0; i < 20; ++i) {
-    const CUcontext context = bed.make_context();
+    const CUcontext context = make_context();
     void* buffer = bed.host(kBytes);
     bed.host(4096);
     if (i % 2 == 0) bed.free_host(buffer);
@@ -158,7 +150,7 @@ TEST_CASE("buffers of several contexts are apart", "[unit][host_cache_life]") {
   LifeBed bed;
   void* first = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
   bed.free_host(first);
-  const CUcontext context = bed.make_context();
+  const CUcontext context = make_context();
   void* second = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
   CHECK(second != first);
   bed.make_current(bed.sim.context());
@@ -178,7 +170,7 @@ TEST_CASE("a context ends in the middle of an allocation elsewhere",
   for (int at = 1; ending == nullptr; ++at) {
     LifeBed here;
     bed = &here;
-    ending = here.make_context();
+    ending = make_context();
     const CUstream s = here.stream();
     // Mapped and registered only now and then: that takes time.
     const unsigned kind = at % 8 < 2 ? 0 : CU_MEMHOSTALLOC_WRITECOMBINED;

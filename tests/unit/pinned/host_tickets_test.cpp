@@ -16,14 +16,6 @@ CUcontext primary(int device) {
   return context;
 }
 
-CUcontext make_context() {
-  auto* create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(
-      sim::resolve("cuCtxCreate_v2"));
-  CUcontext context = nullptr;
-  REQUIRE(create(&context, 0, 0) == CUDA_SUCCESS);
-  return context;
-}
-
 struct Tickets : Bed {
   using Bed::Bed;
 
