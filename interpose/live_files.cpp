@@ -40,7 +40,7 @@ std::string copy_of(int fd) {
 // Two copies that are alike hold no half of a write: a writer is done in less than a copy
 // takes, and its number would have changed.
 std::optional<Page> read_file(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return std::nullopt;
   constexpr int kAttempts = 20;
   std::optional<Page> found;
@@ -50,7 +50,7 @@ std::optional<Page> read_file(const std::string& path) {
     if (before == after) found = parse(after);
     before = after;
   }
-  close(fd);
+  ::close(fd);
   return found;
 }
 

@@ -24,13 +24,8 @@ namespace custash {
 namespace {
 
 constexpr Bytes kHugePage = 2_MiB;
-constexpr Bytes kPage = 4_KiB;
 constexpr unsigned kMostThreads = 16;
 constexpr Bytes kLeastPerThread = 16_MiB;  // a thread costs about what 1 MiB does
-
-void* pointer(Address address) {
-  return reinterpret_cast<void*>(address);
-}
 
 void touch_pages(Address begin, Address end, Bytes step) {
   for (Address at = begin; at < end; at += step)
@@ -40,7 +35,7 @@ void touch_pages(Address begin, Address end, Bytes step) {
 void populate(Address begin, Address end) {
   if (begin == end || madvise(pointer(begin), end - begin, MADV_POPULATE_WRITE) == 0) return;
   // Out of memory is left to the registration, which says so; a touch would end the process.
-  if (errno == EINVAL) touch_pages(begin, end, kPage);
+  if (errno == EINVAL) touch_pages(begin, end, kHostPage);
 }
 
 // Shared memory gets huge pages by itself only where the administrator has said so; collapsing

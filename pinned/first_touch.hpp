@@ -9,6 +9,12 @@
 
 namespace custash {
 
+inline constexpr Bytes kHostPage = 4_KiB;
+
+inline void* pointer(Address address) {
+  return reinterpret_cast<void*>(address);
+}
+
 // Maps `bytes` (a multiple of 4 KiB) of memory that children of a fork share, as the driver's
 // own is; aligned to 2 MiB. 0 when the system refuses.
 Address map_shared(Bytes bytes);

@@ -43,7 +43,8 @@ Bytes room(Bytes limit, Bytes usage, Bytes reclaimable) {
 
 // The path of the process's group in a line "<number>:<controllers>:<path>".
 std::string group_path(std::string_view groups, std::string_view controllers) {
-  const std::string head = ":" + std::string(controllers) + ":";
+  std::string head(1, ':');
+  head.append(controllers).append(":");
   const auto at = groups.find(head);
   if (at == std::string_view::npos) return {};
   const auto start = at + head.size();

@@ -18,10 +18,6 @@ constexpr auto kHostNumaId = static_cast<CUdevice_attribute>(134);
 // Left to the system when it is asked for memory by touching it: there is no way back then.
 constexpr Bytes kReserve = 64_MiB;
 
-void* pointer(Address address) {
-  return reinterpret_cast<void*>(address);
-}
-
 }  // namespace
 
 int HostMemory::attribute(CUdevice_attribute which, int otherwise) const {

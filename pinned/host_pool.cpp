@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/host_pool.hpp"
 
+#include "pinned/first_touch.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <iterator>
@@ -9,7 +11,6 @@
 namespace custash {
 namespace {
 
-constexpr Bytes kPage = 4_KiB;
 constexpr Bytes kAlignment = 512;  // the driver's own
 constexpr Bytes kMostClassed = 128_KiB;
 constexpr Bytes kMostSmall = 1_MiB;
@@ -32,16 +33,16 @@ void HostBlockList::remove(HostBlock* block) {
 
 HostSizes HostPool::sizes_of(Bytes bytes) {
   if (bytes > kMostSmall) return HostSizes::Large;
-  return rounded(bytes) < kPage ? HostSizes::Fine : HostSizes::Small;
+  return rounded(bytes) < kHostPage ? HostSizes::Fine : HostSizes::Small;
 }
 
 // Four classes to a doubling up to 128 KiB, whole pages from 4 KiB on.
 Bytes HostPool::rounded(Bytes bytes) {
-  if (bytes > kMostClassed) return align_up(bytes, kPage);
+  if (bytes > kMostClassed) return align_up(bytes, kHostPage);
   const Bytes doubling = std::bit_floor(std::max<Bytes>(bytes, 1));
   const Bytes step = std::max(doubling / 4, kAlignment);
   const Bytes size = align_up(bytes, step);
-  return size >= kPage ? align_up(size, kPage) : size;
+  return size >= kHostPage ? align_up(size, kHostPage) : size;
 }
 
 std::size_t HostPool::slot_of(Bytes size) {

@@ -4,6 +4,7 @@ commands say which files and flags). Skipped where there is no Clang."""
 import concurrent.futures
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -39,6 +40,21 @@ def complaint(source, flags, folder):
     return done.stderr.strip() if done.returncode else None
 
 
+def commands_of(build):
+    """How each source is compiled; in a unity build several share the command of the file that includes them."""
+    commands = {}
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        for command in json.load(file):
+            path = os.path.join(command["directory"], command["file"])
+            sources = [path]
+            if re.search(r"-unity\d+\.cpp$", path):
+                with open(path, encoding="utf-8") as unit:
+                    sources = re.findall(r'#include\s*[<"](.+?)[>"]', unit.read())
+            for source in sources:
+                commands[os.path.relpath(os.path.join(command["directory"], source), ROOT)] = command
+    return commands
+
+
 def main():
     if CLANG is None:
         print("no clang++")
@@ -50,9 +66,9 @@ def main():
             file.write(PLANTED)
         found = complaint(planted, [f"-I{ROOT}", "-std=c++20"], folder)
         assert found and "requires holding mutex" in found, "an unguarded access is not seen"
-    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
-        commands = {os.path.relpath(os.path.join(c["directory"], c["file"]), ROOT): c for c in json.load(file)}
+    commands = commands_of(build)
     sources = [s for s in files(*PRODUCT, ends=(".cpp",)) if s in commands]
+    assert "allocator/timeline.cpp" in sources, "the core is not among what would be looked at"
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         problems = list(pool.map(
             lambda s: complaint(os.path.join(ROOT, s), flags_of(commands[s]["command"]), commands[s]["directory"]),

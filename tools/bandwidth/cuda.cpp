@@ -27,7 +27,7 @@ Function* of_custash(const char* symbol) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, symbol));
 }
 
-std::string size_text(Bytes bytes) {
+std::string mebibytes(Bytes bytes) {
   std::string text;
   add(text, "%.6g MiB", static_cast<double>(bytes) / static_cast<double>(1_MiB));
   return text;
@@ -38,7 +38,7 @@ char* map_pages(Bytes bytes) {
   void* const pages =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED)
-    throw CudaError(size_text(bytes) + " of pageable memory: " + std::strerror(errno));
+    throw CudaError(mebibytes(bytes) + " of pageable memory: " + std::strerror(errno));
   auto* const data = static_cast<volatile char*>(pages);
   const auto page = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
   for (Bytes at = 0; at < bytes; at += page)
@@ -146,7 +146,7 @@ HostBuffer::HostBuffer(const Cuda& cuda, Memory memory, Bytes bytes)
   }
   void* data = nullptr;
   const CUresult result = cuda.allocate_host.result(&data, bytes, 0);
-  if (result != CUDA_SUCCESS) check(result, size_text(bytes) + " of pinned memory");
+  if (result != CUDA_SUCCESS) check(result, mebibytes(bytes) + " of pinned memory");
   data_ = static_cast<char*>(data);
 }
 
@@ -169,7 +169,7 @@ void HostBuffer::free() {
 
 DeviceBuffer::DeviceBuffer(const Cuda& cuda, Bytes bytes) : cuda_(&cuda) {
   const CUresult result = cuda.allocate.result(&address_, bytes);
-  if (result != CUDA_SUCCESS) check(result, size_text(bytes) + " of device memory");
+  if (result != CUDA_SUCCESS) check(result, mebibytes(bytes) + " of device memory");
 }
 
 }  // namespace custash::bandwidth

@@ -6,7 +6,7 @@
 namespace custash::bandwidth {
 namespace {
 
-std::string size_text(Bytes bytes) {
+std::string whole_size(Bytes bytes) {
   std::string out;
   if (bytes >= 1_GiB && bytes % 1_GiB == 0)
     add(out, "%llu GiB", static_cast<unsigned long long>(bytes / 1_GiB));
@@ -23,7 +23,7 @@ void add_row(std::string& out, const Figures& figures) {
   const Cell& cell = figures.cell;
   add(out,
       "%9s  %-4s %-8s %-6s %5u %8.2f %8.2f %11.4f",
-      size_text(cell.bytes).c_str(),
+      whole_size(cell.bytes).c_str(),
       name_of(cell.direction).data(),
       name_of(cell.memory).data(),
       name_of(cell.allocation).data(),

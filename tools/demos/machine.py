@@ -11,11 +11,9 @@ HARNESS = os.path.join(BUILD, "tests/harness")
 
 
 def prepare():
-    for step in ("setup", "build"):
-        if subprocess.run([os.path.join(ROOT, "tools", step)], check=False).returncode:
+    for step in (["setup", "--nvcc"], ["build", "build", "--", "demos"]):
+        if subprocess.run([os.path.join(ROOT, "tools", step[0]), *step[1:]], check=False).returncode:
             sys.exit(1)
-    if not os.path.exists(os.path.join(HARNESS, "harness_child")):
-        sys.exit("demo: the harness was not built: it needs nvcc, of the CUDA Toolkit")
 
 
 def runner(simulated):

@@ -29,8 +29,8 @@ std::atomic<Meter*> meter{nullptr};
 Driver real;
 
 // Small requests share slabs of the driver's own, which nothing tells of; no cache makes many.
-constexpr Bytes kSmall = 1_MiB;
-constexpr Bytes kGranule = 2_MiB;
+constexpr Bytes kMostSlab = 1_MiB;
+constexpr Bytes kDriverGranule = 2_MiB;
 
 template <int kCall, typename... Args>
 void note_call(Meter& m, const std::tuple<Args...>& args) {
@@ -110,7 +110,7 @@ void Meter::hold(Bytes bytes) {
 }
 
 void Meter::allocated(Address address, Bytes bytes) {
-  const Bytes charged = bytes <= kSmall ? bytes : align_up(bytes, kGranule);
+  const Bytes charged = bytes <= kMostSlab ? bytes : align_up(bytes, kDriverGranule);
   const std::lock_guard guard(mutex_);
   blocks_[address] = charged;
   hold(charged);

@@ -7,7 +7,6 @@
 namespace custash::snapshot {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 53;  // whole numbers that JavaScript has
 
 class Check {
  public:

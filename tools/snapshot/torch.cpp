@@ -19,7 +19,6 @@ using Ref = Pickle::Ref;
 // Sums of so many sizes of at most so much have room in 64 bits.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 constexpr std::size_t kMostItems = std::size_t{1} << 22;
-constexpr std::int64_t kMost = std::int64_t{1} << 53;
 
 struct Live {
   std::int64_t bytes = 0;
