@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs tools/demo on a fresh Debian, made by debootstrap: first as root, who lacks every package, then as
+an ordinary user. Prints how long each took. Needs root, debootstrap and the network.
+
+  tests/setup/chroot.py bookworm|trixie [--test] [--folder FOLDER]
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SKIP = 77
+USER = 65534
+INSIDE = "CUSTASH_IN_NAMESPACE"
+
+
+def skip(why):
+    print(why)
+    sys.exit(SKIP)
+
+
+def call(*command, **more):
+    return subprocess.run([str(word) for word in command], check=False, **more)
+
+
+def require(*command):
+    done = call(*command, capture_output=True, text=True)
+    if done.returncode:
+        skip(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+def make_system(suite, folder):
+    if not os.path.exists(os.path.join(folder, "etc/debian_version")):
+        require("debootstrap", "--variant=minbase", suite, folder)
+    cuda = os.path.realpath(call(os.path.join(ROOT, "tools/find-cuda"), capture_output=True, text=True).stdout.strip())
+    for source, target in [(cuda, "usr/local/cuda"), ("/proc", "proc"), ("/dev", "dev"), ("/dev/shm", "dev/shm")]:
+        os.makedirs(os.path.join(folder, target), exist_ok=True)
+        require("mount", "--bind", source, os.path.join(folder, target))
+    require("mount", "-o", "remount,ro,bind", os.path.join(folder, "usr/local/cuda"))
+    shutil.copy("/etc/resolv.conf", os.path.join(folder, "etc/resolv.conf"))
+
+
+def copy_sources(folder, owner):
+    """What git tracks, as it is in the working tree."""
+    os.makedirs(folder)
+    names = call("git", "-C", ROOT, "ls-files", "-z", capture_output=True).stdout
+    packed = call("tar", "-C", ROOT, "--null", "-T", "-", "-c", input=names, capture_output=True).stdout
+    assert call("tar", "-x", "-C", folder, f"--owner={owner}", input=packed).returncode == 0
+    call("chown", "-R", f"{owner}:{owner}", folder)
+
+
+def run(system, who, user, script):
+    source = f"src-{who}"
+    shutil.rmtree(os.path.join(system, source), ignore_errors=True)
+    copy_sources(os.path.join(system, source), user)
+    begun = time.monotonic()
+    done = call("chroot", f"--userspec={user}:{user}", system, "env", "-i",
+                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", f"HOME=/{source}", "LC_ALL=C.UTF-8",
+                "CCACHE_DISABLE=1", "sh", "-c", f"cd /{source} && {script} 2>&1", stdout=subprocess.PIPE, text=True,
+                stdin=subprocess.DEVNULL)
+    print(done.stdout, flush=True)
+    print(f"{script} as {who}: {time.monotonic() - begun:.0f} s, exit status {done.returncode}", flush=True)
+    assert done.returncode == 0, f"{script} as {who} failed"
+    return done.stdout.rstrip().splitlines()[-1]
+
+
+def main():
+    parser = argparse.ArgumentParser("chroot.py", description=__doc__)
+    parser.add_argument("suite")
+    parser.add_argument("--test", action="store_true", help="run tools/test as well (minutes)")
+    parser.add_argument("--folder", help="keep the system here; a system that is there is used again")
+    options = parser.parse_args()
+    if os.geteuid() != 0 or not shutil.which("debootstrap"):
+        skip("needs root and debootstrap")
+    if INSIDE not in os.environ:
+        require("unshare", "--mount", "true")
+        os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, os.path.abspath(__file__),
+                               *sys.argv[1:]], {**os.environ, INSIDE: "1"})
+    system = os.path.abspath(options.folder) if options.folder else tempfile.mkdtemp(prefix="custash-chroot-")
+    try:
+        make_system(options.suite, system)
+        for who, user in (("root", 0), ("nobody", USER)):
+            last = run(system, who, user, "tools/demo")
+            assert last.startswith("demo: bare "), last
+            if options.test:
+                last = run(system, who, user, "tools/test")
+                assert " 0 failed" in last, last
+    finally:
+        for mounted in ("dev/shm", "dev", "proc", "usr/local/cuda"):
+            call("umount", os.path.join(system, mounted), capture_output=True)
+        if not options.folder:
+            shutil.rmtree(system, ignore_errors=True)
+    print(f"Debian {options.suite}: tools/demo runs")
+
+
+main()
