@@ -29,11 +29,10 @@ std::string amount(std::int64_t bytes, std::int64_t blocks) {
 }
 
 std::string frame_text(const Frame& frame) {
-  char offset[32];
-  std::snprintf(offset, sizeof offset, "+0x%" PRIx64, frame.offset);
   if (!frame.file.empty())
     return frame.name + " (" + frame.file + ":" + std::to_string(frame.line) + ")";
-  return (frame.name.empty() ? "?" : frame.name) + " (" + frame.module + offset + ")";
+  if (frame.name.empty()) return name_of(frame);
+  return frame.name + " (" + name_of({frame.module, "", frame.offset, "", ""}) + ")";
 }
 
 std::string where(const history::Site& site) {

@@ -109,8 +109,10 @@ Snapshot take(Allocator& core) {
     out.devices.push_back(device_state(core, device, stacks));
   out.host_stats = process::pinned().stats().flatten();
   out.time = clock_now();
+  Symbols symbols;
   for (const auto& stack : out.history.stacks)
-    out.stacks.push_back(out.symbols.frames_of(stack));
+    out.stacks.push_back(symbols.frames_of(stack));
+  out.frames = symbols.frames();
   return out;
 }
 

@@ -33,8 +33,8 @@ struct Snapshot {
   std::vector<DeviceState> devices;
   std::vector<std::pair<std::string, std::int64_t>> host_stats;
   history::Reading history;
-  Symbols symbols;
-  std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks
+  std::vector<Frame> frames;
+  std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks, of `frames`
 };
 
 Snapshot take(Allocator& core);

@@ -103,7 +103,7 @@ void write_sites(JsonWriter& json, const Snapshot& snapshot) {
     json.text_member("memory", kMemory[static_cast<std::size_t>(site.memory)]);
     const bool known = site.stack != stacks::kNone;
     json.text_member("caller",
-                     known ? snapshot.symbols.caller_of(snapshot.stacks[site.stack]) : "");
+                     known ? caller_of(snapshot.frames, snapshot.stacks[site.stack]) : "");
     json.member("blocks", site.blocks);
     json.member("bytes", site.bytes);
     json.member("peak_bytes", site.peak_bytes);
@@ -144,9 +144,10 @@ void write_history(JsonWriter& json, const Snapshot& snapshot) {
 void write_stacks(JsonWriter& json, const Snapshot& snapshot) {
   json.key("frames");
   json.open('[');
-  for (const Frame& frame : snapshot.symbols.frames()) {
+  for (const Frame& frame : snapshot.frames) {
     json.open('{');
     json.text_member("module", frame.module);
+    json.text_member("build_id", frame.build_id);
     json.member("offset", frame.offset);
     json.text_member("name", frame.name);
     json.text_member("file", frame.file);

@@ -132,11 +132,16 @@ class Writer {
     if (known_[id] != ~0U) return out_.recall(known_[id]);
     out_.open_list();
     for (const Symbols::Id frame_id : snapshot_.stacks[id]) {
-      const Frame& frame = snapshot_.symbols.frames()[frame_id];
+      const Frame& frame = snapshot_.frames[frame_id];
       out_.open_dict();
       text("filename", frame.file.empty() ? frame.module : frame.file);
       number("line", static_cast<std::uint64_t>(frame.line));
-      text("name", frame.name.empty() ? std::to_string(frame.offset) : frame.name);
+      text("name", name_of(frame));
+      if (frame.file.empty()) {  // custash's command finds the line with these
+        text("module", frame.module);
+        text("build_id", frame.build_id);
+        number("offset", frame.offset);
+      }
       out_.close_dict();
     }
     out_.close_list();

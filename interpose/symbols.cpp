@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/symbols.hpp"
 
+#include "interpose/modules.hpp"
 #include "interpose/python_frames.hpp"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -31,12 +34,9 @@ std::string readable(const char* symbol) {
 }
 
 const std::string& own_module() {
-  static const std::string* const path = [] {
-    Dl_info info{};
-    static const char here = 0;
-    return new std::string(
-        dladdr(&here, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "");
-  }();
+  static const char here = 0;
+  static const auto* const path =
+      new std::string(module_place(reinterpret_cast<std::uint64_t>(&here)).path);
   return *path;
 }
 
@@ -67,16 +67,14 @@ Symbols::Id Symbols::frame_of(stacks::Word word) {
     frame.file = line.file;
     frame.line = line.line;
   } else {
-    Dl_info info{};
     const stacks::Word call = word - 1;  // a return address may lie behind its function
+    ModulePlace place = module_place(call);
+    frame.module = std::move(place.path);
+    frame.build_id = std::move(place.build_id);
+    frame.offset = place.offset;
+    Dl_info info{};
     // NOLINTNEXTLINE: an address of code
-    if (dladdr(reinterpret_cast<const void*>(call), &info) != 0 && info.dli_fname != nullptr) {
-      frame.module = info.dli_fname;
-      frame.offset = call - reinterpret_cast<stacks::Word>(info.dli_fbase);
-      frame.name = readable(info.dli_sname);
-    } else {
-      frame.offset = call;
-    }
+    if (dladdr(reinterpret_cast<const void*>(call), &info) != 0) frame.name = readable(info.dli_sname);
   }
   frames_.push_back(std::move(frame));
   return it->second;
@@ -86,8 +84,9 @@ std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& sta
   std::vector<Id> out;
   for (const stacks::Word word : stack)
     out.push_back(frame_of(word));
-  out.erase(out.begin(),
-            std::find_if(out.begin(), out.end(), [&](Id id) { return !is_ours(frames_[id]); }));
+  out.erase(out.begin(), std::find_if(out.begin(), out.end(), [&](Id id) {
+              return !is_ours(frames_[id]) && !is_cuda(frames_[id]);
+            }));
   const auto python =
       std::find_if(out.begin(), out.end(), [&](Id id) { return !frames_[id].file.empty(); });
   if (python != out.end()) {
@@ -98,12 +97,18 @@ std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& sta
   return out;
 }
 
-std::string Symbols::caller_of(const std::vector<Id>& stack) const {
-  for (const Id id : stack) {
-    const Frame& frame = frames_[id];
-    if (!frame.module.empty() && !is_cuda(frame)) return std::string(file_name(frame.module));
-  }
+std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack) {
+  for (const Symbols::Id id : stack)
+    if (!frames[id].module.empty()) return std::string(file_name(frames[id].module));
   return "";
+}
+
+std::string name_of(const Frame& frame) {
+  if (!frame.name.empty()) return frame.name;
+  char offset[32];
+  std::snprintf(offset, sizeof offset, "0x%" PRIx64, frame.offset);
+  const std::string_view module = file_name(frame.module);
+  return module.empty() ? offset : std::string(module) + "+" + offset;
 }
 
 }  // namespace custash

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Names for the words of a stack: the module and its symbol for an address, file and line for
-// Python. State: what was found already. Not for use under any lock: it takes the loader's.
+// Names for the words of a stack: the module and its exported symbol for an address, file and line
+// for Python. State: what was found already. Not for use under any lock: it takes the loader's.
 #pragma once
 
 #include "interpose/stacks.hpp"
@@ -14,9 +14,10 @@ namespace custash {
 
 struct Frame {
   std::string module;        // a path; empty for Python
-  std::uint64_t offset = 0;  // in the module, of the call
+  std::string build_id;      // of the module, in hexadecimal
+  std::uint64_t offset = 0;  // of the call, as addr2line takes it; without a module an address
   std::string name;          // of the function, where it is known
-  std::string file;          // Python only
+  std::string file;          // of Python; of others the command finds it later
   int line = 0;
 };
 
@@ -24,15 +25,11 @@ class Symbols {
  public:
   using Id = std::uint32_t;
 
-  // The stack without our own frames, and without the interpreter's where lines of Python
-  // follow.
+  // The stack without the innermost frames that are CUDA's or our own, and without the
+  // interpreter's where lines of Python follow.
   std::vector<Id> frames_of(const std::vector<stacks::Word>& stack);
 
   [[nodiscard]] const std::vector<Frame>& frames() const { return frames_; }
-
-  // Where the call came from: the first module that is not CUDA's own; "python" has no say in
-  // it.
-  [[nodiscard]] std::string caller_of(const std::vector<Id>& stack) const;
 
  private:
   Id frame_of(stacks::Word word);
@@ -40,5 +37,11 @@ class Symbols {
   std::unordered_map<stacks::Word, Id> known_;
   std::vector<Frame> frames_;
 };
+
+// Where the call came from: the file of the first frame that has one; "python" has no say in it.
+std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack);
+
+// The function's name; "app+0x1288" where it is not known.
+std::string name_of(const Frame& frame);
 
 }  // namespace custash

@@ -21,11 +21,11 @@ constexpr const char* kUnknown = "    an unknown call site\n";
 std::string frame_text(const Json& frame) {
   const auto name = frame.at("name").get<std::string>();
   const auto file = frame.at("file").get<std::string>();
-  const auto module = frame.at("module").get<std::string>();
   if (!file.empty()) return name + " (" + file + ":" + frame.at("line").dump() + ")";
   // Addresses differ from run to run, places in a module do not.
-  return (name.empty() ? "?" : name) + " (" + module.substr(module.rfind('/') + 1) + "+" +
-         frame.at("offset").dump() + ")";
+  const std::string place =
+      place_in(frame.at("module").get<std::string>(), frame.at("offset").get<std::uint64_t>());
+  return name.empty() ? place : name + " (" + place + ")";
 }
 
 std::string place_text(const Json& snapshot, const Json& site) {
@@ -49,6 +49,12 @@ std::string mebibytes(std::int64_t bytes) {
 }
 
 }  // namespace
+
+std::string place_in(std::string_view module, std::uint64_t offset) {
+  std::string out(module.substr(module.rfind('/') + 1));  // npos + 1 is 0
+  add(out, "%s0x%" PRIx64, out.empty() ? "" : "+", offset);
+  return out;
+}
 
 std::map<std::string, SiteSum> live_sites(const Json& snapshot) {
   std::map<std::string, SiteSum> out;

@@ -6,9 +6,13 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace custash::snapshot {
+
+// "app+0x1288": a place in a module; without one an address.
+std::string place_in(std::string_view module, std::uint64_t offset);
 
 struct SiteSum {
   std::int64_t blocks = 0;
