@@ -95,16 +95,18 @@ bool move_into_place(const std::string& from, const std::string& path, Existing 
 
 }  // namespace
 
-Snapshot take(Allocator& core) {
+Snapshot take(Allocator& core, history::Events events) {
   Snapshot out;
   out.pid = getpid();
   out.program = command_line();
-  out.history = history::read();
+  out.history = history::read(events);
   std::unordered_map<Address, stacks::Id> stacks;
   for (const auto& [address, live] : out.history.live)
     stacks[address] = out.history.sites[live.site].stack;
   int count = 0;
-  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) count = 0;
+  if (events == history::Events::Without ||
+      core.driver().device_get_count(&count) != CUDA_SUCCESS)
+    count = 0;
   for (int device = 0; device < count; ++device)
     out.devices.push_back(device_state(core, device, stacks));
   out.host_stats = process::pinned().stats().flatten();

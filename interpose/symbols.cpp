@@ -5,8 +5,6 @@
 #include "interpose/python_frames.hpp"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -26,6 +24,7 @@ std::string_view file_name(std::string_view path) {
 
 std::string readable(const char* symbol) {
   if (symbol == nullptr) return "";
+  if (!begins(symbol, "_Z")) return symbol;  // of a function f the demangler makes "float"
   int status = 0;
   char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
   std::string out = status == 0 && text != nullptr ? text : symbol;
@@ -101,14 +100,6 @@ std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbol
   for (const Symbols::Id id : stack)
     if (!frames[id].module.empty()) return std::string(file_name(frames[id].module));
   return "";
-}
-
-std::string name_of(const Frame& frame) {
-  if (!frame.name.empty()) return frame.name;
-  char offset[32];
-  std::snprintf(offset, sizeof offset, "0x%" PRIx64, frame.offset);
-  const std::string_view module = file_name(frame.module);
-  return module.empty() ? offset : std::string(module) + "+" + offset;
 }
 
 }  // namespace custash
