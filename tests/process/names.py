@@ -186,6 +186,23 @@ class Names(Case):
     def test_the_same_name_in_every_form(self):
         self.assertIn(f"inlined ({SOURCE}:{LINES['inlined']})", self.check_forms(self.debug))
 
+    def test_labels_of_the_page(self):
+        browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        if browser is None:
+            raise unittest.SkipTest("no Chromium here")
+        stripped = self.build("stripped", "-s")
+        for program, label in ((self.debug, rf"weights\(\) names.cpp:{LINES['weights']}  ‹  main names.cpp:\d+"),
+                               (stripped, r"stripped\+0x[0-9a-f]+  ‹  stripped\+0x[0-9a-f]+")):
+            page = self.record(program) + ".html"
+            self.command("report", program + ".json")
+            shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+                                    "--user-data-dir=" + self.path("profile"), "--dump-dom", "file://" + page],
+                                   capture_output=True, text=True, timeout=150, check=False).stdout
+            labels = re.findall(r"<summary>(.*?)</summary>", shown)
+            self.assertEqual(len(set(labels)), 10)
+            self.assertRegex(labels[0], "^" + label + "$")
+            self.assertNotRegex(" ".join(labels), "_start|libc")
+
     def test_a_runtime_that_is_linked_in(self):
         archive = os.path.join(PATHS.runtime, "libcudart_double.a")
         if not os.path.exists(archive):
