@@ -62,6 +62,10 @@ class Names(Case):
         with open(out + ".out", "w", encoding="utf-8") as said:
             subprocess.run([program], stdout=said, timeout=60, check=True, env=environment(
                 preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF="history:1000,snapshot:" + out))
+        with open(out, encoding="utf-8") as file:
+            data = json.load(file)
+        for site in data["history"]["sites"]:  # not in CUDA's libraries, nor in ours
+            self.assertEqual(data["frames"][data["stacks"][site["stack"]][0]]["module"], program)
         return out
 
     def sites(self, snapshot):
