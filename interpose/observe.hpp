@@ -21,7 +21,7 @@ struct Stream {
   NullStream null = NullStream::Legacy;
 };
 
-enum class Watcher : unsigned { Record = 1, History = 2 };
+enum class Watcher : unsigned { Record = 1, History = 2, Counters = 4 };
 
 extern std::atomic<unsigned> watchers;
 
