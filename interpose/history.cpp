@@ -148,7 +148,9 @@ void allocated(observe::Memory memory,
   bool fresh = false;
   with_stack([&](Tracker& t, const stacks::Stack& stack) {
     const Nanoseconds now = clock_now();
-    t.end_life(address, now);  // its free was not seen, as when its context was destroyed
+    // Its free was not seen, as when its context was destroyed.
+    Bytes before = 0;
+    (void)t.end_life(address, now, &before);
     const stacks::Id id = t.add_stack(stack);
     t.begin_life(address, bytes, id, device, memory, now);
     t.add_event({now, address, bytes, handle_of(stream), id, device, Action::Alloc, memory});
@@ -165,20 +167,19 @@ void freed(Address address, observe::Stream stream) noexcept {
   inside = true;
   bool known = false;
   with_tracker([&](Tracker& t) {
-    const ledger::LiveRow* const live = t.find_live(address);
-    known = live != nullptr;
-    if (!known) return;
     const Nanoseconds now = clock_now();
-    const Site& site = t.site(live->site);
+    Bytes bytes = 0;
+    const Site* const site = t.end_life(address, now, &bytes);
+    known = site != nullptr;
+    if (!known) return;
     t.add_event({now,
                  address,
-                 live->bytes,
+                 bytes,
                  handle_of(stream),
-                 site.stack,
-                 static_cast<std::uint16_t>(site.device),
+                 site->stack,
+                 static_cast<std::uint16_t>(site->device),
                  Action::Free,
-                 site.memory});
-    t.end_life(address, now);
+                 site->memory});
   });
   if (!known) freed_unseen(address, stream);
   inside = false;

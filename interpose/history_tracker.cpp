@@ -97,30 +97,29 @@ void Tracker::begin_life(Address address,
   change(head_, site, static_cast<std::int64_t>(bytes), 1);
 }
 
-void Tracker::end_life(Address address, Nanoseconds now) {
-  const ledger::LiveRow* const row = live_.find(address);
-  if (row == nullptr) return;
-  const ledger::LiveRow live = *row;
-  live_.remove(address);
+const Site* Tracker::end_life(Address address, Nanoseconds now, Bytes* bytes) {
+  ledger::LiveRow live;
+  if (!live_.take(address, &live)) return nullptr;
   Site& site = book_.sites[live.site];
   change(head_, site, static_cast<std::int64_t>(live.bytes), -1);
   count_lifetime(head_, site, now > live.since ? now - live.since : 0);
+  *bytes = live.bytes;
+  return &site;
 }
 
 void Tracker::change_segment(Action action,
                              Address address,
                              Bytes* bytes,
                              std::uint16_t* device) {
-  const ledger::SegmentRow* const known = segments_.find(address);
+  ledger::SegmentRow known;
+  const bool is_known = segments_.take(address, &known);
   if (action == Action::SegmentAlloc || action == Action::SegmentMap) {
-    if (known != nullptr) segments_.remove(address);
     segments_.add({address, *bytes, *device, action == Action::SegmentMap ? 1U : 0U});
     return;
   }
-  if (known == nullptr) return;
-  *device = static_cast<std::uint16_t>(known->device);
-  if (*bytes == 0) *bytes = known->bytes;
-  segments_.remove(address);
+  if (!is_known) return;
+  *device = static_cast<std::uint16_t>(known.device);
+  if (*bytes == 0) *bytes = known.bytes;
 }
 
 bool Tracker::describe_stacks() {

@@ -19,10 +19,16 @@ class LivingRows {
  public:
   explicit LivingRows(ledger::Rows<Row>& rows) : rows_(rows) {}
 
-  // The row, or null.
-  Row* find(Address address) {
+  // False: there is none. Nothing stands there afterwards.
+  bool take(Address address, Row* out) {
     const auto known = at_.find(address);
-    return known == at_.end() ? nullptr : &rows_[known->second];
+    if (known == at_.end()) return false;
+    const std::uint32_t number = known->second;
+    *out = rows_[number];
+    std::atomic_ref(rows_[number].address).store(0, std::memory_order_release);
+    at_.erase(known);
+    free_.push_back(number);
+    return true;
   }
 
   // A row takes its address last, and gives it up first: half a row is none.
@@ -41,15 +47,6 @@ class LivingRows {
     std::atomic_ref(to.address).store(row.address, std::memory_order_release);
   }
 
-  void remove(Address address) {
-    const auto known = at_.find(address);
-    if (known == at_.end()) return;
-    const std::uint32_t number = known->second;
-    std::atomic_ref(rows_[number].address).store(0, std::memory_order_release);
-    at_.erase(known);
-    free_.push_back(number);
-  }
-
  private:
   ledger::Rows<Row>& rows_;
   std::unordered_map<Address, std::uint32_t> at_;
@@ -64,18 +61,14 @@ class Tracker {
   void add_event(const Event& event);
   stacks::Id add_stack(const stacks::Stack& stack);
 
-  // The block that lives there, and its site.
-  ledger::LiveRow* find_live(Address address) { return live_.find(address); }
-
-  const Site& site(std::uint32_t number) const { return book_.sites[number]; }
-
   void begin_life(Address address,
                   Bytes bytes,
                   stacks::Id stack,
                   std::uint16_t device,
                   observe::Memory memory,
                   Nanoseconds now);
-  void end_life(Address address, Nanoseconds now);
+  // The block's site, or null where none is known to live there.
+  const Site* end_life(Address address, Nanoseconds now, Bytes* bytes);
 
   // A call of the driver that made or gave back memory. Fills in what the call does not say.
   void change_segment(Action action, Address address, Bytes* bytes, std::uint16_t* device);

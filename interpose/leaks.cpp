@@ -43,24 +43,22 @@ std::string where(const history::Site& site) {
 
 void add_site(std::string& out,
               const history::Site& site,
-              const history::Reading& history,
-              Symbols& symbols) {
+              const std::vector<Frame>& stack) {
   out += "custash:   " + amount(site.bytes, site.blocks) + " " + where(site) +
          (site.growing ? ", more and more of it" : "") + ", allocated by\n";
-  std::vector<Symbols::Id> stack;
-  if (site.stack != stacks::kNone) stack = symbols.frames_of(history.stacks[site.stack]);
   if (stack.empty()) out += "custash:     an unknown call site\n";
   for (std::size_t i = 0; i < std::min(stack.size(), kMostFrames); ++i)
-    out += "custash:     " + frame_text(symbols.frames()[stack[i]]) + "\n";
+    out += "custash:     " + frame_text(stack[i]) + "\n";
 }
 
 }  // namespace
 
-std::string text(const char* title) {
-  history::Reading history = history::read(history::Events::Without);
-  std::vector<history::Site>& sites = history.sites;
+std::string text(const std::string& title,
+                 const history::Reading& history,
+                 const FramesOf& frames) {
+  std::vector<history::Site> sites = history.sites;
   if (!history.on && sites.empty())
-    return std::string("custash: ") + title +
+    return "custash: " + title +
            ": not known, history is off (custash snapshot --history PID, custash_history() and "
            "the option history: switch it on)\n";
   std::erase_if(sites, [](const history::Site& site) { return site.blocks == 0; });
@@ -74,14 +72,15 @@ std::string text(const char* title) {
     bytes += site.bytes;
     blocks += site.blocks;
   }
-  std::string out = std::string("custash: ") + title + ": " +
+  std::string out = "custash: " + title + ": " +
                     (blocks == 0 ? "nothing" : amount(bytes, blocks));
   if (blocks != 0)
     out += ", from " + std::to_string(sites.size()) + " place" + (sites.size() == 1 ? "" : "s");
   out += "\n";
-  Symbols symbols;
   for (std::size_t i = 0; i < std::min(sites.size(), kMostSites); ++i)
-    add_site(out, sites[i], history, symbols);
+    add_site(out,
+             sites[i],
+             sites[i].stack == stacks::kNone ? std::vector<Frame>() : frames(sites[i].stack));
   if (sites.size() > kMostSites)
     out += "custash:   and " + std::to_string(sites.size() - kMostSites) + " places more\n";
   return out;

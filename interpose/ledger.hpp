@@ -18,9 +18,15 @@ inline constexpr std::uint64_t kMagic = 0x3172656764656c63;  // "cledger1"
 inline constexpr std::size_t kDevices = 64;                  // more share the last
 inline constexpr std::size_t kCounted = 16;                  // devices with counters
 
-// Names an internal variable of the environment: letters for what the launcher reports (h:
-// history, l: leaks, s: summary), a blank, and the folder of its ledgers.
+// An internal variable of the environment. It holds letters for what the launcher reports (h:
+// history, l: leaks, s: summary), the launcher's process and when that started (live_page.hpp),
+// and the folder of the ledgers, with blanks between them.
 inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
+
+// A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
+// its exit a process gives it this ending: from then on the launcher reports. Where the launcher
+// has ended or has removed the file, the process reports itself.
+inline constexpr const char* kDone = ".done";
 
 // The rows of one kind lie at one of two places of the file; `which` says at which. A larger
 // place is filled before `which` changes.
@@ -92,20 +98,12 @@ struct Counters {
   std::uint64_t freed[kCounted];
 };
 
-enum class State : std::uint32_t {
-  Running,
-  Complete,  // the process has put down everything at its exit; the launcher reports
-  Own,       // the process reports itself: the launcher has ended, or could not read this
-};
-
 struct Head {
   std::uint64_t magic;
   std::uint64_t size;  // sizeof(Head)
   std::uint32_t version;
-  std::uint32_t state;    // State
   std::uint32_t partial;  // there was no more memory to share: newer rows are missing
-  std::uint32_t oom;      // texts hold the path of the snapshot that was written then
-  TextPlace oom_path;
+  TextPlace oom_path;     // of the snapshot that was written when memory ran out
   std::int64_t pid;
   Nanoseconds started;  // CLOCK_REALTIME, when CUDA was first used
   Nanoseconds ended;    // at a usual exit
