@@ -145,7 +145,7 @@ void at_exit(Allocator& core) noexcept {
     (void)write_snapshot(core, options->snapshot);
   if (!options->leaks || launcher::takes(Report::Leaks)) return;
   try {
-    const std::string text = leaks::text(leaks::kAtExit);
+    const std::string text = leaks::text("still allocated at exit");
     complain(text.substr(0, text.size() - 1));
   } catch (...) {
   }

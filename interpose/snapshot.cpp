@@ -68,14 +68,16 @@ std::string command_line() {
   return text;
 }
 
-Snapshot take(Allocator& core) {
+Snapshot take(Allocator& core, history::Events events) {
   Snapshot out;
   out.pid = getpid();
   out.program = command_line();
-  out.history = history::read();
+  out.history = history::read(events);
   const StackOf stacks = stack_of_blocks(out.history);
   int count = 0;
-  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) count = 0;
+  if (events == history::Events::Without ||
+      core.driver().device_get_count(&count) != CUDA_SUCCESS)
+    count = 0;
   for (int device = 0; device < count; ++device) {
     Inventory held;
     const custash_device_stats_t stats = device_stats::read(core, device, &held);
@@ -88,6 +90,37 @@ Snapshot take(Allocator& core) {
     out.stacks.push_back(symbols.frames_of(stack));
   out.frames = symbols.frames();
   return out;
+}
+
+bool format_of(const std::string& path, Format* out) {
+  constexpr std::pair<const char*, Format> kEndings[] = {{".trace.json", Format::Trace},
+                                                         {".perfetto", Format::Trace},
+                                                         {".json", Format::Json},
+                                                         {".html", Format::Html},
+                                                         {".pickle", Format::Pickle},
+                                                         {".pkl", Format::Pickle}};
+  for (const auto& [ending, format] : kEndings) {
+    const std::size_t size = std::strlen(ending);
+    if (path.size() > size && path.compare(path.size() - size, size, ending) == 0) {
+      *out = format;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string text_of(const Snapshot& snapshot, Format format) {
+  switch (format) {
+    case Format::Html:
+      return as_html(snapshot);
+    case Format::Pickle:
+      return as_pickle(snapshot);
+    case Format::Trace:
+      return as_trace(snapshot);
+    case Format::Json:
+      break;
+  }
+  return as_json(snapshot);
 }
 
 bool write(Allocator& core,

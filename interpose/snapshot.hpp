@@ -16,6 +16,12 @@
 
 namespace custash::snapshot {
 
+// As files have them, in the order of history::Action, observe::Memory and PieceState.
+inline constexpr const char* kActionNames[] = {
+    "alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"};
+inline constexpr const char* kMemoryNames[] = {"device", "pinned", "other"};
+inline constexpr const char* kStateNames[] = {"free", "limbo", "used"};
+
 struct Block {
   Piece piece;
   stacks::Id stack = stacks::kNone;
@@ -39,7 +45,8 @@ struct Snapshot {
   std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks, of `frames`
 };
 
-Snapshot take(Allocator& core);
+// Without events: of the devices nothing either, only the call sites.
+Snapshot take(Allocator& core, history::Events events = history::Events::With);
 
 std::string command_line();
 

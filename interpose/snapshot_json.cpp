@@ -9,10 +9,6 @@ namespace custash::snapshot {
 namespace {
 
 constexpr Nanoseconds kMicrosecond = 1000;
-constexpr const char* kActions[] = {
-    "alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"};
-constexpr const char* kMemory[] = {"device", "pinned", "other"};
-constexpr const char* kStates[] = {"free", "limbo", "used"};
 
 void write_stack(JsonWriter& json, stacks::Id id) {
   json.value(id == stacks::kNone ? std::int64_t{-1} : static_cast<std::int64_t>(id));
@@ -49,7 +45,7 @@ void write_segment(JsonWriter& json,
     json.natural(block.piece.address);
     json.natural(block.piece.size);
     json.natural(block.piece.requested);
-    json.string(kStates[static_cast<std::size_t>(block.piece.state)]);
+    json.string(kStateNames[static_cast<std::size_t>(block.piece.state)]);
     write_stack(json, block.stack);
     json.close(']');
   }
@@ -80,9 +76,9 @@ void write_events(JsonWriter& json, const history::Reading& history) {
   for (const history::Event& event : history.events) {
     json.open('[');
     json.natural(event.time / kMicrosecond);
-    json.string(kActions[static_cast<std::size_t>(event.action)]);
+    json.string(kActionNames[static_cast<std::size_t>(event.action)]);
     json.natural(event.device);
-    json.string(kMemory[static_cast<std::size_t>(event.memory)]);
+    json.string(kMemoryNames[static_cast<std::size_t>(event.memory)]);
     json.natural(event.address);
     json.natural(event.bytes);
     json.natural(event.stream);
@@ -100,7 +96,7 @@ void write_sites(JsonWriter& json, const Snapshot& snapshot) {
     json.key("stack");
     write_stack(json, site.stack);
     json.member("device", site.device);
-    json.text_member("memory", kMemory[static_cast<std::size_t>(site.memory)]);
+    json.text_member("memory", kMemoryNames[static_cast<std::size_t>(site.memory)]);
     const bool known = site.stack != stacks::kNone;
     json.text_member("caller",
                      known ? caller_of(snapshot.frames, snapshot.stacks[site.stack]) : "");

@@ -2,7 +2,6 @@
 // A snapshot as PyTorch writes its own (torch.cuda.memory._dump_snapshot): a pickle of protocol
 // 4 that its viewer and torch.cuda._memory_viz open. custash's counters are left to the JSON
 // form.
-#include "interpose/device_stats.hpp"
 #include "interpose/snapshot.hpp"
 
 #include <string_view>
@@ -137,7 +136,7 @@ class Writer {
       text("filename", frame.file.empty() ? frame.module : frame.file);
       number("line", static_cast<std::uint64_t>(frame.line));
       text("name", name_of(frame));
-      if (frame.file.empty()) {  // custash's command finds the line with these
+      if (frame.file.empty() || !frame.module.empty()) {  // the command finds lines with these
         text("module", frame.module);
         text("build_id", frame.build_id);
         number("offset", frame.offset);

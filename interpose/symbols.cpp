@@ -2,8 +2,6 @@
 #include "interpose/symbols.hpp"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <string_view>
 
 namespace custash {
@@ -64,14 +62,6 @@ std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbol
   for (const Symbols::Id id : stack)
     if (!frames[id].module.empty()) return std::string(file_name(frames[id].module));
   return "";
-}
-
-std::string name_of(const Frame& frame) {
-  if (!frame.name.empty()) return frame.name;
-  char offset[32];
-  std::snprintf(offset, sizeof offset, "0x%" PRIx64, frame.offset);
-  const std::string_view module = file_name(frame.module);
-  return module.empty() ? offset : std::string(module) + "+" + offset;
 }
 
 }  // namespace custash

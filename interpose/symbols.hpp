@@ -3,6 +3,7 @@
 // for Python. State: what was found already. Not for use under any lock: it takes the loader's.
 #pragma once
 
+#include "interpose/frame.hpp"
 #include "interpose/stacks.hpp"
 
 #include <cstdint>
@@ -13,15 +14,6 @@
 #include <vector>
 
 namespace custash {
-
-struct Frame {
-  std::string module;        // a path; empty for Python
-  std::string build_id;      // of the module, in hexadecimal
-  std::uint64_t offset = 0;  // of the call, as addr2line takes it; without a module an address
-  std::string name;          // of the function, where it is known
-  std::string file;          // of Python; of others the command finds it later
-  int line = 0;
-};
 
 class Symbols {
  public:
@@ -52,8 +44,5 @@ class Symbols {
 
 // Where the call came from: the file of the first frame that has one; "python" has no say in it.
 std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack);
-
-// The function's name; "app+0x1288" where it is not known.
-std::string name_of(const Frame& frame);
 
 }  // namespace custash

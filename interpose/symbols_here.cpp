@@ -5,6 +5,7 @@
 #include "interpose/symbols.hpp"
 
 #include <cstdlib>
+#include <string_view>
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -14,6 +15,8 @@ namespace {
 
 std::string readable(const char* symbol) {
   if (symbol == nullptr) return "";
+  // Of a function f the demangler makes "float".
+  if (std::string_view(symbol).substr(0, 2) != "_Z") return symbol;
   int status = 0;
   char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
   std::string out = status == 0 && text != nullptr ? text : symbol;

@@ -6,13 +6,9 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace custash::snapshot {
-
-// "app+0x1288": a place in a module; without one an address.
-std::string place_in(std::string_view module, std::uint64_t offset);
 
 struct SiteSum {
   std::int64_t blocks = 0;
@@ -35,7 +31,7 @@ std::vector<SiteChange> changes(const Json& before, const Json& after);
 std::string as_text(const std::vector<SiteChange>& changes, unsigned most);
 std::string as_json(const std::vector<SiteChange>& changes);
 
-// What lives, the most first.
-std::string leaks_text(const Json& snapshot, unsigned most);
+// What lives, the most first. `title`: "allocated in app.json".
+std::string leaks_text(const Json& snapshot, const std::string& title, unsigned most);
 
 }  // namespace custash::snapshot

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // PyTorch's snapshot (torch.cuda.memory._dump_snapshot) as custash's. What PyTorch does not
 // write down is worked out from its events: call sites, peaks, how long blocks live.
+#include "interpose/frame.hpp"
 #include "tools/snapshot/read.hpp"
-#include "tools/snapshot/sites.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -116,7 +116,7 @@ class Conversion {
             std::to_string(offset),
         static_cast<std::int64_t>(frames_.size()));
     if (fresh) {
-      const bool source = file != "??" && line > 0;
+      const bool source = ours ? file != module : file != "??" && line > 0;
       const std::string unnamed = place_in(module, static_cast<std::uint64_t>(offset));
       frames_.push_back({{"module", source || ours ? module : file},
                          {"build_id", build_id},

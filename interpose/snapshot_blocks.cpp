@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The parts of a snapshot that need no process: its blocks, and its forms.
+// The blocks of a snapshot. No state.
 #include "interpose/snapshot.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace custash::snapshot {
 namespace {
@@ -43,37 +42,6 @@ DeviceState device_state(const custash_device_stats_t& stats,
   for (HeldSegment& segment : state.segments)
     state.blocks.push_back(blocks_of(std::exchange(segment.pieces, {}), stacks));
   return state;
-}
-
-bool format_of(const std::string& path, Format* out) {
-  constexpr std::pair<const char*, Format> kEndings[] = {{".trace.json", Format::Trace},
-                                                         {".perfetto", Format::Trace},
-                                                         {".json", Format::Json},
-                                                         {".html", Format::Html},
-                                                         {".pickle", Format::Pickle},
-                                                         {".pkl", Format::Pickle}};
-  for (const auto& [ending, format] : kEndings) {
-    const std::size_t size = std::strlen(ending);
-    if (path.size() > size && path.compare(path.size() - size, size, ending) == 0) {
-      *out = format;
-      return true;
-    }
-  }
-  return false;
-}
-
-std::string text_of(const Snapshot& snapshot, Format format) {
-  switch (format) {
-    case Format::Html:
-      return as_html(snapshot);
-    case Format::Pickle:
-      return as_pickle(snapshot);
-    case Format::Trace:
-      return as_trace(snapshot);
-    case Format::Json:
-      break;
-  }
-  return as_json(snapshot);
 }
 
 }  // namespace custash::snapshot
