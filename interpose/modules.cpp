@@ -35,30 +35,6 @@ std::string full_path(const char* name) {
   return ::realpath(name, path) != nullptr ? path : name;
 }
 
-// Notes are aligned to 4 bytes; those of a segment that is aligned to 8, to 8.
-std::string build_id_in(std::string_view notes, std::size_t alignment) {
-  const std::size_t mask = (alignment == 8 ? 8 : 4) - 1;
-  const auto aligned = [mask](std::size_t size) { return (size + mask) & ~mask; };
-  ElfW(Nhdr) note;
-  while (notes.size() >= sizeof note) {
-    std::memcpy(&note, notes.data(), sizeof note);
-    const std::size_t content = aligned(sizeof note + note.n_namesz);
-    if (content > notes.size() || note.n_descsz > notes.size() - content) break;
-    const std::string_view name = notes.substr(sizeof note, note.n_namesz);
-    if (note.n_type == NT_GNU_BUILD_ID && name == std::string_view("GNU\0", 4)) {
-      constexpr const char* kDigits = "0123456789abcdef";
-      std::string out;
-      for (const char c : notes.substr(content, note.n_descsz)) {
-        out += kDigits[static_cast<unsigned char>(c) >> 4U];
-        out += kDigits[static_cast<unsigned char>(c) & 15U];
-      }
-      return out;
-    }
-    notes.remove_prefix(std::min(notes.size(), aligned(content + note.n_descsz)));
-  }
-  return "";
-}
-
 bool is_loaded(const dl_phdr_info& module, std::uint64_t offset, std::uint64_t size) {
   for (ElfW(Half) i = 0; i < module.dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = module.dlpi_phdr[i];
@@ -88,6 +64,30 @@ int look(dl_phdr_info* module, std::size_t, void* closure) {
 }
 
 }  // namespace
+
+// Notes are aligned to 4 bytes; those of a segment that is aligned to 8, to 8.
+std::string build_id_in(std::string_view notes, std::size_t alignment) {
+  const std::size_t mask = (alignment == 8 ? 8 : 4) - 1;
+  const auto aligned = [mask](std::size_t size) { return (size + mask) & ~mask; };
+  ElfW(Nhdr) note;
+  while (notes.size() >= sizeof note) {
+    std::memcpy(&note, notes.data(), sizeof note);
+    const std::size_t content = aligned(sizeof note + note.n_namesz);
+    if (content > notes.size() || note.n_descsz > notes.size() - content) break;
+    const std::string_view name = notes.substr(sizeof note, note.n_namesz);
+    if (note.n_type == NT_GNU_BUILD_ID && name == std::string_view("GNU\0", 4)) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      std::string out;
+      for (const char c : notes.substr(content, note.n_descsz)) {
+        out += kDigits[static_cast<unsigned char>(c) >> 4U];
+        out += kDigits[static_cast<unsigned char>(c) & 15U];
+      }
+      return out;
+    }
+    notes.remove_prefix(std::min(notes.size(), aligned(content + note.n_descsz)));
+  }
+  return "";
+}
 
 ModulePlace module_place(std::uint64_t address) {
   ModulePlace found{{}, {}, address};

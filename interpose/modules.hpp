@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace custash {
 
@@ -16,5 +17,8 @@ struct ModulePlace {
 };
 
 ModulePlace module_place(std::uint64_t address);
+
+// In hexadecimal, of a segment of notes; empty where it holds none.
+std::string build_id_in(std::string_view notes, std::size_t alignment);
 
 }  // namespace custash

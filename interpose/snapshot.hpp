@@ -10,6 +10,7 @@
 #include "interpose/symbols.hpp"
 
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct DeviceState {
 
 struct Snapshot {
   int pid = 0;
+  std::string ended_by;  // what ended the process before it could be asked; else empty
   std::string program;
   Nanoseconds time = 0;  // CLOCK_REALTIME
   std::vector<DeviceState> devices;
@@ -45,6 +47,16 @@ struct Snapshot {
 
 // Without events: of the devices nothing either, only the call sites.
 Snapshot take(Allocator& core, history::Events events = history::Events::With);
+
+std::string command_line();
+
+using StackOf = std::unordered_map<Address, stacks::Id>;
+StackOf stack_of_blocks(const history::Reading& history);
+
+// Segments by address, with the stack of each block.
+DeviceState device_state(const custash_device_stats_t& stats,
+                         Inventory held,
+                         const StackOf& stacks);
 
 enum class Format { Json, Html, Pickle, Trace };
 
@@ -61,7 +73,11 @@ std::string text_of(const Snapshot& snapshot, Format format);
 enum class Existing { Replace, Keep };  // Keep: the process's number goes into the name
 
 // Writes beside the file and renames: there is the old file or the whole new one. False, with
-// why.
-bool write(Allocator& core, const std::string& path, Existing existing, std::string* why);
+// why. `wrote` is told the file's name.
+bool write(Allocator& core,
+           const std::string& path,
+           Existing existing,
+           std::string* why,
+           std::string* wrote = nullptr);
 
 }  // namespace custash::snapshot

@@ -172,6 +172,7 @@ std::string as_json(const Snapshot& snapshot) {
   json.member("pid", static_cast<std::int64_t>(snapshot.pid));
   json.text_member("program", snapshot.program);
   json.member("time_us", snapshot.time / kMicrosecond);
+  if (!snapshot.ended_by.empty()) json.text_member("ended_by", snapshot.ended_by);
   write_devices(json, snapshot);
   write_stats(json, "host_stats", snapshot.host_stats);
   write_history(json, snapshot);

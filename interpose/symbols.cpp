@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/symbols.hpp"
 
-#include "interpose/modules.hpp"
-#include "interpose/python_frames.hpp"
-
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
-
-#include <cxxabi.h>
-#include <dlfcn.h>
 
 namespace custash {
 namespace {
@@ -22,30 +15,15 @@ std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
 
-std::string readable(const char* symbol) {
-  if (symbol == nullptr) return "";
-  if (!begins(symbol, "_Z")) return symbol;  // of a function f the demangler makes "float"
-  int status = 0;
-  char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  std::string out = status == 0 && text != nullptr ? text : symbol;
-  std::free(text);
-  return out;
+// In a program that custash is linked into, its module is ours, too.
+bool is_ours(const Frame& frame, const std::string& own_module) {
+  return frame.module == own_module && begins(frame.name, "custash");
 }
 
-const std::string& own_module() {
-  static const char here = 0;
-  static const auto* const path =
-      new std::string(module_place(reinterpret_cast<std::uint64_t>(&here)).path);
-  return *path;
-}
-
-// Of the preloaded library; in a program that we are linked into, its module is ours, too.
-bool is_ours(const Frame& frame) {
-  return frame.module == own_module() &&
-         (begins(file_name(frame.module), "libcustash") || begins(frame.name, "custash"));
-}
-
+// Without names its file tells it.
 bool is_interpreter(const Frame& frame) {
+  const std::string_view file = file_name(frame.module);
+  if (frame.name.empty()) return begins(file, "libpython") || begins(file, "python");
   return begins(frame.name, "_PyEval_EvalFrame") || begins(frame.name, "PyEval_EvalFrame");
 }
 
@@ -59,23 +37,7 @@ bool is_cuda(const Frame& frame) {
 Symbols::Id Symbols::frame_of(stacks::Word word) {
   const auto [it, fresh] = known_.try_emplace(word, static_cast<Id>(frames_.size()));
   if (!fresh) return it->second;
-  Frame frame;
-  if ((word & stacks::kPython) != 0) {
-    const python_frames::Line line = python_frames::line_of(word);
-    frame.name = line.function;
-    frame.file = line.file;
-    frame.line = line.line;
-  } else {
-    const stacks::Word call = word - 1;  // a return address may lie behind its function
-    ModulePlace place = module_place(call);
-    frame.module = std::move(place.path);
-    frame.build_id = std::move(place.build_id);
-    frame.offset = place.offset;
-    Dl_info info{};
-    // NOLINTNEXTLINE: an address of code
-    if (dladdr(reinterpret_cast<const void*>(call), &info) != 0) frame.name = readable(info.dli_sname);
-  }
-  frames_.push_back(std::move(frame));
+  frames_.push_back(resolve_(word));
   return it->second;
 }
 
@@ -84,7 +46,7 @@ std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& sta
   for (const stacks::Word word : stack)
     out.push_back(frame_of(word));
   out.erase(out.begin(), std::find_if(out.begin(), out.end(), [&](Id id) {
-              return !is_ours(frames_[id]) && !is_cuda(frames_[id]);
+              return !is_ours(frames_[id], own_module_) && !is_cuda(frames_[id]);
             }));
   const auto python =
       std::find_if(out.begin(), out.end(), [&](Id id) { return !frames_[id].file.empty(); });

@@ -7,8 +7,10 @@
 #include "interpose/stacks.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace custash {
@@ -16,6 +18,14 @@ namespace custash {
 class Symbols {
  public:
   using Id = std::uint32_t;
+  using Resolve = std::function<Frame(stacks::Word)>;
+
+  // Of this process.
+  Symbols();
+
+  // Of any. `own_module`: the program's, where custash is linked into it.
+  Symbols(Resolve resolve, std::string own_module)
+      : resolve_(std::move(resolve)), own_module_(std::move(own_module)) {}
 
   // The stack without the innermost frames that are CUDA's or our own, and without the
   // interpreter's where lines of Python follow.
@@ -26,6 +36,8 @@ class Symbols {
  private:
   Id frame_of(stacks::Word word);
 
+  Resolve resolve_;
+  std::string own_module_;
   std::unordered_map<stacks::Word, Id> known_;
   std::vector<Frame> frames_;
 };
