@@ -122,6 +122,11 @@ class Report(Case):
                     sums[names, key] += site[key]
             return sums
 
+        def frees(of):
+            return [[of["frames"][i]["name"] for i in of["stacks"][e[8]]] for e in of["history"]["events"] if e[1] == "free"]
+
+        self.assertEqual(frees(torch), frees(self.data_of(self.path("s.json.html"))))
+        self.assertEqual(frees(torch)[0][0], "use_scratch")
         self.assertEqual(blocks(torch), blocks(snapshot))
         self.assertEqual(sites(torch), sites(snapshot))
         self.assertEqual(torch["history"]["tracked"][0]["peak_bytes"], snapshot["history"]["tracked"][0]["peak_bytes"])
