@@ -13,7 +13,7 @@ namespace {
 
 using Ids = std::vector<std::size_t>;
 
-// One that allocates, of a runtime that is linked in, or its template in cuda_runtime.h.
+// One that allocates or frees, of a runtime that is linked in, or its template in cuda_runtime.h.
 bool is_runtime_call(std::string_view function) {
   constexpr std::string_view kCalls[] = {"cudaMalloc",
                                          "cudaMallocAsync",
@@ -22,7 +22,10 @@ bool is_runtime_call(std::string_view function) {
                                          "cudaMalloc3D",
                                          "cudaMallocHost",
                                          "cudaMallocManaged",
-                                         "cudaHostAlloc"};
+                                         "cudaHostAlloc",
+                                         "cudaFree",
+                                         "cudaFreeAsync",
+                                         "cudaFreeHost"};
   function = function.substr(0, function.find_first_of("(<"));
   function = function.substr(function.rfind(' ') + 1);  // npos + 1 is 0
   for (const std::string_view ending : {"_ptsz", "_ptds"})
@@ -43,7 +46,7 @@ class Naming {
       const Ids& frames = frames_of(id.get<std::size_t>());
       out.insert(out.end(), frames.begin(), frames.end());
     }
-    // What is below the call in the runtime belongs to it.
+    // The frames further in belong to the runtime, too.
     constexpr std::size_t kDeepest = 12;
     for (std::size_t i = std::min(out.size(), kDeepest); i-- > 0;) {
       if (!is_runtime_call(frames_[out[i]].at("name").get<std::string>())) continue;
