@@ -33,6 +33,7 @@ struct Event {
   std::uint16_t device = 0;
   Action action = Action::Alloc;
   observe::Memory memory = observe::Memory::Device;
+  stacks::Id freed_by = stacks::kNone;  // of a Free; its `stack` is the allocation's
 };
 
 // One call site on one device: all blocks allocated with the same stack.
@@ -95,6 +96,9 @@ inline constexpr unsigned kUsualDepth = 16;
 bool start(std::size_t events, unsigned depth) noexcept;
 void stop() noexcept;  // what was gathered stays
 [[nodiscard]] bool started() noexcept;
+// Before the end: notes which files the stacks' addresses lie in.
+void finish_stacks() noexcept;
+
 enum class Events { With, Without };
 
 Reading read(Events events = Events::With);

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <unordered_map>
 
 #include <fcntl.h>
 #include <time.h>
@@ -22,47 +21,6 @@ Nanoseconds clock_now() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
-}
-
-std::string command_line() {
-  std::string text;
-  std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
-  if (file == nullptr) return text;
-  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file))
-    text += c == 0 ? ' ' : static_cast<char>(c);
-  std::fclose(file);
-  if (!text.empty()) text.pop_back();
-  return text;
-}
-
-// Free pieces in a row become one: only what is used or in limbo has borders that matter.
-std::vector<Block> blocks_of(const std::vector<Piece>& pieces,
-                             const std::unordered_map<Address, stacks::Id>& stacks) {
-  std::vector<Block> out;
-  for (const Piece& piece : pieces) {
-    if (piece.state == PieceState::Free && !out.empty() &&
-        out.back().piece.state == PieceState::Free) {
-      out.back().piece.size += piece.size;
-      continue;
-    }
-    const auto known =
-        piece.state == PieceState::Used ? stacks.find(piece.address) : stacks.end();
-    out.push_back({piece, known == stacks.end() ? stacks::kNone : known->second});
-  }
-  return out;
-}
-
-DeviceState device_state(Allocator& core,
-                         int device,
-                         const std::unordered_map<Address, stacks::Id>& stacks) {
-  DeviceState state;
-  state.stats = device_stats::read(core, device, &state.segments);
-  std::sort(state.segments.begin(),
-            state.segments.end(),
-            [](const HeldSegment& a, const HeldSegment& b) { return a.base < b.base; });
-  for (HeldSegment& segment : state.segments)
-    state.blocks.push_back(blocks_of(std::exchange(segment.pieces, {}), stacks));
-  return state;
 }
 
 std::string with_number(const std::string& path, unsigned long number) {
@@ -81,9 +39,13 @@ bool write_all(int file, const std::string& text) {
   return true;
 }
 
-bool move_into_place(const std::string& from, const std::string& path, Existing existing) {
+bool move_into_place(const std::string& from,
+                     const std::string& path,
+                     Existing existing,
+                     std::string* wrote) {
+  *wrote = path;
   if (existing == Existing::Replace) return ::rename(from.c_str(), path.c_str()) == 0;
-  std::string to = path;
+  std::string& to = *wrote;
   constexpr unsigned kMost = 1000;  // programs that one process runs by exec
   for (unsigned n = 0; ::link(from.c_str(), to.c_str()) != 0; ++n) {
     if (errno != EEXIST || n == kMost) return false;
@@ -95,22 +57,38 @@ bool move_into_place(const std::string& from, const std::string& path, Existing 
 
 }  // namespace
 
-Snapshot take(Allocator& core) {
+std::string command_line() {
+  std::string text;
+  std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
+  if (file == nullptr) return text;
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file))
+    text += c == 0 ? ' ' : static_cast<char>(c);
+  std::fclose(file);
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+Snapshot take(Allocator& core, history::Events events) {
   Snapshot out;
   out.pid = getpid();
   out.program = command_line();
-  out.history = history::read();
-  std::unordered_map<Address, stacks::Id> stacks;
-  for (const auto& [address, live] : out.history.live)
-    stacks[address] = out.history.sites[live.site].stack;
+  out.history = history::read(events);
+  const StackOf stacks = stack_of_blocks(out.history);
   int count = 0;
-  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) count = 0;
-  for (int device = 0; device < count; ++device)
-    out.devices.push_back(device_state(core, device, stacks));
+  if (events == history::Events::Without ||
+      core.driver().device_get_count(&count) != CUDA_SUCCESS)
+    count = 0;
+  for (int device = 0; device < count; ++device) {
+    Inventory held;
+    const custash_device_stats_t stats = device_stats::read(core, device, &held);
+    out.devices.push_back(device_state(stats, std::move(held), stacks));
+  }
   out.host_stats = process::pinned().stats().flatten();
   out.time = clock_now();
+  Symbols symbols;
   for (const auto& stack : out.history.stacks)
-    out.stacks.push_back(out.symbols.frames_of(stack));
+    out.stacks.push_back(symbols.frames_of(stack));
+  out.frames = symbols.frames();
   return out;
 }
 
@@ -145,7 +123,12 @@ std::string text_of(const Snapshot& snapshot, Format format) {
   return as_json(snapshot);
 }
 
-bool write(Allocator& core, const std::string& path, Existing existing, std::string* why) {
+bool write(Allocator& core,
+           const std::string& path,
+           Existing existing,
+           std::string* why,
+           std::string* wrote) {
+  std::string own;
   Format format = Format::Json;
   if (!format_of(path, &format)) {
     *why = "its ending is none of .html, .json, .pickle, .trace.json";
@@ -157,7 +140,7 @@ bool write(Allocator& core, const std::string& path, Existing existing, std::str
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
   bool ok = file >= 0 && write_all(file, text);
   if (file >= 0) ok = ::close(file) == 0 && ok;
-  ok = ok && move_into_place(beside, path, existing);
+  ok = ok && move_into_place(beside, path, existing, wrote == nullptr ? &own : wrote);
   if (!ok) {
     *why = std::strerror(errno);
     if (file >= 0) ::unlink(beside.c_str());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tools/snapshot/command.hpp"
 
-#include "interpose/report_page.hpp"
 #include "tools/live/processes.hpp"
 #include "tools/progress.hpp"
+#include "tools/snapshot/forms.hpp"
+#include "tools/snapshot/named.hpp"
 #include "tools/snapshot/read.hpp"
 #include "tools/snapshot/sites.hpp"
 
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <string_view>
+#include <utility>
 
 #include <unistd.h>
 
@@ -39,6 +41,7 @@ constexpr const char* kDiffHelp =
     "Examples:\n"
     "  custash snapshot 4711 -o before.json; sleep 60; custash snapshot 4711 -o after.json\n"
     "  custash diff before.json after.json          what has grown, the most first\n"
+    "  custash diff before.json 4711                from then to now, of a running process\n"
     "  custash diff --json before.json after.json   all of it\n";
 
 constexpr const char* kLeaksHelp =
@@ -47,7 +50,7 @@ constexpr const char* kLeaksHelp =
     "  custash leaks 4711           of a running process, whose history is on\n"
     "  custash run --leaks -- ./app at its exit\n"
     "\n"
-    "\"more and more of it\" stands at call sites whose memory has grown all the time.\n";
+    "\"growing\" stands at call sites whose memory has grown all the time.\n";
 
 constexpr const char* kSnapshotHelp =
     "Examples:\n"
@@ -84,17 +87,6 @@ std::string ask(int process, const std::string& request, double patience) {
   return reply.text;
 }
 
-std::string report_of(const Json& snapshot) {
-  std::string json;
-  for (const char c : snapshot.dump(-1, ' ', true, Json::error_handler_t::replace)) {
-    if (c == '<')
-      json += "\\u003c";  // nothing in it can end the script that holds it
-    else
-      json += c;
-  }
-  return report_page(json);
-}
-
 // Reading takes nearly all of the time that a long history takes.
 Json read_shown(const std::string& path) {
   Progress progress;
@@ -103,33 +95,53 @@ Json read_shown(const std::string& path) {
       path, [&](std::size_t done, std::size_t all) { progress.show(path, done, all); });
 }
 
-// One that can tell call sites.
-Json read_sites(const std::string& path) {
-  Json snapshot = read_shown(path);
+// Functions and lines for its call sites.
+void give_names(Json* snapshot, names::Servers servers) {
+  static bool told = false;
+  if (name_frames(snapshot, servers) || std::exchange(told, true)) return;
+  std::fputs("custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install libdw1)\n",
+             stderr);
+}
+
+// Of a process that runs; debuginfod's servers are never waited for then.
+Json ask_snapshot(int process, const std::string& request, double patience) {
+  Json snapshot = parse_snapshot(std::to_string(process), ask(process, request, patience));
+  give_names(&snapshot, names::Servers::Never);
+  return snapshot;
+}
+
+// One that can tell call sites: a file, or a process's number.
+Json read_sites(const std::string& file, double patience) {
+  const bool lives = is_number(file);
+  Json snapshot = lives ? ask_snapshot(std::stoi(file), "leaks", patience) : read_shown(file);
   const Json& history = snapshot.at("history");
   if (!history.at("on").get<bool>() && history.at("sites").empty())
-    throw BadSnapshot(path +
-                      ": knows no call sites, as history was off (custash run --record-history "
-                      "FILE -- PROGRAM, or custash snapshot --history PID)");
+    throw BadSnapshot(file + ": knows no call sites, as history " +
+                      (lives ? "is off (custash snapshot --history PID switches it on)"
+                             : "was off (custash run --record-history FILE -- PROGRAM, or custash "
+                               "snapshot --history PID)"));
+  if (!lives) give_names(&snapshot, names::Servers::Ask);
   return snapshot;
 }
 
 void report(const CommandOptions& options) {
   const std::string to = options.output.empty() ? options.file + ".html" : options.output;
-  write_file(to, report_of(read_shown(options.file)));
+  Json snapshot = read_shown(options.file);
+  give_names(&snapshot, names::Servers::Ask);
+  write_file(to, text_of(snapshot, "html"));
   std::printf("%s\n", to.c_str());
 }
 
 void diff(const CommandOptions& options) {
-  const auto found = changes(read_sites(options.file), read_sites(options.other));
+  const Json before = read_sites(options.file, options.patience);
+  const auto found = changes(before, read_sites(options.other, options.patience));
   std::fputs((options.json ? as_json(found) : as_text(found, options.most)).c_str(), stdout);
 }
 
 void leaks(const CommandOptions& options) {
-  const std::string text = is_number(options.file)
-                               ? ask(std::stoi(options.file), "leaks", options.patience)
-                               : leaks_text(read_sites(options.file), options.most);
-  std::fputs(text.c_str(), stdout);
+  const std::string title = is_number(options.file) ? "allocated now" : "allocated in " + options.file;
+  const Json snapshot = read_sites(options.file, options.patience);
+  std::fputs(leaks_text(snapshot, title, options.most).c_str(), stdout);
 }
 
 void snapshot(const CommandOptions& options) {
@@ -141,7 +153,8 @@ void snapshot(const CommandOptions& options) {
   }
   const std::string to =
       options.output.empty() ? "custash-" + options.file + ".html" : options.output;
-  write_file(to, ask(process, "snapshot " + form_of(to), options.patience));
+  const std::string form = form_of(to);
+  write_file(to, text_of(ask_snapshot(process, "snapshot json", options.patience), form));
   std::printf("%s\n", to.c_str());
 }
 
@@ -191,7 +204,7 @@ Commands add_commands(CLI::App& app, CommandOptions* options) {
       options->history,
       "switch history on in it, so that later snapshots tell call sites; writes only "
       "with -o");
-  for (CLI::App* each : {commands.leaks, commands.snapshot})
+  for (CLI::App* each : {commands.diff, commands.leaks, commands.snapshot})
     each->add_option("--patience", options->patience, "seconds to wait for a process (10)");
   commands.report->footer(std::string(kReportHelp) + kExit);
   commands.diff->footer(std::string(kDiffHelp) + kExit);
