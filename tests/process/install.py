@@ -201,6 +201,12 @@ class Install(Installed):
 
     def test_the_python_module_knows_where_the_library_is(self):
         where = next((self.root / "installed").rglob("_where.py"))
+        looked_at = {folder for python in ("python3", "/usr/bin/python3") if shutil.which(python)
+                     for folder in self.built(python, "-c", "import site; print(*site.getsitepackages(), sep='\\n')").split()}
+        folder = f"/{where.parents[1].relative_to(self.root / 'installed')}"
+        prefix = f"/{self.prefix.relative_to(self.root / 'installed')}/"
+        if any(each.startswith(prefix) for each in looked_at):
+            self.assertIn(folder, looked_at)
         library = where.read_text().split('"')[-2]
         self.assertTrue(str(self.libdir).endswith(library), (library, self.libdir))
         env = program.environment(False, PYTHONPATH=str(where.parents[1]), PYTHONDONTWRITEBYTECODE="1",
@@ -222,10 +228,15 @@ class Install(Installed):
         unpacked = {each.name for each in there.rglob("*") if each.is_file()}
         self.assertEqual(installed - unpacked - {"custash.1"}, set())
         self.assertIn("custash.1.gz", unpacked)
+        self.assertTrue((there / "usr/lib/python3/dist-packages/custash/__init__.py").exists())
+        self.assertEqual([each.name for each in (there / "usr/lib").glob("python*")], ["python3"])
         self.assertIn("prefix=/usr\n", next(there.rglob("custash.pc")).read_text())
         out = self.built(there / "usr/bin/custash", "run", "--", "sh", "-c", 'echo "$LD_PRELOAD"')
         self.assertIn(str(there), out)
         self.assertIn("Depends: libc6", self.built("dpkg-deb", "-I", packages[0]))
+        maintainer = self.built("dpkg-deb", "-f", packages[0], "Maintainer")
+        self.assertRegex(maintainer, r"^[^<>]+ <[^<>@ ]+@[^<>@ ]+>\n$")
+        self.assertNotIn("example", maintainer)
 
 
 class Shells(Installed):
