@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The dlsym that programs call: CUSTASH_DLSYM is dlsym in the preload library and __wrap_dlsym in
-// the static one. glibc takes the return address on the stack for the caller (RTLD_NEXT,
-// RTLD_DEFAULT, namespaces), so what is not ours must be jumped to, not called: assembly, because
-// no compiler promises a tail call.
+// The dlsym that programs and their libraries call. Its second name is for --wrap=dlsym: libcustash.a may be part of
+// a library that the loader searches after libc. glibc takes the return address on the stack for the caller
+// (RTLD_NEXT, RTLD_DEFAULT, namespaces), so what is not ours must be jumped to, not called: assembly, because no
+// compiler promises a tail call.
 #if defined(__x86_64__)
 
         .text
-        .globl  CUSTASH_DLSYM
-#if defined(CUSTASH_STATIC_FORM)
-        .hidden CUSTASH_DLSYM
-#endif
-        .type   CUSTASH_DLSYM, @function
-        .globl  custash_door_dlsym
-        .hidden custash_door_dlsym
+        .globl  dlsym
+        .type   dlsym, @function
+        .globl  __wrap_dlsym
+        .hidden __wrap_dlsym
         .p2align 4
-custash_door_dlsym:
-CUSTASH_DLSYM:
+__wrap_dlsym:
+dlsym:
         .cfi_startproc
         endbr64
         pushq   %rdi
@@ -37,20 +34,20 @@ CUSTASH_DLSYM:
 1:      movq    custash_real_dlsym(%rip), %rax
         jmp     *%rax
         .cfi_endproc
-        .size   CUSTASH_DLSYM, . - CUSTASH_DLSYM
+        .size   dlsym, . - dlsym
         .hidden custash_resolve
         .hidden custash_real_dlsym
 
 #elif defined(__aarch64__)
 
         .text
-        .globl  CUSTASH_DLSYM
-#if defined(CUSTASH_STATIC_FORM)
-        .hidden CUSTASH_DLSYM
-#endif
-        .type   CUSTASH_DLSYM, %function
+        .globl  dlsym
+        .type   dlsym, %function
+        .globl  __wrap_dlsym
+        .hidden __wrap_dlsym
         .p2align 4
-CUSTASH_DLSYM:
+__wrap_dlsym:
+dlsym:
         .cfi_startproc
         hint    #34
         stp     x29, x30, [sp, #-32]!
@@ -73,7 +70,7 @@ CUSTASH_DLSYM:
         ldr     x16, [x16, #:lo12:custash_real_dlsym]
         br      x16
         .cfi_endproc
-        .size   CUSTASH_DLSYM, . - CUSTASH_DLSYM
+        .size   dlsym, . - dlsym
         .hidden custash_resolve
         .hidden custash_real_dlsym
 

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT
-// The static library's half of resolve.cpp: the program is linked with -Wl,--wrap=dlsym, so its
-// calls (static cudart's look-ups among them) come to __wrap_dlsym in dlsym.S, and __real_dlsym is
-// libc's. The dlsym of the rest of the process is left alone.
+// The static library's half of resolve.cpp. A program shows our dlsym to its libraries, a shared runtime among them,
+// and so comes before every preloaded library: the dlsym behind ours is theirs, then libc's.
 #include "interpose/resolve.hpp"
+
+#include <dlfcn.h>
+
+// libc.a's, where the whole program is static; libc.so does not show it.
+extern "C" __attribute__((weak)) void* ___dlsym(void* handle, const char* name);  // NOLINT
 
 namespace custash {
 
+Dlsym* next_dlsym() noexcept {
+  if (___dlsym != nullptr) return ___dlsym;
+  Dlsym* const libc = libc_dlsym();
+  return libc == nullptr ? nullptr : reinterpret_cast<Dlsym*>(libc(RTLD_NEXT, "dlsym"));
+}
+
 bool stands_in_front() noexcept {
-  return true;
+  return ___dlsym != nullptr || is_first_dlsym();
 }
 
 }  // namespace custash
-
-extern "C" {
-void* __real_dlsym(void* handle, const char* name);  // NOLINT: the linker's name
-constinit custash::Dlsym* custash_real_dlsym = __real_dlsym;
-}

@@ -122,7 +122,7 @@ void open(const service::Identity& who) noexcept {
   current.started = start_of(who.pid);
   name_program(current.name, sizeof current.name);
   try {
-    (void)read_all();  // removes what crashed processes have left
+    (void)read_all(geteuid());  // removes what crashed processes have left
     const std::string at = path_of(geteuid(), who);
     if (at.size() >= sizeof path) return;
     void* const memory = map_file(at.c_str());

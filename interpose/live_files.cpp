@@ -25,11 +25,11 @@ std::string prefix_of(uid_t user) {
   return prefix += '.';
 }
 
-// One copy; empty where it is no file of ours of the right size.
-std::string copy_of(int fd) {
+// One copy; empty where it is no file of the user's of the right size.
+std::string copy_of(int fd, uid_t user) {
   struct stat info {};
 
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != user ||
       info.st_size != static_cast<off_t>(sizeof(Page)))
     return {};
   std::string bytes(sizeof(Page), '\0');
@@ -39,14 +39,14 @@ std::string copy_of(int fd) {
 
 // Two copies that are alike hold no half of a write: a writer is done in less than a copy
 // takes, and its number would have changed.
-std::optional<Page> read_file(const std::string& path) {
+std::optional<Page> read_file(const std::string& path, uid_t user) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return std::nullopt;
   constexpr int kAttempts = 20;
   std::optional<Page> found;
-  std::string before = copy_of(fd);
+  std::string before = copy_of(fd, user);
   for (int i = 0; i < kAttempts && !before.empty() && !found; ++i) {
-    const std::string after = copy_of(fd);
+    const std::string after = copy_of(fd, user);
     if (before == after) found = parse(after);
     before = after;
   }
@@ -84,20 +84,20 @@ std::string path_of(uid_t user, const service::Identity& who) {
   return std::string(kFolder) + "/" + name;
 }
 
-std::vector<Page> read_all() {
+std::vector<Page> read_all(uid_t user) {
   std::vector<Page> pages;
   DIR* const folder = opendir(kFolder);
   if (folder == nullptr) return pages;
-  const std::string prefix = prefix_of(geteuid());
+  const std::string prefix = prefix_of(user);
   while (const dirent* const entry = readdir(folder)) {
     if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0) continue;
     const std::string path = std::string(kFolder) + "/" + entry->d_name;
-    const auto page = read_file(path);
+    const auto page = read_file(path, user);
     if (!page) continue;
-    if (is_gone(*page))
-      (void)unlink(path.c_str());  // somebody else may have been faster
-    else
+    if (!is_gone(*page))
       pages.push_back(*page);
+    else if (user == geteuid())
+      (void)unlink(path.c_str());  // somebody else may have been faster
   }
   closedir(folder);
   return pages;

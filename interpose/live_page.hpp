@@ -61,9 +61,9 @@ std::optional<Page> parse(std::string_view bytes);
 inline constexpr const char* kFolder = "/dev/shm";
 std::string path_of(uid_t user, const service::Identity& who);
 
-// Of this user, complete ones. Those of processes that are gone are removed; torn and foreign
+// Of a user, complete ones. Those of one's own processes that are gone are removed; torn and foreign
 // ones stay.
-std::vector<Page> read_all();
+std::vector<Page> read_all(uid_t user);
 
 // As the kernel tells them; 0 where it does not.
 std::uint64_t start_of(pid_t process);

@@ -6,6 +6,11 @@
 #include "interpose/handlers.hpp"
 #include "interpose/real_driver.hpp"
 
+extern "C" {
+void __wrap_dlsym();  // NOLINT: ours in dlsym.S, by its local name
+constinit custash::Dlsym* custash_real_dlsym = nullptr;
+}
+
 namespace custash {
 namespace {
 
@@ -16,17 +21,33 @@ void replace(CUresult result, void** out) {
 
 }  // namespace
 
-Dlsym* real_dlsym() noexcept {
-  Dlsym* found = __atomic_load_n(&custash_real_dlsym, __ATOMIC_RELAXED);
-  if (found != nullptr) return found;
+Dlsym* libc_dlsym() noexcept {
   // By version: an unversioned look-up would find us. x86-64 has the first two, aarch64 the third;
   // 2.34 is where libdl moved into libc.
   for (const char* version : {"GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.17"}) {
-    found = reinterpret_cast<Dlsym*>(dlvsym(RTLD_NEXT, "dlsym", version));
-    if (found != nullptr) break;
+    if (void* const found = dlvsym(RTLD_NEXT, "dlsym", version))
+      return reinterpret_cast<Dlsym*>(found);
   }
-  __atomic_store_n(&custash_real_dlsym, found, __ATOMIC_RELAXED);
+  return nullptr;
+}
+
+Dlsym* real_dlsym() noexcept {
+  Dlsym* found = __atomic_load_n(&custash_real_dlsym, __ATOMIC_RELAXED);
+  if (found == nullptr) {
+    found = next_dlsym();
+    __atomic_store_n(&custash_real_dlsym, found, __ATOMIC_RELAXED);
+  }
   return found;
+}
+
+// Of all in the program's scope only libc and libraries preloaded like us define dlsym, and what
+// is opened later comes after libc. By a handle: RTLD_DEFAULT would ask with our own scope.
+bool is_first_dlsym() noexcept {
+  void* const program = dlopen(nullptr, RTLD_LAZY);
+  if (program == nullptr) return false;
+  const void* const first = real_dlsym()(program, "dlsym");
+  dlclose(program);
+  return first == reinterpret_cast<const void*>(&__wrap_dlsym);
 }
 
 namespace handlers {

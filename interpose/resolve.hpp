@@ -8,12 +8,18 @@ namespace custash {
 
 using Dlsym = void*(void* handle, const char* name);
 
-// libc's own, found on first use.
+// The dlsym behind ours, found on first use.
 Dlsym* real_dlsym() noexcept;
+
+// What it is in this form of the library (dlsym_preload.cpp, dlsym_static.cpp).
+Dlsym* next_dlsym() noexcept;
+Dlsym* libc_dlsym() noexcept;
 
 // Whether the program's calls come to our doors: the library was there when the program started.
 // Opened later, it is asked by its own functions alone, and sees nothing of what is submitted.
 bool stands_in_front() noexcept;
+// Whether a library that the program opens would find our dlsym.
+bool is_first_dlsym() noexcept;
 
 }  // namespace custash
 

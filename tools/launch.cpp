@@ -2,6 +2,8 @@
 // The launcher's parts. No state; start() replaces the process.
 #include "tools/launch.hpp"
 
+#include "tools/elf.hpp"
+
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -81,7 +83,9 @@ std::string find_library(std::string_view given, std::vector<std::string>* tried
   }
   for (const std::string& place : places) {
     tried->push_back(place);
-    if (const std::string found = absolute(place); !found.empty()) return found;
+    const std::string found = absolute(place);
+    if (shows(Contents(found).text(), "custash_version")) return found;
+    if (!found.empty()) tried->back() += " (is no libcustash.so)";
   }
   return {};
 }

@@ -22,7 +22,8 @@ std::string compose_preload(std::string_view ours, std::string_view present);
 std::string compose_conf(std::string_view present, std::string_view given, bool summary);
 
 // Absolute path of libcustash.so: `given` if not empty, else beside this command, in the build
-// tree or installed. Empty when there is none; `tried` then names every place.
+// tree or installed. Empty when there is none; `tried` then names every place, and what is no
+// such library.
 std::string find_library(std::string_view given, std::vector<std::string>* tried);
 
 // The file that execvp would run, or empty.

@@ -59,6 +59,7 @@ def parts(build, out):
         "nearly_full": (200, [script("gpu/nearly_full.py", "--command", command, *traces)]),
         "processes": (120, [script("gpu/processes.py", "--library", library, "--programs",
                                       f"{build}/tests/process")]),
+        "linked": (120, [script("gpu/linked.py", "--programs", f"{build}/tests/gpu")]),
         "bench": (560, [[f"{ROOT}/tools/bench", "--build", build, "--minutes", "8",
                        "--json", f"{out}/bench.json"]]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",

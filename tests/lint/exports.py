@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What libcustash.so needs (libc alone) and what it shows (the doors alone).
+"""What libcustash.so needs (libc alone) and what it shows (the doors alone); and that neither it nor the command
+needs a newer glibc than the docs state.
 
-Argument: the library.
+Arguments: the library, the command.
 """
 import re
 import subprocess
@@ -11,6 +12,11 @@ from source import finish, read
 
 ALLOWED_NEEDED = re.compile(r"libc\.so\.6|ld-linux-\S+\.so\.\d+")
 ALLOWED_EXPORT = re.compile(r"dlsym|cu[A-Z]\w*|cuda[A-Z]\w*|custash_\w+")
+
+
+# Newer headers rename strtol and its kin. What is built there is for such systems.
+RENAMED = re.compile(r"__isoc\d+_\w+")
+PAGES = ("docs/compatibility.md", "docs/limits.md")
 
 
 def run(*command):
@@ -45,6 +51,23 @@ def declared_of(header):
     return set(re.findall(r"\b(custash_[a-z]\w*)\s*\(", re.sub(r"/\*.*?\*/|//[^\n]*", "", header, flags=re.S)))
 
 
+def glibc_of(readelf_text):
+    """{symbol: (2, 34)} of `readelf --dyn-syms -W`."""
+    found = re.findall(r"\bUND (\w+)@GLIBC_(\d+)\.(\d+)", readelf_text)
+    return {name: (int(major), int(minor)) for name, major, minor in found}
+
+
+def stated_in(page):
+    """The oldest glibc that a page promises to run on."""
+    return tuple(int(part) for part in re.search(r"glibc (\d+)\.(\d+) or later", page).groups())
+
+
+def newer_than(stated, symbols):
+    return [f"{name}: of glibc {major}.{minor}, newer than {stated[0]}.{stated[1]}, which the docs state"
+            for name, (major, minor) in sorted(symbols.items())
+            if (major, minor) > stated and not RENAMED.fullmatch(name)]
+
+
 def problems_of(needed, exported, entries, declared):
     problems = [f"NEEDED {name}: only libc may be" for name in needed if not ALLOWED_NEEDED.fullmatch(name)]
     problems += [f"exports {name}: not a door of ours" for name in sorted(exported)
@@ -72,6 +95,11 @@ def self_test():
     assert problems_of(fine[0], exported | {"cuMemFree_v2"}, *fine[2:])
     assert problems_of(fine[0], exported - {"dlsym"}, *fine[2:])
     rows = "// KIND(cuNot, One)\nA(cuOne, One, x)\nB(cuTwo, Ptsz, (CUstream s), (s))\nRUNTIME(cudaThree)\n"
+    symbols = glibc_of("  7: 0 0 FUNC GLOBAL DEFAULT UND arc4random@GLIBC_2.36 (9)\n"
+                       "  8: 0 0 FUNC GLOBAL DEFAULT UND __isoc23_strtol@GLIBC_2.38 (9)\n"
+                       "  9: 0 0 FUNC GLOBAL DEFAULT UND free@GLIBC_2.2.5 (4)\n")
+    assert len(symbols) == 3 and len(newer_than((2, 35), symbols)) == 1 and not newer_than((2, 36), symbols)
+    assert stated_in("x86-64, glibc 2.9 or later.") == (2, 9)
     assert entries_of(rows) == {"cuOne", "cuTwo", "cuTwo_ptsz", "cudaThree"}
 
 
@@ -82,6 +110,14 @@ def main():
     entries = entries_of(read("interpose/entry_points.def"))
     problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
                            declared_of(read("interpose/custash.h")))
+    stated = {stated_in(read(page)) for page in PAGES}
+    if len(stated) != 1:
+        problems.append(f"{' and '.join(PAGES)} state different versions of glibc")
+    for binary in sys.argv[1:3]:
+        symbols = glibc_of(run("readelf", "--dyn-syms", "-W", binary))
+        if not symbols:
+            problems.append(f"{binary}: readelf shows nothing of glibc")
+        problems += newer_than(min(stated), symbols)
     finish(problems, len(exported))
 
 

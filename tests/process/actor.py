@@ -15,11 +15,11 @@ DONE, UNKNOWN_VERB, BAD_ARGUMENTS, NOT_NOW, REFUSED = range(5)
 
 
 class Actor:
-    """Starts with device 0 current. `preload=False`: bare."""
+    """Starts with device 0 current. `preload=False`: bare. `user`: its number, where the test is root's."""
 
-    def __init__(self, *, preload=True, device=0, **more):
+    def __init__(self, *, preload=True, device=0, name="actor", user=None, **more):
         self.process = subprocess.Popen(
-            [os.path.join(program.PATHS.programs, "actor")], env=program.environment(preload, **more),
+            [os.path.join(program.PATHS.programs, name)], env=program.environment(preload, **more), user=user,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = int(self.hear()[1])
         self.ok(f"device {device}")

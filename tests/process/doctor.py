@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: MIT
 """custash doctor: what it finds on a machine and in a program, over the simulated driver."""
+import glob
 import json
 import os
+import pty
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+import unittest
 
 import program as shared
 from actor import Actor
 from program import PATHS, Case, environment
 
 PATHS.command = ""
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Doctor(Case):
-    def doctor(self, *words, code=0, err="", **more):
+    def doctor(self, *words, code=0, err="", library=None, **more):
         """The findings, by subject; a program of PATHS.programs may be named after --."""
         words = [os.path.join(PATHS.programs, w) if os.path.exists(os.path.join(PATHS.programs, w)) else w
                  for w in words]
-        done = subprocess.run([PATHS.command, "doctor", "--json", "--lib", PATHS.library, *words],
+        done = subprocess.run([PATHS.command, "doctor", "--json", "--lib", library or PATHS.library, *words],
                               env=environment(preload=False, **more), capture_output=True, text=True,
                               timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (code, err), done.stdout)
@@ -42,8 +49,9 @@ class Doctor(Case):
             self.assertTrue(self.one(findings, subject)["what"])
 
     def test_what_backs_memory_is_what_custash_will_use(self):
-        for conf, sim, word in (("backing:driver", "devices=1", "plain"), ("", "devices=2", "plain"),
-                                ("backing:vmm", "devices=2", "mapped"), ("backing:vmm", "devices=1,vmm=0", "plain")):
+        for conf, sim, word in (("backing:driver", "devices=1", "plain"), ("", "devices=2", "mapped"),
+                                ("", "devices=2,peers=0", "plain"), ("backing:vmm", "devices=2,peers=0", "mapped"),
+                                ("backing:vmm", "devices=1,vmm=0", "plain")):
             findings = self.doctor(CUSTASH_CONF=conf, CUSTASH_SIM=sim)
             self.assertIn("backing: " + word, self.one(findings, "device 0")["what"], (conf, sim))
 
@@ -51,17 +59,21 @@ class Doctor(Case):
         findings = self.doctor(CUSTASH_SIM="devices=1,register=0")
         self.assertIn("does not register host memory", self.one(findings, "device 0")["what"])
 
-    def with_driver(self, code, version, devices=1):
-        """The findings beside a driver of these answers, which has nothing but what is asked here."""
+    def with_driver(self, code, version, devices=1, lacks=None):
+        """The findings beside a driver of these answers, which has only the calls that custash must have."""
+        with open(os.path.join(ROOT, "allocator/driver.hpp"), encoding="utf-8") as file:
+            needed = set(re.findall(r'X\(Required,[\s\\]*\w+,[\s\\]*"(\w+)"', file.read())) - {"cuDeviceGetCount", lacks}
+        self.assertGreater(len(needed), 20)
         with tempfile.TemporaryDirectory() as folder:
             source = os.path.join(folder, "cuda.c")
             with open(source, "w", encoding="utf-8") as file:
                 file.write(f"int cuInit(unsigned f) {{ return {code}; }}\n"
                            f"int cuDriverGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
-                           f"int cuDeviceGetCount(int *n) {{ *n = {devices}; return 0; }}\n")
+                           f"int cuDeviceGetCount(int *n) {{ *n = {devices}; return 0; }}\n" +
+                           "".join(f"int {name}() {{ return 801; }}\n" for name in needed))
             subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", os.path.join(folder, "libcuda.so.1"), source],
                            check=True)
-            return self.doctor(code=0 if (code, devices) == (0, 1) and version >= 11020 else 1,
+            return self.doctor(code=0 if (code, devices, lacks) == (0, 1, None) and version >= 11020 else 1,
                                LD_LIBRARY_PATH=folder)
 
     def test_what_a_driver_lacks(self):
@@ -75,6 +87,10 @@ class Doctor(Case):
             self.assertEqual(finding["level"], "problem")
             self.assertIn(word, finding["what"])
             self.assertTrue(finding["advice"])
+
+        said = self.with_driver(0, 11020, lacks="cuStreamGetCtx")["driver"]
+        self.assertEqual([finding["level"] for finding in said], ["ok", "problem"])
+        self.assertIn("programs run without custash", said[1]["what"])
 
     def test_no_driver(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -128,14 +144,34 @@ class Doctor(Case):
         if PATHS.runtime:
             self.assertRegex(self.door("runtime_static"), "static CUDA runtime")
             self.assertRegex(self.door("runtime_shared"), r"linked with libcudart\.so")
-            self.assertRegex(self.door("runtime_shared", "libcudart.so.13"), "the shared CUDA runtime")
+            self.assertRegex(self.door("runtime_shared", "libcudart.so.13"), "the shared CUDA runtime; served at the runtime")
+
+    def test_custash_linked_in_beside_the_shared_runtime(self):
+        if not PATHS.runtime:
+            self.skipTest("no runtime double")
+        self.assertEqual(self.door("runtime_custash_shared"), "custash is linked in")
+        self.assertEqual(self.door("runtime_custash_shared", "libcudart.so.13"),
+                         "the shared CUDA runtime; served through its look-up of the driver")
+        with tempfile.TemporaryDirectory() as folder:
+            silent = os.path.join(folder, "silent")
+            with open(os.path.join(PATHS.programs, "runtime_custash_shared"), "rb") as file:
+                whole = file.read()
+            with open(silent, "wb") as file:  # as one that was linked by custash before it showed dlsym
+                file.write(whole.replace(b"dlsym\0", b"dlsyn\0"))
+            os.chmod(silent, 0o755)
+            findings = self.doctor("--", silent, code=1)
+            (runtime,) = [f[0] for subject, f in findings.items() if os.path.basename(subject) == "libcudart.so.13"]
+            self.assertEqual((runtime["level"], runtime["what"]),
+                             ("problem", "the shared CUDA runtime; not served: its look-ups pass custash by"))
 
     def test_a_process_that_runs(self):
         sim = {"CUSTASH_SIM": "devices=1"}
         with Actor(**sim) as actor:
             subject = f"process {actor.pid}"
             findings = self.doctor("--pid", str(actor.pid), **sim)
-            self.assertIn("has served no allocation", self.one(findings, subject)["what"])
+            finding = self.one(findings, subject)
+            self.assertEqual(finding["level"], "warning")
+            self.assertIn("has no device memory from it, or the option control:off", finding["what"])
             actor.ok("alloc 1000")
             findings = self.doctor("--pid", str(actor.pid), **sim)
             self.assertEqual((self.one(findings, subject)["level"], self.one(findings, subject)["what"][-41:]),
@@ -147,9 +183,47 @@ class Doctor(Case):
             finding = self.one(self.doctor("--pid", str(actor.pid), code=1, **sim), f"process {actor.pid}")
             self.assertEqual((finding["level"], finding["what"]), ("problem", "runs without custash"))
         finding = self.one(self.doctor("--pid", str(actor.pid), code=1, **sim), f"process {actor.pid}")
-        self.assertEqual(finding["what"], "there is none")
+        self.assertEqual(finding["what"], "no such process")
         finding = self.one(self.doctor("--pid", str(os.getpid()), **sim), f"process {os.getpid()}")
         self.assertEqual(finding["what"], "has not come to CUDA")
+
+    def test_a_process_with_custash_linked_in(self):
+        with Actor(preload=False, name="actor_custash", CUSTASH_SIM="devices=1") as actor:
+            actor.ok("alloc 1000")
+            findings = self.doctor("--pid", str(actor.pid), CUSTASH_SIM="devices=1")
+            finding = self.one(findings, f"process {actor.pid}")
+            self.assertEqual((finding["level"], finding["what"]),
+                             ("ok", "runs under custash, which has served 1 allocations of device memory"))
+
+    def test_what_cannot_be_known_is_said_to_be_unknown(self):
+        def finding(actor):
+            return self.one(self.doctor("--pid", str(actor.pid)), f"process {actor.pid}")
+
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            deadline = time.monotonic() + 10  # its service starts with its first memory
+            while not glob.glob(f"/dev/shm/custash.*.{actor.pid}.*") and time.monotonic() < deadline:
+                time.sleep(0.01)
+            os.kill(actor.pid, signal.SIGSTOP)
+            self.assertEqual(finding(actor)["what"],
+                             "runs under custash; how much that has served is unknown: it does not answer")
+        with Actor(CUSTASH_CONF="control:off,neighbours:off") as actor:
+            actor.ok("alloc 1000")
+            self.assertIn("or the option control:off", finding(actor)["what"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "becomes another user: needs root")
+    def test_another_user_s_process(self):
+        nobody = 65534
+        with Actor(user=nobody) as actor:
+            actor.ok("alloc 1000")
+            subject = f"process {actor.pid}"
+            finding = self.one(self.doctor("--pid", str(actor.pid)), subject)
+            self.assertEqual(finding["level"], "note")
+            self.assertRegex(finding["what"], "runs under custash; .* unknown: only its own user, nobody, may ask it")
+            subprocess.run([PATHS.command, "top", "--once", "--delay", "0.05"], env=environment(preload=False),
+                           user=nobody, capture_output=True, timeout=60, check=True)
+            finding = self.one(self.doctor("--pid", str(actor.pid)), subject)
+            self.assertIn("had served 1 allocations of device memory when it was last asked", finding["what"])
 
     def test_a_process_with_two_drivers(self):
         code = ("import ctypes; l = ctypes.CDLL(None); ctypes.CDLL('libcuda.so.1'); l.dlmopen.restype = ctypes.c_void_p;"
@@ -172,6 +246,23 @@ class Doctor(Case):
             self.assertIn("a script, run by", self.one(findings, script)["what"])
             linked = findings[os.path.join(PATHS.programs, "doors_linked")]
             self.assertIn("linked with the driver", linked[0]["what"])
+
+    def test_a_shim_chooses_what_it_starts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shim = os.path.join(folder, "python3")
+            with open(shim, "w", encoding="utf-8") as file:
+                file.write('#!/usr/bin/env bash\nexec pyenv exec "${0##*/}" "$@"\n')
+            os.chmod(shim, 0o755)
+            link = os.path.join(folder, "python3.11")
+            os.symlink("/usr/bin/env", link)
+            for path, what in ((shim, "a shell script, run by .*bash: it chooses"), (link, "a link to /usr/bin/env, which")):
+                finding = self.one(self.doctor("--", path), path)
+                self.assertRegex(finding["what"], what)
+                self.assertIn(f"\"$({path} -c 'import sys; print(sys.executable)')\"", finding["advice"])
+            text = os.path.join(folder, "text")
+            shutil.copy(shim, text)
+            finding = self.one(self.doctor("--", text), text)
+            self.assertEqual(finding["advice"], "Name the program that it starts; custash run serves that one, too.")
 
     def test_programs_that_cannot_be_served(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -199,6 +290,41 @@ class Doctor(Case):
 
     def test_a_program_that_is_not_there(self):
         self.doctor("--", "no-such-program", code=127, err="custash: no-such-program: not found on PATH\n")
+        with tempfile.TemporaryDirectory() as folder:
+            text, script, gone = (os.path.join(folder, name) for name in ("text", "script", "gone"))
+            for path, line in ((text, "no program"), (script, f"#!{gone}")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(line + "\n")
+            os.chmod(script, 0o755)
+            for path, code, why in ((gone, 127, "No such file or directory"), (folder, 126, "Is a directory"),
+                                    (text, 126, "Permission denied"),
+                                    (script, 127, f"its interpreter {gone}: No such file or directory")):
+                self.doctor("--", path, code=code, err=f"custash: {path}: {why}\n")
+
+    def test_a_process_and_a_program_at_once_are_refused(self):
+        self.doctor("--pid", "3", "--", "true", code=125,
+                    err="custash: doctor looks at a process (--pid) or at a program, not at both\n")
+
+    def test_a_library_that_is_none(self):
+        for path in ("/tmp", "/etc/passwd", os.path.join(PATHS.driver, "libcuda.so.1")):
+            finding = self.one(self.doctor(library=path, code=1), "libcustash.so")
+            self.assertEqual(finding["what"], f"not found; looked for {path} (is no libcustash.so)")
+            done = subprocess.run([PATHS.command, "run", "--lib", path, "--", "true"], env=environment(preload=False),
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 125)
+            self.assertIn(f"{path} (is no libcustash.so)", done.stderr)
+
+    def test_colours_are_for_terminals(self):
+        def on_a_terminal(**more):
+            ours, theirs = pty.openpty()
+            with os.fdopen(ours, "rb") as screen:
+                subprocess.run([PATHS.command, "doctor", "--lib", PATHS.library], stdout=theirs, timeout=60, check=True,
+                               env=environment(preload=False, CUSTASH_SIM="devices=1", TERM="xterm", **more))
+                os.close(theirs)
+                return screen.read1(1 << 16)
+
+        self.assertIn(b"\x1b[32mok      \x1b[0mlibcustash.so", on_a_terminal(NO_COLOR=""))
+        self.assertNotIn(b"\x1b", on_a_terminal(NO_COLOR="1"))
 
     def test_text_says_what_json_says(self):
         done = subprocess.run([PATHS.command, "doctor", "--lib", PATHS.library],

@@ -48,6 +48,34 @@ int main() {
   std::printf("pinned %zu\\n", buffer.size());
 }
 """
+# A program or, without main, its plug-in that uses the shared runtime.
+RUNTIME = """
+#include <custash.h>
+#include <stdio.h>
+int cudaMalloc(void **, size_t);
+int cudaFree(void *);
+int work(void) {
+  void *memory = 0;
+  size_t bytes = 0;
+  if (cudaMalloc(&memory, 5000)) return 1;
+  if (custash_memory_allocated(0, &bytes) || bytes < 5000) return 2;
+  if (cudaFree(memory)) return 3;
+  return puts("served") < 0;
+}
+#ifndef PLUGIN
+int main(void) { return work(); }
+#endif
+"""
+HOST = """
+#include <dlfcn.h>
+#include <stddef.h>
+int main(int argc, char **argv) {
+  void *plugin = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+  int (*work)(void) = NULL;
+  if (plugin != NULL) *(void **)&work = dlsym(plugin, "work");
+  return work == NULL ? 9 : work();
+}
+"""
 CMAKE = """
 cmake_minimum_required(VERSION 3.24)
 project(consumer C CXX)
@@ -55,6 +83,10 @@ find_package(custash 0.1 REQUIRED)
 find_library(CUDA cuda PATHS ${DRIVER} NO_DEFAULT_PATH REQUIRED)
 add_executable(linked consumer.c)
 target_link_libraries(linked PRIVATE custash::custash ${CUDA})
+if(RUNTIME)
+  add_executable(runtime runtime.c)
+  target_link_libraries(runtime PRIVATE custash::custash ${RUNTIME})
+endif()
 add_executable(preloaded pinned.cpp)
 target_link_libraries(preloaded PRIVATE custash::headers)
 file(WRITE ${CMAKE_BINARY_DIR}/library "${CUSTASH_LIBRARY}")
@@ -81,10 +113,12 @@ class Installed(Case):
         cls.pc = next((cls.root / "installed").rglob("custash.pc"))
         cls.prefix = next(cls.pc.parents[i] for i in range(5) if (cls.pc.parents[i] / "bin/custash").exists())
         cls.libdir = cls.pc.parents[1]
-        for name, text in (("consumer.c", CONSUMER), ("pinned.cpp", PINNED), ("CMakeLists.txt", CMAKE)):
+        for name, text in (("consumer.c", CONSUMER), ("runtime.c", RUNTIME), ("host.c", HOST), ("pinned.cpp", PINNED),
+                           ("CMakeLists.txt", CMAKE)):
             (cls.root / name).write_text(text)
         # A name to link with: the simulator has only libcuda.so.1.
         os.symlink(os.path.join(PATHS.driver, "libcuda.so.1"), cls.root / "libcuda.so")
+        cls.cudart = next(pathlib.Path(PATHS.runtime).glob("libcudart.so.*"), None) if PATHS.runtime else None
 
     def built(self, *words, **more):
         done = execute(*words, **more)
@@ -111,6 +145,26 @@ class Install(Installed):
                    f"-L{self.root}", "-lcuda")
         self.serves(self.root / "by_pkg_config")
 
+    def test_linked_beside_the_shared_runtime(self):
+        """Each linker here, both orders, position independent and not; and a plug-in's runtime."""
+        if not self.cudart:
+            self.skipTest("no runtime double")
+        flags = self.flags()
+        plugin = self.root / "libplugin.so"
+        self.built("cc", "-shared", "-fPIC", "-DPLUGIN", f"-I{self.prefix}/include", self.root / "runtime.c", "-o",
+                   plugin, self.cudart)
+        for linker in ("bfd", "gold", "lld"):
+            if not shutil.which(f"ld.{linker}"):
+                continue
+            cc = ["cc", f"-fuse-ld={linker}", "-Wl,--as-needed", "-o"]
+            for pie, libraries in (("-pie", [self.cudart, *flags]), ("-no-pie", [*flags, self.cudart])):
+                linked = self.root / f"runtime_{linker}{pie}"
+                self.built(*cc, linked, pie, self.root / "runtime.c", *libraries)
+                self.assertEqual(self.succeed(str(linked), preload=False), "served\n", linked)
+            host = self.root / f"host_{linker}"
+            self.built(*cc, host, self.root / "host.c", *flags)
+            self.assertEqual(self.succeed(str(host), str(plugin), preload=False), "served\n", host)
+
     def test_linked_by_nvcc(self):
         """As the README has it."""
         if not shutil.which("nvcc"):
@@ -126,9 +180,11 @@ class Install(Installed):
             self.skipTest("no cmake")
         there = self.root / "cmake"
         self.built("cmake", "-S", self.root, "-B", there, f"-DCMAKE_PREFIX_PATH={self.prefix}",
-                   f"-DDRIVER={self.root}")
+                   f"-DDRIVER={self.root}", f"-DRUNTIME={self.cudart or ''}")
         self.built("cmake", "--build", there)
         self.serves(there / "linked")
+        if self.cudart:
+            self.assertEqual(self.succeed(str(there / "runtime"), preload=False), "served\n")
         library = (there / "library").read_text()
         self.assertTrue(os.path.samefile(library, self.libdir / "libcustash.so"), library)
         self.assertEqual(self.succeed(str(there / "preloaded"), LD_PRELOAD=library), "pinned 1000\n")
@@ -145,6 +201,12 @@ class Install(Installed):
 
     def test_the_python_module_knows_where_the_library_is(self):
         where = next((self.root / "installed").rglob("_where.py"))
+        looked_at = {folder for python in ("python3", "/usr/bin/python3") if shutil.which(python)
+                     for folder in self.built(python, "-c", "import site; print(*site.getsitepackages(), sep='\\n')").split()}
+        folder = f"/{where.parents[1].relative_to(self.root / 'installed')}"
+        prefix = f"/{self.prefix.relative_to(self.root / 'installed')}/"
+        if any(each.startswith(prefix) for each in looked_at):
+            self.assertIn(folder, looked_at)
         library = where.read_text().split('"')[-2]
         self.assertTrue(str(self.libdir).endswith(library), (library, self.libdir))
         env = program.environment(False, PYTHONPATH=str(where.parents[1]), PYTHONDONTWRITEBYTECODE="1",
@@ -166,10 +228,15 @@ class Install(Installed):
         unpacked = {each.name for each in there.rglob("*") if each.is_file()}
         self.assertEqual(installed - unpacked - {"custash.1"}, set())
         self.assertIn("custash.1.gz", unpacked)
+        self.assertTrue((there / "usr/lib/python3/dist-packages/custash/__init__.py").exists())
+        self.assertEqual([each.name for each in (there / "usr/lib").glob("python*")], ["python3"])
         self.assertIn("prefix=/usr\n", next(there.rglob("custash.pc")).read_text())
         out = self.built(there / "usr/bin/custash", "run", "--", "sh", "-c", 'echo "$LD_PRELOAD"')
         self.assertIn(str(there), out)
         self.assertIn("Depends: libc6", self.built("dpkg-deb", "-I", packages[0]))
+        maintainer = self.built("dpkg-deb", "-f", packages[0], "Maintainer")
+        self.assertRegex(maintainer, r"^[^<>]+ <[^<>@ ]+@[^<>@ ]+>\n$")
+        self.assertNotIn("example", maintainer)
 
 
 class Shells(Installed):

@@ -253,6 +253,7 @@ class StatAndTrim(Live):
             self.assertIn("# TYPE", command("stat", "--prometheus", actor.pid).stdout)
             self.assertEqual(json.loads(command("stat", "--json", "--device", 1, actor.pid).stdout)["device"], 1)
             self.assertIn("no such device", self.refused("stat", "--device", 99, actor.pid))
+            self.assertEqual(command("stat", "--device", -1, actor.pid).returncode, 125)
 
     def test_trim_gives_back_what_is_free(self):
         with Actor() as actor:

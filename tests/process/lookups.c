@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * How a program may look names up. Each check prints a line only when it fails; the argument is the
- * path of the driver. Preloaded or not: what must hold bare, too, is checked in both. */
+ * path of the driver. Preloaded, linked with custash or not: what must hold bare, too, is checked in all. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -8,6 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef LINKED
+#define OURS "lookups_custash"
+#else
+#define OURS "libcustash"
+#endif
 
 static int failures;
 
@@ -40,10 +46,10 @@ static const char *const kServed[] = {
 };
 static const char *const kLeft[] = {"cuDriverGetVersion", "cuEventRecord", "cuCtxGetDevice"};
 
-static void by_handle(void *driver, int preloaded) {
+static void by_handle(void *driver, int served) {
   for (size_t i = 0; i < sizeof kServed / sizeof *kServed; ++i) {
     void *found = dlsym(driver, kServed[i]);
-    check(in(found, preloaded ? "libcustash" : "libcuda"), kServed[i]);
+    check(in(found, served ? OURS : "libcuda"), kServed[i]);
     check(dlsym(driver, kServed[i]) == found, "a second look-up gives the same");
   }
   for (size_t i = 0; i < sizeof kLeft / sizeof *kLeft; ++i)
@@ -78,10 +84,10 @@ static void next(void) {
   check(default_of_first("main") == dlsym(RTLD_DEFAULT, "main"), "RTLD_DEFAULT from a library");
 }
 
-static void proc_address(void *driver, int preloaded) {
+static void proc_address(void *driver, int served) {
   get_v1 *v1 = (get_v1 *)dlsym(driver, "cuGetProcAddress");
   get_v2 *v2 = (get_v2 *)dlsym(driver, "cuGetProcAddress_v2");
-  const char *ours = preloaded ? "libcustash" : "libcuda";
+  const char *ours = served ? OURS : "libcuda";
   void *found = NULL;
   int status = -1;
   check(v1("cuMemAlloc", &found, 3020, 0) == 0 && found == dlsym(driver, "cuMemAlloc_v2"), "v1 by version");
@@ -97,7 +103,7 @@ static void proc_address(void *driver, int preloaded) {
 
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
-  const int preloaded = dlsym(RTLD_DEFAULT, "custash_version") != NULL;
+  const int served = dlsym(RTLD_DEFAULT, "custash_version") != NULL;
   check(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) == NULL, "the driver is not there uninvited");
   next();
   own_name();
@@ -107,10 +113,10 @@ int main(int argc, char **argv) {
     printf("no driver: %s\n", dlerror());
     return 1;
   }
-  by_handle(driver, preloaded);
+  by_handle(driver, served);
   errors(driver);
   next();
-  proc_address(driver, preloaded);
+  proc_address(driver, served);
   void *second = dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW);
   if (second != NULL) {
     void *found = dlsym(second, "cuInit");

@@ -11,5 +11,9 @@ class Lookups(Case):
         driver = os.path.join(program.PATHS.driver, "libcuda.so.1")
         self.assertEqual(self.same_as_bare("lookups", driver), "all right\n")
 
+    def test_look_ups_of_a_linked_program(self):
+        driver = os.path.join(program.PATHS.driver, "libcuda.so.1")
+        self.assertEqual(self.succeed("lookups_custash", driver, preload=False), "all right\n")
+
 
 program.main()

@@ -29,10 +29,32 @@ class Runtime(Case):
 
 
 class StaticForm(Case):
-    def test_a_linked_program_is_served_without_preload(self):
-        out = self.succeed("runtime_custash", preload=False)
+    def same_as(self, bare, *command, **more):
+        """A program with custash linked in says what it says without, and is served."""
+        out = self.succeed(*command, preload=False, **more)
         self.assertGreaterEqual(int(notes(out)[-1][0]), 1000)
-        self.assertEqual(program.said(out), program.said(self.succeed("runtime_static", preload=False)))
+        self.assertEqual(program.said(out), program.said(self.succeed(*bare, preload=False)))
+
+    def test_a_linked_program_is_served_without_preload(self):
+        self.same_as(["runtime_static"], "runtime_custash")
+
+    def test_beside_the_shared_runtime(self):
+        self.same_as(["runtime_shared"], "runtime_custash_shared")
+
+    def test_the_shared_runtime_of_a_plug_in(self):
+        plugin = os.path.join(program.PATHS.programs, "libruntime_plugin.so")
+        self.same_as(["plugin_host", plugin], "plugin_host_custash", plugin)
+
+    def test_behind_a_library_that_hooks_malloc(self):
+        """It calls dlsym, which is the program's, from inside malloc."""
+        hook = os.path.join(program.PATHS.programs, "libmalloc_hook.so")
+        self.same_as(["runtime_shared"], "runtime_custash_shared", LD_PRELOAD=hook)
+
+    def test_a_tool_that_hooks_dlsym_still_sees_the_look_ups(self):
+        hook = os.path.join(program.PATHS.programs, "libdlsym_hook.so")
+        done = program.run("runtime_custash_shared", preload=False, LD_PRELOAD=hook)
+        self.assertGreaterEqual(int(notes(done.stdout)[-1][0]), 1000)
+        self.assertRegex(done.stderr, r"^look-ups [1-9]")
 
     def test_switched_off_it_serves_nothing(self):
         out = self.succeed("runtime_custash", preload=False, CUSTASH_CONF="enabled:false")

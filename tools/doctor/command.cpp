@@ -7,6 +7,10 @@
 #include "tools/launch.hpp"
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
 
 namespace custash::doctor {
 namespace {
@@ -21,16 +25,19 @@ constexpr const char* kHelp =
     "PROGRAM is not run: the dynamic loader lists its libraries. docs/troubleshooting.md says\n"
     "more of each finding.\n"
     "\n"
-    "Exit status: 0; 1 when a finding is a problem; 125 for a wrong command line, 127 when\n"
-    "PROGRAM is not found.\n";
+    "Exit status: 0; 1 when a finding is a problem; 125 for a wrong command line, 126 when\n"
+    "PROGRAM cannot be run, 127 when it is not found.\n";
 
 void examine_library(const std::string& given, Findings* findings) {
   std::vector<std::string> tried;
   const std::string library = find_library(given, &tried);
   if (library.empty()) {
+    std::string places;
+    for (const std::string& place : tried)
+      places += " " + place;
     findings->push_back({Level::Problem,
                          "libcustash.so",
-                         "not found",
+                         "not found; looked for" + places,
                          "Build it (tools/build), or name it with --lib PATH."});
   } else if (library.find_first_of(": ") != std::string::npos) {
     findings->push_back({Level::Problem,
@@ -40,6 +47,19 @@ void examine_library(const std::string& given, Findings* findings) {
   } else {
     findings->push_back({Level::Ok, "libcustash.so", library, ""});
   }
+}
+
+int fail(int code, const std::string& message) {
+  std::fprintf(stderr, "custash: %s\n", message.c_str());
+  return code;
+}
+
+// On a terminal, unless the user has said no (no-color.org) or the terminal has none.
+bool colours() {
+  const char* const no = std::getenv("NO_COLOR");
+  const char* const terminal = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) != 0 && (no == nullptr || *no == '\0') &&
+         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
 }
 
 }  // namespace
@@ -59,17 +79,22 @@ CLI::App* add_command(CLI::App& app, CommandOptions* options) {
 }
 
 int run_command(const CommandOptions& options) {
+  if (options.process != 0 && !options.program.empty())
+    return fail(kExitCustash, "doctor looks at a process (--pid) or at a program, not at both");
   Findings findings;
   examine_library(options.library, &findings);
   examine_environment(&findings);
   examine_system(&findings);
   examine_driver(&findings);
-  if (!options.program.empty() && !examine_program(options.program.front(), &findings)) {
-    std::fprintf(stderr, "custash: %s: not found on PATH\n", options.program.front().c_str());
-    return kExitNotFound;
+  if (!options.program.empty()) {
+    const std::string& program = options.program.front();
+    std::string why;
+    if (const int code = examine_program(program, &why, &findings); code != 0)
+      return fail(code, program + ": " + why);
   }
-  if (options.process != 0) (void)examine_process(options.process, &findings);
-  std::fputs((options.json ? as_json(findings) : as_text(findings)).c_str(), stdout);
+  if (options.process != 0) examine_process(options.process, &findings);
+  const std::string text = options.json ? as_json(findings) : as_text(findings, colours());
+  std::fputs(text.c_str(), stdout);
   return any_problem(findings) ? 1 : 0;
 }
 

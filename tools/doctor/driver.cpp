@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "allocator/backing.hpp"
 #include "allocator/config.hpp"
 #include "tools/doctor/machine.hpp"
 #include "tools/text.hpp"
@@ -12,61 +13,56 @@ namespace custash::doctor {
 namespace {
 
 // Of CUdevice_attribute.
-constexpr int kVirtualMemory = 102;
 constexpr int kMemoryPools = 115;
 constexpr int kHostRegister = 99;
 constexpr int kStubLibrary = 34;
 constexpr int kNoDevice = 100;
 
-class Cuda {
- public:
-  Cuda() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {}  // stays open
-
-  [[nodiscard]] bool there() const { return library_ != nullptr; }
-
-  [[nodiscard]] bool has(const char* name) const { return dlsym(library_, name) != nullptr; }
-
-  // CUDA's code; 500, as its own for a missing entry, where there is none of that name.
-  template <typename... Args>
-  int call(const char* name, Args... args) const {
-    auto* const function = reinterpret_cast<int (*)(Args...)>(dlsym(library_, name));
-    return function == nullptr ? 500 : function(args...);
-  }
-
-  [[nodiscard]] std::string path() const {
-    Dl_info info{};
-    return dladdr(dlsym(library_, "cuInit"), &info) != 0 ? info.dli_fname : "libcuda.so.1";
-  }
-
- private:
-  void* library_;
-};
-
-bool has_attribute(const Cuda& cuda, int attribute, int device) {
-  int value = 0;
-  return cuda.call("cuDeviceGetAttribute", &value, attribute, device) == 0 && value != 0;
+void* library() {
+  static void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return handle;
 }
 
-// As backing.cpp decides.
-std::string backing_of(const Cuda& cuda, int device, int devices) {
+void* find(const char* name) {
+  return dlsym(library(), name);
+}
+
+// CUDA's code; 500, as its own for a missing entry, where there is none of that name.
+template <typename... Args>
+int call(const char* name, Args... args) {
+  auto* const function = reinterpret_cast<int (*)(Args...)>(find(name));
+  return function == nullptr ? 500 : function(args...);
+}
+
+std::string path_of_library() {
+  Dl_info info{};
+  return dladdr(find("cuInit"), &info) != 0 ? info.dli_fname : "libcuda.so.1";
+}
+
+bool has_attribute(int attribute, int device) {
+  int value = 0;
+  return call("cuDeviceGetAttribute", &value, attribute, device) == 0 && value != 0;
+}
+
+// The library's own decision, made here for this device.
+std::string backing_of(const Driver& driver, int device) {
   const char* const text = std::getenv("CUSTASH_CONF");
   const Backing wanted = parse_config(text == nullptr ? "" : text).config.backing;
-  const bool can_map = cuda.has("cuMemMap") && has_attribute(cuda, kVirtualMemory, device);
-  const bool maps =
-      can_map && (wanted == Backing::Vmm || (wanted == Backing::Auto && devices == 1));
+  Leftovers leftovers(driver);
+  const bool maps = DriverMemory(driver, leftovers, wanted, nullptr, device).vmm();
   return maps ? "mapped pages" : "plain cuMemAlloc";
 }
 
-void examine_device(const Cuda& cuda, int device, int devices, Findings* findings) {
+void examine_device(const Driver& driver, int device, Findings* findings) {
   char name[100] = "";
   std::size_t bytes = 0;
-  cuda.call("cuDeviceGetName", static_cast<char*>(name), 100, device);
-  cuda.call("cuDeviceTotalMem_v2", &bytes, device);
-  const bool pools = has_attribute(cuda, kMemoryPools, device);
-  const bool registers = has_attribute(cuda, kHostRegister, device);
+  call("cuDeviceGetName", static_cast<char*>(name), 100, device);
+  call("cuDeviceTotalMem_v2", &bytes, device);
+  const bool pools = has_attribute(kMemoryPools, device);
+  const bool registers = has_attribute(kHostRegister, device);
   std::string what = name;
   add(what, ", %zu MiB; backing: ", bytes >> 20U);
-  what += backing_of(cuda, device, devices);
+  what += backing_of(driver, device);
   what += pools ? "; memory pools" : "; no memory pools";
   what += registers ? "; registers host memory" : "; does not register host memory";
   std::string subject;
@@ -79,8 +75,16 @@ void examine_device(const Cuda& cuda, int device, int devices, Findings* finding
                        std::move(advice)});
 }
 
-void examine_features(const Cuda& cuda, int devices, Findings* findings) {
-  const bool context_events = cuda.has("cuCtxRecordEvent") && cuda.has("cuCtxWaitEvent");
+void examine_features(int devices, Findings* findings) {
+  Driver driver;
+  if (!driver.fill(find)) {
+    findings->push_back({Level::Problem,
+                         "driver",
+                         "lacks a call that custash needs: programs run without custash",
+                         "Use a driver of CUDA 11.2 or later."});
+    return;
+  }
+  const bool context_events = driver.has_context_events();
   findings->push_back(
       {context_events ? Level::Ok : Level::Note,
        "fence",
@@ -90,14 +94,13 @@ void examine_features(const Cuda& cuda, int devices, Findings* findings) {
        context_events ? ""
                       : "Use a driver of CUDA 12.5 or later where many streams are in use."});
   for (int device = 0; device < devices; ++device)
-    examine_device(cuda, device, devices, findings);
+    examine_device(driver, device, findings);
 }
 
 }  // namespace
 
 void examine_driver(Findings* findings) {
-  const Cuda cuda;
-  if (!cuda.there()) {
+  if (library() == nullptr) {
     findings->push_back({Level::Problem,
                          "driver",
                          "libcuda.so.1 cannot be opened",
@@ -106,10 +109,10 @@ void examine_driver(Findings* findings) {
   }
   int version = 0;
   int devices = 0;
-  cuda.call("cuDriverGetVersion", &version);
-  int code = cuda.call("cuInit", 0U);
-  if (code == 0) code = cuda.call("cuDeviceGetCount", &devices);
-  std::string what = cuda.path();
+  call("cuDriverGetVersion", &version);
+  int code = call("cuInit", 0U);
+  if (code == 0) code = call("cuDeviceGetCount", &devices);
+  std::string what = path_of_library();
   add(what, ", CUDA %d.%d", version / 1000, version % 1000 / 10);
   if (code == kStubLibrary) {
     findings->push_back({Level::Problem,
@@ -137,7 +140,7 @@ void examine_driver(Findings* findings) {
   }
   add(what, ", %d device%s", devices, devices == 1 ? "" : "s");
   findings->push_back({Level::Ok, "driver", std::move(what), ""});
-  examine_features(cuda, devices, findings);
+  examine_features(devices, findings);
 }
 
 }  // namespace custash::doctor

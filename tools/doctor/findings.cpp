@@ -22,6 +22,20 @@ const char* name_of(Level level) {
   return "";
 }
 
+const char* colour_of(Level level) {
+  switch (level) {
+    case Level::Ok:
+      return "32";
+    case Level::Note:
+      return "36";
+    case Level::Warning:
+      return "33";
+    case Level::Problem:
+      return "1;31";
+  }
+  return "";
+}
+
 }  // namespace
 
 bool any_problem(const Findings& findings) {
@@ -30,10 +44,12 @@ bool any_problem(const Findings& findings) {
   });
 }
 
-std::string as_text(const Findings& findings) {
+std::string as_text(const Findings& findings, bool colours) {
   std::string out;
   for (const Finding& finding : findings) {
+    if (colours) add(out, "\033[%sm", colour_of(finding.level));
     add(out, "%-8s", name_of(finding.level));
+    if (colours) out += "\033[0m";
     out += finding.subject + ": " + finding.what + "\n";
     if (!finding.advice.empty()) out += "           -> " + finding.advice + "\n";
   }

@@ -19,7 +19,7 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 bool any_problem(const Findings& findings);
-std::string as_text(const Findings& findings);
+std::string as_text(const Findings& findings, bool colours);
 std::string as_json(const Findings& findings);
 
 }  // namespace custash::doctor

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A process that runs: what it has loaded by now, plug-ins and extensions too, and what custash
 // has served in it. Only /proc is read, and the process's service asked.
+#include "tools/doctor/modules.hpp"
 #include "tools/doctor/program.hpp"
 #include "tools/live/processes.hpp"
 
@@ -8,7 +9,12 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
+#include <vector>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace custash::doctor {
 namespace {
@@ -29,74 +35,114 @@ std::map<std::string, int> modules_of(std::ifstream& maps) {
   return modules;
 }
 
-bool is_named(const std::string& path, const char* name) {
-  return path.compare(path.rfind('/') + 1, std::strlen(name), name) == 0;
+bool shares_namespace(const std::string& folder, const char* kind) {
+  struct stat here {};
+
+  struct stat there {};
+
+  const std::string name = std::string("/ns/") + kind;
+  return stat(("/proc/self" + name).c_str(), &here) == 0 &&
+         stat((folder + name).c_str(), &there) == 0 && here.st_ino == there.st_ino;
 }
 
-std::int64_t served_in(pid_t process) {
+// Why the process cannot be asked; empty where it can. Another user's namespaces cannot be read either.
+std::string why_unknown(const std::string& folder, uid_t owner) {
+  if (owner != geteuid()) return "only its own user, " + live::user_name(owner) + ", may ask it";
+  if (!shares_namespace(folder, "net") || !shares_namespace(folder, "pid"))
+    return "it runs in another container";
+  return "";
+}
+
+std::int64_t allocations_of(const live::Page& page) {
   std::int64_t sum = 0;
-  for (const live::Seen& seen : live::Watch().look(kPatience)) {
-    for (std::int64_t i = 0; seen.page.pid == process && i < seen.page.device_count; ++i)
-      sum += seen.page.devices[i].allocations;
-  }
+  for (std::int64_t i = 0; i < page.device_count; ++i)
+    sum += page.devices[i].allocations;
   return sum;
 }
 
-Finding finding_of(const std::string& subject, bool preloaded, bool to_cuda, pid_t process) {
-  if (!preloaded && !to_cuda) return {Level::Note, subject, "has not come to CUDA", ""};
-  if (!preloaded)
-    return {Level::Problem,
-            subject,
-            "runs without custash",
-            "Start it with custash run; into a process that runs already it cannot be put."};
-  const std::int64_t served = served_in(process);
-  if (served == 0 && to_cuda)
+// What the process says now, or said when its user asked last.
+std::optional<live::Seen> page_of(pid_t process, uid_t owner) {
+  std::vector<live::Seen> all;
+  if (owner == geteuid()) {
+    all = live::Watch().look(kPatience);
+  } else {
+    for (const live::Page& page : live::read_all(owner))
+      all.push_back({page, false});
+  }
+  for (const live::Seen& seen : all)
+    if (seen.page.pid == process) return seen;
+  return std::nullopt;
+}
+
+Finding finding_of_served(const std::string& subject, pid_t process, const std::string& folder, uid_t owner) {
+  const std::string under = "runs under custash, which ";
+  const auto seen = page_of(process, owner);
+  const std::int64_t served = seen ? allocations_of(seen->page) : 0;
+  const std::string count = std::to_string(served) + " allocations of device memory";
+  if (seen && seen->answered && served == 0)
     return {Level::Warning,
             subject,
-            "runs under custash, which has served no allocation of device memory",
-            "It has asked for none yet, or what asks passes by: see docs/troubleshooting.md."};
-  return {Level::Ok,
+            under + "has served no allocation of device memory",
+            "What asks for memory passes by: see docs/troubleshooting.md."};
+  if (seen && seen->answered) return {Level::Ok, subject, under + "has served " + count, ""};
+  if (served != 0)
+    return {Level::Ok, subject, under + "had served " + count + " when it was last asked", ""};
+  if (const std::string why = why_unknown(folder, owner); !why.empty())
+    return {Level::Note,
+            subject,
+            "runs under custash; how much that has served is unknown: " + why,
+            "Run this command there, as its user."};
+  if (seen)
+    return {Level::Note,
+            subject,
+            "runs under custash; how much that has served is unknown: it does not answer",
+            "See whether it is stopped."};
+  return {Level::Warning,
           subject,
-          "runs under custash, which has served " + std::to_string(served) +
-              " allocations of device memory",
-          ""};
+          "runs under custash, and has no device memory from it, or the option control:off",
+          "Where it uses device memory, what asks for it passes by: see docs/troubleshooting.md."};
 }
 
 }  // namespace
 
-bool examine_process(pid_t process, Findings* findings) {
+void examine_process(pid_t process, Findings* findings) {
   const std::string folder = "/proc/" + std::to_string(process);
   const std::string subject = "process " + std::to_string(process);
   std::ifstream maps(folder + "/maps");
-  if (!maps) {
+
+  struct stat info {};
+
+  if (!maps || stat(folder.c_str(), &info) != 0) {
     const bool is_none = errno == ENOENT;
     findings->push_back({Level::Problem,
                          subject,
-                         is_none ? "there is none" : std::strerror(errno),
+                         is_none ? "no such process" : std::strerror(errno),
                          is_none ? "custash top lists those that run under custash."
                                  : "Its own user may look at it."});
-    return false;
+    return;
   }
-  bool preloaded = false;
-  bool to_cuda = false;
+  std::vector<Module> modules;
   for (const auto& [path, times] : modules_of(maps)) {
-    if (is_named(path, "libcustash.so")) {
-      preloaded = true;
-      findings->push_back({Level::Ok, path, "custash", ""});
-      continue;
-    }
-    const bool is_driver = is_named(path, "libcuda.so");
     // As the process sees it: its root may be another.
-    to_cuda = examine_module(path, folder + "/root" + path, findings) || is_driver || to_cuda;
-    if (times > 1 && is_driver)
+    modules.push_back({path, folder + "/root" + path});
+    if (times > 1 && path.compare(path.rfind('/') + 1, 10, "libcuda.so") == 0)
       findings->push_back({Level::Warning,
                            path,
                            "is loaded " + std::to_string(times) + " times",
                            "A namespace of its own (dlmopen) has a driver of its own, which "
                            "custash does not serve."});
   }
-  findings->push_back(finding_of(subject, preloaded, to_cuda, process));
-  return true;
+  const Form form = form_of(modules, findings);
+  const bool to_cuda = examine_modules(modules, form, findings);
+  if (!to_cuda)
+    findings->push_back({Level::Note, subject, "has not come to CUDA", ""});
+  else if (form == Form::None)
+    findings->push_back({Level::Problem,
+                         subject,
+                         "runs without custash",
+                         "Custash cannot be put into a running process: start it with custash run."});
+  else
+    findings->push_back(finding_of_served(subject, process, folder, info.st_uid));
 }
 
 }  // namespace custash::doctor

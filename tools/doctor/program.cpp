@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "tools/doctor/program.hpp"
 
-#include "tools/doctor/elf.hpp"
+#include "tools/doctor/interpreter.hpp"
+#include "tools/doctor/modules.hpp"
 #include "tools/launch.hpp"
 
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <sstream>
-#include <string_view>
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,46 +18,6 @@ namespace custash::doctor {
 namespace {
 
 constexpr const char* kLoader = "/lib64/ld-linux-x86-64.so.2";
-
-// Only NVIDIA's runtime has a name for this code, wherever it was linked into.
-constexpr std::string_view kRuntimeMark = "cudaErrorSoftwareValidityNotEstablished";
-
-// A module's bytes, mapped: libraries of frameworks have gigabytes.
-class Contents {
- public:
-  explicit Contents(const std::string& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-
-    struct stat what {};
-
-    if (file >= 0 && fstat(file, &what) == 0 && what.st_size > 0) {
-      const auto size = static_cast<std::size_t>(what.st_size);
-      void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-      if (at != MAP_FAILED) text_ = {static_cast<const char*>(at), size};
-    }
-    if (file >= 0) close(file);
-  }
-
-  ~Contents() {
-    if (!text_.empty()) munmap(const_cast<char*>(text_.data()), text_.size());
-  }
-
-  Contents(const Contents&) = delete;
-  Contents& operator=(const Contents&) = delete;
-
-  [[nodiscard]] std::string_view text() const { return text_; }
-
- private:
-  std::string_view text_;
-};
-
-bool has(std::string_view text, std::string_view what) {
-  return memmem(text.data(), text.size(), what.data(), what.size()) != nullptr;
-}
-
-std::string base_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
 
 // What the loader would load, by its own word: the program is not run.
 std::string loader_list(const std::string& path) {
@@ -105,87 +62,36 @@ std::vector<Library> libraries_of(const std::string& path) {
   return libraries;
 }
 
-// A script's interpreter, by its first line; the path itself where it is none.
-std::string interpreter_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string line;
-  std::getline(file, line);
-  if (line.rfind("#!", 0) != 0) return path;
-  std::istringstream words(line.substr(2));
-  std::string word;
-  words >> word;
-  if (base_name(word) != "env") return word;
-  while (words >> word) {
-    if (word.front() != '-' && word.find('=') == std::string::npos) return find_program(word);
-  }
-  return "";
-}
-
-// How a module comes to CUDA; empty: it does not. The doors are those of docs/semantics.md.
-std::string way_of(const std::string& name, std::string_view text) {
-  const auto holds = [text](std::string_view what) { return has(text, what); };
-  if (name.rfind("libcudart.so", 0) == 0)
-    return "the shared CUDA runtime; served at the runtime's names and below them";
-  const std::vector<std::string> all_needed = needed_of(text);
-  // First: debug information may hold the mark, too.
-  for (const std::string& needed : all_needed) {
-    if (needed.rfind("libcudart.so", 0) == 0)
-      return "linked with " + needed + "; served at its names";
-  }
-  if (holds(kRuntimeMark))
-    return "holds a static CUDA runtime; served through its look-up of the driver";
-  for (const std::string& needed : all_needed) {
-    if (needed.rfind("libcuda.so", 0) == 0)
-      return "linked with the driver; served at the driver's names";
-  }
-  if (holds("libcuda.so") && holds("cuInit"))
-    return "opens the driver by itself; served through its look-ups";
-  return "";
-}
-
 }  // namespace
 
-bool examine_module(const std::string& path, const std::string& file, Findings* findings) {
-  const std::string name = base_name(path);
-  if (name.rfind("libcuda.so", 0) == 0) return false;  // the driver's own finding
-  const Contents contents(file);
-  const std::string_view text = contents.text();
-  if (name.rfind("libcustash.so", 0) != 0 && has(text, "CUSTASH_CONF") &&
-      has(text, "custash_malloc")) {
-    findings->push_back(
-        {Level::Note, path, "custash is linked in", "Do not preload it as well."});
-    return true;
-  }
-  const std::string way = way_of(name, text);
-  if (!way.empty()) findings->push_back({Level::Ok, path, way, ""});
-  return !way.empty();
-}
-
-bool examine_program(const std::string& name, Findings* findings) {
-  const std::string found = find_program(name);
-  if (found.empty()) return false;
-  const std::string path = interpreter_of(found);
-  if (path.empty()) return false;
-  if (path != found) findings->push_back({Level::Note, found, "a script, run by " + path, ""});
-  if (const std::string why = why_not_preloadable(path); !why.empty()) {
+int examine_program(const std::string& name, std::string* why, Findings* findings) {
+  const Loaded loaded = loaded_for(name, findings);
+  *why = loaded.why;
+  if (loaded.code != 0 || !loaded.known) return loaded.code;
+  const std::string& path = loaded.path;
+  std::vector<Module> modules = {{path, path}};
+  // The loader looks beside the file itself, not beside a link to it.
+  for (const Library& library : libraries_of(std::filesystem::canonical(path))) {
+    if (!library.path.empty()) {
+      modules.push_back({library.path, library.path});
+      continue;
+    }
     findings->push_back({Level::Problem,
                          path,
-                         "runs without custash: " + why,
+                         "needs " + library.name + ", which is not found",
+                         "Install it, or name its folder in LD_LIBRARY_PATH."});
+  }
+  Form form = form_of(modules, findings);
+  if (const std::string obstacle = why_not_preloadable(path);
+      form == Form::None && !obstacle.empty()) {
+    findings->push_back({Level::Problem,
+                         path,
+                         "runs without custash: " + obstacle,
                          "Link it with libcustash.a, or start it with its user's own rights."});
-    return true;
+    return 0;
   }
-  const std::vector<Library> libraries = libraries_of(path);
-  bool comes_to_cuda = examine_module(path, path, findings);
-  for (const Library& library : libraries) {
-    if (library.path.empty()) {
-      findings->push_back({Level::Problem,
-                           path,
-                           "needs " + library.name + ", which is not found",
-                           "Install it, or name its folder in LD_LIBRARY_PATH."});
-    } else {
-      comes_to_cuda = examine_module(library.path, library.path, findings) || comes_to_cuda;
-    }
-  }
+  if (form == Form::None) form = Form::Preloaded;  // as custash run will have it
+  const bool comes_to_cuda = examine_modules(modules, form, findings);
   findings->push_back(
       {Level::Note,
        path,
@@ -195,7 +101,7 @@ bool examine_program(const std::string& name, Findings* findings) {
        "See what is served by custash run --summary -- " + name +
            "; plug-ins opened with "
            "RTLD_DEEPBIND pass by."});
-  return true;
+  return 0;
 }
 
 }  // namespace custash::doctor

@@ -12,13 +12,10 @@
 
 namespace custash::doctor {
 
-// `name` as a shell would find it; a script stands for its interpreter. False: not found.
-bool examine_program(const std::string& name, Findings* findings);
+// 0, or the code with which custash run would end, and why.
+int examine_program(const std::string& name, std::string* why, Findings* findings);
 
-// False: there is none, or it is another user's; the finding says which.
-bool examine_process(pid_t process, Findings* findings);
-
-// A module called `path`, to be read in `file`; true where it comes to CUDA.
-bool examine_module(const std::string& path, const std::string& file, Findings* findings);
+// Where there is none, or it is another user's, the finding says so.
+void examine_process(pid_t process, Findings* findings);
 
 }  // namespace custash::doctor

@@ -104,7 +104,8 @@ Commands add_commands(CLI::App& app, CommandOptions* options) {
   commands.top->footer(kTopHelp);
   commands.stat = app.add_subcommand("stat", "print the statistics of a running program");
   add_process(commands.stat, options);
-  commands.stat->add_option("--device", options->device, "of one device only");
+  commands.stat->add_option("--device", options->device, "of one device only")
+      ->check(CLI::NonNegativeNumber);
   auto* const json =
       commands.stat->add_flag("--json", options->json, "print JSON, a line a device");
   commands.stat->add_flag("--prometheus", options->prometheus, "print Prometheus' text")

@@ -16,11 +16,6 @@ std::string proc(pid_t process) {
   return path += std::to_string(process);
 }
 
-std::string user_name(uid_t user) {
-  const passwd* const entry = getpwuid(user);
-  return entry == nullptr ? std::to_string(user) : entry->pw_name;
-}
-
 // Whether libcustash is among what a process has mapped.
 bool has_library(pid_t process) {
   std::ifstream maps(proc(process) + "/maps");
@@ -48,6 +43,11 @@ std::string why_none(pid_t process) {
 
 }  // namespace
 
+std::string user_name(uid_t user) {
+  const passwd* const entry = getpwuid(user);
+  return entry == nullptr ? std::to_string(user) : entry->pw_name;
+}
+
 std::vector<Seen> Watch::look(std::chrono::milliseconds patience) {
   std::vector<service::Identity> there = service::find_all();
   std::erase_if(asked_, [&](const Asked& each) {
@@ -73,7 +73,7 @@ std::vector<Seen> Watch::look(std::chrono::milliseconds patience) {
     if (!reply.heard) each.connection = service::Connection();
     if (page && page->pid == each.who.pid) seen.push_back({*page, true});
   }
-  for (const Page& page : read_all()) {
+  for (const Page& page : read_all(geteuid())) {
     const bool has_answered = std::any_of(
         seen.begin(), seen.end(), [&](const Seen& each) { return each.page.pid == page.pid; });
     if (!has_answered && page.pid_namespace == pid_namespace()) seen.push_back({page, false});

@@ -37,6 +37,9 @@ class Watch {
 // The service of one process; not open: `why` says it in a sentence.
 service::Connection reach(pid_t process, std::string* why);
 
+// By number where the user has no name.
+std::string user_name(uid_t user);
+
 // What a reply that is not Done means, for people.
 std::string refusal(const service::Reply& reply, pid_t process);
 
