@@ -8,6 +8,7 @@
 #include "interpose/snapshot.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -127,6 +128,14 @@ void put_down_held(Book& book, const Inventory& held, int device) {
   }
 }
 
+// False where the launcher has let this process go.
+bool give(const char* ending) noexcept {
+  std::array<char, sizeof folder + 64> to{};
+  const int size = std::snprintf(to.data(), to.size(), "%s%s", path.c_str(), ending);
+  return size > 0 && static_cast<std::size_t>(size) < to.size() &&
+         rename(path.c_str(), to.data()) == 0;
+}
+
 bool launcher_waits() {
   return kill(static_cast<pid_t>(launcher), 0) == 0 &&
          live::start_of(static_cast<pid_t>(launcher)) == launcher_started;
@@ -148,7 +157,11 @@ void read_environment() noexcept {
 void begin(Allocator& core) noexcept {
   if (reports[0] == '\0') return;
   try {
-    if (!launcher_waits() || !make_ledger()) return path.clear();
+    if (!launcher_waits()) return;
+    if (!make_ledger()) {
+      (void)give(ledger::kOwn);
+      return path.clear();
+    }
     int count = 0;
     if (core.driver().device_get_count(&count) == CUDA_SUCCESS)
       devices = std::min(count, static_cast<int>(kCounted));
@@ -205,12 +218,10 @@ void finish(Allocator& core) noexcept {
     counters.host = process::pinned().stats();
     put_down(counters);
     book.head->ended = ledger::clock_now();
-    taken = book.head->partial == 0 && launcher_waits() &&
-            rename(path.c_str(), (path + ledger::kDone).c_str()) == 0;
-    if (!taken) (void)unlink(path.c_str());
+    taken = book.head->partial == 0 && launcher_waits() && give(ledger::kDone);
   } catch (...) {
-    (void)unlink(path.c_str());
   }
+  if (!taken) (void)give(ledger::kOwn);
 }
 
 bool takes(Report report) noexcept {

@@ -67,7 +67,7 @@ std::string how_it_ended(const LedgerName& ledger,
 // A process that has taken its ledger back, or finds it gone, reports at its own exit.
 bool leaves_it_to_itself(const LedgerName& ledger) {
   const std::string process = "process " + std::to_string(ledger.process);
-  if (ledger.ending == ".own") {
+  if (ledger.ending == ledger::kOwn) {
     tell(process + " has reported itself, as memory could not be shared with it");
     return true;
   }
