@@ -25,8 +25,8 @@ class AddressMap {
   std::uint32_t take(Address address) {
     if (size_ == 0) return kNone;
     std::size_t hole = place_of(address);
-    if (entries_[hole].address == 0) return kNone;
     const std::uint32_t number = entries_[hole].number;
+    if (entries_[hole].address == 0) return kNone;
     for (std::size_t at = next(hole); entries_[at].address != 0; at = next(at)) {
       // One that belongs behind the hole stays.
       const std::size_t home = home_of(entries_[at].address);
