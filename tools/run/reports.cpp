@@ -79,8 +79,13 @@ bool leaves_it_to_itself(const LedgerName& ledger) {
 std::string numbered(const std::string& path, const LedgerName& ledger, int n) {
   const std::size_t name = path.rfind('/') + 1;
   const std::size_t dot = std::min(path.find('.', name + 1), path.size());
-  const std::string number = "." + std::to_string(ledger.process);
-  return path.substr(0, dot) + number + (n > 0 ? "." + std::to_string(n) : "") + path.substr(dot);
+  std::string out = path.substr(0, dot);
+  for (const int number : {ledger.process, n}) {
+    if (number == 0) continue;
+    out += '.';
+    out += std::to_string(number);
+  }
+  return out + path.substr(dot);
 }
 
 // Beside what is there, so that nothing is replaced. Throws; gives the name that was free.
