@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include <time.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ char reports[8] = {};  // letters; none: there is no launcher
 long long launcher = 0;
 unsigned long long launcher_started = 0;
 char folder[200] = {};
-std::string path;  // of this process's ledger; empty: it has none
+char path[256] = {};  // of this process's ledger; empty: it has none
 int devices = 0;
 constinit std::atomic<bool> taken{false};
 
@@ -44,12 +45,25 @@ std::int64_t coarse_now() {
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
+// The path with that ending.
+std::array<char, sizeof path + 16> with(const char* ending) {
+  std::array<char, sizeof path + 16> out{};
+  (void)std::snprintf(out.data(), out.size(), "%s%s", path, ending);
+  return out;
+}
+
+// Of a program before an exec, or of a process that had the same number.
+bool is_taken() {
+  for (const char* const ending : {"", ledger::kDone, ledger::kOwn})
+    if (access(with(ending).data(), F_OK) == 0) return true;
+  return false;
+}
+
 bool make_ledger() {
   constexpr int kMostPrograms = 1000;
   for (int n = 0; n < kMostPrograms; ++n) {
-    path = std::string(folder) + "/" + std::to_string(getpid()) + "-" + std::to_string(n);
-    if (access(path.c_str(), F_OK) == 0) continue;  // of a program before an exec
-    return ledger::make_book(path.c_str()).memory.shared();
+    (void)std::snprintf(path, sizeof path, "%s/%d-%d", folder, getpid(), n);
+    if (!is_taken()) return ledger::make_book(path).memory.shared();
   }
   return false;
 }
@@ -129,11 +143,8 @@ void put_down_held(Book& book, const Inventory& held, int device) {
 }
 
 // False where the launcher has let this process go.
-bool give(const char* ending) noexcept {
-  std::array<char, sizeof folder + 64> to{};
-  const int size = std::snprintf(to.data(), to.size(), "%s%s", path.c_str(), ending);
-  return size > 0 && static_cast<std::size_t>(size) < to.size() &&
-         rename(path.c_str(), to.data()) == 0;
+bool give(const char* ending) {
+  return rename(path, with(ending).data()) == 0;
 }
 
 bool launcher_waits() {
@@ -160,7 +171,8 @@ void begin(Allocator& core) noexcept {
     if (!launcher_waits()) return;
     if (!make_ledger()) {
       (void)give(ledger::kOwn);
-      return path.clear();
+      path[0] = '\0';
+      return;
     }
     int count = 0;
     if (core.driver().device_get_count(&count) == CUDA_SUCCESS)
@@ -191,7 +203,7 @@ void refused() noexcept {
 }
 
 void wrote_when_memory_ran_out(const std::string& file) noexcept {
-  if (path.empty()) return;
+  if (path[0] == '\0') return;
   try {
     Book& book = *ledger::book();
     const std::lock_guard guard(book.mutex);
@@ -201,7 +213,7 @@ void wrote_when_memory_ran_out(const std::string& file) noexcept {
 }
 
 void finish(Allocator& core) noexcept {
-  if (path.empty()) return;
+  if (path[0] == '\0') return;
   observe::end(observe::Watcher::Counters);
   try {
     history::finish_stacks();
