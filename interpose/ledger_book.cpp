@@ -4,7 +4,6 @@
 #include "interpose/observe.hpp"
 
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace custash::ledger {
@@ -66,13 +65,6 @@ Book& make_book(const char* path) {
   pthread_atfork(nullptr, nullptr, forget_in_child);
   made.store(fresh, std::memory_order_release);
   return *fresh;
-}
-
-Nanoseconds clock_now() noexcept {
-  constexpr Nanoseconds kSecond = 1'000'000'000;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
 }
 
 }  // namespace custash::ledger

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <string_view>
 
+#include <time.h>
+
 namespace custash::ledger {
 
 struct Book {
@@ -38,6 +40,12 @@ Book* book() noexcept;
 // In a file of that name where one can be made. Throws std::bad_alloc.
 Book& make_book(const char* path);
 
-Nanoseconds clock_now() noexcept;  // CLOCK_REALTIME
+// CLOCK_REALTIME
+inline Nanoseconds clock_now() noexcept {
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
+}
 
 }  // namespace custash::ledger

@@ -8,18 +8,15 @@
 #include "tools/launch.hpp"
 #include "tools/live/command.hpp"
 #include "tools/options_page.hpp"
-#include "tools/record.hpp"
 #include "tools/replay/command.hpp"
+#include "tools/run/command.hpp"
 #include "tools/snapshot/command.hpp"
 
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 namespace {
 
@@ -47,16 +44,6 @@ constexpr const char* kRunExitCodes =
     "when\n"
     "PROGRAM cannot be run, 127 when it is not found.\n";
 
-struct RunOptions {
-  bool summary = false;
-  std::string conf;
-  std::string library;
-  std::string record;
-  std::string history;
-  bool leaks = false;
-  Words program;
-};
-
 // Ends our own words where the program's begin: at "--", or at the first word that is no
 // option. CLI11 must not see the rest, or it would take PROGRAM's options and subcommand-like
 // names for its own.
@@ -76,85 +63,14 @@ Words split_off_program(Words* ours) {
   return program;
 }
 
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 int fail(const std::string& message) {
   std::fprintf(stderr, "custash: %s\n", message.c_str());
   return custash::kExitCustash;
 }
 
-// An older snapshot of that name goes, or the new one would get another name.
-std::string history_conf(const std::string& file, const std::string& given) {
-  const std::string path =
-      std::filesystem::absolute(file);  // the program may go to another folder
-  if (path.find(',') != std::string::npos)
-    throw std::runtime_error("--record-history takes a path without commas");
-  (void)custash::snapshot::form_of(path);  // throws: no other file is removed by mistake
-  custash::require_place(path);
-  std::filesystem::remove(path);
-  // What --conf says of the history's length comes last and wins.
-  const bool chosen = given.find("history:") != std::string::npos;
-  return (given.empty() ? "" : ",") + std::string(chosen ? "" : "history:200000,") +
-         "snapshot:" + path;
-}
-
-int run(const RunOptions& options) {
-  if (options.program.empty()) {
-    return fail("no program given (custash run [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
-  }
-  Words tried;
-  const std::string library = custash::find_library(options.library, &tried);
-  if (library.empty()) {
-    std::string message = "libcustash.so not found; looked for";
-    for (const std::string& place : tried)
-      message += "\n  " + place;
-    return fail(message + "\nbuild it (tools/build), or name it with --lib PATH");
-  }
-  if (library.find_first_of(": ") != std::string::npos) {
-    return fail("LD_PRELOAD cannot hold a path with a space or a colon: " + library);
-  }
-  const std::string& name = options.program.front();
-  const std::string path = custash::find_program(name);
-  if (path.empty()) {
-    std::fprintf(stderr, "custash: %s: not found on PATH\n", name.c_str());
-    return custash::kExitNotFound;
-  }
-  if (const std::string why = custash::why_not_preloadable(path); !why.empty()) {
-    std::fprintf(stderr,
-                 "custash: warning: %s will run without custash: %s\n",
-                 name.c_str(),
-                 why.c_str());
-  }
-  const std::string preload = custash::compose_preload(library, environment("LD_PRELOAD"));
-  std::string given = options.conf;
-  std::string recording;
-  if (!options.record.empty()) {
-    // The program may go to another folder.
-    recording = std::filesystem::absolute(options.record);
-    if (recording.find(',') != std::string::npos)
-      return fail("--record takes a path without commas");
-    custash::require_place(recording);
-    custash::require_no_other_file(recording);
-    given += (given.empty() ? "record:" : ",record:") + custash::recording_place(recording);
-  }
-  if (!options.history.empty()) given += history_conf(options.history, given);
-  if (options.leaks) given += given.empty() ? "leaks:true" : ",leaks:true";
-  const std::string conf =
-      custash::compose_conf(environment("CUSTASH_CONF"), given, options.summary);
-  if (setenv("LD_PRELOAD", preload.c_str(), 1) != 0 ||
-      (!conf.empty() && setenv("CUSTASH_CONF", conf.c_str(), 1) != 0)) {
-    return fail("the environment cannot be changed");
-  }
-  return recording.empty() ? custash::start(options.program)
-                           : custash::run_recorded(options.program, recording);
-}
-
 int dispatch(int argc, char** argv) {
   Words words(argv + 1, argv + argc);
-  RunOptions options;
+  custash::RunOptions options;
   custash::bandwidth::CommandOptions bandwidth_options;
   custash::doctor::CommandOptions doctor_options;
   custash::live::CommandOptions live_options;
@@ -224,7 +140,7 @@ int dispatch(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : custash::kExitCustash;
   }
-  if (*run_command) return run(options);
+  if (*run_command) return custash::run_command(options);
   if (*bandwidth_command) return custash::bandwidth::run_command(bandwidth_options);
   if (*doctor_command) return custash::doctor::run_command(doctor_options);
   if (const auto code = custash::live::run_command(live_commands, live_options)) return *code;

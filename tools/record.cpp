@@ -1,60 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "tools/record.hpp"
 
-#include "tools/launch.hpp"
 #include "tools/replay/file.hpp"
+#include "tools/run/tell.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <stdexcept>
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace custash {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array kPassedOn = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-constexpr std::array kFromTerminal = {SIGINT, SIGQUIT};  // the program gets its own
-
-volatile std::sig_atomic_t child = 0;
-
-void pass_on(int signal) {
-  if (child > 0) kill(child, signal);
-}
-
-int wait_for(pid_t pid) {
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
-}
-
-int run_and_wait(const std::vector<std::string>& program) {
-  for (const int signal : kFromTerminal)
-    std::signal(signal, SIG_IGN);
-  const pid_t pid = fork();
-  if (pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (pid == 0) {
-    for (const int signal : kFromTerminal)
-      std::signal(signal, SIG_DFL);
-    _exit(start(program));
-  }
-  child = pid;
-  for (const int signal : kPassedOn)
-    std::signal(signal, pass_on);
-  return wait_for(pid);
-}
 
 // A process that outlived the program holds a lock on what it records.
 bool in_use(const std::string& path) {
@@ -78,11 +42,14 @@ void end_recording(const std::string& from, const std::string& to) {
   text.erase(std::min(text.find('\0'), text.size()));
   text.erase(text.rfind('\n') + 1);
   fs::resize_file(from, text.size());
-  if (from == to) return;
-  std::ofstream file(to, std::ios::binary);
-  file << replay::pack(text);
-  if (!file.flush()) throw std::runtime_error(to + ": cannot be written");
-  fs::remove(from);
+  if (from != to) {
+    std::ofstream file(to, std::ios::binary);
+    file << replay::pack(text);
+    if (!file.flush()) throw std::runtime_error(to + ": cannot be written");
+    fs::remove(from);
+  }
+  const auto events = std::count(text.begin(), text.end(), '\n');
+  run::tell(run::written(to, fs::file_size(to), run::counted(events, "event")));
 }
 
 // What follows `name` in the names beside it: "" and ".PID", ".PID.N".
@@ -123,25 +90,22 @@ void require_no_other_file(const std::string& path) {
                              ": is there already, and is no recording; nothing was started");
 }
 
-int run_recorded(const std::vector<std::string>& program, const std::string& path) {
+std::set<std::string> clear_recordings(const std::string& path) {
   const std::string place = recording_place(path);
   fs::remove(path);
   fs::remove(place);
-  const std::set<std::string> before = endings(place);
-  const int status = run_and_wait(program);
+  return endings(place);
+}
+
+bool end_recordings(const std::string& path, const std::set<std::string>& before) {
+  const std::string place = recording_place(path);
   bool any = false;
   for (const std::string& ending : endings(place)) {
     if (before.count(ending) != 0) continue;
     end_recording(place + ending, path + ending);
     any = true;
   }
-  if (!any)
-    std::fprintf(stderr, "custash: %s: nothing recorded: no CUDA was used\n", path.c_str());
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
-  std::signal(WTERMSIG(status), SIG_DFL);
-  raise(WTERMSIG(status));
-  constexpr int kOfSignal = 128;
-  return kOfSignal + WTERMSIG(status);
+  return any;
 }
 
 }  // namespace custash

@@ -3,8 +3,8 @@
 // program has ended.
 #pragma once
 
+#include <set>
 #include <string>
-#include <vector>
 
 namespace custash {
 
@@ -19,9 +19,11 @@ void require_place(const std::string& path);
 // Throws where something else than a recording would be replaced.
 void require_no_other_file(const std::string& path);
 
-// Runs the program and waits for it, then ends the recordings: PATH, replaced if it was there,
-// by the process that used CUDA first, and PATH.PID by each further one. The exit code is the
-// program's; where a signal ended it, the same signal ends us.
-int run_recorded(const std::vector<std::string>& program, const std::string& path);
+// Before the program starts: an older recording goes. Gives what lies beside it already.
+std::set<std::string> clear_recordings(const std::string& path);
+
+// After its end: PATH, by the process that used CUDA first, and PATH.PID by each further one. Tells
+// each in a line. False where nothing was recorded.
+bool end_recordings(const std::string& path, const std::set<std::string>& before);
 
 }  // namespace custash

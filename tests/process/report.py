@@ -222,12 +222,13 @@ class Report(Case):
         program = os.path.join(PATHS.programs, "history")
         for _ in range(2):  # the older file is replaced
             self.command("run", "--lib", PATHS.library, "--conf", "backing:driver", "--record-history",
-                         self.path("run.json"), "--", program, "quiet")
+                         self.path("run.json"), "--", program, "quiet",
+                         err=r"custash: .*/run\.json written \(\d+ KB, 603 allocations\)\n")
         with open(self.path("run.json"), encoding="utf-8") as file:
             history = json.load(file)["history"]
         self.assertEqual(sum(e[1] == "alloc" for e in history["events"]), 603)
         self.command("run", "--lib", PATHS.library, "--conf", "history:10", "--record-history", self.path("few.json"),
-                     "--", program, "quiet")
+                     "--", program, "quiet", err=".*few.json written .*\n")
         with open(self.path("few.json"), encoding="utf-8") as file:
             self.assertEqual(len(json.load(file)["history"]["events"]), 10)
         self.command("run", "--lib", PATHS.library, "--leaks", "--", program, "quiet",
@@ -247,6 +248,26 @@ class Report(Case):
         with open(precious, encoding="utf-8") as file:
             self.assertEqual(file.read(), "kept")
 
+    def lines_of_python(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            snapshot = json.load(file)
+        lines = set()
+        for site in snapshot["history"]["sites"]:
+            stack = [snapshot["frames"][i] for i in snapshot["stacks"][site["stack"]]]
+            lines.add(tuple((f["name"], f["line"]) for f in stack if f["file"] == "<string>"))
+            if name == "killed.json":
+                self.assertFalse([f for f in stack if "EvalFrame" in f["name"]])
+        return lines
+
+    def test_lines_of_python_that_was_killed(self):
+        program = PYTHON + "\nimport os; os.kill(os.getpid(), 9)\n"
+        self.command("run", "--lib", PATHS.library, "--record-history", self.path("killed.json"), "--", sys.executable,
+                     "-c", program, "PyDLL", self.path("not_used.json"), "1", code=-9, err=".*killed.json written .*\n")
+        lines = self.lines_of_python("killed.json")
+        if lines == {()}:
+            self.skipTest("this Python shows no functions to others")
+        self.assertEqual(lines, {(("allocate", 6), ("model", 9), ("<module>", 10))})
+
     def test_lines_of_python(self):
         # PyDLL keeps the interpreter's lock in a call. CDLL lets it go, so that another thread is asked for the
         # lines, for 2 ms: on a busy machine it may miss some.
@@ -255,12 +276,7 @@ class Report(Case):
                                   env=environment(preload=True, CUSTASH_CONF="history:1000", CUSTASH_SIM="devices=1"),
                                   capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            with open(self.path(how + ".json"), encoding="utf-8") as file:
-                snapshot = json.load(file)
-            lines = set()
-            for site in snapshot["history"]["sites"]:
-                stack = (snapshot["frames"][i] for i in snapshot["stacks"][site["stack"]])
-                lines.add(tuple((f["name"], f["line"]) for f in stack if f["file"] == "<string>"))
+            lines = self.lines_of_python(how + ".json")
             if how == "PyDLL" and lines == {()}:
                 self.skipTest("this Python shows no functions to others")
             if how == "CDLL":

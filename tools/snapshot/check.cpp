@@ -173,6 +173,7 @@ void check_snapshot(const std::string& name, const Json& snapshot) {
     throw BadSnapshot(name + ": no snapshot of custash or PyTorch");
   check.numbers(snapshot, "snapshot", {"version", "pid", "time_us"});
   check.text(snapshot, "snapshot", "program");
+  if (snapshot.contains("ended_by")) check.text(snapshot, "snapshot", "ended_by");
   const Json& frames = check.list(snapshot, "snapshot", "frames");
   for (const Json& frame : frames) {
     for (const char* key : {"module", "name", "file"})
