@@ -8,6 +8,7 @@
 #include "tools/launch.hpp"
 #include "tools/live/command.hpp"
 #include "tools/options_page.hpp"
+#include "tools/output_file.hpp"
 #include "tools/record.hpp"
 #include "tools/replay/command.hpp"
 #include "tools/snapshot/command.hpp"
@@ -54,6 +55,7 @@ struct RunOptions {
   std::string record;
   std::string history;
   bool leaks = false;
+  bool force = false;
   Words program;
 };
 
@@ -86,14 +88,18 @@ int fail(const std::string& message) {
   return custash::kExitCustash;
 }
 
+// Where an option's file is to be. The program may go to another folder.
+std::string file_of(const char* option, custash::Output output) {
+  if (output.path != "-") output.path = std::filesystem::absolute(output.path);
+  std::string path = custash::require_file(output);
+  if (path.find(',') == std::string::npos) return path;
+  throw std::runtime_error(std::string(option) + " takes a path without commas");
+}
+
 // An older snapshot of that name goes, or the new one would get another name.
-std::string history_conf(const std::string& file, const std::string& given) {
-  const std::string path =
-      std::filesystem::absolute(file);  // the program may go to another folder
-  if (path.find(',') != std::string::npos)
-    throw std::runtime_error("--record-history takes a path without commas");
-  (void)custash::snapshot::form_of(path);  // throws: no other file is removed by mistake
-  custash::require_place(path);
+std::string history_conf(const RunOptions& options, const std::string& given) {
+  const custash::output::Kind kind = custash::snapshot::kind_of(options.history);
+  const std::string path = file_of("--record-history", {options.history, kind, options.force});
   std::filesystem::remove(path);
   // What --conf says of the history's length comes last and wins.
   const bool chosen = given.find("history:") != std::string::npos;
@@ -131,16 +137,14 @@ int run(const RunOptions& options) {
   const std::string preload = custash::compose_preload(library, environment("LD_PRELOAD"));
   std::string given = options.conf;
   std::string recording;
+  std::string place;
   if (!options.record.empty()) {
-    // The program may go to another folder.
-    recording = std::filesystem::absolute(options.record);
-    if (recording.find(',') != std::string::npos)
-      return fail("--record takes a path without commas");
-    custash::require_place(recording);
-    custash::require_no_other_file(recording);
-    given += (given.empty() ? "record:" : ",record:") + custash::recording_place(recording);
+    recording =
+        file_of("--record", {options.record, custash::output::Kind::Recording, options.force});
+    place = custash::recording_place(recording);
+    given += (given.empty() ? "record:" : ",record:") + place;
   }
-  if (!options.history.empty()) given += history_conf(options.history, given);
+  if (!options.history.empty()) given += history_conf(options, given);
   if (options.leaks) given += given.empty() ? "leaks:true" : ",leaks:true";
   const std::string conf =
       custash::compose_conf(environment("CUSTASH_CONF"), given, options.summary);
@@ -149,7 +153,8 @@ int run(const RunOptions& options) {
     return fail("the environment cannot be changed");
   }
   return recording.empty() ? custash::start(options.program)
-                           : custash::run_recorded(options.program, recording);
+                           : custash::run_recorded(
+                                 options.program, place, recording, options.force);
 }
 
 int dispatch(int argc, char** argv) {

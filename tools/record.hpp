@@ -8,20 +8,15 @@
 
 namespace custash {
 
-// Where the library writes for a recording that is to be called `path`: an .xz is packed at the
-// end.
+// Where the library writes while the program runs: a random name beside `path`.
 std::string recording_place(const std::string& path);
 
-// Throws where no file can be written, long before it is: no folder, no right, a folder of that
-// name.
-void require_place(const std::string& path);
-
-// Throws where something else than a recording would be replaced.
-void require_no_other_file(const std::string& path);
-
-// Runs the program and waits for it, then ends the recordings: PATH, replaced if it was there,
-// by the process that used CUDA first, and PATH.PID by each further one. The exit code is the
-// program's; where a signal ended it, the same signal ends us.
-int run_recorded(const std::vector<std::string>& program, const std::string& path);
+// Runs the program and waits for it, then ends the recordings at `place`: `path` gets that of the
+// process that used CUDA first, and PATH.PID each further one. They replace what require_file()
+// let pass. The exit code is the program's; where a signal ended it, the same signal ends us.
+int run_recorded(const std::vector<std::string>& program,
+                 const std::string& place,
+                 const std::string& path,
+                 bool force);
 
 }  // namespace custash

@@ -3,10 +3,10 @@
 
 #include "tools/bandwidth/mistakes.hpp"
 #include "tools/bandwidth/report.hpp"
+#include "tools/output_file.hpp"
 #include "tools/text.hpp"
 
 #include <cstdio>
-#include <fstream>
 
 #include <CLI/CLI.hpp>
 
@@ -89,13 +89,15 @@ Plan plan_of(const CommandOptions& options) {
           .device = options.device};
 }
 
+Output plot_output(const CommandOptions& options) {
+  return {options.plot, output::Kind::Picture, options.force};
+}
+
 void measure(const CommandOptions& options, const Plan& plan) {
   const Outcome outcome = measure_all(plan);
   std::fputs((options.json ? json_of(outcome) : text_of(outcome)).c_str(), stdout);
   if (options.plot.empty()) return;
-  std::ofstream picture(options.plot);
-  picture << plot_of(outcome);
-  if (!picture.flush()) throw Misuse("--plot " + options.plot + ": cannot be written");
+  write_output(plot_output(options), plot_of(outcome));
 }
 
 }  // namespace
@@ -129,6 +131,7 @@ CLI::App* add_command(CLI::App& app, CommandOptions* options) {
 
 int run_command(const CommandOptions& options) {
   const Plan plan = plan_of(options);
+  if (!options.plot.empty()) require_output(plot_output(options));
   try {
     if (options.mistakes) {
       const Mistakes mistakes = make_mistakes(plan.device, plan.repetitions);

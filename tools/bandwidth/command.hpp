@@ -20,6 +20,7 @@ struct CommandOptions {
   unsigned repetitions = 11;
   int device = 0;
   std::string plot;
+  bool force = false;  // replace a picture that is not custash's
   bool json = false;
   bool mistakes = false;
 };

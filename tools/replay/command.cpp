@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/replay/command.hpp"
 
+#include "interpose/log_file.hpp"
+#include "tools/output_file.hpp"
 #include "tools/progress.hpp"
 #include "tools/replay/capacity.hpp"
 #include "tools/replay/plot.hpp"
@@ -9,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include <CLI/CLI.hpp>
 
@@ -54,8 +55,14 @@ Config config_of(const std::string& text) {
     throw Misuse("--conf" +
                  first.substr(kBefore.size(), first.size() - kBefore.size() - kAfter.size()));
   }
-  open_log(parsed.config.log, parsed.config.log_file);
+  if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
+      !why.empty())
+    throw Misuse("--conf: " + why);
   return parsed.config;
+}
+
+Output plot_output(const CommandOptions& options) {
+  return {options.plot, output::Kind::Picture, options.force};
 }
 
 void check(const CommandOptions& options) {
@@ -66,15 +73,10 @@ void check(const CommandOptions& options) {
     throw Misuse("--capacity needs --backend sim: a real device has the size it has");
   if (!options.plot.empty() && options.files.size() != 1)
     throw Misuse("--plot takes one trace at a time");
+  if (!options.plot.empty()) require_output(plot_output(options));
   if (!options.capacity.empty() && options.capacity != kSearch && !size_of(options.capacity))
     throw Misuse("--capacity " + options.capacity +
                  " is no size (write 12884901888, 12g, 12GiB)");
-}
-
-void write_plot(const std::string& path, const Trace& trace, const Outcome& outcome) {
-  std::ofstream file(path);
-  file << plot_of(trace.name, outcome.samples);
-  if (!file.flush()) throw Misuse("--plot " + path + ": cannot be written");
 }
 
 Report replay_one(const CommandOptions& options,
@@ -111,7 +113,8 @@ Report replay_one(const CommandOptions& options,
     report.smallest = Smallest{smallest_device(trace, config, Subject::Custash, tried),
                                smallest_device(trace, config, Subject::Bare, tried)};
   }
-  if (!options.plot.empty()) write_plot(options.plot, trace, report.outcome);
+  if (!options.plot.empty())
+    write_output(plot_output(options), plot_of(trace.name, report.outcome.samples));
   return report;
 }
 

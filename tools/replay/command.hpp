@@ -20,6 +20,7 @@ struct CommandOptions {
   std::string conf;
   std::string capacity;  // empty: not asked for; kSearch; or a size
   std::string plot;
+  bool force = false;  // replace a picture that is not custash's
   bool json = false;
   bool models = false;
   unsigned in_flight = DeviceOptions().in_flight;

@@ -3,18 +3,14 @@
 
 #include "interpose/report_page.hpp"
 #include "tools/live/processes.hpp"
+#include "tools/output_file.hpp"
 #include "tools/progress.hpp"
 #include "tools/snapshot/read.hpp"
 #include "tools/snapshot/sites.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <string_view>
-
-#include <unistd.h>
 
 namespace custash::snapshot {
 namespace {
@@ -62,16 +58,10 @@ bool is_number(const std::string& word) {
          word.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// There is the old file or the whole new one.
-void write_file(const std::string& path, const std::string& text) {
-  const std::string beside = path + "." + std::to_string(getpid()) + ".part";
-  std::ofstream file(beside, std::ios::binary);
-  file << text;
-  file.close();
-  if (file && std::rename(beside.c_str(), path.c_str()) == 0) return;
-  const std::string why = std::strerror(errno);
-  std::remove(beside.c_str());
-  throw BadSnapshot(path + ": " + why);
+// Names the file on standard output, unless that got the text itself.
+void write_and_tell(const Output& output, const std::string& text) {
+  write_output(output, text);
+  if (!is_standard_output(output)) std::printf("%s\n", output.path.c_str());
 }
 
 std::string ask(int process, const std::string& request, double patience) {
@@ -115,9 +105,13 @@ Json read_sites(const std::string& path) {
 }
 
 void report(const CommandOptions& options) {
-  const std::string to = options.output.empty() ? options.file + ".html" : options.output;
-  write_file(to, report_of(read_shown(options.file)));
-  std::printf("%s\n", to.c_str());
+  const bool typed = !options.output.empty();
+  const Output to{typed ? options.output : options.file + ".html",
+                  output::Kind::Report,
+                  options.force,
+                  typed};
+  require_output(to);
+  write_and_tell(to, report_of(read_shown(options.file)));
 }
 
 void diff(const CommandOptions& options) {
@@ -139,10 +133,11 @@ void snapshot(const CommandOptions& options) {
     (void)ask(process, "history 200000 16", options.patience);
     if (options.output.empty()) return;
   }
-  const std::string to =
-      options.output.empty() ? "custash-" + options.file + ".html" : options.output;
-  write_file(to, ask(process, "snapshot " + form_of(to), options.patience));
-  std::printf("%s\n", to.c_str());
+  const bool typed = !options.output.empty();
+  const std::string path = typed ? options.output : "custash-" + options.file + ".html";
+  const Output to{path, kind_of(path), options.force, typed};
+  require_output(to);
+  write_and_tell(to, ask(process, "snapshot " + form_of(path), options.patience));
 }
 
 }  // namespace
@@ -160,6 +155,13 @@ std::string form_of(const std::string& path) {
       return form;
   }
   throw BadSnapshot(path + ": its ending is none of .html, .json, .pickle, .trace.json");
+}
+
+output::Kind kind_of(const std::string& path) {
+  const std::string form = form_of(path);
+  if (form == "html") return output::Kind::Report;
+  if (form == "pickle") return output::Kind::Pickle;
+  return form == "trace" ? output::Kind::TraceEvents : output::Kind::Snapshot;
 }
 
 Commands add_commands(CLI::App& app, CommandOptions* options) {
@@ -211,7 +213,7 @@ std::optional<int> run_command(const Commands& commands, const CommandOptions& o
     try {
       run(options);
       return 0;
-    } catch (const BadSnapshot& error) {
+    } catch (const std::exception& error) {
       std::fprintf(stderr, "custash: %s\n", error.what());
       return 1;
     }

@@ -2,6 +2,8 @@
 // The subcommands over snapshots: report, diff, leaks, snapshot.
 #pragma once
 
+#include "interpose/output_kind.hpp"
+
 #include <optional>
 #include <string>
 
@@ -15,6 +17,7 @@ struct CommandOptions {
   std::string output;
   bool json = false;
   bool history = false;
+  bool force = false;   // replace a file that is not custash's
   unsigned most = 20;  // call sites
   double patience = 10;
 };
@@ -28,6 +31,9 @@ struct Commands {
 
 // What a name's ending asks for, as the service's verb has it. Throws BadSnapshot for others.
 std::string form_of(const std::string& path);
+
+// What a file of that ending holds. Throws BadSnapshot for others.
+output::Kind kind_of(const std::string& path);
 
 Commands add_commands(CLI::App& app, CommandOptions* options);
 
