@@ -12,15 +12,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include <CLI/CLI.hpp>
-
 namespace custash::replay {
-namespace {
 
-constexpr const char* kSearch = "search";
-constexpr Bytes kDeviceMemory = 143'771_MiB;  // of the GPU that the modelled times are of
-
-constexpr const char* kHelp =
+const char* const kHelp =
     "Traces are text (docs/trace-format.md; custash run --record makes them) or PyTorch "
     "memory\n"
     "snapshots, either also as .xz. Snapshots are read without running what is in them.\n"
@@ -32,6 +26,11 @@ constexpr const char* kHelp =
     "\n"
     "Exit status: 1 when a trace did not fit or its replay went wrong; 125 when a file or an\n"
     "option cannot be used.\n";
+
+namespace {
+
+constexpr const char* kSearch = "search";
+constexpr Bytes kDeviceMemory = 143'771_MiB;  // of the GPU that the modelled times are of
 
 struct Misuse : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -128,37 +127,6 @@ std::vector<std::string> prepared(std::vector<std::string> words) {
     if (has_size) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
   return words;
-}
-
-CLI::App* add_command(CLI::App& app, CommandOptions* options) {
-  CLI::App* const command =
-      app.add_subcommand("replay", "replay recorded allocations and say what they cost");
-  command->add_option("files", options->files, "traces")->required()->type_name("FILE");
-  command->add_option("--backend", options->backend, "sim, the simulated driver, or cuda");
-  command->add_option("--through",
-                      options->through,
-                      "what serves the requests: custash, driver (cuMemAlloc) or pool "
-                      "(cuMemAllocAsync)");
-  command->add_option("--conf", options->conf, "options of the allocator, key:value,key:value");
-  command
-      ->add_option(
-          "--capacity",
-          options->capacity,
-          "on a simulated device of so many bytes; without a size: the smallest on which "
-          "the trace fits, through custash and bare")
-      ->type_name("[BYTES]");
-  command->add_flag("--json", options->json, "print JSON, one object a trace");
-  command->add_option("--plot", options->plot, "write a picture of bytes in use and held")
-      ->type_name("OUT.svg");
-  command->add_flag(
-      "--expandable-model",
-      options->models,
-      "beside it, what PyTorch's allocator and its expandable segments would take");
-  command->add_option("--in-flight",
-                      options->in_flight,
-                      "launches by which the simulated device may be behind (1024)");
-  command->footer(kHelp);
-  return command;
 }
 
 int run_command(const CommandOptions& options) {

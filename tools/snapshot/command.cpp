@@ -13,13 +13,12 @@
 #include <string_view>
 
 namespace custash::snapshot {
-namespace {
 
-constexpr const char* kExit =
+const char* const kExitHelp =
     "\n"
     "Exit status: 0; 1 where a file or a process cannot be read or written, and why is said.\n";
 
-constexpr const char* kReportHelp =
+const char* const kReportHelp =
     "Examples:\n"
     "  custash run --record-history app.json -- ./app    makes a snapshot at exit\n"
     "  custash report app.json                           app.json.html, to open in a browser\n"
@@ -31,13 +30,13 @@ constexpr const char* kReportHelp =
     "nothing\n"
     "that stands in a pickle is run.\n";
 
-constexpr const char* kDiffHelp =
+const char* const kDiffHelp =
     "Examples:\n"
     "  custash snapshot 4711 -o before.json; sleep 60; custash snapshot 4711 -o after.json\n"
     "  custash diff before.json after.json          what has grown, the most first\n"
     "  custash diff --json before.json after.json   all of it\n";
 
-constexpr const char* kLeaksHelp =
+const char* const kLeaksHelp =
     "Examples:\n"
     "  custash leaks app.json       what was left, the most first\n"
     "  custash leaks 4711           of a running process, whose history is on\n"
@@ -45,13 +44,15 @@ constexpr const char* kLeaksHelp =
     "\n"
     "\"more and more of it\" stands at call sites whose memory has grown all the time.\n";
 
-constexpr const char* kSnapshotHelp =
+const char* const kSnapshotHelp =
     "Examples:\n"
     "  custash snapshot 4711                  custash-4711.html, a report to open\n"
     "  custash snapshot 4711 --history        from now on call sites are known\n"
     "  custash snapshot 4711 -o now.pickle    for pytorch.org/memory_viz\n"
     "\n"
     "The process goes on meanwhile. FILE is replaced whole or not at all.\n";
+
+namespace {
 
 bool is_number(const std::string& word) {
   return !word.empty() && word.size() < 10 &&
@@ -164,52 +165,14 @@ output::Kind kind_of(const std::string& path) {
   return form == "trace" ? output::Kind::TraceEvents : output::Kind::Snapshot;
 }
 
-Commands add_commands(CLI::App& app, CommandOptions* options) {
-  Commands commands;
-  commands.report = app.add_subcommand("report", "make a page to read of a snapshot");
-  commands.report->add_option("file", options->file, "custash's .json, or PyTorch's .pickle")
-      ->required();
-  commands.report->add_option("-o,--output", options->output, "where to (FILE.html)");
-  commands.diff =
-      app.add_subcommand("diff", "say what one snapshot holds more than another, by call site");
-  commands.diff->add_option("before", options->file, "a snapshot")->required();
-  commands.diff->add_option("after", options->other, "a later one")->required();
-  commands.diff->add_flag("--json", options->json, "as JSON, all call sites");
-  commands.leaks = app.add_subcommand("leaks", "say what is allocated, by call site");
-  commands.leaks
-      ->add_option("file", options->file, "a snapshot, or the number of a running process")
-      ->required();
-  for (CLI::App* each : {commands.diff, commands.leaks})
-    each->add_option("--most", options->most, "how many call sites (20)");
-  commands.snapshot = app.add_subcommand("snapshot", "write a snapshot of a running process");
-  commands.snapshot->add_option("process", options->file, "its number (custash top)")
-      ->required();
-  commands.snapshot->add_option(
-      "-o,--output",
-      options->output,
-      "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
-  commands.snapshot->add_flag(
-      "--history",
-      options->history,
-      "switch history on in it, so that later snapshots tell call sites; writes only "
-      "with -o");
-  for (CLI::App* each : {commands.leaks, commands.snapshot})
-    each->add_option("--patience", options->patience, "seconds to wait for a process (10)");
-  commands.report->footer(std::string(kReportHelp) + kExit);
-  commands.diff->footer(std::string(kDiffHelp) + kExit);
-  commands.leaks->footer(std::string(kLeaksHelp) + kExit);
-  commands.snapshot->footer(std::string(kSnapshotHelp) + kExit);
-  return commands;
-}
-
-std::optional<int> run_command(const Commands& commands, const CommandOptions& options) {
-  const std::pair<CLI::App*, void (*)(const CommandOptions&)> kAll[] = {
-      {commands.report, report},
-      {commands.diff, diff},
-      {commands.leaks, leaks},
-      {commands.snapshot, snapshot}};
-  for (const auto& [command, run] : kAll) {
-    if (!*command) continue;
+std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
+  const std::pair<std::string_view, void (*)(const CommandOptions&)> kAll[] = {
+      {"report", report},
+      {"diff", diff},
+      {"leaks", leaks},
+      {"snapshot", snapshot}};
+  for (const auto& [name, run] : kAll) {
+    if (command != name) continue;
     try {
       run(options);
       return 0;
