@@ -2,6 +2,7 @@
 #include "interpose/leaks.hpp"
 
 #include "interpose/history.hpp"
+#include "interpose/printable.hpp"
 #include "interpose/symbols.hpp"
 
 #include <algorithm>
@@ -31,9 +32,10 @@ std::string amount(std::int64_t bytes, std::int64_t blocks) {
 std::string frame_text(const Frame& frame) {
   char offset[32];
   std::snprintf(offset, sizeof offset, "+0x%" PRIx64, frame.offset);
+  const std::string name = printable(frame.name);
   if (!frame.file.empty())
-    return frame.name + " (" + frame.file + ":" + std::to_string(frame.line) + ")";
-  return (frame.name.empty() ? "?" : frame.name) + " (" + frame.module + offset + ")";
+    return name + " (" + printable(frame.file) + ":" + std::to_string(frame.line) + ")";
+  return (name.empty() ? "?" : name) + " (" + printable(frame.module) + offset + ")";
 }
 
 std::string where(const history::Site& site) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/output_file.hpp"
 
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -21,50 +22,61 @@ namespace {
 
 constexpr mode_t kPrivate = 0600;
 
-sigset_t every_signal() {
-  sigset_t all;
-  sigfillset(&all);
-  return all;
+sigset_t pending_signals() {
+  sigset_t pending;
+  if (sigpending(&pending) != 0) sigemptyset(&pending);
+  return pending;
 }
 
-sigset_t broken_pipe() {
-  sigset_t one;
-  sigemptyset(&one);
-  sigaddset(&one, SIGPIPE);
-  return one;
-}
-
-// Holds signals back from this thread.
+// Holds signals back from this thread. Those by which the kernel tells of a failed write are
+// dropped: errno tells, too, and the program would be ended.
 class Blocked {
  public:
-  explicit Blocked(const sigset_t& signals) {
+  explicit Blocked(const sigset_t& signals) : pending_before_(pending_signals()) {
     pthread_sigmask(SIG_BLOCK, &signals, &before_);
   }
 
-  ~Blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~Blocked() {
+    const int error = errno;
+    const sigset_t pending = pending_signals();
+    for (const int number : kOfWrites)
+      if (sigismember(&pending, number) == 1 && sigismember(&pending_before_, number) == 0)
+        drop(number);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
+  }
 
   Blocked(const Blocked&) = delete;
   Blocked& operator=(const Blocked&) = delete;
 
- private:
-  sigset_t before_{};
-};
-
-// write(), where a pipe without a reader gives EPIPE and no signal.
-ssize_t write_some(int file, std::string_view text) {
-  const sigset_t signal = broken_pipe();
-  const Blocked blocked(signal);
-  sigset_t pending;
-  const bool was_pending = sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
-  const ssize_t wrote = ::write(file, text.data(), text.size());
-  const int error = errno;
-  if (wrote < 0 && error == EPIPE && !was_pending) {
-    const timespec now{};
-    (void)sigtimedwait(&signal, nullptr, &now);
+  static sigset_t of_writes() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int number : kOfWrites)
+      sigaddset(&signals, number);
+    return signals;
   }
-  errno = error;
-  return wrote;
-}
+
+  static sigset_t all() {
+    sigset_t signals;
+    sigfillset(&signals);
+    return signals;
+  }
+
+ private:
+  static constexpr std::array kOfWrites = {SIGPIPE, SIGXFSZ};
+
+  static void drop(int number) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    const timespec now{};
+    (void)sigtimedwait(&one, nullptr, &now);
+  }
+
+  sigset_t before_{};
+  sigset_t pending_before_;
+};
 
 std::size_t end_of_folder(const std::string& path) {
   return path.rfind('/') + 1;  // npos + 1 is 0
@@ -108,14 +120,20 @@ int moved_up(int file) {
 }
 
 bool write_all(int file, std::string_view text) {
+  const Blocked blocked(Blocked::of_writes());
   while (!text.empty()) {
-    const ssize_t wrote = write_some(file, text);
+    const ssize_t wrote = ::write(file, text.data(), text.size());
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote == 0) errno = ENOSPC;
     if (wrote <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return true;
+}
+
+int reserve(int file, std::size_t begin, std::size_t size) {
+  const Blocked blocked(Blocked::of_writes());
+  return posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(size));
 }
 
 std::string name_beside(const std::string& path) {
@@ -223,7 +241,7 @@ bool write(const std::string& path,
            Recognise recognise) {
   *why = objection(path, kind, replace, recognise);
   if (!why->empty()) return false;
-  const Blocked blocked(every_signal());  // an interrupt would leave the file beside its place
+  const Blocked blocked(Blocked::all());  // an interrupt would leave the file beside its place
   const std::string beside = write_beside(path, text, why);
   if (beside.empty()) return false;
   if (move(beside, path, kind, replace, why, recognise)) return true;

@@ -21,8 +21,12 @@ int open_to_append(const std::string& path);
 // The descriptor under a high number: programs count on low ones.
 int moved_up(int file);
 
-// Writes all of it, or gives false with errno. A broken pipe is an error, never a signal.
+// Writes all of it, or gives false with errno. A broken pipe and the limit of a file's size are
+// errors, never signals.
 bool write_all(int file, std::string_view text);
+
+// Takes the blocks of a stretch of a file. 0, or an errno.
+int reserve(int file, std::size_t begin, std::size_t size);
 
 // A random name in the folder of `path`, made of its name: NAME.RANDOM.part.
 std::string name_beside(const std::string& path);

@@ -71,9 +71,7 @@ bool RecordFile::still_ours() const {
 // disk would be a signal, not an error.
 bool RecordFile::grow() {
   const std::size_t next = window_ == nullptr ? 0 : begin_ + kWindow;
-  error_ = still_ours() ? posix_fallocate(
-                              file_, static_cast<off_t>(next), static_cast<off_t>(kWindow))
-                        : EBADF;
+  error_ = still_ours() ? output::reserve(file_, next, kWindow) : EBADF;
   if (error_ != 0) return false;
   void* const mapped = mmap(
       nullptr, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(next));

@@ -225,6 +225,16 @@ void add_replay(CLI::App& app, replay::CommandOptions* options) {
   command->footer(replay::kHelp);
 }
 
+// "--" ends the options: as a value it is a slip.
+void refuse_dashes(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    for (CLI::Option* option : command->get_options([](CLI::Option*) { return true; }))
+      if (option->nonpositional() && option->get_items_expected_max() > 0)
+        option->check([](const std::string& value) {
+          return std::string(value == "--" ? "needs a value before --" : "");
+        });
+}
+
 OptionText text_of(const CLI::Option& option) {
   OptionText text{.name = option.get_name(),
                   .type = option.get_type_name(),
@@ -275,6 +285,7 @@ CommandLine::CommandLine(Words words) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   app.add_subcommand("man", "print the manual page");
   app.add_subcommand("version", "print the version");
+  refuse_dashes(app);
   description = description_of(app);
 
   const auto is_first_word = [&](const CLI::App* each) {

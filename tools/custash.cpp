@@ -39,7 +39,7 @@ std::string file_of(const char* option, custash::Output output) {
 }
 
 // An older snapshot of that name goes, or the new one would get another name.
-std::string history_conf(const RunOptions& options, const std::string& given) {
+std::string history_conf(const custash::RunOptions& options, const std::string& given) {
   const custash::output::Kind kind = custash::snapshot::kind_of(options.history);
   const std::string path = file_of("--record-history", {options.history, kind, options.force});
   std::filesystem::remove(path);

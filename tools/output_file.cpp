@@ -61,12 +61,13 @@ std::string with_advice(const Output& output, const std::string& why) {
 
 void require_regular(const Output& output) {
   const std::string place = place_of(output);
-  const std::string why =
-      output::objection(place, output.kind, replace_of(output), kind_of);
+  const std::string why = output::objection(place, output.kind, replace_of(output), kind_of);
   if (!why.empty()) fail(output, with_advice(output, why));
-  const std::string folder = place.substr(0, place.rfind('/') + 1);
-  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
-    fail(output, std::strerror(errno));
+  // Only a file that is made there shows that one can be.
+  std::string failure;
+  const std::string beside = output::write_beside(place, "", &failure);
+  if (beside.empty()) fail(output, failure);
+  unlink(beside.c_str());
 }
 
 // A fifo, a device: what a typed path leads to is written to, never replaced.

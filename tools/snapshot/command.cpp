@@ -111,7 +111,6 @@ void report(const CommandOptions& options) {
                   output::Kind::Report,
                   options.force,
                   typed};
-  require_output(to);
   write_and_tell(to, report_of(read_shown(options.file)));
 }
 
@@ -144,6 +143,7 @@ void snapshot(const CommandOptions& options) {
 }  // namespace
 
 std::string form_of(const std::string& path) {
+  if (path == "-") return "html";
   constexpr std::pair<std::string_view, const char*> kEndings[] = {{".trace.json", "trace"},
                                                                    {".perfetto", "trace"},
                                                                    {".json", "json"},

@@ -21,7 +21,7 @@ struct CommandOptions {
   double patience = 10;
 };
 
-// What a name's ending asks for, as the service's verb has it. Throws BadSnapshot for others.
+// What a name's ending asks for, as the service's verb has it; a page for "-". Throws BadSnapshot for others.
 std::string form_of(const std::string& path);
 
 // What a file of that ending holds. Throws BadSnapshot for others.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/snapshot/sites.hpp"
 
+#include "interpose/printable.hpp"
 #include "tools/text.hpp"
 
 #include <algorithm>
@@ -19,9 +20,9 @@ std::int64_t plus(std::int64_t a, std::int64_t b) {
 constexpr const char* kUnknown = "    an unknown call site\n";
 
 std::string frame_text(const Json& frame) {
-  const auto name = frame.at("name").get<std::string>();
-  const auto file = frame.at("file").get<std::string>();
-  const auto module = frame.at("module").get<std::string>();
+  const std::string name = printable(frame.at("name").get<std::string>());
+  const std::string file = printable(frame.at("file").get<std::string>());
+  const std::string module = printable(frame.at("module").get<std::string>());
   if (!file.empty()) return name + " (" + file + ":" + frame.at("line").dump() + ")";
   // Addresses differ from run to run, places in a module do not.
   return (name.empty() ? "?" : name) + " (" + module.substr(module.rfind('/') + 1) + "+" +
