@@ -113,11 +113,16 @@ const std::array<NumberMember, 17> kNumberMembers = {NUMBER(max_split_size),
                                                      OWN(fragmentation),
                                                      OWN(total_bytes)};
 
-Raw read(Allocator& core, int device, Inventory* held) {
+Raw counters(Allocator& core, int device) {
   Raw stats{};
   stats.size = sizeof stats;
   stats.device = device;
   read_counters(core.stats(device), &stats);
+  return stats;
+}
+
+Raw read(Allocator& core, int device, Inventory* held) {
+  Raw stats = counters(core, device);
   Inventory own;
   Inventory& walked = held == nullptr ? own : *held;
   walked = core.inventory(device);

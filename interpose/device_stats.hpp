@@ -18,6 +18,9 @@ namespace custash::device_stats {
 // All members. `held`, where given, is what the walk over the blocks has found.
 custash_device_stats_t read(Allocator& core, int device, Inventory* held = nullptr);
 
+// Without those that need a walk over the blocks, and without total_bytes.
+custash_device_stats_t counters(Allocator& core, int device);
+
 struct CounterMember {
   const char* name;
   std::size_t offset;  // of custash_counter_t, one or kPools of them

@@ -2,6 +2,7 @@
 #include "interpose/dumps.hpp"
 
 #include "interpose/history.hpp"
+#include "interpose/launcher.hpp"
 #include "interpose/leaks.hpp"
 #include "interpose/output_file.hpp"
 #include "interpose/process.hpp"
@@ -29,14 +30,17 @@ constinit std::atomic<bool> ran_out{false};
 int bell[2] = {-1, -1};
 pid_t owner = 0;
 
-void write_snapshot(Allocator& core, const std::string& path) noexcept {
+// Where to; empty where it could not be written.
+std::string write_snapshot(Allocator& core, const std::string& path) noexcept {
   try {
     std::string why;
-    if (!snapshot::write(core, path, snapshot::Existing::Keep, &why))
-      complain("custash: snapshot:" + path + ": " + why + "; no snapshot");
+    std::string wrote;
+    if (snapshot::write(core, path, snapshot::Existing::Keep, &why, &wrote)) return wrote;
+    complain("custash: snapshot:" + path + ": " + why + "; no snapshot");
   } catch (...) {
     // No memory for it; the program goes on.
   }
+  return "";
 }
 
 // Async-signal-safe. A child of a fork has the pipe as well, but not the thread.
@@ -57,7 +61,7 @@ void* answer(void*) {
     Allocator* const core = process::current.load(std::memory_order_acquire);
     if (core == nullptr) continue;
     const bool was_on = history::started();
-    write_snapshot(*core, writes_snapshots ? options->snapshot : kUsualPath);
+    (void)write_snapshot(*core, writes_snapshots ? options->snapshot : kUsualPath);
     if (!was_on) (void)history::start(history::kUsualEvents, options->history_depth);
   }
 }
@@ -121,15 +125,18 @@ void out_of_memory() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
   if (core == nullptr || !writes_snapshots || ran_out.exchange(true)) return;
   try {
-    write_snapshot(*core, named(options->snapshot, ".oom"));
+    const std::string wrote = write_snapshot(*core, named(options->snapshot, ".oom"));
+    if (!wrote.empty()) launcher::wrote_when_memory_ran_out(wrote);
   } catch (...) {
   }
 }
 
 void at_exit(Allocator& core) noexcept {
   if (options == nullptr) return;
-  if (writes_snapshots) write_snapshot(core, options->snapshot);
-  if (!options->leaks) return;
+  using launcher::Report;
+  if (writes_snapshots && !launcher::takes(Report::History))
+    (void)write_snapshot(core, options->snapshot);
+  if (!options->leaks || launcher::takes(Report::Leaks)) return;
   try {
     const std::string text = leaks::text("still allocated at exit");
     complain(text.substr(0, text.size() - 1));

@@ -95,6 +95,9 @@ inline constexpr unsigned kUsualDepth = 16;
 bool start(std::size_t events, unsigned depth) noexcept;
 void stop() noexcept;  // what was gathered stays
 [[nodiscard]] bool started() noexcept;
+// Before the end: notes which files the stacks' addresses lie in.
+void finish_stacks() noexcept;
+
 enum class Events { With, Without };
 
 Reading read(Events events = Events::With);

@@ -4,6 +4,7 @@
 #include "interpose/captures.hpp"
 #include "interpose/dumps.hpp"
 #include "interpose/history.hpp"
+#include "interpose/launcher.hpp"
 #include "interpose/record.hpp"
 
 namespace custash::observe {
@@ -30,16 +31,19 @@ void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexc
   if (bytes == 0 || makes_node(stream)) return;
   if (watched_by(Watcher::Record)) record::allocated(memory, address, bytes, stream);
   if (watched_by(Watcher::History)) history::allocated(memory, address, bytes, stream);
+  if (watched_by(Watcher::Counters)) launcher::allocated(memory);
 }
 
 void freed(Memory memory, Address address, Stream stream) noexcept {
   if (address == 0 || makes_node(stream)) return;
   if (watched_by(Watcher::Record)) record::freed(memory, address, stream);
   if (watched_by(Watcher::History)) history::freed(address, stream);
+  if (watched_by(Watcher::Counters)) launcher::freed(memory);
 }
 
 void refused(Memory memory, Bytes bytes, Stream stream) noexcept {
   if (watched_by(Watcher::History)) history::refused(memory, bytes, stream);
+  if (watched_by(Watcher::Counters)) launcher::refused();
   if (memory == Memory::Device) dumps::out_of_memory();
 }
 

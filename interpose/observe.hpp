@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Observe: what the doors were asked to allocate and free, told to whoever watches: the
-// recorder of traces (record.hpp) and the history (history.hpp). One switch for all: while
+// recorder of traces (record.hpp), the history (history.hpp) and the counters that a launcher
+// reads (launcher.hpp). One switch for all: while
 // nobody watches, a door pays one predictable branch. Not told: stream-ordered calls while a
 // stream captures (they make nodes of a graph).
 #pragma once
@@ -21,7 +22,7 @@ struct Stream {
   NullStream null = NullStream::Legacy;
 };
 
-enum class Watcher : unsigned { Record = 1, History = 2 };
+enum class Watcher : unsigned { Record = 1, History = 2, Counters = 4 };
 
 extern std::atomic<unsigned> watchers;
 

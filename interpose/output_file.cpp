@@ -100,9 +100,9 @@ std::string failure() {
 
 }  // namespace
 
-int create(const std::string& path) {
+int create(const char* path) {
   return ::open(
-      path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivate);
+      path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivate);
 }
 
 int open_to_append(const std::string& path) {
@@ -220,7 +220,7 @@ bool move(const std::string& from,
 
 std::string write_beside(const std::string& path, std::string_view text, std::string* why) {
   std::string beside = name_beside(path);
-  const int file = create(beside);
+  const int file = create(beside.c_str());
   bool ok = file >= 0 && write_all(file, text);
   if (!ok) *why = failure();
   if (file < 0) return "";

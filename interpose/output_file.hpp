@@ -13,7 +13,7 @@
 namespace custash::output {
 
 // A new file of mode 0600 for reading and writing; -1, with errno, where the name is taken.
-int create(const std::string& path);
+int create(const char* path);
 
 // For a log: the file that is there, or a new one. A fifo that no process reads is an error.
 int open_to_append(const std::string& path);

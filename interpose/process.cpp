@@ -16,6 +16,7 @@
 #include "interpose/driver_calls.hpp"
 #include "interpose/dumps.hpp"
 #include "interpose/ipc.hpp"
+#include "interpose/launcher.hpp"
 #include "interpose/log_file.hpp"
 #include "interpose/neighbours.hpp"
 #include "interpose/output_file.hpp"
@@ -48,6 +49,7 @@ __attribute__((constructor)) void read_environment() {
   if (conf_read) return;
   conf_read = true;
   checkers::read_environment();
+  launcher::read_environment();
   const char* const text = secure_getenv("CUSTASH_CONF");
   if (text != nullptr && *text != '\0') conf = strdup(text);
 }
@@ -58,7 +60,8 @@ void before_exit() {
   current.store(nullptr, std::memory_order_release);
   service::stop();
   Allocator& core = *built.load();
-  if (core.config().summary) print_summary(core);
+  launcher::finish(core);
+  if (core.config().summary && !launcher::takes(launcher::Report::Summary)) print_summary(core);
   dumps::at_exit(core);
 }
 
@@ -120,6 +123,7 @@ State build() {
     log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
     return State::Disabled;
   }
+  launcher::begin(*made);
   dumps::begin(made->config(), say);
   log(LogLevel::Info, "event=started");
   return State::Running;

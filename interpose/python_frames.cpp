@@ -25,7 +25,6 @@ struct Names {
   std::deque<Code> codes;
 };
 
-constexpr unsigned kLineBits = 32;
 
 const Interpreter* interpreter() {
   static const Interpreter* const found = []() -> const Interpreter* {
@@ -108,9 +107,18 @@ unsigned take(std::uint64_t* out, unsigned most) noexcept {
 Line line_of(std::uint64_t word) {
   Names& all = names();
   const std::lock_guard guard(all.mutex);
-  const std::uint64_t code = (word & ~stacks::kPython) >> kLineBits;
+  const std::uint64_t code = code_of(word);
   if (code >= all.codes.size()) return {};
   return {all.codes[code].file, all.codes[code].function, static_cast<int>(word & 0xffffffffU)};
+}
+
+std::vector<Line> codes_from(std::size_t number) {
+  std::vector<Line> out;
+  Names& all = names();
+  const std::lock_guard guard(all.mutex);
+  for (; number < all.codes.size(); ++number)
+    out.push_back({all.codes[number].file, all.codes[number].function, 0});
+  return out;
 }
 
 }  // namespace custash::python_frames

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace custash::python_frames {
 
@@ -21,5 +22,15 @@ struct Line {
 
 // What a word of take() stands for.
 Line line_of(std::uint64_t word);
+
+// A word is a function's number and, below it, the line; stacks::kPython marks it.
+inline constexpr unsigned kLineBits = 32;
+
+inline std::uint64_t code_of(std::uint64_t word) {
+  return word << 1U >> (kLineBits + 1);
+}
+
+// The functions with that number and higher ones, without lines.
+std::vector<Line> codes_from(std::size_t number);
 
 }  // namespace custash::python_frames

@@ -19,14 +19,14 @@ constexpr std::size_t kWindow = std::size_t{1} << 20;
 
 // Makes PATH, or where that is taken a name beside it that is free. The name it has.
 std::string create_free(const std::string& path, int* file) {
-  *file = output::create(path);
+  *file = output::create(path.c_str());
   const std::string own = path + "." + std::to_string(getpid());
   std::string name = path;
   // One process may run several programs, one after the other, by exec.
   constexpr int kMostPrograms = 1000;
   for (int n = 0; *file < 0 && errno == EEXIST && n < kMostPrograms; ++n) {
     name = n == 0 ? own : own + "." + std::to_string(n);
-    *file = output::create(name);
+    *file = output::create(name.c_str());
   }
   return name;
 }

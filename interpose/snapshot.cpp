@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <unordered_map>
 
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +23,39 @@ Nanoseconds clock_now() {
   return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
 }
 
+std::string with_number(const std::string& path, unsigned long number) {
+  const std::size_t name = path.rfind('/') + 1;
+  const std::size_t dot = std::min(path.find('.', name + 1), path.size());
+  return path.substr(0, dot) + "." + std::to_string(number) + path.substr(dot);
+}
+
+// Nobody typed this name: it replaces nothing and follows no link.
+bool move_beside_others(const std::string& from, const std::string& path, std::string* wrote) {
+  *wrote = path;
+  std::string& to = *wrote;
+  constexpr unsigned kMost = 1000;  // programs that one process runs by exec
+  for (unsigned n = 0; !output::move_to_free(from, to); ++n) {
+    if (errno != EEXIST || n == kMost) return false;
+    to = with_number(path, static_cast<unsigned long>(getpid()));
+    if (n > 0) to = with_number(to, n);
+  }
+  return true;
+}
+
+bool write_beside_others(const std::string& path,
+                         const std::string& text,
+                         std::string* why,
+                         std::string* wrote) {
+  const std::string beside = output::write_beside(path, text, why);
+  if (beside.empty()) return false;
+  if (move_beside_others(beside, path, wrote)) return true;
+  *why = std::strerror(errno);
+  ::unlink(beside.c_str());
+  return false;
+}
+
+}  // namespace
+
 std::string command_line() {
   std::string text;
   std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
@@ -35,81 +67,27 @@ std::string command_line() {
   return text;
 }
 
-// Free pieces in a row become one: only what is used or in limbo has borders that matter.
-std::vector<Block> blocks_of(const std::vector<Piece>& pieces,
-                             const std::unordered_map<Address, stacks::Id>& stacks) {
-  std::vector<Block> out;
-  for (const Piece& piece : pieces) {
-    if (piece.state == PieceState::Free && !out.empty() &&
-        out.back().piece.state == PieceState::Free) {
-      out.back().piece.size += piece.size;
-      continue;
-    }
-    const auto known =
-        piece.state == PieceState::Used ? stacks.find(piece.address) : stacks.end();
-    out.push_back({piece, known == stacks.end() ? stacks::kNone : known->second});
-  }
-  return out;
-}
-
-DeviceState device_state(Allocator& core,
-                         int device,
-                         const std::unordered_map<Address, stacks::Id>& stacks) {
-  DeviceState state;
-  state.stats = device_stats::read(core, device, &state.segments);
-  std::sort(state.segments.begin(),
-            state.segments.end(),
-            [](const HeldSegment& a, const HeldSegment& b) { return a.base < b.base; });
-  for (HeldSegment& segment : state.segments)
-    state.blocks.push_back(blocks_of(std::exchange(segment.pieces, {}), stacks));
-  return state;
-}
-
-std::string with_number(const std::string& path, unsigned long number) {
-  const std::size_t name = path.rfind('/') + 1;
-  const std::size_t dot = std::min(path.find('.', name + 1), path.size());
-  return path.substr(0, dot) + "." + std::to_string(number) + path.substr(dot);
-}
-
-// Nobody typed this name: it replaces nothing and follows no link.
-bool move_beside_others(const std::string& from, const std::string& path) {
-  std::string to = path;
-  constexpr unsigned kMost = 1000;  // programs that one process runs by exec
-  for (unsigned n = 0; !output::move_to_free(from, to); ++n) {
-    if (errno != EEXIST || n == kMost) return false;
-    to = with_number(path, static_cast<unsigned long>(getpid()));
-    if (n > 0) to = with_number(to, n);
-  }
-  return true;
-}
-
-bool write_beside_others(const std::string& path, const std::string& text, std::string* why) {
-  const std::string beside = output::write_beside(path, text, why);
-  if (beside.empty()) return false;
-  if (move_beside_others(beside, path)) return true;
-  *why = std::strerror(errno);
-  ::unlink(beside.c_str());
-  return false;
-}
-
-}  // namespace
-
-Snapshot take(Allocator& core) {
+Snapshot take(Allocator& core, history::Events events) {
   Snapshot out;
   out.pid = getpid();
   out.program = command_line();
-  out.history = history::read();
-  std::unordered_map<Address, stacks::Id> stacks;
-  for (const auto& [address, live] : out.history.live)
-    stacks[address] = out.history.sites[live.site].stack;
+  out.history = history::read(events);
+  const StackOf stacks = stack_of_blocks(out.history);
   int count = 0;
-  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) count = 0;
-  for (int device = 0; device < count; ++device)
-    out.devices.push_back(device_state(core, device, stacks));
+  if (events == history::Events::Without ||
+      core.driver().device_get_count(&count) != CUDA_SUCCESS)
+    count = 0;
+  for (int device = 0; device < count; ++device) {
+    Inventory held;
+    const custash_device_stats_t stats = device_stats::read(core, device, &held);
+    out.devices.push_back(device_state(stats, std::move(held), stacks));
+  }
   out.host_stats = process::pinned().stats().flatten();
   out.time = clock_now();
+  Symbols symbols;
   for (const auto& stack : out.history.stacks)
-    out.stacks.push_back(out.symbols.frames_of(stack));
+    out.stacks.push_back(symbols.frames_of(stack));
+  out.frames = symbols.frames();
   return out;
 }
 
@@ -144,14 +122,21 @@ std::string text_of(const Snapshot& snapshot, Format format) {
   return as_json(snapshot);
 }
 
-bool write(Allocator& core, const std::string& path, Existing existing, std::string* why) {
+bool write(Allocator& core,
+           const std::string& path,
+           Existing existing,
+           std::string* why,
+           std::string* wrote) {
+  std::string own;
   Format format = Format::Json;
   if (!format_of(path, &format)) {
     *why = "its ending is none of .html, .json, .pickle, .trace.json";
     return false;
   }
   const std::string text = text_of(take(core), format);
-  if (existing == Existing::Keep) return write_beside_others(path, text, why);
+  if (existing == Existing::Keep)
+    return write_beside_others(path, text, why, wrote == nullptr ? &own : wrote);
+  if (wrote != nullptr) *wrote = path;
   return output::write(
       output::resolved(path), text, output::kind_of(text), output::Replace::Own, why);
 }

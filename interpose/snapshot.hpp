@@ -10,10 +10,17 @@
 #include "interpose/symbols.hpp"
 
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace custash::snapshot {
+
+// As files have them, in the order of history::Action, observe::Memory and PieceState.
+inline constexpr const char* kActionNames[] = {
+    "alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"};
+inline constexpr const char* kMemoryNames[] = {"device", "pinned", "other"};
+inline constexpr const char* kStateNames[] = {"free", "limbo", "used"};
 
 struct Block {
   Piece piece;
@@ -28,16 +35,28 @@ struct DeviceState {
 
 struct Snapshot {
   int pid = 0;
+  std::string ended_by;  // what ended the process before it could be asked; else empty
   std::string program;
   Nanoseconds time = 0;  // CLOCK_REALTIME
   std::vector<DeviceState> devices;
   std::vector<std::pair<std::string, std::int64_t>> host_stats;
   history::Reading history;
-  Symbols symbols;
-  std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks
+  std::vector<Frame> frames;
+  std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks, of `frames`
 };
 
-Snapshot take(Allocator& core);
+// Without events: of the devices nothing either, only the call sites.
+Snapshot take(Allocator& core, history::Events events = history::Events::With);
+
+std::string command_line();
+
+using StackOf = std::unordered_map<Address, stacks::Id>;
+StackOf stack_of_blocks(const history::Reading& history);
+
+// Segments by address, with the stack of each block.
+DeviceState device_state(const custash_device_stats_t& stats,
+                         Inventory held,
+                         const StackOf& stacks);
 
 enum class Format { Json, Html, Pickle, Trace };
 
@@ -55,7 +74,12 @@ std::string text_of(const Snapshot& snapshot, Format format);
 // is taken the process's number goes into it.
 enum class Existing { Replace, Keep };
 
-// Leaves the old file or the whole new one (output_file.hpp). False, with why.
-bool write(Allocator& core, const std::string& path, Existing existing, std::string* why);
+// Leaves the old file or the whole new one (output_file.hpp). False, with why. `wrote` is told the
+// file's name.
+bool write(Allocator& core,
+           const std::string& path,
+           Existing existing,
+           std::string* why,
+           std::string* wrote = nullptr);
 
 }  // namespace custash::snapshot

@@ -9,10 +9,6 @@ namespace custash::snapshot {
 namespace {
 
 constexpr Nanoseconds kMicrosecond = 1000;
-constexpr const char* kActions[] = {
-    "alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"};
-constexpr const char* kMemory[] = {"device", "pinned", "other"};
-constexpr const char* kStates[] = {"free", "limbo", "used"};
 
 void write_stack(JsonWriter& json, stacks::Id id) {
   json.value(id == stacks::kNone ? std::int64_t{-1} : static_cast<std::int64_t>(id));
@@ -49,7 +45,7 @@ void write_segment(JsonWriter& json,
     json.natural(block.piece.address);
     json.natural(block.piece.size);
     json.natural(block.piece.requested);
-    json.string(kStates[static_cast<std::size_t>(block.piece.state)]);
+    json.string(kStateNames[static_cast<std::size_t>(block.piece.state)]);
     write_stack(json, block.stack);
     json.close(']');
   }
@@ -80,9 +76,9 @@ void write_events(JsonWriter& json, const history::Reading& history) {
   for (const history::Event& event : history.events) {
     json.open('[');
     json.natural(event.time / kMicrosecond);
-    json.string(kActions[static_cast<std::size_t>(event.action)]);
+    json.string(kActionNames[static_cast<std::size_t>(event.action)]);
     json.natural(event.device);
-    json.string(kMemory[static_cast<std::size_t>(event.memory)]);
+    json.string(kMemoryNames[static_cast<std::size_t>(event.memory)]);
     json.natural(event.address);
     json.natural(event.bytes);
     json.natural(event.stream);
@@ -100,10 +96,10 @@ void write_sites(JsonWriter& json, const Snapshot& snapshot) {
     json.key("stack");
     write_stack(json, site.stack);
     json.member("device", site.device);
-    json.text_member("memory", kMemory[static_cast<std::size_t>(site.memory)]);
+    json.text_member("memory", kMemoryNames[static_cast<std::size_t>(site.memory)]);
     const bool known = site.stack != stacks::kNone;
     json.text_member("caller",
-                     known ? snapshot.symbols.caller_of(snapshot.stacks[site.stack]) : "");
+                     known ? caller_of(snapshot.frames, snapshot.stacks[site.stack]) : "");
     json.member("blocks", site.blocks);
     json.member("bytes", site.bytes);
     json.member("peak_bytes", site.peak_bytes);
@@ -144,9 +140,10 @@ void write_history(JsonWriter& json, const Snapshot& snapshot) {
 void write_stacks(JsonWriter& json, const Snapshot& snapshot) {
   json.key("frames");
   json.open('[');
-  for (const Frame& frame : snapshot.symbols.frames()) {
+  for (const Frame& frame : snapshot.frames) {
     json.open('{');
     json.text_member("module", frame.module);
+    json.text_member("build_id", frame.build_id);
     json.member("offset", frame.offset);
     json.text_member("name", frame.name);
     json.text_member("file", frame.file);
@@ -175,6 +172,7 @@ std::string as_json(const Snapshot& snapshot) {
   json.member("pid", static_cast<std::int64_t>(snapshot.pid));
   json.text_member("program", snapshot.program);
   json.member("time_us", snapshot.time / kMicrosecond);
+  if (!snapshot.ended_by.empty()) json.text_member("ended_by", snapshot.ended_by);
   write_devices(json, snapshot);
   write_stats(json, "host_stats", snapshot.host_stats);
   write_history(json, snapshot);

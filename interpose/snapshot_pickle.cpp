@@ -2,7 +2,6 @@
 // A snapshot as PyTorch writes its own (torch.cuda.memory._dump_snapshot): a pickle of protocol
 // 4 that its viewer and torch.cuda._memory_viz open. custash's counters are left to the JSON
 // form.
-#include "interpose/device_stats.hpp"
 #include "interpose/snapshot.hpp"
 
 #include <string_view>
@@ -132,11 +131,16 @@ class Writer {
     if (known_[id] != ~0U) return out_.recall(known_[id]);
     out_.open_list();
     for (const Symbols::Id frame_id : snapshot_.stacks[id]) {
-      const Frame& frame = snapshot_.symbols.frames()[frame_id];
+      const Frame& frame = snapshot_.frames[frame_id];
       out_.open_dict();
       text("filename", frame.file.empty() ? frame.module : frame.file);
       number("line", static_cast<std::uint64_t>(frame.line));
-      text("name", frame.name.empty() ? std::to_string(frame.offset) : frame.name);
+      text("name", name_of(frame));
+      if (frame.file.empty() || !frame.module.empty()) {  // the command finds lines with these
+        text("module", frame.module);
+        text("build_id", frame.build_id);
+        number("offset", frame.offset);
+      }
       out_.close_dict();
     }
     out_.close_list();

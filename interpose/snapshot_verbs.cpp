@@ -2,7 +2,6 @@
 #include "interpose/snapshot_verbs.hpp"
 
 #include "interpose/history.hpp"
-#include "interpose/leaks.hpp"
 #include "interpose/snapshot.hpp"
 
 #include <charconv>
@@ -51,8 +50,11 @@ void answer_history(Allocator&,
   if (!history::start(events, depth)) answer->status = service::ReplyStatus::Refused;
 }
 
-void answer_leaks(Allocator&, service::Session&, std::string_view, service::Answer* answer) {
-  answer->text = leaks::text("allocated now");
+void answer_leaks(Allocator& core,
+                  service::Session&,
+                  std::string_view,
+                  service::Answer* answer) {
+  answer->text = as_json(take(core, history::Events::Without));
 }
 
 }  // namespace custash::snapshot

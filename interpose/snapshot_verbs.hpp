@@ -18,7 +18,7 @@ void answer_history(Allocator& core,
                     std::string_view arguments,
                     service::Answer* answer);
 
-// "leaks": what is allocated now, by call site.
+// "leaks": a snapshot as JSON with the call sites alone: no devices, no events.
 void answer_leaks(Allocator& core,
                   service::Session& session,
                   std::string_view arguments,

@@ -89,15 +89,6 @@ __attribute__((noinline)) void walk_stack(const void* frame, const void* caller,
 
 constinit std::atomic<bool> python_wanted{true};
 
-std::uint64_t hash_of(std::span<const Word> words) {
-  std::uint64_t hash = words.size();
-  for (const Word word : words) {
-    hash = (hash ^ word) * 0x9fb21c651e98df25ULL;
-    hash ^= hash >> 32U;
-  }
-  return hash;
-}
-
 }  // namespace
 
 // Not inlined: its frame is where a walk begins.
@@ -124,22 +115,6 @@ __attribute__((noinline)) void take(unsigned depth, Stack* out) noexcept {
 
 void with_python(bool wanted) noexcept {
   python_wanted.store(wanted);
-}
-
-Id StackTable::add(std::span<const Word> words) {
-  const std::uint64_t hash = hash_of(words);
-  if (const auto known = ids_.find(hash); known != ids_.end()) return known->second;
-  if (ends_.size() >= kMost) return kNone;
-  words_.insert(words_.end(), words.begin(), words.end());
-  ends_.push_back(words_.size());
-  const auto id = static_cast<Id>(ends_.size() - 1);
-  ids_.emplace(hash, id);
-  return id;
-}
-
-std::span<const Word> StackTable::words(Id id) const {
-  const std::size_t begin = id == 0 ? 0 : ends_[id - 1];
-  return {words_.data() + begin, ends_[id] - begin};
 }
 
 }  // namespace custash::stacks

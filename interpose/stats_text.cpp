@@ -114,7 +114,7 @@ void write_callers(JsonWriter& json, const history::Reading& history, int device
     if (site.device != device || site.memory == observe::Memory::Pinned) continue;
     std::string caller;
     if (site.stack != stacks::kNone)
-      caller = symbols.caller_of(symbols.frames_of(history.stacks[site.stack]));
+      caller = caller_of(symbols.frames(), symbols.frames_of(history.stacks[site.stack]));
     Sum& sum = callers[caller];
     sum.blocks += site.blocks;
     sum.bytes += site.bytes;

@@ -3,9 +3,16 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "interpose/custash.h"
+
+#include <string>
+#include <vector>
 
 namespace custash {
 
 void print_summary(Allocator& core) noexcept;
+
+// Lines of the devices that were used; of the first where none was.
+std::string summary_text(const std::vector<custash_device_stats_t>& devices);
 
 }  // namespace custash

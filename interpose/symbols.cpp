@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/symbols.hpp"
 
-#include "interpose/python_frames.hpp"
-
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
-
-#include <cxxabi.h>
-#include <dlfcn.h>
 
 namespace custash {
 namespace {
@@ -21,32 +15,15 @@ std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
 
-std::string readable(const char* symbol) {
-  if (symbol == nullptr) return "";
-  int status = 0;
-  char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  std::string out = status == 0 && text != nullptr ? text : symbol;
-  std::free(text);
-  return out;
+// In a program that custash is linked into, its module is ours, too.
+bool is_ours(const Frame& frame, const std::string& own_module) {
+  return frame.module == own_module && begins(frame.name, "custash");
 }
 
-const std::string& own_module() {
-  static const std::string* const path = [] {
-    Dl_info info{};
-    static const char here = 0;
-    return new std::string(
-        dladdr(&here, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "");
-  }();
-  return *path;
-}
-
-// Of the preloaded library; in a program that we are linked into, its module is ours, too.
-bool is_ours(const Frame& frame) {
-  return frame.module == own_module() &&
-         (begins(file_name(frame.module), "libcustash") || begins(frame.name, "custash"));
-}
-
+// Without names its file tells it.
 bool is_interpreter(const Frame& frame) {
+  const std::string_view file = file_name(frame.module);
+  if (frame.name.empty()) return begins(file, "libpython") || begins(file, "python");
   return begins(frame.name, "_PyEval_EvalFrame") || begins(frame.name, "PyEval_EvalFrame");
 }
 
@@ -60,25 +37,7 @@ bool is_cuda(const Frame& frame) {
 Symbols::Id Symbols::frame_of(stacks::Word word) {
   const auto [it, fresh] = known_.try_emplace(word, static_cast<Id>(frames_.size()));
   if (!fresh) return it->second;
-  Frame frame;
-  if ((word & stacks::kPython) != 0) {
-    const python_frames::Line line = python_frames::line_of(word);
-    frame.name = line.function;
-    frame.file = line.file;
-    frame.line = line.line;
-  } else {
-    Dl_info info{};
-    const stacks::Word call = word - 1;  // a return address may lie behind its function
-    // NOLINTNEXTLINE: an address of code
-    if (dladdr(reinterpret_cast<const void*>(call), &info) != 0 && info.dli_fname != nullptr) {
-      frame.module = info.dli_fname;
-      frame.offset = call - reinterpret_cast<stacks::Word>(info.dli_fbase);
-      frame.name = readable(info.dli_sname);
-    } else {
-      frame.offset = call;
-    }
-  }
-  frames_.push_back(std::move(frame));
+  frames_.push_back(resolve_(word));
   return it->second;
 }
 
@@ -86,8 +45,9 @@ std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& sta
   std::vector<Id> out;
   for (const stacks::Word word : stack)
     out.push_back(frame_of(word));
-  out.erase(out.begin(),
-            std::find_if(out.begin(), out.end(), [&](Id id) { return !is_ours(frames_[id]); }));
+  out.erase(out.begin(), std::find_if(out.begin(), out.end(), [&](Id id) {
+              return !is_ours(frames_[id], own_module_) && !is_cuda(frames_[id]);
+            }));
   const auto python =
       std::find_if(out.begin(), out.end(), [&](Id id) { return !frames_[id].file.empty(); });
   if (python != out.end()) {
@@ -98,11 +58,9 @@ std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& sta
   return out;
 }
 
-std::string Symbols::caller_of(const std::vector<Id>& stack) const {
-  for (const Id id : stack) {
-    const Frame& frame = frames_[id];
-    if (!frame.module.empty() && !is_cuda(frame)) return std::string(file_name(frame.module));
-  }
+std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack) {
+  for (const Symbols::Id id : stack)
+    if (!frames[id].module.empty()) return std::string(file_name(frames[id].module));
   return "";
 }
 

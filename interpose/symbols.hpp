@@ -1,44 +1,48 @@
 // SPDX-License-Identifier: MIT
-// Names for the words of a stack: the module and its symbol for an address, file and line for
-// Python. State: what was found already. Not for use under any lock: it takes the loader's.
+// Names for the words of a stack: the module and its exported symbol for an address, file and line
+// for Python. State: what was found already. Not for use under any lock: it takes the loader's.
 #pragma once
 
+#include "interpose/frame.hpp"
 #include "interpose/stacks.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace custash {
 
-struct Frame {
-  std::string module;        // a path; empty for Python
-  std::uint64_t offset = 0;  // in the module, of the call
-  std::string name;          // of the function, where it is known
-  std::string file;          // Python only
-  int line = 0;
-};
-
 class Symbols {
  public:
   using Id = std::uint32_t;
+  using Resolve = std::function<Frame(stacks::Word)>;
 
-  // The stack without our own frames, and without the interpreter's where lines of Python
-  // follow.
+  // Of this process.
+  Symbols();
+
+  // Of any. `own_module`: the program's, where custash is linked into it.
+  Symbols(Resolve resolve, std::string own_module)
+      : resolve_(std::move(resolve)), own_module_(std::move(own_module)) {}
+
+  // The stack without the innermost frames that are CUDA's or our own, and without the
+  // interpreter's where lines of Python follow.
   std::vector<Id> frames_of(const std::vector<stacks::Word>& stack);
 
   [[nodiscard]] const std::vector<Frame>& frames() const { return frames_; }
 
-  // Where the call came from: the first module that is not CUDA's own; "python" has no say in
-  // it.
-  [[nodiscard]] std::string caller_of(const std::vector<Id>& stack) const;
-
  private:
   Id frame_of(stacks::Word word);
 
+  Resolve resolve_;
+  std::string own_module_;
   std::unordered_map<stacks::Word, Id> known_;
   std::vector<Frame> frames_;
 };
+
+// Where the call came from: the file of the first frame that has one; "python" has no say in it.
+std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack);
 
 }  // namespace custash

@@ -186,7 +186,7 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options) {
       "switch history on in it, so that later snapshots tell call sites; writes only "
       "with -o");
   add_force(snapshot, &options->force);
-  for (CLI::App* each : {leaks, snapshot})
+  for (CLI::App* each : {diff, leaks, snapshot})
     each->add_option("--patience", options->patience, "seconds to wait for a process (10)");
   report->footer(std::string(snapshot::kReportHelp) + snapshot::kExitHelp);
   diff->footer(std::string(snapshot::kDiffHelp) + snapshot::kExitHelp);

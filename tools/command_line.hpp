@@ -8,23 +8,13 @@
 #include "tools/doctor/command.hpp"
 #include "tools/live/command.hpp"
 #include "tools/replay/command.hpp"
+#include "tools/run/command.hpp"
 #include "tools/snapshot/command.hpp"
 
 #include <string>
 #include <vector>
 
 namespace custash {
-
-struct RunOptions {
-  bool summary = false;
-  std::string conf;
-  std::string library;
-  std::string record;
-  std::string history;
-  bool leaks = false;
-  bool force = false;
-  std::vector<std::string> program;
-};
 
 struct CommandLine {
   // Reads the words behind "custash". Prints help, or why they cannot be used.

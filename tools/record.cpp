@@ -2,14 +2,12 @@
 #include "tools/record.hpp"
 
 #include "interpose/output_file.hpp"
-#include "tools/launch.hpp"
 #include "tools/output_file.hpp"
 #include "tools/replay/file.hpp"
+#include "tools/run/tell.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -17,45 +15,12 @@
 #include <stdexcept>
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace custash {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array kPassedOn = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-constexpr std::array kFromTerminal = {SIGINT, SIGQUIT};  // the program gets its own
-
-volatile std::sig_atomic_t child = 0;
-
-void pass_on(int signal) {
-  if (child > 0) kill(child, signal);
-}
-
-int wait_for(pid_t pid) {
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
-}
-
-int run_and_wait(const std::vector<std::string>& program) {
-  for (const int signal : kFromTerminal)
-    std::signal(signal, SIG_IGN);
-  const pid_t pid = fork();
-  if (pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (pid == 0) {
-    for (const int signal : kFromTerminal)
-      std::signal(signal, SIG_DFL);
-    _exit(start(program));
-  }
-  child = pid;
-  for (const int signal : kPassedOn)
-    std::signal(signal, pass_on);
-  return wait_for(pid);
-}
 
 // Locked, so that no other run takes it for one that a killed run left; -1 where a process that
 // outlived the program still records.
@@ -90,6 +55,8 @@ void end_recording(const std::string& from, const Output& to) {
       fs::resize_file(from, text.size());
       move_output(from, to);
     }
+    const auto events = std::count(text.begin(), text.end(), '\n') - (text.rfind('#', 0) == 0);
+    run::tell(run::written(to.path, fs::file_size(to.path), run::counted(events, "event")));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "custash: %s; the recording is in %s\n", error.what(), from.c_str());
   }
@@ -107,8 +74,13 @@ std::set<std::string> endings(const fs::path& path) {
   return found;
 }
 
-// Removes what killed runs over the same file left: recordings that no process writes any more.
-void remove_left(const std::string& path) {
+}  // namespace
+
+std::string recording_place(const std::string& path) {
+  return output::name_beside(path);
+}
+
+void remove_left_recordings(const std::string& path) {
   for (const std::string& ending : endings(path)) {
     const std::string name = path + ending;
     if (!output::is_beside(ending) ||
@@ -121,30 +93,13 @@ void remove_left(const std::string& path) {
   }
 }
 
-}  // namespace
-
-std::string recording_place(const std::string& path) {
-  return output::name_beside(path);
-}
-
-int run_recorded(const std::vector<std::string>& program,
-                 const std::string& place,
-                 const std::string& path,
-                 bool force) {
-  remove_left(path);
-  const int status = run_and_wait(program);
+bool end_recordings(const std::string& place, const std::string& path, bool force) {
   bool any = false;
   for (const std::string& ending : endings(place)) {
     end_recording(place + ending, {path + ending, output::Kind::Recording, force, false});
     any = true;
   }
-  if (!any)
-    std::fprintf(stderr, "custash: %s: nothing recorded: no CUDA was used\n", path.c_str());
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
-  std::signal(WTERMSIG(status), SIG_DFL);
-  raise(WTERMSIG(status));
-  constexpr int kOfSignal = 128;
-  return kOfSignal + WTERMSIG(status);
+  return any;
 }
 
 }  // namespace custash

@@ -94,7 +94,7 @@ void do_all_with(const std::string& bytes) {
   try {
     const Json snapshot = parse_snapshot("s", bytes);
     check_snapshot("s", snapshot);
-    (void)leaks_text(snapshot, 5);
+    (void)leaks_text(snapshot, "allocated", 5);
     (void)as_text(changes(good(), snapshot), 5);
     (void)as_json(changes(snapshot, good()));
   } catch (const BadSnapshot& bad) {

@@ -177,6 +177,8 @@ void check_snapshot(const std::string& name, const Json& snapshot) {
   for (const Json& frame : frames) {
     for (const char* key : {"module", "name", "file"})
       check.text(frame, "frames", key);
+    // Older files have none.
+    if (frame.contains("build_id")) check.text(frame, "frames", "build_id");
     check.numbers(frame, "frames", {"line"});
     check.whole(check.member(frame, "frames", "offset"), "frames.offset", 0, kMost);
   }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "tools/snapshot/command.hpp"
 
-#include "interpose/report_page.hpp"
 #include "tools/live/processes.hpp"
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"
+#include "tools/snapshot/forms.hpp"
+#include "tools/snapshot/named.hpp"
 #include "tools/snapshot/read.hpp"
 #include "tools/snapshot/sites.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 namespace custash::snapshot {
 
@@ -34,6 +36,7 @@ const char* const kDiffHelp =
     "Examples:\n"
     "  custash snapshot 4711 -o before.json; sleep 60; custash snapshot 4711 -o after.json\n"
     "  custash diff before.json after.json          what has grown, the most first\n"
+    "  custash diff before.json 4711                from then to now, of a running process\n"
     "  custash diff --json before.json after.json   all of it\n";
 
 const char* const kLeaksHelp =
@@ -42,7 +45,7 @@ const char* const kLeaksHelp =
     "  custash leaks 4711           of a running process, whose history is on\n"
     "  custash run --leaks -- ./app at its exit\n"
     "\n"
-    "\"more and more of it\" stands at call sites whose memory has grown all the time.\n";
+    "\"growing\" stands at call sites whose memory has grown all the time.\n";
 
 const char* const kSnapshotHelp =
     "Examples:\n"
@@ -75,17 +78,6 @@ std::string ask(int process, const std::string& request, double patience) {
   return reply.text;
 }
 
-std::string report_of(const Json& snapshot) {
-  std::string json;
-  for (const char c : snapshot.dump(-1, ' ', true, Json::error_handler_t::replace)) {
-    if (c == '<')
-      json += "\\u003c";  // nothing in it can end the script that holds it
-    else
-      json += c;
-  }
-  return report_page(json);
-}
-
 // Reading takes nearly all of the time that a long history takes.
 Json read_shown(const std::string& path) {
   Progress progress;
@@ -94,14 +86,32 @@ Json read_shown(const std::string& path) {
       path, [&](std::size_t done, std::size_t all) { progress.show(path, done, all); });
 }
 
-// One that can tell call sites.
-Json read_sites(const std::string& path) {
-  Json snapshot = read_shown(path);
+// Functions and lines for its call sites.
+void give_names(Json* snapshot, names::Servers servers) {
+  static bool told = false;
+  if (name_frames(snapshot, servers) || std::exchange(told, true)) return;
+  std::fputs("custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install libdw1)\n",
+             stderr);
+}
+
+// Of a process that runs; debuginfod's servers are never waited for then.
+Json ask_snapshot(int process, const std::string& request, double patience) {
+  Json snapshot = parse_snapshot(std::to_string(process), ask(process, request, patience));
+  give_names(&snapshot, names::Servers::Never);
+  return snapshot;
+}
+
+// One that can tell call sites: a file, or a process's number.
+Json read_sites(const std::string& file, double patience) {
+  const bool lives = is_number(file);
+  Json snapshot = lives ? ask_snapshot(std::stoi(file), "leaks", patience) : read_shown(file);
   const Json& history = snapshot.at("history");
   if (!history.at("on").get<bool>() && history.at("sites").empty())
-    throw BadSnapshot(path +
-                      ": knows no call sites, as history was off (custash run --record-history "
-                      "FILE -- PROGRAM, or custash snapshot --history PID)");
+    throw BadSnapshot(file + ": knows no call sites, as history " +
+                      (lives ? "is off (custash snapshot --history PID switches it on)"
+                             : "was off (custash run --record-history FILE -- PROGRAM, or custash "
+                               "snapshot --history PID)"));
+  if (!lives) give_names(&snapshot, names::Servers::Ask);
   return snapshot;
 }
 
@@ -111,19 +121,21 @@ void report(const CommandOptions& options) {
                   output::Kind::Report,
                   options.force,
                   typed};
-  write_and_tell(to, report_of(read_shown(options.file)));
+  Json snapshot = read_shown(options.file);
+  give_names(&snapshot, names::Servers::Ask);
+  write_and_tell(to, text_of(snapshot, "html"));
 }
 
 void diff(const CommandOptions& options) {
-  const auto found = changes(read_sites(options.file), read_sites(options.other));
+  const Json before = read_sites(options.file, options.patience);
+  const auto found = changes(before, read_sites(options.other, options.patience));
   std::fputs((options.json ? as_json(found) : as_text(found, options.most)).c_str(), stdout);
 }
 
 void leaks(const CommandOptions& options) {
-  const std::string text = is_number(options.file)
-                               ? ask(std::stoi(options.file), "leaks", options.patience)
-                               : leaks_text(read_sites(options.file), options.most);
-  std::fputs(text.c_str(), stdout);
+  const std::string title = is_number(options.file) ? "allocated now" : "allocated in " + options.file;
+  const Json snapshot = read_sites(options.file, options.patience);
+  std::fputs(leaks_text(snapshot, title, options.most).c_str(), stdout);
 }
 
 void snapshot(const CommandOptions& options) {
@@ -137,7 +149,8 @@ void snapshot(const CommandOptions& options) {
   const std::string path = typed ? options.output : "custash-" + options.file + ".html";
   const Output to{path, kind_of(path), options.force, typed};
   require_output(to);
-  write_and_tell(to, ask(process, "snapshot " + form_of(path), options.patience));
+  write_and_tell(
+      to, text_of(ask_snapshot(process, "snapshot json", options.patience), form_of(path)));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/snapshot/sites.hpp"
 
-#include "interpose/printable.hpp"
+#include "interpose/leak_text.hpp"
+#include "tools/snapshot/forms.hpp"
 #include "tools/text.hpp"
 
 #include <algorithm>
@@ -11,42 +12,38 @@
 namespace custash::snapshot {
 namespace {
 
-// What a file claims may add up to more than there is room for.
-std::int64_t plus(std::int64_t a, std::int64_t b) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  return std::clamp(a + b, -kMost, kMost);
-}
+using leaks::plus;
 
-constexpr const char* kUnknown = "    an unknown call site\n";
-
-std::string frame_text(const Json& frame) {
-  const std::string name = printable(frame.at("name").get<std::string>());
-  const std::string file = printable(frame.at("file").get<std::string>());
-  const std::string module = printable(frame.at("module").get<std::string>());
-  if (!file.empty()) return name + " (" + file + ":" + frame.at("line").dump() + ")";
-  // Addresses differ from run to run, places in a module do not.
-  return (name.empty() ? "?" : name) + " (" + module.substr(module.rfind('/') + 1) + "+" +
-         frame.at("offset").dump() + ")";
-}
-
-std::string place_text(const Json& snapshot, const Json& site) {
+std::vector<std::string> frames_of(const Json& snapshot, const Json& site) {
+  std::vector<std::string> out;
   const auto stack = site.at("stack").get<std::int64_t>();
-  std::string text;
-  if (stack >= 0) {
-    for (const Json& frame : snapshot.at("stacks").at(static_cast<std::size_t>(stack)))
-      text += "    " + frame_text(snapshot.at("frames").at(frame.get<std::size_t>())) + "\n";
-  }
-  if (text.empty()) text = kUnknown;
-  const auto memory = site.at("memory").get<std::string>();
-  return "  on device " + site.at("device").dump() + (memory == "device" ? "" : ", " + memory) +
-         "\n" + text;
+  if (stack < 0) return out;
+  for (const Json& frame : snapshot.at("stacks").at(static_cast<std::size_t>(stack)))
+    out.push_back(text_of(frame_of(snapshot.at("frames").at(frame.get<std::size_t>()))));
+  return out;
 }
 
-std::string mebibytes(std::int64_t bytes) {
-  constexpr double kMiB = 1024.0 * 1024.0;
-  std::string text;
-  add(text, "%.1f MiB", static_cast<double>(bytes) / kMiB);
-  return text;
+std::string where_of(const Json& site) {
+  const auto memory = site.at("memory").get<std::string>();
+  const std::size_t number = memory == "device" ? 0 : memory == "pinned" ? 1 : 2;
+  return leaks::where_text(number, site.at("device").get<int>());
+}
+
+// Addresses differ from run to run, places in a module do not.
+std::string place_text(const Json& snapshot, const Json& site) {
+  std::string text = "  " + where_of(site) + "\n";
+  const std::vector<std::string> frames = frames_of(snapshot, site);
+  for (const std::string& frame : frames)
+    text += "    " + frame + "\n";
+  return frames.empty() ? text + "    an unknown call site\n" : text;
+}
+
+std::string change_text(std::int64_t bytes) {
+  constexpr std::int64_t kKiB = 1024;
+  std::string out(bytes < 0 ? "-" : "+");
+  out += leaks::size_text(std::abs(bytes));
+  if (std::abs(bytes) >= kKiB) add(out, " (%+" PRId64 " bytes)", bytes);
+  return out;
 }
 
 }  // namespace
@@ -84,27 +81,22 @@ std::vector<SiteChange> changes(const Json& before, const Json& after) {
 }
 
 std::string as_text(const std::vector<SiteChange>& changes, unsigned most) {
-  std::string out;
+  if (changes.empty()) return "no change\n";
   std::int64_t sum = 0;
   for (const SiteChange& change : changes)
     sum = plus(sum, plus(change.after.bytes, -change.before.bytes));
-  add(out,
-      "%+" PRId64 " bytes (%s) at %zu call sites\n",
-      sum,
-      mebibytes(sum).c_str(),
-      changes.size());
+  const auto count = static_cast<std::int64_t>(changes.size());
+  std::string out = change_text(sum) + " at " + leaks::count_text(count, "call site") + "\n";
   for (std::size_t i = 0; i < std::min<std::size_t>(most, changes.size()); ++i) {
     const SiteChange& change = changes[i];
-    const std::int64_t bytes = change.after.bytes - change.before.bytes;
-    add(out,
-        "\n%+" PRId64 " bytes (%s), %+" PRId64 " blocks\n",
-        bytes,
-        mebibytes(bytes).c_str(),
-        change.after.blocks - change.before.blocks);
+    const std::int64_t blocks = change.after.blocks - change.before.blocks;
+    out += '\n';
+    out += change_text(change.after.bytes - change.before.bytes);
+    add(out, ", %+" PRId64 " block%s\n", blocks, std::abs(blocks) == 1 ? "" : "s");
     out += change.place;
   }
   if (changes.size() > most)
-    add(out, "\nand %zu call sites more (--most N)\n", changes.size() - most);
+    out += "\nand " + leaks::count_text(count - most, "more call site") + " (--most N)\n";
   return out;
 }
 
@@ -120,38 +112,19 @@ std::string as_json(const std::vector<SiteChange>& changes) {
   return out.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-std::string leaks_text(const Json& snapshot, unsigned most) {
-  const auto sites = live_sites(snapshot);
-  std::vector<std::pair<std::string, SiteSum>> sorted(sites.begin(), sites.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return a.second.bytes > b.second.bytes;
-  });
-  std::int64_t bytes = 0;
-  std::int64_t blocks = 0;
-  for (const auto& [place, sum] : sorted) {
-    bytes = plus(bytes, sum.bytes);
-    blocks = plus(blocks, sum.blocks);
+std::string leaks_text(const Json& snapshot, const std::string& title, unsigned most) {
+  std::vector<leaks::Site> sites;
+  for (const Json& site : snapshot.at("history").at("sites")) {
+    const auto number = [&](const char* key) { return site.at(key).get<std::int64_t>(); };
+    sites.push_back({number("bytes"),
+                     number("blocks"),
+                     number("allocations"),
+                     number("allocated_bytes"),
+                     site.at("growing").get<bool>(),
+                     where_of(site),
+                     frames_of(snapshot, site)});
   }
-  std::string out;
-  add(out,
-      "%" PRId64 " bytes (%s) in %" PRId64 " blocks, from %zu call sites\n",
-      bytes,
-      mebibytes(bytes).c_str(),
-      blocks,
-      sorted.size());
-  for (std::size_t i = 0; i < std::min<std::size_t>(most, sorted.size()); ++i) {
-    const SiteSum& sum = sorted[i].second;
-    add(out,
-        "\n%" PRId64 " bytes (%s) in %" PRId64 " blocks%s\n",
-        sum.bytes,
-        mebibytes(sum.bytes).c_str(),
-        sum.blocks,
-        sum.growing ? ", more and more of it" : "");
-    out += sorted[i].first;
-  }
-  if (sorted.size() > most)
-    add(out, "\nand %zu call sites more (--most N)\n", sorted.size() - most);
-  return out;
+  return leaks::text(title, sites, most);
 }
 
 }  // namespace custash::snapshot

@@ -31,7 +31,7 @@ std::vector<SiteChange> changes(const Json& before, const Json& after);
 std::string as_text(const std::vector<SiteChange>& changes, unsigned most);
 std::string as_json(const std::vector<SiteChange>& changes);
 
-// What lives, the most first.
-std::string leaks_text(const Json& snapshot, unsigned most);
+// What lives, the most first. `title`: "allocated in app.json".
+std::string leaks_text(const Json& snapshot, const std::string& title, unsigned most);
 
 }  // namespace custash::snapshot

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // PyTorch's snapshot (torch.cuda.memory._dump_snapshot) as custash's. What PyTorch does not
 // write down is worked out from its events: call sites, peaks, how long blocks live.
+#include "interpose/frame.hpp"
 #include "tools/snapshot/read.hpp"
 
 #include <algorithm>
@@ -99,19 +100,30 @@ class Conversion {
   }
 
   std::int64_t frame_of(Ref frame) {
-    const std::string file(pickle_.text(pickle_.get(frame, "filename")));
-    const std::string name(pickle_.text(pickle_.get(frame, "name")));
+    const auto text = [&](const char* key) {
+      return std::string(pickle_.text(pickle_.get(frame, key)));
+    };
+    const std::string file = text("filename");
+    const std::string name = text("name");
     const std::int64_t line = natural(frame, "line");
-    const auto [it, fresh] =
-        known_frames_.try_emplace(file + "\n" + name + "\n" + std::to_string(line),
-                                  static_cast<std::int64_t>(frames_.size()));
+    // custash's own keys, with which the line can be found.
+    const std::string module = text("module");
+    const std::string build_id = text("build_id");
+    const std::int64_t offset = natural(frame, "offset");
+    const bool ours = pickle_.get(frame, "offset") != Pickle::kNothing;
+    const auto [it, fresh] = known_frames_.try_emplace(
+        file + "\n" + name + "\n" + std::to_string(line) + "\n" + module + "\n" +
+            std::to_string(offset),
+        static_cast<std::int64_t>(frames_.size()));
     if (fresh) {
-      const bool source = file != "??" && line > 0;
-      frames_.push_back({{"module", source ? "" : file},
-                         {"offset", 0},
-                         {"name", name},
+      const bool source = ours ? file != module : file != "??" && line > 0;
+      const std::string unnamed = place_in(module, static_cast<std::uint64_t>(offset));
+      frames_.push_back({{"module", source || ours ? module : file},
+                         {"build_id", build_id},
+                         {"offset", offset},
+                         {"name", ours && name == unnamed ? "" : name},
                          {"file", source ? file : ""},
-                         {"line", line}});
+                         {"line", source ? line : 0}});
     }
     return it->second;
   }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// What is allocated, by call site, as text: the same at a program's exit, of a running process and of
+// a file. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace custash::leaks {
+
+struct Site {
+  std::int64_t bytes = 0;
+  std::int64_t blocks = 0;
+  std::int64_t allocations = 0;
+  std::int64_t allocated_bytes = 0;
+  bool growing = false;
+  std::string where;                // where_text()
+  std::vector<std::string> frames;  // innermost first
+};
+
+// What a file claims may add up to more than there is room for.
+std::int64_t plus(std::int64_t a, std::int64_t b);
+
+// "12.2 MiB", with three digits.
+std::string size_text(std::int64_t bytes);
+
+// "1 block", "2 blocks".
+std::string count_text(std::int64_t count, const char* noun);
+
+// `memory`: as observe::Memory counts.
+std::string where_text(std::size_t memory, int device);
+
+// The sites with the most bytes, `most` of them; those with the same text are one. `title`: "allocated now".
+std::string text(const std::string& title, const std::vector<Site>& sites, std::size_t most);
+
+}  // namespace custash::leaks

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "tools/names/lines.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include <cxxabi.h>
+#include <dwarf.h>
+
+namespace custash::names {
+namespace {
+
+std::string readable(const char* symbol) {
+  if (symbol == nullptr) return "";
+  // Of other names the demangler makes types: "int" of a function i.
+  if (std::string_view(symbol).substr(0, 2) != "_Z") return symbol;
+  int status = 0;
+  char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+  std::string out = status == 0 && text != nullptr ? text : symbol;
+  std::free(text);
+  return out;
+}
+
+std::string path_of(const char* file) {
+  return file == nullptr ? "" : std::filesystem::path(file).lexically_normal().string();
+}
+
+std::string function_of(Dwarf_Die* die) {
+  Dwarf_Attribute attribute;
+  for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+    Dwarf_Attribute* const found = libdw()->dwarf_attr_integrate(die, name, &attribute);
+    if (const char* const symbol = found == nullptr ? nullptr : libdw()->dwarf_formstring(found))
+      return readable(symbol);
+  }
+  const char* const name = libdw()->dwarf_diename(die);
+  return name == nullptr ? "" : name;
+}
+
+std::size_t number_of(Dwarf_Die* die, unsigned name) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word value = 0;
+  Dwarf_Attribute* const found = libdw()->dwarf_attr_integrate(die, name, &attribute);
+  return found != nullptr && libdw()->dwarf_formudata(found, &value) == 0 ? value : 0;
+}
+
+// Some compilers write no index of addresses; then each unit is asked.
+Dwarf_Die* unit_of(Dwfl_Module* module, Dwarf_Addr address, Dwarf_Addr* bias) {
+  Dwarf_Die* unit = libdw()->dwfl_module_addrdie(module, address, bias);
+  if (unit != nullptr) return unit;
+  while ((unit = libdw()->dwfl_module_nextcu(module, unit, bias)) != nullptr)
+    if (libdw()->dwarf_haspc(unit, address - *bias) == 1) return unit;
+  return nullptr;
+}
+
+// Where `inlined` is called.
+Line call_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
+  Line line;
+  Dwarf_Files* files = nullptr;
+  std::size_t count = 0;
+  const std::size_t file = number_of(inlined, DW_AT_call_file);
+  if (libdw()->dwarf_getsrcfiles(unit, &files, &count) == 0 && file < count)
+    line.file = path_of(libdw()->dwarf_filesrc(files, file, nullptr, nullptr));
+  line.line = static_cast<int>(number_of(inlined, DW_AT_call_line));
+  return line;
+}
+
+bool is_function(Dwarf_Die* die) {
+  const int tag = libdw()->dwarf_tag(die);
+  return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_entry_point;
+}
+
+// An array that libdw has made by malloc.
+class Scopes {
+ public:
+  ~Scopes() { std::free(array); }
+
+  Scopes() = default;
+  Scopes(const Scopes&) = delete;
+  Scopes& operator=(const Scopes&) = delete;
+
+  [[nodiscard]] std::span<Dwarf_Die> all() const {
+    return {array, size > 0 ? static_cast<std::size_t>(size) : 0};
+  }
+
+  Dwarf_Die* array = nullptr;
+  int size = 0;
+};
+
+}  // namespace
+
+std::vector<Line> lines_by_debug_information(Dwfl_Module* module, Dwarf_Addr address) {
+  Dwarf_Addr bias = 0;
+  Dwarf_Die* const unit = unit_of(module, address, &bias);
+  if (unit == nullptr) return {};
+  Line at;
+  if (Dwarf_Line* const line = libdw()->dwarf_getsrc_die(unit, address - bias)) {
+    at.file = path_of(libdw()->dwarf_linesrc(line, nullptr, nullptr));
+    libdw()->dwarf_lineno(line, &at.line);
+  }
+  Scopes inner;
+  inner.size = libdw()->dwarf_getscopes(unit, address - bias, &inner.array);
+  std::vector<Line> out;
+  for (Dwarf_Die& scope : inner.all()) {
+    if (!is_function(&scope)) continue;
+    // Beyond an inlined function those scopes are where it is written, these where it is called.
+    Scopes outer;
+    outer.size = libdw()->dwarf_getscopes_die(&scope, &outer.array);
+    for (Dwarf_Die& function : outer.all()) {
+      if (!is_function(&function)) continue;
+      at.function = function_of(&function);
+      out.push_back(at);
+      if (libdw()->dwarf_tag(&function) != DW_TAG_inlined_subroutine) break;
+      at = call_of(unit, &function);
+    }
+    break;
+  }
+  for (const Line& line : out)
+    if (line.function.empty() || line.file.empty()) return {};
+  return out;
+}
+
+std::vector<Line> line_by_symbol(Dwfl_Module* module, Dwarf_Addr address) {
+  GElf_Sym symbol{};
+  GElf_Off offset = 0;
+  const char* const name = libdw()->dwfl_module_addrinfo(
+      module, address, &offset, &symbol, nullptr, nullptr, nullptr);
+  if (name == nullptr || offset >= symbol.st_size) return {};  // behind it, not in it
+  return {{readable(name), "", 0}};
+}
+
+}  // namespace custash::names

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// The subcommand `run`: starts a program with the library preloaded. With a report option it waits
+// for the program and reports; without one it becomes the program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace custash {
+
+struct RunOptions {
+  bool summary = false;
+  std::string conf;
+  std::string library;
+  std::string record;
+  std::string history;
+  bool leaks = false;
+  bool force = false;  // replace files that custash did not write
+  std::vector<std::string> program;
+};
+
+int run_command(const RunOptions& options);
+
+}  // namespace custash

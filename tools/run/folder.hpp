@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Folder: where the processes of one `custash run` put their ledgers, in memory where there is a
+// /dev/shm. Only this user may open it. Its name tells whose it is: those of launchers that have
+// gone are removed by the next one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace custash::run {
+
+struct LedgerName {
+  std::string path;
+  pid_t process = 0;
+  int program = 0;      // of that process, counted from 0
+  std::string ending;   // ".done", ".own" or none
+};
+
+class Folder {
+ public:
+  Folder();   // throws where none can be made
+  ~Folder();  // removes it
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  [[nodiscard]] std::vector<LedgerName> ledgers() const;
+
+ private:
+  std::string path_;
+};
+
+// Folders that launchers have left behind when they were killed.
+void remove_stale_folders();
+
+}  // namespace custash::run

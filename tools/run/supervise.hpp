@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// Runs a program as a child and waits for it. To the program and to whoever started the command
+// it looks as if there were nobody in between: signals, terminal, status.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace custash::run {
+
+struct Ended {
+  pid_t process = 0;
+  int status = 0;  // as waitpid() has it
+};
+
+// From here on until finish_as() signals that end programs are held back.
+Ended run_and_wait(const std::vector<std::string>& program);
+
+// "SIGKILL".
+std::string signal_name(int signal);
+
+// The program's exit status; where a signal ended it, the same signal ends this process.
+int finish_as(int status);
+
+}  // namespace custash::run
