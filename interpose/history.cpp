@@ -17,6 +17,7 @@ using ledger::clock_now;
 
 constinit Tracker* tracker = nullptr;  // made under the book's lock, as is what it does
 constinit std::atomic<unsigned> wanted_depth{kUsualDepth};
+constinit std::atomic<bool> keeps_events{false};
 // A malloc of the program's own may use CUDA, and the tracker uses malloc.
 constinit thread_local bool inside = false;
 // Python may allocate and free when it is asked for its lines: what it allocates then has no
@@ -65,12 +66,12 @@ void with_tracker(Body body) noexcept {
   }
 }
 
-// `body(tracker, stack)`; the stack is taken before the lock.
+// `body(tracker, stack)`; the stack is taken before the lock, where it is `wanted`.
 template <typename Body>
-void with_stack(Body body) noexcept {
+void with_stack(Body body, bool wanted = true) noexcept {
   if (inside) return;
   stacks::Stack stack;
-  if (!taking) {
+  if (wanted && !taking) {
     taking = true;
     stacks::take(wanted_depth.load(std::memory_order_relaxed), &stack);
     taking = false;
@@ -93,7 +94,7 @@ void describe_stacks() noexcept {
 }
 
 // A block that is older than the history.
-void freed_unseen(Address address, const observe::Stream& stream) {
+void freed_unseen(Address address, const observe::Stream& stream, stacks::Id freed_by) {
   Allocator* const core = process::current.load(std::memory_order_acquire);
   BlockInfo info;
   if (core == nullptr || core->find(address, &info) != Ownership::Live || info.base != address)
@@ -107,7 +108,8 @@ void freed_unseen(Address address, const observe::Stream& stream) {
                  stacks::kNone,
                  device,
                  Action::Free,
-                 observe::Memory::Device});
+                 observe::Memory::Device,
+                 freed_by});
   });
 }
 
@@ -120,6 +122,7 @@ bool start(std::size_t events, unsigned depth) noexcept {
     if (tracker == nullptr) tracker = new Tracker(book);
     depth = std::min(depth, stacks::kMostDepth);
     wanted_depth.store(depth);
+    if (events > 0) keeps_events.store(true);
     tracker->start(events, depth);
     book.head->history_on = 1;
   } catch (...) {
@@ -164,12 +167,16 @@ void allocated(observe::Memory memory,
 
 void freed(Address address, observe::Stream stream) noexcept {
   if (inside) return;
-  inside = true;
   bool known = false;
-  with_tracker([&](Tracker& t) {
+  bool fresh = false;
+  stacks::Id freed_by = stacks::kNone;
+  const bool kept = keeps_events.load(std::memory_order_relaxed);
+  const auto end_life = [&](Tracker& t, const stacks::Stack& stack) {
     const Nanoseconds now = clock_now();
     Bytes bytes = 0;
     const Site* const site = t.end_life(address, now, &bytes);
+    if (kept) freed_by = t.add_stack(stack);
+    fresh = t.has_new_stacks();
     known = site != nullptr;
     if (!known) return;
     t.add_event({now,
@@ -179,9 +186,13 @@ void freed(Address address, observe::Stream stream) noexcept {
                  site->stack,
                  static_cast<std::uint16_t>(site->device),
                  Action::Free,
-                 site->memory});
-  });
-  if (!known) freed_unseen(address, stream);
+                 site->memory,
+                 freed_by});
+  };
+  with_stack(end_life, kept);
+  inside = true;
+  if (!known) freed_unseen(address, stream, freed_by);
+  if (fresh) describe_stacks();
   inside = false;
 }
 

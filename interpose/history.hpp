@@ -33,6 +33,7 @@ struct Event {
   std::uint16_t device = 0;
   Action action = Action::Alloc;
   observe::Memory memory = observe::Memory::Device;
+  stacks::Id freed_by = stacks::kNone;  // of a Free; its `stack` is the allocation's
 };
 
 // One call site on one device: all blocks allocated with the same stack.

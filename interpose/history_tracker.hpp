@@ -3,6 +3,7 @@
 // own. The book's lock guards it.
 #pragma once
 
+#include "interpose/address_map.hpp"
 #include "interpose/ledger_book.hpp"
 
 #include <map>
@@ -21,12 +22,11 @@ class LivingRows {
 
   // False: there is none. Nothing stands there afterwards.
   bool take(Address address, Row* out) {
-    const auto known = at_.find(address);
-    if (known == at_.end()) return false;
-    const std::uint32_t number = known->second;
-    *out = rows_[number];
-    std::atomic_ref(rows_[number].address).store(0, std::memory_order_release);
-    at_.erase(known);
+    const std::uint32_t number = at_.take(address);
+    if (number == AddressMap::kNone) return false;
+    Row& row = rows_[number];
+    *out = row;
+    std::atomic_ref(row.address).store(0, std::memory_order_release);
     free_.push_back(number);
     return true;
   }
@@ -34,11 +34,11 @@ class LivingRows {
   // A row takes its address last, and gives it up first: half a row is none.
   void add(const Row& row) {
     if (free_.empty()) {
+      at_.add(row.address, static_cast<std::uint32_t>(rows_.size()));
       rows_.push_back(row);
-      at_[row.address] = static_cast<std::uint32_t>(rows_.size() - 1);
       return;
     }
-    at_[row.address] = free_.back();
+    at_.add(row.address, free_.back());
     Row& to = rows_[free_.back()];
     free_.pop_back();
     Row whole = row;
@@ -49,7 +49,7 @@ class LivingRows {
 
  private:
   ledger::Rows<Row>& rows_;
-  std::unordered_map<Address, std::uint32_t> at_;
+  AddressMap at_;
   std::vector<std::uint32_t> free_;
 };
 

@@ -8,11 +8,13 @@
 #include "interpose/snapshot.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include <time.h>
 #include <unistd.h>
@@ -28,7 +30,7 @@ char reports[8] = {};  // letters; none: there is no launcher
 long long launcher = 0;
 unsigned long long launcher_started = 0;
 char folder[200] = {};
-std::string path;  // of this process's ledger; empty: it has none
+char path[256] = {};  // of this process's ledger; empty: it has none
 int devices = 0;
 constinit std::atomic<bool> taken{false};
 
@@ -43,12 +45,25 @@ std::int64_t coarse_now() {
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
+// The path with that ending.
+std::array<char, sizeof path + 16> with(const char* ending) {
+  std::array<char, sizeof path + 16> out{};
+  (void)std::snprintf(out.data(), out.size(), "%s%s", path, ending);
+  return out;
+}
+
+// Of a program before an exec, or of a process that had the same number.
+bool is_taken() {
+  for (const char* const ending : {"", ledger::kDone, ledger::kOwn})
+    if (access(with(ending).data(), F_OK) == 0) return true;
+  return false;
+}
+
 bool make_ledger() {
   constexpr int kMostPrograms = 1000;
   for (int n = 0; n < kMostPrograms; ++n) {
-    path = std::string(folder) + "/" + std::to_string(getpid()) + "-" + std::to_string(n);
-    if (access(path.c_str(), F_OK) == 0) continue;  // of a program before an exec
-    return ledger::make_book(path.c_str()).memory.shared();
+    (void)std::snprintf(path, sizeof path, "%s/%d-%d", folder, getpid(), n);
+    if (!is_taken()) return ledger::make_book(path).memory.shared();
   }
   return false;
 }
@@ -127,6 +142,11 @@ void put_down_held(Book& book, const Inventory& held, int device) {
   }
 }
 
+// False where the launcher has let this process go.
+bool give(const char* ending) {
+  return rename(path, with(ending).data()) == 0;
+}
+
 bool launcher_waits() {
   return kill(static_cast<pid_t>(launcher), 0) == 0 &&
          live::start_of(static_cast<pid_t>(launcher)) == launcher_started;
@@ -148,7 +168,12 @@ void read_environment() noexcept {
 void begin(Allocator& core) noexcept {
   if (reports[0] == '\0') return;
   try {
-    if (!launcher_waits() || !make_ledger()) return path.clear();
+    if (!launcher_waits()) return;
+    if (!make_ledger()) {
+      (void)give(ledger::kOwn);
+      path[0] = '\0';
+      return;
+    }
     int count = 0;
     if (core.driver().device_get_count(&count) == CUDA_SUCCESS)
       devices = std::min(count, static_cast<int>(kCounted));
@@ -178,7 +203,7 @@ void refused() noexcept {
 }
 
 void wrote_when_memory_ran_out(const std::string& file) noexcept {
-  if (path.empty()) return;
+  if (path[0] == '\0') return;
   try {
     Book& book = *ledger::book();
     const std::lock_guard guard(book.mutex);
@@ -188,7 +213,7 @@ void wrote_when_memory_ran_out(const std::string& file) noexcept {
 }
 
 void finish(Allocator& core) noexcept {
-  if (path.empty()) return;
+  if (path[0] == '\0') return;
   observe::end(observe::Watcher::Counters);
   try {
     history::finish_stacks();
@@ -205,12 +230,10 @@ void finish(Allocator& core) noexcept {
     counters.host = process::pinned().stats();
     put_down(counters);
     book.head->ended = ledger::clock_now();
-    taken = book.head->partial == 0 && launcher_waits() &&
-            rename(path.c_str(), (path + ledger::kDone).c_str()) == 0;
-    if (!taken) (void)unlink(path.c_str());
+    taken = book.head->partial == 0 && launcher_waits() && give(ledger::kDone);
   } catch (...) {
-    (void)unlink(path.c_str());
   }
+  if (!taken) (void)give(ledger::kOwn);
 }
 
 bool takes(Report report) noexcept {

@@ -19,9 +19,9 @@ std::string amount(std::int64_t bytes, std::int64_t blocks) {
 
 std::string growth(const Site& site) {
   const std::int64_t freed = site.allocations - site.blocks;
-  return ", growing: " + count_text(site.allocations, "allocation") + ", " +
+  return " (growing: " + count_text(site.allocations, "allocation") + ", " +
          size_text(site.allocated_bytes) + ", " +
-         (freed == 0 ? "none" : std::to_string(freed)) + " freed";
+         (freed == 0 ? "none" : std::to_string(freed)) + " freed)";
 }
 
 std::vector<Site> merged(const std::vector<Site>& sites) {

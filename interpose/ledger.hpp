@@ -25,8 +25,10 @@ inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 
 // A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
 // its exit a process gives it this ending: from then on the launcher reports. Where the launcher
-// has ended or has removed the file, the process reports itself.
+// has ended or has removed the file, the process reports itself. It does so, too, where the
+// memory cannot be shared, and says so by the other ending.
 inline constexpr const char* kDone = ".done";
+inline constexpr const char* kOwn = ".own";
 
 // The rows of one kind lie at one of two places of the file; `which` says at which. A larger
 // place is filled before `which` changes.

@@ -68,7 +68,12 @@ class Rows {
 
   Row* end() { return rows_ + size_; }
 
-  void push_back(const Row& row) { append(&row, 1); }
+  void push_back(const Row& row) {
+    if (size_ == capacity_) [[unlikely]]
+      grow(size_ + 1);
+    rows_[size_++] = row;
+    publish();
+  }
 
   void append(const Row* rows, std::size_t count) {
     if (size_ + count > capacity_) grow(size_ + count);

@@ -52,6 +52,7 @@ bool is_one(Enum value, Enum last) {
 void check(Copy* copy) {
   std::erase_if(copy->events, [&](Event& event) {
     check_stack(*copy, &event.stack);
+    check_stack(*copy, &event.freed_by);
     return !is_one(event.action, history::Action::Oom) ||
            !is_one(event.memory, observe::Memory::Other) || event.device >= kDevices;
   });

@@ -83,6 +83,7 @@ void write_events(JsonWriter& json, const history::Reading& history) {
     json.natural(event.bytes);
     json.natural(event.stream);
     write_stack(json, event.stack);
+    if (event.action == history::Action::Free) write_stack(json, event.freed_by);
     json.close(']');
   }
   json.close(']');

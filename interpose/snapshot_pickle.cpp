@@ -206,7 +206,7 @@ class Writer {
     number("stream", event.stream);
     number("time_us", event.time / 1000);
     out_.string("frames");
-    frames(event.stack);
+    frames(event.action == history::Action::Free ? event.freed_by : event.stack);
     out_.close_dict();
   }
 

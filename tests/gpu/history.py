@@ -190,7 +190,7 @@ def train_each(args):
     events = snapshot["history"]["events"]
     sites = [s for s in snapshot["history"]["sites"] if s["memory"] == "device"]
     lined = sum(s["allocations"] for s in sites
-                if s["stack"] >= 0 and any(snapshot["frames"][f]["file"] for f in snapshot["stacks"][s["stack"]]))
+                if s["stack"] >= 0 and any(f["file"] and not f["module"] for f in map(snapshot["frames"].__getitem__, snapshot["stacks"][s["stack"]])))
     total = sum(s["allocations"] for s in sites)
     verdict(len(events) > 1000, "events", f"{len(events)} sites={len(sites)} with_python={lined / total:.3f}")
     peak = max(sites, key=lambda s: s["at_peak_bytes"])

@@ -24,8 +24,9 @@ static void must(int code, const char *what) {
 
 #define MUST(call) must(call, #call)
 
+static void *context;
+
 static void start(void) {
-  void *context = NULL;
   if (!find_driver(&cu, "open")) exit(3);
   MUST(cu.cuInit(0));
   MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
@@ -48,6 +49,7 @@ static void work(void) {
 }
 
 static void *churn(void *unused) {
+  MUST(cu.cuCtxSetCurrent(context));
   for (;;) {
     device_address out = 0;
     MUST(cu.cuMemAlloc_v2(&out, 4096));

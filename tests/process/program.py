@@ -9,9 +9,9 @@ PATHS = argparse.Namespace(library="", programs="", driver="", runtime="")
 
 
 def environment(preload, **more):
-    """Nothing of the caller's CUDA or custash settings; the simulator where a driver is looked for."""
+    """Nothing of the caller's CUDA, custash or debuginfod settings; the simulator where a driver is looked for."""
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("CUSTASH", "CUDA", "LD_"))}
+           if not k.startswith(("CUSTASH", "CUDA", "DEBUGINFOD", "LD_"))}
     folders = [f for f in (PATHS.driver, PATHS.runtime) if f]
     if folders:
         env["LD_LIBRARY_PATH"] = ":".join(folders)

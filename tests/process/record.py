@@ -35,10 +35,14 @@ class Record(Case):
         words = [PATHS.command, "run", "--record", os.path.join(self.folder, name), "--lib", PATHS.library]
         if conf:
             words += ["--conf", conf]
+        before = len([n for n in self.recordings() if n != name])
         done = subprocess.run([*words, "--", os.path.join(PATHS.programs, program), *what],
                               env=environment(preload=False), capture_output=True, text=True, timeout=60,
                               check=False)
-        self.assertEqual((done.returncode, done.stderr), (code, ""), done.stdout)
+        self.assertEqual(done.returncode, code, done.stdout)
+        for line in done.stderr.splitlines():
+            self.assertRegex(line, r"^custash: \S+/app\.trace\S* written \(\d+ K?M?B, [\d,]+ events?\)$")
+        self.assertEqual(len(done.stderr.splitlines()), len(self.recordings()) - before)
         return done.stdout
 
     def recordings(self):

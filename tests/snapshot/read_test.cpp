@@ -3,6 +3,7 @@
 #include "tools/snapshot/read.hpp"
 
 #include "tests/catch.hpp"
+#include "tools/snapshot/forms.hpp"
 #include "tools/snapshot/sites.hpp"
 
 #include <cstdlib>
@@ -96,6 +97,8 @@ void do_all_with(const std::string& bytes) {
     check_snapshot("s", snapshot);
     (void)leaks_text(snapshot, "allocated", 5);
     (void)as_text(changes(good(), snapshot), 5);
+    for (const char* form : {"html", "json", "pickle", "trace"})
+      (void)text_of(snapshot, form);
     (void)as_json(changes(snapshot, good()));
   } catch (const BadSnapshot& bad) {
     CHECK(std::string(bad.what()).substr(0, 1) == "s");
@@ -275,9 +278,9 @@ TEST_CASE("a difference is told by call site, the largest first", "[snapshot_fil
   CHECK(found[0].after.bytes == 5000);
   CHECK(found[1].after.bytes - found[1].before.bytes == 300);
   const std::string text = as_text(found, 1);
-  CHECK(text.find("+5300 bytes (0.0 MiB) at 2 call sites") == 0);
+  CHECK(text.find("+5.18 KiB (+5300 bytes) at 2 call sites") == 0);
   CHECK(text.find("f (a.py:9)") != std::string::npos);
-  CHECK(text.find("and 1 call sites more") != std::string::npos);
+  CHECK(text.find("and 1 more call site (") != std::string::npos);
   CHECK(changes(good(), good()).empty());
 }
 

@@ -2,6 +2,7 @@
 #include "tools/live/top.hpp"
 
 #include "tools/live/report.hpp"
+#include "tools/run/folder.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -74,6 +75,7 @@ bool show(const TopOptions& options, const Look& before, const Look& now, bool t
 }  // namespace
 
 int run_top(const TopOptions& options) {
+  run::remove_stale_folders();
   struct sigaction action {};
 
   action.sa_handler = on_interrupt;  // without SA_RESTART: the wait ends

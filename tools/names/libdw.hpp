@@ -10,17 +10,17 @@ namespace custash::names {
 
 #define CUSTASH_LIBDW_FUNCTIONS(X)                                                       \
   X(dwarf_attr_integrate)                                                                \
+  X(dwarf_child)                                                                         \
   X(dwarf_diename)                                                                       \
   X(dwarf_filesrc)                                                                       \
   X(dwarf_formstring)                                                                    \
   X(dwarf_formudata)                                                                     \
-  X(dwarf_getscopes)                                                                     \
-  X(dwarf_getscopes_die)                                                                 \
   X(dwarf_getsrc_die)                                                                    \
   X(dwarf_getsrcfiles)                                                                   \
   X(dwarf_haspc)                                                                         \
   X(dwarf_lineno)                                                                        \
   X(dwarf_linesrc)                                                                       \
+  X(dwarf_siblingof)                                                                     \
   X(dwarf_tag)                                                                           \
   X(dwfl_begin)                                                                          \
   X(dwfl_end)                                                                            \

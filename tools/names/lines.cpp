@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <span>
 #include <string_view>
 
 #include <cxxabi.h>
@@ -66,27 +65,39 @@ Line call_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
   return line;
 }
 
-bool is_function(Dwarf_Die* die) {
-  const int tag = libdw()->dwarf_tag(die);
-  return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_entry_point;
+bool is_function(int tag) {
+  return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
 }
 
-// An array that libdw has made by malloc.
-class Scopes {
- public:
-  ~Scopes() { std::free(array); }
+// Has no addresses of its own, but its members may.
+bool is_holder(int tag, bool everywhere) {
+  return tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
+         tag == DW_TAG_union_type || (everywhere && tag == DW_TAG_subprogram);
+}
 
-  Scopes() = default;
-  Scopes(const Scopes&) = delete;
-  Scopes& operator=(const Scopes&) = delete;
-
-  [[nodiscard]] std::span<Dwarf_Die> all() const {
-    return {array, size > 0 ? static_cast<std::size_t>(size) : 0};
-  }
-
-  Dwarf_Die* array = nullptr;
-  int size = 0;
-};
+// The functions that an address lies in, the outermost first: one that has code of its own, and what is
+// inlined into it. (dwarf_getscopes() does not look into namespaces.)
+bool find_functions(Dwarf_Die* within,
+                    Dwarf_Addr address,
+                    bool everywhere,
+                    int depth,
+                    std::vector<Dwarf_Die>* out) {
+  constexpr int kDeepest = 100;
+  Dwarf_Die die;
+  if (depth > kDeepest || libdw()->dwarf_child(within, &die) != 0) return false;
+  do {
+    const int tag = libdw()->dwarf_tag(&die);
+    if (libdw()->dwarf_haspc(&die, address) == 1) {
+      if (tag == DW_TAG_subprogram) out->clear();
+      if (is_function(tag)) out->push_back(die);
+      find_functions(&die, address, everywhere, depth + 1, out);
+      return true;
+    }
+    if (is_holder(tag, everywhere) && find_functions(&die, address, everywhere, depth + 1, out))
+      return true;
+  } while (libdw()->dwarf_siblingof(&die, &die) == 0);
+  return false;
+}
 
 }  // namespace
 
@@ -99,22 +110,15 @@ std::vector<Line> lines_by_debug_information(Dwfl_Module* module, Dwarf_Addr add
     at.file = path_of(libdw()->dwarf_linesrc(line, nullptr, nullptr));
     libdw()->dwarf_lineno(line, &at.line);
   }
-  Scopes inner;
-  inner.size = libdw()->dwarf_getscopes(unit, address - bias, &inner.array);
+  if (at.file.empty()) return {};
+  std::vector<Dwarf_Die> functions;
+  for (const bool everywhere : {false, true})
+    if (functions.empty()) find_functions(unit, address - bias, everywhere, 0, &functions);
   std::vector<Line> out;
-  for (Dwarf_Die& scope : inner.all()) {
-    if (!is_function(&scope)) continue;
-    // Beyond an inlined function those scopes are where it is written, these where it is called.
-    Scopes outer;
-    outer.size = libdw()->dwarf_getscopes_die(&scope, &outer.array);
-    for (Dwarf_Die& function : outer.all()) {
-      if (!is_function(&function)) continue;
-      at.function = function_of(&function);
-      out.push_back(at);
-      if (libdw()->dwarf_tag(&function) != DW_TAG_inlined_subroutine) break;
-      at = call_of(unit, &function);
-    }
-    break;
+  for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
+    at.function = function_of(&*function);
+    out.push_back(at);
+    at = call_of(unit, &*function);
   }
   for (const Line& line : out)
     if (line.function.empty() || line.file.empty()) return {};

@@ -69,7 +69,7 @@ std::string how_it_ended(const LedgerName& ledger,
 // A process that has taken its ledger back, or finds it gone, reports at its own exit.
 bool leaves_it_to_itself(const LedgerName& ledger) {
   const std::string process = "process " + std::to_string(ledger.process);
-  if (ledger.ending == ".own") {
+  if (ledger.ending == ledger::kOwn) {
     tell(process + " has reported itself, as memory could not be shared with it");
     return true;
   }
@@ -81,8 +81,13 @@ bool leaves_it_to_itself(const LedgerName& ledger) {
 std::string numbered(const std::string& path, const LedgerName& ledger, int n) {
   const std::size_t name = path.rfind('/') + 1;
   const std::size_t dot = std::min(path.find('.', name + 1), path.size());
-  const std::string number = "." + std::to_string(ledger.process);
-  return path.substr(0, dot) + number + (n > 0 ? "." + std::to_string(n) : "") + path.substr(dot);
+  std::string out = path.substr(0, dot);
+  for (const int number : {ledger.process, n}) {
+    if (number == 0) continue;
+    out += '.';
+    out += std::to_string(number);
+  }
+  return out + path.substr(dot);
 }
 
 // Beside what is there: nobody typed these names. Throws; gives the name that was free.

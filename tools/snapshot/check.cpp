@@ -147,8 +147,8 @@ void check_history(const Check& check, const Json& history, std::int64_t stacks)
       check.fail("history.sites.growing", "no truth");
   }
   for (const Json& event : check.list(history, "history", "events")) {
-    if (!event.is_array() || event.size() != 8)
-      check.fail("history.events", "not eight values");
+    if (!event.is_array() || (event.size() != 8 && event.size() != 9))
+      check.fail("history.events", "neither eight nor nine values");
     check.word(event[1],
                "history.events",
                {"alloc",
@@ -161,7 +161,8 @@ void check_history(const Check& check, const Json& history, std::int64_t stacks)
     check.word(event[3], "history.events", {"device", "pinned", "other"});
     for (const int number : {0, 2, 4, 5, 6})
       check.whole(event[static_cast<std::size_t>(number)], "history.events", 0, kMost);
-    check.whole(event[7], "history.events", -1, stacks - 1);
+    for (std::size_t i = 7; i < event.size(); ++i)
+      check.whole(event[i], "history.events", -1, stacks - 1);
   }
 }
 
@@ -173,6 +174,7 @@ void check_snapshot(const std::string& name, const Json& snapshot) {
     throw BadSnapshot(name + ": no snapshot of custash or PyTorch");
   check.numbers(snapshot, "snapshot", {"version", "pid", "time_us"});
   check.text(snapshot, "snapshot", "program");
+  if (snapshot.contains("ended_by")) check.text(snapshot, "snapshot", "ended_by");
   const Json& frames = check.list(snapshot, "snapshot", "frames");
   for (const Json& frame : frames) {
     for (const char* key : {"module", "name", "file"})

@@ -57,6 +57,8 @@ DeviceState device_of(const Json& device) {
   return out;
 }
 
+constexpr std::size_t kEventSize = 8;  // a free's has one more, the stack that freed
+
 history::Event event_of(const Json& event) {
   history::Event out;
   out.time = natural(event[0]) * 1000;
@@ -67,6 +69,7 @@ history::Event event_of(const Json& event) {
   out.bytes = natural(event[5]);
   out.stream = natural(event[6]);
   out.stack = stack_of(event[7]);
+  if (event.size() > kEventSize) out.freed_by = stack_of(event[kEventSize]);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace custash::snapshot {
@@ -35,6 +36,7 @@ struct Event {
   std::int64_t bytes = 0;
   std::int64_t stream = 0;
   std::int64_t stack = -1;
+  std::int64_t freed_by = -1;  // of a free
 };
 
 struct Site {
@@ -197,6 +199,7 @@ class Conversion {
                      bytes_of(item, "size"),
                      natural(item, "stream"),
                      stack_of(item)});
+      if (action == "free") out.back().freed_by = std::exchange(out.back().stack, -1);
       last_time_ = std::max(last_time_, out.back().time);
     }
     return out;
@@ -368,6 +371,7 @@ class Conversion {
                          event.bytes,
                          event.stream,
                          event.stack});
+      if (event.action == "free") events_.back().push_back(event.freed_by);
     }
     devices_.push_back({{"device", device}, {"stats", stats}, {"segments", segments}});
   }
