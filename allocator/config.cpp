@@ -235,7 +235,8 @@ constexpr std::array kOptions = {
             "path",
             "",
             "",
-            "where messages go, a path without commas; empty: standard error"},
+            "the file that gets the log, appended to; a path without commas, in a folder that is there. Empty: "
+            "standard error"},
            [](Config& c, std::string_view text) {
              c.log_file = text;
              return true;
@@ -287,7 +288,7 @@ constexpr std::array kOptions = {
             "write a snapshot of all memory at exit, and with history on one named .oom when memory "
             "runs out for the first time: .html, a report to read; .json; .pickle, for PyTorch's viewer; "
             ".trace.json, for Perfetto. A file that is there stays: the process's number goes "
-            "into the name. Empty: none"},
+            "into the name. A link is not followed. Empty: none"},
            [](Config& c, std::string_view text) {
              c.snapshot = text;
              return true;
@@ -312,8 +313,8 @@ constexpr std::array kOptions = {
             "",
             "",
             "write down every allocation and free in this file, a path without commas; further "
-            "processes append their number to it; a file that is there is not overwritten. "
-            "Empty: nothing"},
+            "processes append their number to it; a file that is there is not overwritten, and a "
+            "folder or a device is refused. Empty: nothing"},
            [](Config& c, std::string_view text) {
              c.record = text;
              return true;

@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 namespace custash {
@@ -30,29 +30,34 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::off;
 }
 
-std::shared_ptr<spdlog::sinks::sink> make_sink(const std::string& file, std::string* why) {
-  if (!file.empty()) {
-    try {
-      return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
-    } catch (const spdlog::spdlog_ex& error) {
-      *why = error.what();  // a wrong path must not stop the program
-    }
+// spdlog's own sinks throw where a line cannot be written, and print that.
+class LineSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit LineSink(WriteLine* write) : write_(write) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    write_({line.data(), line.size()});
   }
-  return std::make_shared<spdlog::sinks::stderr_sink_mt>();
-}
+
+  void flush_() override {}
+
+ private:
+  WriteLine* write_;
+};
 
 }  // namespace
 
-void open_log(LogLevel level, const std::string& file) {
+void open_log(LogLevel level, WriteLine* write) {
   if (level == LogLevel::Off) return;
-  std::string why;
-  auto* logger = new spdlog::logger("custash", make_sink(file, &why));
+  auto* logger = new spdlog::logger("custash", std::make_shared<LineSink>(write));
+  logger->set_error_handler([](const std::string&) {});  // the usual one prints
   logger->set_pattern("custash %Y-%m-%dT%H:%M:%S.%e pid=%P tid=%t %l %v");
   logger->set_level(spdlog_level(level));
-  logger->flush_on(spdlog::level::info);
   sink.store(logger, std::memory_order_release);
   threshold.store(level, std::memory_order_release);
-  if (!why.empty()) log(LogLevel::Error, "event=log_file_refused reason=\"" + why + "\"");
 }
 
 bool log_enabled(LogLevel level) {

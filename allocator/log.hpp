@@ -3,16 +3,17 @@
 // an event, key=value. Never called with a lock of ours held. Rank 0.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 namespace custash {
 
 enum class LogLevel { Off, Error, Warn, Info, Debug };
 
-// `file` empty: stderr. Lines less urgent than `level` are dropped. A file that cannot be
-// opened falls back to stderr.
-void open_log(LogLevel level, const std::string& file);
+// Takes one whole line at a time, the newline included; one thread at a time.
+using WriteLine = void(std::string_view line);
+
+// Lines less urgent than `level` are dropped; `write` gets the others.
+void open_log(LogLevel level, WriteLine* write);
 
 [[nodiscard]] bool log_enabled(LogLevel level);
 

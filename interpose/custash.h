@@ -282,8 +282,9 @@ CUSTASH_API custash_status_t custash_history(size_t events, unsigned int depth);
 /* Switches it off; what was gathered stays, and goes on where it is switched on again. */
 CUSTASH_API custash_status_t custash_history_stop(void);
 
-/* Writes everything that is known now to the file, which is replaced whole or not at all. Its ending
- * says how: .html, a report to read; .json (docs/snapshot-schema.json); .pickle, as
+/* Writes everything that is known now to the file, which only its user may read. A snapshot of the
+ * same form is replaced, whole or not at all; any other file that is there is an error. The ending
+ * says the form: .html, a report to read; .json (docs/snapshot-schema.json); .pickle, as
  * torch.cuda.memory._dump_snapshot; .trace.json, for Perfetto.
  * Errors: INVALID_VALUE (NULL, another ending), FILE (custash_last_error_message() says why),
  * OUT_OF_MEMORY, NOT_RUNNING. */

@@ -4,6 +4,7 @@
 #include "interpose/history.hpp"
 #include "interpose/launcher.hpp"
 #include "interpose/leaks.hpp"
+#include "interpose/output_file.hpp"
 #include "interpose/process.hpp"
 #include "interpose/snapshot.hpp"
 
@@ -24,6 +25,7 @@ constexpr const char* kUsualPath = "custash.html";
 
 const Config* options = nullptr;  // lives as long as the process
 void (*complain)(const std::string& line) = nullptr;
+constinit bool writes_snapshots = false;  // the option names a file of a form that is known
 constinit std::atomic<bool> ran_out{false};
 int bell[2] = {-1, -1};
 pid_t owner = 0;
@@ -59,17 +61,9 @@ void* answer(void*) {
     Allocator* const core = process::current.load(std::memory_order_acquire);
     if (core == nullptr) continue;
     const bool was_on = history::started();
-    (void)write_snapshot(*core, options->snapshot.empty() ? kUsualPath : options->snapshot);
+    (void)write_snapshot(*core, writes_snapshots ? options->snapshot : kUsualPath);
     if (!was_on) (void)history::start(history::kUsualEvents, options->history_depth);
   }
-}
-
-int out_of_the_way(int file) {
-  constexpr int kHigh = 512;  // programs count on small numbers
-  const int high = fcntl(file, F_DUPFD_CLOEXEC, kHigh);
-  if (high < 0) return file;
-  ::close(file);
-  return high;
 }
 
 const char* listen(int number) {
@@ -79,7 +73,7 @@ const char* listen(int number) {
   if (before.sa_handler != SIG_DFL) return "the program handles that signal itself";
   if (pipe2(bell, O_CLOEXEC) != 0) return std::strerror(errno);
   for (int& end : bell)
-    end = out_of_the_way(end);
+    end = output::moved_up(end);
   fcntl(bell[1], F_SETFL, O_NONBLOCK);
   owner = getpid();
   // The thread gets no signal: the program's handlers run on the program's threads.
@@ -112,9 +106,10 @@ void begin(const Config& config, void (*say)(const std::string& line)) {
   options = &config;
   complain = say;
   snapshot::Format format{};
-  if (!config.snapshot.empty() && !snapshot::format_of(config.snapshot, &format))
+  writes_snapshots = snapshot::format_of(config.snapshot, &format);
+  if (!writes_snapshots && !config.snapshot.empty())
     say("custash: snapshot:" + config.snapshot +
-        ": its ending is none of .html, .json, .pickle, .trace.json");
+        ": its ending is none of .html, .json, .pickle, .trace.json; no snapshot");
   stacks::with_python(config.history_python);
   const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
   if (follow && !history::start(config.history, config.history_depth))
@@ -128,9 +123,7 @@ void begin(const Config& config, void (*say)(const std::string& line)) {
 
 void out_of_memory() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  if (core == nullptr || options == nullptr || options->snapshot.empty() ||
-      ran_out.exchange(true))
-    return;
+  if (core == nullptr || !writes_snapshots || ran_out.exchange(true)) return;
   try {
     const std::string wrote = write_snapshot(*core, named(options->snapshot, ".oom"));
     if (!wrote.empty()) launcher::wrote_when_memory_ran_out(wrote);
@@ -141,7 +134,7 @@ void out_of_memory() noexcept {
 void at_exit(Allocator& core) noexcept {
   if (options == nullptr) return;
   using launcher::Report;
-  if (!options->snapshot.empty() && !launcher::takes(Report::History))
+  if (writes_snapshots && !launcher::takes(Report::History))
     (void)write_snapshot(core, options->snapshot);
   if (!options->leaks || launcher::takes(Report::Leaks)) return;
   try {

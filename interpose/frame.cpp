@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/frame.hpp"
 
+#include "interpose/printable.hpp"
+
 #include <cinttypes>
 #include <cstdio>
 
@@ -18,9 +20,9 @@ std::string name_of(const Frame& frame) {
 
 std::string text_of(const Frame& frame) {
   if (!frame.file.empty())
-    return frame.name + " (" + frame.file + ":" + std::to_string(frame.line) + ")";
-  if (frame.name.empty()) return name_of(frame);
-  return frame.name + " (" + place_in(frame.module, frame.offset) + ")";
+    return printable(frame.name + " (" + frame.file + ":" + std::to_string(frame.line) + ")");
+  if (frame.name.empty()) return printable(name_of(frame));
+  return printable(frame.name + " (" + place_in(frame.module, frame.offset) + ")");
 }
 
 }  // namespace custash

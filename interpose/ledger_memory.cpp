@@ -2,6 +2,7 @@
 #include "interpose/ledger_memory.hpp"
 
 #include "allocator/units.hpp"
+#include "interpose/output_file.hpp"
 
 #include <cerrno>
 
@@ -35,7 +36,7 @@ bool allocate(int file, std::uint64_t offset, std::size_t bytes) {
 
 bool Memory::share(const char* path) noexcept {
   if (std::strlen(path) >= sizeof path_) return false;
-  const int file = ::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int file = output::create(path);
   if (file < 0) return false;
 
   struct stat info {};

@@ -2,6 +2,7 @@
 #include "interpose/live.hpp"
 
 #include "interpose/live_page.hpp"
+#include "interpose/output_file.hpp"
 #include "interpose/process.hpp"
 #include "interpose/real_driver.hpp"
 #include "interpose/stats_text.hpp"
@@ -33,7 +34,7 @@ void name_program(char* out, std::size_t room) {
 }
 
 void* map_file(const char* at) {
-  const int fd = ::open(at, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd = output::create(at);
   if (fd < 0) return MAP_FAILED;
   void* memory = MAP_FAILED;
   // Not ftruncate alone: a write to memory that a full tmpfs cannot give is a SIGBUS.

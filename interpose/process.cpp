@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -18,7 +17,9 @@
 #include "interpose/dumps.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/launcher.hpp"
+#include "interpose/log_file.hpp"
 #include "interpose/neighbours.hpp"
+#include "interpose/output_file.hpp"
 #include "interpose/real_driver.hpp"
 #include "interpose/record.hpp"
 #include "interpose/resolve.hpp"
@@ -77,14 +78,7 @@ void in_forked_child() {
 }
 
 void say(const std::string& line) {
-  const std::string text = line + "\n";
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t wrote = write(STDERR_FILENO, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return;  // nowhere to say it
-    done += static_cast<std::size_t>(wrote);
-  }
+  (void)output::write_all(STDERR_FILENO, line + "\n");
 }
 
 // A cached block that is used after its free, or past its end, is memory like any other to a checker.
@@ -103,10 +97,11 @@ State build() {
   read_environment();
   ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
   for (const std::string& complaint : parsed.complaints) say(complaint);
-  if (std::string why; !parsed.config.record.empty() && !record::start(parsed.config.record, &why))
+  if (std::string why; !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
     say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
   if (!parsed.config.enabled) return State::Disabled;
-  open_log(parsed.config.log, parsed.config.log_file);
+  if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file); !why.empty())
+    say("custash: " + why + "; no log is kept");
   heed_checkers(&parsed.config);
   if (!stands_in_front()) {
     parsed.config.one_lane = false;

@@ -3,10 +3,11 @@
 
 #include "interpose/record_file.hpp"
 
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
-#include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -26,6 +27,8 @@ struct Block {
 
 struct Recorder {
   RecordFile file;
+  std::string path;
+  void (*say)(const std::string& line) = nullptr;
   Nanoseconds begin = 0;
   std::uint64_t next_id = 1;
   std::unordered_map<Address, Block> live;
@@ -90,17 +93,24 @@ bool write_free(Recorder& r,
       r, block.memory == Memory::Device ? 'f' : 'g', block.id, block.bytes, stream);
 }
 
-// `body(recorder)` under the lock; recording ends when it says false.
+// `body(recorder)` under the lock; recording ends when it gives false. Why it had to, or 0.
+template <typename Body>
+int record_under_lock(Body body) {
+  const std::lock_guard guard(mutex);
+  if (!observe::watched_by(observe::Watcher::Record) || body(*recorder)) return 0;
+  observe::end(observe::Watcher::Record);
+  recorder->file.close();
+  return recorder->file.error();
+}
+
 template <typename Body>
 void with_recorder(Body body) noexcept {
   if (inside) return;
   inside = true;
   try {
-    const std::lock_guard guard(mutex);
-    if (observe::watched_by(observe::Watcher::Record) && !body(*recorder)) {
-      observe::end(observe::Watcher::Record);
-      recorder->file.close();
-    }
+    if (const int error = record_under_lock(body); error != 0)
+      recorder->say("custash: record:" + recorder->path + ": " + std::strerror(error) +
+                    "; later calls are not recorded");
   } catch (...) {
     observe::end(observe::Watcher::Record);  // no memory: what is written so far stands
   }
@@ -109,9 +119,11 @@ void with_recorder(Body body) noexcept {
 
 }  // namespace
 
-bool start(const std::string& path, std::string* why) {
+bool start(const std::string& path, void (*say)(const std::string& line), std::string* why) {
   const std::lock_guard guard(mutex);
   recorder = new (storage) Recorder;
+  recorder->path = path;
+  recorder->say = say;
   recorder->begin = clock_now();
   if (!recorder->file.open(path, why)) return false;
   // The file is the parent's, not its child's; and at exit it becomes as long as its text.

@@ -15,7 +15,8 @@ using observe::Memory;
 using observe::Stream;
 
 // Begins, until exit or a fork (for the child); false, with why, when the file cannot be made.
-bool start(const std::string& path, std::string* why);
+// Where it cannot grow any more `say` is told, once.
+bool start(const std::string& path, void (*say)(const std::string& line), std::string* why);
 
 // As observe.hpp has them.
 void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept;

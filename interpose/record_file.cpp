@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/record_file.hpp"
 
+#include "interpose/output_file.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -15,40 +17,31 @@ namespace {
 
 constexpr std::size_t kWindow = std::size_t{1} << 20;
 
-int create(const std::string& path) {
-  constexpr mode_t kMode = 0644;
-  return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
-}
-
-// PATH, or a name beside it that is free.
-int create_beside(const std::string& path) {
-  int file = create(path);
+// Makes PATH, or where that is taken a name beside it that is free. The name it has.
+std::string create_free(const std::string& path, int* file) {
+  *file = output::create(path.c_str());
   const std::string own = path + "." + std::to_string(getpid());
-  if (file < 0 && errno == EEXIST) file = create(own);
+  std::string name = path;
   // One process may run several programs, one after the other, by exec.
   constexpr int kMostPrograms = 1000;
-  for (int n = 1; file < 0 && errno == EEXIST && n < kMostPrograms; ++n)
-    file = create(own + "." + std::to_string(n));
-  return file;
-}
-
-// Out of the way of programs that count on small numbers.
-int moved_up(int file) {
-  constexpr int kHigh = 512;
-  const int high = fcntl(file, F_DUPFD_CLOEXEC, kHigh);
-  if (high < 0) return file;
-  ::close(file);
-  return high;
+  for (int n = 0; *file < 0 && errno == EEXIST && n < kMostPrograms; ++n) {
+    name = n == 0 ? own : own + "." + std::to_string(n);
+    *file = output::create(name.c_str());
+  }
+  return name;
 }
 
 }  // namespace
 
 bool RecordFile::open(const std::string& path, std::string* why) {
-  file_ = create_beside(path);
-  if (file_ >= 0) file_ = moved_up(file_);
-
   struct stat info {};
 
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    *why = S_ISDIR(info.st_mode) ? std::strerror(EISDIR) : "is not a regular file";
+    return false;
+  }
+  const std::string name = create_free(path, &file_);
+  if (file_ >= 0) file_ = output::moved_up(file_);
   if (file_ < 0 || fstat(file_, &info) != 0) {
     *why = std::strerror(errno);
     return false;
@@ -60,8 +53,10 @@ bool RecordFile::open(const std::string& path, std::string* why) {
 
   lock.l_type = F_WRLCK;
   fcntl(file_, F_SETLK, &lock);  // where locks do not work nobody can ask for it either
-  if (grow()) return true;
-  *why = std::strerror(errno);
+  if (grow() && append(output::kRecordingMark)) return true;
+  *why = std::strerror(error_);
+  close();
+  ::unlink(name.c_str());
   return false;
 }
 
@@ -76,12 +71,14 @@ bool RecordFile::still_ours() const {
 // disk would be a signal, not an error.
 bool RecordFile::grow() {
   const std::size_t next = window_ == nullptr ? 0 : begin_ + kWindow;
-  if (!still_ours()) return false;
-  errno = posix_fallocate(file_, static_cast<off_t>(next), static_cast<off_t>(kWindow));
-  if (errno != 0) return false;
+  error_ = still_ours() ? output::reserve(file_, next, kWindow) : EBADF;
+  if (error_ != 0) return false;
   void* const mapped = mmap(
       nullptr, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(next));
-  if (mapped == MAP_FAILED) return false;
+  if (mapped == MAP_FAILED) {
+    error_ = errno;
+    return false;
+  }
   if (window_ != nullptr) munmap(window_, kWindow);
   window_ = static_cast<char*>(mapped);
   begin_ = next;

@@ -2,6 +2,7 @@
 #include "interpose/snapshot.hpp"
 
 #include "interpose/device_stats.hpp"
+#include "interpose/output_file.hpp"
 #include "interpose/process.hpp"
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,30 +29,29 @@ std::string with_number(const std::string& path, unsigned long number) {
   return path.substr(0, dot) + "." + std::to_string(number) + path.substr(dot);
 }
 
-bool write_all(int file, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t wrote = ::write(file, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    done += static_cast<std::size_t>(wrote);
-  }
-  return true;
-}
-
-bool move_into_place(const std::string& from,
-                     const std::string& path,
-                     Existing existing,
-                     std::string* wrote) {
+// Nobody typed this name: it replaces nothing and follows no link.
+bool move_beside_others(const std::string& from, const std::string& path, std::string* wrote) {
   *wrote = path;
-  if (existing == Existing::Replace) return ::rename(from.c_str(), path.c_str()) == 0;
   std::string& to = *wrote;
   constexpr unsigned kMost = 1000;  // programs that one process runs by exec
-  for (unsigned n = 0; ::link(from.c_str(), to.c_str()) != 0; ++n) {
+  for (unsigned n = 0; !output::move_to_free(from, to); ++n) {
     if (errno != EEXIST || n == kMost) return false;
     to = with_number(path, static_cast<unsigned long>(getpid()));
     if (n > 0) to = with_number(to, n);
   }
-  return ::unlink(from.c_str()) == 0;
+  return true;
+}
+
+bool write_beside_others(const std::string& path,
+                         const std::string& text,
+                         std::string* why,
+                         std::string* wrote) {
+  const std::string beside = output::write_beside(path, text, why);
+  if (beside.empty()) return false;
+  if (move_beside_others(beside, path, wrote)) return true;
+  *why = std::strerror(errno);
+  ::unlink(beside.c_str());
+  return false;
 }
 
 }  // namespace
@@ -135,17 +134,11 @@ bool write(Allocator& core,
     return false;
   }
   const std::string text = text_of(take(core), format);
-  const std::string beside = path + "." + std::to_string(getpid()) + ".part";
-  constexpr mode_t kMode = 0644;
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
-  bool ok = file >= 0 && write_all(file, text);
-  if (file >= 0) ok = ::close(file) == 0 && ok;
-  ok = ok && move_into_place(beside, path, existing, wrote == nullptr ? &own : wrote);
-  if (!ok) {
-    *why = std::strerror(errno);
-    if (file >= 0) ::unlink(beside.c_str());
-  }
-  return ok;
+  if (existing == Existing::Keep)
+    return write_beside_others(path, text, why, wrote == nullptr ? &own : wrote);
+  if (wrote != nullptr) *wrote = path;
+  return output::write(
+      output::resolved(path), text, output::kind_of(text), output::Replace::Own, why);
 }
 
 }  // namespace custash::snapshot

@@ -3,42 +3,20 @@
 
 #include "allocator/config.hpp"
 
-#include <functional>
 #include <string_view>
 #include <vector>
 
 namespace custash {
 namespace {
 
-std::vector<CLI::App*> commands_of(CLI::App& app) {
-  return app.get_subcommands([](CLI::App*) { return true; });
-}
-
-std::vector<CLI::Option*> options_of(CLI::App& app) {
-  return app.get_options([](CLI::Option*) { return true; });
-}
-
-std::vector<std::string> names_of(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames())
-    names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames())
-    names.push_back("--" + name);
-  return names;
-}
-
-bool takes_value(const CLI::Option& option) {
-  return option.get_items_expected_max() > 0;
-}
-
-bool has_positional(CLI::App& app, const std::string& name) {
-  for (const CLI::Option* option : options_of(app))
-    if (option->nonpositional() == false && option->get_name() == name) return true;
+bool has_positional(const CommandText& command, const std::string& name) {
+  for (const OptionText& option : command.options)
+    if (option.names.empty() && option.name == name) return true;
   return false;
 }
 
-bool takes_process(CLI::App& app) {
-  return has_positional(app, "pid") || has_positional(app, "process");
+bool takes_process(const CommandText& command) {
+  return has_positional(command, "pid") || has_positional(command, "process");
 }
 
 std::string joined(const std::vector<std::string>& words, const char* between) {
@@ -48,19 +26,19 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return text;
 }
 
-std::vector<std::string> command_names(CLI::App& app) {
+std::vector<std::string> command_names(const Description& custash) {
   std::vector<std::string> names;
-  for (const CLI::App* command : commands_of(app))
-    names.push_back(command->get_name());
+  for (const CommandText& command : custash.commands)
+    names.push_back(command.name);
   return names;
 }
 
-std::vector<std::string> all_names(CLI::App& app, bool only_with_value) {
+std::vector<std::string> all_names(const std::vector<OptionText>& options,
+                                   bool only_with_value) {
   std::vector<std::string> all;
-  for (const CLI::Option* option : options_of(app)) {
-    if (only_with_value && !takes_value(*option)) continue;
-    for (const std::string& name : names_of(*option))
-      all.push_back(name);
+  for (const OptionText& option : options) {
+    if (only_with_value && !option.takes_value) continue;
+    all.insert(all.end(), option.names.begin(), option.names.end());
   }
   return all;
 }
@@ -70,7 +48,7 @@ std::vector<std::string> all_names(CLI::App& app, bool only_with_value) {
 constexpr const char* kPids =
     R"(sed -n "s:.*@custash/$(id -u)/\([0-9]*\)/.*:\1:p" /proc/net/unix)";
 
-std::string bash(CLI::App& app) {
+std::string bash(const Description& custash) {
   std::string text =
       "# bash completion of custash, written by `custash completion bash`\n"
       "_custash() {\n"
@@ -78,14 +56,15 @@ std::string bash(CLI::App& app) {
       "  COMPREPLY=()\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
       "    COMPREPLY=($(compgen -W \"" +
-      joined(command_names(app), " ") + " " + joined(all_names(app, false), " ") +
+      joined(command_names(custash), " ") + " " +
+      joined(all_names(custash.options, false), " ") +
       "\" -- \"$word\"))\n"
       "    return\n"
       "  fi\n"
       "  case ${COMP_WORDS[1]} in\n";
-  for (CLI::App* command : commands_of(app)) {
-    text += "    " + command->get_name() + ")\n";
-    if (has_positional(*command, "program")) {
+  for (const CommandText& command : custash.commands) {
+    text += "    " + command.name + ")\n";
+    if (has_positional(command, "program")) {
       // Behind the command's own words it is the program's turn.
       text +=
           "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
@@ -99,14 +78,14 @@ std::string bash(CLI::App& app) {
           "        fi\n"
           "      done\n";
     }
-    if (const auto valued = all_names(*command, true); !valued.empty())
+    if (const auto valued = all_names(command.options, true); !valued.empty())
       text += "      case $last in\n        " + joined(valued, " | ") +
               ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n      esac\n";
-    std::vector<std::string> words = all_names(*command, false);
-    if (has_positional(*command, "program")) words.emplace_back("--");
+    std::vector<std::string> words = all_names(command.options, false);
+    if (has_positional(command, "program")) words.emplace_back("--");
     text += "      case $word in\n        -*) COMPREPLY=($(compgen -W \"" + joined(words, " ") +
             "\" -- \"$word\")) ;;\n        *) COMPREPLY=($(compgen ";
-    text += takes_process(*command) ? std::string("-W \"$(") + kPids + ")\"" : "-f";
+    text += takes_process(command) ? std::string("-W \"$(") + kPids + ")\"" : "-f";
     text += " -- \"$word\")) ;;\n      esac ;;\n";
   }
   return text + "  esac\n}\ncomplete -o filenames -F _custash custash\n";
@@ -122,24 +101,24 @@ std::string plain(std::string text) {
   return out;
 }
 
-std::string zsh(CLI::App& app) {
+std::string zsh(const Description& custash) {
   std::string text =
       "#compdef custash\n# zsh completion of custash, written by `custash completion zsh`\n"
       "_custash() {\n  local -a commands\n  commands=(\n";
-  for (const CLI::App* command : commands_of(app))
-    text += "    '" + command->get_name() + ":" + plain(command->get_description()) + "'\n";
+  for (const CommandText& command : custash.commands)
+    text += "    '" + command.name + ":" + plain(command.help) + "'\n";
   text +=
       "  )\n  if (( CURRENT == 2 )); then _describe command commands; return; fi\n"
       "  local command=$words[2]\n  shift words; (( CURRENT-- ))\n  case $command in\n";
-  for (CLI::App* command : commands_of(app)) {
-    text += "    " + command->get_name() + ") _arguments -S";
-    for (const CLI::Option* option : options_of(*command))
-      for (const std::string& name : names_of(*option))
-        text += " \\\n      '" + name + "[" + plain(option->get_description()) + "]" +
-                (takes_value(*option) ? ":value:_files" : "") + "'";
-    if (has_positional(*command, "program"))
+  for (const CommandText& command : custash.commands) {
+    text += "    " + command.name + ") _arguments -S";
+    for (const OptionText& option : command.options)
+      for (const std::string& name : option.names)
+        text += " \\\n      '" + name + "[" + plain(option.help) + "]" +
+                (option.takes_value ? ":value:_files" : "") + "'";
+    if (has_positional(command, "program"))
       text += " \\\n      '*:::program:_normal'";
-    else if (takes_process(*command))
+    else if (takes_process(command))
       text += std::string(" \\\n      '1:process:(${(f)\"$(") + "_custash_pids" + ")\"})'";
     else
       text += " \\\n      '*:file:_files'";
@@ -148,27 +127,25 @@ std::string zsh(CLI::App& app) {
   return text + "  esac\n}\n_custash_pids() { " + kPids + "; }\n_custash \"$@\"\n";
 }
 
-std::string fish(CLI::App& app) {
+std::string fish(const Description& custash) {
   std::string text = "# fish completion of custash, written by `custash completion fish`\n";
-  for (CLI::App* command : commands_of(app)) {
-    const std::string name = command->get_name();
+  for (const CommandText& command : custash.commands) {
+    const std::string name = command.name;
     text += "complete -c custash -n __fish_use_subcommand -f -a " + name + " -d '" +
-            plain(command->get_description()) + "'\n";
+            plain(command.help) + "'\n";
     const std::string when =
         "complete -c custash -n '__fish_seen_subcommand_from " + name + "'";
-    for (const CLI::Option* option : options_of(*command)) {
-      if (names_of(*option).empty()) continue;
+    for (const OptionText& option : command.options) {
+      if (option.names.empty()) continue;
       text += when;
-      for (const std::string& each : option->get_snames())
-        text += " -s " + each;
-      for (const std::string& each : option->get_lnames())
-        text += " -l " + each;
-      text += std::string(takes_value(*option) ? " -r" : "") + " -d '" +
-              plain(option->get_description()) + "'\n";
+      for (const std::string& each : option.names)
+        text += each.rfind("--", 0) == 0 ? " -l " + each.substr(2) : " -s " + each.substr(1);
+      text +=
+          std::string(option.takes_value ? " -r" : "") + " -d '" + plain(option.help) + "'\n";
     }
-    if (has_positional(*command, "program"))
+    if (has_positional(command, "program"))
       text += when + " -a '(__fish_complete_subcommand --fcs-skip=2)'\n";
-    if (takes_process(*command)) text += when + " -f -a '(" + kPids + ")'\n";
+    if (takes_process(command)) text += when + " -f -a '(" + kPids + ")'\n";
   }
   return text;
 }
@@ -196,23 +173,23 @@ std::string verbatim(std::string_view text) {
                       : ".PP\n.nf\n" + roff(text) + (text.back() == '\n' ? "" : "\n") + ".fi\n";
 }
 
-std::string option_text(const CLI::Option& option) {
-  std::vector<std::string> names = names_of(option);
-  if (names.empty()) names.push_back(option.get_name());
+std::string option_text(const OptionText& option) {
+  std::vector<std::string> names = option.names;
+  if (names.empty()) names.push_back(option.name);
   std::string text = ".TP\n\\fB" + roff(joined(names, ", ")) + "\\fR";
-  if (takes_value(option) && option.nonpositional()) text += " " + roff(option.get_type_name());
-  return text + "\n" + roff(option.get_description()) + "\n";
+  if (option.takes_value && !option.names.empty()) text += " " + roff(option.type);
+  return text + "\n" + roff(option.help) + "\n";
 }
 
-std::string command_text(CLI::App& command) {
-  std::string text = ".SS custash " + roff(command.get_name());
-  for (const CLI::Option* option : options_of(command))
-    if (!option->nonpositional()) text += " " + roff(option->get_name());
-  text += "\n" + roff(command.get_description()) + ".\n";
-  for (const CLI::Option* option : options_of(command))
-    if (option->get_name() != "--help") text += option_text(*option);
+std::string command_text(const CommandText& command) {
+  std::string text = ".SS custash " + roff(command.name);
+  for (const OptionText& option : command.options)
+    if (option.names.empty()) text += " " + roff(option.name);
+  text += "\n" + roff(command.help) + ".\n";
+  for (const OptionText& option : command.options)
+    if (option.name != "--help") text += option_text(option);
   // The options of CUSTASH_CONF have a section of their own.
-  std::string footer = command.get_footer();
+  std::string footer = command.footer;
   if (const auto options = footer.find("\nOptions for --conf"); options != std::string::npos) {
     const auto rest = footer.find("\nExit status", options);
     footer = footer.substr(0, options) + (rest == std::string::npos ? "" : footer.substr(rest));
@@ -222,12 +199,12 @@ std::string command_text(CLI::App& command) {
 
 }  // namespace
 
-std::string completion(CLI::App& app, const std::string& shell) {
-  if (shell == "bash") return bash(app);
-  return shell == "zsh" ? zsh(app) : fish(app);
+std::string completion(const Description& custash, const std::string& shell) {
+  if (shell == "bash") return bash(custash);
+  return shell == "zsh" ? zsh(custash) : fish(custash);
 }
 
-std::string man_page(CLI::App& app) {
+std::string man_page(const Description& custash) {
   std::string text =
       ".\\\" Written by `custash man`; change the command instead.\n"
       ".TH CUSTASH 1 \"\" \"custash " CUSTASH_VERSION
@@ -242,8 +219,8 @@ std::string man_page(CLI::App& app) {
       "starts a program so; the other commands look at programs, at this machine and at "
       "recordings.\n"
       ".SH COMMANDS\n";
-  for (CLI::App* command : commands_of(app))
-    text += command_text(*command);
+  for (const CommandText& command : custash.commands)
+    text += command_text(command);
   text +=
       ".SH OPTIONS OF CUSTASH_CONF\nAs key:value,key:value in the environment, or behind "
       "\\fB\\-\\-conf\\fR.\n";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/record.hpp"
 
+#include "interpose/output_file.hpp"
+#include "tools/output_file.hpp"
 #include "tools/replay/file.hpp"
 #include "tools/run/tell.hpp"
 
@@ -9,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <set>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -20,50 +22,54 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A process that outlived the program holds a lock on what it records.
-bool in_use(const std::string& path) {
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+// Locked, so that no other run takes it for one that a killed run left; -1 where a process that
+// outlived the program still records.
+int lock_recording(const std::string& path) {
+  const int file = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
   struct flock lock {};
 
   lock.l_type = F_WRLCK;
-  const bool locked = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  // Of this descriptor: a process's own lock would go when read_file() closes another one.
+  if (file < 0 || fcntl(file, F_OFD_SETLK, &lock) == 0 || (errno != EACCES && errno != EAGAIN))
+    return file;
   close(file);
-  return locked;
+  return -1;
 }
 
-// A process that was killed leaves zeros behind the text.
-void end_recording(const std::string& from, const std::string& to) {
-  if (in_use(from)) {
+// Cuts off the zeros that a killed process leaves behind the text, and gives the recording its name.
+void end_recording(const std::string& from, const Output& to) {
+  const int file = lock_recording(from);
+  if (file < 0) {
     std::fprintf(stderr, "custash: %s: still being recorded; left as it is\n", from.c_str());
     return;
   }
-  std::string text = replay::read_file(from);
-  text.erase(std::min(text.find('\0'), text.size()));
-  text.erase(text.rfind('\n') + 1);
-  fs::resize_file(from, text.size());
-  if (from != to) {
-    std::ofstream file(to, std::ios::binary);
-    file << replay::pack(text);
-    if (!file.flush()) throw std::runtime_error(to + ": cannot be written");
-    fs::remove(from);
+  try {
+    std::string text = replay::read_file(from);
+    text.erase(std::min(text.find('\0'), text.size()));
+    text.erase(text.rfind('\n') + 1);
+    if (fs::path(to.path).extension() == ".xz") {
+      write_output(to, replay::pack(text));
+      fs::remove(from);
+    } else {
+      fs::resize_file(from, text.size());
+      move_output(from, to);
+    }
+    const auto events = std::count(text.begin(), text.end(), '\n') - (text.rfind('#', 0) == 0);
+    run::tell(run::written(to.path, fs::file_size(to.path), run::counted(events, "event")));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "custash: %s; the recording is in %s\n", error.what(), from.c_str());
   }
-  const auto events = std::count(text.begin(), text.end(), '\n');
-  run::tell(run::written(to, fs::file_size(to), run::counted(events, "event")));
+  close(file);
 }
 
-// What follows `name` in the names beside it: "" and ".PID", ".PID.N".
+// The names in the folder of `path` that begin with its name, and how they go on.
 std::set<std::string> endings(const fs::path& path) {
   std::set<std::string> found;
   const std::string name = path.filename();
-  const fs::path folder = path.parent_path().empty() ? "." : path.parent_path();
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(path.parent_path())) {
     const std::string other = entry.path().filename();
-    if (other.compare(0, name.size(), name) != 0) continue;
-    const std::string ending = other.substr(name.size());
-    if (ending.empty() || (ending.front() == '.' && ending.size() > 1 &&
-                           ending.find_first_not_of(".0123456789") == std::string::npos))
-      found.insert(ending);
+    if (other.compare(0, name.size(), name) == 0) found.insert(other.substr(name.size()));
   }
   return found;
 }
@@ -71,38 +77,26 @@ std::set<std::string> endings(const fs::path& path) {
 }  // namespace
 
 std::string recording_place(const std::string& path) {
-  return fs::path(path).extension() == ".xz" ? path + ".part" : path;
+  return output::name_beside(path);
 }
 
-void require_place(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  if (fs::is_directory(path)) throw std::runtime_error(path + ": " + std::strerror(EISDIR));
-  if (access(folder.c_str(), W_OK | X_OK) != 0)
-    throw std::runtime_error(path + ": " + std::strerror(errno));
+void remove_left_recordings(const std::string& path) {
+  for (const std::string& ending : endings(path)) {
+    const std::string name = path + ending;
+    if (!output::is_beside(ending) ||
+        !output::objection(name, output::Kind::Recording, output::Replace::Own).empty())
+      continue;
+    const int file = lock_recording(name);
+    if (file < 0) continue;
+    fs::remove(name);
+    close(file);
+  }
 }
 
-void require_no_other_file(const std::string& path) {
-  constexpr char kOfXz = '\xfd';  // text begins with a time
-  std::ifstream file(path, std::ios::binary);
-  char first = 0;
-  if (file.get(first) && first != kOfXz && std::strchr("0123456789", first) == nullptr)
-    throw std::runtime_error(path +
-                             ": is there already, and is no recording; nothing was started");
-}
-
-std::set<std::string> clear_recordings(const std::string& path) {
-  const std::string place = recording_place(path);
-  fs::remove(path);
-  fs::remove(place);
-  return endings(place);
-}
-
-bool end_recordings(const std::string& path, const std::set<std::string>& before) {
-  const std::string place = recording_place(path);
+bool end_recordings(const std::string& place, const std::string& path, bool force) {
   bool any = false;
   for (const std::string& ending : endings(place)) {
-    if (before.count(ending) != 0) continue;
-    end_recording(place + ending, path + ending);
+    end_recording(place + ending, {path + ending, output::Kind::Recording, force, false});
     any = true;
   }
   return any;

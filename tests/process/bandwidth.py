@@ -126,11 +126,16 @@ class Bandwidth(Case):
             self.assertTrue(80 <= float(dot.get("cx")) <= 660, dot.attrib)
 
     def test_a_plot_that_cannot_be_written_loses_no_figures(self):
-        done = subprocess.run([PATHS.command, "bandwidth", "--json", "--sizes", "4k", "--plot", "/nowhere/out.svg"],
-                              env=environment(preload=False), capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual((done.returncode, done.stderr),
-                         (125, "custash: --plot /nowhere/out.svg: cannot be written\n"))
-        self.assertEqual(len(json.loads(done.stdout)["cells"]), 8)
+        with tempfile.TemporaryDirectory() as folder:
+            fifo = os.path.join(folder, "fifo")  # that nobody reads shows at the end only
+            os.mkfifo(fifo)
+            for path, code, why in ((fifo, 1, "no process reads from it"),
+                                    (folder + "/none/out.svg", 125, "No such file or directory")):
+                done = subprocess.run([PATHS.command, "bandwidth", "--json", "--sizes", "4k", "--plot", path],
+                                      env=environment(preload=False), capture_output=True, text=True, timeout=60,
+                                      check=False)
+                self.assertEqual((done.returncode, done.stderr), (code, f"custash: {path}: {why}\n"))
+                self.assertEqual(len(json.loads(done.stdout)["cells"]) if done.stdout else 0, 8 if code == 1 else 0)
 
     def test_both_mistakes_and_the_right_figure(self):
         for preload in (False, True):

@@ -155,7 +155,7 @@ class Replay(unittest.TestCase):
         self.fails("custash: --conf: unknown option 'nonsense' (see custash run --help)\n", "--conf", "nonsense:1", path)
         self.fails("is no size", "--capacity=12x", path)
         self.fails("--plot takes one trace", "--plot", "p.svg", path, path)
-        self.fails("cannot be written", "--plot", os.path.join(self.folder, "no", "p.svg"), path)
+        self.fails("No such file or directory", "--plot", os.path.join(self.folder, "no", "p.svg"), path)
         self.fails("--capacity needs --backend sim", "--backend", "cuda", "--capacity", path)
         self.fails("--wrong", "--wrong", path)
 

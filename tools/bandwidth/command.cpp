@@ -3,17 +3,14 @@
 
 #include "tools/bandwidth/mistakes.hpp"
 #include "tools/bandwidth/report.hpp"
+#include "tools/output_file.hpp"
 #include "tools/text.hpp"
 
 #include <cstdio>
-#include <fstream>
-
-#include <CLI/CLI.hpp>
 
 namespace custash::bandwidth {
-namespace {
 
-constexpr const char* kHelp =
+const char* const kHelp =
     "A list is written with commas. Each process is timed only when its context is there, and "
     "all "
     "of\n"
@@ -32,6 +29,8 @@ constexpr const char* kHelp =
     "125 "
     "when\n"
     "an option is wrong.\n";
+
+namespace {
 
 constexpr unsigned kMostProcesses = 256;
 constexpr unsigned kMostRepetitions = 10'000;
@@ -89,46 +88,22 @@ Plan plan_of(const CommandOptions& options) {
           .device = options.device};
 }
 
+Output plot_output(const CommandOptions& options) {
+  return {options.plot, output::Kind::Picture, options.force};
+}
+
 void measure(const CommandOptions& options, const Plan& plan) {
   const Outcome outcome = measure_all(plan);
   std::fputs((options.json ? json_of(outcome) : text_of(outcome)).c_str(), stdout);
   if (options.plot.empty()) return;
-  std::ofstream picture(options.plot);
-  picture << plot_of(outcome);
-  if (!picture.flush()) throw Misuse("--plot " + options.plot + ": cannot be written");
+  write_output(plot_output(options), plot_of(outcome));
 }
 
 }  // namespace
 
-CLI::App* add_command(CLI::App& app, CommandOptions* options) {
-  CLI::App* const command =
-      app.add_subcommand("bandwidth", "measure copies between host and device");
-  CLI::Option* const mistakes =
-      command->add_flag("--mistakes",
-                        options->mistakes,
-                        "instead: two ways to measure this wrongly, beside the right one");
-  const auto list = [&](const char* name, auto& values, const char* what) {
-    mistakes->excludes(
-        command->add_option(name, values, what)->delimiter(',')->type_name("LIST"));
-  };
-  list("--sizes", options->sizes, "bytes, or with k, m, g");
-  list("--direction", options->directions, "h2d (host to device), d2h");
-  list("--memory", options->memories, "pageable, pinned: the memory on the host");
-  list("--allocation",
-       options->allocations,
-       "cached (the buffer is there before), cold (each repetition allocates one)");
-  list("--processes", options->processes, "how many copy at once");
-  command->add_option("--repetitions", options->repetitions, "of each cell");
-  command->add_option("--device", options->device, "which device");
-  command->add_flag("--json", options->json, "print JSON");
-  mistakes->excludes(
-      command->add_option("--plot", options->plot, "write a picture")->type_name("OUT.svg"));
-  command->footer(kHelp);
-  return command;
-}
-
 int run_command(const CommandOptions& options) {
   const Plan plan = plan_of(options);
+  if (!options.plot.empty()) require_output(plot_output(options));
   try {
     if (options.mistakes) {
       const Mistakes mistakes = make_mistakes(plan.device, plan.repetitions);

@@ -5,10 +5,6 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace custash::bandwidth {
 
 struct CommandOptions {
@@ -20,11 +16,12 @@ struct CommandOptions {
   unsigned repetitions = 11;
   int device = 0;
   std::string plot;
+  bool force = false;  // replace a picture that is not custash's
   bool json = false;
   bool mistakes = false;
 };
 
-CLI::App* add_command(CLI::App& app, CommandOptions* options);
+extern const char* const kHelp;  // below the options in --help
 
 // The exit code: 0; 1 when it could not be measured, the reason on standard error. A wrong
 // option throws.

@@ -13,9 +13,8 @@
 #include <unistd.h>
 
 namespace custash::doctor {
-namespace {
 
-constexpr const char* kHelp =
+const char* const kHelp =
     "Examples:\n"
     "  custash doctor\n"
     "  custash doctor -- ./train\n"
@@ -27,6 +26,8 @@ constexpr const char* kHelp =
     "\n"
     "Exit status: 0; 1 when a finding is a problem; 125 for a wrong command line, 126 when\n"
     "PROGRAM cannot be run, 127 when it is not found.\n";
+
+namespace {
 
 void examine_library(const std::string& given, Findings* findings) {
   std::vector<std::string> tried;
@@ -63,20 +64,6 @@ bool colours() {
 }
 
 }  // namespace
-
-CLI::App* add_command(CLI::App& app, CommandOptions* options) {
-  CLI::App* const command = app.add_subcommand(
-      "doctor",
-      "say what custash finds on this machine, in a program or a process, and what to do");
-  command->add_flag("--json", options->json, "print JSON");
-  command->add_option(
-      "--lib", options->library, "libcustash.so, where it is not beside this command");
-  command->add_option("--pid", options->process, "a process that runs, in place of a program")
-      ->check(CLI::Range(1, 1 << 22));
-  command->add_option("program", options->program, "after --: the program to look at");
-  command->footer(kHelp);
-  return command;
-}
 
 int run_command(const CommandOptions& options) {
   if (options.process != 0 && !options.program.empty())

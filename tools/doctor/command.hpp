@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 namespace custash::doctor {
 
 struct CommandOptions {
@@ -16,7 +14,7 @@ struct CommandOptions {
   int process = 0;
 };
 
-CLI::App* add_command(CLI::App& app, CommandOptions* options);
+extern const char* const kHelp;  // below the options in --help
 
 // The exit code: 0, 1 where there is a problem, or the launcher's codes.
 int run_command(const CommandOptions& options);

@@ -8,9 +8,8 @@
 #include <cstdio>
 
 namespace custash::live {
-namespace {
 
-constexpr const char* kTopHelp =
+const char* const kTopHelp =
     "Examples:\n"
     "  custash top                  until q is pressed\n"
     "  custash top --once           one look, rates over the delay\n"
@@ -24,14 +23,14 @@ constexpr const char* kTopHelp =
     "start. A\n"
     "process is asked at each look, and does nothing in between.\n";
 
-constexpr const char* kStatHelp =
+const char* const kStatHelp =
     "Examples:\n"
     "  custash stat 4711            the table of torch.cuda.memory_summary\n"
     "  custash stat --json 4711     every number: docs/statistics.md\n"
     "\n"
     "Exit status: 0; 1 where the process cannot be asked, and why is said.\n";
 
-constexpr const char* kTrimHelp =
+const char* const kTrimHelp =
     "Examples:\n"
     "  custash trim 4711            all that is free\n"
     "  custash trim 4711 2g         2 GiB of it\n"
@@ -40,6 +39,8 @@ constexpr const char* kTrimHelp =
     "bytes the\n"
     "process gave back. Exit status: 0; 1 where the process cannot be asked, and why is "
     "said.\n";
+
+namespace {
 
 int fail(const std::string& message) {
   std::fprintf(stderr, "custash: %s\n", message.c_str());
@@ -82,48 +83,12 @@ int run_trim(const CommandOptions& options) {
   return text ? 0 : 1;
 }
 
-void add_process(CLI::App* command, CommandOptions* options) {
-  command->add_option("pid", options->process, "the process")
-      ->required()
-      ->check(CLI::Range(1, 1 << 22));
-  command->add_option("--patience", options->patience, "seconds to wait for its answer (10)")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->type_name("SECONDS");
-}
-
 }  // namespace
 
-Commands add_commands(CLI::App& app, CommandOptions* options) {
-  Commands commands;
-  commands.top = app.add_subcommand("top", "watch what running programs hold on every device");
-  commands.top->add_flag("--once", options->once, "print one look and end");
-  commands.top->add_flag("--json", options->json, "print JSON, a line a look");
-  commands.top->add_option("--delay", options->delay, "seconds between looks (1)")
-      ->check(CLI::Range(0.05, 3600.0))
-      ->type_name("SECONDS");
-  commands.top->footer(kTopHelp);
-  commands.stat = app.add_subcommand("stat", "print the statistics of a running program");
-  add_process(commands.stat, options);
-  commands.stat->add_option("--device", options->device, "of one device only")
-      ->check(CLI::NonNegativeNumber);
-  auto* const json =
-      commands.stat->add_flag("--json", options->json, "print JSON, a line a device");
-  commands.stat->add_flag("--prometheus", options->prometheus, "print Prometheus' text")
-      ->excludes(json);
-  commands.stat->footer(kStatHelp);
-  commands.trim =
-      app.add_subcommand("trim", "have a running program give free memory back to the driver");
-  add_process(commands.trim, options);
-  commands.trim->add_option(
-      "bytes", options->bytes, "at least so much, e.g. 512m; all without it");
-  commands.trim->footer(kTrimHelp);
-  return commands;
-}
-
-std::optional<int> run_command(const Commands& commands, const CommandOptions& options) {
-  if (*commands.top) return run_top({options.once, options.json, options.delay});
-  if (*commands.stat) return run_stat(options);
-  if (*commands.trim) return run_trim(options);
+std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
+  if (command == "top") return run_top({options.once, options.json, options.delay});
+  if (command == "stat") return run_stat(options);
+  if (command == "trim") return run_trim(options);
   return std::nullopt;
 }
 

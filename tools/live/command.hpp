@@ -4,8 +4,7 @@
 
 #include <optional>
 #include <string>
-
-#include <CLI/CLI.hpp>
+#include <string_view>
 
 namespace custash::live {
 
@@ -20,15 +19,12 @@ struct CommandOptions {
   std::string bytes;
 };
 
-struct Commands {
-  CLI::App* top = nullptr;
-  CLI::App* stat = nullptr;
-  CLI::App* trim = nullptr;
-};
+// Below the options in --help.
+extern const char* const kTopHelp;
+extern const char* const kStatHelp;
+extern const char* const kTrimHelp;
 
-Commands add_commands(CLI::App& app, CommandOptions* options);
-
-// The exit code, of whichever was given; nothing where none was.
-std::optional<int> run_command(const Commands& commands, const CommandOptions& options);
+// The exit code; nothing where `command` is none of these.
+std::optional<int> run_command(std::string_view command, const CommandOptions& options);
 
 }  // namespace custash::live

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/live/report.hpp"
 
+#include "interpose/printable.hpp"
 #include "tools/text.hpp"
 
 #include <algorithm>
@@ -64,14 +65,6 @@ std::string short_rate(std::optional<double> value) {
 
 double age_of(const Look& now, const Page& page) {
   return std::max<double>(0, static_cast<double>(now.at - page.updated) / 1e9);
-}
-
-// Control characters of a program's name could steer the terminal.
-std::string printable(const char* name) {
-  std::string text(name);
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
 }
 
 std::string row_text(const Look& now, const Row& row) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/plot/svg.hpp"
 
+#include "interpose/output_kind.hpp"
+
 #include <cmath>
 #include <cstdio>
 
@@ -63,7 +65,8 @@ std::string key(Point at, const char* colour, const std::string& what) {
 std::string document(double width, double height, const std::string& body) {
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + ' ' +
          number(height) +
-         "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
+         "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n" +
+         std::string(output::kPictureMark) + "\n" +
          "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n" +
          body + "</svg>\n";
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/replay/command.hpp"
 
+#include "interpose/log_file.hpp"
+#include "tools/output_file.hpp"
 #include "tools/progress.hpp"
 #include "tools/replay/capacity.hpp"
 #include "tools/replay/plot.hpp"
@@ -9,17 +11,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-
-#include <CLI/CLI.hpp>
 
 namespace custash::replay {
-namespace {
 
-constexpr const char* kSearch = "search";
-constexpr Bytes kDeviceMemory = 143'771_MiB;  // of the GPU that the modelled times are of
-
-constexpr const char* kHelp =
+const char* const kHelp =
     "Traces are text (docs/trace-format.md; custash run --record makes them) or PyTorch "
     "memory\n"
     "snapshots, either also as .xz. Snapshots are read without running what is in them.\n"
@@ -31,6 +26,11 @@ constexpr const char* kHelp =
     "\n"
     "Exit status: 1 when a trace did not fit or its replay went wrong; 125 when a file or an\n"
     "option cannot be used.\n";
+
+namespace {
+
+constexpr const char* kSearch = "search";
+constexpr Bytes kDeviceMemory = 143'771_MiB;  // of the GPU that the modelled times are of
 
 struct Misuse : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -54,8 +54,14 @@ Config config_of(const std::string& text) {
     throw Misuse("--conf" +
                  first.substr(kBefore.size(), first.size() - kBefore.size() - kAfter.size()));
   }
-  open_log(parsed.config.log, parsed.config.log_file);
+  if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
+      !why.empty())
+    throw Misuse("--conf: " + why);
   return parsed.config;
+}
+
+Output plot_output(const CommandOptions& options) {
+  return {options.plot, output::Kind::Picture, options.force};
 }
 
 void check(const CommandOptions& options) {
@@ -66,15 +72,10 @@ void check(const CommandOptions& options) {
     throw Misuse("--capacity needs --backend sim: a real device has the size it has");
   if (!options.plot.empty() && options.files.size() != 1)
     throw Misuse("--plot takes one trace at a time");
+  if (!options.plot.empty()) require_output(plot_output(options));
   if (!options.capacity.empty() && options.capacity != kSearch && !size_of(options.capacity))
     throw Misuse("--capacity " + options.capacity +
                  " is no size (write 12884901888, 12g, 12GiB)");
-}
-
-void write_plot(const std::string& path, const Trace& trace, const Outcome& outcome) {
-  std::ofstream file(path);
-  file << plot_of(trace.name, outcome.samples);
-  if (!file.flush()) throw Misuse("--plot " + path + ": cannot be written");
 }
 
 Report replay_one(const CommandOptions& options,
@@ -111,7 +112,8 @@ Report replay_one(const CommandOptions& options,
     report.smallest = Smallest{smallest_device(trace, config, Subject::Custash, tried),
                                smallest_device(trace, config, Subject::Bare, tried)};
   }
-  if (!options.plot.empty()) write_plot(options.plot, trace, report.outcome);
+  if (!options.plot.empty())
+    write_output(plot_output(options), plot_of(trace.name, report.outcome.samples));
   return report;
 }
 
@@ -125,37 +127,6 @@ std::vector<std::string> prepared(std::vector<std::string> words) {
     if (has_size) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
   return words;
-}
-
-CLI::App* add_command(CLI::App& app, CommandOptions* options) {
-  CLI::App* const command =
-      app.add_subcommand("replay", "replay recorded allocations and say what they cost");
-  command->add_option("files", options->files, "traces")->required()->type_name("FILE");
-  command->add_option("--backend", options->backend, "sim, the simulated driver, or cuda");
-  command->add_option("--through",
-                      options->through,
-                      "what serves the requests: custash, driver (cuMemAlloc) or pool "
-                      "(cuMemAllocAsync)");
-  command->add_option("--conf", options->conf, "options of the allocator, key:value,key:value");
-  command
-      ->add_option(
-          "--capacity",
-          options->capacity,
-          "on a simulated device of so many bytes; without a size: the smallest on which "
-          "the trace fits, through custash and bare")
-      ->type_name("[BYTES]");
-  command->add_flag("--json", options->json, "print JSON, one object a trace");
-  command->add_option("--plot", options->plot, "write a picture of bytes in use and held")
-      ->type_name("OUT.svg");
-  command->add_flag(
-      "--expandable-model",
-      options->models,
-      "beside it, what PyTorch's allocator and its expandable segments would take");
-  command->add_option("--in-flight",
-                      options->in_flight,
-                      "launches by which the simulated device may be behind (1024)");
-  command->footer(kHelp);
-  return command;
 }
 
 int run_command(const CommandOptions& options) {

@@ -7,10 +7,6 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace custash::replay {
 
 struct CommandOptions {
@@ -20,6 +16,7 @@ struct CommandOptions {
   std::string conf;
   std::string capacity;  // empty: not asked for; kSearch; or a size
   std::string plot;
+  bool force = false;  // replace a picture that is not custash's
   bool json = false;
   bool models = false;
   unsigned in_flight = DeviceOptions().in_flight;
@@ -28,7 +25,7 @@ struct CommandOptions {
 // Words as CLI11 shall see them: `--capacity` takes the next word only if it is a size.
 std::vector<std::string> prepared(std::vector<std::string> words);
 
-CLI::App* add_command(CLI::App& app, CommandOptions* options);
+extern const char* const kHelp;  // below the options in --help
 
 // The exit code: 0; 1 when a trace did not fit or its replay went wrong; 125 when one cannot be
 // read or an option is wrong.

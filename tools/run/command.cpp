@@ -4,6 +4,7 @@
 #include "interpose/ledger.hpp"
 #include "interpose/live_page.hpp"
 #include "tools/launch.hpp"
+#include "tools/output_file.hpp"
 #include "tools/record.hpp"
 #include "tools/run/folder.hpp"
 #include "tools/run/reports.hpp"
@@ -15,7 +16,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <stdexcept>
 
 #include <sys/wait.h>
@@ -41,19 +41,15 @@ void set_environment(const char* name, const std::string& value) {
     throw std::runtime_error("the environment cannot be changed");
 }
 
-// The program may go to another folder.
-std::string absolute(const std::string& file, const char* option) {
-  const std::string path = std::filesystem::absolute(file);
-  if (path.find(',') != std::string::npos)
-    throw std::runtime_error(std::string(option) + " takes a path without commas");
-  return path;
+// Where an option's file is to be. The program may go to another folder.
+std::string file_of(const char* option, Output output) {
+  if (output.path != "-") output.path = std::filesystem::absolute(output.path);
+  std::string path = require_file(output);
+  if (path.find(',') == std::string::npos) return path;
+  throw std::runtime_error(std::string(option) + " takes a path without commas");
 }
 
-// An older snapshot of that name goes, or the new one would get another name.
 std::string history_conf(const std::string& path, const std::string& given) {
-  (void)snapshot::form_of(path);  // throws: no other file is removed by mistake
-  require_place(path);
-  std::filesystem::remove(path);
   // What --conf says of the history's length comes last and wins.
   const bool chosen = given.find("history:") != std::string::npos;
   return (given.empty() ? "" : ",") + std::string(chosen ? "" : "history:200000,") +
@@ -66,13 +62,14 @@ class Launch {
   explicit Launch(const RunOptions& options) : options_(options) {
     std::string given = options.conf;
     if (!options.record.empty()) {
-      recording_ = absolute(options.record, "--record");
-      require_place(recording_);
-      require_no_other_file(recording_);
-      given += (given.empty() ? "record:" : ",record:") + recording_place(recording_);
+      recording_ = file_of("--record", {options.record, output::Kind::Recording, options.force});
+      place_ = recording_place(recording_);
+      given += (given.empty() ? "record:" : ",record:") + place_;
     }
     if (!options.history.empty()) {
-      wanted_.history = absolute(options.history, "--record-history");
+      const output::Kind kind = snapshot::kind_of(options.history);
+      wanted_.history = file_of("--record-history", {options.history, kind, options.force});
+      wanted_.force = options.force;
       given += history_conf(wanted_.history, given);
     }
     if (options.leaks) given += given.empty() ? "leaks:true" : ",leaks:true";
@@ -90,11 +87,10 @@ class Launch {
       folder = std::make_unique<run::Folder>();
       set_environment(ledger::kLauncher, launcher_text(*folder));
     }
-    std::set<std::string> before;
-    if (!recording_.empty()) before = clear_recordings(recording_);
+    if (!recording_.empty()) remove_left_recordings(recording_);
     const run::Ended ended = run::run_and_wait(options_.program);
     try {
-      tell_all(folder.get(), before, ended);
+      tell_all(folder.get(), ended);
     } catch (const std::exception& error) {
       run::tell(error.what());  // the status is the program's all the same
     }
@@ -109,10 +105,9 @@ class Launch {
            std::to_string(live::start_of(getpid())) + " " + folder.path();
   }
 
-  void tell_all(const run::Folder* folder,
-                const std::set<std::string>& before,
-                const run::Ended& ended) {
-    const bool recorded = !recording_.empty() && end_recordings(recording_, before);
+  void tell_all(const run::Folder* folder, const run::Ended& ended) {
+    const bool recorded =
+        !recording_.empty() && end_recordings(place_, recording_, options_.force);
     const bool reported = folder != nullptr && report(*folder, wanted_, ended);
     const bool started = !WIFEXITED(ended.status) || (WEXITSTATUS(ended.status) != kExitNotFound &&
                                                       WEXITSTATUS(ended.status) != kExitNotRunnable);
@@ -128,6 +123,7 @@ class Launch {
   const RunOptions& options_;
   run::Wanted wanted_;
   std::string recording_;
+  std::string place_;  // where the library writes it
   std::string conf_;
 };
 

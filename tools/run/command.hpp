@@ -15,6 +15,7 @@ struct RunOptions {
   std::string record;
   std::string history;
   bool leaks = false;
+  bool force = false;  // replace files that custash did not write
   std::vector<std::string> program;
 };
 

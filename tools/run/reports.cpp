@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/run/reports.hpp"
 
+#include "interpose/output_file.hpp"
 #include "interpose/summary.hpp"
+#include "tools/output_file.hpp"
 #include "tools/run/ledger_file.hpp"
 #include "tools/run/tell.hpp"
 #include "tools/snapshot/command.hpp"
@@ -88,32 +90,38 @@ std::string numbered(const std::string& path, const LedgerName& ledger, int n) {
   return out + path.substr(dot);
 }
 
-// Beside what is there, so that nothing is replaced. Throws; gives the name that was free.
-std::string write_file(const std::string& path, const LedgerName& ledger, const std::string& text) {
-  const std::string beside = path + "." + std::to_string(getpid()) + ".part";
-  std::ofstream file(beside, std::ios::binary);
-  file << text;
-  file.close();
-  std::string to = path;
-  bool good = static_cast<bool>(file);
+// Beside what is there: nobody typed these names. Throws; gives the name that was free.
+std::string write_beside_others(const std::string& path,
+                                const LedgerName& ledger,
+                                const std::string& text) {
+  std::string why;
+  const std::string beside = output::write_beside(path, text, &why);
+  std::string to = numbered(path, ledger, 0);
   constexpr int kMost = 1000;
-  for (int n = 0; good && link(beside.c_str(), to.c_str()) != 0; ++n) {
-    good = errno == EEXIST && n < kMost;
+  for (int n = 1; !beside.empty() && !output::move_to_free(beside, to); ++n) {
+    if (errno != EEXIST || n == kMost) {
+      why = std::strerror(errno);
+      (void)unlink(beside.c_str());
+      break;
+    }
     to = numbered(path, ledger, n);
   }
-  const std::string why = std::strerror(errno);
-  (void)unlink(beside.c_str());
-  if (!good) throw snapshot::BadSnapshot(shown(path) + ": not written: " + why);
+  if (!why.empty()) throw snapshot::BadSnapshot(shown(path) + ": not written: " + why);
   return to;
 }
 
 void write_history(const Left& left,
-                   const std::string& path,
+                   const Wanted& wanted,
+                   bool is_first,
                    const snapshot::Json& json,
                    const snapshot::Snapshot& taken) {
-  const std::string form = snapshot::form_of(path);
+  const std::string form = snapshot::form_of(wanted.history);
   const std::string text = snapshot::text_of(json, form);
-  const std::string to = write_file(path, left.name, text);
+  std::string to = wanted.history;
+  if (is_first)
+    write_output({to, snapshot::kind_of(to), wanted.force, false}, text);
+  else
+    to = write_beside_others(to, left.name, text);
   std::int64_t allocations = 0;
   for (const history::Site& site : taken.history.sites)
     allocations += site.allocations;
@@ -133,7 +141,7 @@ void print_summary(const Left& left, const snapshot::Snapshot& taken) {
   std::fputs(summary_text(devices).c_str(), stderr);
 }
 
-void report_one(const Left& left, const Wanted& wanted) {
+void report_one(const Left& left, const Wanted& wanted, bool is_first) {
   const snapshot::Snapshot taken = snapshot_of(left.copy, left.ended_by);
   if (wanted.summary) print_summary(left, taken);
   if (left.copy.head.partial != 0)
@@ -149,7 +157,7 @@ void report_one(const Left& left, const Wanted& wanted) {
       constexpr unsigned kMost = 20;
       std::fputs(snapshot::leaks_text(json, title, kMost).c_str(), stderr);
     }
-    if (!wanted.history.empty()) write_history(left, wanted.history, json, taken);
+    if (!wanted.history.empty()) write_history(left, wanted, is_first, json, taken);
   }
   const std::string oom = text_of(left.copy, left.copy.head.oom_path);
   if (!oom.empty()) tell(shown(oom) + " written when memory ran out");
@@ -182,7 +190,7 @@ bool report(const Folder& folder, const Wanted& wanted, const Ended& ended) {
       tell("process " + std::to_string(left.name.process) + ", " +
            text_of(left.copy, left.copy.head.program) + ":");
     try {
-      report_one(left, wanted);
+      report_one(left, wanted, &left == reported.data());
     } catch (const std::exception& error) {
       tell(error.what());
     }

@@ -11,7 +11,8 @@
 namespace custash::run {
 
 struct Wanted {
-  std::string history;  // a path; empty: none
+  std::string history;  // a path that require_file() gave; empty: none
+  bool force = false;   // replace what custash did not write
   bool leaks = false;
   bool summary = false;
 

@@ -2,6 +2,7 @@
 #include "tools/snapshot/command.hpp"
 
 #include "tools/live/processes.hpp"
+#include "tools/output_file.hpp"
 #include "tools/progress.hpp"
 #include "tools/snapshot/forms.hpp"
 #include "tools/snapshot/named.hpp"
@@ -9,23 +10,17 @@
 #include "tools/snapshot/sites.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
-#include <unistd.h>
-
 namespace custash::snapshot {
-namespace {
 
-constexpr const char* kExit =
+const char* const kExitHelp =
     "\n"
     "Exit status: 0; 1 where a file or a process cannot be read or written, and why is said.\n";
 
-constexpr const char* kReportHelp =
+const char* const kReportHelp =
     "Examples:\n"
     "  custash run --record-history app.json -- ./app    makes a snapshot at exit\n"
     "  custash report app.json                           app.json.html, to open in a browser\n"
@@ -37,14 +32,14 @@ constexpr const char* kReportHelp =
     "nothing\n"
     "that stands in a pickle is run.\n";
 
-constexpr const char* kDiffHelp =
+const char* const kDiffHelp =
     "Examples:\n"
     "  custash snapshot 4711 -o before.json; sleep 60; custash snapshot 4711 -o after.json\n"
     "  custash diff before.json after.json          what has grown, the most first\n"
     "  custash diff before.json 4711                from then to now, of a running process\n"
     "  custash diff --json before.json after.json   all of it\n";
 
-constexpr const char* kLeaksHelp =
+const char* const kLeaksHelp =
     "Examples:\n"
     "  custash leaks app.json       what was left, the most first\n"
     "  custash leaks 4711           of a running process, whose history is on\n"
@@ -52,7 +47,7 @@ constexpr const char* kLeaksHelp =
     "\n"
     "\"growing\" stands at call sites whose memory has grown all the time.\n";
 
-constexpr const char* kSnapshotHelp =
+const char* const kSnapshotHelp =
     "Examples:\n"
     "  custash snapshot 4711                  custash-4711.html, a report to open\n"
     "  custash snapshot 4711 --history        from now on call sites are known\n"
@@ -60,21 +55,17 @@ constexpr const char* kSnapshotHelp =
     "\n"
     "The process goes on meanwhile. FILE is replaced whole or not at all.\n";
 
+namespace {
+
 bool is_number(const std::string& word) {
   return !word.empty() && word.size() < 10 &&
          word.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// There is the old file or the whole new one.
-void write_file(const std::string& path, const std::string& text) {
-  const std::string beside = path + "." + std::to_string(getpid()) + ".part";
-  std::ofstream file(beside, std::ios::binary);
-  file << text;
-  file.close();
-  if (file && std::rename(beside.c_str(), path.c_str()) == 0) return;
-  const std::string why = std::strerror(errno);
-  std::remove(beside.c_str());
-  throw BadSnapshot(path + ": " + why);
+// Names the file on standard output, unless that got the text itself.
+void write_and_tell(const Output& output, const std::string& text) {
+  write_output(output, text);
+  if (!is_standard_output(output)) std::printf("%s\n", output.path.c_str());
 }
 
 std::string ask(int process, const std::string& request, double patience) {
@@ -125,11 +116,14 @@ Json read_sites(const std::string& file, double patience) {
 }
 
 void report(const CommandOptions& options) {
-  const std::string to = options.output.empty() ? options.file + ".html" : options.output;
+  const bool typed = !options.output.empty();
+  const Output to{typed ? options.output : options.file + ".html",
+                  output::Kind::Report,
+                  options.force,
+                  typed};
   Json snapshot = read_shown(options.file);
   give_names(&snapshot, names::Servers::Ask);
-  write_file(to, text_of(snapshot, "html"));
-  std::printf("%s\n", to.c_str());
+  write_and_tell(to, text_of(snapshot, "html"));
 }
 
 void diff(const CommandOptions& options) {
@@ -151,16 +145,18 @@ void snapshot(const CommandOptions& options) {
     (void)ask(process, "history 200000 16", options.patience);
     if (options.output.empty()) return;
   }
-  const std::string to =
-      options.output.empty() ? "custash-" + options.file + ".html" : options.output;
-  const std::string form = form_of(to);
-  write_file(to, text_of(ask_snapshot(process, "snapshot json", options.patience), form));
-  std::printf("%s\n", to.c_str());
+  const bool typed = !options.output.empty();
+  const std::string path = typed ? options.output : "custash-" + options.file + ".html";
+  const Output to{path, kind_of(path), options.force, typed};
+  require_output(to);
+  write_and_tell(
+      to, text_of(ask_snapshot(process, "snapshot json", options.patience), form_of(path)));
 }
 
 }  // namespace
 
 std::string form_of(const std::string& path) {
+  if (path == "-") return "html";
   constexpr std::pair<std::string_view, const char*> kEndings[] = {{".trace.json", "trace"},
                                                                    {".perfetto", "trace"},
                                                                    {".json", "json"},
@@ -175,56 +171,25 @@ std::string form_of(const std::string& path) {
   throw BadSnapshot(path + ": its ending is none of .html, .json, .pickle, .trace.json");
 }
 
-Commands add_commands(CLI::App& app, CommandOptions* options) {
-  Commands commands;
-  commands.report = app.add_subcommand("report", "make a page to read of a snapshot");
-  commands.report->add_option("file", options->file, "custash's .json, or PyTorch's .pickle")
-      ->required();
-  commands.report->add_option("-o,--output", options->output, "where to (FILE.html)");
-  commands.diff =
-      app.add_subcommand("diff", "say what one snapshot holds more than another, by call site");
-  commands.diff->add_option("before", options->file, "a snapshot")->required();
-  commands.diff->add_option("after", options->other, "a later one")->required();
-  commands.diff->add_flag("--json", options->json, "as JSON, all call sites");
-  commands.leaks = app.add_subcommand("leaks", "say what is allocated, by call site");
-  commands.leaks
-      ->add_option("file", options->file, "a snapshot, or the number of a running process")
-      ->required();
-  for (CLI::App* each : {commands.diff, commands.leaks})
-    each->add_option("--most", options->most, "how many call sites (20)");
-  commands.snapshot = app.add_subcommand("snapshot", "write a snapshot of a running process");
-  commands.snapshot->add_option("process", options->file, "its number (custash top)")
-      ->required();
-  commands.snapshot->add_option(
-      "-o,--output",
-      options->output,
-      "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
-  commands.snapshot->add_flag(
-      "--history",
-      options->history,
-      "switch history on in it, so that later snapshots tell call sites; writes only "
-      "with -o");
-  for (CLI::App* each : {commands.diff, commands.leaks, commands.snapshot})
-    each->add_option("--patience", options->patience, "seconds to wait for a process (10)");
-  commands.report->footer(std::string(kReportHelp) + kExit);
-  commands.diff->footer(std::string(kDiffHelp) + kExit);
-  commands.leaks->footer(std::string(kLeaksHelp) + kExit);
-  commands.snapshot->footer(std::string(kSnapshotHelp) + kExit);
-  return commands;
+output::Kind kind_of(const std::string& path) {
+  const std::string form = form_of(path);
+  if (form == "html") return output::Kind::Report;
+  if (form == "pickle") return output::Kind::Pickle;
+  return form == "trace" ? output::Kind::TraceEvents : output::Kind::Snapshot;
 }
 
-std::optional<int> run_command(const Commands& commands, const CommandOptions& options) {
-  const std::pair<CLI::App*, void (*)(const CommandOptions&)> kAll[] = {
-      {commands.report, report},
-      {commands.diff, diff},
-      {commands.leaks, leaks},
-      {commands.snapshot, snapshot}};
-  for (const auto& [command, run] : kAll) {
-    if (!*command) continue;
+std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
+  const std::pair<std::string_view, void (*)(const CommandOptions&)> kAll[] = {
+      {"report", report},
+      {"diff", diff},
+      {"leaks", leaks},
+      {"snapshot", snapshot}};
+  for (const auto& [name, run] : kAll) {
+    if (command != name) continue;
     try {
       run(options);
       return 0;
-    } catch (const BadSnapshot& error) {
+    } catch (const std::exception& error) {
       std::fprintf(stderr, "custash: %s\n", error.what());
       return 1;
     }

@@ -2,10 +2,11 @@
 // The subcommands over snapshots: report, diff, leaks, snapshot.
 #pragma once
 
+#include "interpose/output_kind.hpp"
+
 #include <optional>
 #include <string>
-
-#include <CLI/CLI.hpp>
+#include <string_view>
 
 namespace custash::snapshot {
 
@@ -15,23 +16,25 @@ struct CommandOptions {
   std::string output;
   bool json = false;
   bool history = false;
+  bool force = false;   // replace a file that is not custash's
   unsigned most = 20;  // call sites
   double patience = 10;
 };
 
-struct Commands {
-  CLI::App* report = nullptr;
-  CLI::App* diff = nullptr;
-  CLI::App* leaks = nullptr;
-  CLI::App* snapshot = nullptr;
-};
-
-// What a name's ending asks for, as the service's verb has it. Throws BadSnapshot for others.
+// What a name's ending asks for, as the service's verb has it; a page for "-". Throws BadSnapshot for others.
 std::string form_of(const std::string& path);
 
-Commands add_commands(CLI::App& app, CommandOptions* options);
+// What a file of that ending holds. Throws BadSnapshot for others.
+output::Kind kind_of(const std::string& path);
 
-// The exit code, of whichever was given; nothing where none was.
-std::optional<int> run_command(const Commands& commands, const CommandOptions& options);
+// Below the options in --help. kExitHelp follows each of the others.
+extern const char* const kReportHelp;
+extern const char* const kDiffHelp;
+extern const char* const kLeaksHelp;
+extern const char* const kSnapshotHelp;
+extern const char* const kExitHelp;
+
+// The exit code; nothing where `command` is none of these.
+std::optional<int> run_command(std::string_view command, const CommandOptions& options);
 
 }  // namespace custash::snapshot

@@ -99,6 +99,15 @@ std::string page_of(const Json& snapshot) {
   return report_page(json);
 }
 
+// "format" comes first: a file tells by its first bytes what it is.
+std::string json_of(const Json& snapshot) {
+  std::string json = snapshot.dump(-1, ' ', true, Json::error_handler_t::replace);
+  const std::string format = "\"format\":" + snapshot.at("format").dump() + ",";
+  const std::size_t at = json.find(format);
+  if (at == std::string::npos) return json;
+  return "{" + format + json.substr(1, at - 1) + json.substr(at + format.size());
+}
+
 }  // namespace
 
 Frame frame_of(const Json& frame) {
@@ -114,7 +123,7 @@ std::string text_of(const Json& snapshot, std::string_view form) {
   if (form == "html") return page_of(snapshot);
   if (form == "pickle") return as_pickle(snapshot_of(snapshot));
   if (form == "trace") return as_trace(snapshot_of(snapshot));
-  return snapshot.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return json_of(snapshot);
 }
 
 }  // namespace custash::snapshot

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Kinds of the files that custash writes, told by how they begin. Pure.
+#pragma once
+
+#include <string_view>
+
+namespace custash::output {
+
+enum class Kind { None, Recording, Snapshot, Report, Pickle, TraceEvents, Picture };
+
+// As many bytes of a file as kind_of() needs.
+inline constexpr std::size_t kBeginning = 1024;
+
+// The first line of a recording. Older ones begin with an event.
+inline constexpr std::string_view kRecordingMark = "# custash trace 1\n";
+inline constexpr std::string_view kPictureMark = "<!-- custash picture -->";
+
+// None: custash did not write it. PyTorch's own pickles are None, too.
+Kind kind_of(std::string_view beginning);
+
+// "a custash recording" …, for messages.
+const char* name_of(Kind kind);
+
+}  // namespace custash::output

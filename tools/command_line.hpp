@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// The command line of custash: what each subcommand takes, and what was given. The one place
+// that knows CLI11, which takes seconds to compile. No state.
+#pragma once
+
+#include "tools/bandwidth/command.hpp"
+#include "tools/describe.hpp"
+#include "tools/doctor/command.hpp"
+#include "tools/live/command.hpp"
+#include "tools/replay/command.hpp"
+#include "tools/run/command.hpp"
+#include "tools/snapshot/command.hpp"
+
+#include <string>
+#include <vector>
+
+namespace custash {
+
+struct CommandLine {
+  // Reads the words behind "custash". Prints help, or why they cannot be used.
+  explicit CommandLine(std::vector<std::string> words);
+
+  std::string command;  // "run", "top", …; empty: all is said, end with exit_code
+  int exit_code = 0;
+  RunOptions run;
+  bandwidth::CommandOptions bandwidth;
+  doctor::CommandOptions doctor;
+  live::CommandOptions live;
+  replay::CommandOptions replay;
+  snapshot::CommandOptions snapshot;
+  std::string shell;  // of completion
+  Description description;
+};
+
+}  // namespace custash
