@@ -171,7 +171,7 @@ class Doctor(Case):
             findings = self.doctor("--pid", str(actor.pid), **sim)
             finding = self.one(findings, subject)
             self.assertEqual(finding["level"], "warning")
-            self.assertIn("has no device memory from it, or the option control:off", finding["what"])
+            self.assertIn("it has no device memory yet, or has the option control:off", finding["what"])
             actor.ok("alloc 1000")
             findings = self.doctor("--pid", str(actor.pid), **sim)
             self.assertEqual((self.one(findings, subject)["level"], self.one(findings, subject)["what"][-41:]),
@@ -206,10 +206,10 @@ class Doctor(Case):
                 time.sleep(0.01)
             os.kill(actor.pid, signal.SIGSTOP)
             self.assertEqual(finding(actor)["what"],
-                             "runs under custash; how much that has served is unknown: it does not answer")
+                             "runs under custash; how much it was served is unknown: it does not answer")
         with Actor(CUSTASH_CONF="control:off,neighbours:off") as actor:
             actor.ok("alloc 1000")
-            self.assertIn("or the option control:off", finding(actor)["what"])
+            self.assertIn("or has the option control:off", finding(actor)["what"])
 
     @unittest.skipUnless(os.geteuid() == 0, "becomes another user: needs root")
     def test_another_user_s_process(self):

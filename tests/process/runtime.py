@@ -45,6 +45,15 @@ class StaticForm(Case):
         plugin = os.path.join(program.PATHS.programs, "libruntime_plugin.so")
         self.same_as(["plugin_host", plugin], "plugin_host_custash", plugin)
 
+    def test_linked_into_a_plug_in_it_knows_that_it_was_opened_late(self):
+        plugin = os.path.join(program.PATHS.programs, "libplugin_custash.so")
+        done = program.run("plugin_host", plugin, preload=False, CUSTASH_CONF="log:info")
+        self.assertGreaterEqual(int(notes(done.stdout)[-1][0]), 1000)
+        self.assertIn("event=opened_late", done.stderr)
+        done = program.run("runtime_custash_shared", preload=False, CUSTASH_CONF="log:info")
+        self.assertIn("event=started", done.stderr)
+        self.assertNotIn("event=opened_late", done.stderr)
+
     def test_behind_a_library_that_hooks_malloc(self):
         """It calls dlsym, which is the program's, from inside malloc."""
         hook = os.path.join(program.PATHS.programs, "libmalloc_hook.so")

@@ -83,24 +83,24 @@ Finding finding_of_served(const std::string& subject, pid_t process, const std::
     return {Level::Warning,
             subject,
             under + "has served no allocation of device memory",
-            "What asks for memory passes by: see docs/troubleshooting.md."};
+            "It has asked for none yet, or what asks passes by: see docs/troubleshooting.md."};
   if (seen && seen->answered) return {Level::Ok, subject, under + "has served " + count, ""};
   if (served != 0)
     return {Level::Ok, subject, under + "had served " + count + " when it was last asked", ""};
   if (const std::string why = why_unknown(folder, owner); !why.empty())
     return {Level::Note,
             subject,
-            "runs under custash; how much that has served is unknown: " + why,
+            "runs under custash; how much it was served is unknown: " + why,
             "Run this command there, as its user."};
   if (seen)
     return {Level::Note,
             subject,
-            "runs under custash; how much that has served is unknown: it does not answer",
+            "runs under custash; how much it was served is unknown: it does not answer",
             "See whether it is stopped."};
   return {Level::Warning,
           subject,
-          "runs under custash, and has no device memory from it, or the option control:off",
-          "Where it uses device memory, what asks for it passes by: see docs/troubleshooting.md."};
+          "runs under custash and does not listen: it has no device memory yet, or has the option control:off",
+          "Where it does use device memory, what asks for it passes by: see docs/troubleshooting.md."};
 }
 
 }  // namespace
