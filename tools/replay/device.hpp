@@ -10,6 +10,8 @@
 
 namespace custash::replay {
 
+inline constexpr Bytes kTouched = 512;  // of a block, by submit()
+
 struct DeviceOptions {
   Bytes memory = 0;           // of the simulated device
   unsigned in_flight = 1024;  // launches that it may be behind by: about what a driver queues

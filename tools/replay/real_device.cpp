@@ -11,8 +11,6 @@
 namespace custash::replay {
 namespace {
 
-constexpr Bytes kTouched = 512;
-
 void* library() {
   static void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   return handle;

@@ -11,8 +11,6 @@
 namespace custash::replay {
 namespace {
 
-constexpr Bytes kTouched = 512;
-
 sim::Options sim_options(const DeviceOptions& options) {
   sim::Options made;
   made.devices = 1;
