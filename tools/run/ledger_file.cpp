@@ -162,7 +162,7 @@ class Places {
     Frame frame;
     if ((word & stacks::kPython) != 0) {
       const std::uint64_t code = word << 1U >> 33U;  // as python_frames.hpp has it
-      frame.name = frame.file = "?";
+      frame.file.assign(1, '?');
       if (code < copy_.codes.size()) {
         frame.name = text_of(copy_, copy_.codes[code].function);
         frame.file = text_of(copy_, copy_.codes[code].file);
