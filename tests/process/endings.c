@@ -40,12 +40,13 @@ __attribute__((noinline, visibility("default"))) device_address leak_one(void) {
 }
 
 static void work(void) {
-  for (int i = 0; i < 3; ++i) leak_one();
+  for (int i = 0; i < 2; ++i) leak_one();
   for (int i = 0; i < 100; ++i) {
     device_address out = 0;
     MUST(cu.cuMemAlloc_v2(&out, 1 << 20));
     MUST(cu.cuMemFree_v2(out));
   }
+  leak_one();
 }
 
 static void *churn(void *unused) {

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -72,7 +71,9 @@ class Endings(Case):
                           stats["requested_bytes.all.current"]),
                          (allocations, allocations - leaked, leaked * 4 * MIB))
         held = sum(s["size"] for s in snapshot["devices"][0]["segments"])
-        self.assertEqual(held, stats["reserved_bytes.all.current"])
+        self.assertGreaterEqual(held, stats["reserved_bytes.all.current"])
+        if not ended_by:
+            self.assertEqual(held, stats["reserved_bytes.all.current"])
         used = 0
         for segment in snapshot["devices"][0]["segments"]:
             at = segment["address"]
@@ -103,8 +104,8 @@ class Endings(Case):
                 self.assertEqual(code, status)
                 code, _, err = self.run_it(how, "--summary")
                 lines = err.splitlines()
-                self.assertRegex(lines[-1], "^custash: device 0: 103 allocations, 100 frees; peak in use 13.0 MiB, "
-                                            "peak reserved 14.0 MiB; driver calls for memory 6 ")
+                self.assertRegex(lines[-1], "^custash: device 0: 103 allocations, 100 frees; peak in use 12.0 MiB, "
+                                            "peak reserved 12.0 MiB; driver calls for memory 6 ")
                 self.assertEqual(lines[:-1], [f"custash: {ended_by} ended the program: peaks and waits may lack its "
                                               "last 10 ms"] if ended_by else [])
                 self.assertEqual(code, status)
@@ -153,7 +154,9 @@ class Endings(Case):
             self.assertEqual(leaked, 12 * MIB)
             blocks = sum(s["blocks"] for s in snapshot["history"]["sites"])
             self.assertTrue(3 <= blocks <= 5, blocks)
-            self.assertIn(len(snapshot["history"]["events"]), (499, 500))
+            # The oldest one in a full ring may be half overwritten: it is left out.
+            seen = snapshot["history"]["events_seen"]
+            self.assertEqual(len(snapshot["history"]["events"]), seen if seen < 500 else 499)
             times = [e[0] for e in snapshot["history"]["events"]]
             self.assertEqual(times, sorted(times))
 

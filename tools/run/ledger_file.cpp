@@ -136,7 +136,6 @@ void bring_up_to_date(const Copy& copy,
                       const ledger::Counters& counters,
                       std::size_t device,
                       const history::Reading& history,
-                      const Inventory& held,
                       custash_device_stats_t* stats) {
   custash_counter_t& blocks = stats->allocation[CUSTASH_ALL];
   blocks.allocated +=
@@ -144,14 +143,10 @@ void bring_up_to_date(const Copy& copy,
   blocks.freed += static_cast<std::int64_t>(copy.head.freed[device] - counters.freed[device]);
   set_current(&blocks, blocks.allocated - blocks.freed);
   if (history.sites.empty()) return;
-  std::int64_t reserved = 0;
-  for (const HeldSegment& segment : held)
-    reserved += static_cast<std::int64_t>(segment.size);
   std::int64_t requested = 0;
   for (const history::Site& site : history.sites)
     if (site.memory == observe::Memory::Device && site.device == static_cast<int>(device))
       requested += site.bytes;
-  set_current(&stats->reserved_bytes[CUSTASH_ALL], reserved);
   set_current(&stats->requested_bytes[CUSTASH_ALL], requested);
 }
 
@@ -167,7 +162,7 @@ class Places {
     Frame frame;
     if ((word & stacks::kPython) != 0) {
       const std::uint64_t code = word << 1U >> 33U;  // as python_frames.hpp has it
-      frame.name = frame.file = "?";
+      frame.file.assign(1, '?');
       if (code < copy_.codes.size()) {
         frame.name = text_of(copy_, copy_.codes[code].function);
         frame.file = text_of(copy_, copy_.codes[code].file);
@@ -230,7 +225,7 @@ snapshot::Snapshot snapshot_of(Copy copy, const std::string& ended_by) {
   for (std::size_t i = 0; i < devices; ++i) {
     custash_device_stats_t stats = counters->device[i];
     stats.device = static_cast<std::int64_t>(i);
-    if (!copy.whole) bring_up_to_date(copy, *counters, i, out.history, held[i], &stats);
+    if (!copy.whole) bring_up_to_date(copy, *counters, i, out.history, &stats);
     out.devices.push_back(snapshot::device_state(stats, std::move(held[i]), stacks));
   }
   if (counters != nullptr) out.host_stats = counters->host.flatten();
