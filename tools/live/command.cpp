@@ -105,7 +105,7 @@ Commands add_commands(CLI::App& app, CommandOptions* options) {
   commands.stat = app.add_subcommand("stat", "print the statistics of a running program");
   add_process(commands.stat, options);
   commands.stat->add_option("--device", options->device, "of one device only")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1 << 16));
   auto* const json =
       commands.stat->add_flag("--json", options->json, "print JSON, a line a device");
   commands.stat->add_flag("--prometheus", options->prometheus, "print Prometheus' text")
