@@ -148,7 +148,7 @@ void add_live(CLI::App& app, live::CommandOptions* options) {
       app.add_subcommand("stat", "print the statistics of a running program");
   add_process(stat, options);
   stat->add_option("--device", options->device, "of one device only")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1 << 16));
   auto* const json = stat->add_flag("--json", options->json, "print JSON, a line a device");
   stat->add_flag("--prometheus", options->prometheus, "print Prometheus' text")->excludes(json);
   stat->footer(live::kStatHelp);

@@ -100,7 +100,8 @@ bool shows(std::string_view file, std::string_view function) {
   for (std::size_t i = 0; i < header.e_shnum; ++i) {
     if (!read_at(file, header.e_shoff + i * sizeof symbols, &symbols)) return false;
     if (symbols.sh_type != SHT_DYNSYM) continue;
-    if (!read_at(file, header.e_shoff + symbols.sh_link * sizeof strings, &strings)) return false;
+    if (!read_at(file, header.e_shoff + symbols.sh_link * sizeof strings, &strings))
+      return false;
     Elf64_Sym symbol{};
     for (std::size_t at = 0; at < symbols.sh_size; at += sizeof symbol) {
       if (!read_at(file, symbols.sh_offset + at, &symbol)) return false;

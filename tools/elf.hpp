@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a 64-bit ELF file needs and shows. All but Contents is pure: it works on the file's bytes.
+// What a 64-bit ELF file needs and shows. All but Contents is pure: it works on the file's
+// bytes.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace custash {
 
-// A file's bytes, mapped: libraries of frameworks have gigabytes. Empty where it cannot be read.
+// A file's bytes, mapped: libraries of frameworks have gigabytes. Empty where it cannot be
+// read.
 class Contents {
  public:
   explicit Contents(const std::string& path);

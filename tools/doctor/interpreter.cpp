@@ -43,13 +43,16 @@ int error_of(const std::string& path) {
   return access(path.c_str(), X_OK) == 0 ? 0 : errno;
 }
 
-// The first line names a script's interpreter; env is followed to the program that it looks for. A text without such
-// a line is the shell's, as execvp has it. Empty: no script.
+// The first line names a script's interpreter; env is followed to the program that it looks
+// for. A text without such a line is the shell's, as execvp has it. Empty: no script.
 std::string interpreter_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string line;
   std::getline(file, line);
-  if (line.rfind("\x7f" "ELF", 0) == 0) return "";
+  if (line.rfind("\x7f"
+                 "ELF",
+                 0) == 0)
+    return "";
   if (line.rfind("#!", 0) != 0) return "/bin/sh";
   std::istringstream words(line.substr(2));
   std::string word;
@@ -85,16 +88,18 @@ Loaded loaded_for(const std::string& name, Findings* findings) {
     }
     const std::string target = std::filesystem::canonical(loaded.path);
     if (is_python(loaded.path) && !is_python(target)) {
-      findings->push_back(
-          undecided(name, loaded.path, "a link to " + target + ", which chooses what it starts"));
+      findings->push_back(undecided(
+          name, loaded.path, "a link to " + target + ", which chooses what it starts"));
       loaded.known = false;
       return loaded;
     }
     const std::string interpreter = interpreter_of(loaded.path);
     if (interpreter.empty()) return loaded;
     if (is_shell(interpreter)) {
-      findings->push_back(undecided(
-          name, loaded.path, "a shell script, run by " + interpreter + ": it chooses what it starts"));
+      findings->push_back(
+          undecided(name,
+                    loaded.path,
+                    "a shell script, run by " + interpreter + ": it chooses what it starts"));
       loaded.known = false;
       return loaded;
     }

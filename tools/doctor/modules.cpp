@@ -51,7 +51,9 @@ Way way_of(const Module& module, std::string_view text) {
       return {"linked with the driver", at_names, at_names, false};
   }
   if (has(text, "libcuda.so") && has(text, "cuInit"))
-    return {"opens the driver by itself", "served through its look-ups", "served through its look-ups"};
+    return {"opens the driver by itself",
+            "served through its look-ups",
+            "served through its look-ups"};
   return {};
 }
 
@@ -66,7 +68,8 @@ Finding finding_of(const Module& module, const Way& way, Form form) {
         return {Level::Problem,
                 module.path,
                 way.how + "; not served: its look-ups pass custash by",
-                "Link the program again, with the flags of this version's pkg-config or CMake file."};
+                "Link the program again, with the flags of this version's pkg-config or CMake "
+                "file."};
       [[fallthrough]];
     case Form::Linked:
       break;

@@ -15,8 +15,8 @@ struct Module {
   std::string file;  // where it can be read
 };
 
-// Linked: into one of the modules. Without dlsym: that one does not show custash's dlsym, so that others' look-ups
-// pass by.
+// Linked: into one of the modules. Without dlsym: that one does not show custash's dlsym, so
+// that others' look-ups pass by.
 enum class Form { None, Preloaded, Linked, LinkedWithoutDlsym };
 
 // A module that is custash, or holds it, gets a finding.

@@ -45,9 +45,11 @@ bool shares_namespace(const std::string& folder, const char* kind) {
          stat((folder + name).c_str(), &there) == 0 && here.st_ino == there.st_ino;
 }
 
-// Why the process cannot be asked; empty where it can. Another user's namespaces cannot be read either.
+// Why the process cannot be asked; empty where it can. Another user's namespaces cannot be read
+// either.
 std::string why_unknown(const std::string& folder, uid_t owner) {
-  if (owner != geteuid()) return "only its own user, " + live::user_name(owner) + ", may ask it";
+  if (owner != geteuid())
+    return "only its own user, " + live::user_name(owner) + ", may ask it";
   if (!shares_namespace(folder, "net") || !shares_namespace(folder, "pid"))
     return "it runs in another container";
   return "";
@@ -74,7 +76,10 @@ std::optional<live::Seen> page_of(pid_t process, uid_t owner) {
   return std::nullopt;
 }
 
-Finding finding_of_served(const std::string& subject, pid_t process, const std::string& folder, uid_t owner) {
+Finding finding_of_served(const std::string& subject,
+                          pid_t process,
+                          const std::string& folder,
+                          uid_t owner) {
   const std::string under = "runs under custash, which ";
   const auto seen = page_of(process, owner);
   const std::int64_t served = seen ? allocations_of(seen->page) : 0;
@@ -99,8 +104,10 @@ Finding finding_of_served(const std::string& subject, pid_t process, const std::
             "See whether it is stopped."};
   return {Level::Warning,
           subject,
-          "runs under custash and does not listen: it has no device memory yet, or has the option control:off",
-          "Where it does use device memory, what asks for it passes by: see docs/troubleshooting.md."};
+          "runs under custash and does not listen: it has no device memory yet, or has the "
+          "option control:off",
+          "Where it does use device memory, what asks for it passes by: see "
+          "docs/troubleshooting.md."};
 }
 
 }  // namespace
@@ -137,10 +144,11 @@ void examine_process(pid_t process, Findings* findings) {
   if (!to_cuda)
     findings->push_back({Level::Note, subject, "has not come to CUDA", ""});
   else if (form == Form::None)
-    findings->push_back({Level::Problem,
-                         subject,
-                         "runs without custash",
-                         "Custash cannot be put into a running process: start it with custash run."});
+    findings->push_back(
+        {Level::Problem,
+         subject,
+         "runs without custash",
+         "Custash cannot be put into a running process: start it with custash run."});
   else
     findings->push_back(finding_of_served(subject, process, folder, info.st_uid));
 }
