@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`custash replay`, the command. Arguments: the command; the folder of the small traces; a folder with a
 libcuda.so.1, or nothing."""
+import gzip
 import json
 import lzma
 import os
 import pickle
+import random
 import subprocess
 import sys
 import tempfile
@@ -47,10 +49,13 @@ class Replay(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (code, ""), done.stdout)
         return json.loads(done.stdout)
 
-    def fails(self, why, *words):
+    def fails(self, why, *words, code=125):
         done = run(*words)
-        self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
         self.assertIn(why, done.stderr)
+
+    def refuses(self, why, path):
+        self.fails(why, path, code=1)
 
     def test_the_small_traces_fit_and_hold_no_more_than_pytorch_would(self):
         names = sorted(name for name in os.listdir(TRACES) if name.endswith(".xz"))
@@ -137,15 +142,39 @@ class Replay(unittest.TestCase):
 
         for protocol in range(2, 6):
             path = self.file("s.pickle", pickle.dumps({"device_traces": [Evil()]}, protocol=protocol))
-            self.fails("it would run code (GLOBAL)", path)
+            self.refuses("it would run code (GLOBAL)", path)
         self.assertFalse(os.path.exists(witness))
 
     def test_what_is_wrong_with_a_file_is_told_with_its_place(self):
-        self.fails("t:3: op is none of a, f, h, g", self.file("t", SMALL.replace("3 0 f", "3 0 x")))
-        self.fails("nowhere: No such file", os.path.join(self.folder, "nowhere"))
+        self.refuses("t:3: op is none of a, f, h, g", self.file("t", SMALL.replace("3 0 f", "3 0 x")))
+        self.refuses("nowhere: No such file", os.path.join(self.folder, "nowhere"))
         packed = lzma.compress(SMALL.encode() * 1)
-        self.fails("t.xz: the .xz file ends too early", self.file("t.xz", packed[:-9]))
-        self.fails(": not six fields", self.file("t", os.urandom(50).hex()))
+        self.refuses("t.xz: the .xz file ends too early", self.file("t.xz", packed[:-9]))
+        self.refuses(": not six fields", self.file("t", os.urandom(50).hex()))
+
+    def test_a_file_that_is_no_trace_is_refused(self):
+        self.refuses("/bin/ls: no trace: it is an ELF program or library", "/bin/ls")
+        for name in ("/dev/null", self.file("empty", ""), self.file("comments", "# one\n\n# two\n"),
+                     self.file("zeros", bytes(5000)), self.file("empty.xz", lzma.compress(b""))):
+            self.refuses(f"{name}: no events in it", name)
+        self.refuses("custash report ", self.file("s.json", '{"format": "custash snapshot"}'))
+        self.refuses("custash report ", self.file("s.html", "<!doctype html>"))
+        self.refuses("packed with gzip", self.file("t.gz", gzip.compress(SMALL.encode())))
+        for seed in range(30):
+            with self.subTest(seed=seed):
+                self.refuses("noise", self.file("noise", random.Random(seed).randbytes(100_000)))
+
+    def test_zeros_count_only_at_the_end(self):
+        good = self.json_of(self.file("t", SMALL))[0]["events"]
+        self.assertEqual(self.json_of(self.file("t", SMALL.encode() + bytes(9)))[0]["events"], good)
+        damaged = self.file("t", SMALL.encode().replace(b"3 0 f", b"3\0\0\0f") + bytes(9))
+        self.refuses("t:3: zero bytes: the file is damaged", damaged)
+
+    def test_the_traces_beside_a_bad_one_are_replayed(self):
+        good, bad = self.file("good", SMALL), self.file("bad", "x")
+        done = run("--json", bad, good)
+        self.assertEqual((done.returncode, [each["trace"] for each in json.loads(done.stdout)]), (1, [good]))
+        self.assertIn("bad:1: not six fields", done.stderr)
 
     def test_what_is_wrong_with_an_option_is_told(self):
         path = self.file("t", SMALL)

@@ -23,8 +23,9 @@ const char* const kHelp =
     "that the event names: traces do not tell what was submitted. Times on the simulator are\n"
     "modelled from what an H200's driver takes for each kind and size of call.\n"
     "\n"
-    "Exit status: 1 when a trace did not fit or its replay went wrong; 125 when a file or an\n"
-    "option cannot be used.\n";
+    "Exit status: 1 when a trace cannot be read, did not fit or its replay went wrong; 125 "
+    "when\n"
+    "an option cannot be used.\n";
 
 namespace {
 
@@ -132,18 +133,23 @@ int run_command(const CommandOptions& options) {
   bool good = true;
   std::string json;
   for (const std::string& file : options.files) {
-    Progress progress;
-    const Trace trace = read_trace(file);
-    const Report report = replay_one(options, config, trace, progress);
-    progress.clear();
-    good &= report.outcome.fits && report.outcome.sound;
-    if (options.json)
-      json += (json.empty() ? "[" : ",\n ") + json_of(report);
-    else
-      std::fputs(text_of(report).c_str(), stdout);
-    std::fflush(stdout);
+    try {
+      Progress progress;
+      const Trace trace = read_trace(file);
+      const Report report = replay_one(options, config, trace, progress);
+      progress.clear();
+      good &= report.outcome.fits && report.outcome.sound;
+      if (options.json)
+        json += (json.empty() ? "" : ",\n ") + json_of(report);
+      else
+        std::fputs(text_of(report).c_str(), stdout);
+      std::fflush(stdout);
+    } catch (const BadTrace& bad) {
+      std::fprintf(stderr, "custash: %s\n", bad.what());
+      good = false;
+    }
   }
-  if (options.json) std::puts((json + "]").c_str());
+  if (options.json) std::printf("[%s]\n", json.c_str());
   return good ? 0 : 1;
 }
 
