@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/text.hpp"
 
+#include "allocator/words.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <iterator>
@@ -45,22 +46,9 @@ std::string human(Bytes bytes) {
 }
 
 std::optional<Bytes> size_of(std::string_view text) {
-  Bytes value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc()) return std::nullopt;
-  std::string_view unit(stop, static_cast<std::size_t>(end - stop));
-  if (unit.size() == 3 && (unit.substr(1) == "iB" || unit.substr(1) == "ib"))
-    unit = unit.substr(0, 1);
   constexpr Bytes kMost = Bytes{1} << 44;
-  Bytes factor = 1;
-  if (!unit.empty()) {
-    const auto at = std::string_view("kmgtKMGT").find(unit);
-    if (at == std::string_view::npos) return std::nullopt;
-    factor = Bytes{1024} << (10 * (at % 4));
-  }
-  if (value > kMost / factor) return std::nullopt;
-  return value * factor;
+  const auto size = parse_size(text);
+  return size && *size <= kMost ? size : std::nullopt;
 }
 
 }  // namespace custash
