@@ -18,6 +18,7 @@ namespace custash {
 struct RunOptions {
   bool summary = false;
   std::string conf;
+  bool print_conf = false;
   std::string library;
   std::string record;
   std::string history;
@@ -26,11 +27,11 @@ struct RunOptions {
 };
 
 struct CommandLine {
-  // Reads the words behind "custash". Prints help, or why they cannot be used.
+  // Reads the words behind "custash". Prints the help that they ask for; throws, with a message
+  // for people, where they cannot be used.
   explicit CommandLine(std::vector<std::string> words);
 
-  std::string command;  // "run", "top", …; empty: all is said, end with exit_code
-  int exit_code = 0;
+  std::string command;  // "run", "top", …; empty: all is said
   RunOptions run;
   bandwidth::CommandOptions bandwidth;
   doctor::CommandOptions doctor;

@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <iterator>
+#include <stdexcept>
 
 namespace custash {
 
@@ -49,6 +50,15 @@ std::optional<Bytes> size_of(std::string_view text) {
   constexpr Bytes kMost = Bytes{1} << 44;
   const auto size = parse_size(text);
   return size && *size <= kMost ? size : std::nullopt;
+}
+
+void require_svg(const std::string& path) {
+  for (const char* const ending :
+       {".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".eps", ".html"})
+    if (path.ends_with(ending))
+      throw std::runtime_error("--plot writes SVG, not " + std::string(ending + 1) +
+                               ": end the name in .svg (a browser or rsvg-convert makes " +
+                               "other formats of it)");
 }
 
 }  // namespace custash

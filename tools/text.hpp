@@ -22,4 +22,7 @@ std::string human(Bytes bytes);
 // A size as all options take it (parse_size), up to 16 TiB; nullopt for anything else.
 std::optional<Bytes> size_of(std::string_view text);
 
+// Throws where a picture's name asks for another format than SVG.
+void require_svg(const std::string& path);
+
 }  // namespace custash

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: MIT
 """`custash replay`, the command. Arguments: the command; the folder of the small traces; a folder with a
 libcuda.so.1, or nothing."""
+import contextlib
+import fcntl
 import gzip
 import json
 import lzma
 import os
 import pickle
+import pty
 import random
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 import xml.dom.minidom
 
@@ -99,10 +105,31 @@ class Replay(unittest.TestCase):
 
     def test_a_device_of_a_given_size(self):
         path = self.file("t", SMALL)
-        for size in ("64m", "64MiB", str(64 << 20)):
+        for size in ("64m", "64MiB", "64MB", "65536k", "0.0625G", str(64 << 20)):
             self.assertEqual(self.json_of("--capacity", size, path)[0]["device_bytes"], 64 << 20)
         told = self.json_of("--capacity=2m", path, code=1)[0]
         self.assertEqual((told["fits"], told["num_ooms"]), (False, 1))
+
+    def test_progress_on_a_terminal_of_40_columns_stays_in_its_line(self):
+        path = os.path.join(self.folder, "a" * 40, "frames.trace.xz")
+        os.mkdir(os.path.dirname(path))
+        shutil.copy(os.path.join(TRACES, "frames.trace.xz"), path)
+        for words in ((path,), ("--capacity", path)):
+            leader, follower = pty.openpty()
+            fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+            with subprocess.Popen([COMMAND, "replay", *words], stdout=subprocess.DEVNULL, stderr=follower) as process:
+                os.close(follower)
+                shown = b""
+                with contextlib.suppress(OSError):  # the terminal's other end is closed
+                    while some := os.read(leader, 65536):
+                        shown += some
+                self.assertEqual(process.wait(60), 0)
+            os.close(leader)
+            lines = [line.replace("\x1b[K", "") for line in shown.decode().split("\r")]
+            self.assertGreater(len(lines), 3)
+            self.assertTrue(all(len(line) < 40 and "\n" not in line for line in lines), lines)
+            self.assertTrue(any("frames.trace.xz" in line and "%" in line for line in lines), lines)
+            self.assertEqual(lines[-1], "")
 
     def test_the_smallest_device(self):
         path = self.file("t", "".join(f"1 0 a {i} 8388608 -\n" for i in range(1, 6)))
@@ -182,7 +209,11 @@ class Replay(unittest.TestCase):
         self.fails("--backend is sim or cuda, not gpu", "--backend", "gpu", path)
         self.fails("--through is custash, driver or pool, not torch", "--through", "torch", path)
         self.fails("custash: --conf: unknown option 'nonsense' (see custash run --help)\n", "--conf", "nonsense:1", path)
-        self.fails("is no size", "--capacity=12x", path)
+        for size in ("12x", "99999999t", "17T", "1.5"):
+            for words in ((f"--capacity={size}",), ("--capacity", size)):
+                self.fails(f"--capacity {size} is no size", *words, path)
+        self.fails("--plot writes SVG, not png", "--plot", "p.png", path)
+        self.fails("--backend needs a value: sim|cuda (custash replay --help)", path, "--backend")
         self.fails("--plot takes one trace", "--plot", "p.svg", path, path)
         self.fails("cannot be written", "--plot", os.path.join(self.folder, "no", "p.svg"), path)
         self.fails("--capacity needs --backend sim", "--backend", "cuda", "--capacity", path)
@@ -195,6 +226,17 @@ class Replay(unittest.TestCase):
         curves = [p for p in document.getElementsByTagName("path") if p.getAttribute("stroke-width")]
         self.assertEqual(len(curves), 2)
         self.assertIn("in use", document.toxml())
+        texts = [t for t in document.getElementsByTagName("text") if float(t.getAttribute("x")) > 930]
+        self.assertTrue(texts)
+        self.assertEqual({t.getAttribute("text-anchor") for t in texts}, {"end"})
+
+    def test_a_plot_has_the_models(self):
+        path = os.path.join(self.folder, "p.svg")
+        told = self.json_of("--plot", path, "--expandable-model", os.path.join(TRACES, "frames.trace.xz"))[0]
+        text = xml.dom.minidom.parse(path).toxml()
+        self.assertIn("PyTorch (model), most held", text)
+        self.assertIn("expandable segments (model), most held", text)
+        self.assertGreater(told["pytorch_native_model"]["peak_held_bytes"], 0)
 
 
 unittest.main(argv=["replay"], verbosity=2)

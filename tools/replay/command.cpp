@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/replay/command.hpp"
 
+#include "tools/conf.hpp"
 #include "tools/progress.hpp"
 #include "tools/replay/capacity.hpp"
 #include "tools/replay/plot.hpp"
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+
+#include <unistd.h>
 
 namespace custash::replay {
 
@@ -46,16 +49,9 @@ Subject subject_of(const std::string& name) {
 // A replay with other options than were asked for would mislead: what a program ignores ends
 // it.
 Config config_of(const std::string& text) {
-  ParsedConfig parsed = parse_config(text);
-  if (!parsed.complaints.empty()) {
-    constexpr std::string_view kBefore = "custash: CUSTASH_CONF";
-    constexpr std::string_view kAfter = "; ignored";
-    const std::string& first = parsed.complaints.front();
-    throw Misuse("--conf" +
-                 first.substr(kBefore.size(), first.size() - kBefore.size() - kAfter.size()));
-  }
-  open_log(parsed.config.log, parsed.config.log_file);
-  return parsed.config;
+  Config config = require_conf("--conf", text);
+  open_log(config.log, config.log_file);
+  return config;
 }
 
 void check(const CommandOptions& options) {
@@ -68,12 +64,17 @@ void check(const CommandOptions& options) {
     throw Misuse("--plot takes one trace at a time");
   if (!options.capacity.empty() && options.capacity != kSearch && !size_of(options.capacity))
     throw Misuse("--capacity " + options.capacity +
-                 " is no size (write 12884901888, 12g, 12GiB)");
+                 " is no size up to 16T (write 12884901888, 12G, 1.5GiB)");
+  if (!options.plot.empty()) require_svg(options.plot);
 }
 
-void write_plot(const std::string& path, const Trace& trace, const Outcome& outcome) {
+void write_plot(const std::string& path, const Report& report) {
   std::ofstream file(path);
-  file << plot_of(trace.name, outcome.samples);
+  std::vector<Mark> marks;
+  if (report.native) marks.push_back({"PyTorch (model), most held", report.native->peak_held});
+  if (report.expandable)
+    marks.push_back({"expandable segments (model), most held", report.expandable->peak_held});
+  file << plot_of(report.trace->name, report.outcome.samples, marks);
   if (!file.flush()) throw Misuse("--plot " + path + ": cannot be written");
 }
 
@@ -103,24 +104,32 @@ Report replay_one(const CommandOptions& options,
     report.expandable = model_pytorch(trace, PyTorchPolicy::Expandable);
   }
   if (search) {
-    std::size_t tries = 0;
-    const auto tried = [&](Bytes memory) {
-      const std::string what = trace.name + ": " + std::to_string(memory / 1_MiB) + " MiB";
-      progress.show(what, ++tries, 40);
+    const auto smallest = [&](const char* through, Subject subject) {
+      return smallest_device(
+          trace, config, subject, [&](Bytes memory, std::size_t tries, std::size_t all) {
+            const std::string size = std::to_string(memory / 1_MiB) + " MiB";
+            progress.show(trace.name + ", " + through + ", " + size, tries, all);
+          });
     };
-    report.smallest = Smallest{smallest_device(trace, config, Subject::Custash, tried),
-                               smallest_device(trace, config, Subject::Bare, tried)};
+    report.smallest =
+        Smallest{smallest("custash", Subject::Custash), smallest("driver", Subject::Bare)};
   }
-  if (!options.plot.empty()) write_plot(options.plot, trace, report.outcome);
+  if (!options.plot.empty()) write_plot(options.plot, report);
   return report;
 }
 
 }  // namespace
 
+// A word that begins with a digit and names no file is a size, even if a wrong one.
+static bool means_size(const std::string& word) {
+  return size_of(word) || (!word.empty() && word.front() >= '0' && word.front() <= '9' &&
+                           access(word.c_str(), F_OK) != 0);
+}
+
 std::vector<std::string> prepared(std::vector<std::string> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] != "--capacity") continue;
-    const bool has_size = i + 1 < words.size() && size_of(words[i + 1]);
+    const bool has_size = i + 1 < words.size() && means_size(words[i + 1]);
     words[i] += std::string("=") + (has_size ? words[i + 1] : kSearch);
     if (has_size) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }

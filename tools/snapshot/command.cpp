@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 
@@ -115,8 +116,17 @@ Json read_sites(const std::string& path) {
   return snapshot;
 }
 
+// A page under another name would not open as one. Devices and pipes have any name.
+void require_page(const std::string& path) {
+  if (path.ends_with(".html") || path.ends_with(".htm") || path == "-") return;
+  std::error_code none;
+  if (std::filesystem::is_other(path, none)) return;
+  throw BadSnapshot(path + ": report writes a page: end the name in .html");
+}
+
 void report(const CommandOptions& options) {
   const std::string to = options.output.empty() ? options.file + ".html" : options.output;
+  require_page(to);
   write_file(to, report_of(read_shown(options.file)));
   std::printf("%s\n", to.c_str());
 }
@@ -165,10 +175,7 @@ std::string form_of(const std::string& path) {
 
 std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
   const std::pair<std::string_view, void (*)(const CommandOptions&)> kAll[] = {
-      {"report", report},
-      {"diff", diff},
-      {"leaks", leaks},
-      {"snapshot", snapshot}};
+      {"report", report}, {"diff", diff}, {"leaks", leaks}, {"snapshot", snapshot}};
   for (const auto& [name, run] : kAll) {
     if (command != name) continue;
     try {
