@@ -226,8 +226,12 @@ class Replay(unittest.TestCase):
         curves = [p for p in document.getElementsByTagName("path") if p.getAttribute("stroke-width")]
         self.assertEqual(len(curves), 2)
         self.assertIn("in use", document.toxml())
-        texts = [t for t in document.getElementsByTagName("text") if float(t.getAttribute("x")) > 930]
-        self.assertTrue(texts)
+
+    def test_no_label_of_a_plot_is_cut_at_the_edge(self):
+        path = os.path.join(self.folder, "p.svg")
+        self.json_of("--plot", path, self.file("t", SMALL))  # four events: the last tick is at the edge
+        texts = [t for t in xml.dom.minidom.parse(path).getElementsByTagName("text") if float(t.getAttribute("x")) > 930]
+        self.assertEqual(len(texts), 2)
         self.assertEqual({t.getAttribute("text-anchor") for t in texts}, {"end"})
 
     def test_a_plot_has_the_models(self):
