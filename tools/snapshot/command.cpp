@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -115,8 +116,17 @@ Json read_sites(const std::string& file, double patience) {
   return snapshot;
 }
 
+// A page under another name would not open as one. Devices and pipes have any name.
+void require_page(const std::string& path) {
+  if (path.ends_with(".html") || path.ends_with(".htm") || path == "-") return;
+  std::error_code none;
+  if (std::filesystem::is_other(path, none)) return;
+  throw BadSnapshot(path + ": report writes a page: end the name in .html");
+}
+
 void report(const CommandOptions& options) {
   const bool typed = !options.output.empty();
+  if (typed) require_page(options.output);
   const Output to{typed ? options.output : options.file + ".html",
                   output::Kind::Report,
                   options.force,
@@ -180,10 +190,7 @@ output::Kind kind_of(const std::string& path) {
 
 std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
   const std::pair<std::string_view, void (*)(const CommandOptions&)> kAll[] = {
-      {"report", report},
-      {"diff", diff},
-      {"leaks", leaks},
-      {"snapshot", snapshot}};
+      {"report", report}, {"diff", diff}, {"leaks", leaks}, {"snapshot", snapshot}};
   for (const auto& [name, run] : kAll) {
     if (command != name) continue;
     try {
