@@ -84,6 +84,9 @@ class DeviceCache {
   bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
   void unpin(Address base);
   bool is_pinned(Address base);
+  // Before others than this context's streams use a live block: what must be over before it is
+  // used is over on return. Bare had waited for it at a free.
+  Status quiet(Address base);
   void add_accessor(CUdevice device);
   void remove_accessor(CUdevice device);
   void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it

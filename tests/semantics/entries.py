@@ -57,6 +57,16 @@ class Entries(Case):
             self.assertEqual(len(set(re.findall(r": (\d+)\n", out))), 6)
 
 
+class Holes(Case):
+    """Kernels take 50 ms, and only a call that waits for one sees its end."""
+    SIM = "kernel_ns=50000000"
+
+    def test_memory_that_leaves_the_streams_sight_is_quiet(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("holes", "sight", CUSTASH_SIM=self.SIM, CUSTASH_CONF=backing)
+            self.assertEqual(notes(out), [["at_free", "600"]] * 3, backing)
+
+
 class Controls(Case):
     def test_limits_trimming_callbacks_and_pinned_memory(self):
         for conf in ("backing:driver", "backing:vmm"):

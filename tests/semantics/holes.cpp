@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Memory freed under a kernel that still runs, and used again where no submission would wait for
+// that kernel. Argument: which part. What is said must be the same bare and preloaded, but for
+// the lines that begin with #. Kernels take what CUSTASH_SIM's kernel_ns says.
+#include "tests/semantics/driver.hpp"
+
+#include <cstring>
+
+namespace {
+
+using namespace semantics;
+
+constexpr std::size_t kBytes = std::size_t{4} << 20U;
+
+CUstream new_stream() {
+  CUstream stream = nullptr;
+  SAY(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
+  return stream;
+}
+
+CUfunction kernel() {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
+  SAY(call("cuModuleGetFunction", &function, module, "late"));
+  return function;
+}
+
+CUresult launch(CUfunction function, CUstream stream) {
+  return call("cuLaunchKernel",
+              function,
+              1U,
+              1U,
+              1U,
+              1U,
+              1U,
+              1U,
+              0U,
+              stream,
+              static_cast<void**>(nullptr),
+              static_cast<void**>(nullptr));
+}
+
+// Memory whose last owner's kernel may still run on `stream`.
+CUdeviceptr freed_and_had_again(CUfunction function, CUstream stream) {
+  CUdeviceptr p = 0;
+  CUdeviceptr q = 0;
+  SAY(call("cuMemAlloc_v2", &p, kBytes));
+  SAY(launch(function, stream));
+  SAY(call("cuMemFree_v2", p));
+  std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+  SAY(call("cuMemAlloc_v2", &q, kBytes));
+  SAY(q == p);
+  return q;
+}
+
+// It leaves the sight of the context's streams: nobody waits there, so that it must be quiet.
+void sight() {
+  start();
+  CUfunction function = kernel();
+  CUstream stream = new_stream();
+  const unsigned on = 1;
+  CUipcMemHandle handle{};
+  CUdeviceptr q = freed_and_had_again(function, stream);
+  SAY(call("cuIpcGetMemHandle", &handle, q));
+  SAY(call("cuStreamQuery", stream));
+  SAY(call("cuMemFree_v2", q));
+  q = freed_and_had_again(function, stream);
+  SAY(call("cuPointerSetAttribute",
+           static_cast<const void*>(&on),
+           CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+           q));
+  SAY(call("cuStreamQuery", stream));
+  SAY(call("cuMemFree_v2", q));
+  q = freed_and_had_again(function, stream);
+  int file = -1;
+  SAY(call("cuMemGetHandleForAddressRange", static_cast<void*>(&file), q, kBytes, 1, 0ULL));
+  SAY(call("cuStreamQuery", stream));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const which = argc > 1 ? argv[1] : "";
+  if (std::strcmp(which, "sight") == 0) sight();
+  return 0;
+}
