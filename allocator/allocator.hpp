@@ -115,7 +115,6 @@ class Allocator {
   void context_gone(CUcontext context);       // call after it: returns VMM pages that survive
   void peer_access_enabled(CUcontext owner,
                            CUcontext accessor);  // accessor may now read owner's memory
-  void peer_access_disabled(CUcontext owner, CUcontext accessor);
   // A submission to `stream` will touch all of these: for those that name more than two.
   void will_touch(CUstream stream, NullStream null, std::span<const CUdeviceptr> addresses);
   // A copy of `context` will name these addresses, by a way that is no submission: a graph's

@@ -46,20 +46,21 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
   const std::uint64_t settled = this->settled();
   return {.lane = request.lane,
           .passed = timeline_.passed(),
-          .acceptable = debt ? std::max(settled, timeline_.payable()) : settled};
+          .acceptable =
+              debt && debt_allowed() ? std::max(settled, timeline_.payable()) : settled};
 }
 
 // Up to here a block costs no more than is spent already: passed, or every stream waits for it
-// before its next submission, whoever has the block.
+// before its next submission, whoever has the block. So does the launch of a graph.
 std::uint64_t DeviceCache::settled() const {
-  const std::uint64_t clear = timeline_.clear();
-  return debt_allowed() ? std::max(clear, timeline_.owed()) : clear;
+  return unpaid_peers_.load() ? timeline_.passed()
+                              : std::max(timeline_.clear(), timeline_.owed());
 }
 
-// Where it could not be paid: during a capture no wait may be inserted; another device's
-// kernels, which read this memory directly, are not held back by a wait in this context.
+// Not where it could not be paid: another device's kernels, which reach this memory directly, are
+// not held back by a wait in this context.
 bool DeviceCache::debt_allowed() const {
-  return !timeline_.capturing() && peers_.load() == 0;
+  return !timeline_.capturing() && !unpaid_peers_.load();
 }
 
 bool DeviceCache::run_ahead_allows(const Request& request) {
@@ -119,6 +120,7 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   const std::uint64_t waiting = waiting_high_.load();
   const bool asked = !due && waiting > timeline_.passed();
   if (asked) timeline_.poll(waiting);
+  bool hoards = false;
   {
     Lock lock(mutex_);
     for (bool again = asked; *out == 0; again = true) {
@@ -126,13 +128,25 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
       if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
         *out = take_across(request);
         if (*out == 0) *out = take_in_debt(request);
+        hoards = *out == 0 && !run_ahead_allows(request);
       }
       if (*out == 0 && !rob_racks(request)) break;
     }
     if (*out != 0) return {};
   }
+  if (hoards && unpaid_peers_.load() && take_after_waiting(request, out)) return {};
   const Status grown = grow(request, out);
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
+}
+
+// Where nothing may be had in debt a program that frees and allocates would have ever more memory.
+// It waits for its oldest frees, as bare had it wait at these.
+bool DeviceCache::take_after_waiting(const Request& request, Address* out) {
+  while (*out == 0 && !timeline_.capturing() && timeline_.wait_oldest_free()) {
+    Lock lock(mutex_);
+    *out = take(request, asking(request, false));
+  }
+  return *out != 0;
 }
 
 Address DeviceCache::try_allocate(Bytes bytes, Rack* rack) {

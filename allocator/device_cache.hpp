@@ -13,6 +13,7 @@
 #include "allocator/room.hpp"
 #include "allocator/timeline.hpp"
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -87,8 +88,11 @@ class DeviceCache {
   // Before others than this context's streams use a live block: what must be over before it is
   // used is over on return. Bare had waited for it at a free.
   Status quiet(Address base);
-  void add_accessor(CUdevice device);
-  void remove_accessor(CUdevice device);
+  // Kernels of that context reach this one's memory from now on. It stays so: a copy between the
+  // two devices, or another context of that device, may still need the pages' access.
+  void add_accessor(DeviceCache& reader);
+  // Before a submission of `lane`: what the contexts owe whose memory its kernels reach.
+  void pay_owners(Lane& lane);
   void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
 
   // Graphs that may use blocks allocated during a capture are all gone.
@@ -146,6 +150,7 @@ class DeviceCache {
       REQUIRES(mutex_);
   Address take_across(const Request& request) REQUIRES(mutex_);
   Status find_or_grow(const Request& request, Address* out);
+  bool take_after_waiting(const Request& request, Address* out);
   [[nodiscard]] bool cuts_slabs(const Request& request) REQUIRES(mutex_);
   SmallRef cut_slab(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
@@ -196,7 +201,7 @@ class DeviceCache {
   void take_out(const Arena& arena, const PageReturn& item) REQUIRES(mutex_);
   void enter(Segment& segment, Address begin, Address end, std::size_t pieces) REQUIRES(mutex_);
   void forget(Segment& segment) REQUIRES(mutex_);
-  void change_access(CUdevice device, CUmemAccess_flags flags);
+  bool pays_for(Timeline& owner);
 
   const Driver& driver_;
   const Config& config_;
@@ -233,8 +238,9 @@ class DeviceCache {
   Pins pins_ GUARDED_BY(mutex_);
   std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
-  std::atomic<std::uint64_t> peers_{0};                 // a bit for each whose kernels may
   std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
+  std::array<std::atomic<Timeline*>, Lane::kOwners> owners_{};  // see pay_owners(); only added to
+  std::atomic<bool> unpaid_peers_{false};  // kernels that reach this memory and pay for nothing
   std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
   std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more
   std::vector<std::pair<Address, Bytes>> surviving_ranges_ GUARDED_BY(mutex_);

@@ -8,6 +8,7 @@
 #include "allocator/event.hpp"
 #include "allocator/units.hpp"
 
+#include <array>
 #include <atomic>
 #include <deque>
 
@@ -37,6 +38,9 @@ class Lane {
   // Fences up to here were waited for by this stream alone (drivers without context events,
   // captures).
   std::atomic<std::uint64_t> paid{0};
+  // The same of other contexts' fences, by DeviceCache::owners_: their memory its kernels reach.
+  static constexpr std::size_t kOwners = 16;
+  std::array<std::atomic<std::uint64_t>, kOwners> paid_abroad{};
   // The number of the newest of `marks`.
   std::atomic<std::uint64_t> marked{0};
   // Its stream is destroyed: nothing can be recorded on it any more.

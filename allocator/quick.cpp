@@ -43,7 +43,7 @@ std::uint64_t DeviceCache::new_buffer_id() {
                                                               const Lane* lane) {
   if (stamp.order > timeline_.passed() && (lane == nullptr || stamp.order_lane != lane))
     return false;
-  if (stamp.fence <= timeline_.clear()) return true;
+  if (stamp.fence <= timeline_.passed()) return true;
   if (!quick_clear(stamp.fence)) return false;
   timeline_.take_debt(stamp.fence);
   return true;

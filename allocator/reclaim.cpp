@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: giving memory back, peers, and the end of a context.
+#include "allocator/atomic_max.hpp"
 #include "allocator/device_cache.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/size_policy.hpp"
@@ -217,32 +218,50 @@ void DeviceCache::plan_trim(Arena& arena,
   }
 }
 
-void DeviceCache::add_accessor(CUdevice device) {
-  peers_.fetch_or(bit_of(device));
-  change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+// Its lanes' slots for those owners are their places in the list, so that none is ever taken out.
+bool DeviceCache::pays_for(Timeline& owner) {
+  for (std::atomic<Timeline*>& place : owners_) {
+    Timeline* there = nullptr;
+    if (place.compare_exchange_strong(there, &owner) || there == &owner) return true;
+  }
+  return false;
 }
 
-void DeviceCache::remove_accessor(CUdevice device) {
-  peers_.fetch_and(~bit_of(device));
-  change_access(device, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+void DeviceCache::add_accessor(DeviceCache& reader) {
+  // Submissions that go unseen pay for nothing: then what is owed is waited for here, and nothing
+  // is owed any more.
+  if (!config_.one_lane || !reader.pays_for(timeline_)) {
+    unpaid_peers_.store(true);
+    {
+      Lock lock(mutex_);
+      empty_racks();  // no thread is in the middle of a hand-out that has not seen it
+    }
+    timeline_.wait_for(timeline_.owed()).ignore();  // broken() tells
+  }
+  let_copies_reach(reader.device());
 }
 
-void DeviceCache::let_copies_reach(CUdevice device) {
-  const bool known = device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
-  if (!known && memory_.vmm()) change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+void DeviceCache::pay_owners(Lane& lane) {
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    Timeline* owner = owners_[i].load();
+    if (owner == nullptr) return;
+    const std::uint64_t debt = owner->owed();
+    if (debt <= lane.paid_abroad[i].load() || debt <= owner->passed()) continue;
+    owner->pay_on(lane.stream);
+    atomic_max(lane.paid_abroad[i], debt);
+  }
 }
 
 // Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told. Who asks
 // for access that another thread is just giving gives it, too: it must be there on return.
-void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
-  if (device == device_) return;
-  const bool wanted = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  if (!wanted) reached_by_.fetch_and(~bit_of(device));
+void DeviceCache::let_copies_reach(CUdevice device) {
+  const bool known = device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
+  if (known || device == device_ || !memory_.vmm()) return;
   std::vector<Page> mapped;
   {
     Lock lock(mutex_);
     std::erase(accessors_, device);
-    if (wanted) accessors_.push_back(device);
+    accessors_.push_back(device);
     ++accessor_changes_;
     for (const auto& pool : pools_) {
       pool->small_pages.collect_pages(&mapped);
@@ -250,9 +269,11 @@ void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
     }
   }
   // A page that trim() returns meanwhile fails here, and nobody needs it.
-  for (const Page& page : mapped)
-    memory_.give_access(page.address, page.size, device, flags).ignore();
-  if (wanted) reached_by_.fetch_or(bit_of(device));
+  for (const Page& page : mapped) {
+    memory_.give_access(page.address, page.size, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        .ignore();
+  }
+  reached_by_.fetch_or(bit_of(device));
 }
 
 void DeviceCache::abandon() {

@@ -52,7 +52,8 @@ Submission::Submission(Allocator& allocator,
   const StreamPlace place = state.place(stream, null);
   if (!place) return;
   std::array<DeviceCache*, 2> others{};
-  if (state.contexts.load() > 1) {
+  const bool several = state.contexts.load() > 1;
+  if (several) {
     others = state.others(*place.cache, first_touched, second_touched);
     reach(place.cache->device(), others);
   }
@@ -66,6 +67,7 @@ Submission::Submission(Allocator& allocator,
                   (view != HostView::Wait && state.kernels_visible.load()) ||
                   (view == HostView::Graph && state.graphs_visible.load());
   pay_for(others, lane_->stream);
+  if (several) cache_->pay_owners(*lane_);
   Timeline& timeline = cache_->timeline();
   timeline.enter(*lane_);
   step_ = view == HostView::Wait && timeline.capturing();
@@ -209,13 +211,7 @@ void Allocator::let_copies_reach(CUcontext context, Address first, Address secon
 void Allocator::peer_access_enabled(CUcontext owner, CUcontext accessor) {
   DeviceCache* memory = state_->cache(owner);
   DeviceCache* reader = state_->cache(accessor);
-  if (memory != nullptr && reader != nullptr) memory->add_accessor(reader->device());
-}
-
-void Allocator::peer_access_disabled(CUcontext owner, CUcontext accessor) {
-  DeviceCache* memory = state_->known(owner);
-  DeviceCache* reader = state_->known(accessor);
-  if (memory != nullptr && reader != nullptr) memory->remove_accessor(reader->device());
+  if (memory != nullptr && reader != nullptr) memory->add_accessor(*reader);
 }
 
 }  // namespace custash

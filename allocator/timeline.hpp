@@ -123,6 +123,8 @@ class Timeline {
   // The same up to the newest fence recorded at a free: for nothing that bare CUDA would not
   // have waited for.
   Status wait_frees();
+  // The same for the oldest of them; false where there is none.
+  bool wait_oldest_free();
   // The same up to the first fence that covers this position of a free.
   Status wait_for(std::uint64_t position);
 

@@ -233,6 +233,15 @@ Status Timeline::wait_frees() {
   return newest.covers == 0 ? Status() : wait_host(newest);
 }
 
+bool Timeline::wait_oldest_free() {
+  Fence oldest;
+  {
+    Lock lock(mutex_);
+    if (!find_fence(0, &oldest)) return false;
+  }
+  return wait_host(oldest).ok();
+}
+
 Status Timeline::wait_for(std::uint64_t position) {
   Fence fence;
   {

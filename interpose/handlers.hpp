@@ -131,7 +131,6 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device);
 CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device);
 CUresult stream_destroy(Real<CUstream> real, NullStream, CUstream stream);
 CUresult peer_enable(Real<CUcontext, unsigned> real, NullStream, CUcontext peer, unsigned flags);
-CUresult peer_disable(Real<CUcontext> real, NullStream, CUcontext peer);
 
 // sync_memops.cpp
 CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdeviceptr> real, NullStream,
