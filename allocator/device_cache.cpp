@@ -38,7 +38,7 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
       context_(context),
       device_(device),
       memory_(driver_, leftovers_, config_.backing, context, device),
-      timeline_(driver_, config_, context) {
+      timeline_(driver_, config_, context, shared.gate) {
   pools_.push_back(std::make_unique<Pool>(stats_, config_.slabs_after));
 }
 

@@ -33,6 +33,7 @@ class DeviceCache {
     Leftovers& leftovers;
     const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
     DeviceBudget& budget;                     // of the device
+    CaptureGate& gate;
   };
 
   DeviceCache(const Shared& shared, CUcontext context, CUdevice device);

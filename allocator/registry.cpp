@@ -24,7 +24,6 @@ StreamName::StreamName(CUstream given, NullStream null)
 }
 
 void Allocator::State::close_capture(const StreamName& stream) {
-  Timeline* timeline = nullptr;
   {
     Lock lock(mutex);
     const auto it =
@@ -32,11 +31,10 @@ void Allocator::State::close_capture(const StreamName& stream) {
           return open.stream == stream;
         });
     if (it == open_captures.end()) return;
-    timeline = it->timeline;
     open_captures.erase(it);
     captures_open.fetch_sub(1);
   }
-  timeline->gate().capture_ended();
+  gate.capture_ended();
   release_graph_blocks();
 }
 
@@ -63,7 +61,7 @@ DeviceCache* Allocator::State::make_cache(CUcontext context) {
       return nullptr;
   }
   auto* made = new DeviceCache(
-      {driver, config, pages, leftovers, graphs, budget(device)}, context, device);
+      {driver, config, pages, leftovers, graphs, budget(device), gate}, context, device);
   apply_limit(device);
   Lock lock(mutex);
   const auto [it, inserted] = caches.emplace(context, made);

@@ -128,6 +128,7 @@ struct Allocator::State {
   static inline std::atomic<std::uint64_t> next_epoch{1};
   std::atomic<std::uint64_t> epoch{next_epoch.fetch_add(1)};
   HostTickets tickets{config};
+  CaptureGate gate;
   std::array<DeviceBudget, 64> budgets;  // devices beyond share the last
 
   DeviceBudget& budget(CUdevice device) {

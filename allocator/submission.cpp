@@ -31,13 +31,13 @@ void reach(CUdevice device, const Owners& owners) {
 }
 
 template <typename Owners>
-void pay_for(const Owners& owners, CUstream stream) {
+void pay_for(const Owners& owners, CUstream stream, const DeviceCache* but = nullptr) {
   for (DeviceCache* owner : owners) {
-    if (owner != nullptr) owner->timeline().pay_on(stream);
+    if (owner != nullptr && owner != but) owner->timeline().pay_on(stream);
   }
 }
 
-// Between a capture_begins() and its capture_begin_done().
+// Between a capture_begins() and its capture_begin_done(): the stream's.
 thread_local Timeline* beginning = nullptr;
 
 }  // namespace
@@ -58,27 +58,31 @@ Submission::Submission(Allocator& allocator,
     reach(place.cache->device(), others);
   }
   if (captures(state.driver, place)) {
-    if (view == HostView::Visible) state.graphs_visible.store(true);
+    if (view == HostView::Visible || view == HostView::VisibleGraph)
+      state.graphs_visible.store(true);
     return;  // nothing runs now
   }
   cache_ = place.cache;
   lane_ = place.lane;
-  host_visible_ = view == HostView::Visible ||
+  host_visible_ = view == HostView::Visible || view == HostView::VisibleGraph ||
                   (view != HostView::Wait && state.kernels_visible.load()) ||
                   (view == HostView::Graph && state.graphs_visible.load());
   pay_for(others, lane_->stream);
-  if (several) cache_->pay_owners(*lane_);
+  if (several && (view == HostView::Graph || view == HostView::VisibleGraph))
+    pay_for(state.all(), lane_->stream, cache_);  // its nodes may be of any device
+  else if (several)
+    cache_->pay_owners(*lane_);
   Timeline& timeline = cache_->timeline();
   timeline.enter(*lane_);
   step_ = view == HostView::Wait && timeline.capturing();
-  if (step_) timeline.gate().step_begins();
+  if (step_) timeline.wait_begins(*lane_);
 }
 
 void Submission::done(CUresult result) {
   if (lane_ == nullptr) return;
   (void)result;  // a call that failed may have submitted a part
-  if (step_) cache_->timeline().gate().step_done();
-  cache_->timeline().leave(*lane_, host_visible_);
+  Timeline& timeline = cache_->timeline();
+  step_ ? timeline.wait_done(*lane_) : timeline.leave(*lane_, host_visible_);
   lane_ = nullptr;
 }
 
@@ -97,8 +101,8 @@ void Allocator::capture_begins(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
   beginning = place ? &place.cache->timeline() : nullptr;
   if (beginning == nullptr) return;
-  beginning->prepare_capture();
-  beginning->gate().capture_begins();
+  visit_living(state_->all(), [](DeviceCache& each) { each.timeline().prepare_capture(); });
+  state_->gate.capture_begins();
 }
 
 void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
@@ -109,7 +113,7 @@ void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began)
     state_->open_captures.push_back({StreamName(stream, null), timeline});
     state_->captures_open.fetch_add(1);
   }
-  timeline->gate().capture_begun(began);
+  state_->gate.capture_begun(began);
 }
 
 void Allocator::capture_ended(CUstream stream, NullStream null) {
@@ -167,6 +171,8 @@ void Allocator::context_destroyed(CUcontext context) {
     return open.timeline == &cache->timeline();
   });
   state_->captures_open.fetch_sub(static_cast<std::uint32_t>(erased));
+  for (std::size_t i = 0; i < erased; ++i)
+    state_->gate.capture_ended();
   state_->doomed.emplace_back(context, cache);
 }
 

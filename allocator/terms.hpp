@@ -23,9 +23,10 @@ enum class NullStream { Legacy, PerThread };
 
 // Whether the host could see the effect of a submission without a call that synchronises: a
 // copy to host memory, a host function, a stream write to host memory. Graph: a launch of a
-// graph, visible when something visible was captured into any graph. Wait: no work at all, but
-// a wait for an event, which may draw the stream into a capture.
-enum class HostView { Hidden, Visible, Graph, Wait };
+// graph, visible when something visible was captured into any graph; VisibleGraph: of one that
+// may be visible in any case. Wait: no work at all, but a wait for an event, which may draw the
+// stream into a capture.
+enum class HostView { Hidden, Visible, Graph, VisibleGraph, Wait };
 
 // A live block, as the queries of interpose/ need it.
 struct BlockInfo {

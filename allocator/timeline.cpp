@@ -16,12 +16,16 @@ constexpr std::size_t kMaxMarks = 16;
 
 }  // namespace
 
-Timeline::Timeline(const Driver& driver, const Config& config, CUcontext context)
+Timeline::Timeline(const Driver& driver,
+                   const Config& config,
+                   CUcontext context,
+                   CaptureGate& gate)
     : driver_(driver),
       config_(config),
       context_(context),
       context_events_(driver.has_context_events()),
-      events_(driver, context) {
+      events_(driver, context),
+      gate_(gate) {
 }
 
 void Timeline::enter(Lane& lane) {
@@ -234,11 +238,11 @@ void Timeline::pay(Lane* lane) {
   }
   if (debt <= passed_.load()) return;
   waits_.fetch_add(1);
-  if (fence.covers != 0 && lane != nullptr && wait_stream(lane->stream, lane, fence)) {
+  if (lane == nullptr) {
+    if (fence.covers != 0 && wait_context(fence)) atomic_max(paid_, fence.covers);
+  } else if (fence.covers != 0 && wait_stream(lane->stream, lane, fence)) {
     atomic_max(lane->paid, fence.covers);
-  } else if (fence.covers != 0 && wait_context(fence)) {
-    atomic_max(paid_, fence.covers);
-  } else if (lane != nullptr) {
+  } else {
     // No wait on the GPU can be had: wait here, as bare CUDA would have at the free, and for
     // that only.
     (fence.covers != 0 ? wait_host(fence) : wait_all()).ignore();  // broken() tells
@@ -247,11 +251,12 @@ void Timeline::pay(Lane* lane) {
 
 // What was paid inside this context is not paid for a stream of another.
 void Timeline::pay_on(CUstream stream) {
+  const std::uint64_t debt = debt_.load();
+  if (debt <= passed_.load()) return;
   Fence fence;
   {
     Lock lock(mutex_);
-    const std::uint64_t debt = debt_.load();
-    if (debt <= passed_.load() || !find_fence(debt, &fence)) return;
+    if (!find_fence(debt, &fence)) return;
   }
   waits_.fetch_add(1);
   if (!wait_stream(stream, nullptr, fence)) wait_host(fence).ignore();
@@ -276,10 +281,25 @@ bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence
 }
 
 void Timeline::prepare_capture() {
-  // What is owed now cannot be paid on the stream that captures; what was submitted until now
-  // must be fenced while cuCtxRecordEvent is still allowed.
-  pay_now();
+  // What was submitted until now must be fenced while cuCtxRecordEvent is still allowed. What is
+  // owed is paid by the launch of the graph: a context's wait for it would come after the newest
+  // record, and after work that bare would not have waited for.
   if (unfinished()) ensure(submitted_.load(), FenceKind::Late).ignore();  // broken() tells
+}
+
+void Timeline::wait_begins(Lane& lane) {
+  // Nothing can be recorded on it any more once it captures.
+  if (!lane.is_default() && lane.last.load() > passed_.load())
+    (void)note_tail(lane, lane.last.load());
+  gate_.step_begins();
+}
+
+void Timeline::wait_done(Lane& lane) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const bool drawn_in = driver_.stream_is_capturing(lane.stream, &status) == CUDA_SUCCESS &&
+                        status != CU_STREAM_CAPTURE_STATUS_NONE;
+  gate_.step_done();
+  drawn_in ? static_cast<void>(lane.pending.fetch_sub(1)) : leave(lane, false);
 }
 
 Timeline::Counters Timeline::counters() const {

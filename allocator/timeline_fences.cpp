@@ -205,8 +205,8 @@ Status Timeline::wait_all() {
   for (int turn = 0; turn < kTurns && (turn == 0 || unfenced()); ++turn) {
     if (turn != 0) std::this_thread::yield();
     if (const Status recorded = ensure(need, FenceKind::Late); !recorded.ok()) return recorded;
-    if (unfenced() && capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
+  if (unfenced() && capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (unfenced()) {
     if (const Status waited = wait_device(); !waited.ok()) return waited;
     Lock lock(mutex_);

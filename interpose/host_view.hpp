@@ -33,7 +33,7 @@ HostView of_copy(Allocator& core, const Copy* copy) {
 }
 
 inline HostView of_graphs() {
-  return captures::host_visible_node_added() ? Visible : HostView::Graph;
+  return captures::host_visible_node_added() ? HostView::VisibleGraph : HostView::Graph;
 }
 
 inline bool is_address(CUmemorytype type) {
