@@ -70,6 +70,12 @@ class Allocator {
   // on any kernel's effect may be visible to the host. `call` is named in the log, once.
   void kernels_become_host_visible(std::string_view call);
 
+  // A programmatic dependent launch may begin before the kernel in front of it has ended, so that
+  // the order of its own stream is no fence. Not 0: memory is owed that rests on this order, and
+  // the launch must be made without the attribute that allows it; then it is told so.
+  std::uint64_t order_wanted(CUstream stream, NullStream null);
+  void order_given(CUstream stream, NullStream null, std::uint64_t owed);
+
   // ---- Stream capture. Begin: call capture_begins before the driver's BeginCapture and
   // capture_begin_done(ok) after it; capture_ended after a driver EndCapture that ended one.
   void capture_begins(CUstream stream, NullStream null);

@@ -41,6 +41,8 @@ class Lane {
   // The same of other contexts' fences, by DeviceCache::owners_: their memory its kernels reach.
   static constexpr std::size_t kOwners = 16;
   std::array<std::atomic<std::uint64_t>, kOwners> paid_abroad{};
+  // What was owed at its last launch in full order: see Allocator::order_wanted().
+  std::atomic<std::uint64_t> in_full_order{0};
   // The number of the newest of `marks`.
   std::atomic<std::uint64_t> marked{0};
   // Its stream is destroyed: nothing can be recorded on it any more.

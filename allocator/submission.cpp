@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Submissions, captures, and the ends of streams, contexts and graphs.
 #include "allocator/allocator.hpp"
+#include "allocator/atomic_max.hpp"
 #include "allocator/log.hpp"
 #include "allocator/registry.hpp"
 
@@ -88,6 +89,19 @@ void Submission::done(CUresult result) {
 
 Submission::~Submission() {
   done(CUDA_SUCCESS);
+}
+
+std::uint64_t Allocator::order_wanted(CUstream stream, NullStream null) {
+  const StreamPlace place = state_->place(stream, null);
+  if (!place || captures(driver_, place)) return 0;  // a graph begins in full order
+  const Timeline& timeline = place.cache->timeline();
+  const std::uint64_t owed = timeline.owed();
+  return owed > timeline.passed() && owed > place.lane->in_full_order.load() ? owed : 0;
+}
+
+void Allocator::order_given(CUstream stream, NullStream null, std::uint64_t owed) {
+  if (const StreamPlace place = state_->place(stream, null))
+    atomic_max(place.lane->in_full_order, owed);
 }
 
 void Allocator::kernels_become_host_visible(std::string_view call) {

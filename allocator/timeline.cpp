@@ -70,6 +70,7 @@ bool Timeline::adopt(Lane& lane, CUstream stream) {
   lane.paid.store(0);  // the new stream has waited for nothing yet
   for (std::atomic<std::uint64_t>& paid : lane.paid_abroad)
     paid.store(0);
+  lane.in_full_order.store(0);
   lane.tail = EventRef();
   lane.tail_covers = 0;
   lane.marks.clear();

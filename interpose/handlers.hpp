@@ -167,6 +167,9 @@ CUresult pool_export_pointer(Real<void*, CUdeviceptr> real, NullStream, void* ou
                              CUdeviceptr address);
 
 // launch.cpp
+CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**> real,
+                          NullStream null, const CUlaunchConfig* config, CUfunction function,
+                          void** params, void** extra);
 CUresult launch_multi_device(Real<CUDA_LAUNCH_PARAMS*, unsigned, unsigned> real, NullStream,
                              CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags);
 

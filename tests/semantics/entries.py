@@ -67,6 +67,11 @@ class Holes(Case):
             self.assertEqual(notes(out), [["at_free", "600"]] * 3, backing)
 
 
+    def test_a_programmatic_launch_begins_behind_the_last_owner(self):
+        kernels = os.path.join(program.PATHS.programs, "libhole_kernels.so")
+        self.same_as_bare("holes", "early", CUSTASH_SIM=self.SIM + ",detector=1", CUSTASH_SIM_KERNELS=kernels)
+
+
 class Controls(Case):
     def test_limits_trimming_callbacks_and_pinned_memory(self):
         for conf in ("backing:driver", "backing:vmm"):

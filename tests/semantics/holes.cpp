@@ -3,6 +3,7 @@
 // that kernel. Argument: which part. What is said must be the same bare and preloaded, but for
 // the lines that begin with #. Kernels take what CUSTASH_SIM's kernel_ns says.
 #include "tests/semantics/driver.hpp"
+#include "tests/sim/detector_abi.h"
 
 #include <cstring>
 
@@ -78,10 +79,56 @@ void sight() {
   SAY(call("cuStreamQuery", stream));
 }
 
+const custash_sim_detector_calls& detector() {
+  static const auto find =
+      entry<const custash_sim_detector_calls* (*)()>("custash_sim_detector");
+  return *find();
+}
+
+CUresult write_early(CUfunction function, CUdeviceptr p, CUstream stream, bool early) {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = early ? 1 : 0;
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  void* params[] = {&p};
+  return call("cuLaunchKernelEx",
+              static_cast<const CUlaunchConfig*>(&config),
+              function,
+              static_cast<void**>(params),
+              static_cast<void**>(nullptr));
+}
+
+// Programmatic dependent launches: the next owner's kernel may begin before the last one's ended.
+void early_launches() {
+  start();
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
+  SAY(call("cuModuleGetFunction", &function, module, "writes"));
+  CUstream stream = new_stream();
+  CUdeviceptr p = 0;
+  for (int i = 0; i < 3; ++i) {
+    SAY(call("cuMemAlloc_v2", &p, kBytes));
+    detector().allocated(reinterpret_cast<void*>(p), kBytes, 0, nullptr);
+    SAY(write_early(function, p, stream, i != 0));
+    detector().freed(reinterpret_cast<void*>(p), 0, nullptr);
+    SAY(call("cuMemFree_v2", p));
+    std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+  }
+  SAY(call("cuStreamSynchronize", stream));
+  SAY(static_cast<int>(detector().count(nullptr)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* const which = argc > 1 ? argv[1] : "";
   if (std::strcmp(which, "sight") == 0) sight();
+  if (std::strcmp(which, "early") == 0) early_launches();
   return 0;
 }
