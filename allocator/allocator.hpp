@@ -69,6 +69,7 @@ class Allocator {
   // The program asked for a device pointer to host memory or allocated managed memory: from now
   // on any kernel's effect may be visible to the host. `call` is named in the log, once.
   void kernels_become_host_visible(std::string_view call);
+  [[nodiscard]] bool kernels_host_visible() const;
 
   // A programmatic dependent launch may begin before the kernel in front of it has ended, so that
   // the order of its own stream is no fence. Not 0: memory is owed that rests on this order, and

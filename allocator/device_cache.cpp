@@ -6,6 +6,7 @@
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 namespace custash {
@@ -13,6 +14,10 @@ namespace {
 
 constexpr std::uint32_t kAllocationsPerAsk = 16;
 constexpr std::uint32_t kQuickOps = 1024;
+
+std::uint64_t key_of_thread(std::uint64_t number) {
+  return (number << 2U) | (1ULL << 63U);
+}
 
 Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, Rack* rack) {
   Request request{.bytes = bytes, .lane = lane, .wait = wait, .rack = rack};
@@ -261,7 +266,7 @@ SmallRef DeviceCache::slab_from(Pool& pool, Block* backing, const Request& reque
 }
 
 Address DeviceCache::hand_out(const Request& request, const Found& found) {
-  const std::uint64_t id = new_buffer_id();
+  const std::uint64_t id = new_buffer_id() | (request.lane == nullptr ? 0 : kOrderedId);
   const bool captured = timeline_.capturing();
   const auto fill = [&](auto& block) {
     block.requested =
@@ -287,12 +292,17 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
   return found.small ? found.small.address() : found.large->address;
 }
 
-Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread) {
+Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread, CUcontext green) {
   auto key = reinterpret_cast<std::uint64_t>(stream);
-  if (stream == CU_STREAM_PER_THREAD) key = (per_thread << 2U) | (1ULL << 63U);
+  if (stream == CU_STREAM_PER_THREAD) key = key_of_thread(per_thread);
+  if (stream == CU_STREAM_LEGACY && green != nullptr)
+    key = reinterpret_cast<std::uint64_t>(green) | (1ULL << 62U);
   Lock lock(mutex_);
   Lane*& found = lanes_[key];
-  if (found == nullptr) found = make_lane(stream);
+  if (found == nullptr) {
+    found = make_lane(stream);
+    found->green = green;
+  }
   return found;
 }
 
@@ -305,25 +315,65 @@ Lane* DeviceCache::make_lane(CUstream stream) {
     orphans_.pop_back();
     return lane;
   }
+  timeline_.expect_lanes(std::max<std::size_t>(16, std::bit_ceil(all_lanes_.size() + 1)));
   return &all_lanes_.emplace_back(stream);
+}
+
+// Out of everybody's sight; null where there is none.
+Lane* DeviceCache::take_lane(std::uint64_t key) {
+  const auto it = lanes_.find(key);
+  if (it == lanes_.end()) return nullptr;
+  Lane* lane = it->second;
+  lanes_.erase(it);
+  if (lane == nullptr) return nullptr;  // there was no memory for it
+  racks_.detach(lane);
+  if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
+  lane->pool = nullptr;
+  return lane;
+}
+
+void DeviceCache::orphan(Lane* lane) {
+  if (lane == nullptr) return;
+  timeline_.orphan(*lane);
+  Lock lock(mutex_);
+  orphans_.push_back(lane);
 }
 
 void DeviceCache::stream_destroyed(CUstream stream) {
   Lane* lane = nullptr;
   {
     Lock lock(mutex_);
-    const auto it = lanes_.find(reinterpret_cast<std::uint64_t>(stream));
-    if (it == lanes_.end()) return;
-    lane = it->second;
-    lanes_.erase(it);
+    if (!lanes_.contains(reinterpret_cast<std::uint64_t>(stream))) return;
     empty_racks();
-    racks_.detach(lane);
-    if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
-    lane->pool = nullptr;
+    lane = take_lane(reinterpret_cast<std::uint64_t>(stream));
   }
-  timeline_.orphan(*lane);
-  Lock lock(mutex_);
-  orphans_.push_back(lane);
+  orphan(lane);
+}
+
+// Its streams go with it.
+void DeviceCache::green_destroyed(CUcontext green) {
+  std::vector<Lane*> gone;
+  {
+    Lock lock(mutex_);
+    std::vector<std::uint64_t> keys;
+    for (const auto& [key, lane] : lanes_)
+      if (lane != nullptr && lane->green == green) keys.push_back(key);
+    if (!keys.empty()) empty_racks();
+    for (const std::uint64_t key : keys)
+      gone.push_back(take_lane(key));
+  }
+  for (Lane* lane : gone)
+    orphan(lane);
+}
+
+// Its own stream is nobody's any more. The thread has given its racks back.
+void DeviceCache::thread_ended(std::uint64_t per_thread) {
+  Lane* lane = nullptr;
+  {
+    Lock lock(mutex_);
+    lane = take_lane(key_of_thread(per_thread));
+  }
+  orphan(lane);
 }
 
 }  // namespace custash

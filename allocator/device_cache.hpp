@@ -4,8 +4,10 @@
 // it. Own lock (rank Context). Never destroyed: the page map may still be read. Rank 5.
 #pragma once
 
+#include "allocator/cache_shared.hpp"
 #include "allocator/inventory.hpp"
 #include "allocator/mutex.hpp"
+#include "allocator/owners.hpp"
 #include "allocator/page_map.hpp"
 #include "allocator/pins.hpp"
 #include "allocator/racks.hpp"
@@ -13,7 +15,6 @@
 #include "allocator/room.hpp"
 #include "allocator/timeline.hpp"
 
-#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -25,23 +26,14 @@ namespace custash {
 
 class DeviceCache {
  public:
-  // What all caches of the process share.
-  struct Shared {
-    const Driver& driver;
-    const Config& config;
-    PageMap& pages;
-    Leftovers& leftovers;
-    const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
-    DeviceBudget& budget;                     // of the device
-    CaptureGate& gate;
-  };
+  using Shared = CacheShared;
 
   DeviceCache(const Shared& shared, CUcontext context, CUdevice device);
 
   // ---- By the calling thread's rack alone (quick.cpp): 0 or false where that is not enough.
   Address quick_allocate(Rack& rack, Bytes bytes);
   bool quick_free(Rack& rack, const PageOwner& owner, Address address);
-  // Often only the fence is missing: recorded, and the rest goes that way. Not after an error.
+  // The same with a fence that is recorded first. Not after an error.
   bool fence_and_free(Rack& rack, Address address);
   // The thread's rack of a lane (null: of plain calls); its end.
   Rack* rack(Lane* lane);
@@ -62,9 +54,11 @@ class DeviceCache {
 
   Status record_stream(Address address);
 
-  // The lane of a stream; made at need. `per_thread` tells those of CU_STREAM_PER_THREAD apart.
-  Lane* lane(CUstream stream, std::uint64_t per_thread);
+  // Made at need. `per_thread` tells threads' own streams apart, `green` (or null) legacy ones.
+  Lane* lane(CUstream stream, std::uint64_t per_thread, CUcontext green);
   void stream_destroyed(CUstream stream);
+  void green_destroyed(CUcontext green);
+  void thread_ended(std::uint64_t per_thread);
 
   Timeline& timeline() { return timeline_; }
 
@@ -76,28 +70,23 @@ class DeviceCache {
   Status trim(TrimWish wish = {});
   // The same of the memory that calls naming this lane's stream have freed.
   Status trim(TrimWish wish, const Lane& lane);
-  // Gives back what idles, now and then; called where a driver call is allowed.
-  void decay();
+  void decay();  // gives back what idles, now and then; may call the driver
   Status trim_idle();
-  // Waits for what was freed, and only for that, and takes it back.
-  Status settle();
+  // Waits for plain frees, as bare had; `ordered`: for frees on streams, too.
+  Status settle(bool ordered);
 
   // Blocks that other processes have open: see Outside.
   bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
   void unpin(Address base);
   bool is_pinned(Address base);
-  // Before others than this context's streams use a live block: what must be over before it is
-  // used is over on return. Bare had waited for it at a free.
   Status quiet(Address base);
-  // Kernels of that context reach this one's memory from now on. It stays so: a copy between the
-  // two devices, or another context of that device, may still need the pages' access.
+  // Kernels of that context reach this one's memory from now on, for good: see semantics.md.
   void add_accessor(DeviceCache& reader);
-  // Before a submission of `lane`: what the contexts owe whose memory its kernels reach.
-  void pay_owners(Lane& lane);
+  Owners& owners() { return owners_; }
+
   void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
 
-  // Graphs that may use blocks allocated during a capture are all gone.
-  void release_graph_blocks();
+  void release_graph_blocks();  // graphs that may use blocks of captures are all gone
 
   // The context is about to die: forgets all but the pages that outlive it, for the second.
   void abandon();
@@ -116,6 +105,8 @@ class DeviceCache {
 
  private:
   Lane* make_lane(CUstream stream) REQUIRES(mutex_);
+  Lane* take_lane(std::uint64_t key) REQUIRES(mutex_);
+  void orphan(Lane* lane);
   static std::uint64_t new_buffer_id();
   [[nodiscard]] bool quick_ways_open() const;
   [[nodiscard]] bool quick_clear(std::uint64_t position) const;
@@ -202,7 +193,6 @@ class DeviceCache {
   void take_out(const Arena& arena, const PageReturn& item) REQUIRES(mutex_);
   void enter(Segment& segment, Address begin, Address end, std::size_t pieces) REQUIRES(mutex_);
   void forget(Segment& segment) REQUIRES(mutex_);
-  bool pays_for(Timeline& owner);
 
   const Driver& driver_;
   const Config& config_;
@@ -240,7 +230,7 @@ class DeviceCache {
   std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
   std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
-  std::array<std::atomic<Timeline*>, Lane::kOwners> owners_{};  // see pay_owners(); only added to
+  Owners owners_;
   std::atomic<bool> unpaid_peers_{false};  // kernels that reach this memory and pay for nothing
   std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
   std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more

@@ -20,7 +20,8 @@ constexpr std::uint32_t kHitsPerLook = 4096;
 
 std::uint64_t new_buffer_id_of(Rack& rack) {
   if (rack.next_id == rack.last_id) {
-    rack.next_id = next_buffer_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
+    rack.next_id = next_buffer_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed) |
+                   (rack.lane == nullptr ? 0 : kOrderedId);
     rack.last_id = rack.next_id + kIdsAtOnce;
   }
   return rack.next_id++;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: giving memory back, peers, and the end of a context.
-#include "allocator/atomic_max.hpp"
 #include "allocator/device_cache.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/size_policy.hpp"
@@ -20,12 +19,9 @@ std::uint64_t bit_of(CUdevice device) {
 
 }  // namespace
 
-Status DeviceCache::settle() {
-  // Plain frees have their fences. Frees on streams, and those whose fence could not be had,
-  // need one over everything.
-  const bool unfenced =
-      order_high_.load() > timeline_.passed() ||
-      waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
+Status DeviceCache::settle(bool ordered) {
+  // Plain frees have their fences. Frees on streams need one over everything.
+  const bool unfenced = ordered && order_high_.load() > timeline_.passed();
   const Status waited = unfenced ? timeline_.wait_all() : timeline_.wait_frees();
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;
@@ -218,19 +214,10 @@ void DeviceCache::plan_trim(Arena& arena,
   }
 }
 
-// Its lanes' slots for those owners are their places in the list, so that none is ever taken out.
-bool DeviceCache::pays_for(Timeline& owner) {
-  for (std::atomic<Timeline*>& place : owners_) {
-    Timeline* there = nullptr;
-    if (place.compare_exchange_strong(there, &owner) || there == &owner) return true;
-  }
-  return false;
-}
-
 void DeviceCache::add_accessor(DeviceCache& reader) {
   // Submissions that go unseen pay for nothing: then what is owed is waited for here, and nothing
   // is owed any more.
-  if (!config_.one_lane || !reader.pays_for(timeline_)) {
+  if (!config_.one_lane || !reader.owners_.add(timeline_)) {
     unpaid_peers_.store(true);
     {
       Lock lock(mutex_);
@@ -239,17 +226,6 @@ void DeviceCache::add_accessor(DeviceCache& reader) {
     timeline_.wait_for(timeline_.owed()).ignore();  // broken() tells
   }
   let_copies_reach(reader.device());
-}
-
-void DeviceCache::pay_owners(Lane& lane) {
-  for (std::size_t i = 0; i < owners_.size(); ++i) {
-    Timeline* owner = owners_[i].load();
-    if (owner == nullptr) return;
-    const std::uint64_t debt = owner->owed();
-    if (debt <= lane.paid_abroad[i].load() || debt <= owner->passed()) continue;
-    owner->pay_on(lane.stream);
-    atomic_max(lane.paid_abroad[i], debt);
-  }
 }
 
 // Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told. Who asks

@@ -72,7 +72,7 @@ Submission::Submission(Allocator& allocator,
   if (several && (view == HostView::Graph || view == HostView::VisibleGraph))
     pay_for(state.all(), lane_->stream, cache_);  // its nodes may be of any device
   else if (several)
-    cache_->pay_owners(*lane_);
+    cache_->owners().pay(*lane_);
   Timeline& timeline = cache_->timeline();
   timeline.enter(*lane_);
   step_ = view == HostView::Wait && timeline.capturing();
@@ -89,6 +89,10 @@ void Submission::done(CUresult result) {
 
 Submission::~Submission() {
   done(CUDA_SUCCESS);
+}
+
+bool Allocator::kernels_host_visible() const {
+  return state_->kernels_visible.load();
 }
 
 std::uint64_t Allocator::order_wanted(CUstream stream, NullStream null) {
@@ -177,7 +181,7 @@ void Allocator::context_destroyed(CUcontext context) {
                  [](DeviceCache& each) { each.timeline().wait_frees().ignore(); });
   DeviceCache* cache = state_->remove(context);
   state_->new_epoch();
-  if (cache == nullptr) return;
+  if (cache == nullptr) return state_->green_destroyed(context);
   cache->timeline().users().close();
   cache->abandon();
   Lock lock(state_->mutex);
@@ -188,6 +192,15 @@ void Allocator::context_destroyed(CUcontext context) {
   for (std::size_t i = 0; i < erased; ++i)
     state_->gate.capture_ended();
   state_->doomed.emplace_back(context, cache);
+}
+
+void Allocator::State::green_destroyed(CUcontext context) {
+  {
+    Lock lock(mutex);
+    greens.erase(context);
+  }
+  for (DeviceCache* cache : all())
+    cache->green_destroyed(context);
 }
 
 void Allocator::context_gone(CUcontext context) {

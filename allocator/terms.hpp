@@ -28,6 +28,9 @@ enum class NullStream { Legacy, PerThread };
 // stream into a capture.
 enum class HostView { Hidden, Visible, Graph, VisibleGraph, Wait };
 
+// Set in the buffer ids of memory that a call naming a stream has given.
+inline constexpr std::uint64_t kOrderedId = 1ULL << 60U;
+
 // A live block, as the queries of interpose/ need it.
 struct BlockInfo {
   Address base = 0;
@@ -35,6 +38,8 @@ struct BlockInfo {
   Bytes usable = 0;     // what it got
   CUcontext context = nullptr;
   std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
+
+  [[nodiscard]] bool stream_ordered() const { return (buffer_id & kOrderedId) != 0; }
 };
 
 // A live block that another process uses, and what backs it. While it is pinned its memory stays

@@ -47,6 +47,13 @@ ThreadSeats::~ThreadSeats() {
   mine_ = nullptr;
   for (Rack* rack : racks_)
     rack->cache->retire_rack(rack);
+  for (DeviceCache* cache : own_streams_)
+    cache->thread_ended(number_);
+}
+
+void ThreadSeats::note_own_stream(DeviceCache* cache) {
+  if (std::find(own_streams_.begin(), own_streams_.end(), cache) == own_streams_.end())
+    own_streams_.push_back(cache);
 }
 
 Seat* ThreadSeats::remember(const Seat& seat) {

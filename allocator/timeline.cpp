@@ -44,6 +44,12 @@ void Timeline::leave(Lane& lane, bool host_visible) {
   lane.pending.fetch_sub(1);
 }
 
+void Timeline::expect_lanes(std::size_t count) {
+  Lock lock(mutex_);
+  active_.reserve(std::max(count, active_.capacity()));
+  host_lanes_.reserve(std::max(count, host_lanes_.capacity()));
+}
+
 void Timeline::activate(Lane& lane) {
   Lock lock(mutex_);
   if (lane.active.load()) return;
@@ -55,8 +61,9 @@ void Timeline::activate(Lane& lane) {
 void Timeline::orphan(Lane& lane) {
   // Without context events the handle is needed to fence what still runs; afterwards it is
   // gone.
-  if (lane.active.load() && (!context_events_.load() || capturing())) {
-    // Where the handle cannot be recorded on for the last time, its work is waited for.
+  if (lane.active.load() && !lane.is_per_thread() && (!context_events_.load() || capturing())) {
+    // Where the handle cannot be recorded on for the last time, its work is waited for. (A thread's
+    // own stream has had its tail recorded at each submission.)
     if (!note_tail(lane, lane.last.load()) && wait_device().ok()) lane.last.store(0);
   }
   lane.orphan.store(true);
@@ -67,6 +74,7 @@ bool Timeline::adopt(Lane& lane, CUstream stream) {
   if (lane.active.load() || lane.host_seen != 0 || !lane.idle_after(passed_.load()))
     return false;
   lane.stream = stream;
+  lane.green = nullptr;
   lane.paid.store(0);  // the new stream has waited for nothing yet
   for (std::atomic<std::uint64_t>& paid : lane.paid_abroad)
     paid.store(0);
@@ -86,6 +94,12 @@ bool Timeline::record_after(const Lane& lane, const EventRef& event) {
   const CaptureGate::Pass pass(gate_);
   return !stream_captures(lane) &&
          driver_.event_record(event.handle(), lane.stream) == CUDA_SUCCESS;
+}
+
+bool Timeline::record_whole(const EventRef& event) {
+  const CaptureGate::Pass pass(gate_);
+  return context_events_.load() && !capturing() &&
+         driver_.ctx_record_event(context_, event.handle()) == CUDA_SUCCESS;
 }
 
 bool Timeline::note_tail(Lane& lane, std::uint64_t number) {
@@ -159,7 +173,11 @@ bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
   const RelaxedCapture relaxed(driver_);
   EventRef event;
-  if (!events_.take(&event).ok() || !record_after(lane, event)) {
+  const bool had = events_.take(&event).ok();
+  // On the legacy stream an event is a barrier: kernels of other threads, launched since the
+  // program's call, could be kept apart by it.
+  const bool whole = had && lane.stream == CU_STREAM_LEGACY && record_whole(event);
+  if (!had || !(whole || record_after(lane, event))) {
     atomic_max(host_unmarked_, number);  // the next free waits for everything
     return;
   }

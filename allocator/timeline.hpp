@@ -32,6 +32,9 @@ class Timeline {
   void enter(Lane& lane);
   void leave(Lane& lane, bool host_visible);
 
+  // There is one lane more: what enter() and leave() note of it needs no memory then.
+  void expect_lanes(std::size_t count);
+
   // The stream is about to be destroyed: keeps what its work must be waited for by.
   void orphan(Lane& lane);
 
@@ -182,6 +185,8 @@ class Timeline {
   void note_host_visible(Lane& lane, std::uint64_t number);
   bool note_tail(Lane& lane, std::uint64_t number);
   bool record_after(const Lane& lane, const EventRef& event);
+  bool record_whole(const EventRef& event);
+  [[nodiscard]] bool is_gone(CUresult code) const;
 
   const Driver& driver_;
   const Config& config_;

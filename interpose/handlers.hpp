@@ -31,6 +31,18 @@ CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream,
 CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
                              CUdeviceptr* out, Count* bytes, void* library, const char* name);
 
+// host_reach.cpp
+CUresult module_get_global(Real<CUdeviceptr*, Count*, CUmodule, const char*> real, NullStream,
+                           CUdeviceptr* out, Count* bytes, CUmodule module, const char* name);
+CUresult library_get_global(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
+                            CUdeviceptr* out, Count* bytes, void* library, const char* name);
+CUresult mem_create(Real<CUmemGenericAllocationHandle*, Count, const CUmemAllocationProp*,
+                         unsigned long long> real,
+                    NullStream, CUmemGenericAllocationHandle* out, Count bytes,
+                    const CUmemAllocationProp* properties, unsigned long long flags);
+CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real, NullStream, CUmemoryPool* out,
+                     const CUmemPoolProps* properties);
+
 // pinned_memory.cpp
 CUresult host_alloc(Real<void**, Count, unsigned> real, NullStream, void** out, Count bytes,
                     unsigned flags);

@@ -300,6 +300,19 @@ class Served(Anywhere):
         a.ok("free 0")
 
 
+    def test_a_block_stays_with_an_importer_that_lives_whatever_became_of_its_connection(self):
+        a = self.actor()
+        block = a.ok(f"alloc {5 * MIB}")
+        handle = bytes.fromhex(a.ok("export 0")[0])
+        number, base = (int.from_bytes(handle[at:at + 8], "little") for at in (24, 32))
+        with connect(services(a.pid)[0]) as link:  # this process plays the importer
+            self.assertEqual(ask(link, f"share {number:x} {base:x}")[0], DONE)
+        a.ok("free 0")
+        time.sleep(2.5)
+        got = [a.ok(f"alloc {5 * MIB}")[1] for _ in range(12)]
+        self.assertNotIn(block[1], got)
+
+
 class OnPages(Served, Shared):
     pass
 

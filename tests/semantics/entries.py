@@ -72,6 +72,16 @@ class Holes(Case):
         self.same_as_bare("holes", "early", CUSTASH_SIM=self.SIM + ",detector=1", CUSTASH_SIM_KERNELS=kernels)
 
 
+    def test_stream_ordered_memory_is_told_as_the_default_pools(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            self.same_as_bare("holes", "answers", CUSTASH_CONF=backing)
+
+    def test_a_free_waits_for_kernels_that_may_write_what_the_host_reads(self):
+        for door, at_free in (("attribute", "0"), ("attributes", "0"), ("none", "600")):
+            out = self.same_as_bare("holes", "host", door, CUSTASH_SIM=self.SIM)
+            self.assertEqual(notes(out), [["at_free", at_free]], door)
+
+
 class Controls(Case):
     def test_limits_trimming_callbacks_and_pinned_memory(self):
         for conf in ("backing:driver", "backing:vmm"):

@@ -124,11 +124,82 @@ void early_launches() {
   SAY(static_cast<int>(detector().count(nullptr)));
 }
 
+// Memory of a call that names a stream is told as the default pool's.
+void answers() {
+  start();
+  CUstream stream = new_stream();
+  CUmemoryPool standard = nullptr;
+  SAY(call("cuDeviceGetDefaultMemPool", &standard, CUdevice{0}));
+  for (const std::size_t bytes : {std::size_t{1000}, kBytes}) {
+    for (int round = 0; round < 3; ++round) {  // the later ones are hits of the cache
+      CUdeviceptr ordered = 0;
+      CUdeviceptr plain = 0;
+      SAY(call("cuMemAllocAsync", &ordered, bytes, stream));
+      SAY(call("cuMemAlloc_v2", &plain, bytes));
+      for (const CUdeviceptr p : {ordered, plain}) {
+        CUmemoryPool pool = nullptr;
+        unsigned capable = 0;
+        SAY(call("cuPointerGetAttribute",
+                 static_cast<void*>(&pool),
+                 CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+                 p));
+        SAY(pool == standard);
+        SAY(pool == nullptr);
+        SAY(call("cuPointerGetAttribute",
+                 static_cast<void*>(&capable),
+                 CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                 p));
+        SAY(capable & 1U);
+      }
+      SAY(call("cuMemFree_v2", plain));
+      SAY(call("cuMemFreeAsync", ordered, stream));
+    }
+  }
+  std::size_t pitch = 0;
+  CUdeviceptr p = 0;
+  SAY(call("cuMemAllocPitch_v2", &p, &pitch, ~std::size_t{0}, std::size_t{1}, 4U));
+}
+
+// A kernel may write what the host reads right after a free. By which door it came to that memory
+// the argument says; the last one is none.
+void host_reach(const char* door) {
+  start();
+  CUfunction function = kernel();
+  CUstream stream = new_stream();
+  void* host = nullptr;
+  SAY(call("cuMemHostAlloc", &host, std::size_t{4096}, 0U));
+  CUdeviceptr told = 0;
+  if (std::strcmp(door, "attribute") == 0) {
+    SAY(call("cuPointerGetAttribute",
+             static_cast<void*>(&told),
+             CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+             reinterpret_cast<CUdeviceptr>(host)));
+  }
+  if (std::strcmp(door, "attributes") == 0) {
+    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+    void* out = &told;
+    SAY(call("cuPointerGetAttributes", 1U, &which, &out, reinterpret_cast<CUdeviceptr>(host)));
+  }
+  CUdeviceptr p = 0;
+  SAY(call("cuMemAlloc_v2", &p, kBytes));
+  if (std::strcmp(door, "none") == 0) {
+    SAY(call("cuPointerGetAttribute",
+             static_cast<void*>(&told),
+             CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+             p));
+  }
+  SAY(launch(function, stream));
+  SAY(call("cuMemFree_v2", p));
+  std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* const which = argc > 1 ? argv[1] : "";
   if (std::strcmp(which, "sight") == 0) sight();
   if (std::strcmp(which, "early") == 0) early_launches();
+  if (std::strcmp(which, "answers") == 0) answers();
+  if (std::strcmp(which, "host") == 0) host_reach(argv[2]);
   return 0;
 }
