@@ -6,6 +6,7 @@
 #include "tests/sim/detector_abi.h"
 
 #include <cstring>
+#include <initializer_list>
 
 namespace {
 
