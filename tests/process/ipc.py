@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import program
-from actor import BAD_ARGUMENTS, DONE, REFUSED, Actor, ask, connect, services
+from actor import BAD_ARGUMENTS, DONE, HEADER, REFUSED, Actor, ask, connect, packet, services
 from program import Case
 
 MIB = 1 << 20
@@ -306,7 +306,8 @@ class Served(Anywhere):
         handle = bytes.fromhex(a.ok("export 0")[0])
         number, base = (int.from_bytes(handle[at:at + 8], "little") for at in (24, 32))
         with connect(services(a.pid)[0]) as link:  # this process plays the importer
-            self.assertEqual(ask(link, f"share {number:x} {base:x}")[0], DONE)
+            link.send(packet(f"share {number:x} {base:x}"))
+            self.assertEqual(HEADER.unpack_from(link.recv(65536))[2], DONE)
         a.ok("free 0")
         time.sleep(2.5)
         got = [a.ok(f"alloc {5 * MIB}")[1] for _ in range(12)]
