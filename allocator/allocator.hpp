@@ -69,6 +69,13 @@ class Allocator {
   // The program asked for a device pointer to host memory or allocated managed memory: from now
   // on any kernel's effect may be visible to the host. `call` is named in the log, once.
   void kernels_become_host_visible(std::string_view call);
+  [[nodiscard]] bool kernels_host_visible() const;
+
+  // A programmatic dependent launch may begin before the kernel in front of it has ended, so that
+  // the order of its own stream is no fence. Not 0: memory is owed that rests on this order, and
+  // the launch must be made without the attribute that allows it; then it is told so.
+  std::uint64_t order_wanted(CUstream stream, NullStream null);
+  void order_given(CUstream stream, NullStream null, std::uint64_t owed);
 
   // ---- Stream capture. Begin: call capture_begins before the driver's BeginCapture and
   // capture_begin_done(ok) after it; capture_ended after a driver EndCapture that ended one.
@@ -115,7 +122,6 @@ class Allocator {
   void context_gone(CUcontext context);       // call after it: returns VMM pages that survive
   void peer_access_enabled(CUcontext owner,
                            CUcontext accessor);  // accessor may now read owner's memory
-  void peer_access_disabled(CUcontext owner, CUcontext accessor);
   // A submission to `stream` will touch all of these: for those that name more than two.
   void will_touch(CUstream stream, NullStream null, std::span<const CUdeviceptr> addresses);
   // A copy of `context` will name these addresses, by a way that is no submission: a graph's

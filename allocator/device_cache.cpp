@@ -6,6 +6,7 @@
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 namespace custash {
@@ -13,6 +14,10 @@ namespace {
 
 constexpr std::uint32_t kAllocationsPerAsk = 16;
 constexpr std::uint32_t kQuickOps = 1024;
+
+std::uint64_t key_of_thread(std::uint64_t number) {
+  return (number << 2U) | (1ULL << 63U);
+}
 
 Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, Rack* rack) {
   Request request{.bytes = bytes, .lane = lane, .wait = wait, .rack = rack};
@@ -38,7 +43,7 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
       context_(context),
       device_(device),
       memory_(driver_, leftovers_, config_.backing, context, device),
-      timeline_(driver_, config_, context) {
+      timeline_(driver_, config_, context, shared.gate) {
   pools_.push_back(std::make_unique<Pool>(stats_, config_.slabs_after));
 }
 
@@ -46,20 +51,21 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
   const std::uint64_t settled = this->settled();
   return {.lane = request.lane,
           .passed = timeline_.passed(),
-          .acceptable = debt ? std::max(settled, timeline_.payable()) : settled};
+          .acceptable =
+              debt && debt_allowed() ? std::max(settled, timeline_.payable()) : settled};
 }
 
 // Up to here a block costs no more than is spent already: passed, or every stream waits for it
-// before its next submission, whoever has the block.
+// before its next submission, whoever has the block. So does the launch of a graph.
 std::uint64_t DeviceCache::settled() const {
-  const std::uint64_t clear = timeline_.clear();
-  return debt_allowed() ? std::max(clear, timeline_.owed()) : clear;
+  return unpaid_peers_.load() ? timeline_.passed()
+                              : std::max(timeline_.clear(), timeline_.owed());
 }
 
-// Where it could not be paid: during a capture no wait may be inserted; another device's
-// kernels, which read this memory directly, are not held back by a wait in this context.
+// Not where it could not be paid: another device's kernels, which reach this memory directly, are
+// not held back by a wait in this context.
 bool DeviceCache::debt_allowed() const {
-  return !timeline_.capturing() && peers_.load() == 0;
+  return !timeline_.capturing() && !unpaid_peers_.load();
 }
 
 bool DeviceCache::run_ahead_allows(const Request& request) {
@@ -119,6 +125,7 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   const std::uint64_t waiting = waiting_high_.load();
   const bool asked = !due && waiting > timeline_.passed();
   if (asked) timeline_.poll(waiting);
+  bool hoards = false;
   {
     Lock lock(mutex_);
     for (bool again = asked; *out == 0; again = true) {
@@ -126,13 +133,25 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
       if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
         *out = take_across(request);
         if (*out == 0) *out = take_in_debt(request);
+        hoards = *out == 0 && !run_ahead_allows(request);
       }
       if (*out == 0 && !rob_racks(request)) break;
     }
     if (*out != 0) return {};
   }
+  if (hoards && unpaid_peers_.load() && take_after_waiting(request, out)) return {};
   const Status grown = grow(request, out);
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
+}
+
+// Where nothing may be had in debt a program that frees and allocates would have ever more memory.
+// It waits for its oldest frees, as bare had it wait at these.
+bool DeviceCache::take_after_waiting(const Request& request, Address* out) {
+  while (*out == 0 && !timeline_.capturing() && timeline_.wait_oldest_free()) {
+    Lock lock(mutex_);
+    *out = take(request, asking(request, false));
+  }
+  return *out != 0;
 }
 
 Address DeviceCache::try_allocate(Bytes bytes, Rack* rack) {
@@ -247,7 +266,7 @@ SmallRef DeviceCache::slab_from(Pool& pool, Block* backing, const Request& reque
 }
 
 Address DeviceCache::hand_out(const Request& request, const Found& found) {
-  const std::uint64_t id = new_buffer_id();
+  const std::uint64_t id = new_buffer_id() | (request.lane == nullptr ? 0 : kOrderedId);
   const bool captured = timeline_.capturing();
   const auto fill = [&](auto& block) {
     block.requested =
@@ -273,12 +292,17 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
   return found.small ? found.small.address() : found.large->address;
 }
 
-Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread) {
+Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread, CUcontext green) {
   auto key = reinterpret_cast<std::uint64_t>(stream);
-  if (stream == CU_STREAM_PER_THREAD) key = (per_thread << 2U) | (1ULL << 63U);
+  if (stream == CU_STREAM_PER_THREAD) key = key_of_thread(per_thread);
+  if (stream == CU_STREAM_LEGACY && green != nullptr)
+    key = reinterpret_cast<std::uint64_t>(green) | (1ULL << 62U);
   Lock lock(mutex_);
   Lane*& found = lanes_[key];
-  if (found == nullptr) found = make_lane(stream);
+  if (found == nullptr) {
+    found = make_lane(stream);
+    found->green = green;
+  }
   return found;
 }
 
@@ -291,25 +315,65 @@ Lane* DeviceCache::make_lane(CUstream stream) {
     orphans_.pop_back();
     return lane;
   }
+  timeline_.expect_lanes(std::max<std::size_t>(16, std::bit_ceil(all_lanes_.size() + 1)));
   return &all_lanes_.emplace_back(stream);
+}
+
+// Out of everybody's sight; null where there is none.
+Lane* DeviceCache::take_lane(std::uint64_t key) {
+  const auto it = lanes_.find(key);
+  if (it == lanes_.end()) return nullptr;
+  Lane* lane = it->second;
+  lanes_.erase(it);
+  if (lane == nullptr) return nullptr;  // there was no memory for it
+  racks_.detach(lane);
+  if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
+  lane->pool = nullptr;
+  return lane;
+}
+
+void DeviceCache::orphan(Lane* lane) {
+  if (lane == nullptr) return;
+  timeline_.orphan(*lane);
+  Lock lock(mutex_);
+  orphans_.push_back(lane);
 }
 
 void DeviceCache::stream_destroyed(CUstream stream) {
   Lane* lane = nullptr;
   {
     Lock lock(mutex_);
-    const auto it = lanes_.find(reinterpret_cast<std::uint64_t>(stream));
-    if (it == lanes_.end()) return;
-    lane = it->second;
-    lanes_.erase(it);
+    if (!lanes_.contains(reinterpret_cast<std::uint64_t>(stream))) return;
     empty_racks();
-    racks_.detach(lane);
-    if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
-    lane->pool = nullptr;
+    lane = take_lane(reinterpret_cast<std::uint64_t>(stream));
   }
-  timeline_.orphan(*lane);
-  Lock lock(mutex_);
-  orphans_.push_back(lane);
+  orphan(lane);
+}
+
+// Its streams go with it.
+void DeviceCache::green_destroyed(CUcontext green) {
+  std::vector<Lane*> gone;
+  {
+    Lock lock(mutex_);
+    std::vector<std::uint64_t> keys;
+    for (const auto& [key, lane] : lanes_)
+      if (lane != nullptr && lane->green == green) keys.push_back(key);
+    if (!keys.empty()) empty_racks();
+    for (const std::uint64_t key : keys)
+      gone.push_back(take_lane(key));
+  }
+  for (Lane* lane : gone)
+    orphan(lane);
+}
+
+// Its own stream is nobody's any more. The thread has given its racks back.
+void DeviceCache::thread_ended(std::uint64_t per_thread) {
+  Lane* lane = nullptr;
+  {
+    Lock lock(mutex_);
+    lane = take_lane(key_of_thread(per_thread));
+  }
+  orphan(lane);
 }
 
 }  // namespace custash

@@ -4,8 +4,10 @@
 // it. Own lock (rank Context). Never destroyed: the page map may still be read. Rank 5.
 #pragma once
 
+#include "allocator/cache_shared.hpp"
 #include "allocator/inventory.hpp"
 #include "allocator/mutex.hpp"
+#include "allocator/owners.hpp"
 #include "allocator/page_map.hpp"
 #include "allocator/pins.hpp"
 #include "allocator/racks.hpp"
@@ -24,22 +26,14 @@ namespace custash {
 
 class DeviceCache {
  public:
-  // What all caches of the process share.
-  struct Shared {
-    const Driver& driver;
-    const Config& config;
-    PageMap& pages;
-    Leftovers& leftovers;
-    const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
-    DeviceBudget& budget;                     // of the device
-  };
+  using Shared = CacheShared;
 
   DeviceCache(const Shared& shared, CUcontext context, CUdevice device);
 
   // ---- By the calling thread's rack alone (quick.cpp): 0 or false where that is not enough.
   Address quick_allocate(Rack& rack, Bytes bytes);
   bool quick_free(Rack& rack, const PageOwner& owner, Address address);
-  // Often only the fence is missing: recorded, and the rest goes that way. Not after an error.
+  // The same with a fence that is recorded first. Not after an error.
   bool fence_and_free(Rack& rack, Address address);
   // The thread's rack of a lane (null: of plain calls); its end.
   Rack* rack(Lane* lane);
@@ -60,9 +54,11 @@ class DeviceCache {
 
   Status record_stream(Address address);
 
-  // The lane of a stream; made at need. `per_thread` tells those of CU_STREAM_PER_THREAD apart.
-  Lane* lane(CUstream stream, std::uint64_t per_thread);
+  // Made at need. `per_thread` tells threads' own streams apart, `green` (or null) legacy ones.
+  Lane* lane(CUstream stream, std::uint64_t per_thread, CUcontext green);
   void stream_destroyed(CUstream stream);
+  void green_destroyed(CUcontext green);
+  void thread_ended(std::uint64_t per_thread);
 
   Timeline& timeline() { return timeline_; }
 
@@ -74,22 +70,23 @@ class DeviceCache {
   Status trim(TrimWish wish = {});
   // The same of the memory that calls naming this lane's stream have freed.
   Status trim(TrimWish wish, const Lane& lane);
-  // Gives back what idles, now and then; called where a driver call is allowed.
-  void decay();
+  void decay();  // gives back what idles, now and then; may call the driver
   Status trim_idle();
-  // Waits for what was freed, and only for that, and takes it back.
-  Status settle();
+  // Waits for plain frees, as bare had; `ordered`: for frees on streams, too.
+  Status settle(bool ordered);
 
   // Blocks that other processes have open: see Outside.
   bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
   void unpin(Address base);
   bool is_pinned(Address base);
-  void add_accessor(CUdevice device);
-  void remove_accessor(CUdevice device);
+  Status quiet(Address base);
+  // Kernels of that context reach this one's memory from now on, for good: see semantics.md.
+  void add_accessor(DeviceCache& reader);
+  Owners& owners() { return owners_; }
+
   void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
 
-  // Graphs that may use blocks allocated during a capture are all gone.
-  void release_graph_blocks();
+  void release_graph_blocks();  // graphs that may use blocks of captures are all gone
 
   // The context is about to die: forgets all but the pages that outlive it, for the second.
   void abandon();
@@ -108,6 +105,8 @@ class DeviceCache {
 
  private:
   Lane* make_lane(CUstream stream) REQUIRES(mutex_);
+  Lane* take_lane(std::uint64_t key) REQUIRES(mutex_);
+  void orphan(Lane* lane);
   static std::uint64_t new_buffer_id();
   [[nodiscard]] bool quick_ways_open() const;
   [[nodiscard]] bool quick_clear(std::uint64_t position) const;
@@ -143,6 +142,7 @@ class DeviceCache {
       REQUIRES(mutex_);
   Address take_across(const Request& request) REQUIRES(mutex_);
   Status find_or_grow(const Request& request, Address* out);
+  bool take_after_waiting(const Request& request, Address* out);
   [[nodiscard]] bool cuts_slabs(const Request& request) REQUIRES(mutex_);
   SmallRef cut_slab(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
@@ -193,7 +193,6 @@ class DeviceCache {
   void take_out(const Arena& arena, const PageReturn& item) REQUIRES(mutex_);
   void enter(Segment& segment, Address begin, Address end, std::size_t pieces) REQUIRES(mutex_);
   void forget(Segment& segment) REQUIRES(mutex_);
-  void change_access(CUdevice device, CUmemAccess_flags flags);
 
   const Driver& driver_;
   const Config& config_;
@@ -230,8 +229,9 @@ class DeviceCache {
   Pins pins_ GUARDED_BY(mutex_);
   std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
-  std::atomic<std::uint64_t> peers_{0};                 // a bit for each whose kernels may
   std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
+  Owners owners_;
+  std::atomic<bool> unpaid_peers_{false};  // kernels that reach this memory and pay for nothing
   std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
   std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more
   std::vector<std::pair<Address, Bytes>> surviving_ranges_ GUARDED_BY(mutex_);

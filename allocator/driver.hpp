@@ -75,6 +75,7 @@ namespace custash {
   X(Required, stream_wait_event, "cuStreamWaitEvent", (CUstream, CUevent, unsigned))          \
   X(Required, stream_is_capturing, "cuStreamIsCapturing", (CUstream, CUstreamCaptureStatus*)) \
   X(Required, stream_get_ctx, "cuStreamGetCtx", (CUstream, CUcontext*))                       \
+  X(Optional, stream_get_ctx_v2, "cuStreamGetCtx_v2", (CUstream, CUcontext*, void**))         \
   X(Required,                                                                                 \
     exchange_capture_mode,                                                                    \
     "cuThreadExchangeStreamCaptureMode",                                                      \

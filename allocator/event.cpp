@@ -12,9 +12,8 @@ EventRef::~EventRef() {
 Status EventPool::take(EventRef* out) {
   {
     Lock lock(mutex_);
-    if (!idle_.empty()) {
-      *out = EventRef(idle_.back());
-      idle_.pop_back();
+    if (idle_ != nullptr) {
+      *out = EventRef(std::exchange(idle_, idle_->next));
       return {};
     }
   }
@@ -33,7 +32,7 @@ Status EventPool::take(EventRef* out) {
 void EventPool::give(PooledEvent* event) {
   Lock lock(mutex_);
   if (!abandoned_) {
-    idle_.push_back(event);
+    event->next = std::exchange(idle_, event);
   } else {
     delete event;  // the handle died with its context
   }
@@ -42,9 +41,8 @@ void EventPool::give(PooledEvent* event) {
 void EventPool::abandon() {
   Lock lock(mutex_);
   abandoned_ = true;
-  for (PooledEvent* event : idle_)
-    delete event;
-  idle_.clear();
+  while (idle_ != nullptr)
+    delete std::exchange(idle_, idle_->next);
 }
 
 }  // namespace custash

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <utility>
-#include <vector>
 
 namespace custash {
 
@@ -20,6 +19,7 @@ struct PooledEvent {
   CUevent handle = nullptr;
   EventPool* pool = nullptr;
   std::atomic<int> uses{0};
+  PooledEvent* next = nullptr;  // while nobody uses it
 };
 
 class EventRef {
@@ -68,7 +68,7 @@ class EventPool {
   const Driver& driver_;
   const CUcontext context_;
   Mutex mutex_{LockRank::Events};
-  std::vector<PooledEvent*> idle_ GUARDED_BY(mutex_);
+  PooledEvent* idle_ GUARDED_BY(mutex_) = nullptr;  // a list, since give() must not fail
   bool abandoned_ GUARDED_BY(mutex_) = false;
 };
 

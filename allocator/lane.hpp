@@ -8,6 +8,7 @@
 #include "allocator/event.hpp"
 #include "allocator/units.hpp"
 
+#include <array>
 #include <atomic>
 #include <deque>
 
@@ -25,6 +26,8 @@ class Lane {
  public:
   explicit Lane(CUstream stream) : stream(stream) {}
 
+  // Not null: a stream of this green context, which shares its primary's memory and timeline.
+  CUcontext green = nullptr;
   CUstream stream;  // normalised: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for the default ones
 
   // Submissions that are on their way into the driver. Counted before the call, so that nobody
@@ -37,6 +40,11 @@ class Lane {
   // Fences up to here were waited for by this stream alone (drivers without context events,
   // captures).
   std::atomic<std::uint64_t> paid{0};
+  // The same of other contexts' fences, by Owners: their memory its kernels reach.
+  static constexpr std::size_t kOwners = 16;
+  std::array<std::atomic<std::uint64_t>, kOwners> paid_abroad{};
+  // What was owed at its last launch in full order: see Allocator::order_wanted().
+  std::atomic<std::uint64_t> in_full_order{0};
   // The number of the newest of `marks`.
   std::atomic<std::uint64_t> marked{0};
   // Its stream is destroyed: nothing can be recorded on it any more.
@@ -56,6 +64,11 @@ class Lane {
   std::uint64_t stamped = 0;
 
   [[nodiscard]] bool is_per_thread() const { return stream == CU_STREAM_PER_THREAD; }
+
+  // Its handle means another stream in other threads, or with another context current.
+  [[nodiscard]] bool is_named_by_user() const {
+    return is_per_thread() || (green != nullptr && stream == CU_STREAM_LEGACY);
+  }
 
   // What cannot be recorded on later: another thread's stream, or a barrier for blocking
   // streams.

@@ -43,6 +43,11 @@ void Outside::unpin(const PinnedBlock& block) {
   block.cache->unpin(block.base);
 }
 
+Status Outside::quiet(Address base) {
+  DeviceCache* cache = core_.state_->owner(base);
+  return cache == nullptr ? Status(CUDA_ERROR_INVALID_VALUE) : cache->quiet(base);
+}
+
 bool Outside::is_pinned(const PinnedBlock& block) {
   return block.cache->is_pinned(block.base);
 }

@@ -59,6 +59,17 @@ void DeviceCache::unpin(Address base) {
   give(parked);
 }
 
+Status DeviceCache::quiet(Address base) {
+  std::uint64_t owed = 0;
+  {
+    Lock lock(mutex_);
+    const Found found = locate(base);
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
+    owed = found.stamp().fence;
+  }
+  return timeline_.wait_for(owed);
+}
+
 bool DeviceCache::is_pinned(Address base) {
   Lock lock(mutex_);
   return pins_.has(base);

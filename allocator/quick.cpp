@@ -20,7 +20,8 @@ constexpr std::uint32_t kHitsPerLook = 4096;
 
 std::uint64_t new_buffer_id_of(Rack& rack) {
   if (rack.next_id == rack.last_id) {
-    rack.next_id = next_buffer_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
+    rack.next_id = next_buffer_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed) |
+                   (rack.lane == nullptr ? 0 : kOrderedId);
     rack.last_id = rack.next_id + kIdsAtOnce;
   }
   return rack.next_id++;
@@ -43,7 +44,7 @@ std::uint64_t DeviceCache::new_buffer_id() {
                                                               const Lane* lane) {
   if (stamp.order > timeline_.passed() && (lane == nullptr || stamp.order_lane != lane))
     return false;
-  if (stamp.fence <= timeline_.clear()) return true;
+  if (stamp.fence <= timeline_.passed()) return true;
   if (!quick_clear(stamp.fence)) return false;
   timeline_.take_debt(stamp.fence);
   return true;

@@ -14,8 +14,8 @@ namespace custash {
 
 // Over, waited for, or to be waited for by the next submission that is not in order behind it.
 [[gnu::always_inline]] inline bool DeviceCache::quick_clear(std::uint64_t position) const {
-  if (position <= timeline_.clear()) return true;
-  if (peers_.load(std::memory_order_relaxed) != 0) return false;  // see debt_allowed()
+  if (position <= timeline_.passed()) return true;
+  if (unpaid_peers_.load(std::memory_order_relaxed)) return false;  // see debt_allowed()
   return position <= timeline_.owed() ||
          (timeline_.one_lane() && position <= timeline_.payable());
 }

@@ -145,23 +145,26 @@ bool DeviceCache::empty(Rack& rack) {
   bool any = rack.large_count != 0;
   for (Magazine& magazine : rack.magazines) {
     any = any || magazine.count != 0;
-    for (std::uint32_t i = 0; i < magazine.count; ++i)
-      give_back({.small = magazine.blocks[i], .large = nullptr});
-    magazine.count = 0;
+    // Out of the rack first: should host memory run out it must not be given back twice.
+    while (magazine.count != 0)
+      give_back({.small = magazine.blocks[--magazine.count], .large = nullptr});
   }
   empty_large(rack);
   return any;
 }
 
 void DeviceCache::empty_large(Rack& rack) {
-  for (std::uint32_t i = 0; i < rack.large_count; ++i) {
-    Block* block = rack.large[i];
+  while (rack.large_count != 0) {
+    Block* block = rack.large[0];  // the one freed first: that order is kept
+    std::copy(rack.large.begin() + 1,
+              rack.large.begin() + rack.large_count,
+              rack.large.begin());
+    --rack.large_count;
+    rack.large_bytes -= block->size;
     pages_.end_block(block->address);
     block->segment->arena->release(block);
     give_back({.small = {}, .large = block});
   }
-  rack.large_count = 0;
-  rack.large_bytes = 0;
 }
 
 }  // namespace custash

@@ -53,6 +53,7 @@ Rack* Racks::get(DeviceCache* cache, Lane* lane, Pool* pool) {
   } else {
     found = &all_.emplace_back();
   }
+  found->next_id = found->last_id = 0;  // those left are of the other kind, perhaps
   found->owner = self;
   found->cache = cache;
   found->lane = lane;

@@ -19,12 +19,9 @@ std::uint64_t bit_of(CUdevice device) {
 
 }  // namespace
 
-Status DeviceCache::settle() {
-  // Plain frees have their fences. Frees on streams, and those whose fence could not be had,
-  // need one over everything.
-  const bool unfenced =
-      order_high_.load() > timeline_.passed() ||
-      waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
+Status DeviceCache::settle(bool ordered) {
+  // Plain frees have their fences. Frees on streams need one over everything.
+  const bool unfenced = ordered && order_high_.load() > timeline_.passed();
   const Status waited = unfenced ? timeline_.wait_all() : timeline_.wait_frees();
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;
@@ -217,32 +214,30 @@ void DeviceCache::plan_trim(Arena& arena,
   }
 }
 
-void DeviceCache::add_accessor(CUdevice device) {
-  peers_.fetch_or(bit_of(device));
-  change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-}
-
-void DeviceCache::remove_accessor(CUdevice device) {
-  peers_.fetch_and(~bit_of(device));
-  change_access(device, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-}
-
-void DeviceCache::let_copies_reach(CUdevice device) {
-  const bool known = device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
-  if (!known && memory_.vmm()) change_access(device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+void DeviceCache::add_accessor(DeviceCache& reader) {
+  // Submissions that go unseen pay for nothing: then what is owed is waited for here, and nothing
+  // is owed any more.
+  if (!config_.one_lane || !reader.owners_.add(timeline_)) {
+    unpaid_peers_.store(true);
+    {
+      Lock lock(mutex_);
+      empty_racks();  // no thread is in the middle of a hand-out that has not seen it
+    }
+    timeline_.wait_for(timeline_.owed()).ignore();  // broken() tells
+  }
+  let_copies_reach(reader.device());
 }
 
 // Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told. Who asks
 // for access that another thread is just giving gives it, too: it must be there on return.
-void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
-  if (device == device_) return;
-  const bool wanted = flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  if (!wanted) reached_by_.fetch_and(~bit_of(device));
+void DeviceCache::let_copies_reach(CUdevice device) {
+  const bool known = device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
+  if (known || device == device_ || !memory_.vmm()) return;
   std::vector<Page> mapped;
   {
     Lock lock(mutex_);
     std::erase(accessors_, device);
-    if (wanted) accessors_.push_back(device);
+    accessors_.push_back(device);
     ++accessor_changes_;
     for (const auto& pool : pools_) {
       pool->small_pages.collect_pages(&mapped);
@@ -250,9 +245,11 @@ void DeviceCache::change_access(CUdevice device, CUmemAccess_flags flags) {
     }
   }
   // A page that trim() returns meanwhile fails here, and nobody needs it.
-  for (const Page& page : mapped)
-    memory_.give_access(page.address, page.size, device, flags).ignore();
-  if (wanted) reached_by_.fetch_or(bit_of(device));
+  for (const Page& page : mapped) {
+    memory_.give_access(page.address, page.size, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        .ignore();
+  }
+  reached_by_.fetch_or(bit_of(device));
 }
 
 void DeviceCache::abandon() {

@@ -24,7 +24,6 @@ StreamName::StreamName(CUstream given, NullStream null)
 }
 
 void Allocator::State::close_capture(const StreamName& stream) {
-  Timeline* timeline = nullptr;
   {
     Lock lock(mutex);
     const auto it =
@@ -32,11 +31,10 @@ void Allocator::State::close_capture(const StreamName& stream) {
           return open.stream == stream;
         });
     if (it == open_captures.end()) return;
-    timeline = it->timeline;
     open_captures.erase(it);
     captures_open.fetch_sub(1);
   }
-  timeline->gate().capture_ended();
+  gate.capture_ended();
   release_graph_blocks();
 }
 
@@ -57,13 +55,21 @@ Seat* Allocator::State::seat(CUcontext context) {
 
 DeviceCache* Allocator::State::make_cache(CUcontext context) {
   CUdevice device = 0;
+  CUcontext home = context;
   {
     const CurrentContext current(driver, context);
     if (ask_twice([&] { return driver.ctx_get_device(&device); }) != CUDA_SUCCESS)
       return nullptr;
+    if (current.status().ok()) home = home_of(CU_STREAM_LEGACY, context);
+  }
+  if (home != context) {
+    DeviceCache* its = cache(home);
+    Lock lock(mutex);
+    if (its != nullptr) greens[context] = its;
+    return its;
   }
   auto* made = new DeviceCache(
-      {driver, config, pages, leftovers, graphs, budget(device)}, context, device);
+      {driver, config, pages, leftovers, graphs, budget(device), gate}, context, device);
   apply_limit(device);
   Lock lock(mutex);
   const auto [it, inserted] = caches.emplace(context, made);
@@ -87,7 +93,18 @@ void Allocator::State::apply_limit(CUdevice device) {
 DeviceCache* Allocator::State::known(CUcontext context) {
   Lock lock(mutex);
   const auto it = caches.find(context);
-  return it == caches.end() ? nullptr : it->second;
+  if (it != caches.end()) return it->second;
+  const auto green = greens.find(context);
+  return green == greens.end() ? nullptr : green->second;
+}
+
+// The primary context, of which a stream's green context is a part; else `context`, the stream's.
+CUcontext Allocator::State::home_of(CUstream stream, CUcontext context) const {
+  CUcontext regular = nullptr;
+  void* green = nullptr;
+  const bool told = driver.stream_get_ctx_v2 != nullptr &&
+                    driver.stream_get_ctx_v2(stream, &regular, &green) == CUDA_SUCCESS;
+  return told && green != nullptr ? regular : context;
 }
 
 StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
@@ -113,9 +130,11 @@ Seat* Allocator::State::seat(CUstream stream, NullStream null) {
       (driver.ctx_get_current(&owner) != CUDA_SUCCESS || owner == nullptr)) {
     return nullptr;
   }
-  DeviceCache* found = cache(owner);
+  const CUcontext home = home_of(is_default(stream) ? CU_STREAM_LEGACY : stream, owner);
+  DeviceCache* found = cache(home);
   if (found == nullptr) return nullptr;
-  Lane* lane = found->lane(stream, seats.number());
+  if (stream == CU_STREAM_PER_THREAD) seats.note_own_stream(found);
+  Lane* lane = found->lane(stream, seats.number(), home == owner ? nullptr : owner);
   return seats.remember(
       {.epoch = now, .context = context, .stream = stream, .cache = found, .lane = lane});
 }
@@ -189,6 +208,7 @@ DeviceCache* Allocator::State::remove(CUcontext context) {
   if (it == caches.end()) return nullptr;
   DeviceCache* found = it->second;
   caches.erase(it);
+  std::erase_if(greens, [&](const auto& green) { return green.second == found; });
   count_contexts();
   return found;
 }

@@ -84,6 +84,7 @@ struct Allocator::State {
   }
 
   DeviceCache* make_cache(CUcontext context);
+  CUcontext home_of(CUstream stream, CUcontext context) const;
   // The lane of a stream; a default stream is the current context's. Empty without a context.
   StreamPlace place(CUstream stream, NullStream null);
 
@@ -115,6 +116,7 @@ struct Allocator::State {
   std::vector<DeviceCache*> all();
   std::vector<Timeline*> timelines();
   std::vector<DeviceCache*> on_device(CUdevice device);
+  void green_destroyed(CUcontext context);
   // Takes it out; null when unknown.
   DeviceCache* remove(CUcontext context);
 
@@ -128,6 +130,7 @@ struct Allocator::State {
   static inline std::atomic<std::uint64_t> next_epoch{1};
   std::atomic<std::uint64_t> epoch{next_epoch.fetch_add(1)};
   HostTickets tickets{config};
+  CaptureGate gate;
   std::array<DeviceBudget, 64> budgets;  // devices beyond share the last
 
   DeviceBudget& budget(CUdevice device) {
@@ -145,6 +148,8 @@ struct Allocator::State {
 
   Mutex mutex{LockRank::Registry};
   std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);
+  // Green contexts that were current, and the caches of their primaries.
+  std::unordered_map<CUcontext, DeviceCache*> greens GUARDED_BY(mutex);
   // Between destroyed and gone, in that order: the driver may give a handle again before the
   // last context that had it is known to be gone.
   std::vector<std::pair<CUcontext, DeviceCache*>> doomed GUARDED_BY(mutex);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Submissions, captures, and the ends of streams, contexts and graphs.
 #include "allocator/allocator.hpp"
+#include "allocator/atomic_max.hpp"
 #include "allocator/log.hpp"
 #include "allocator/registry.hpp"
 
@@ -31,13 +32,13 @@ void reach(CUdevice device, const Owners& owners) {
 }
 
 template <typename Owners>
-void pay_for(const Owners& owners, CUstream stream) {
+void pay_for(const Owners& owners, CUstream stream, const DeviceCache* but = nullptr) {
   for (DeviceCache* owner : owners) {
-    if (owner != nullptr) owner->timeline().pay_on(stream);
+    if (owner != nullptr && owner != but) owner->timeline().pay_on(stream);
   }
 }
 
-// Between a capture_begins() and its capture_begin_done().
+// Between a capture_begins() and its capture_begin_done(): the stream's.
 thread_local Timeline* beginning = nullptr;
 
 }  // namespace
@@ -52,36 +53,59 @@ Submission::Submission(Allocator& allocator,
   const StreamPlace place = state.place(stream, null);
   if (!place) return;
   std::array<DeviceCache*, 2> others{};
-  if (state.contexts.load() > 1) {
+  const bool several = state.contexts.load() > 1;
+  if (several) {
     others = state.others(*place.cache, first_touched, second_touched);
     reach(place.cache->device(), others);
   }
   if (captures(state.driver, place)) {
-    if (view == HostView::Visible) state.graphs_visible.store(true);
+    if (view == HostView::Visible || view == HostView::VisibleGraph)
+      state.graphs_visible.store(true);
     return;  // nothing runs now
   }
   cache_ = place.cache;
   lane_ = place.lane;
-  host_visible_ = view == HostView::Visible ||
+  host_visible_ = view == HostView::Visible || view == HostView::VisibleGraph ||
                   (view != HostView::Wait && state.kernels_visible.load()) ||
                   (view == HostView::Graph && state.graphs_visible.load());
   pay_for(others, lane_->stream);
+  if (several && (view == HostView::Graph || view == HostView::VisibleGraph))
+    pay_for(state.all(), lane_->stream, cache_);  // its nodes may be of any device
+  else if (several)
+    cache_->owners().pay(*lane_);
   Timeline& timeline = cache_->timeline();
   timeline.enter(*lane_);
   step_ = view == HostView::Wait && timeline.capturing();
-  if (step_) timeline.gate().step_begins();
+  if (step_) timeline.wait_begins(*lane_);
 }
 
 void Submission::done(CUresult result) {
   if (lane_ == nullptr) return;
   (void)result;  // a call that failed may have submitted a part
-  if (step_) cache_->timeline().gate().step_done();
-  cache_->timeline().leave(*lane_, host_visible_);
+  Timeline& timeline = cache_->timeline();
+  step_ ? timeline.wait_done(*lane_) : timeline.leave(*lane_, host_visible_);
   lane_ = nullptr;
 }
 
 Submission::~Submission() {
   done(CUDA_SUCCESS);
+}
+
+bool Allocator::kernels_host_visible() const {
+  return state_->kernels_visible.load();
+}
+
+std::uint64_t Allocator::order_wanted(CUstream stream, NullStream null) {
+  const StreamPlace place = state_->place(stream, null);
+  if (!place || captures(driver_, place)) return 0;  // a graph begins in full order
+  const Timeline& timeline = place.cache->timeline();
+  const std::uint64_t owed = timeline.owed();
+  return owed > timeline.passed() && owed > place.lane->in_full_order.load() ? owed : 0;
+}
+
+void Allocator::order_given(CUstream stream, NullStream null, std::uint64_t owed) {
+  if (const StreamPlace place = state_->place(stream, null))
+    atomic_max(place.lane->in_full_order, owed);
 }
 
 void Allocator::kernels_become_host_visible(std::string_view call) {
@@ -95,8 +119,8 @@ void Allocator::capture_begins(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
   beginning = place ? &place.cache->timeline() : nullptr;
   if (beginning == nullptr) return;
-  beginning->prepare_capture();
-  beginning->gate().capture_begins();
+  visit_living(state_->all(), [](DeviceCache& each) { each.timeline().prepare_capture(); });
+  state_->gate.capture_begins();
 }
 
 void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
@@ -107,7 +131,7 @@ void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began)
     state_->open_captures.push_back({StreamName(stream, null), timeline});
     state_->captures_open.fetch_add(1);
   }
-  timeline->gate().capture_begun(began);
+  state_->gate.capture_begun(began);
 }
 
 void Allocator::capture_ended(CUstream stream, NullStream null) {
@@ -157,7 +181,7 @@ void Allocator::context_destroyed(CUcontext context) {
                  [](DeviceCache& each) { each.timeline().wait_frees().ignore(); });
   DeviceCache* cache = state_->remove(context);
   state_->new_epoch();
-  if (cache == nullptr) return;
+  if (cache == nullptr) return state_->green_destroyed(context);
   cache->timeline().users().close();
   cache->abandon();
   Lock lock(state_->mutex);
@@ -165,7 +189,18 @@ void Allocator::context_destroyed(CUcontext context) {
     return open.timeline == &cache->timeline();
   });
   state_->captures_open.fetch_sub(static_cast<std::uint32_t>(erased));
+  for (std::size_t i = 0; i < erased; ++i)
+    state_->gate.capture_ended();
   state_->doomed.emplace_back(context, cache);
+}
+
+void Allocator::State::green_destroyed(CUcontext context) {
+  {
+    Lock lock(mutex);
+    greens.erase(context);
+  }
+  for (DeviceCache* cache : all())
+    cache->green_destroyed(context);
 }
 
 void Allocator::context_gone(CUcontext context) {
@@ -209,13 +244,7 @@ void Allocator::let_copies_reach(CUcontext context, Address first, Address secon
 void Allocator::peer_access_enabled(CUcontext owner, CUcontext accessor) {
   DeviceCache* memory = state_->cache(owner);
   DeviceCache* reader = state_->cache(accessor);
-  if (memory != nullptr && reader != nullptr) memory->add_accessor(reader->device());
-}
-
-void Allocator::peer_access_disabled(CUcontext owner, CUcontext accessor) {
-  DeviceCache* memory = state_->known(owner);
-  DeviceCache* reader = state_->known(accessor);
-  if (memory != nullptr && reader != nullptr) memory->remove_accessor(reader->device());
+  if (memory != nullptr && reader != nullptr) memory->add_accessor(*reader);
 }
 
 }  // namespace custash

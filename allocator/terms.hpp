@@ -23,9 +23,13 @@ enum class NullStream { Legacy, PerThread };
 
 // Whether the host could see the effect of a submission without a call that synchronises: a
 // copy to host memory, a host function, a stream write to host memory. Graph: a launch of a
-// graph, visible when something visible was captured into any graph. Wait: no work at all, but
-// a wait for an event, which may draw the stream into a capture.
-enum class HostView { Hidden, Visible, Graph, Wait };
+// graph, visible when something visible was captured into any graph; VisibleGraph: of one that
+// may be visible in any case. Wait: no work at all, but a wait for an event, which may draw the
+// stream into a capture.
+enum class HostView { Hidden, Visible, Graph, VisibleGraph, Wait };
+
+// Set in the buffer ids of memory that a call naming a stream has given.
+inline constexpr std::uint64_t kOrderedId = 1ULL << 60U;
 
 // A live block, as the queries of interpose/ need it.
 struct BlockInfo {
@@ -34,6 +38,8 @@ struct BlockInfo {
   Bytes usable = 0;     // what it got
   CUcontext context = nullptr;
   std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
+
+  [[nodiscard]] bool stream_ordered() const { return (buffer_id & kOrderedId) != 0; }
 };
 
 // A live block that another process uses, and what backs it. While it is pinned its memory stays

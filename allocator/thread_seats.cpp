@@ -45,8 +45,19 @@ ThreadSeats::ThreadSeats() : number_(next_number.fetch_add(1)) {
 
 ThreadSeats::~ThreadSeats() {
   mine_ = nullptr;
-  for (Rack* rack : racks_)
-    rack->cache->retire_rack(rack);
+  try {
+    for (Rack* rack : racks_)
+      rack->cache->retire_rack(rack);
+    for (DeviceCache* cache : own_streams_)
+      cache->thread_ended(number_);
+  } catch (...) {
+    // No memory for it on the host: what is left of the thread stays where it is.
+  }
+}
+
+void ThreadSeats::note_own_stream(DeviceCache* cache) {
+  if (std::find(own_streams_.begin(), own_streams_.end(), cache) == own_streams_.end())
+    own_streams_.push_back(cache);
 }
 
 Seat* ThreadSeats::remember(const Seat& seat) {

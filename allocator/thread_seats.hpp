@@ -51,6 +51,9 @@ class ThreadSeats {
   // Remembers it, where an older one is forgotten.
   Seat* remember(const Seat& seat);
 
+  // Its own stream has a lane there, to be given back at its end.
+  void note_own_stream(DeviceCache* cache);
+
   // The seat's rack, made at need.
   Rack* rack(Seat& seat) { return seat.rack != nullptr ? seat.rack : make_rack(seat); }
 
@@ -84,6 +87,7 @@ class ThreadSeats {
       &nobody_;  // the latest plain one: its place in seats_ may have been given away
   Seat nobody_;
   std::vector<Rack*> racks_;  // in all caches
+  std::vector<DeviceCache*> own_streams_;
 };
 
 }  // namespace custash

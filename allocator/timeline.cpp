@@ -16,12 +16,16 @@ constexpr std::size_t kMaxMarks = 16;
 
 }  // namespace
 
-Timeline::Timeline(const Driver& driver, const Config& config, CUcontext context)
+Timeline::Timeline(const Driver& driver,
+                   const Config& config,
+                   CUcontext context,
+                   CaptureGate& gate)
     : driver_(driver),
       config_(config),
       context_(context),
       context_events_(driver.has_context_events()),
-      events_(driver, context) {
+      events_(driver, context),
+      gate_(gate) {
 }
 
 void Timeline::enter(Lane& lane) {
@@ -40,6 +44,12 @@ void Timeline::leave(Lane& lane, bool host_visible) {
   lane.pending.fetch_sub(1);
 }
 
+void Timeline::expect_lanes(std::size_t count) {
+  Lock lock(mutex_);
+  active_.reserve(std::max(count, active_.capacity()));
+  host_lanes_.reserve(std::max(count, host_lanes_.capacity()));
+}
+
 void Timeline::activate(Lane& lane) {
   Lock lock(mutex_);
   if (lane.active.load()) return;
@@ -51,8 +61,9 @@ void Timeline::activate(Lane& lane) {
 void Timeline::orphan(Lane& lane) {
   // Without context events the handle is needed to fence what still runs; afterwards it is
   // gone.
-  if (lane.active.load() && (!context_events_.load() || capturing())) {
-    // Where the handle cannot be recorded on for the last time, its work is waited for.
+  if (lane.active.load() && !lane.is_per_thread() && (!context_events_.load() || capturing())) {
+    // Where the handle cannot be recorded on for the last time, its work is waited for. (A thread's
+    // own stream has had its tail recorded at each submission.)
     if (!note_tail(lane, lane.last.load()) && wait_device().ok()) lane.last.store(0);
   }
   lane.orphan.store(true);
@@ -63,7 +74,11 @@ bool Timeline::adopt(Lane& lane, CUstream stream) {
   if (lane.active.load() || lane.host_seen != 0 || !lane.idle_after(passed_.load()))
     return false;
   lane.stream = stream;
+  lane.green = nullptr;
   lane.paid.store(0);  // the new stream has waited for nothing yet
+  for (std::atomic<std::uint64_t>& paid : lane.paid_abroad)
+    paid.store(0);
+  lane.in_full_order.store(0);
   lane.tail = EventRef();
   lane.tail_covers = 0;
   lane.marks.clear();
@@ -79,6 +94,12 @@ bool Timeline::record_after(const Lane& lane, const EventRef& event) {
   const CaptureGate::Pass pass(gate_);
   return !stream_captures(lane) &&
          driver_.event_record(event.handle(), lane.stream) == CUDA_SUCCESS;
+}
+
+bool Timeline::record_whole(const EventRef& event) {
+  const CaptureGate::Pass pass(gate_);
+  return context_events_.load() && !capturing() &&
+         driver_.ctx_record_event(context_, event.handle()) == CUDA_SUCCESS;
 }
 
 bool Timeline::note_tail(Lane& lane, std::uint64_t number) {
@@ -152,7 +173,11 @@ bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
   const RelaxedCapture relaxed(driver_);
   EventRef event;
-  if (!events_.take(&event).ok() || !record_after(lane, event)) {
+  const bool had = events_.take(&event).ok();
+  // On the legacy stream an event is a barrier: kernels of other threads, launched since the
+  // program's call, could be kept apart by it.
+  const bool whole = had && lane.stream == CU_STREAM_LEGACY && record_whole(event);
+  if (!had || !(whole || record_after(lane, event))) {
     atomic_max(host_unmarked_, number);  // the next free waits for everything
     return;
   }
@@ -232,11 +257,11 @@ void Timeline::pay(Lane* lane) {
   }
   if (debt <= passed_.load()) return;
   waits_.fetch_add(1);
-  if (fence.covers != 0 && lane != nullptr && wait_stream(lane->stream, lane, fence)) {
+  if (lane == nullptr) {
+    if (fence.covers != 0 && wait_context(fence)) atomic_max(paid_, fence.covers);
+  } else if (fence.covers != 0 && wait_stream(lane->stream, lane, fence)) {
     atomic_max(lane->paid, fence.covers);
-  } else if (fence.covers != 0 && wait_context(fence)) {
-    atomic_max(paid_, fence.covers);
-  } else if (lane != nullptr) {
+  } else {
     // No wait on the GPU can be had: wait here, as bare CUDA would have at the free, and for
     // that only.
     (fence.covers != 0 ? wait_host(fence) : wait_all()).ignore();  // broken() tells
@@ -245,11 +270,12 @@ void Timeline::pay(Lane* lane) {
 
 // What was paid inside this context is not paid for a stream of another.
 void Timeline::pay_on(CUstream stream) {
+  const std::uint64_t debt = debt_.load();
+  if (debt <= passed_.load()) return;
   Fence fence;
   {
     Lock lock(mutex_);
-    const std::uint64_t debt = debt_.load();
-    if (debt <= passed_.load() || !find_fence(debt, &fence)) return;
+    if (!find_fence(debt, &fence)) return;
   }
   waits_.fetch_add(1);
   if (!wait_stream(stream, nullptr, fence)) wait_host(fence).ignore();
@@ -274,10 +300,25 @@ bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence
 }
 
 void Timeline::prepare_capture() {
-  // What is owed now cannot be paid on the stream that captures; what was submitted until now
-  // must be fenced while cuCtxRecordEvent is still allowed.
-  pay_now();
+  // What was submitted until now must be fenced while cuCtxRecordEvent is still allowed. What is
+  // owed is paid by the launch of the graph: a context's wait for it would come after the newest
+  // record, and after work that bare would not have waited for.
   if (unfinished()) ensure(submitted_.load(), FenceKind::Late).ignore();  // broken() tells
+}
+
+void Timeline::wait_begins(Lane& lane) {
+  // Nothing can be recorded on it any more once it captures.
+  if (!lane.is_default() && lane.last.load() > passed_.load())
+    (void)note_tail(lane, lane.last.load());
+  gate_.step_begins();
+}
+
+void Timeline::wait_done(Lane& lane) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const bool drawn_in = driver_.stream_is_capturing(lane.stream, &status) == CUDA_SUCCESS &&
+                        status != CU_STREAM_CAPTURE_STATUS_NONE;
+  gate_.step_done();
+  drawn_in ? static_cast<void>(lane.pending.fetch_sub(1)) : leave(lane, false);
 }
 
 Timeline::Counters Timeline::counters() const {

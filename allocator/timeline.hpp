@@ -25,12 +25,15 @@ namespace custash {
 
 class Timeline {
  public:
-  Timeline(const Driver& driver, const Config& config, CUcontext context);
+  Timeline(const Driver& driver, const Config& config, CUcontext context, CaptureGate& gate);
 
   // ---- Submissions (hooks). enter() before the driver call: marks the lane active, pays debt
   // due on it. leave() after it: only now the submission counts.
   void enter(Lane& lane);
   void leave(Lane& lane, bool host_visible);
+
+  // There is one lane more: what enter() and leave() note of it needs no memory then.
+  void expect_lanes(std::size_t count);
 
   // The stream is about to be destroyed: keeps what its work must be waited for by.
   void orphan(Lane& lane);
@@ -103,7 +106,7 @@ class Timeline {
   // A block with this fence position was handed out before the fence passed: the next
   // submission on a stream that is not in order behind it pays.
   void take_debt(std::uint64_t fence);
-  // Pays now, on all streams (config one_lane:off; before a capture).
+  // Pays now, on all streams (config one_lane:off).
   void pay_now();
   // The event at exactly this position of a stream, if one was recorded.
   bool find_mark(const Lane& lane, std::uint64_t number, EventRef* out);
@@ -123,13 +126,16 @@ class Timeline {
   // The same up to the newest fence recorded at a free: for nothing that bare CUDA would not
   // have waited for.
   Status wait_frees();
+  // The same for the oldest of them; false where there is none.
+  bool wait_oldest_free();
   // The same up to the first fence that covers this position of a free.
   Status wait_for(std::uint64_t position);
 
-  // ---- Captures: before the driver begins one, and around its steps.
+  // ---- Captures: before the driver begins one; around a wait that may draw the stream into one,
+  // and when it has: then it was no submission.
   void prepare_capture();
-
-  CaptureGate& gate() { return gate_; }
+  void wait_begins(Lane& lane);
+  void wait_done(Lane& lane);
 
   struct Counters {
     std::uint64_t fences, queries, waits, host_waits;
@@ -179,6 +185,8 @@ class Timeline {
   void note_host_visible(Lane& lane, std::uint64_t number);
   bool note_tail(Lane& lane, std::uint64_t number);
   bool record_after(const Lane& lane, const EventRef& event);
+  bool record_whole(const EventRef& event);
+  [[nodiscard]] bool is_gone(CUresult code) const;
 
   const Driver& driver_;
   const Config& config_;
@@ -198,7 +206,7 @@ class Timeline {
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<std::uint32_t> host_outstanding_{0};
   std::atomic<std::uint64_t> host_unmarked_{0};  // latest visible work without an event
-  CaptureGate gate_;
+  CaptureGate& gate_;  // of all contexts: a capture may draw in streams of any
   std::atomic<bool> broken_{false};
   std::atomic<std::uint64_t> host_until_{0};
   std::atomic<bool> abandoned_{false}, ended_{false};

@@ -19,11 +19,16 @@ constexpr std::size_t kMaxFences = 64;
 // else.
 bool is_fatal(CUresult code) {
   return is_sticky(code) || code == CUDA_ERROR_DEINITIALIZED ||
-         code == CUDA_ERROR_NOT_INITIALIZED || code == CUDA_ERROR_INVALID_CONTEXT ||
-         code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+         code == CUDA_ERROR_NOT_INITIALIZED || code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 }  // namespace
+
+// One context that could not be made current is not the end of it; twice it is.
+bool Timeline::is_gone(CUresult code) const {
+  if (code != CUDA_ERROR_INVALID_CONTEXT) return is_fatal(code);
+  return CurrentContext(driver_, context_).status().code() == code;
+}
 
 Status Timeline::stamp_free(std::uint64_t* stamp) {
   // one_lane:off means that submissions may go unseen: every free counts as one.
@@ -44,7 +49,7 @@ Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
   }
   const Status status = record(fence);
   if (!status.ok()) {
-    if (!is_fatal(status.code())) return {};  // unfenced for now: poll() makes up for it
+    if (!is_gone(status.code())) return {};  // unfenced for now: poll() makes up for it
     broken_.store(true);
     return status;
   }
@@ -119,8 +124,7 @@ bool Timeline::stream_captures(const Lane& lane) const {
 }
 
 bool Timeline::record_lane(Lane& lane, const Fence& fence, EventRef* event) {
-  // The handle of a per-thread stream means another stream in every thread.
-  if (lane.orphan.load() || lane.is_per_thread()) return false;
+  if (lane.orphan.load() || lane.is_named_by_user()) return false;
   // On the legacy stream an event is a barrier among the blocking streams: at a free bare CUDA
   // would have waited, later it would not.
   if (fence.late && lane.stream == CU_STREAM_LEGACY) return false;
@@ -191,7 +195,7 @@ Status Timeline::query(const Fence& fence) {
     status = driver_.event_query(event.handle());
     return status.ok();
   });
-  if (!status.ok() && is_fatal(status.code())) broken_.store(true);
+  if (!status.ok() && is_gone(status.code())) broken_.store(true);
   return status;
 }
 
@@ -205,8 +209,8 @@ Status Timeline::wait_all() {
   for (int turn = 0; turn < kTurns && (turn == 0 || unfenced()); ++turn) {
     if (turn != 0) std::this_thread::yield();
     if (const Status recorded = ensure(need, FenceKind::Late); !recorded.ok()) return recorded;
-    if (unfenced() && capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
+  if (unfenced() && capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (unfenced()) {
     if (const Status waited = wait_device(); !waited.ok()) return waited;
     Lock lock(mutex_);
@@ -231,6 +235,15 @@ Status Timeline::wait_frees() {
     }
   }
   return newest.covers == 0 ? Status() : wait_host(newest);
+}
+
+bool Timeline::wait_oldest_free() {
+  Fence oldest;
+  {
+    Lock lock(mutex_);
+    if (!find_fence(0, &oldest)) return false;
+  }
+  return wait_host(oldest).ok();
 }
 
 Status Timeline::wait_for(std::uint64_t position) {

@@ -151,6 +151,9 @@ Error door_malloc_host(void** out, std::size_t bytes) noexcept {
 }
 
 Error door_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
+  // Only here: the runtime may ask the driver for mapped memory whatever the program asked for.
+  if (Allocator* const core = lane(); core != nullptr && (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0)
+    (void)quietly([&] { return core->kernels_become_host_visible("cudaHostAlloc"), true; });
   if (quietly([&] { return allocate_pinned(out, bytes, flags); })) return kSuccess;
   return forward<Error(void**, std::size_t, unsigned)>(Call::HostAlloc, out, bytes, flags);
 }

@@ -7,7 +7,9 @@
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
 
+#include <array>
 #include <cstddef>
+#include <cstring>
 
 namespace custash::handlers {
 namespace {
@@ -52,6 +54,33 @@ static_assert(offsetof(NodeParams, copy.copy) == offsetof(CUgraphNodeParams, mem
 static_assert(offsetof(NodeParams, copy.context) == offsetof(CUgraphNodeParams, memcpy.copyCtx));
 static_assert(offsetof(NodeParams, fill.what) == offsetof(CUgraphNodeParams, memset));
 static_assert(offsetof(NodeParams, fill.context) == offsetof(CUgraphNodeParams, memset.ctx));
+#endif
+
+// CUgraphNodeParams, with a context where a fill of a block of ours names none. Of plain memory the
+// driver knows the context itself, of mapped pages it does not.
+class Given {
+ public:
+  explicit Given(void* what) : what_(what) {
+    Allocator* const core = what == nullptr ? nullptr : process::core();
+    const auto* const node = static_cast<const NodeParams*>(what);
+    BlockInfo block;
+    if (core == nullptr || node->type != CU_GRAPH_NODE_TYPE_MEMSET || node->fill.context != nullptr ||
+        core->find(node->fill.what.dst, &block) != Ownership::Live)
+      return;
+    std::memcpy(room_.data(), what, room_.size());
+    reinterpret_cast<NodeParams*>(room_.data())->fill.context = block.context;
+    what_ = room_.data();
+  }
+
+  [[nodiscard]] void* params() { return what_; }
+
+ private:
+  static constexpr std::size_t kSize = 256;  // of CUgraphNodeParams, in every version
+  void* what_;
+  alignas(16) std::array<unsigned char, kSize> room_;
+};
+#if CUDA_VERSION >= 12020
+static_assert(sizeof(CUgraphNodeParams) == 256);
 #endif
 
 // A kind of node that is not known here may write to the host.
@@ -108,14 +137,14 @@ CUresult add_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, void*> 
                   CUgraphNode* out, CUgraph graph, const CUgraphNode* after, Count count,
                   void* what) {
   note_node(what);
-  return real(out, graph, after, count, what);
+  return real(out, graph, after, count, Given(what).params());
 }
 
 CUresult add_node_v2(Real<CUgraphNode*, CUgraph, const CUgraphNode*, const void*, Count, void*> real,
                      NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
                      const void* edges, Count count, void* what) {
   note_node(what);
-  return real(out, graph, after, edges, count, what);
+  return real(out, graph, after, edges, count, Given(what).params());
 }
 
 CUresult set_memcpy_node(Real<CUgraphNode, const CUDA_MEMCPY3D*> real, NullStream, CUgraphNode node,
@@ -155,13 +184,13 @@ CUresult set_exec_memset_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMSET_N
 
 CUresult set_node(Real<CUgraphNode, void*> real, NullStream, CUgraphNode node, void* what) {
   note_node(what);
-  return real(node, what);
+  return real(node, Given(what).params());
 }
 
 CUresult set_exec_node(Real<CUgraphExec, CUgraphNode, void*> real, NullStream, CUgraphExec graph,
                        CUgraphNode node, void* what) {
   note_node(what);
-  return real(graph, node, what);
+  return real(graph, node, Given(what).params());
 }
 
 }  // namespace custash::handlers

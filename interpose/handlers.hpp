@@ -31,6 +31,18 @@ CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream,
 CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
                              CUdeviceptr* out, Count* bytes, void* library, const char* name);
 
+// host_reach.cpp
+CUresult module_get_global(Real<CUdeviceptr*, Count*, CUmodule, const char*> real, NullStream,
+                           CUdeviceptr* out, Count* bytes, CUmodule module, const char* name);
+CUresult library_get_global(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
+                            CUdeviceptr* out, Count* bytes, void* library, const char* name);
+CUresult mem_create(Real<CUmemGenericAllocationHandle*, Count, const CUmemAllocationProp*,
+                         unsigned long long> real,
+                    NullStream, CUmemGenericAllocationHandle* out, Count bytes,
+                    const CUmemAllocationProp* properties, unsigned long long flags);
+CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real, NullStream, CUmemoryPool* out,
+                     const CUmemPoolProps* properties);
+
 // pinned_memory.cpp
 CUresult host_alloc(Real<void**, Count, unsigned> real, NullStream, void** out, Count bytes,
                     unsigned flags);
@@ -131,7 +143,6 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device);
 CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device);
 CUresult stream_destroy(Real<CUstream> real, NullStream, CUstream stream);
 CUresult peer_enable(Real<CUcontext, unsigned> real, NullStream, CUcontext peer, unsigned flags);
-CUresult peer_disable(Real<CUcontext> real, NullStream, CUcontext peer);
 
 // sync_memops.cpp
 CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdeviceptr> real, NullStream,
@@ -168,6 +179,9 @@ CUresult pool_export_pointer(Real<void*, CUdeviceptr> real, NullStream, void* ou
                              CUdeviceptr address);
 
 // launch.cpp
+CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**> real,
+                          NullStream null, const CUlaunchConfig* config, CUfunction function,
+                          void** params, void** extra);
 CUresult launch_multi_device(Real<CUDA_LAUNCH_PARAMS*, unsigned, unsigned> real, NullStream,
                              CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags);
 

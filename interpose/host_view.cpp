@@ -13,18 +13,28 @@
 namespace custash::views {
 namespace {
 
-// Memory that is not ours: of a pool, mapped by the program, of another library. Managed memory
-// counts as the host's.
-bool is_device_only(CUdeviceptr target) {
+// Zeros where the driver does not know.
+struct Kind {
+  unsigned type = 0;
+  unsigned managed = 0;
+};
+
+Kind kind_of(CUdeviceptr target) {
   auto* const ask = real::function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>(
       Entry::door_cuPointerGetAttributes);
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                       CU_POINTER_ATTRIBUTE_IS_MANAGED};
-  unsigned type = 0;
-  unsigned managed = 0;
-  void* answers[] = {&type, &managed};
-  return ask != nullptr && ask(2, attributes, answers, target) == CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_DEVICE && managed == 0;
+  Kind kind;
+  void* answers[] = {&kind.type, &kind.managed};
+  const bool told = ask != nullptr && ask(2, attributes, answers, target) == CUDA_SUCCESS;
+  return told ? kind : Kind{};
+}
+
+// Memory that is not ours: of a pool, mapped by the program, of another library. Managed memory
+// counts as the host's.
+bool is_device_only(CUdeviceptr target) {
+  const Kind kind = kind_of(target);
+  return kind.type == CU_MEMORYTYPE_DEVICE && kind.managed == 0;
 }
 
 // CUDA_MEMCPY3D_BATCH_OP of CUDA 12.8 and later.
@@ -56,6 +66,11 @@ static_assert(BatchOperand::kPointer == CU_MEMCPY_OPERAND_TYPE_POINTER);
 
 HostView to(Allocator& core, CUdeviceptr target) {
   return core.owns(target) || is_device_only(target) ? Hidden : Visible;
+}
+
+bool is_shared_with_host(CUdeviceptr address) {
+  const Kind kind = kind_of(address);
+  return kind.type == CU_MEMORYTYPE_HOST || kind.managed != 0;
 }
 
 HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, const CUdeviceptr* sources,

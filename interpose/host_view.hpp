@@ -18,6 +18,9 @@ inline constexpr HostView Visible = HostView::Visible;
 
 HostView to(Allocator& core, CUdeviceptr target);
 
+// Pinned, registered or managed memory. Pageable memory is not, even where kernels reach it.
+bool is_shared_with_host(CUdeviceptr address);
+
 // Of a batch of copies, which may touch memory of any device. Long ones are not searched: they count as
 // visible. A batch is refused on the legacy stream: without a name it is the thread's.
 HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, const CUdeviceptr* sources,
@@ -33,7 +36,7 @@ HostView of_copy(Allocator& core, const Copy* copy) {
 }
 
 inline HostView of_graphs() {
-  return captures::host_visible_node_added() ? Visible : HostView::Graph;
+  return captures::host_visible_node_added() ? HostView::VisibleGraph : HostView::Graph;
 }
 
 inline bool is_address(CUmemorytype type) {

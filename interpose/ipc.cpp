@@ -92,9 +92,11 @@ CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned 
   const Ownership owner = find(address, &block);
   const CUresult result =
       real(out, owner == Ownership::Cached ? kNowhere : address, bytes, type, flags);
+  if (owner != Ownership::Live || result != CUDA_SUCCESS) return result;
   PinnedBlock pinned;
-  if (owner == Ownership::Live && result == CUDA_SUCCESS)
-    (void)Outside(*process::core()).pin(block.base, block.buffer_id, &pinned);
+  Outside outside(*process::core());
+  (void)outside.pin(block.base, block.buffer_id, &pinned);
+  outside.quiet(block.base).ignore();  // the next call that synchronises tells
   return result;
 }
 

@@ -97,6 +97,7 @@ CUresult make_handle(Allocator& core, const BlockInfo& block, CUipcMemHandle* ou
   Outside(core).unpin(pinned);
   const bool possible = pinned.segment != 0 || pages_have_descriptors(core, pinned.device);
   if (!possible || !service::start()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const Status quiet = Outside(core).quiet(block.base); !quiet.ok()) return quiet.code();
   const service::Identity self = service::identity();
   const Handle handle{
       kMagic, self.pid, 0, self.nonce, block.buffer_id, block.base, block.requested, {}};

@@ -186,15 +186,36 @@ Peer::~Peer() {
   descriptors().drop(link_.fd());
 }
 
+// An exporter that is slow (in a debugger, swapped out) still has the connection, whose end would
+// tell it that nothing is open here. Answers come in order: what is late is heard first.
 service::Reply Peer::ask(std::string_view request) {
   const std::lock_guard lock(mutex_);
-  service::Reply reply = link_.ask(request, service::in_milliseconds(kPatience));
-  if (!reply.heard && link_.open()) {
-    // An answer that comes too late must not be taken for the next one's.
-    descriptors().drop(link_.fd());
-    link_ = service::Connection();
-  }
+  const service::Deadline until = service::in_milliseconds(kPatience);
+  if (!hear_late_ones(until)) return {};
+  late_.emplace_back(request);
+  service::Reply reply;
+  const bool sent = link_.send(request);
+  if (sent) reply = link_.receive(until);
+  if (!sent || reply.heard) late_.pop_back();
   return reply;
+}
+
+bool Peer::hear_late_ones(service::Deadline until) {
+  while (!late_.empty()) {
+    const service::Reply reply = link_.receive(until);
+    if (!reply.heard) return false;
+    for (const int file : reply.files)
+      ::close(file);
+    constexpr std::string_view kShare = "share ";
+    const std::string late = std::move(late_.front());
+    late_.pop_front();
+    // Nobody waits for that block here any more.
+    if (reply.done() && late.starts_with(kShare)) {
+      late_.push_back("un" + late);
+      if (!link_.send(late_.back())) late_.pop_back();
+    }
+  }
+  return true;
 }
 
 CUresult map(Allocator& core,

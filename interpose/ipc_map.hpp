@@ -7,8 +7,10 @@
 #include "interpose/ipc.hpp"
 #include "interpose/service_client.hpp"
 
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 namespace custash::ipc {
@@ -24,13 +26,15 @@ class Peer {
 
   [[nodiscard]] const service::Identity& who() const { return who_; }
 
-  // A connection that has failed is not used again.
   service::Reply ask(std::string_view request);
 
  private:
+  bool hear_late_ones(service::Deadline until);
+
   const service::Identity who_;
   std::mutex mutex_;
   service::Connection link_;
+  std::deque<std::string> late_;  // requests that have not been answered
 };
 
 struct Mapping {

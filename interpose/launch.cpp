@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: MIT
-// One call that submits to several streams at once.
+// Launches that are more than a submission: those that need not wait for the kernel before them,
+// and one call that submits to several streams at once.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/doors.hpp"
+// clang-format on
 #include "interpose/handlers.hpp"
-#include "interpose/process.hpp"
+#include "interpose/host_view.hpp"
+
+#include <algorithm>
+#include <vector>
 
 namespace custash::handlers {
 namespace {
@@ -16,7 +23,39 @@ CUresult submit_from(Allocator& core, const CUDA_LAUNCH_PARAMS* list, unsigned c
   return result;
 }
 
+bool may_begin_early(const CUlaunchAttribute& attribute) {
+  return attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+         attribute.value.programmaticStreamSerializationAllowed != 0;
+}
+
 }  // namespace
+
+// The attribute is a permission; without it the launch comes after all that its stream holds.
+CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**> real,
+                          NullStream null, const CUlaunchConfig* config, CUfunction function,
+                          void** params, void** extra) {
+  CUlaunchConfig ordered{};
+  std::vector<CUlaunchAttribute> attributes;
+  std::uint64_t owed = 0;
+  Allocator* const core = process::core();
+  if (core != nullptr && config != nullptr && config->attrs != nullptr &&
+      std::any_of(config->attrs, config->attrs + config->numAttrs, may_begin_early)) {
+    owed = core->order_wanted(config->hStream, null);
+  }
+  if (owed != 0) {
+    attributes.assign(config->attrs, config->attrs + config->numAttrs);
+    for (CUlaunchAttribute& each : attributes)
+      if (may_begin_early(each)) each.value.programmaticStreamSerializationAllowed = 0;
+    ordered = *config;
+    ordered.attrs = attributes.data();
+  }
+  const CUlaunchConfig* const given = owed != 0 ? &ordered : config;
+  const CUresult result = doors::submit(
+      real, null, views::stream_of(config), [](Allocator&) { return views::Hidden; }, 0, 0,
+      [&](auto* call) { return call(given, function, params, extra); });
+  if (owed != 0 && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
+  return result;
+}
 
 CUresult launch_multi_device(Real<CUDA_LAUNCH_PARAMS*, unsigned, unsigned> real, NullStream,
                              CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags) {

@@ -144,15 +144,4 @@ CUresult peer_enable(Real<CUcontext, unsigned> real, NullStream, CUcontext peer,
   return result;
 }
 
-CUresult peer_disable(Real<CUcontext> real, NullStream, CUcontext peer) {
-  const CUresult result = real(peer);
-  Allocator* const core = process::core();
-  CUcontext self = nullptr;
-  if (result == CUDA_SUCCESS && core != nullptr &&
-      core->driver().ctx_get_current(&self) == CUDA_SUCCESS) {
-    core->peer_access_disabled(peer, self);
-  }
-  return result;
-}
-
 }  // namespace custash::handlers

@@ -5,6 +5,7 @@
 
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
+#include "interpose/host_view.hpp"
 #include "interpose/ipc.hpp"
 
 namespace custash::handlers {
@@ -29,6 +30,29 @@ Ownership find_any(CUdeviceptr address, BlockInfo* info) {
   if (owner == Ownership::Live) *info = {.base = host.base, .requested = host.requested,
                                          .buffer_id = host.buffer_id};
   return owner;
+}
+
+// Of the device that the block is on: such memory would have come from it.
+CUmemoryPool default_pool(CUdeviceptr address) {
+  auto* const ask = real::function<CUresult(void*, CUpointer_attribute, CUdeviceptr)>(
+      Entry::door_cuPointerGetAttribute);
+  static auto* const get = reinterpret_cast<CUresult (*)(CUmemoryPool*, CUdevice)>(
+      real::symbol("cuDeviceGetDefaultMemPool"));
+  CUdevice device = 0;
+  CUmemoryPool pool = nullptr;
+  const bool told =
+      ask != nullptr && get != nullptr &&
+      ask(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS &&
+      get(&pool, device) == CUDA_SUCCESS;
+  return told ? pool : nullptr;
+}
+
+// A device pointer to host memory: the program's kernels may write there. (A block of ours never is.)
+void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
+  Allocator* const core = told == 0 ? nullptr : process::core();
+  if (core != nullptr && !core->kernels_host_visible() && !core->owns(address) &&
+      views::is_shared_with_host(address))
+    views::note_host_pointer("cuPointerGetAttribute", CUDA_SUCCESS);
 }
 
 // Writes what differs for a block; `answered`: the driver has written its own answer already.
@@ -57,7 +81,12 @@ bool answer_for_block(const BlockInfo& block, CUpointer_attribute attribute, boo
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       // In whichever width the driver wrote; what was opened from another process has none.
       if (answered && block.context != nullptr)
-        *static_cast<unsigned char*>(data) = ipc::find(block.base, nullptr) ? 0 : 1;
+        *static_cast<unsigned char*>(data) =
+            block.stream_ordered() || ipc::find(block.base, nullptr) ? 0 : 1;
+      return answered;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      if (answered && block.stream_ordered())
+        *static_cast<CUmemoryPool*>(data) = default_pool(block.base);
       return answered;
     default:
       return false;
@@ -110,6 +139,8 @@ CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> rea
   const Ownership owner = find_any(address, &block);
   const CUresult result =
       real(data, attribute, owner == Ownership::Cached ? kNowhere : address);
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && result == CUDA_SUCCESS && data != nullptr)
+    note_device_pointer(address, *static_cast<CUdeviceptr*>(data));
   if (owner != Ownership::Live || data == nullptr) return result;
   const bool ours = answer_for_block(block, attribute, result == CUDA_SUCCESS, data);
   return ours ? CUDA_SUCCESS : result;
@@ -126,6 +157,10 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
   for (unsigned i = 0; owner == Ownership::Cached && result == CUDA_SUCCESS && i < count; ++i) {
     auto* const told = static_cast<CUdeviceptr*>(data[i]);
     if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && *told == kNowhere) *told = address;
+  }
+  for (unsigned i = 0; result == CUDA_SUCCESS && attributes != nullptr && data != nullptr && i < count; ++i) {
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && data[i] != nullptr)
+      note_device_pointer(address, *static_cast<CUdeviceptr*>(data[i]));
   }
   if (owner != Ownership::Live || result != CUDA_SUCCESS || attributes == nullptr ||
       data == nullptr) {

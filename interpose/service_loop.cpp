@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostClients = 512;
 constexpr std::chrono::milliseconds kSlowClient{500};  // that does not read what it asked for
-constexpr std::chrono::seconds kMourning{2};
+constexpr std::chrono::seconds kMourning{2};  // where the kernel tells nothing of a process's end
 
 bool wait_writable(int fd, std::chrono::steady_clock::time_point until) {
   const auto left =
@@ -230,7 +230,8 @@ bool Loop::hang_up(Client& client) {
   const int process = watch_process(client.session.peer);
   client.fd = process < 0 ? -1 : descriptors().keep(process);
   client.gone = true;
-  client.until = Clock::now() + kMourning;
+  // A process that lives may have its memory open, whatever has become of its connection.
+  client.until = process < 0 ? Clock::now() + kMourning : Clock::time_point::max();
   return false;
 }
 

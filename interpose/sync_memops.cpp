@@ -2,6 +2,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
+#include "allocator/outside.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/sync_memops.hpp"
 
@@ -77,8 +78,10 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
     return real(value, attribute, address);
   }
   if (owner == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
-  sync_memops::set(block.buffer_id, *static_cast<const unsigned*>(value) != 0);
-  return CUDA_SUCCESS;
+  const bool on = *static_cast<const unsigned*>(value) != 0;
+  sync_memops::set(block.buffer_id, on);
+  // Set before the memory is registered with a network card, which waits for no stream.
+  return on ? Outside(*core).quiet(block.base).code() : CUDA_SUCCESS;
 }
 
 }  // namespace custash::handlers

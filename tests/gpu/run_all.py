@@ -22,6 +22,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Program, what it is given when preloaded only. Missing programs are left out.
 PROGRAMS = (
     ("free_latency", []),
+    ("holes", []),
+    ("holes_peers", []),
+    ("holes_shared", []),
     ("mutual", []),
     ("mutual_shared", []),
     ("ordering", []),

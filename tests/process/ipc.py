@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import program
-from actor import BAD_ARGUMENTS, DONE, REFUSED, Actor, ask, connect, services
+from actor import BAD_ARGUMENTS, DONE, HEADER, REFUSED, Actor, ask, connect, packet, services
 from program import Case
 
 MIB = 1 << 20
@@ -298,6 +298,20 @@ class Served(Anywhere):
                 self.assertEqual(ask(link, text)[0], REFUSED, text)
             self.assertEqual(ask(link, "bye")[0], DONE)
         a.ok("free 0")
+
+
+    def test_a_block_stays_with_an_importer_that_lives_whatever_became_of_its_connection(self):
+        a = self.actor()
+        block = a.ok(f"alloc {5 * MIB}")
+        handle = bytes.fromhex(a.ok("export 0")[0])
+        number, base = (int.from_bytes(handle[at:at + 8], "little") for at in (24, 32))
+        with connect(services(a.pid)[0]) as link:  # this process plays the importer
+            link.send(packet(f"share {number:x} {base:x}"))
+            self.assertEqual(HEADER.unpack_from(link.recv(65536))[2], DONE)
+        a.ok("free 0")
+        time.sleep(2.5)
+        got = [a.ok(f"alloc {5 * MIB}")[1] for _ in range(12)]
+        self.assertNotIn(block[1], got)
 
 
 class OnPages(Served, Shared):

@@ -57,6 +57,31 @@ class Entries(Case):
             self.assertEqual(len(set(re.findall(r": (\d+)\n", out))), 6)
 
 
+class Holes(Case):
+    """Kernels take 50 ms, and only a call that waits for one sees its end."""
+    SIM = "kernel_ns=50000000"
+
+    def test_memory_that_leaves_the_streams_sight_is_quiet(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("holes", "sight", CUSTASH_SIM=self.SIM, CUSTASH_CONF=backing)
+            self.assertEqual(notes(out), [["at_free", "600"]] * 3, backing)
+
+
+    def test_a_programmatic_launch_begins_behind_the_last_owner(self):
+        kernels = os.path.join(program.PATHS.programs, "libhole_kernels.so")
+        self.same_as_bare("holes", "early", CUSTASH_SIM=self.SIM + ",detector=1", CUSTASH_SIM_KERNELS=kernels)
+
+
+    def test_stream_ordered_memory_is_told_as_the_default_pools(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            self.same_as_bare("holes", "answers", CUSTASH_CONF=backing)
+
+    def test_a_free_waits_for_kernels_that_may_write_what_the_host_reads(self):
+        for door, at_free in (("attribute", "0"), ("attributes", "0"), ("none", "600")):
+            out = self.same_as_bare("holes", "host", door, CUSTASH_SIM=self.SIM)
+            self.assertEqual(notes(out), [["at_free", at_free]], door)
+
+
 class Controls(Case):
     def test_limits_trimming_callbacks_and_pinned_memory(self):
         for conf in ("backing:driver", "backing:vmm"):

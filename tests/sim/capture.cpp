@@ -75,6 +75,8 @@ CUresult enqueue(Frame& f, Stream& s, Work work, OpId* op) {
   const CUresult refused = admit(f.world, s);
   if (refused != CUDA_SUCCESS) return refused;
   if (s.capture != nullptr) {
+    for (Access& access : work.accesses)
+      access.context_id = s.context->id;
     std::vector<GraphNode>& nodes = s.capture->graph.nodes;
     nodes.push_back({std::move(work), s.tips});
     s.tips = {static_cast<int>(nodes.size()) - 1};

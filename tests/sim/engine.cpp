@@ -205,20 +205,43 @@ OpId submit(World& w, Submission in) {
   std::sort(op.after.begin(), op.after.end());
   op.after.erase(std::unique(op.after.begin(), op.after.end()), op.after.end());
   op.touches = translate_all(w, c, op.work);
+  // Kernels of a stream run one after the other here. The observer is told of the order that there
+  // is on a device, where an early one comes after no more than the one before it did.
+  std::vector<OpId> told = op.after;
+  const OpId overtaken =
+      op.work.early && in.stream->last_is_kernel ? in.stream->last : OpId{0};
+  if (overtaken != 0) {
+    std::erase(told, overtaken);
+    const std::vector<OpId>& before = in.stream->before_kernel;
+    told.insert(told.end(), before.begin(), before.end());
+  }
   if (Observer* o = observer())
-    o->on_submit(op.id, in.thread, op.after, op.touches, op.work.name.c_str());
+    o->on_submit(op.id, in.thread, told, op.touches, op.work.name.c_str());
   const OpId id = op.id;
+  const bool kernel = op.work.kernel;
   if (Stream* s = in.stream) {
     s->queue.push_back(id);
     s->last = id;
     if (s->kind == StreamKind::Legacy) c.orphans_blocking.clear();
     if (!s->active) w.active.push_back(s);
     s->active = true;
+    s->last_is_kernel = kernel;
+    s->before_kernel = kernel ? told : std::vector<OpId>{};
   } else {
     w.loose.push_back(id);
   }
   w.ops.push_back(std::move(op));
   w.changed.notify_all();
+  if (overtaken != 0) {  // what comes later comes after both
+    submit(w,
+           {.context = in.context,
+            .stream = in.stream,
+            .thread = in.thread,
+            .work = {.name = "early kernel over"},
+            .after = {overtaken}});
+    in.stream->last_is_kernel = true;
+    in.stream->before_kernel = std::move(told);
+  }
   return id;
 }
 

@@ -214,6 +214,7 @@ SIM_ENTRY(cuCtxRecordEvent, (CUcontext handle, CUevent event)) {
                           .after = frontier(*c),
                           .event = event});
     c->orphans.assign(1, e->recorded);  // covers all that they were
+    c->recorded = e->recorded;
     return CUDA_SUCCESS;
   });
 }
@@ -234,6 +235,8 @@ SIM_ENTRY(cuCtxWaitEvent, (CUcontext handle, CUevent event)) {
     if (e->recorded == 0) return CUDA_SUCCESS;
     std::vector<OpId> after = {e->recorded};
     if (c->barrier != 0) after.push_back(c->barrier);
+    // What is recorded on a context and waited for by it is served in one queue (design.md).
+    if (c->recorded != 0) after.push_back(c->recorded);
     c->barrier = submit(f.world,
                         {.context = c,
                          .thread = f.thread.id,

@@ -85,7 +85,8 @@ CUresult launch_function(Door door,
                          const Shape& shape,
                          CUstream stream,
                          void** params,
-                         void** extra) {
+                         void** extra,
+                         bool early = false) {
   return call(door.symbol, Needs::Context, [&](Frame& f) -> CUresult {
     const KernelInfo* info = f.world.kernels.get(fn);
     Stream* s = find_stream(f, door, stream);
@@ -99,6 +100,7 @@ CUresult launch_function(Door door,
     std::memcpy(args->launch.grid, shape.grid, sizeof shape.grid);
     std::memcpy(args->launch.block, shape.block, sizeof shape.block);
     Work work{.name = info->name, .kernel = true, .duration = f.world.options.default_kernel};
+    work.early = early;
     if (info->body != nullptr && info->body->nanoseconds != nullptr)
       work.duration = info->body->nanoseconds(&args->launch);
     if (info->body != nullptr && info->body->body != nullptr && f.world.space.data())
@@ -162,7 +164,13 @@ SIM_DOORS(cuLaunchKernelEx,
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Shape shape{{c->gridDimX, c->gridDimY, c->gridDimZ},
                     {c->blockDimX, c->blockDimY, c->blockDimZ}};
-  return launch_function(door, fn, shape, c->hStream, params, extra);
+  bool early = false;
+  for (unsigned i = 0; i < c->numAttrs; ++i) {
+    early = early ||
+            (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+             c->attrs[i].value.programmaticStreamSerializationAllowed != 0);
+  }
+  return launch_function(door, fn, shape, c->hStream, params, extra, early);
 }
 
 }  // namespace custash::sim

@@ -125,6 +125,7 @@ CUresult alloc_pitch(
   if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refused = forbid_unsafe(f.world, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
+  if (width > f.world.options.device_memory) return CUDA_ERROR_OUT_OF_MEMORY;
   const Bytes row = align_up(width, kPieceUnit);
   if (height > f.world.options.device_memory / row) return CUDA_ERROR_OUT_OF_MEMORY;
   Address address = 0;

@@ -79,6 +79,7 @@ struct Context {
   std::vector<OpId> orphans = {};  // last ops of destroyed streams, for context records
   std::vector<OpId> orphans_blocking = {};  // the same, for the legacy stream
   OpId barrier = 0;                         // the last context wait
+  OpId recorded = 0;                        // the newest context record
   std::set<std::uint64_t> peers = {};       // contexts whose memory it may access
   std::vector<std::unique_ptr<Slab>> slabs = {};
 };

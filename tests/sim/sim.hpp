@@ -76,6 +76,7 @@ struct Access {
   Address address = 0;
   Bytes bytes = 0;
   bool write = false;
+  std::uint64_t context_id = 0;  // a graph's node: whose it is (set by the capture); 0: the op's
 };
 
 struct Kernel {

@@ -24,6 +24,8 @@ struct Work {
   std::string name = {};
   std::vector<Access> accesses = {};
   bool kernel = false;  // kernels reach other devices only with peer access; copies always
+  // A programmatic dependent launch: it may run beside the kernel before it in its stream.
+  bool early = false;
   Nanoseconds duration = 0;
   std::vector<int> needs = {};
   std::vector<int> sets = {};
@@ -63,6 +65,8 @@ struct Stream {
   bool active = false;  // is in the world's list of streams with work
   std::deque<OpId> queue = {};
   OpId last = 0;
+  bool last_is_kernel = false;
+  std::vector<OpId> before_kernel = {};  // then: what that one comes after
   Nanoseconds last_finish = 0;
   Capture* capture = nullptr;
   std::vector<int> tips = {};  // nodes that the next captured one comes after

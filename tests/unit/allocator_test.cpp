@@ -7,32 +7,10 @@ using namespace custash;
 
 namespace {
 
-template <typename Fn>
-Fn entry(const char* symbol) {
-  return reinterpret_cast<Fn>(sim::resolve(symbol));
-}
-
 Config with(Backing backing) {
   Config config;
   config.backing = backing;
   return config;
-}
-
-// As the hooks do it.
-void begin_capture(Bed& bed, CUstream stream, CUstreamCaptureMode mode) {
-  bed.allocator->capture_begins(stream, NullStream::Legacy);
-  const CUresult began = entry<CUresult (*)(CUstream, CUstreamCaptureMode)>(
-      "cuStreamBeginCapture_v2")(stream, mode);
-  bed.allocator->capture_begin_done(stream, NullStream::Legacy, began == CUDA_SUCCESS);
-  REQUIRE(began == CUDA_SUCCESS);
-}
-
-void end_capture(Bed& bed, CUstream stream) {
-  CUgraph graph = nullptr;
-  REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(stream, &graph) ==
-          CUDA_SUCCESS);
-  bed.allocator->graph_created();
-  bed.allocator->capture_ended(stream, NullStream::Legacy);
 }
 
 constexpr Backing kBackings[] = {Backing::Vmm, Backing::Driver};

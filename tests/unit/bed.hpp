@@ -97,4 +97,27 @@ struct Bed {
   Allocator* allocator = nullptr;
 };
 
+template <typename Fn>
+Fn entry(const char* symbol) {
+  return reinterpret_cast<Fn>(sim::resolve(symbol));
+}
+
+// As the hooks do it.
+inline void begin_capture(Bed& bed, CUstream stream, CUstreamCaptureMode mode) {
+  bed.allocator->capture_begins(stream, NullStream::Legacy);
+  const CUresult began = entry<CUresult (*)(CUstream, CUstreamCaptureMode)>(
+      "cuStreamBeginCapture_v2")(stream, mode);
+  bed.allocator->capture_begin_done(stream, NullStream::Legacy, began == CUDA_SUCCESS);
+  REQUIRE(began == CUDA_SUCCESS);
+}
+
+inline CUgraph end_capture(Bed& bed, CUstream stream) {
+  CUgraph graph = nullptr;
+  REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(stream, &graph) ==
+          CUDA_SUCCESS);
+  bed.allocator->graph_created();
+  bed.allocator->capture_ended(stream, NullStream::Legacy);
+  return graph;
+}
+
 }  // namespace custash

@@ -317,6 +317,52 @@ TEST_CASE("a context does not end before work of another that came before a free
   REQUIRE_FALSE(sim::complete(after_free));
 }
 
+TEST_CASE("work that the host could see on the legacy stream is no barrier for others",
+          "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream(CU_STREAM_DEFAULT);
+  const CUstream t = bed.stream(CU_STREAM_DEFAULT);
+  Submission submission(
+      *bed.allocator, CU_STREAM_LEGACY, NullStream::Legacy, HostView::Visible);
+  REQUIRE(sim::launch(CU_STREAM_LEGACY, {}) == CUDA_SUCCESS);
+  bed.launch(s, {.needs_flag = 1});  // as another thread would, before the hook is over
+  submission.done(CUDA_SUCCESS);
+  bed.launch(t, {.sets_flag = 1});
+  sim::run_all();
+  CHECK(sim::pending() == 0);
+}
+
+TEST_CASE("under pressure a plain request waits for no work that bare would not have waited for",
+          "[unit][ordering]") {
+  Bed bed({.device_memory = 256_MiB});
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc_on(s, 200_MiB);
+  bed.launch(s, {.accesses = {{p, 200_MiB, true}}});
+  bed.free_on(s, p);
+  bed.launch(t, {.needs_flag = 1});
+  Address out = 0;
+  CHECK(bed.allocator->allocate(bed.sim.context(), 200_MiB, &out).code() ==
+        CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_FALSE(sim::hung());
+  CHECK_FALSE(sim::complete(sim::last_op(t)));
+  sim::set_flag(1);
+  sim::run_all();
+  CHECK(bed.allocator->allocate(bed.sim.context(), 200_MiB, &out).ok());
+}
+
+TEST_CASE("one context that could not be made current is not the end of it", "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  make_context(1);
+  sim::fail_symbol("cuCtxPushCurrent_v2", 1, CUDA_ERROR_INVALID_CONTEXT);
+  bed.free(p);
+  sim::clear_failures();
+  CHECK_FALSE(bed.allocator->context_broken(bed.sim.context()));
+}
+
 TEST_CASE("another device's memory is made ready for a batch that touches it",
           "[unit][ordering]") {
   Bed bed;

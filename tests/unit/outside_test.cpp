@@ -75,6 +75,33 @@ TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][outsid
   }
 }
 
+TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][outside]") {
+  for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {
+    Bed bed;
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc(bytes);
+    bed.launch(s, {.accesses = {{p, bytes, true}}});
+    const auto late = sim::last_op(s);
+    bed.free(p);
+    REQUIRE(bed.malloc(bytes) == p);
+    // Younger work, which the free had nothing to do with, is not waited for.
+    const CUstream t = bed.stream();
+    bed.launch(t, {.needs_flag = 1});
+    REQUIRE_FALSE(sim::complete(late));
+    CHECK(Outside(*bed.allocator).quiet(p).ok());
+    CHECK(sim::complete(late));
+    CHECK_FALSE(sim::complete(sim::last_op(t)));
+    CHECK_FALSE(sim::hung());
+    const auto calls = sim::count_all();
+    CHECK(Outside(*bed.allocator).quiet(p).ok());
+    CHECK(sim::count_all() == calls);
+    bed.free(p);
+    CHECK(Outside(*bed.allocator).quiet(p).code() == CUDA_ERROR_INVALID_VALUE);
+    sim::set_flag(1);
+    sim::run_all();
+  }
+}
+
 TEST_CASE("pages of a pinned block are not moved", "[unit][outside]") {
   Bed bed({.device_memory = 256_MiB});
   const Address p = bed.malloc(96_MiB);

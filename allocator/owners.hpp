@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Owners: the contexts whose memory the kernels of one context reach by peer access. What they owe
+// its streams pay, too. Lock free; an owner is never taken out, since its place is a lane's slot.
+// Rank 5.
+#pragma once
+
+#include "allocator/atomic_max.hpp"
+#include "allocator/timeline.hpp"
+
+#include <array>
+#include <atomic>
+
+namespace custash {
+
+class Owners {
+ public:
+  // False: there is no place left.
+  bool add(Timeline& owner) {
+    for (std::atomic<Timeline*>& place : places_) {
+      Timeline* there = nullptr;
+      if (place.compare_exchange_strong(there, &owner) || there == &owner) return true;
+    }
+    return false;
+  }
+
+  // Before a submission of `lane`.
+  void pay(Lane& lane) {
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      Timeline* owner = places_[i].load();
+      if (owner == nullptr) return;
+      const std::uint64_t debt = owner->owed();
+      if (debt <= lane.paid_abroad[i].load() || debt <= owner->passed()) continue;
+      owner->pay_on(lane.stream);
+      atomic_max(lane.paid_abroad[i], debt);
+    }
+  }
+
+ private:
+  std::array<std::atomic<Timeline*>, Lane::kOwners> places_{};
+};
+
+}  // namespace custash

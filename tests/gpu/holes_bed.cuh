@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// What the parts of holes.cu share: streams, a block whose last owner's kernel still runs, and a
+// kernel that waits for another.
+#pragma once
+
+#include "driver_calls.cuh"
+#include "kernels.cuh"
+
+namespace gpu {
+
+constexpr Word kLate = 0xA5A5A5A5;
+constexpr Word kNext = 0x5B5B5B5B;
+constexpr unsigned long long kLateNs = 20'000'000;
+constexpr unsigned long long kGiveUpNs = 5'000'000'000;
+constexpr std::size_t kBlock = 4 * kMiB;
+
+static __global__ void wait_flag(const volatile Word* flag, Word* outcome) {
+  const unsigned long long start = global_ns();
+  while (*flag == 0) {
+    if (global_ns() - start > kGiveUpNs) {
+      *outcome = 2;
+      return;
+    }
+    __nanosleep(500);
+  }
+  *outcome = 1;
+}
+
+static __global__ void set_flag(volatile Word* flag) {
+  __threadfence();
+  *flag = 1;
+}
+
+struct HolesBed {
+  HolesBed() {
+    for (cudaStream_t each : {s, t, u})
+      warm_up(each, wrong);
+    set_flag<<<1, 1, 0, s>>>(flag);  // loaded before anything waits
+    wait_flag<<<1, 1, 0, s>>>(flag, outcome);
+    CUDA_OK(cudaDeviceSynchronize());
+  }
+
+  // Freed under a kernel that writes late, and had again.
+  void* owed_block() {
+    void* p = device_memory(kBlock);
+    fill(s, p, kBlock, kLate, kLateNs);
+    CUDA_OK(cudaFree(p));
+    void* q = device_memory(kBlock);
+    same = p == q;
+    return q;
+  }
+
+  // A kernel on t that waits for one that sets the flag.
+  void begin_pair() {
+    CUDA_OK(cudaDeviceSynchronize());
+    CUDA_OK(cudaMemset(flag, 0, sizeof(Word)));
+    CUDA_OK(cudaMemset(outcome, 0, sizeof(Word)));
+    CUDA_OK(cudaDeviceSynchronize());
+  }
+
+  bool end_pair() {
+    set_flag<<<1, 1, 0, u>>>(flag);
+    CUDA_OK(cudaDeviceSynchronize());
+    Word seen = 0;
+    CUDA_OK(cudaMemcpy(&seen, outcome, sizeof seen, cudaMemcpyDeviceToHost));
+    return seen == 1;
+  }
+
+  WrongWords wrong;
+  cudaStream_t s = new_stream(), t = new_stream(), u = new_stream();
+  Word* flag = static_cast<Word*>(device_memory(512));
+  Word* outcome = static_cast<Word*>(device_memory(512));
+  bool same = false;
+};
+
+}  // namespace gpu

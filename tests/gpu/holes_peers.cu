@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// Two GPUs: memory in debt that graphs and kernels of the other device use, captures over both,
+// access that ends while a copy is in flight, and how much is held with peer access on. Right bare,
+// and must be right under any allocator. Skips with fewer than two GPUs.
+#include "kernels.cuh"
+
+#include <functional>
+#include <thread>
+
+#include <dlfcn.h>
+
+namespace gpu {
+
+constexpr Word kLate = 0xA5A5A5A5;
+constexpr Word kNext = 0x5B5B5B5B;
+constexpr unsigned long long kLateNs = 20'000'000;
+constexpr std::size_t kBlock = 4 * kMiB;
+
+static void use(int device) {
+  CUDA_OK(cudaSetDevice(device));
+}
+
+struct Pair {
+  Pair() {
+    for (int device : {0, 1}) {
+      use(device);
+      stream[device] = new_stream();
+      other[device] = new_stream();
+      counter[device] = new WrongWords;
+      warm_up(stream[device], *counter[device]);
+      warm_up(other[device], *counter[device]);
+    }
+  }
+
+  // On device 1: freed under a kernel that writes late, and had again.
+  void* owed_block() {
+    use(1);
+    void* p = device_memory(kBlock);
+    fill(stream[1], p, kBlock, kLate, kLateNs);
+    CUDA_OK(cudaFree(p));
+    return device_memory(kBlock);
+  }
+
+  void check(Report& report, const char* name, void* q) {
+    use(0);
+    CUDA_OK(cudaDeviceSynchronize());
+    use(1);
+    const unsigned long long wrong = counter[1]->in(q, kBlock, kNext);
+    report.check(wrong == 0, name, "wrong=%llu", wrong);
+    CUDA_OK(cudaFree(q));
+  }
+
+  cudaStream_t stream[2], other[2];
+  WrongWords* counter[2];
+};
+
+// A graph of device 0 whose node on device 1 writes q.
+static cudaGraph_t capture_both(Pair& pair, void* q, const std::function<void()>& inside) {
+  cudaGraph_t graph = nullptr;
+  cudaEvent_t fork = nullptr, join = nullptr;
+  use(0);
+  CUDA_OK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+  CUDA_OK(cudaStreamBeginCapture(pair.stream[0], cudaStreamCaptureModeThreadLocal));
+  CUDA_OK(cudaEventRecord(fork, pair.stream[0]));
+  use(1);
+  CUDA_OK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+  CUDA_OK(cudaStreamWaitEvent(pair.other[1], fork, 0));
+  inside();
+  fill(pair.other[1], q, kBlock, kNext);
+  CUDA_OK(cudaEventRecord(join, pair.other[1]));
+  use(0);
+  CUDA_OK(cudaStreamWaitEvent(pair.stream[0], join, 0));
+  const cudaError_t ended = cudaStreamEndCapture(pair.stream[0], &graph);
+  if (ended != cudaSuccess) std::printf("info capture_ended code=%d\n", static_cast<int>(ended));
+  (void)cudaGetLastError();
+  return graph;
+}
+
+static void graphs(Pair& pair, Report& report) {
+  void* q = pair.owed_block();
+  cudaGraph_t graph = capture_both(pair, q, [] {});
+  report.check(graph != nullptr, "capture_over_two_devices");
+  if (graph != nullptr) {
+    cudaGraphExec_t exec = nullptr;
+    CUDA_OK(cudaGraphInstantiate(&exec, graph, 0));
+    CUDA_OK(cudaGraphDestroy(graph));
+    // The kernel that writes late must still run when the graph is launched.
+    use(1);
+    CUDA_OK(cudaDeviceSynchronize());
+    CUDA_OK(cudaFree(q));
+    void* again = pair.owed_block();
+    if (again != q) std::printf("info graph_block moved=1\n");  // then the node's block is nobody's
+    q = again;
+    use(0);
+    CUDA_OK(cudaGraphLaunch(exec, pair.stream[0]));
+    CUDA_OK(cudaDeviceSynchronize());
+    CUDA_OK(cudaGraphExecDestroy(exec));
+  }
+  pair.check(report, "graph_with_a_node_of_the_other_device", q);
+}
+
+static void free_beside_capture(Pair& pair, Report& report) {
+  use(1);
+  void* q = device_memory(kBlock);
+  void* p = device_memory(kBlock);
+  cudaGraph_t graph = capture_both(pair, q, [&] {
+    std::thread([&] {
+      use(1);
+      fill(pair.stream[1], p, kBlock, kLate, kLateNs);
+      CUDA_OK(cudaFree(p));
+    }).join();
+  });
+  report.check(graph != nullptr, "free_beside_a_capture_over_two_devices");
+  if (graph != nullptr) CUDA_OK(cudaGraphDestroy(graph));
+  CUDA_OK(cudaFree(q));
+}
+
+static void access(Pair& pair, Report& report) {
+  void* q = pair.owed_block();
+  use(0);
+  CUDA_OK(cudaDeviceEnablePeerAccess(1, 0));
+  fill(pair.stream[0], q, kBlock, kNext);
+  pair.check(report, "access_enabled_after_the_hand_out", q);
+  q = pair.owed_block();
+  use(0);
+  fill(pair.stream[0], q, kBlock, kNext);
+  pair.check(report, "access_enabled_before_the_hand_out", q);
+}
+
+static void held(Pair& pair, Report& report) {
+  const auto reserved =
+      reinterpret_cast<int (*)(int, std::size_t*)>(dlsym(RTLD_DEFAULT, "custash_memory_reserved"));
+  std::size_t most = 0;
+  std::size_t free_first = 0, total = 0;
+  use(1);
+  CUDA_OK(cudaDeviceSynchronize());
+  CUDA_OK(cudaMemGetInfo(&free_first, &total));
+  for (int i = 0; i < 30; ++i) {
+    void* p = device_memory(256 * kMiB);
+    fill(pair.stream[1], p, kBlock, kLate, kLateNs);
+    CUDA_OK(cudaFree(p));
+    std::size_t now = 0;
+    if (reserved != nullptr)
+      (void)reserved(1, &now);
+    most = std::max(most, now);
+  }
+  CUDA_OK(cudaDeviceSynchronize());
+  report.check(most < 2 * kGiB, "held_with_peers", "held_mib=%zu", most / kMiB);
+}
+
+// A copy needs no access; what ends must not be taken from it.
+static void access_ends(Pair& pair, Report& report) {
+  use(1);
+  void* q = device_memory(256 * kMiB);
+  fill(pair.stream[1], q, 256 * kMiB, kNext);
+  CUDA_OK(cudaDeviceSynchronize());
+  use(0);
+  void* to = device_memory(256 * kMiB);
+  for (int i = 0; i < 20; ++i)
+    CUDA_OK(cudaMemcpyPeerAsync(to, 0, q, 1, 256 * kMiB, pair.stream[0]));
+  CUDA_OK(cudaDeviceDisablePeerAccess(1));
+  const cudaError_t after = cudaDeviceSynchronize();
+  report.check(after == cudaSuccess, "access_ends_beside_a_copy", "code=%d", static_cast<int>(after));
+  CUDA_OK(cudaFree(to));
+  use(1);
+  CUDA_OK(cudaFree(q));
+}
+
+static int run() {
+  need_devices(2);
+  Report report;
+  Pair pair;
+  graphs(pair, report);
+  free_beside_capture(pair, report);
+  int can = 0;
+  CUDA_OK(cudaDeviceCanAccessPeer(&can, 0, 1));
+  if (can == 0) {
+    std::printf("skip: the devices cannot reach each other's memory\n");
+    return report.finish();
+  }
+  access(pair, report);
+  held(pair, report);
+  access_ends(pair, report);
+  return report.finish();
+}
+
+}  // namespace gpu
+
+int main() {
+  return gpu::run();
+}

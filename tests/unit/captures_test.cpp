@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// Captures over several contexts, and graphs whose nodes use memory in debt.
+#include "tests/unit/bed.hpp"
+
+#include <thread>
+
+using namespace custash;
+
+namespace {
+
+constexpr Bytes kBytes = 8_MiB;
+constexpr auto kThread = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+
+CUevent new_event() {
+  CUevent event = nullptr;
+  REQUIRE(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+  return event;
+}
+
+void use(CUcontext context) {
+  REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+}
+
+// As the hook does it.
+void wait(Bed& bed, CUstream stream, CUevent event) {
+  Submission submission(*bed.allocator, stream, NullStream::Legacy, HostView::Wait);
+  const CUresult result = cuStreamWaitEvent(stream, event, 0);
+  submission.done(result);
+  REQUIRE(result == CUDA_SUCCESS);
+}
+
+Address alloc(Bed& bed, CUcontext context) {
+  use(context);
+  Address out = 0;
+  REQUIRE(bed.allocator->allocate(context, kBytes, &out).ok());
+  return out;
+}
+
+// A capture on `origin` that `other`, of another context, is drawn into; `inside` in between.
+template <typename Inside>
+CUgraph capture_both(Bed& bed,
+                     CUstream origin,
+                     CUcontext others,
+                     CUstream other,
+                     Inside inside) {
+  use(bed.sim.context());
+  const CUevent fork = new_event();
+  begin_capture(bed, origin, kThread);
+  REQUIRE(cuEventRecord(fork, origin) == CUDA_SUCCESS);
+  use(others);
+  const CUevent join = new_event();
+  wait(bed, other, fork);
+  inside();
+  use(others);
+  REQUIRE(cuEventRecord(join, other) == CUDA_SUCCESS);
+  use(bed.sim.context());
+  wait(bed, origin, join);
+  return end_capture(bed, origin);
+}
+
+}  // namespace
+
+TEST_CASE("a free in another thread and context leaves a capture over both valid",
+          "[unit][captures]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUcontext second = make_context(1);
+  const CUstream t = bed.stream();
+  const CUstream busy = bed.stream();
+  const Address p = alloc(bed, second);
+  (void)capture_both(bed, s, second, t, [&] {
+    std::thread([&] {
+      use(second);
+      bed.launch(busy, {.accesses = {{p, kBytes, true}}});
+      bed.free(p);
+    }).join();
+    bed.launch(t);
+  });
+  const auto late = sim::last_op(busy);
+  REQUIRE_FALSE(sim::complete(late));
+  CHECK(alloc(bed, second) != p);
+  CHECK(sim::count("cuCtxRecordEvent") == 0);
+}
+
+TEST_CASE("a free waits for another context's stream that was drawn into a capture",
+          "[unit][captures]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  bed.malloc(kBytes);
+  const CUcontext second = make_context(0);  // of the same device
+  const Address p = alloc(bed, second);
+  use(bed.sim.context());
+  const CUevent fork = new_event();
+  begin_capture(bed, s, kThread);
+  bed.launch(t);  // no part of the capture yet
+  const auto late = sim::last_op(t);
+  REQUIRE(cuEventRecord(fork, s) == CUDA_SUCCESS);
+  wait(bed, t, fork);
+  use(second);
+  bed.free(p);
+  CHECK(sim::complete(late));
+  use(bed.sim.context());
+  const CUevent join = new_event();
+  REQUIRE(cuEventRecord(join, t) == CUDA_SUCCESS);
+  wait(bed, s, join);
+  (void)end_capture(bed, s);
+}
+
+TEST_CASE("captures between kernels that need each other do not keep them apart",
+          "[unit][captures]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const CUstream u = bed.stream();
+  const CUstream c = bed.stream();
+  constexpr Bytes kLarge = 64_MiB;  // more than is had in place of a debt
+  const Address p = bed.malloc(kLarge);
+  bed.launch(s, {.accesses = {{p, kLarge, true}}});
+  bed.free(p);
+  bed.launch(t, {.needs_flag = 1});
+  begin_capture(bed, c, kThread);
+  (void)end_capture(bed, c);
+  REQUIRE(bed.malloc(kLarge) == p);  // in debt
+  begin_capture(bed, c, kThread);
+  (void)end_capture(bed, c);
+  bed.launch(u, {.sets_flag = 1});
+  const auto second = sim::last_op(u);
+  sim::run_all();
+  CHECK(sim::complete(second));
+  CHECK(sim::pending() == 0);
+}
+
+TEST_CASE("a graph's launch waits for what every context owes", "[unit][captures]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUcontext second = make_context(1);
+  const CUstream busy = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = alloc(bed, second);
+  bed.launch(busy, {.accesses = {{p, kBytes, true}}});
+  sim::hold(busy);
+  bed.free(p);
+  REQUIRE(alloc(bed, second) == p);
+  CUgraph graph = capture_both(
+      bed, s, second, t, [&] { bed.launch(t, {.accesses = {{p, kBytes, true}}}); });
+  CUgraphExec exec = nullptr;
+  REQUIRE(entry<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
+              "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);
+  {
+    Submission submission(*bed.allocator, s, NullStream::Legacy, HostView::Graph);
+    const CUresult launched = cuGraphLaunch(exec, s);
+    submission.done(launched);
+    REQUIRE(launched == CUDA_SUCCESS);
+  }
+  const auto whole = sim::last_op(s);
+  sim::run_all();
+  CHECK_FALSE(sim::complete(whole));
+  use(second);
+  sim::release(busy);
+  sim::run_all();
+  CHECK(sim::complete(whole));
+  CHECK(sim::faults().empty());
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// Memory that the kernels of another device reach: what is owed before they use it, and how much
+// is held.
+#include "tests/unit/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+constexpr Bytes kBytes = 64_MiB;
+
+// A second context, on device 1, whose memory the first one's kernels reach once open() is called.
+struct Peers : Bed {
+  explicit Peers(const Config& config = vmm()) : Bed({}, config) {
+    here = stream();
+    theirs = make_context(1);
+    there = stream();
+  }
+
+  void use(CUcontext context) { REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS); }
+
+  void open() {
+    use(sim.context());
+    REQUIRE(cuCtxEnablePeerAccess(theirs, 0) == CUDA_SUCCESS);
+    allocator->peer_access_enabled(theirs, sim.context());
+  }
+
+  Address alloc_there() {
+    use(theirs);
+    Address out = 0;
+    REQUIRE(allocator->allocate(theirs, kBytes, &out).ok());
+    return out;
+  }
+
+  void launch_there(const sim::Kernel& kernel) {
+    use(theirs);
+    launch(there, kernel);
+  }
+
+  void launch_here(const sim::Kernel& kernel) {
+    use(sim.context());
+    launch(here, kernel);
+  }
+
+  // Freed under a kernel that still runs, and handed out again.
+  Address owed_block() {
+    const Address p = alloc_there();
+    launch_there({.accesses = {{p, kBytes, true}}});
+    sim::hold(there);
+    free(p);
+    REQUIRE(alloc_there() == p);
+    return p;
+  }
+
+  CUcontext theirs = nullptr;
+  CUstream here = nullptr, there = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a peer's kernel comes after the former owner's, whenever access was enabled",
+          "[unit][peers]") {
+  for (const bool before : {true, false}) {
+    Peers bed;
+    if (before) bed.open();
+    const Address p = bed.owed_block();
+    if (!before) bed.open();
+    bed.launch_here({.accesses = {{p, kBytes, true}}});
+    const auto second = sim::last_op(bed.here);
+    const auto waits = sim::count("cuStreamWaitEvent");
+    CHECK(waits == 1);
+    bed.launch_here({.accesses = {{p, kBytes, true}}});
+    CHECK(sim::count("cuStreamWaitEvent") == waits);  // once for each stream
+    sim::run_all();
+    CHECK_FALSE(sim::complete(second));
+    bed.use(bed.theirs);
+    sim::release(bed.there);
+    sim::run_all();
+    CHECK(sim::complete(second));
+    CHECK(sim::faults().empty());
+  }
+}
+
+TEST_CASE("where submissions go unseen enabling access waits for what is owed", "[unit][peers]") {
+  Config config = Bed::vmm();
+  config.one_lane = false;
+  Peers bed(config);
+  const Address p = bed.alloc_there();
+  bed.launch_there({.accesses = {{p, kBytes, true}}});
+  const auto late = sim::last_op(bed.there);
+  bed.free(p);
+  REQUIRE(bed.alloc_there() == p);
+  REQUIRE_FALSE(sim::complete(late));
+  bed.open();
+  CHECK(sim::complete(late));
+}
+
+TEST_CASE("with peers no more memory is held than without", "[unit][peers]") {
+  for (const bool seen : {true, false}) {
+    Config config = Bed::vmm();
+    config.one_lane = seen;
+    Peers bed(config);
+    bed.open();
+    for (int i = 0; i < 30; ++i) {
+      const Address p = bed.alloc_there();
+      bed.launch_there({.accesses = {{p, kBytes, true}}});
+      bed.free(p);
+    }
+    CHECK(bed.allocator->stats(1).reserved_bytes[0].peak <=
+          static_cast<std::int64_t>(3 * kBytes));
+    sim::run_all();
+    CHECK(sim::faults().empty());
+  }
+}
+
+TEST_CASE("pages stay with those who may still need them when a peer's access ends",
+          "[unit][peers]") {
+  Peers bed;
+  bed.open();
+  const Address p = bed.alloc_there();
+  const CUcontext third = make_context(0);
+  REQUIRE(cuCtxEnablePeerAccess(bed.theirs, 0) == CUDA_SUCCESS);
+  bed.allocator->peer_access_enabled(bed.theirs, third);
+  bed.use(bed.sim.context());
+  REQUIRE(cuCtxDisablePeerAccess(bed.theirs) == CUDA_SUCCESS);
+  bed.use(third);
+  const CUstream stream = bed.stream();
+  bed.launch(stream, {.accesses = {{p, kBytes, true}}});
+  sim::run_all();
+  CHECK(sim::faults().empty());
+}
