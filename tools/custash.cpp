@@ -106,7 +106,10 @@ std::string in_force(const custash::RunOptions& options) {
     given = "history:200000," + given + ",snapshot:" + options.history;
   if (options.leaks) given += ",leaks:true";
   if (options.summary) given += ",summary:true";
-  return custash::options_in_force(environment("CUSTASH_CONF"), given);
+  const std::string present = environment("CUSTASH_CONF");
+  for (const std::string& complaint : custash::parse_config(present).complaints)
+    std::fprintf(stderr, "%s\n", complaint.c_str());
+  return custash::options_in_force(present, given);
 }
 
 int dispatch(int argc, char** argv) {
