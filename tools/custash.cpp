@@ -31,7 +31,11 @@ std::string in_force(const custash::RunOptions& options) {
   if (options.leaks) given += ",leaks:true";
   if (options.summary) given += ",summary:true";
   const char* const environment = std::getenv("CUSTASH_CONF");
-  return custash::options_in_force(environment == nullptr ? "" : environment, given);
+  const std::string present = environment == nullptr ? "" : environment;
+  for (const std::string& complaint : custash::parse_config(present).complaints)
+    std::fprintf(stderr, "%s
+", complaint.c_str());
+  return custash::options_in_force(present, given);
 }
 
 int dispatch(int argc, char** argv) {

@@ -79,6 +79,8 @@ def conf():
         fails(f"--conf: {why}", "run", "--conf", text, "--", "sh", "-c", "echo started")
     expect("a mistake in the environment is the library's to tell",
            run("run", "--", "sh", "-c", "echo started", CUSTASH_CONF="limit:1.5X"), out="started\n")
+    expect("--print-conf tells mistakes of the environment", run("run", "--print-conf", CUSTASH_CONF="x:1"),
+           err="custash: CUSTASH_CONF: unknown option 'x'")
     rows = [line.split("|")[1].strip(" `") for line in run("options").stdout.splitlines() if line.startswith("| `")]
     plain = run("run", "--print-conf").stdout.splitlines()
     if [line.split(":")[0] for line in plain] != rows or any(" " in line for line in plain):
