@@ -46,7 +46,7 @@ void end_recording(const std::string& from, const Output& to) {
   }
   try {
     std::string text = replay::read_file(from);
-    text.erase(std::min(text.find('\0'), text.size()));
+    text.erase(text.find_last_not_of('\0') + 1);
     text.erase(text.rfind('\n') + 1);
     if (fs::path(to.path).extension() == ".xz") {
       write_output(to, replay::pack(text));
