@@ -138,8 +138,25 @@ class Files(Case):
     def test_a_recording_stays_until_there_is_a_new_one(self):
         path = self.make("app.trace", b"1 0 a 1 2 -\n")
         self.custash("run", "--record", path, "--lib", PATHS.library, "--", "/bin/true",
-                     err=f"custash: {path}: nothing recorded: no CUDA was used\n")
+                     err="custash: no CUDA was used: nothing recorded in app.trace\n")
         self.assertEqual((self.there(), self.read("app.trace")), (["app.trace"], b"1 0 a 1 2 -\n"))
+
+    def test_a_report_stays_until_there_is_a_new_one(self):
+        words = ("run", "--record-history", self.path("r.json"), "--lib", PATHS.library, "--")
+        quiet = [os.path.join(PATHS.programs, "history"), "quiet"]
+        self.custash(*words, *quiet)
+        old = self.read("r.json")
+        self.custash(*words, "/bin/true", err="custash: no CUDA was used: r.json not written\n")
+        self.assertEqual((self.there(), self.read("r.json")), (["r.json"], old))
+        # Of two processes the first has the name, and the other one a name of its own.
+        said = self.end(self.start(PATHS.command, *words, "sh", "-c", '"$@" && "$@"', "sh", *quiet))[1]
+        self.assertEqual(said.count(" written ("), 2)
+        own = [name for name in self.there() if name != "r.json"]
+        self.assertNotEqual(self.read("r.json"), old)
+        self.assertEqual(len(own), 1)
+        self.assertRegex(own[0], r"^r\.\d+\.json$")
+        for name in self.there():
+            self.assertEqual(stat.S_IMODE(os.stat(self.path(name)).st_mode), 0o600)
 
     def test_what_is_no_report_stays(self):
         source = self.snapshots()
