@@ -448,17 +448,18 @@ class Files(Case):
 
     # ---- The log.
 
-    def logging(self, file, what="quick", program="record", code=5, level="debug", **options):
-        """What the program says beside its log."""
-        process = self.start(os.path.join(PATHS.programs, program), what, preload=True,
-                             env={"CUSTASH_CONF": f"log:{level},log_file:{file}"}, **options)
-        out, said, _ = self.end(process, code)
+    def logging(self, file):
+        """What a program of several log lines says beside them."""
+        process = self.start(os.path.join(PATHS.programs, "history"), "oom", self.folder, preload=True,
+                             env={"CUSTASH_CONF": f"log:debug,log_file:{file}"})
+        out, said, _ = self.end(process)
         self.assertEqual(out, b"")
         return said
 
     def test_a_log_makes_a_file_and_no_folder(self):
         self.assertEqual(self.logging(self.path("x.log")), "")
         self.assertIn(b"event=started", self.read("x.log"))
+        self.assertGreater(self.read("x.log").count(b"\n"), 1)
         self.assertEqual(stat.S_IMODE(os.stat(self.path("x.log")).st_mode), 0o600)
         size = len(self.read("x.log"))
         os.symlink("x.log", self.path("link.log"))
