@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The table of options, and the reader of "key:value,key:value" that works from it. A row says
-// what an option is for people and how its text becomes a field; nothing else knows an option
-// by name. Rank 1, no state, reads no environment.
-#include "allocator/config.hpp"
+// The table of options. A row says what an option is for people and how its text becomes a
+// field; nothing else knows an option by name. Rank 1, no state, reads no environment.
+#include "allocator/config_table.hpp"
+#include "allocator/words.hpp"
 
 #include <array>
 #include <charconv>
@@ -12,20 +12,12 @@
 namespace custash {
 namespace {
 
-using Setter = bool (*)(Config&,
-                        std::string_view);  // false: the text is not one of the option's values
-
-struct Option {
-  OptionRow row;
-  Setter set;
-};
-
 template <typename Value, std::size_t kCount>
 bool choose(Value* out,
             std::string_view text,
             const std::pair<std::string_view, Value> (&choices)[kCount]) {
   for (const auto& [name, value] : choices) {
-    if (name == text) {
+    if (same_word(name, text)) {
       *out = value;
       return true;
     }
@@ -44,9 +36,7 @@ bool set_flag(bool* out, std::string_view text) {
                  {"yes", true},
                  {"no", false},
                  {"1", true},
-                 {"0", false},
-                 {"True", true},
-                 {"False", false}});
+                 {"0", false}});
 }
 
 // A whole number; what follows it is left in `unit`.
@@ -64,29 +54,31 @@ bool set_number(std::uint32_t* out,
   std::uint64_t value = 0;
   std::string_view unit;
   if (!read_number(text, &value, &unit) || value > most) return false;
-  if (!unit.empty() && unit != unit_allowed) return false;
+  if (!unit.empty() && !same_word(unit, unit_allowed)) return false;
   *out = static_cast<std::uint32_t>(value);
   return true;
 }
 
-// "2000000", "512M", "20G": powers of 1,024.
 bool set_bytes(std::uint64_t* out, std::string_view text) {
-  std::uint64_t value = 0;
-  std::string_view unit;
-  if (!read_number(text, &value, &unit)) return false;
-  unsigned shift = 0;
-  if (!choose<unsigned>(&shift, unit, {{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}, {"T", 40}}) ||
-      value > (~0ULL >> shift)) {
-    return false;
-  }
-  *out = value << shift;
-  return true;
+  const auto bytes = parse_size(text);
+  if (bytes) *out = *bytes;
+  return bytes.has_value();
 }
 
+// What nobody can mean is refused: a limit below one page, and a share of nothing.
 bool set_limit(Config* config, std::string_view text) {
-  const bool share = !text.empty() && text.back() == '%';
-  if (share) return set_number(&config->limit_percent, text, 100, "%");
-  return set_bytes(&config->limit, text);
+  if (text.ends_with('%')) {
+    std::uint32_t share = 0;
+    if (!set_number(&share, text, 100, "%") || share == 0) return false;
+    config->limit_percent = share;
+    config->limit = 0;
+    return true;
+  }
+  std::uint64_t bytes = 0;
+  if (!set_bytes(&bytes, text) || (bytes != 0 && bytes < 2_MiB)) return false;
+  config->limit = bytes;
+  config->limit_percent = 0;
+  return true;
 }
 
 constexpr std::array kOptions = {
@@ -151,14 +143,14 @@ constexpr std::array kOptions = {
          "how much new memory, as a share of the bytes in use, is taken before freed memory is "
          "handed out behind a wait on the GPU"},
         [](Config& c, std::string_view text) {
-          return set_number(&c.run_ahead_percent, text, 1000);
+          return set_number(&c.run_ahead_percent, text, 1000, "%");
         }},
     Option{{"limit",
             "limit",
             "0",
-            "bytes, or with K, M, G, T, or a share of the device with %",
+            "bytes, or with K, M, G, T (powers of 1,024; 1.5G), or a share of the device with %",
             "the most device memory that is held of each device, in use and cached; past it an "
-            "allocation fails for memory. 0: no limit"},
+            "allocation fails for memory. At least 2M. 0: no limit"},
            [](Config& c, std::string_view text) { return set_limit(&c, text); }},
     Option{
         {"decay",
@@ -189,7 +181,7 @@ constexpr std::array kOptions = {
         {"pinned_limit",
          "bytes",
          "0",
-         "bytes, or with K, M, G, T",
+         "bytes, or with K, M, G, T (powers of 1,024)",
          "the most pinned memory that is held, in use and cached; past it an allocation fails "
          "for memory. 0: no limit"},
         [](Config& c, std::string_view text) { return set_bytes(&c.pinned_limit, text); }},
@@ -328,73 +320,14 @@ constexpr auto kRows = [] {
   return rows;
 }();
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const auto first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
-std::string complaint(std::string_view what) {
-  return "custash: CUSTASH_CONF: " + std::string(what) + "; ignored";
-}
-
-std::string wrong_value(const OptionRow& row, std::string_view value) {
-  const std::string given = std::string(row.name) + ":" + std::string(value);
-  const std::string range(row.range);
-  if (row.type == "limit")
-    return complaint(given + " is not a number of bytes (20000000, 512M, 4G) or a share (80%)");
-  if (row.type == "bytes")
-    return complaint(given + " is not a number of bytes (20000000, 512M, 4G)");
-  if (row.type == "percent" || row.type == "count" || row.type == "seconds")
-    return complaint(given + " is not a whole number in " + range);
-  return complaint(given + " is not one of " + range);
-}
-
-const Option* find_option(std::string_view name) {
-  for (const Option& option : kOptions) {
-    if (option.row.name == name) return &option;
-  }
-  return nullptr;
-}
-
-// One "key:value". The value may hold colons (a path).
-void read_item(std::string_view item, ParsedConfig* parsed) {
-  const auto colon = item.find(':');
-  const std::string_view name = trimmed(item.substr(0, colon));
-  const Option* const option = find_option(name);
-  if (option == nullptr) {
-    parsed->complaints.push_back(
-        complaint("unknown option '" + std::string(name) + "' (see custash run --help)"));
-    return;
-  }
-  if (colon == std::string_view::npos) {
-    parsed->complaints.push_back(complaint("option '" + std::string(name) +
-                                           "' has no value (write " + std::string(name) +
-                                           ":VALUE)"));
-    return;
-  }
-  const std::string_view value = trimmed(item.substr(colon + 1));
-  if (!option->set(parsed->config, value)) {
-    parsed->complaints.push_back(wrong_value(option->row, value));
-  }
-}
-
 }  // namespace
 
 std::span<const OptionRow> option_rows() {
   return kRows;
 }
 
-ParsedConfig parse_config(std::string_view text) {
-  ParsedConfig parsed;
-  while (!text.empty()) {
-    const auto comma = text.find(',');
-    const std::string_view item = trimmed(text.substr(0, comma));
-    if (!item.empty()) read_item(item, &parsed);
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-  }
-  return parsed;
+std::span<const Option> option_table() {
+  return kOptions;
 }
 
 }  // namespace custash

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace custash {
@@ -71,6 +72,7 @@ struct ParsedConfig {
   Config config;
   std::vector<std::string>
       complaints;  // one clear line for each bad key or value, which is ignored
+  std::vector<std::pair<std::string_view, std::string>> given;  // what was taken, once a name
 };
 
 // Reads "key:value,key:value". Never fails: what cannot be used is left at its default and

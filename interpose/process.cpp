@@ -81,6 +81,10 @@ void say(const std::string& line) {
   (void)output::write_all(STDERR_FILENO, line + "\n");
 }
 
+void say_switched_off() {
+  if (starter.load() == getpid()) say("custash: enabled:false: 0 allocations served");
+}
+
 // A cached block that is used after its free, or past its end, is memory like any other to a checker.
 void heed_checkers(Config* config) {
   if (const char* const seen = checkers::debugger())
@@ -99,7 +103,10 @@ State build() {
   for (const std::string& complaint : parsed.complaints) say(complaint);
   if (std::string why; !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
     say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
-  if (!parsed.config.enabled) return State::Disabled;
+  if (!parsed.config.enabled) {
+    if (parsed.config.summary) (void)std::atexit(say_switched_off);
+    return State::Disabled;
+  }
   if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file); !why.empty())
     say("custash: " + why + "; no log is kept");
   heed_checkers(&parsed.config);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command_line.hpp"
 
-#include "tools/launch.hpp"
+#include "allocator/words.hpp"
 #include "tools/options_page.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include <CLI/CLI.hpp>
 
@@ -12,6 +13,9 @@ namespace custash {
 namespace {
 
 using Words = std::vector<std::string>;
+
+constexpr const char* kConf = "KEY:VALUE,...";
+constexpr const char* kLibrary = "libcustash.so, where it is not beside this command";
 
 constexpr const char* kRunHelp =
     "Examples:\n"
@@ -38,16 +42,18 @@ constexpr const char* kRunExitCodes =
 // Ends our own words where the program's begin: at "--", or at the first word that is no
 // option. CLI11 must not see the rest, or it would take PROGRAM's options and subcommand-like
 // names for its own.
-Words split_off_program(Words* ours) {
+Words split_off_program(const CLI::App& command, Words* ours) {
+  const auto takes_next = [&](const std::string& word) {
+    const CLI::Option* const option = command.get_option_no_throw(word);
+    return option != nullptr && option->get_items_expected_max() > 0;
+  };
   constexpr std::size_t kFirst = 1;  // after "run" or "doctor"
   std::size_t end = kFirst;
-  while (end < ours->size() && ours->at(end).rfind('-', 0) == 0 && ours->at(end) != "--") {
-    const bool takes_next = ours->at(end) == "--conf" || ours->at(end) == "--lib" ||
-                            ours->at(end) == "--record" ||
-                            ours->at(end) == "--record-history" || ours->at(end) == "--pid";
-    if (takes_next && end + 1 < ours->size() && ours->at(end + 1) == "--")
-      throw std::runtime_error(ours->at(end) + " needs a value before --");
-    end += takes_next ? 2 : 1;
+  while (end < ours->size() && ours->at(end).starts_with('-') && ours->at(end) != "--") {
+    // No value is called "--": where one is missing the parser says so.
+    const bool has_value =
+        takes_next(ours->at(end)) && end + 1 < ours->size() && ours->at(end + 1) != "--";
+    end += has_value ? 2 : 1;
   }
   end = std::min(end, ours->size());
   const std::size_t skip = end < ours->size() && ours->at(end) == "--" ? 1 : 0;
@@ -60,20 +66,40 @@ void add_force(CLI::App* command, bool* force) {
   command->add_flag("--force", *force, "replace a file that custash did not write");
 }
 
+// For CLI11: what is wrong with the word, or nothing.
+std::string must_be_process(const std::string& word) {
+  int number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, number);
+  if (error == std::errc() && stop == end && number > 0) return {};
+  return word + " is not the number of a process";
+}
+
+// `type` is the value in the help, and what shells complete (describe.cpp).
+template <typename Value>
+CLI::Option* add(
+    CLI::App* command, const char* name, Value& value, const char* type, const char* help) {
+  return command->add_option(name, value, help)->type_name(type);
+}
+
 void add_run(CLI::App& app, RunOptions* options) {
   CLI::App* const command = app.add_subcommand("run", "start a program with custash preloaded");
   command->add_flag(
       "--summary", options->summary, "print statistics to standard error at exit");
-  command->add_option("--conf", options->conf, "options, key:value,key:value (see below)");
-  command->add_option(
-      "--lib", options->library, "libcustash.so, where it is not beside this command");
-  command->add_option("--record",
-                      options->record,
-                      "write down every allocation and free in this file, for custash replay; "
-                      ".xz packs it");
-  command->add_option(
+  add(command, "--conf", options->conf, kConf, "options (see below)");
+  command->add_flag("--print-conf",
+                    options->print_conf,
+                    "print all options as PROGRAM would get them, and start nothing");
+  add(command, "--lib", options->library, "FILE", kLibrary);
+  add(command,
+      "--record",
+      options->record,
+      "FILE",
+      "write down every allocation and free in this file, for custash replay; .xz packs it");
+  add(command,
       "--record-history",
       options->history,
+      "FILE",
       "write a report of all memory by call site at exit: .html, or .json, .pickle (PyTorch's "
       "viewer), .trace.json (Perfetto)");
   command->add_flag("--leaks",
@@ -93,22 +119,21 @@ void add_bandwidth(CLI::App& app, bandwidth::CommandOptions* options) {
       command->add_flag("--mistakes",
                         options->mistakes,
                         "instead: two ways to measure this wrongly, beside the right one");
-  const auto list = [&](const char* name, auto& values, const char* what) {
-    mistakes->excludes(
-        command->add_option(name, values, what)->delimiter(',')->type_name("LIST"));
+  const auto list = [&](const char* name, auto& values, const char* type, const char* help) {
+    mistakes->excludes(add(command, name, values, type, help)->delimiter(','));
   };
-  list("--sizes", options->sizes, "bytes, or with k, m, g");
-  list("--direction", options->directions, "h2d (host to device), d2h");
-  list("--memory", options->memories, "pageable, pinned: the memory on the host");
+  list("--sizes", options->sizes, "SIZE,...", "bytes, or with K, M, G (powers of 1,024)");
+  list("--direction", options->directions, "h2d|d2h", "to the device, to the host, or both");
+  list("--memory", options->memories, "pageable|pinned", "the memory on the host");
   list("--allocation",
        options->allocations,
+       "cached|cold",
        "cached (the buffer is there before), cold (each repetition allocates one)");
-  list("--processes", options->processes, "how many copy at once");
-  command->add_option("--repetitions", options->repetitions, "of each cell");
-  command->add_option("--device", options->device, "which device");
+  list("--processes", options->processes, "NUMBER,...", "how many copy at once");
+  add(command, "--repetitions", options->repetitions, "NUMBER", "of each cell");
+  add(command, "--device", options->device, "NUMBER", "which device");
   command->add_flag("--json", options->json, "print JSON");
-  mistakes->excludes(
-      command->add_option("--plot", options->plot, "write a picture")->type_name("OUT.svg"));
+  mistakes->excludes(add(command, "--plot", options->plot, "OUT.svg", "write a picture"));
   add_force(command, &options->force);
   command->footer(bandwidth::kHelp);
 }
@@ -118,21 +143,19 @@ void add_doctor(CLI::App& app, doctor::CommandOptions* options) {
       "doctor",
       "say what custash finds on this machine, in a program or a process, and what to do");
   command->add_flag("--json", options->json, "print JSON");
-  command->add_option(
-      "--lib", options->library, "libcustash.so, where it is not beside this command");
-  command->add_option("--pid", options->process, "a process that runs, in place of a program")
-      ->check(CLI::Range(1, 1 << 22));
+  add(command, "--lib", options->library, "FILE", kLibrary);
+  add(command, "--pid", options->process, "PID", "a process that runs, in place of a program")
+      ->check(must_be_process);
   command->add_option("program", options->program, "after --: the program to look at");
   command->footer(doctor::kHelp);
 }
 
 void add_process(CLI::App* command, live::CommandOptions* options) {
-  command->add_option("pid", options->process, "the process")
+  add(command, "pid", options->process, "PID", "the process (custash top)")
       ->required()
-      ->check(CLI::Range(1, 1 << 22));
-  command->add_option("--patience", options->patience, "seconds to wait for its answer (10)")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->type_name("SECONDS");
+      ->check(must_be_process);
+  add(command, "--patience", options->patience, "SECONDS", "to wait for its answer (10)")
+      ->check(CLI::Range(0.01, 3600.0));
 }
 
 void add_live(CLI::App& app, live::CommandOptions* options) {
@@ -140,46 +163,50 @@ void add_live(CLI::App& app, live::CommandOptions* options) {
       app.add_subcommand("top", "watch what running programs hold on every device");
   top->add_flag("--once", options->once, "print one look and end");
   top->add_flag("--json", options->json, "print JSON, a line a look");
-  top->add_option("--delay", options->delay, "seconds between looks (1)")
-      ->check(CLI::Range(0.05, 3600.0))
-      ->type_name("SECONDS");
+  add(top, "--delay", options->delay, "SECONDS", "between looks (1)")
+      ->check(CLI::Range(0.05, 3600.0));
   top->footer(live::kTopHelp);
   CLI::App* const stat =
       app.add_subcommand("stat", "print the statistics of a running program");
   add_process(stat, options);
-  stat->add_option("--device", options->device, "of one device only");
+  add(stat, "--device", options->device, "NUMBER", "of one device only");
   auto* const json = stat->add_flag("--json", options->json, "print JSON, a line a device");
   stat->add_flag("--prometheus", options->prometheus, "print Prometheus' text")->excludes(json);
   stat->footer(live::kStatHelp);
   CLI::App* const trim =
       app.add_subcommand("trim", "have a running program give free memory back to the driver");
   add_process(trim, options);
-  trim->add_option("bytes", options->bytes, "at least so much, e.g. 512m; all without it");
+  add(trim,
+      "bytes",
+      options->bytes,
+      "SIZE",
+      "at least so much: bytes, or with K, M, G (512M); all without it");
   trim->footer(live::kTrimHelp);
 }
 
 void add_snapshot(CLI::App& app, snapshot::CommandOptions* options) {
   CLI::App* const report = app.add_subcommand("report", "make a page to read of a snapshot");
-  report->add_option("file", options->file, "custash's .json, or PyTorch's .pickle")
+  add(report, "file", options->file, "FILE", "custash's .json, or PyTorch's .pickle")
       ->required();
-  report->add_option("-o,--output", options->output, "where to (FILE.html)");
+  add(report, "-o,--output", options->output, "OUT.html", "where to (FILE.html)");
   add_force(report, &options->force);
   CLI::App* const diff =
       app.add_subcommand("diff", "say what one snapshot holds more than another, by call site");
-  diff->add_option("before", options->file, "a snapshot")->required();
-  diff->add_option("after", options->other, "a later one")->required();
+  add(diff, "before", options->file, "FILE", "a snapshot")->required();
+  add(diff, "after", options->other, "FILE", "a later one")->required();
   diff->add_flag("--json", options->json, "as JSON, all call sites");
   CLI::App* const leaks = app.add_subcommand("leaks", "say what is allocated, by call site");
-  leaks->add_option("file", options->file, "a snapshot, or the number of a running process")
-      ->required();
+  add(leaks, "file", options->file, "FILE|PID", "a snapshot, or a running process")->required();
   for (CLI::App* each : {diff, leaks})
-    each->add_option("--most", options->most, "how many call sites (20)");
+    add(each, "--most", options->most, "NUMBER", "how many call sites (20)");
   CLI::App* const snapshot =
       app.add_subcommand("snapshot", "write a snapshot of a running process");
-  snapshot->add_option("process", options->file, "its number (custash top)")->required();
-  snapshot->add_option("-o,--output",
-                       options->output,
-                       "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
+  add(snapshot, "process", options->file, "PID", "its number (custash top)")->required();
+  add(snapshot,
+      "-o,--output",
+      options->output,
+      "FILE",
+      "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
   snapshot->add_flag(
       "--history",
       options->history,
@@ -187,7 +214,7 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options) {
       "with -o");
   add_force(snapshot, &options->force);
   for (CLI::App* each : {diff, leaks, snapshot})
-    each->add_option("--patience", options->patience, "seconds to wait for a process (10)");
+    add(each, "--patience", options->patience, "SECONDS", "to wait for a process (10)");
   report->footer(std::string(snapshot::kReportHelp) + snapshot::kExitHelp);
   diff->footer(std::string(snapshot::kDiffHelp) + snapshot::kExitHelp);
   leaks->footer(std::string(snapshot::kLeaksHelp) + snapshot::kExitHelp);
@@ -197,31 +224,36 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options) {
 void add_replay(CLI::App& app, replay::CommandOptions* options) {
   CLI::App* const command =
       app.add_subcommand("replay", "replay recorded allocations and say what they cost");
-  command->add_option("files", options->files, "traces")->required()->type_name("FILE");
-  command->add_option("--backend", options->backend, "sim, the simulated driver, or cuda");
-  command->add_option("--through",
-                      options->through,
-                      "what serves the requests: custash, driver (cuMemAlloc) or pool "
-                      "(cuMemAllocAsync)");
-  command->add_option("--conf", options->conf, "options of the allocator, key:value,key:value");
-  command
-      ->add_option(
-          "--capacity",
-          options->capacity,
-          "on a simulated device of so many bytes; without a size: the smallest on which "
-          "the trace fits, through custash and bare")
-      ->type_name("[BYTES]");
+  add(command, "files", options->files, "FILE", "traces")->required();
+  add(command,
+      "--backend",
+      options->backend,
+      "sim|cuda",
+      "the simulated driver, or the machine's own");
+  add(command,
+      "--through",
+      options->through,
+      "custash|driver|pool",
+      "what serves the requests: custash, driver (cuMemAlloc) or pool (cuMemAllocAsync)");
+  add(command, "--conf", options->conf, kConf, "options of the allocator");
+  add(command,
+      "--capacity",
+      options->capacity,
+      "[SIZE]",
+      "on a simulated device of so many bytes (K, M, G: 1.5G); without a size: the smallest on "
+      "which the trace fits, through custash and bare");
   command->add_flag("--json", options->json, "print JSON, one object a trace");
-  command->add_option("--plot", options->plot, "write a picture of bytes in use and held")
-      ->type_name("OUT.svg");
+  add(command, "--plot", options->plot, "OUT.svg", "write a picture of bytes in use and held");
   add_force(command, &options->force);
   command->add_flag(
       "--expandable-model",
       options->models,
       "beside it, what PyTorch's allocator and its expandable segments would take");
-  command->add_option("--in-flight",
-                      options->in_flight,
-                      "launches by which the simulated device may be behind (1024)");
+  add(command,
+      "--in-flight",
+      options->in_flight,
+      "NUMBER",
+      "launches by which the simulated device may be behind (1024)");
   command->footer(replay::kHelp);
 }
 
@@ -262,15 +294,65 @@ Description description_of(const CLI::App& app) {
   return description;
 }
 
+std::string hint(const std::string& word, const Words& known) {
+  const std::string best(
+      nearest(word, std::vector<std::string_view>(known.begin(), known.end())));
+  return best.empty() ? "" : "; did you mean " + best + "?";
+}
+
+std::string see_help(const std::string& command) {
+  return " (custash " + command + (command.empty() ? "" : " ") + "--help)";
+}
+
+// CLI11's message of a missing value in words of ours; others as they are.
+std::string plain(const std::string& message) {
+  constexpr std::string_view kBefore = ": 1 required ";
+  constexpr std::string_view kAfter = " missing";
+  const auto at = message.find(kBefore);
+  if (at == std::string::npos || !message.ends_with(kAfter)) return message;
+  const auto type = at + kBefore.size();
+  return message.substr(0, at) +
+         " needs a value: " + message.substr(type, message.size() - kAfter.size() - type);
+}
+
+// What a command cannot make sense of.
+std::string unexpected(const CLI::App& command) {
+  const Words left = command.remaining();
+  const auto option = std::find_if(
+      left.begin(), left.end(), [](const auto& word) { return word.starts_with('-'); });
+  if (option == left.end()) return left.front() + ": one word too many";
+  Words known;
+  for (const OptionText& each : options_of(command))
+    known.insert(known.end(), each.names.begin(), each.names.end());
+  const std::string name = option->substr(0, option->find('='));
+  return name + ": no such option" + hint(name, known);
+}
+
+// Of a misspelt command, and of a program whose "run" was forgotten.
+std::string no_such_command(const Description& custash, const std::string& word) {
+  Words known;
+  for (const CommandText& each : custash.commands)
+    known.push_back(each.name);
+  const std::string near = hint(word, known);
+  return word + ": no such command" +
+         (near.empty()
+              ? " (custash --help lists them; custash run -- " + word + " starts a program)"
+              : near);
+}
+
 }  // namespace
 
 CommandLine::CommandLine(Words words) {
-  if (!words.empty() && words.front() == "run") run.program = split_off_program(&words);
-  if (!words.empty() && words.front() == "doctor") doctor.program = split_off_program(&words);
-  if (!words.empty() && words.front() == "replay") words = replay::prepared(std::move(words));
+  if (words.empty()) throw std::runtime_error("no command given (custash --help lists them)");
+  if (words.front() == "help") {
+    words.erase(words.begin());
+    words.resize(std::min<std::size_t>(words.size(), 1));
+    words.emplace_back("--help");
+  }
+  if (words.front() == "replay") words = replay::prepared(std::move(words));
 
   CLI::App app("custash: a drop-in caching allocator for CUDA", "custash");
-  app.set_version_flag("--version", "custash " CUSTASH_VERSION);
+  app.set_version_flag("-V,--version", "custash " CUSTASH_VERSION);
   app.require_subcommand(1);
   add_run(app, &run);
   add_bandwidth(app, &bandwidth);
@@ -280,29 +362,45 @@ CommandLine::CommandLine(Words words) {
   add_replay(app, &replay);
   app.add_subcommand("options", "print the options page (Markdown)");
   app.add_subcommand("completion", "print a completion script for a shell")
-      ->add_option("shell", shell, "bash, zsh or fish")
+      ->add_option("shell", shell, "which shell")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->type_name("bash|zsh|fish")
+      ->check([](const std::string& word) {
+        const bool known = word == "bash" || word == "zsh" || word == "fish";
+        return known ? "" : word + " is none of bash, zsh and fish";
+      });
   app.add_subcommand("man", "print the manual page");
   app.add_subcommand("version", "print the version");
+  // For the list of commands only: its words are turned round above.
+  app.add_subcommand("help", "print the help of a command")
+      ->add_option("command", shell, "which command")
+      ->type_name("COMMAND");
   refuse_dashes(app);
   description = description_of(app);
 
-  const auto is_first_word = [&](const CLI::App* each) {
-    return each->get_name() == words.front();
-  };
-  if (!words.empty() && words.front().rfind('-', 0) != 0 &&
-      app.get_subcommands(is_first_word).empty())
-    throw std::runtime_error(words.front() +
-                             ": no such command (custash --help lists them; custash run -- " +
-                             words.front() + " starts a program)");
+  const CLI::App* chosen = &app;
+  std::string name;
+  if (!words.front().starts_with('-')) {
+    name = words.front();
+    const auto named = app.get_subcommands(
+        [&](const CLI::App* each) { return each->get_name() == words.front(); });
+    if (named.empty()) throw std::runtime_error(no_such_command(description, name));
+    chosen = named.front();
+  }
+  if (name == "run") run.program = split_off_program(*chosen, &words);
+  if (name == "doctor") doctor.program = split_off_program(*chosen, &words);
 
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
     app.parse(words);
-    command = app.get_subcommands().front()->get_name();
+    command = name;
+  } catch (const CLI::Success& asked) {
+    app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    exit_code = app.exit(error) == 0 ? 0 : kExitCustash;
+    const bool extra =
+        error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) || name.empty();
+    throw std::runtime_error((extra ? unexpected(*chosen) : plain(error.what())) +
+                             see_help(name));
   }
 }
 

@@ -17,11 +17,11 @@
 namespace custash {
 
 struct CommandLine {
-  // Reads the words behind "custash". Prints help, or why they cannot be used.
+  // Reads the words behind "custash". Prints the help that they ask for; throws, with a message
+  // for people, where they cannot be used.
   explicit CommandLine(std::vector<std::string> words);
 
-  std::string command;  // "run", "top", …; empty: all is said, end with exit_code
-  int exit_code = 0;
+  std::string command;  // "run", "top", …; empty: all is said
   RunOptions run;
   bandwidth::CommandOptions bandwidth;
   doctor::CommandOptions doctor;

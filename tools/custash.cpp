@@ -3,10 +3,14 @@
 // Reads its command line and environment, writes nothing to standard output but what was asked
 // for.
 #include "tools/command_line.hpp"
+#include "tools/conf.hpp"
 #include "tools/launch.hpp"
 #include "tools/options_page.hpp"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -19,11 +23,31 @@ int fail(const std::string& message) {
   return custash::kExitCustash;
 }
 
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// As run() would start a program.
+std::string in_force(const custash::RunOptions& options) {
+  std::string given = options.conf;
+  if (!options.record.empty()) given += ",record:" + options.record;
+  if (!options.history.empty())
+    given = "history:200000," + given + ",snapshot:" + options.history;
+  if (options.leaks) given += ",leaks:true";
+  if (options.summary) given += ",summary:true";
+  return custash::options_in_force(environment("CUSTASH_CONF"), given);
+}
+
 int dispatch(int argc, char** argv) {
   const custash::CommandLine line(Words(argv + 1, argv + argc));
   const std::string& command = line.command;
-  if (command.empty()) return line.exit_code;
-  if (command == "run") return custash::run_command(line.run);
+  if (command.empty()) return 0;
+  if (command == "run") {
+    (void)custash::require_conf("--conf", line.run.conf);
+    if (!line.run.print_conf) return custash::run_command(line.run);
+    std::fputs(in_force(line.run).c_str(), stdout);
+  }
   if (command == "bandwidth") return custash::bandwidth::run_command(line.bandwidth);
   if (command == "doctor") return custash::doctor::run_command(line.doctor);
   if (command == "replay") return custash::replay::run_command(line.replay);
@@ -40,9 +64,16 @@ int dispatch(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  int code = 0;
   try {
-    return dispatch(argc, argv);
+    code = dispatch(argc, argv);
   } catch (const std::exception& error) {
-    return fail(error.what());
+    code = fail(error.what());
   }
+  // What was printed may still be on its way, to a full disk for one.
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  const std::string why = errno == 0 ? "" : std::string(": ") + std::strerror(errno);
+  std::fprintf(stderr, "custash: standard output cannot be written%s\n", why.c_str());
+  return code == 0 ? 1 : code;
 }

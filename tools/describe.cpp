@@ -3,6 +3,8 @@
 
 #include "allocator/config.hpp"
 
+#include <cctype>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -15,8 +17,36 @@ bool has_positional(const CommandText& command, const std::string& name) {
   return false;
 }
 
-bool takes_process(const CommandText& command) {
-  return has_positional(command, "pid") || has_positional(command, "process");
+// What a shell offers in the place of a value.
+struct Offer {
+  std::vector<std::string> words;
+  bool files = false;
+  bool processes = false;
+  bool conf = false;  // "key:" of every option of the library
+};
+
+// By the name of its type, as the help shows it: "FILE|PID", "sim|cuda", "OUT.svg", "SECONDS".
+Offer offer_of(const std::string& type) {
+  Offer offer;
+  std::istringstream parts(type);
+  for (std::string part; std::getline(parts, part, '|');) {
+    if (part == "FILE" || part.starts_with("OUT."))
+      offer.files = true;
+    else if (part == "PID")
+      offer.processes = true;
+    else if (part.starts_with("KEY:"))
+      offer.conf = true;
+    else if (std::islower(static_cast<unsigned char>(part.front())) != 0)
+      offer.words.push_back(part);
+  }
+  return offer;
+}
+
+// Of the command's positional, where it has one.
+Offer positional_offer(const CommandText& command) {
+  for (const OptionText& option : command.options)
+    if (option.names.empty()) return offer_of(option.type);
+  return {};
 }
 
 std::string joined(const std::vector<std::string>& words, const char* between) {
@@ -33,13 +63,10 @@ std::vector<std::string> command_names(const Description& custash) {
   return names;
 }
 
-std::vector<std::string> all_names(const std::vector<OptionText>& options,
-                                   bool only_with_value) {
+std::vector<std::string> all_names(const std::vector<OptionText>& options) {
   std::vector<std::string> all;
-  for (const OptionText& option : options) {
-    if (only_with_value && !option.takes_value) continue;
+  for (const OptionText& option : options)
     all.insert(all.end(), option.names.begin(), option.names.end());
-  }
   return all;
 }
 
@@ -48,46 +75,106 @@ std::vector<std::string> all_names(const std::vector<OptionText>& options,
 constexpr const char* kPids =
     R"(sed -n "s:.*@custash/$(id -u)/\([0-9]*\)/.*:\1:p" /proc/net/unix)";
 
+std::vector<std::string> conf_keys() {
+  std::vector<std::string> keys;
+  for (const OptionRow& row : option_rows())
+    keys.push_back(std::string(row.name) + ':');
+  return keys;
+}
+
+// The words that an option of the library takes; none where they are numbers or paths.
+std::vector<std::string> choices_of(const OptionRow& row) {
+  if (row.type != "flag" && row.type != "choice") return {};
+  return offer_of(std::string(row.range)).words;
+}
+
+// The assignment to COMPREPLY.
+std::string bash_offer(const Offer& offer) {
+  std::string words = joined(offer.words, " ");
+  if (offer.processes) words += std::string("$(") + kPids + ")";
+  if (offer.conf) return "_custash_conf";
+  if (words.empty() && !offer.files) return ":";
+  return "COMPREPLY=($(compgen " + std::string(offer.files ? "-f " : "") +
+         (words.empty() ? "" : "-W \"" + words + "\" ") + "-- \"$word\"))";
+}
+
+// Keys, and behind a colon the values. The shell ends words at colons.
+std::string bash_conf() {
+  std::string text =
+      "_custash_conf() {\n"
+      "  local key= before=\n"
+      "  case $word,$last in\n"
+      "    :,*) key=$last word= ;;\n"
+      "    *,:) key=${COMP_WORDS[COMP_CWORD-2]} ;;\n"
+      "  esac\n"
+      "  case $word in *,*) before=${word%,*}, word=${word##*,} key= ;; esac\n"
+      "  case ${key##*,} in\n"
+      "    '') compopt -o nospace 2>/dev/null; COMPREPLY=($(compgen -P \"$before\" -W \"" +
+      joined(conf_keys(), " ") + "\" -- \"$word\")) ;;\n";
+  for (const OptionRow& row : option_rows()) {
+    const auto choices = choices_of(row);
+    if (!choices.empty())
+      text += "    " + std::string(row.name) + ") COMPREPLY=($(compgen -W \"" +
+              joined(choices, " ") + "\" -- \"$word\")) ;;\n";
+    else if (row.type == "path")
+      text += "    " + std::string(row.name) + ") COMPREPLY=($(compgen -f -- \"$word\")) ;;\n";
+  }
+  return text + "  esac\n}\n";
+}
+
+std::string bash_command(const CommandText& command) {
+  std::string text = "    " + command.name + ")\n";
+  if (has_positional(command, "program")) {
+    // Behind the command's own words it is the program's turn.
+    text +=
+        "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
+        "        if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
+        "          if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))\n"
+        "          elif [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then COMPREPLY=($(compgen -c -- "
+        "\"$word\"))\n"
+        "          else COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
+        "          return\n"
+        "        fi\n"
+        "      done\n";
+  }
+  text += "      case $option in\n";
+  for (const OptionText& option : command.options)
+    if (option.takes_value && !option.names.empty())
+      text += "        " + joined(option.names, " | ") + ") " +
+              bash_offer(offer_of(option.type)) + "; return ;;\n";
+  std::vector<std::string> words = all_names(command.options);
+  if (has_positional(command, "program")) words.emplace_back("--");
+  const bool commands = command.name == "help";
+  return text + "      esac\n      case $word in\n        -*) COMPREPLY=($(compgen -W \"" +
+         joined(words, " ") + "\" -- \"$word\")) ;;\n        *) " +
+         (commands ? "COMPREPLY=($(compgen -W \"$commands\" -- \"$word\"))"
+                   : bash_offer(positional_offer(command))) +
+         " ;;\n      esac ;;\n";
+}
+
 std::string bash(const Description& custash) {
   std::string text =
-      "# bash completion of custash, written by `custash completion bash`\n"
+      "# bash completion of custash, written by `custash completion bash`\n" + bash_conf() +
       "_custash() {\n"
       "  local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} i\n"
+      "  local commands=\"" +
+      joined(command_names(custash), " ") +
+      "\"\n"
+      "  local option=$last  # or that of key:value, which is three words here\n"
+      "  case $word,$last in\n"
+      "    :,*) option=${COMP_WORDS[COMP_CWORD-2]} ;;\n"
+      "    *,:) option=${COMP_WORDS[COMP_CWORD-3]} ;;\n"
+      "  esac\n"
       "  COMPREPLY=()\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-      "    COMPREPLY=($(compgen -W \"" +
-      joined(command_names(custash), " ") + " " +
-      joined(all_names(custash.options, false), " ") +
+      "    COMPREPLY=($(compgen -W \"$commands " +
+      joined(all_names(custash.options), " ") +
       "\" -- \"$word\"))\n"
       "    return\n"
       "  fi\n"
       "  case ${COMP_WORDS[1]} in\n";
-  for (const CommandText& command : custash.commands) {
-    text += "    " + command.name + ")\n";
-    if (has_positional(command, "program")) {
-      // Behind the command's own words it is the program's turn.
-      text +=
-          "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
-          "        if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
-          "          if declare -F _command_offset >/dev/null; then _command_offset $((i + "
-          "1))\n"
-          "          elif [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then COMPREPLY=($(compgen -c -- "
-          "\"$word\"))\n"
-          "          else COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
-          "          return\n"
-          "        fi\n"
-          "      done\n";
-    }
-    if (const auto valued = all_names(command.options, true); !valued.empty())
-      text += "      case $last in\n        " + joined(valued, " | ") +
-              ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n      esac\n";
-    std::vector<std::string> words = all_names(command.options, false);
-    if (has_positional(command, "program")) words.emplace_back("--");
-    text += "      case $word in\n        -*) COMPREPLY=($(compgen -W \"" + joined(words, " ") +
-            "\" -- \"$word\")) ;;\n        *) COMPREPLY=($(compgen ";
-    text += takes_process(command) ? std::string("-W \"$(") + kPids + ")\"" : "-f";
-    text += " -- \"$word\")) ;;\n      esac ;;\n";
-  }
+  for (const CommandText& command : custash.commands)
+    text += bash_command(command);
   return text + "  esac\n}\ncomplete -o filenames -F _custash custash\n";
 }
 
@@ -99,6 +186,15 @@ std::string plain(std::string text) {
     out += c;
   }
   return out;
+}
+
+// The action of _arguments.
+std::string zsh_offer(const Offer& offer) {
+  if (offer.conf) return "(" + joined(conf_keys(), " ") + ")";
+  if (offer.processes && offer.files) return "_custash_pids_or_files";
+  if (offer.processes) return "_custash_pids";
+  if (offer.files) return "_files";
+  return offer.words.empty() ? " " : "(" + joined(offer.words, " ") + ")";
 }
 
 std::string zsh(const Description& custash) {
@@ -115,16 +211,23 @@ std::string zsh(const Description& custash) {
     for (const OptionText& option : command.options)
       for (const std::string& name : option.names)
         text += " \\\n      '" + name + "[" + plain(option.help) + "]" +
-                (option.takes_value ? ":value:_files" : "") + "'";
+                (option.takes_value ? ":value:" + zsh_offer(offer_of(option.type)) : "") + "'";
     if (has_positional(command, "program"))
       text += " \\\n      '*:::program:_normal'";
-    else if (takes_process(command))
-      text += std::string(" \\\n      '1:process:(${(f)\"$(") + "_custash_pids" + ")\"})'";
     else
-      text += " \\\n      '*:file:_files'";
+      text += " \\\n      '*:value:" + zsh_offer(positional_offer(command)) + "'";
     text += " ;;\n";
   }
-  return text + "  esac\n}\n_custash_pids() { " + kPids + "; }\n_custash \"$@\"\n";
+  return text + "  esac\n}\n_custash_pids() { compadd -- $(" + kPids +
+         "); }\n_custash_pids_or_files() { _custash_pids; _files; }\n_custash \"$@\"\n";
+}
+
+// The options of `complete` for a value: -x stands for no files.
+std::string fish_offer(const Offer& offer) {
+  std::string words = joined(offer.conf ? conf_keys() : offer.words, " ");
+  if (offer.processes) words = std::string("(") + kPids + ")";
+  return std::string(offer.files ? " -r -F" : " -x") +
+         (words.empty() ? "" : " -a '" + words + "'");
 }
 
 std::string fish(const Description& custash) {
@@ -140,12 +243,13 @@ std::string fish(const Description& custash) {
       text += when;
       for (const std::string& each : option.names)
         text += each.rfind("--", 0) == 0 ? " -l " + each.substr(2) : " -s " + each.substr(1);
-      text +=
-          std::string(option.takes_value ? " -r" : "") + " -d '" + plain(option.help) + "'\n";
+      text += std::string(option.takes_value ? fish_offer(offer_of(option.type)) : "") +
+              " -d '" + plain(option.help) + "'\n";
     }
     if (has_positional(command, "program"))
       text += when + " -a '(__fish_complete_subcommand --fcs-skip=2)'\n";
-    if (takes_process(command)) text += when + " -f -a '(" + kPids + ")'\n";
+    if (const Offer offer = positional_offer(command); offer.processes || !offer.words.empty())
+      text += when + fish_offer(offer) + "\n";
   }
   return text;
 }

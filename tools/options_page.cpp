@@ -17,9 +17,14 @@ constexpr std::string_view kIntroduction =
     "word\n"
     "for a key wins. They are read once, when the program first uses CUDA. A key or value that "
     "is\n"
-    "not in this table gets one line on standard error and is ignored; the program runs. Flags "
-    "also\n"
-    "take on/off, yes/no and 1/0. Spaces around a key or a value do not count.\n"
+    "not in this table gets one line on standard error and is ignored; the program runs, "
+    "while\n"
+    "`custash run` does not start it for a mistake in --conf. Flags also take on/off, yes/no\n"
+    "and 1/0. Upper and lower case are the same. Spaces around a key or a value do not count.\n"
+    "\n"
+    "Sizes are powers of 1,024: `K`, `KB` and `KiB` are the same, and `1.5G` is 1536 MiB. "
+    "Percent and\n"
+    "seconds may carry their unit (`10%`, `10s`). `neighbors` is `neighbours`.\n"
     "\n"
     "| option | default | values | what it does |\n"
     "| --- | --- | --- | --- |\n";
@@ -40,7 +45,8 @@ std::string quoted(std::string_view text) {
 
 std::string values(const OptionRow& row) {
   if (row.type == "path") return "a path";
-  return quoted(row.range) + (row.type == "percent" ? " percent" : "");
+  return quoted(row.range) +
+         (row.type == "percent" || row.type == "seconds" ? " " + std::string(row.type) : "");
 }
 
 // Indented by six and broken between words, as --help is read in a terminal.

@@ -1,41 +1,40 @@
 // SPDX-License-Identifier: MIT
-// Progress: how far a long command has come, in a line on standard error that is written over;
-// nothing where that is no terminal. One thread.
+// Progress: how far a long command has come and how long it may take still, in one line on
+// standard error that is written over; nothing where that is no terminal. One thread.
 #pragma once
 
-#include <algorithm>
-#include <cstdio>
+#include <chrono>
 #include <string>
-
-#include <unistd.h>
 
 namespace custash {
 
+// The line, at most `width` characters of it: of `what` the end stays, which tells paths apart.
+// `seconds` have passed since done was 0.
+std::string progress_line(const std::string& what,
+                          std::size_t done,
+                          std::size_t all,
+                          double seconds,
+                          std::size_t width);
+
 class Progress {
  public:
-  Progress() = default;
+  Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   ~Progress() { clear(); }
 
-  void show(const std::string& what, std::size_t done, std::size_t all) {
-    if (!terminal_) return;
-    const std::size_t percent = all == 0 ? 100 : std::min<std::size_t>(100, done * 100 / all);
-    if (what == what_ && percent == percent_) return;
-    what_ = what;
-    percent_ = percent;
-    std::fprintf(stderr, "\r\033[K%s %3zu %%", what.c_str(), percent);
-  }
-
-  void clear() {
-    if (terminal_) std::fputs("\r\033[K", stderr);
-  }
+  void show(const std::string& what, std::size_t done, std::size_t all);
+  void clear();
 
  private:
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  using Clock = std::chrono::steady_clock;
+
+  const bool terminal_;
+  bool shown_ = false;
   std::string what_;
   std::size_t percent_ = 0;
+  Clock::time_point began_;
 };
 
 }  // namespace custash

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tools/text.hpp"
 
+#include "allocator/words.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <iterator>
+#include <stdexcept>
 
 namespace custash {
 
@@ -45,22 +47,18 @@ std::string human(Bytes bytes) {
 }
 
 std::optional<Bytes> size_of(std::string_view text) {
-  Bytes value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc()) return std::nullopt;
-  std::string_view unit(stop, static_cast<std::size_t>(end - stop));
-  if (unit.size() == 3 && (unit.substr(1) == "iB" || unit.substr(1) == "ib"))
-    unit = unit.substr(0, 1);
   constexpr Bytes kMost = Bytes{1} << 44;
-  Bytes factor = 1;
-  if (!unit.empty()) {
-    const auto at = std::string_view("kmgtKMGT").find(unit);
-    if (at == std::string_view::npos) return std::nullopt;
-    factor = Bytes{1024} << (10 * (at % 4));
-  }
-  if (value > kMost / factor) return std::nullopt;
-  return value * factor;
+  const auto size = parse_size(text);
+  return size && *size <= kMost ? size : std::nullopt;
+}
+
+void require_svg(const std::string& path) {
+  for (const char* const ending :
+       {".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".eps", ".html"})
+    if (path.ends_with(ending))
+      throw std::runtime_error("--plot writes SVG, not " + std::string(ending + 1) +
+                               ": end the name in .svg (a browser or rsvg-convert makes " +
+                               "other formats of it)");
 }
 
 }  // namespace custash

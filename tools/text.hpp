@@ -19,7 +19,10 @@ std::string json_string(std::string_view text);
 // "512 B", "1.50 GiB": three digits, as people read them.
 std::string human(Bytes bytes);
 
-// "12884901888", "12g", "512m", "12GiB"; nullopt for anything else.
+// A size as all options take it (parse_size), up to 16 TiB; nullopt for anything else.
 std::optional<Bytes> size_of(std::string_view text);
+
+// Throws where a picture's name asks for another format than SVG.
+void require_svg(const std::string& path);
 
 }  // namespace custash

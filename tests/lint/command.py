@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The command's contract: what the program sees, and every exit code. Argument: the command."""
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,94 @@ def expect(what, done, code=0, out=None, err=None):
         problems.append(f"{what}: standard error is not empty: {done.stderr.strip()!r}")
 
 
+def fails(why, *words, code=125, **environment):
+    done = run(*words, **environment)
+    expect(" ".join(words), done, code=code, out="", err=f"custash: {why}")
+    if done.stderr.count("\n") != 1:
+        problems.append(f"{words}: not one line: {done.stderr!r}")
+
+
+def misuse():
+    """A wrong command line is told in one line, with a hint where one is near."""
+    fails("no command given (custash --help lists them)")
+    fails("rnu: no such command; did you mean run?\n", "rnu", "--", "true")
+    fails("nvidia-smi: no such command (custash --help lists them; custash run -- nvidia-smi", "nvidia-smi")
+    fails("--sumary: no such option; did you mean --summary? (custash run --help)", "run", "--sumary", "--", "true")
+    fails("--versoin: no such option; did you mean --version? (custash --help)", "--versoin")
+    fails("--nonsense: no such option (custash top --help)", "top", "--nonsense")
+    fails("x: one word too many (custash top --help)", "top", "x")
+    fails("--record needs a value: FILE (custash run --help)", "run", "--record", "--", "true")
+    fails("--conf needs a value: KEY:VALUE,... (custash run --help)", "run", "--conf")
+    fails("pid: abc is not the number of a process (custash stat --help)", "stat", "abc")
+    fails("pid: 0 is not the number of a process (custash trim --help)", "trim", "0")
+    fails("shell: tcsh is none of bash, zsh and fish (custash completion --help)", "completion", "tcsh")
+    fails("10q is no size", "trim", str(os.getpid()), "10q")
+    for size in ("10k", "1.5G", "100MB", "100MiB", "7"):
+        fails(f"process {os.getpid()} does not run under custash", "trim", str(os.getpid()), size, code=1)
+    fails("/bin/sh: no snapshot: it is an ELF program or library\n", "report", "/bin/sh", code=1)
+    fails(f"{__file__}: no snapshot: no JSON at byte 1\n", "report", __file__, code=1)
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        file.write(b"[1,2]")
+        file.flush()
+        fails(f"{file.name}: no snapshot", "report", file.name, code=1)
+        fails("page.txt: report writes a page: end the name in .html", "report", file.name, "-o", "page.txt", code=1)
+    for words in (("help",), ("help", "run")):
+        expect("help", run(*words), out=run(*words[1:], "--help").stdout)
+    fails("rnu: no such command; did you mean run?", "help", "rnu")
+    expect("-V", run("-V"), out=run("--version").stdout)
+
+
+def conf():
+    """--conf is checked before anything starts, and can be printed."""
+    for text, why in (("limit:1.5X", "limit:1.5X is not a number of bytes"), ("limit:1", "limit:1 is less than 2 MiB"),
+                      ("bakcing:vmm", "unknown option 'bakcing'; did you mean 'backing'?\n"),
+                      ("summary:true;limit:50%", "'summary:true;limit:50%': write a comma between options")):
+        fails(f"--conf: {why}", "run", "--conf", text, "--", "sh", "-c", "echo started")
+    expect("a mistake in the environment is the library's to tell",
+           run("run", "--", "sh", "-c", "echo started", CUSTASH_CONF="limit:1.5X"), out="started\n")
+    rows = [line.split("|")[1].strip(" `") for line in run("options").stdout.splitlines() if line.startswith("| `")]
+    plain = run("run", "--print-conf").stdout.splitlines()
+    if [line.split(":")[0] for line in plain] != rows or any(" " in line for line in plain):
+        problems.append(f"--print-conf prints {plain}")
+    changed = run("run", "--print-conf", "--leaks", "--conf", "log:INFO", "--", "no-such-program",
+                  CUSTASH_CONF="limit:50%,log:warn").stdout.splitlines()
+    told = [line.split() for line in changed if line not in plain]
+    if told != [["limit:50%", "CUSTASH_CONF"], ["log:INFO", "command", "line"], ["leaks:true", "command", "line"]]:
+        problems.append(f"--print-conf of changed options prints {told}")
+
+
+def full_disk():
+    """Output that cannot be written is an error of every command that prints."""
+    for words in (("version",), ("--version",), ("--help",), ("run", "--help"), ("options",), ("man",), ("help",),
+                  ("completion", "bash"), ("run", "--print-conf"), ("top", "--once"), ("doctor", "--json")):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        expect(f"{words} on a full disk", done, code=1, err="custash: standard output cannot be written")
+
+
+def completion():
+    """What bash offers for the last of some words. Colons are words of their own in bash."""
+    script = run("completion", "bash").stdout + """
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _custash; echo "${COMPREPLY[*]}"
+    """
+    for words, offered in ((("re",), "report replay"), (("help", "t"), "top trim"), (("run", "--re"), "--record --record-history"),
+                           (("run", "--conf", "ba"), "backing:"), (("run", "--conf", "backing", ":", "d"), "driver"),
+                           (("run", "--conf", "backing", ":"), "auto vmm driver"),
+                           (("run", "--conf", "limit", ":", "50%,su"), "50%,summary:"),
+                           (("replay", "--backend", ""), "sim cuda"), (("bandwidth", "--memory", "p"), "pageable pinned"),
+                           (("completion", ""), "bash zsh fish"), (("stat", "--patience", ""), ""),
+                           (("run", "--lib", "command.p"), "command.py"), (("replay", "command.p"), "command.py"),
+                           (("top", "--delay", "command.p"), "")):
+        done = subprocess.run(["bash", "-c", script, "bash", "custash", *words], capture_output=True, text=True, check=False,
+                              cwd=os.path.dirname(os.path.abspath(__file__)))
+        expect(f"completion of {words}", done, out=offered + "\n")
+    for shell in ("bash", "zsh", "fish"):
+        if shutil.which(shell):
+            expect(f"{shell} reads its script",
+                   subprocess.run([shell, "-n"], input=run("completion", shell).stdout, capture_output=True, text=True,
+                                  check=False))
+
+
 def main():
     other = "/lib/x86_64-linux-gnu/libm.so.6"
     if not os.path.exists(other):
@@ -60,6 +149,10 @@ def main():
         expect("not a program", run("run", "--", plain), code=126, err=plain)
     expect("version", run("version"), out=run("--version").stdout)
     help_text = run("run", "--help").stdout
+    misuse()
+    conf()
+    full_disk()
+    completion()
     for word in ("Examples", "LD_PRELOAD", "backing:auto|vmm|driver", "Exit status"):
         if word not in help_text:
             problems.append(f"custash run --help lacks {word!r}")

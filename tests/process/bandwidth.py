@@ -120,10 +120,18 @@ class Bandwidth(Case):
         for name in ("d2h, pinned, 2 processes", "h2d, pageable, 1 process",
                      "pinned, 2 processes: first allocation", "pageable, 1 process: later ones", "64 KiB", "2 MiB"):
             self.assertEqual(names.count(name), 2 if name.endswith("iB") else 1, name)
-        dots = list(root.iter("{http://www.w3.org/2000/svg}circle"))
-        self.assertEqual(len(dots), 2 * 8 * 3)
-        for dot in dots:
-            self.assertTrue(80 <= float(dot.get("cx")) <= 660, dot.attrib)
+        dots = [float(dot.get("cx")) for dot in root.iter("{http://www.w3.org/2000/svg}circle")]
+        self.assertEqual(len([x for x in dots if 80 <= x <= 660]), 2 * 8 * 3)
+        self.assertEqual(dots.count(688), 2 * 8)  # of the keys
+        self.assertEqual(len(dots), 2 * 8 * 4)
+
+    def test_in_a_plot_of_one_size_no_series_hides_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out.svg")
+            self.measure("--sizes", "64k", "--plot", path)
+            root = xml.etree.ElementTree.parse(path)
+        dots = [dot.get("cx") for dot in root.iter("{http://www.w3.org/2000/svg}circle") if dot.get("cx") != "688"]
+        self.assertEqual((len(dots), len(set(dots))), (2 * 4, 4))
 
     def test_a_plot_that_cannot_be_written_loses_no_figures(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
 import os
 
 import program
-from program import Case, notes
+from program import Case, notes, run
 
 
 class Doors(Case):
@@ -33,6 +33,10 @@ class Doors(Case):
 
     def test_switched_off_it_serves_nothing(self):
         self.assertEqual(self.served("doors", "open", CUSTASH_CONF="enabled:false"), -2)
+
+    def test_switched_off_its_summary_says_so(self):
+        done = run("doors", "open", CUSTASH_CONF="enabled:false,summary:true")
+        self.assertEqual((done.returncode, done.stderr), (0, "custash: enabled:false: 0 allocations served\n"))
 
     def test_a_constructor_that_uses_cuda(self):
         self.assertEqual(self.served("early_host"), 1)

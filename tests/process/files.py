@@ -180,9 +180,10 @@ class Files(Case):
         self.custash("report", source, "-o", path, "--force")
         self.is_report(self.read("mine.html"))
         self.custash("report", source, "-o", path)
-        # Its own input is of another kind.
-        self.custash("report", source, "-o", source, code=1,
-                     err=f"custash: {source}: exists and is not a custash report; --force replaces it\n")
+        # A file of ours of another kind.
+        path = self.make("mine.html", self.read("s.json"))
+        self.custash("report", path, "-o", path, code=1,
+                     err=f"custash: {path}: exists and is not a custash report; --force replaces it\n")
         # PyTorch's own pickle is no file of ours.
         path = self.make("mine.pickle", b"\x80\x04\x95\x0a\0\0\0\0\0\0\0}\x94\x8c\x08segments\x94]\x94s.")
         self.custash("run", "--record-history", path, "--lib", PATHS.library, "--", history, "quiet", code=125,
@@ -342,7 +343,7 @@ class Files(Case):
         for words in (("run", "--record", "--", "true"), ("run", "--record-history", "--", "true"), ("run", "--conf", "--", "true"),
                       ("run", "--record=--", "true"), ("report", "x.json", "--output", "--"), ("replay", "x", "--plot", "--")):
             said = self.end(self.start(PATHS.command, *words), 125)[1]
-            self.assertIn("needs a value before --", said)
+            self.assertIn("needs a value", said)
             self.assertEqual(self.there(), [])
 
     # ---- No room, no right, no folder.
@@ -386,18 +387,18 @@ class Files(Case):
     def test_a_folder_that_cannot_be_written(self):
         source = self.snapshots()
         for path, why in (("none/x.html", "No such file or directory"), ("s.json/x.html", "Not a directory"),
-                          ("far", "Is a directory"), ("/proc/x.html", None)):
-            os.makedirs(self.path("far"), exist_ok=True)
+                          ("far.html", "Is a directory"), ("/proc/x.html", None)):
+            os.makedirs(self.path("far.html"), exist_ok=True)
             out, said, _ = self.end(self.start(PATHS.command, "report", source, "-o", path), 1)
             self.assertRegex(said, f"^custash: {path}: {why or '.+'}\n$")
             self.assertEqual(out, b"")
             said = self.end(self.start(PATHS.command, "run", "--record", path, "--lib", PATHS.library, "--", "echo", "ran"), 125)
             self.assertEqual((said[0], len(said[1].splitlines())), (b"", 1))
-        os.chmod(self.path("far"), 0o555)
+        os.chmod(self.path("far.html"), 0o555)
         if self.user is not None or os.geteuid() != 0:  # root may write anywhere
-            path = self.path("far/x.html")
+            path = self.path("far.html/x.html")
             self.custash("report", source, "-o", path, code=1, err=f"custash: {path}: Permission denied\n")
-            self.assertEqual(os.listdir(self.path("far")), [])
+            self.assertEqual(os.listdir(self.path("far.html")), [])
 
     def test_a_recording_that_cannot_grow_says_so_once(self):
         path = self.path("app.trace")

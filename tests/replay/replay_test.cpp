@@ -186,7 +186,7 @@ TEST_CASE("a submission that touches memory it may not makes a replay unsound", 
 TEST_CASE("the smallest device is found to a granule", "[replay]") {
   // Each takes 2 MiB of the driver; all are there at once.
   const Trace trace = blocks(std::vector<Bytes>(14, 1_MiB + 1), {3, 5});
-  const auto quiet = [](Bytes) {};
+  const auto quiet = [](Bytes, std::size_t, std::size_t) {};
   CHECK(smallest_device(trace, Config{}, Subject::Bare, quiet) == 28_MiB);
   CHECK(replay(trace, *make_simulated_device(kDevice), Subject::Bare, Config{}, {}).peak_held ==
         28_MiB);

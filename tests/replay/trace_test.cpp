@@ -5,6 +5,7 @@
 #include "tests/catch.hpp"
 #include "tools/replay/file.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -87,8 +88,21 @@ TEST_CASE("half a line before zeros is what a killed recording leaves, else a fa
           "[trace]") {
   const std::string zeros(100, '\0');
   CHECK(parse_trace("t", kGood + "70 0 a 9" + zeros).events.size() == 7);
+  CHECK(parse_trace("t", kGood + zeros).events.size() == 7);
   CHECK(parse_trace("t", zeros).events.empty());
   CHECK(complaint(kGood + "70 0 a 9").rfind("t:10: ", 0) == 0);
+}
+
+TEST_CASE("zeros that text follows are damage, told with the line", "[trace]") {
+  for (std::size_t at = 0; at + 1 < kGood.size(); at += 7) {
+    INFO(at);
+    std::string damaged = kGood;
+    damaged[at] = '\0';
+    const auto line =
+        1 + std::count(kGood.begin(), kGood.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    CHECK(complaint(damaged + std::string(50, '\0')) ==
+          "t:" + std::to_string(line) + ": zero bytes: the file is damaged");
+  }
 }
 
 TEST_CASE("an .xz is unpacked, and is refused when it is cut short or damaged", "[trace]") {

@@ -23,10 +23,12 @@ std::string only_complaint(std::string_view text) {
 }
 
 std::vector<std::string> values_of(const OptionRow& row) {
-  if (row.type == "percent") return {"0", "1000"};
+  if (row.type == "percent") return {"0", "1000", "7%"};
   if (row.type == "count") return {"0", std::string(row.range.substr(row.range.find('-') + 1))};
-  if (row.type == "bytes") return {"0", "123456789", "4K", "512M", "20G", "1T"};
-  if (row.type == "limit") return {"0", "123456789", "512M", "20G", "80%", "100%"};
+  if (row.type == "bytes")
+    return {"0", "123456789", "4K", "512M", "20G", "1T", "1.5g", "100MiB"};
+  if (row.type == "limit")
+    return {"0", "123456789", "512M", "20G", "80%", "100%", "1.5g", "2MiB"};
   if (row.type == "seconds") return {"0", "86400", "10s"};
   if (row.type == "path") return {"", "/tmp/log:1"};
   std::vector<std::string> values;
@@ -64,7 +66,8 @@ TEST_CASE("config: sizes and times have units", "[config]") {
   CHECK(parse_config("pinned_decay:5s,pinned_threads:3").config.pinned_decay == 5);
   for (const char* wrong : {"pinned_limit:",
                             "pinned_limit:G",
-                            "pinned_limit:1.5G",
+                            "pinned_limit:1.G",
+                            "pinned_limit:1.5",
                             "pinned_limit:-1",
                             "pinned_limit:1Gi",
                             "pinned_limit:99999999T",
@@ -105,8 +108,6 @@ TEST_CASE("config: the last word wins, so a command line may be appended", "[con
 TEST_CASE("config: an unknown option is named", "[config]") {
   CHECK(only_complaint("x:1") ==
         "custash: CUSTASH_CONF: unknown option 'x' (see custash run --help); ignored");
-  CHECK(only_complaint("Backing:vmm") ==
-        "custash: CUSTASH_CONF: unknown option 'Backing' (see custash run --help); ignored");
   CHECK(only_complaint(":1") ==
         "custash: CUSTASH_CONF: unknown option '' (see custash run --help); ignored");
 }
@@ -114,6 +115,9 @@ TEST_CASE("config: an unknown option is named", "[config]") {
 TEST_CASE("config: a bad value says which are good", "[config]") {
   CHECK(only_complaint("backing:foo") ==
         "custash: CUSTASH_CONF: backing:foo is not one of auto|vmm|driver; ignored");
+  CHECK(only_complaint("backing:divers") ==
+        "custash: CUSTASH_CONF: backing:divers is not one of auto|vmm|driver; did you mean "
+        "'driver'?; ignored");
   CHECK(only_complaint("free:") ==
         "custash: CUSTASH_CONF: free: is not one of auto|never|strict; ignored");
   CHECK(only_complaint("summary:maybe") ==
@@ -125,6 +129,64 @@ TEST_CASE("config: a bad value says which are good", "[config]") {
           std::string("custash: CUSTASH_CONF: run_ahead:") + bad +
               " is not a whole number in 0-1000; ignored");
   }
+}
+
+TEST_CASE("config: case does not matter, and American spelling is taken", "[config]") {
+  const auto parsed = parse_config("Backing:VMM,log:INFO,one_lane:OFF,neighbors:False");
+  CHECK(parsed.complaints.empty());
+  CHECK(parsed.config.backing == Backing::Vmm);
+  CHECK(parsed.config.log == LogLevel::Info);
+  CHECK_FALSE(parsed.config.one_lane);
+  CHECK_FALSE(parsed.config.neighbours);
+}
+
+TEST_CASE("config: a misspelt option gets a hint", "[config]") {
+  CHECK(only_complaint("bakcing:vmm") ==
+        "custash: CUSTASH_CONF: unknown option 'bakcing'; did you mean 'backing'?; ignored");
+  CHECK(only_complaint("history_deph:3").find("did you mean 'history_depth'?") !=
+        std::string::npos);
+  CHECK(only_complaint("neigbors:true").find("did you mean 'neighbours'?") !=
+        std::string::npos);
+  CHECK(only_complaint("summary=true") ==
+        "custash: CUSTASH_CONF: 'summary=true': write a colon in place of '='; ignored");
+}
+
+TEST_CASE("config: a wrong separator is named", "[config]") {
+  for (const char* text :
+       {"summary:true;limit:50%", "summary:true ; limit:50%", "log_file:/a;limit:50%"})
+    CHECK(only_complaint(text) ==
+          "custash: CUSTASH_CONF: '" + std::string(text) +
+              "': write a comma between options, not a semicolon; ignored");
+  for (const char* text : {"summary:true limit:50%", "bad:1\nlimit:50%"})
+    CHECK(only_complaint(text) == "custash: CUSTASH_CONF: '" + std::string(text) +
+                                      "': write a comma between options, not a blank; ignored");
+  CHECK(parse_config("log_file:/my logs;2/log:1 log:2").complaints.empty());
+}
+
+TEST_CASE("config: a limit that lets nothing through is refused", "[config]") {
+  for (const char* text : {"limit:0%", "limit:101%", "limit:%"}) {
+    CHECK(only_complaint(text) == "custash: CUSTASH_CONF: " + std::string(text) +
+                                      " is not a number of bytes (20000000, 512M, 1.5G) or a "
+                                      "share (1% to 100%); ignored");
+  }
+  CHECK(only_complaint("limit:1") ==
+        "custash: CUSTASH_CONF: limit:1 is less than 2 MiB, which holds nothing; ignored");
+  CHECK(only_complaint("limit:2047K").find("less than 2 MiB") != std::string::npos);
+  CHECK(parse_config("limit:2048K").config.limit == 2048 << 10);
+}
+
+TEST_CASE("config: of a limit in bytes and one in percent the last wins", "[config]") {
+  CHECK(parse_config("limit:50%,limit:1.5G").config.limit_percent == 0);
+  CHECK(parse_config("limit:50%,limit:1.5G").config.limit == 3ULL << 29);
+  CHECK(parse_config("limit:1G,limit:50%").config.limit == 0);
+  CHECK(parse_config("limit:1G,limit:50%,limit:0").config.limit_percent == 0);
+}
+
+TEST_CASE("config: what was taken is known, the last of each option", "[config]") {
+  const auto given = parse_config("limit:1G,log:info,bad:1,limit:x,limit: 50% ").given;
+  REQUIRE(given.size() == 2);
+  CHECK(given[0] == std::pair<std::string_view, std::string>("log", "info"));
+  CHECK(given[1] == std::pair<std::string_view, std::string>("limit", "50%"));
 }
 
 TEST_CASE("config: a mistake leaves everything else as asked", "[config]") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/bandwidth/bench.hpp"
 
+#include "tools/progress.hpp"
+
 #include <algorithm>
 #include <optional>
 
@@ -82,8 +84,14 @@ Outcome measure_all(const Plan& plan) {
   const std::size_t rounds = plan.rounds();
   const SharedArray<Place> places(1);
   Outcome outcome;
+  Progress progress;
+  std::size_t all_cells = 0;
+  for (const unsigned processes : plan.processes)
+    all_cells += cells_of(plan, processes).size();
   for (const unsigned processes : plan.processes) {
     const std::vector<Cell> cells = cells_of(plan, processes);
+    const std::size_t before = outcome.figures.size();
+    progress.show("measuring", before, all_cells);
     const SharedArray<Sample> samples(cells.size() * processes * rounds);
     const auto of_cell = [&](std::size_t cell) {
       return samples.all().subspan(cell * processes * rounds, processes * rounds);
@@ -91,8 +99,10 @@ Outcome measure_all(const Plan& plan) {
     run_crew(processes, [&](Member& member) {
       Bench bench(plan.device, most);
       if (member.number() == 0) tell(bench.cuda(), places.all().front());
-      for (std::size_t i = 0; i < cells.size(); ++i)
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        if (member.number() == 0) progress.show("measuring", before + i, all_cells);
         bench.measure(cells[i], member, of_cell(i).subspan(member.number() * rounds, rounds));
+      }
     });
     for (std::size_t i = 0; i < cells.size(); ++i)
       outcome.figures.push_back(figures_of(cells[i], of_cell(i), plan.rounds()));

@@ -44,7 +44,7 @@ std::vector<Bytes> sizes_of(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const auto size = size_of(word);
     if (!size || *size == 0)
-      throw Misuse("--sizes " + word + " is no size (write 65536, 64k, 64KiB)");
+      throw Misuse("--sizes " + word + " is no size (write 65536, 64K, 1.5MiB)");
     sizes.push_back(*size);
   }
   return sizes;
@@ -77,6 +77,7 @@ Plan plan_of(const CommandOptions& options) {
   if (options.repetitions == 0 || options.repetitions > kMostRepetitions)
     throw Misuse("--repetitions takes 1 to " + std::to_string(kMostRepetitions));
   if (options.device < 0) throw Misuse("--device takes 0 or more");
+  if (!options.plot.empty()) require_svg(options.plot);
   return {.sizes = sizes_of(options.sizes),
           .directions = named(
               "--direction", options.directions, {Direction::ToDevice, Direction::ToHost}),

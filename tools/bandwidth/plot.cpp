@@ -104,11 +104,17 @@ std::string drawn(const Panel& panel) {
     std::vector<svg::Point> placed;
     for (const svg::Point& point : points)
       placed.push_back(frame.at(std::log2(point.x), panel.height(point.y)));
+    // Of one size alone all series stand side by side, or they would hide each other.
+    if (frame.x.most <= frame.x.least)
+      for (svg::Point& point : placed)
+        point.x = kLeft + (kWidth - kLeft - kRight) * (static_cast<double>(number) + 1) /
+                              (static_cast<double>(panel.series.size()) + 1);
     out += svg::curve(placed, colour);
     for (const svg::Point& point : placed)
       out += svg::dot(point, colour);
     const double y = panel.top + 10 + 20 * static_cast<double>(number++);
     out += svg::key({kWidth - kRight + 16, y}, colour, svg::escaped(name));
+    out += svg::dot({kWidth - kRight + 28, y}, colour);
   }
   return out;
 }

@@ -35,8 +35,15 @@ void examine_options(Findings* findings) {
                          "enabled:false switches custash off",
                          "Remove it where programs are to be served."});
   } else if (parsed.complaints.empty()) {
-    findings->push_back(
-        {Level::Ok, "CUSTASH_CONF", text.empty() ? "not set: defaults" : text, ""});
+    std::string given;
+    for (const auto& [name, value] : parsed.given)
+      given += (given.empty() ? "" : ",") + std::string(name) + ":" + value;
+    findings->push_back({Level::Ok,
+                         "CUSTASH_CONF",
+                         given.empty()
+                             ? "not set: defaults"
+                             : given + "; others: defaults (custash run --print-conf)",
+                         ""});
   }
 }
 

@@ -75,7 +75,7 @@ int run_trim(const CommandOptions& options) {
   std::string bytes = "all";
   if (!options.bytes.empty()) {
     const auto size = size_of(options.bytes);
-    if (!size) return fail(options.bytes + " is no size (write 65536, 64k, 2g)"), 125;
+    if (!size) return fail(options.bytes + " is no size (write 65536, 64K, 1.5GiB)"), 125;
     bytes = std::to_string(*size);
   }
   const auto text = ask(options, "trim " + bytes);

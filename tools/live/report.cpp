@@ -161,6 +161,8 @@ std::string table_of(const Look& before,
       "PROGRAM");
   for (const Row& row : rows)
     lines.push_back(row_text(now, row));
+  if (now.seen.empty())
+    lines.emplace_back("no program of this user runs under custash (custash run -- PROGRAM)");
   if (height > 1 && lines.size() > height - 1) {
     const std::size_t hidden = lines.size() - (height - 2);
     lines.resize(height - 2);

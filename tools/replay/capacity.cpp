@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/replay/capacity.hpp"
 
+#include <bit>
+
 namespace custash::replay {
 namespace {
 
@@ -17,15 +19,18 @@ bool fits(const Trace& trace, const Config& config, Subject subject, Bytes memor
 Bytes smallest_device(const Trace& trace,
                       const Config& config,
                       Subject subject,
-                      const std::function<void(Bytes)>& progress) {
-  const auto does = [&](Bytes memory) {
-    progress(memory);
-    return fits(trace, config, subject, memory);
-  };
+                      const std::function<void(Bytes, std::size_t, std::size_t)>& progress) {
   // What is in use at once is a floor for everybody; most need little more.
   const Bytes floor = align_up(trace.peak, kGranule);
   Bytes too_small = floor < kGranule ? 0 : floor - kGranule;
   Bytes enough = floor + align_up(floor / 64, kGranule);
+  std::size_t tries = 0;
+  const auto does = [&](Bytes memory) {
+    const std::size_t left = std::bit_width((enough - too_small) / kGranule);
+    progress(memory, tries, tries + left);
+    ++tries;
+    return fits(trace, config, subject, memory);
+  };
   while (!does(enough)) {
     if (enough > kMostGrowth * floor + kMostGrowth * kGranule) return 0;
     too_small = enough;

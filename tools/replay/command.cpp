@@ -2,6 +2,7 @@
 #include "tools/replay/command.hpp"
 
 #include "interpose/log_file.hpp"
+#include "tools/conf.hpp"
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"
 #include "tools/replay/capacity.hpp"
@@ -11,6 +12,8 @@
 
 #include <algorithm>
 #include <cstdio>
+
+#include <unistd.h>
 
 namespace custash::replay {
 
@@ -24,8 +27,9 @@ const char* const kHelp =
     "that the event names: traces do not tell what was submitted. Times on the simulator are\n"
     "modelled from what an H200's driver takes for each kind and size of call.\n"
     "\n"
-    "Exit status: 1 when a trace did not fit or its replay went wrong; 125 when a file or an\n"
-    "option cannot be used.\n";
+    "Exit status: 1 when a trace cannot be read, did not fit or its replay went wrong; 125 "
+    "when\n"
+    "an option cannot be used.\n";
 
 namespace {
 
@@ -46,18 +50,10 @@ Subject subject_of(const std::string& name) {
 // A replay with other options than were asked for would mislead: what a program ignores ends
 // it.
 Config config_of(const std::string& text) {
-  ParsedConfig parsed = parse_config(text);
-  if (!parsed.complaints.empty()) {
-    constexpr std::string_view kBefore = "custash: CUSTASH_CONF";
-    constexpr std::string_view kAfter = "; ignored";
-    const std::string& first = parsed.complaints.front();
-    throw Misuse("--conf" +
-                 first.substr(kBefore.size(), first.size() - kBefore.size() - kAfter.size()));
-  }
-  if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
-      !why.empty())
-    throw Misuse("--conf: " + why);
-  return parsed.config;
+  Config config = require_conf("--conf", text);
+  const std::string why = log_file::open(config.log, config.log_file);
+  if (!why.empty()) throw Misuse("--conf: " + why);
+  return config;
 }
 
 Output plot_output(const CommandOptions& options) {
@@ -72,10 +68,20 @@ void check(const CommandOptions& options) {
     throw Misuse("--capacity needs --backend sim: a real device has the size it has");
   if (!options.plot.empty() && options.files.size() != 1)
     throw Misuse("--plot takes one trace at a time");
-  if (!options.plot.empty()) require_output(plot_output(options));
   if (!options.capacity.empty() && options.capacity != kSearch && !size_of(options.capacity))
     throw Misuse("--capacity " + options.capacity +
-                 " is no size (write 12884901888, 12g, 12GiB)");
+                 " is no size up to 16T (write 12884901888, 12G, 1.5GiB)");
+  if (options.plot.empty()) return;
+  require_svg(options.plot);
+  require_output(plot_output(options));
+}
+
+void write_plot(const Output& to, const Report& report) {
+  std::vector<Mark> marks;
+  if (report.native) marks.push_back({"PyTorch (model), most held", report.native->peak_held});
+  if (report.expandable)
+    marks.push_back({"expandable segments (model), most held", report.expandable->peak_held});
+  write_output(to, plot_of(report.trace->name, report.outcome.samples, marks));
 }
 
 Report replay_one(const CommandOptions& options,
@@ -104,25 +110,32 @@ Report replay_one(const CommandOptions& options,
     report.expandable = model_pytorch(trace, PyTorchPolicy::Expandable);
   }
   if (search) {
-    std::size_t tries = 0;
-    const auto tried = [&](Bytes memory) {
-      const std::string what = trace.name + ": " + std::to_string(memory / 1_MiB) + " MiB";
-      progress.show(what, ++tries, 40);
+    const auto smallest = [&](const char* through, Subject subject) {
+      return smallest_device(
+          trace, config, subject, [&](Bytes memory, std::size_t tries, std::size_t all) {
+            const std::string size = std::to_string(memory / 1_MiB) + " MiB";
+            progress.show(trace.name + ", " + through + ", " + size, tries, all);
+          });
     };
-    report.smallest = Smallest{smallest_device(trace, config, Subject::Custash, tried),
-                               smallest_device(trace, config, Subject::Bare, tried)};
+    report.smallest =
+        Smallest{smallest("custash", Subject::Custash), smallest("driver", Subject::Bare)};
   }
-  if (!options.plot.empty())
-    write_output(plot_output(options), plot_of(trace.name, report.outcome.samples));
+  if (!options.plot.empty()) write_plot(plot_output(options), report);
   return report;
 }
 
 }  // namespace
 
+// A word that begins with a digit and names no file is a size, even if a wrong one.
+static bool means_size(const std::string& word) {
+  return size_of(word) || (!word.empty() && word.front() >= '0' && word.front() <= '9' &&
+                           access(word.c_str(), F_OK) != 0);
+}
+
 std::vector<std::string> prepared(std::vector<std::string> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] != "--capacity") continue;
-    const bool has_size = i + 1 < words.size() && size_of(words[i + 1]);
+    const bool has_size = i + 1 < words.size() && means_size(words[i + 1]);
     words[i] += std::string("=") + (has_size ? words[i + 1] : kSearch);
     if (has_size) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
@@ -135,18 +148,23 @@ int run_command(const CommandOptions& options) {
   bool good = true;
   std::string json;
   for (const std::string& file : options.files) {
-    Progress progress;
-    const Trace trace = read_trace(file);
-    const Report report = replay_one(options, config, trace, progress);
-    progress.clear();
-    good &= report.outcome.fits && report.outcome.sound;
-    if (options.json)
-      json += (json.empty() ? "[" : ",\n ") + json_of(report);
-    else
-      std::fputs(text_of(report).c_str(), stdout);
-    std::fflush(stdout);
+    try {
+      Progress progress;
+      const Trace trace = read_trace(file);
+      const Report report = replay_one(options, config, trace, progress);
+      progress.clear();
+      good &= report.outcome.fits && report.outcome.sound;
+      if (options.json)
+        json += (json.empty() ? "" : ",\n ") + json_of(report);
+      else
+        std::fputs(text_of(report).c_str(), stdout);
+      std::fflush(stdout);
+    } catch (const BadTrace& bad) {
+      std::fprintf(stderr, "custash: %s\n", bad.what());
+      good = false;
+    }
   }
-  if (options.json) std::puts((json + "]").c_str());
+  if (options.json) std::printf("[%s]\n", json.c_str());
   return good ? 0 : 1;
 }
 

@@ -3,6 +3,7 @@
 
 #include "tools/replay/trace.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -58,6 +59,30 @@ std::string unpack(const std::string& name, std::string bytes) {
   if (result == LZMA_BUF_ERROR) throw BadTrace(name + ": the .xz file ends too early");
   if (result != LZMA_STREAM_END) throw BadTrace(name + ": the .xz file is damaged");
   return out;
+}
+
+std::string_view known_format(std::string_view bytes) {
+  constexpr std::pair<std::string_view, std::string_view> kMagics[] = {
+      {"\x7f"
+       "ELF",
+       "an ELF program or library"},
+      {"\x1f\x8b", "packed with gzip, which is not read (xz is)"},
+      {"\x28\xb5\x2f\xfd", "packed with zstd, which is not read (xz is)"},
+      {"BZh", "packed with bzip2, which is not read (xz is)"},
+      {"PK\x03\x04", "a zip archive"},
+      {"\x89PNG", "a PNG picture"},
+      {"%PDF", "a PDF document"},
+      {"#!", "a script"},
+  };
+  for (const auto& [magic, what] : kMagics)
+    if (bytes.substr(0, magic.size()) == magic) return what;
+  constexpr std::size_t kLooked = 512;
+  const auto is_control = [](char c) {
+    // Zero bytes may be damage to a text.
+    return c > 0 && c < ' ' && std::strchr("\t\n\v\f\r", c) == nullptr;
+  };
+  const std::string_view begin = bytes.substr(0, kLooked);
+  return std::any_of(begin.begin(), begin.end(), is_control) ? "binary data" : "";
 }
 
 std::string pack(const std::string& text) {

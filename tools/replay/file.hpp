@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace custash::replay {
 
@@ -11,6 +12,10 @@ std::string read_file(const std::string& path);
 
 // What read_file makes of bytes that are there already; `name` is for complaints.
 std::string unpack(const std::string& name, std::string bytes);
+
+// What a file is that holds neither a trace nor a snapshot, by its first bytes: "an ELF program
+// or library". Empty where they tell nothing.
+std::string_view known_format(std::string_view bytes);
 
 // The .xz form of a text.
 std::string pack(const std::string& text);

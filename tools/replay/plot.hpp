@@ -6,6 +6,14 @@
 
 namespace custash::replay {
 
-std::string plot_of(const std::string& title, const std::vector<Sample>& samples);
+// A level that is drawn across, with what it is.
+struct Mark {
+  std::string what;
+  Bytes bytes = 0;
+};
+
+std::string plot_of(const std::string& title,
+                    const std::vector<Sample>& samples,
+                    const std::vector<Mark>& marks = {});
 
 }  // namespace custash::replay

@@ -18,6 +18,8 @@ double over(Bytes held, Bytes in_use) {
   return in_use == 0 ? 1 : static_cast<double>(held) / static_cast<double>(in_use);
 }
 
+constexpr Bytes kFewPages = 16_MiB;
+
 using Count = unsigned long long;
 
 void add_comparison(std::string& out, const Report& report) {
@@ -71,6 +73,9 @@ std::string text_of(const Report& report) {
   add(out, "  peak in use: %.1f MiB\n", mib(o.peak_in_use));
   add(out, "  peak from the driver: %.1f MiB\n", mib(o.peak_held));
   add(out, "  utilisation: %.4f\n", o.utilisation());
+  // A page is the least that a driver gives.
+  if (o.peak_in_use < kFewPages)
+    out += "    (little is in use: the pages of 2 MiB that hold it are counted whole)\n";
   if (report.trace->pinned_peak != 0)
     add(out, "  pinned, not replayed: %.1f MiB\n", mib(report.trace->pinned_peak));
   add(out, "  pages moved: %llu (%.1f MiB), ", static_cast<Count>(o.moves), mib(o.moved_bytes));

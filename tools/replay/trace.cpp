@@ -68,14 +68,17 @@ const char* add_line(TraceBuilder& builder, std::string_view line) {
 Trace parse_trace(const std::string& name, std::string_view text) {
   TraceBuilder builder(name);
   // A recording whose process was killed: zeros behind it, and perhaps half a line.
-  if (const auto end = text.find('\0'); end != std::string_view::npos)
-    text = text.substr(0, text.rfind('\n', end) + 1);
+  if (text.ends_with('\0')) {
+    text = text.substr(0, text.find_last_not_of('\0') + 1);
+    text = text.substr(0, text.rfind('\n') + 1);
+  }
   for (std::size_t number = 1; !text.empty(); ++number) {
     const auto end = text.find('\n');
     const std::string_view line = text.substr(0, end);
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-    if (line.empty() || line.front() == '#') continue;
-    if (const char* why = add_line(builder, line))
+    const bool damaged = line.find('\0') != std::string_view::npos;
+    if (!damaged && (line.empty() || line.front() == '#')) continue;
+    if (const char* why = damaged ? "zero bytes: the file is damaged" : add_line(builder, line))
       throw BadTrace(name + ":" + std::to_string(number) + ": " + why);
   }
   return builder.finish();
@@ -83,8 +86,16 @@ Trace parse_trace(const std::string& name, std::string_view text) {
 
 Trace read_trace(const std::string& path) {
   const std::string content = read_file(path);
-  return looks_like_pickle(content) ? parse_snapshot(path, content)
-                                    : parse_trace(path, content);
+  if (looks_like_pickle(content)) return parse_snapshot(path, content);
+  if (const std::string_view what = known_format(content); !what.empty())
+    throw BadTrace(path + ": no trace: it is " + std::string(what));
+  const auto first = content.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && (content[first] == '{' || content[first] == '<'))
+    throw BadTrace(path + ": no trace: it is a snapshot or a report; custash report " + path +
+                   " shows it");
+  Trace trace = parse_trace(path, content);
+  if (trace.events.empty()) throw BadTrace(path + ": no events in it");
+  return trace;
 }
 
 }  // namespace custash::replay

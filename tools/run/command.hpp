@@ -11,6 +11,7 @@ namespace custash {
 struct RunOptions {
   bool summary = false;
   std::string conf;
+  bool print_conf = false;
   std::string library;
   std::string record;
   std::string history;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -115,12 +116,22 @@ Json read_sites(const std::string& file, double patience) {
   return snapshot;
 }
 
+// A page under another name would not open as one. Devices and pipes have any name.
+void require_page(const Output& to) {
+  const std::string& path = to.path;
+  if (path.ends_with(".html") || path.ends_with(".htm") || is_standard_output(to)) return;
+  std::error_code none;
+  if (std::filesystem::is_other(path, none)) return;
+  throw BadSnapshot(path + ": report writes a page: end the name in .html");
+}
+
 void report(const CommandOptions& options) {
   const bool typed = !options.output.empty();
   const Output to{typed ? options.output : options.file + ".html",
                   output::Kind::Report,
                   options.force,
                   typed};
+  require_page(to);
   Json snapshot = read_shown(options.file);
   give_names(&snapshot, names::Servers::Ask);
   write_and_tell(to, text_of(snapshot, "html"));
@@ -180,10 +191,7 @@ output::Kind kind_of(const std::string& path) {
 
 std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
   const std::pair<std::string_view, void (*)(const CommandOptions&)> kAll[] = {
-      {"report", report},
-      {"diff", diff},
-      {"leaks", leaks},
-      {"snapshot", snapshot}};
+      {"report", report}, {"diff", diff}, {"leaks", leaks}, {"snapshot", snapshot}};
   for (const auto& [name, run] : kAll) {
     if (command != name) continue;
     try {

@@ -4,6 +4,8 @@
 #include "tools/replay/file.hpp"
 #include "tools/replay/snapshot.hpp"
 
+#include <cctype>
+
 namespace custash::snapshot {
 namespace {
 
@@ -63,18 +65,31 @@ Json parse_json(const std::string& name, std::string_view text, const Told& prog
   });
 }
 
+// Traces begin with a time, or a comment of the recorder.
+std::string trace_hint(const std::string& name, std::string_view bytes) {
+  const bool trace =
+      !bytes.empty() && (bytes.starts_with("# custash trace") ||
+                         std::isdigit(static_cast<unsigned char>(bytes.front())));
+  return trace ? " (of a trace: custash replay " + name + ")" : "";
+}
+
 }  // namespace
 
 Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress) {
   Json snapshot;
+  const bool pickle = replay::looks_like_pickle(bytes);
+  if (const auto what = replay::known_format(bytes); !pickle && !what.empty())
+    throw BadSnapshot(name + ": no snapshot: it is " + std::string(what));
   try {
-    snapshot = replay::looks_like_pickle(bytes)
-                   ? from_torch(name, bytes, progress)
-                   : parse_json(name, json_in(name, bytes), progress);
+    snapshot = pickle ? from_torch(name, bytes, progress)
+                      : parse_json(name, json_in(name, bytes), progress);
   } catch (const replay::BadTrace& error) {
     throw BadSnapshot(error.what());
-  } catch (const Json::exception& error) {
-    throw BadSnapshot(name + ": no snapshot: " + error.what());
+  } catch (const Json::parse_error& error) {
+    throw BadSnapshot(name + ": no snapshot: no JSON at byte " + std::to_string(error.byte) +
+                      trace_hint(name, bytes));
+  } catch (const Json::exception&) {
+    throw BadSnapshot(name + ": no snapshot: its JSON holds other things");
   }
   check_snapshot(name, snapshot);
   return snapshot;

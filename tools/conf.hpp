@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Options of the library as the command is given them: checked, and listed. Pure.
+#pragma once
+
+#include "allocator/config.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace custash {
+
+// What `option` ("--conf") was given. Throws where the library would ignore a part of it.
+Config require_conf(std::string_view option, std::string_view text);
+
+// Every option of the library, a line "key:value" each, and where its value is from: the
+// environment's CUSTASH_CONF, or `given` on a command line, which wins. "" without either.
+std::string options_in_force(std::string_view environment, std::string_view given);
+
+}  // namespace custash
