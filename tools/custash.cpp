@@ -33,8 +33,7 @@ std::string in_force(const custash::RunOptions& options) {
   const char* const environment = std::getenv("CUSTASH_CONF");
   const std::string present = environment == nullptr ? "" : environment;
   for (const std::string& complaint : custash::parse_config(present).complaints)
-    std::fprintf(stderr, "%s
-", complaint.c_str());
+    std::fprintf(stderr, "%s\n", complaint.c_str());
   return custash::options_in_force(present, given);
 }
 

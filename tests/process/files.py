@@ -138,8 +138,25 @@ class Files(Case):
     def test_a_recording_stays_until_there_is_a_new_one(self):
         path = self.make("app.trace", b"1 0 a 1 2 -\n")
         self.custash("run", "--record", path, "--lib", PATHS.library, "--", "/bin/true",
-                     err=f"custash: {path}: nothing recorded: no CUDA was used\n")
+                     err="custash: no CUDA was used: nothing recorded in app.trace\n")
         self.assertEqual((self.there(), self.read("app.trace")), (["app.trace"], b"1 0 a 1 2 -\n"))
+
+    def test_a_report_stays_until_there_is_a_new_one(self):
+        words = ("run", "--record-history", self.path("r.json"), "--lib", PATHS.library, "--")
+        quiet = [os.path.join(PATHS.programs, "history"), "quiet"]
+        self.custash(*words, *quiet)
+        old = self.read("r.json")
+        self.custash(*words, "/bin/true", err="custash: no CUDA was used: r.json not written\n")
+        self.assertEqual((self.there(), self.read("r.json")), (["r.json"], old))
+        # Of two processes the first has the name, and the other one a name of its own.
+        said = self.end(self.start(PATHS.command, *words, "sh", "-c", '"$@" && "$@"', "sh", *quiet))[1]
+        self.assertEqual(said.count(" written ("), 2)
+        own = [name for name in self.there() if name != "r.json"]
+        self.assertNotEqual(self.read("r.json"), old)
+        self.assertEqual(len(own), 1)
+        self.assertRegex(own[0], r"^r\.\d+\.json$")
+        for name in self.there():
+            self.assertEqual(stat.S_IMODE(os.stat(self.path(name)).st_mode), 0o600)
 
     def test_what_is_no_report_stays(self):
         source = self.snapshots()
@@ -163,9 +180,10 @@ class Files(Case):
         self.custash("report", source, "-o", path, "--force")
         self.is_report(self.read("mine.html"))
         self.custash("report", source, "-o", path)
-        # Its own input is of another kind.
-        self.custash("report", source, "-o", source, code=1,
-                     err=f"custash: {source}: exists and is not a custash report; --force replaces it\n")
+        # A file of ours of another kind.
+        path = self.make("mine.html", self.read("s.json"))
+        self.custash("report", path, "-o", path, code=1,
+                     err=f"custash: {path}: exists and is not a custash report; --force replaces it\n")
         # PyTorch's own pickle is no file of ours.
         path = self.make("mine.pickle", b"\x80\x04\x95\x0a\0\0\0\0\0\0\0}\x94\x8c\x08segments\x94]\x94s.")
         self.custash("run", "--record-history", path, "--lib", PATHS.library, "--", history, "quiet", code=125,
@@ -325,7 +343,7 @@ class Files(Case):
         for words in (("run", "--record", "--", "true"), ("run", "--record-history", "--", "true"), ("run", "--conf", "--", "true"),
                       ("run", "--record=--", "true"), ("report", "x.json", "--output", "--"), ("replay", "x", "--plot", "--")):
             said = self.end(self.start(PATHS.command, *words), 125)[1]
-            self.assertIn("needs a value before --", said)
+            self.assertIn("needs a value", said)
             self.assertEqual(self.there(), [])
 
     # ---- No room, no right, no folder.
@@ -369,18 +387,18 @@ class Files(Case):
     def test_a_folder_that_cannot_be_written(self):
         source = self.snapshots()
         for path, why in (("none/x.html", "No such file or directory"), ("s.json/x.html", "Not a directory"),
-                          ("far", "Is a directory"), ("/proc/x.html", None)):
-            os.makedirs(self.path("far"), exist_ok=True)
+                          ("far.html", "Is a directory"), ("/proc/x.html", None)):
+            os.makedirs(self.path("far.html"), exist_ok=True)
             out, said, _ = self.end(self.start(PATHS.command, "report", source, "-o", path), 1)
             self.assertRegex(said, f"^custash: {path}: {why or '.+'}\n$")
             self.assertEqual(out, b"")
             said = self.end(self.start(PATHS.command, "run", "--record", path, "--lib", PATHS.library, "--", "echo", "ran"), 125)
             self.assertEqual((said[0], len(said[1].splitlines())), (b"", 1))
-        os.chmod(self.path("far"), 0o555)
+        os.chmod(self.path("far.html"), 0o555)
         if self.user is not None or os.geteuid() != 0:  # root may write anywhere
-            path = self.path("far/x.html")
+            path = self.path("far.html/x.html")
             self.custash("report", source, "-o", path, code=1, err=f"custash: {path}: Permission denied\n")
-            self.assertEqual(os.listdir(self.path("far")), [])
+            self.assertEqual(os.listdir(self.path("far.html")), [])
 
     def test_a_recording_that_cannot_grow_says_so_once(self):
         path = self.path("app.trace")
@@ -431,17 +449,18 @@ class Files(Case):
 
     # ---- The log.
 
-    def logging(self, file, what="quick", program="record", code=5, level="debug", **options):
-        """What the program says beside its log."""
-        process = self.start(os.path.join(PATHS.programs, program), what, preload=True,
-                             env={"CUSTASH_CONF": f"log:{level},log_file:{file}"}, **options)
-        out, said, _ = self.end(process, code)
+    def logging(self, file):
+        """What a program of several log lines says beside them."""
+        process = self.start(os.path.join(PATHS.programs, "history"), "oom", self.folder, preload=True,
+                             env={"CUSTASH_CONF": f"log:debug,log_file:{file}"})
+        out, said, _ = self.end(process)
         self.assertEqual(out, b"")
         return said
 
     def test_a_log_makes_a_file_and_no_folder(self):
         self.assertEqual(self.logging(self.path("x.log")), "")
         self.assertIn(b"event=started", self.read("x.log"))
+        self.assertGreater(self.read("x.log").count(b"\n"), 1)
         self.assertEqual(stat.S_IMODE(os.stat(self.path("x.log")).st_mode), 0o600)
         size = len(self.read("x.log"))
         os.symlink("x.log", self.path("link.log"))

@@ -68,11 +68,12 @@ void check(const CommandOptions& options) {
     throw Misuse("--capacity needs --backend sim: a real device has the size it has");
   if (!options.plot.empty() && options.files.size() != 1)
     throw Misuse("--plot takes one trace at a time");
-  if (!options.plot.empty()) require_output(plot_output(options));
   if (!options.capacity.empty() && options.capacity != kSearch && !size_of(options.capacity))
     throw Misuse("--capacity " + options.capacity +
                  " is no size up to 16T (write 12884901888, 12G, 1.5GiB)");
-  if (!options.plot.empty()) require_svg(options.plot);
+  if (options.plot.empty()) return;
+  require_svg(options.plot);
+  require_output(plot_output(options));
 }
 
 std::string picture_of(const Report& report) {

@@ -117,8 +117,9 @@ Json read_sites(const std::string& file, double patience) {
 }
 
 // A page under another name would not open as one. Devices and pipes have any name.
-void require_page(const std::string& path) {
-  if (path.ends_with(".html") || path.ends_with(".htm") || path == "-") return;
+void require_page(const Output& to) {
+  const std::string& path = to.path;
+  if (path.ends_with(".html") || path.ends_with(".htm") || is_standard_output(to)) return;
   std::error_code none;
   if (std::filesystem::is_other(path, none)) return;
   throw BadSnapshot(path + ": report writes a page: end the name in .html");
@@ -131,6 +132,7 @@ void report(const CommandOptions& options) {
                   output::Kind::Report,
                   options.force,
                   typed};
+  require_page(to);
   Json snapshot = read_shown(options.file);
   give_names(&snapshot, names::Servers::Ask);
   write_and_tell(to, text_of(snapshot, "html"));
