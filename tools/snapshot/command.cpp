@@ -127,7 +127,6 @@ void require_page(const Output& to) {
 
 void report(const CommandOptions& options) {
   const bool typed = !options.output.empty();
-  if (typed) require_page(options.output);
   const Output to{typed ? options.output : options.file + ".html",
                   output::Kind::Report,
                   options.force,
