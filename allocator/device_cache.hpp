@@ -72,8 +72,8 @@ class DeviceCache {
   Status trim(TrimWish wish, const Lane& lane);
   void decay();  // gives back what idles, now and then; may call the driver
   Status trim_idle();
-  // Waits for plain frees, as bare had; `ordered`: for frees on streams, too.
-  Status settle(bool ordered);
+  // Waits for what was freed, and only for that, and takes it back.
+  Status settle();
 
   // Blocks that other processes have open: see Outside.
   bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);

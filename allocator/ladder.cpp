@@ -13,7 +13,7 @@ bool DeviceCache::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
   const bool waiting = waiting_high_.load() > timeline_.passed();
   if (!waiting || timeline_.capturing()) return false;
-  settle(request.lane != nullptr).ignore();  // broken() tells
+  settle().ignore();  // broken() tells
   return search_all(request, out);
 }
 
@@ -65,7 +65,7 @@ bool DeviceCache::rung_poll(const Request& request, Address* out) {
 // Waits for what is in limbo, as bare CUDA would have at the frees; then its pages can be
 // moved.
 bool DeviceCache::rung_wait(const Request& request, Address* out) {
-  if (!settle(request.lane != nullptr).ok()) return false;
+  if (!settle().ok()) return false;
   return search_all(request, out) || grow(request, out).ok();
 }
 

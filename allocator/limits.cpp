@@ -17,7 +17,7 @@ bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* sel
   visit_living(caches, [&](DeviceCache& cache) {
     if (&cache == self || cache.returnable() == 0) return;
     // What cannot be returned now is simply not there for the retry.
-    cache.settle(false).ignore();
+    cache.settle().ignore();
     cache.trim().ignore();
     returned = true;
   });

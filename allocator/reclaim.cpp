@@ -19,9 +19,12 @@ std::uint64_t bit_of(CUdevice device) {
 
 }  // namespace
 
-Status DeviceCache::settle(bool ordered) {
-  // Plain frees have their fences. Frees on streams need one over everything.
-  const bool unfenced = ordered && order_high_.load() > timeline_.passed();
+Status DeviceCache::settle() {
+  // Plain frees have their fences. Frees on streams, and those whose fence could not be had,
+  // need one over everything.
+  const bool unfenced =
+      order_high_.load() > timeline_.passed() ||
+      waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
   const Status waited = unfenced ? timeline_.wait_all() : timeline_.wait_frees();
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;

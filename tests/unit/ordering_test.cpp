@@ -332,25 +332,6 @@ TEST_CASE("work that the host could see on the legacy stream is no barrier for o
   CHECK(sim::pending() == 0);
 }
 
-TEST_CASE("under pressure a plain request waits for no work that bare would not have waited for",
-          "[unit][ordering]") {
-  Bed bed({.device_memory = 256_MiB});
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  const Address p = bed.malloc_on(s, 200_MiB);
-  bed.launch(s, {.accesses = {{p, 200_MiB, true}}});
-  bed.free_on(s, p);
-  bed.launch(t, {.needs_flag = 1});
-  Address out = 0;
-  CHECK(bed.allocator->allocate(bed.sim.context(), 200_MiB, &out).code() ==
-        CUDA_ERROR_OUT_OF_MEMORY);
-  CHECK_FALSE(sim::hung());
-  CHECK_FALSE(sim::complete(sim::last_op(t)));
-  sim::set_flag(1);
-  sim::run_all();
-  CHECK(bed.allocator->allocate(bed.sim.context(), 200_MiB, &out).ok());
-}
-
 TEST_CASE("one context that could not be made current is not the end of it", "[unit][ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
