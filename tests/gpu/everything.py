@@ -55,6 +55,7 @@ def parts(build, out):
         "frameworks": (300, [script("gpu/frameworks.py", "--library", library)]),
         "history": (300, [script("gpu/history.py", "--preload", library, "--command", command, "--out",
                                     f"{out}/history")]),
+        "reports": (120, [script("gpu/reports.py", "--command", command, "--library", library)]),
         "replay": (300, [script("gpu/replay.py", "--command", command, "--json", f"{out}/replay.json", *traces)]),
         "nearly_full": (200, [script("gpu/nearly_full.py", "--command", command, *traces)]),
         "processes": (120, [script("gpu/processes.py", "--library", library, "--programs",
