@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/output_file.hpp"
 
-#include <array>
+#include "interpose/blocked_signals.hpp"
+
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -10,73 +11,14 @@
 #include <memory>
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace custash::output {
 namespace {
 
 constexpr mode_t kPrivate = 0600;
-
-sigset_t pending_signals() {
-  sigset_t pending;
-  if (sigpending(&pending) != 0) sigemptyset(&pending);
-  return pending;
-}
-
-// Holds signals back from this thread. Those by which the kernel tells of a failed write are
-// dropped: errno tells, too, and the program would be ended.
-class Blocked {
- public:
-  explicit Blocked(const sigset_t& signals) : pending_before_(pending_signals()) {
-    pthread_sigmask(SIG_BLOCK, &signals, &before_);
-  }
-
-  ~Blocked() {
-    const int error = errno;
-    const sigset_t pending = pending_signals();
-    for (const int number : kOfWrites)
-      if (sigismember(&pending, number) == 1 && sigismember(&pending_before_, number) == 0)
-        drop(number);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    errno = error;
-  }
-
-  Blocked(const Blocked&) = delete;
-  Blocked& operator=(const Blocked&) = delete;
-
-  static sigset_t of_writes() {
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (const int number : kOfWrites)
-      sigaddset(&signals, number);
-    return signals;
-  }
-
-  static sigset_t all() {
-    sigset_t signals;
-    sigfillset(&signals);
-    return signals;
-  }
-
- private:
-  static constexpr std::array kOfWrites = {SIGPIPE, SIGXFSZ};
-
-  static void drop(int number) {
-    sigset_t one;
-    sigemptyset(&one);
-    sigaddset(&one, number);
-    const timespec now{};
-    (void)sigtimedwait(&one, nullptr, &now);
-  }
-
-  sigset_t before_{};
-  sigset_t pending_before_;
-};
 
 std::size_t end_of_folder(const std::string& path) {
   return path.rfind('/') + 1;  // npos + 1 is 0
@@ -120,7 +62,7 @@ int moved_up(int file) {
 }
 
 bool write_all(int file, std::string_view text) {
-  const Blocked blocked(Blocked::of_writes());
+  const BlockedSignals blocked(BlockedSignals::of_writes());
   while (!text.empty()) {
     const ssize_t wrote = ::write(file, text.data(), text.size());
     if (wrote < 0 && errno == EINTR) continue;
@@ -132,7 +74,7 @@ bool write_all(int file, std::string_view text) {
 }
 
 int reserve(int file, std::size_t begin, std::size_t size) {
-  const Blocked blocked(Blocked::of_writes());
+  const BlockedSignals blocked(BlockedSignals::of_writes());
   return posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(size));
 }
 
@@ -241,7 +183,7 @@ bool write(const std::string& path,
            Recognise recognise) {
   *why = objection(path, kind, replace, recognise);
   if (!why->empty()) return false;
-  const Blocked blocked(Blocked::all());  // an interrupt would leave the file beside its place
+  const BlockedSignals blocked(BlockedSignals::all());  // an interrupt would leave the file beside its place
   const std::string beside = write_beside(path, text, why);
   if (beside.empty()) return false;
   if (move(beside, path, kind, replace, why, recognise)) return true;

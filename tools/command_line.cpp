@@ -79,7 +79,9 @@ std::string must_be_process(const std::string& word) {
 template <typename Value>
 CLI::Option* add(
     CLI::App* command, const char* name, Value& value, const char* type, const char* help) {
-  return command->add_option(name, value, help)->type_name(type);
+  return command->add_option(name, value, help)
+      ->type_name(type)
+      ->check([](const std::string& word) { return word == "--" ? "needs a value before --" : ""; });
 }
 
 void add_run(CLI::App& app, RunOptions* options) {
@@ -258,16 +260,6 @@ void add_replay(CLI::App& app, replay::CommandOptions* options) {
   command->footer(replay::kHelp);
 }
 
-// "--" ends the options: as a value it is a slip.
-void refuse_dashes(CLI::App& app) {
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
-    for (CLI::Option* option : command->get_options([](CLI::Option*) { return true; }))
-      if (option->nonpositional() && option->get_items_expected_max() > 0)
-        option->check([](const std::string& value) {
-          return std::string(value == "--" ? "needs a value before --" : "");
-        });
-}
-
 OptionText text_of(const CLI::Option& option) {
   OptionText text{.name = option.get_name(),
                   .type = option.get_type_name(),
@@ -376,7 +368,6 @@ CommandLine::CommandLine(Words words) {
   app.add_subcommand("help", "print the help of a command")
       ->add_option("command", shell, "which command")
       ->type_name("COMMAND");
-  refuse_dashes(app);
   description = description_of(app);
 
   const CLI::App* chosen = &app;
