@@ -56,12 +56,12 @@ int main() {
 
 
 def largest(path):
-    """The frames of the call site that holds most at the end, innermost first, and its bytes."""
+    """The frames of the call site that once held most, innermost first, and the most that it held."""
     with open(path, encoding="utf-8") as file:
         snapshot = json.load(file)
     history = snapshot["history"]
-    site = max(history["sites"], key=lambda each: each["bytes"])
-    return [snapshot["frames"][number] for number in snapshot["stacks"][site["stack"]]], site["bytes"]
+    site = max(history["sites"], key=lambda each: each["peak_bytes"])
+    return [snapshot["frames"][number] for number in snapshot["stacks"][site["stack"]]], site["peak_bytes"]
 
 
 def training(run, folder):
@@ -82,7 +82,7 @@ def training(run, folder):
     assert "keep" in names, names
     line = next(frame["line"] for frame in frames if frame["name"] == "keep")
     assert line == 1 + TRAINING[:TRAINING.index("kept.append")].count("\n"), line
-    print(f"training: ended by Ctrl-C, exit {child.returncode}; {held / 2**20:.0f} MiB from keep, line {line}")
+    print(f"training: ended by Ctrl-C, exit {child.returncode}; {held / 2**20:.0f} MiB at most from keep, line {line}")
     print("   ", said.strip().splitlines()[-1])
 
 
