@@ -248,6 +248,8 @@ class Shells(Installed):
         self.commands = [line.split()[0] for line in words if line.startswith("  ") and line[2] != " "]
 
     def options(self, command):
+        if command == "help":  # its help is the help of custash itself
+            return set()
         help_text = self.built(self.command, command, "--help")
         return {word.strip(",") for line in help_text.splitlines() if line.startswith("  -")
                 for word in line.split()[0].split(",") if word.startswith("--")}

@@ -61,4 +61,8 @@ def main():
     for name in [*vars(PATHS), "only"]:
         parser.add_argument("--" + name, default="")
     parser.parse_known_args(namespace=PATHS)
+    # Meson may name what it has built from its own folder; tests work in others.
+    for name, path in vars(PATHS).items():
+        if path and name != "only":
+            setattr(PATHS, name, os.path.abspath(path))
     unittest.main(argv=["process", *filter(None, [PATHS.only])], verbosity=2)

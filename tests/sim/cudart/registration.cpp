@@ -27,7 +27,7 @@ struct Configuration {
   cudaStream_t stream;
 };
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxDepth = 4;  // launches inside the arguments of launches
 thread_local Configuration configurations[kMaxDepth];
 thread_local int depth = 0;
 
