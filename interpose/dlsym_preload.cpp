@@ -3,10 +3,22 @@
 // first look-up (other preloaded libraries look names up before our constructor has run).
 #include "interpose/resolve.hpp"
 
+#include "interpose/custash.h"
+
+#include <dlfcn.h>
+
 namespace custash {
 
 Dlsym* next_dlsym() noexcept {
   return libc_dlsym();
+}
+
+// The program's symbols come before those of preloaded libraries.
+bool another_copy_serves() noexcept {
+  Dlsym* const look_up = real_dlsym();
+  if (look_up == nullptr) return false;
+  void* const first = look_up(RTLD_DEFAULT, "custash_version");
+  return first != nullptr && first != reinterpret_cast<void*>(&custash_version);
 }
 
 bool stands_in_front() noexcept {

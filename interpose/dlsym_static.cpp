@@ -16,6 +16,10 @@ Dlsym* next_dlsym() noexcept {
   return libc == nullptr ? nullptr : reinterpret_cast<Dlsym*>(libc(RTLD_NEXT, "dlsym"));
 }
 
+bool another_copy_serves() noexcept {
+  return false;
+}
+
 bool stands_in_front() noexcept {
   return ___dlsym != nullptr || is_first_dlsym();
 }

@@ -98,6 +98,7 @@ void heed_checkers(Config* config) {
 }
 
 State build() {
+  if (another_copy_serves()) return State::Disabled;
   read_environment();
   ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
   for (const std::string& complaint : parsed.complaints) say(complaint);

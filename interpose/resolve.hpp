@@ -18,6 +18,8 @@ Dlsym* libc_dlsym() noexcept;
 // Whether the program's calls come to our doors: the library was there when the program started.
 // Opened later, it is asked by its own functions alone, and sees nothing of what is submitted.
 bool stands_in_front() noexcept;
+// Whether the program has custash linked in, so that this preloaded copy must do nothing.
+bool another_copy_serves() noexcept;
 // Whether a library that the program opens would find our dlsym.
 bool is_first_dlsym() noexcept;
 

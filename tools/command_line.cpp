@@ -81,7 +81,10 @@ CLI::Option* add(
     CLI::App* command, const char* name, Value& value, const char* type, const char* help) {
   return command->add_option(name, value, help)
       ->type_name(type)
-      ->check([](const std::string& word) { return word == "--" ? "needs a value before --" : ""; });
+      ->check([type = std::string(type)](const std::string& word) -> std::string {
+        if (word == "--") return "needs a value before --";
+        return word.empty() && type != kConf ? "needs a value: " + type : "";
+      });
 }
 
 void add_run(CLI::App& app, RunOptions* options) {

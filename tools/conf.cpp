@@ -17,15 +17,18 @@ const std::string* given_in(const ParsedConfig& parsed, std::string_view name) {
 
 }  // namespace
 
+std::string mistake_in(std::string_view complaint) {
+  constexpr std::string_view kBefore = "custash: CUSTASH_CONF: ";
+  constexpr std::string_view kAfter = "; ignored";
+  if (complaint.starts_with(kBefore)) complaint.remove_prefix(kBefore.size());
+  if (complaint.ends_with(kAfter)) complaint.remove_suffix(kAfter.size());
+  return std::string(complaint);
+}
+
 Config require_conf(std::string_view option, std::string_view text) {
   const ParsedConfig parsed = parse_config(text);
   if (parsed.complaints.empty()) return parsed.config;
-  constexpr std::string_view kBefore = "custash: CUSTASH_CONF";
-  constexpr std::string_view kAfter = "; ignored";
-  const std::string& first = parsed.complaints.front();
-  throw std::runtime_error(
-      std::string(option) +
-      first.substr(kBefore.size(), first.size() - kBefore.size() - kAfter.size()));
+  throw std::runtime_error(std::string(option) + ": " + mistake_in(parsed.complaints.front()));
 }
 
 std::string options_in_force(std::string_view environment, std::string_view given) {

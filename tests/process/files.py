@@ -138,7 +138,7 @@ class Files(Case):
     def test_a_recording_stays_until_there_is_a_new_one(self):
         path = self.make("app.trace", b"1 0 a 1 2 -\n")
         self.custash("run", "--record", path, "--lib", PATHS.library, "--", "/bin/true",
-                     err="custash: no CUDA was used: nothing recorded in app.trace\n")
+                     err="custash: nothing was recorded in app.trace: the program used no CUDA, or a line above says why\n")
         self.assertEqual((self.there(), self.read("app.trace")), (["app.trace"], b"1 0 a 1 2 -\n"))
 
     def test_a_report_stays_until_there_is_a_new_one(self):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The runtime's fast lane: shared runtime, linked and as a plug-in's; and the static form."""
 import os
+import re
 
 import program
 from program import Case, notes
@@ -40,6 +41,14 @@ class StaticForm(Case):
 
     def test_beside_the_shared_runtime(self):
         self.same_as(["runtime_shared"], "runtime_custash_shared")
+
+    def test_preloaded_too_the_linked_copy_alone_serves(self):
+        for name in ("runtime_custash", "runtime_custash_shared"):
+            done = program.run(name, CUSTASH_CONF="summary:true")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            served = re.findall(r"device 0: ([\d,]+) allocations", done.stderr)
+            self.assertEqual(len(served), 1, done.stderr)
+            self.assertGreaterEqual(int(served[0].replace(",", "")), 1000)
 
     def test_the_shared_runtime_of_a_plug_in(self):
         plugin = os.path.join(program.PATHS.programs, "libruntime_plugin.so")

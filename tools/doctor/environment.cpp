@@ -26,7 +26,7 @@ void examine_options(Findings* findings) {
   for (const std::string& complaint : parsed.complaints) {
     findings->push_back({Level::Problem,
                          "CUSTASH_CONF",
-                         complaint,
+                         mistake_in(complaint) + "; the library ignores it",
                          "Correct it; docs/options.md lists every option."});
   }
   if (!parsed.config.enabled) {

@@ -13,10 +13,13 @@ namespace {
 
 std::string readable(const char* symbol) {
   if (symbol == nullptr) return "";
-  // Of other names the demangler makes types: "int" of a function i.
-  if (std::string_view(symbol).substr(0, 2) != "_Z") return symbol;
+  // Of other names the demangler makes types: "int" of a function i. A version is no part of a name.
+  const std::string_view given(symbol);
+  if (!given.starts_with("_Z")) return std::string(given.substr(0, given.find('@')));
+  // A copy that the compiler made of a function ("_Z3fooi.isra.0") is that function.
+  const std::string whole(given.substr(0, given.find('.')));
   int status = 0;
-  char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+  char* const text = abi::__cxa_demangle(whole.c_str(), nullptr, nullptr, &status);
   std::string out = status == 0 && text != nullptr ? text : symbol;
   std::free(text);
   return out;
@@ -26,13 +29,19 @@ std::string path_of(const char* file) {
   return file == nullptr ? "" : std::filesystem::path(file).lexically_normal().string();
 }
 
-std::string function_of(Dwarf_Die* die) {
+// With its parameters; empty for a function that only one source file knows.
+std::string full_name_of(Dwarf_Die* die) {
   Dwarf_Attribute attribute;
   for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
     Dwarf_Attribute* const found = libdw()->dwarf_attr_integrate(die, name, &attribute);
     if (const char* const symbol = found == nullptr ? nullptr : libdw()->dwarf_formstring(found))
       return readable(symbol);
   }
+  return "";
+}
+
+std::string function_of(Dwarf_Die* die) {
+  if (std::string full = full_name_of(die); !full.empty()) return full;
   const char* const name = libdw()->dwarf_diename(die);
   return name == nullptr ? "" : name;
 }
@@ -117,6 +126,11 @@ std::vector<Line> lines_by_debug_information(Dwfl_Module* module, Dwarf_Addr add
   std::vector<Line> out;
   for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
     at.function = function_of(&*function);
+    // The symbol table has the parameters of a static function that stands in a symbol of its own.
+    if (function + 1 == functions.rend() && full_name_of(&*function).empty()) {
+      const std::vector<Line> symbol = line_by_symbol(module, address);
+      if (!symbol.empty()) at.function = symbol.front().function;
+    }
     out.push_back(at);
     at = call_of(unit, &*function);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/run/command.hpp"
 
+#include "allocator/config.hpp"
 #include "interpose/ledger.hpp"
 #include "interpose/live_page.hpp"
 #include "tools/launch.hpp"
@@ -12,8 +13,10 @@
 #include "tools/run/tell.hpp"
 #include "tools/snapshot/command.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -49,6 +52,28 @@ std::string file_of(const char* option, Output output) {
   throw std::runtime_error(std::string(option) + " takes a path without commas");
 }
 
+// A path in --conf where the library could not write. It keeps files that are there, and adds a number.
+void require_place(const char* key, const std::string& path) {
+  if (path.empty()) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  const bool is_folder = std::filesystem::is_directory(path);
+  if (!is_folder && access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw std::runtime_error("--conf: " + std::string(key) + ":" + path + ": " +
+                           std::strerror(is_folder ? EISDIR : errno));
+}
+
+void check_conf(const RunOptions& options) {
+  const Config config = parse_config(options.conf).config;
+  require_place("record", config.record);
+  require_place("snapshot", config.snapshot);
+  require_place("log_file", config.log_file);
+  if (!config.snapshot.empty()) (void)snapshot::form_of(config.snapshot);  // throws
+  if (!config.record.empty() && !options.record.empty())
+    throw std::runtime_error("--record and --conf record: name two files; give one of them");
+  if (!config.snapshot.empty() && !options.history.empty())
+    throw std::runtime_error("--record-history and --conf snapshot: name two files; give one of them");
+}
+
 std::string history_conf(const std::string& path, const std::string& given) {
   // What --conf says of the history's length comes last and wins.
   const bool chosen = given.find("history:") != std::string::npos;
@@ -60,6 +85,7 @@ std::string history_conf(const std::string& path, const std::string& given) {
 class Launch {
  public:
   explicit Launch(const RunOptions& options) : options_(options) {
+    check_conf(options);
     std::string given = options.conf;
     if (!options.record.empty()) {
       recording_ = file_of("--record", {options.record, output::Kind::Recording, options.force});
@@ -70,6 +96,8 @@ class Launch {
       const output::Kind kind = snapshot::kind_of(options.history);
       wanted_.history = file_of("--record-history", {options.history, kind, options.force});
       wanted_.force = options.force;
+      if (wanted_.history == recording_)
+        throw std::runtime_error("--record and --record-history name the same file");
       given += history_conf(wanted_.history, given);
     }
     if (options.leaks) given += given.empty() ? "leaks:true" : ",leaks:true";
@@ -112,6 +140,11 @@ class Launch {
     const bool started = !WIFEXITED(ended.status) || (WEXITSTATUS(ended.status) != kExitNotFound &&
                                                       WEXITSTATUS(ended.status) != kExitNotRunnable);
     if (recorded || reported || !started) return;
+    if (folder == nullptr) {
+      run::tell("nothing was recorded in " + run::shown(recording_) +
+                ": the program used no CUDA, or a line above says why");
+      return;
+    }
     std::string line = "no CUDA was used:";
     if (!recording_.empty()) line += " nothing recorded in " + run::shown(recording_) + ",";
     if (!wanted_.history.empty()) line += " " + run::shown(wanted_.history) + " not written,";

@@ -53,6 +53,12 @@ class Naming {
       out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       break;
     }
+    // libc's frames that call main() say nothing of the program.
+    constexpr std::ptrdiff_t kOfLibc = 3;
+    const auto main = std::find_if(out.begin(), out.end(), [&](std::size_t id) {
+      return frames_[id].at("name").get<std::string>() == "main";
+    });
+    if (out.end() - main <= kOfLibc + 1 && main != out.end()) out.erase(main + 1, out.end());
     return out;
   }
 
