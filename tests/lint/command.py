@@ -136,7 +136,7 @@ def main():
     expect("the command line comes after the environment",
            run("run", "--summary", "--conf", "log:off", "--", "sh", "-c", 'echo "$CUSTASH_CONF"',
                CUSTASH_CONF="log:warn"), out="log:warn,log:off,summary:true\n",
-           err="custash: no CUDA was used: no summary\n")
+           err="custash: no process reported the use of CUDA: no summary\n")
     expect("the program's options are its own", run("run", "--", "echo", "--summary", "--help", "--"),
            out="--summary --help --\n")
     expect("the program's exit code is kept", run("run", "--", "sh", "-c", "exit 3"), code=3)

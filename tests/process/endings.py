@@ -229,7 +229,7 @@ class Endings(Case):
         done = subprocess.run(words, cwd=self.folder, env=environment(False), capture_output=True, text=True,
                               timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr),
-                         (0, "custash: no CUDA was used: nothing recorded in r.trace, f.html not written, no leaks to "
+                         (0, "custash: no process reported the use of CUDA: nothing recorded in r.trace, f.html not written, no leaks to "
                              "tell, no summary\n"))
 
     def test_memory_that_cannot_be_shared(self):

@@ -146,7 +146,7 @@ class Files(Case):
         quiet = [os.path.join(PATHS.programs, "history"), "quiet"]
         self.custash(*words, *quiet)
         old = self.read("r.json")
-        self.custash(*words, "/bin/true", err="custash: no CUDA was used: r.json not written\n")
+        self.custash(*words, "/bin/true", err="custash: no process reported the use of CUDA: r.json not written\n")
         self.assertEqual((self.there(), self.read("r.json")), (["r.json"], old))
         # Of two processes the first has the name, and the other one a name of its own.
         said = self.end(self.start(PATHS.command, *words, "sh", "-c", '"$@" && "$@"', "sh", *quiet))[1]

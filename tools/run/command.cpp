@@ -145,7 +145,7 @@ class Launch {
                 ": the program used no CUDA, or a line above says why");
       return;
     }
-    std::string line = "no CUDA was used:";
+    std::string line = "no process reported the use of CUDA:";
     if (!recording_.empty()) line += " nothing recorded in " + run::shown(recording_) + ",";
     if (!wanted_.history.empty()) line += " " + run::shown(wanted_.history) + " not written,";
     if (wanted_.leaks) line += " no leaks to tell,";

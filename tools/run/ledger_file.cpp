@@ -21,7 +21,9 @@ class File {
     struct stat info {};
 
     if (file_ >= 0 && fstat(file_, &info) == 0 && S_ISREG(info.st_mode))
-      size_ = static_cast<std::uint64_t>(info.st_size);
+      // A file may claim to be larger than it is.
+      size_ = std::min(static_cast<std::uint64_t>(info.st_size),
+                       static_cast<std::uint64_t>(info.st_blocks) * 512);
   }
 
   ~File() {
@@ -78,6 +80,8 @@ std::vector<Inventory> held_of(const Copy& copy, std::size_t devices) {
     segment.stream = reinterpret_cast<CUstream>(row.stream);  // NOLINT: only told, never used
     segment.pages.assign(copy.pages.data() + pages, copy.pages.data() + row.pages_end);
     segment.pieces.assign(copy.pieces.data() + pieces, copy.pieces.data() + row.pieces_end);
+    for (Piece& piece : segment.pieces)
+      if (piece.state > PieceState::Used) piece.state = PieceState::Free;
     pages = row.pages_end;
     pieces = row.pieces_end;
   }

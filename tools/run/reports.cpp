@@ -17,6 +17,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include <sys/wait.h>
@@ -66,11 +67,13 @@ std::string how_it_ended(const LedgerName& ledger,
   return WIFSIGNALED(ended.status) ? signal_name(WTERMSIG(ended.status)) : "_exit or exec";
 }
 
+constexpr const char* kReportedItself = " has reported itself, as memory could not be shared with it";
+
 // A process that has taken its ledger back, or finds it gone, reports at its own exit.
 bool leaves_it_to_itself(const LedgerName& ledger) {
   const std::string process = "process " + std::to_string(ledger.process);
   if (ledger.ending == ledger::kOwn) {
-    tell(process + " has reported itself, as memory could not be shared with it");
+    tell(process + kReportedItself);
     return true;
   }
   if (!ledger.ending.empty() || !is_in_use(ledger) || unlink(ledger.path.c_str()) != 0) return false;
@@ -145,7 +148,7 @@ void report_one(const Left& left, const Wanted& wanted, bool is_first) {
   const snapshot::Snapshot taken = snapshot_of(left.copy, left.ended_by);
   if (wanted.summary) print_summary(left, taken);
   if (left.copy.head.partial != 0)
-    tell("/dev/shm was full: what process " + std::to_string(left.name.process) +
+    tell("the memory for the report could not grow: what process " + std::to_string(left.name.process) +
          " did after that is not in its report");
   if (!wanted.history.empty() || wanted.leaks) {
     snapshot::Json json = snapshot::parse_snapshot(left.name.path, snapshot::as_json(taken));
@@ -175,8 +178,14 @@ bool report(const Folder& folder, const Wanted& wanted, const Ended& ended) {
       now.ending = ledger::kDone;
       now.path += now.ending;
     }
-    auto copy = read_ledger(now.path);
-    if (copy)
+    std::optional<Copy> copy;
+    try {
+      copy = read_ledger(now.path);
+    } catch (const std::exception&) {  // it is damaged: more than there is memory for
+    }
+    if (copy && copy->head.own != 0)
+      tell("process " + std::to_string(name.process) + kReportedItself);
+    else if (copy)
       reported.push_back({now, std::move(*copy), how_it_ended(now, all, ended)});
     else
       tell("process " + std::to_string(name.process) + " left nothing that can be read");

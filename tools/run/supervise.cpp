@@ -10,6 +10,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -35,6 +36,14 @@ void pass_on(const siginfo_t& info, pid_t child, Witness* witness) {
   kill(child, info.si_signo);
 }
 
+// Whether a shell waits for this job at its terminal.
+bool in_foreground() {
+  const int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  const bool is_front = terminal >= 0 && tcgetpgrp(terminal) == getpgrp();
+  if (terminal >= 0) close(terminal);
+  return is_front;
+}
+
 // A program that suspends itself alone suspends its job: the shell waits for this process.
 void suspend_too(pid_t child) {
   nap();
@@ -52,7 +61,7 @@ bool look_at(pid_t child, int* status) {
   if (changed < 0 && errno != EINTR)
     throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
   if (changed != child) return false;
-  if (WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGTSTP) suspend_too(child);
+  if (WIFSTOPPED(*status) && (WSTOPSIG(*status) == SIGTSTP || in_foreground())) suspend_too(child);
   return !WIFSTOPPED(*status) && !WIFCONTINUED(*status);
 }
 
@@ -91,6 +100,10 @@ Ended run_and_wait(const std::vector<std::string>& program) {
     siginfo_t info{};
     const int signal = sigwaitinfo(&ours, &info);
     if (signal > 0 && signal != SIGCHLD) pass_on(info, child, &witness);
+  }
+  // What came until now was for the program. A later signal is for the report (Naming).
+  constexpr timespec kNow{0, 0};
+  while (sigtimedwait(&ours, nullptr, &kNow) > 0) {
   }
   return ended;
 }

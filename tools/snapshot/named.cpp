@@ -4,6 +4,7 @@
 #include "tools/names/namer.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,15 @@ bool is_runtime_call(std::string_view function) {
   for (const std::string_view ending : {"_ptsz", "_ptds"})
     if (function.ends_with(ending)) function.remove_suffix(ending.size());
   return std::find(std::begin(kCalls), std::end(kCalls), function) != std::end(kCalls);
+}
+
+// The launcher blocks these signals: one that waits asks for a report without more names.
+bool asked_to_stop() {
+  sigset_t pending;
+  if (sigpending(&pending) != 0) return false;
+  for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP})
+    if (sigismember(&pending, signal) == 1) return true;
+  return false;
 }
 
 class Naming {
@@ -72,7 +82,8 @@ class Naming {
     if (!out.empty()) return out;
     const Json& frame = old_[id];
     std::vector<names::Line> lines;
-    if (frame.at("file").get<std::string>().empty() && frame.contains("build_id")) {
+    if (!asked_to_stop() && frame.at("file").get<std::string>().empty() &&
+        frame.contains("build_id")) {
       complete_ &= names::Namer::works();
       lines = namer_.lines_at(frame.at("module").get<std::string>(),
                               frame.at("build_id").get<std::string>(),
