@@ -86,14 +86,14 @@ constexpr std::array kOptions = {
             "flag",
             "true",
             "true|false",
-            "false: every call goes to the driver untouched"},
+            "false: pass every call to the driver untouched."},
            [](Config& c, std::string_view text) { return set_flag(&c.enabled, text); }},
     Option{{"caching",
             "choice",
             "auto",
             "auto|always|never",
-            "never: each allocation is the driver's own, so that memory checkers see it; auto: "
-            "never under compute-sanitizer"},
+            "never: each allocation is the driver's own, so that memory checkers see it. "
+            "auto: never under compute-sanitizer."},
            [](Config& c, std::string_view text) {
              using enum Caching;
              return choose(&c.caching, text, {{"auto", Auto}, {"always", Always}, {"never", Never}});
@@ -102,8 +102,9 @@ constexpr std::array kOptions = {
             "choice",
             "auto",
             "auto|vmm|driver",
-            "what device memory is made of: vmm, pages mapped into reserved address ranges; "
-            "driver, cuMemAlloc; auto, vmm where the device has it and all others can reach it"},
+            "What device memory is made of. vmm: pages mapped into reserved address ranges. "
+            "driver: cuMemAlloc. auto: vmm where the device supports it and all other "
+            "devices can reach its memory."},
            [](Config& c, std::string_view text) {
              return choose<Backing>(
                  &c.backing,
@@ -114,8 +115,9 @@ constexpr std::array kOptions = {
             "choice",
             "auto",
             "auto|never|strict",
-            "when cudaFree and cuMemFree wait: auto, only for work whose results the host "
-            "could be about to read; never; strict, for the whole device, as the driver does"},
+            "When cudaFree and cuMemFree wait. auto: only if pending work may write memory "
+            "that the host can read. strict: for all work on the device, like the driver. "
+            "never: not at all."},
            [](Config& c, std::string_view text) {
              return choose<FreeMode>(&c.free_mode,
                                      text,
@@ -127,21 +129,23 @@ constexpr std::array kOptions = {
             "flag",
             "true",
             "true|false",
-            "true: each thread keeps a few blocks ready of each size, and takes no lock for them"},
+            "true: each thread keeps a few blocks of each size ready and takes no lock for "
+            "them."},
            [](Config& c, std::string_view text) { return set_flag(&c.magazines, text); }},
     Option{{"one_lane",
             "flag",
             "true",
             "true|false",
-            "true: while one stream works, its own order makes freed memory ready at once"},
+            "true: while a single stream is active, its own order makes freed memory "
+            "reusable at once."},
            [](Config& c, std::string_view text) { return set_flag(&c.one_lane, text); }},
     Option{
         {"run_ahead",
          "percent",
          "10",
          "0-1000",
-         "how much new memory, as a share of the bytes in use, is taken before freed memory is "
-         "handed out behind a wait on the GPU"},
+         "Extra memory, in percent of the bytes in use, that custash may allocate to avoid "
+         "making one stream wait for another."},
         [](Config& c, std::string_view text) {
           return set_number(&c.run_ahead_percent, text, 1000, "%");
         }},
@@ -149,16 +153,16 @@ constexpr std::array kOptions = {
             "limit",
             "0",
             "bytes, or with K, M, G, T (powers of 1,024; 1.5G), or a share of the device with %",
-            "the most device memory that is held of each device, in use and cached; past it an "
-            "allocation fails for memory. At least 2M. 0: no limit"},
+            "The most device memory to hold on each device, in use and cached. Beyond it, an "
+            "allocation fails with an out-of-memory error. At least 2M. 0: no limit."},
            [](Config& c, std::string_view text) { return set_limit(&c, text); }},
     Option{
         {"decay",
          "seconds",
          "10",
          "0-86400",
-         "device memory that was free for so long (up to twice that) goes back to the driver, "
-         "when a call comes by, without a stall. 0: never"},
+         "Seconds after which unused device memory returns to the driver. Checked during "
+         "later calls, so it can take up to twice as long. Never stalls. 0 disables it."},
         [](Config& c, std::string_view text) {
           return set_number(&c.decay, text, 86400, "s");
         }},
@@ -166,14 +170,14 @@ constexpr std::array kOptions = {
             "flag",
             "true",
             "true|false",
-            "false: pinned host memory comes from the driver and goes back to it at each free"},
+            "false: pinned host memory comes from the driver and returns to it at each free."},
            [](Config& c, std::string_view text) { return set_flag(&c.pinned, text); }},
     Option{{"pinned_threads",
             "count",
             "0",
             "0-256",
-            "how many threads touch new pinned memory for the first time; they end before the "
-            "call does. 0: one a core, at most 16"},
+            "How many threads touch new pinned memory for the first time. They end before "
+            "the call does. 0: one per core, at most 16."},
            [](Config& c, std::string_view text) {
              return set_number(&c.pinned_threads, text, 256);
            }},
@@ -182,15 +186,15 @@ constexpr std::array kOptions = {
          "bytes",
          "0",
          "bytes, or with K, M, G, T (powers of 1,024)",
-         "the most pinned memory that is held, in use and cached; past it an allocation fails "
-         "for memory. 0: no limit"},
+         "The most pinned memory to hold, in use and cached. Beyond it, an allocation fails "
+         "with an out-of-memory error. 0: no limit."},
         [](Config& c, std::string_view text) { return set_bytes(&c.pinned_limit, text); }},
     Option{{"pinned_decay",
             "seconds",
             "60",
             "0-86400",
-            "pinned memory that was free for so long goes back to the system, when a pinned "
-            "call comes by and no work is in flight. 0: never"},
+            "Seconds after which unused pinned memory returns to the system. Checked during "
+            "later pinned calls, while no work is in flight. 0 disables it."},
            [](Config& c, std::string_view text) {
              return set_number(&c.pinned_decay, text, 86400, "s");
            }},
@@ -198,22 +202,22 @@ constexpr std::array kOptions = {
             "flag",
             "true",
             "true|false",
-            "true: when the device is full, other processes of the same user under custash are "
-            "asked to give back what they cache, and so does this one for them"},
+            "true: when the device is full, ask other processes of the same user under "
+            "custash to give back what they cache, and do the same for them."},
            [](Config& c, std::string_view text) { return set_flag(&c.neighbours, text); }},
     Option{{"control",
             "flag",
             "true",
             "true|false",
-            "true: the command can reach the process (custash trim), by a thread of its own from "
-            "the first device memory on. Without neighbours and control there is no thread until "
-            "memory is exported"},
+            "Start a service thread so that custash trim, snapshot and top can reach this "
+            "process. It starts with the first device memory. With neighbours and control "
+            "both off, there is no thread until memory is exported."},
            [](Config& c, std::string_view text) { return set_flag(&c.control, text); }},
     Option{{"log",
             "choice",
             "off",
             "off|error|warn|info|debug",
-            "the least important messages that are written"},
+            "The least important messages that are written."},
            [](Config& c, std::string_view text) {
              return choose<LogLevel>(&c.log,
                                      text,
@@ -227,8 +231,8 @@ constexpr std::array kOptions = {
             "path",
             "",
             "",
-            "the file that gets the log, appended to; a path without commas, in a folder that is there. Empty: "
-            "standard error"},
+            "The file to append the log to: a path without commas, in an existing folder. "
+            "Empty: standard error."},
            [](Config& c, std::string_view text) {
              c.log_file = text;
              return true;
@@ -237,14 +241,14 @@ constexpr std::array kOptions = {
             "flag",
             "false",
             "true|false",
-            "true: print statistics to standard error at exit"},
+            "true: print statistics to standard error at exit."},
            [](Config& c, std::string_view text) { return set_flag(&c.summary, text); }},
     Option{{"stats",
             "choice",
             "basic",
             "basic|detailed",
-            "detailed: also count by call site and calling library, how long blocks live, and how "
-            "long each call of the driver takes"},
+            "detailed: also count by call site and calling library, and measure how long "
+            "blocks live and how long each driver call takes."},
            [](Config& c, std::string_view text) {
              return choose<bool>(
                  &c.detailed_stats, text, {{"basic", false}, {"detailed", true}});
@@ -253,8 +257,8 @@ constexpr std::array kOptions = {
             "count",
             "0",
             "0-100000000",
-            "how many of the last allocations and frees are kept with their call sites, for "
-            "snapshots; 40 bytes each. 0: none"},
+            "How many of the latest allocations and frees to keep with their call sites, for "
+            "snapshots. 48 bytes each. 0: none."},
            [](Config& c, std::string_view text) {
              return set_number(&c.history, text, 100'000'000);
            }},
@@ -262,7 +266,8 @@ constexpr std::array kOptions = {
             "count",
             "16",
             "0-64",
-            "how many callers a call site has, in C++ and as many in Python. 0: no call sites"},
+            "How many callers a call site has, in C++ and as many in Python. 0: no call "
+            "sites."},
            [](Config& c, std::string_view text) {
              return set_number(&c.history_depth, text, 64);
            }},
@@ -270,17 +275,18 @@ constexpr std::array kOptions = {
             "flag",
             "true",
             "true|false",
-            "true: call sites have the lines of Python, too, in a process that runs some; some "
-            "ten microseconds an allocation"},
+            "true: in a process that runs Python, call sites also have its lines. Costs some "
+            "ten microseconds per allocation."},
            [](Config& c, std::string_view text) { return set_flag(&c.history_python, text); }},
     Option{{"snapshot",
             "path",
             "",
             "",
-            "write a snapshot of all memory at exit, and with history on one named .oom when memory "
-            "runs out for the first time: .html, a report to read; .json; .pickle, for PyTorch's viewer; "
-            ".trace.json, for Perfetto. A file that is there stays: the process's number goes "
-            "into the name. A link is not followed. Empty: none"},
+            "Write a snapshot of all memory at exit. With history on, also write one named "
+            ".oom when memory first runs out. The ending chooses the form: .html, a report "
+            "to read; .json; .pickle, for PyTorch's viewer; .trace.json, for Perfetto. An "
+            "existing file stays: the process's number goes into the name. A link is not "
+            "followed. Empty: none."},
            [](Config& c, std::string_view text) {
              c.snapshot = text;
              return true;
@@ -289,8 +295,8 @@ constexpr std::array kOptions = {
             "count",
             "0",
             "0-64",
-            "a signal that makes the running process write a snapshot (snapshot:, or "
-            "custash.html) and switches history on. 0: none"},
+            "The number of a signal that makes the running process write a snapshot (to the "
+            "file that snapshot names, or to custash.html) and switch history on. 0: none."},
            [](Config& c, std::string_view text) {
              return set_number(&c.snapshot_signal, text, 64);
            }},
@@ -298,15 +304,15 @@ constexpr std::array kOptions = {
             "flag",
             "false",
             "true|false",
-            "true: say on standard error at exit what is still allocated, by call site"},
+            "true: list on standard error at exit what is still allocated, by call site."},
            [](Config& c, std::string_view text) { return set_flag(&c.leaks, text); }},
     Option{{"record",
             "path",
             "",
             "",
-            "write down every allocation and free in this file, a path without commas; further "
-            "processes append their number to it; a file that is there is not overwritten, and a "
-            "folder or a device is refused. Empty: nothing"},
+            "Record every allocation and free in this file, a path without commas. Further "
+            "processes append their number to the path. An existing file is not overwritten; "
+            "a folder or a device is refused. Empty: nothing."},
            [](Config& c, std::string_view text) {
              c.record = text;
              return true;

@@ -15,7 +15,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr const char* kConf = "KEY:VALUE,...";
-constexpr const char* kLibrary = "libcustash.so, where it is not beside this command";
+constexpr const char* kLibrary = "libcustash.so, if it is not next to this command";
 
 constexpr const char* kRunHelp =
     "Examples:\n"
@@ -100,7 +100,7 @@ void add_run(CLI::App& app, RunOptions* options) {
       "--record",
       options->record,
       "FILE",
-      "write down every allocation and free in this file, for custash replay; .xz packs it");
+      "record every allocation and free in this file, for custash replay; .xz compresses it");
   add(command,
       "--record-history",
       options->history,
@@ -109,7 +109,7 @@ void add_run(CLI::App& app, RunOptions* options) {
       "viewer), .trace.json (Perfetto)");
   command->add_flag("--leaks",
                     options->leaks,
-                    "say on standard error at exit what is still allocated, by call site");
+                    "list on standard error at exit what is still allocated, by call site");
   add_force(command, &options->force);
   // For the usage line only: split_off_program() has taken these words away.
   command->add_option(
@@ -166,8 +166,8 @@ void add_process(CLI::App* command, live::CommandOptions* options) {
 void add_live(CLI::App& app, live::CommandOptions* options) {
   CLI::App* const top =
       app.add_subcommand("top", "watch what running programs hold on every device");
-  top->add_flag("--once", options->once, "print one look and end");
-  top->add_flag("--json", options->json, "print JSON, a line a look");
+  top->add_flag("--once", options->once, "print once and exit");
+  top->add_flag("--json", options->json, "print JSON, one line per look");
   add(top, "--delay", options->delay, "SECONDS", "between looks (1)")
       ->check(CLI::Range(0.05, 3600.0));
   top->footer(live::kTopHelp);
@@ -176,7 +176,7 @@ void add_live(CLI::App& app, live::CommandOptions* options) {
   add_process(stat, options);
   add(stat, "--device", options->device, "NUMBER", "of one device only")
       ->check(CLI::Range(0, 1 << 16));
-  auto* const json = stat->add_flag("--json", options->json, "print JSON, a line a device");
+  auto* const json = stat->add_flag("--json", options->json, "print JSON, one line per device");
   stat->add_flag("--prometheus", options->prometheus, "print Prometheus' text")->excludes(json);
   stat->footer(live::kStatHelp);
   CLI::App* const trim =
@@ -191,17 +191,17 @@ void add_live(CLI::App& app, live::CommandOptions* options) {
 }
 
 void add_snapshot(CLI::App& app, snapshot::CommandOptions* options) {
-  CLI::App* const report = app.add_subcommand("report", "make a page to read of a snapshot");
+  CLI::App* const report = app.add_subcommand("report", "turn a snapshot into an HTML report");
   add(report, "file", options->file, "FILE", "custash's .json, or PyTorch's .pickle")
       ->required();
   add(report, "-o,--output", options->output, "OUT.html", "where to (FILE.html)");
   add_force(report, &options->force);
   CLI::App* const diff =
-      app.add_subcommand("diff", "say what one snapshot holds more than another, by call site");
+      app.add_subcommand("diff", "compare two snapshots by call site");
   add(diff, "before", options->file, "FILE|PID", "a snapshot, or a running process")->required();
   add(diff, "after", options->other, "FILE|PID", "a later one")->required();
   diff->add_flag("--json", options->json, "as JSON, all call sites");
-  CLI::App* const leaks = app.add_subcommand("leaks", "say what is allocated, by call site");
+  CLI::App* const leaks = app.add_subcommand("leaks", "list what is allocated, by call site");
   add(leaks, "file", options->file, "FILE|PID", "a snapshot, or a running process")->required();
   for (CLI::App* each : {diff, leaks})
     add(each, "--most", options->most, "NUMBER", "how many call sites (20)");
@@ -247,7 +247,7 @@ void add_replay(CLI::App& app, replay::CommandOptions* options) {
       options->capacity,
       "[SIZE]",
       "on a simulated device of so many bytes (K, M, G: 1.5G); without a size: the smallest on "
-      "which the trace fits, through custash and bare");
+      "which the trace fits, with and without custash");
   command->add_flag("--json", options->json, "print JSON, one object a trace");
   add(command, "--plot", options->plot, "OUT.svg", "write a picture of bytes in use and held");
   add_force(command, &options->force);

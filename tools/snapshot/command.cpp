@@ -19,7 +19,7 @@ namespace custash::snapshot {
 
 const char* const kExitHelp =
     "\n"
-    "Exit status: 0; 1 where a file or a process cannot be read or written, and why is said.\n";
+    "Exit status: 0; 1 if a file or a process cannot be read or written; a message says why.\n";
 
 const char* const kReportHelp =
     "Examples:\n"
@@ -29,9 +29,9 @@ const char* const kReportHelp =
     "\n"
     "The page holds everything: memory over time by call site, the segments, what the peak "
     "was\n"
-    "made of, what is left. docs/history.md says how to read it. The file is only read: "
-    "nothing\n"
-    "that stands in a pickle is run.\n";
+    "made of, what is left. docs/history.md says how to read it. The file is only read: code "
+    "in a\n"
+    "pickle is never executed.\n";
 
 const char* const kDiffHelp =
     "Examples:\n"
@@ -46,7 +46,7 @@ const char* const kLeaksHelp =
     "  custash leaks 4711           of a running process, whose history is on\n"
     "  custash run --leaks -- ./app at its exit\n"
     "\n"
-    "\"growing\" stands at call sites whose memory has grown all the time.\n";
+    "Call sites whose memory has grown all the time are marked \"growing\".\n";
 
 const char* const kSnapshotHelp =
     "Examples:\n"
@@ -54,7 +54,7 @@ const char* const kSnapshotHelp =
     "  custash snapshot 4711 --history        from now on call sites are known\n"
     "  custash snapshot 4711 -o now.pickle    for pytorch.org/memory_viz\n"
     "\n"
-    "The process goes on meanwhile. FILE is replaced whole or not at all.\n";
+    "The process keeps running. FILE is replaced whole or not at all.\n";
 
 namespace {
 
