@@ -63,6 +63,6 @@ def main():
     parser.parse_known_args(namespace=PATHS)
     # Meson may name what it has built from its own folder; tests work in others.
     for name, path in vars(PATHS).items():
-        if path and name != "only":
+        if os.path.exists(path):
             setattr(PATHS, name, os.path.abspath(path))
     unittest.main(argv=["process", *filter(None, [PATHS.only])], verbosity=2)

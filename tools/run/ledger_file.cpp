@@ -21,9 +21,10 @@ class File {
     struct stat info {};
 
     if (file_ >= 0 && fstat(file_, &info) == 0 && S_ISREG(info.st_mode))
-      // A file may claim to be larger than it is.
-      size_ = std::min(static_cast<std::uint64_t>(info.st_size),
-                       static_cast<std::uint64_t>(info.st_blocks) * 512);
+      size_ = static_cast<std::uint64_t>(info.st_size);
+    // A file may claim to be larger than it is.
+    constexpr std::uint64_t kUnit = 512;
+    filled_ = static_cast<std::uint64_t>(info.st_blocks) * kUnit;
   }
 
   ~File() {
@@ -48,7 +49,7 @@ class File {
   bool rows(const ledger::Area& area, std::vector<Row>* out) const {
     const ledger::Place& place = area.places[area.which % 2];
     const std::uint64_t count = std::min(area.count, place.capacity);
-    if (area.row != sizeof(Row) || count > size_ / sizeof(Row)) return false;
+    if (area.row != sizeof(Row) || count > filled_ / sizeof(Row)) return false;
     out->resize(count);
     return read(place.offset, out->data(), count * sizeof(Row));
   }
@@ -56,6 +57,7 @@ class File {
  private:
   int file_;
   std::uint64_t size_ = 0;
+  std::uint64_t filled_ = 0;
 };
 
 const ledger::Counters* counters_of(const Copy& copy) {
