@@ -25,18 +25,15 @@ constexpr const char* kRunHelp =
     "  custash run --record-history report.html -- python3 train.py\n"
     "  custash run --conf \"backing:driver,log:info,log_file:custash.log\" -- ./app\n"
     "\n"
-    "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf "
-    "says\n"
-    "comes after it and wins. Programs that PROGRAM starts are served as well. It needs "
-    "neither\n"
+    "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf says\n"
+    "comes after it and wins. Programs that PROGRAM starts are served as well. It needs neither\n"
     "root nor a rebuilt PROGRAM.\n"
     "\n"
     "Options for --conf and CUSTASH_CONF, as key:value,key:value:\n";
 
 constexpr const char* kRunExitCodes =
     "\n"
-    "Exit status: PROGRAM's own; 125 when custash itself fails (usage, library missing), 126 "
-    "when\n"
+    "Exit status: PROGRAM's own; 125 when custash itself fails (usage, library missing), 126 when\n"
     "PROGRAM cannot be run, 127 when it is not found.\n";
 
 // Ends our own words where the program's begin: at "--", or at the first word that is no

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/config.hpp"
 #include "interpose/checkers.hpp"
+#include "tools/conf.hpp"
 #include "tools/doctor/machine.hpp"
 
 #include <cstdio>

@@ -178,7 +178,7 @@ bool report(const Folder& folder, const Wanted& wanted, const Ended& ended) {
       now.ending = ledger::kDone;
       now.path += now.ending;
     }
-    std::optional<Copy> copy;
+    std::optional<ledger::Copy> copy;
     try {
       copy = read_ledger(now.path);
     } catch (const std::exception&) {  // it is damaged: more than there is memory for
