@@ -12,6 +12,10 @@ import time
 import program as shared
 from program import PATHS, Case, environment
 
+# Whoever runs the tests may ignore some of them (nohup), and children would inherit that.
+for usual in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(usual, signal.SIG_DFL)
+
 PATHS.command = ""
 MIB = 1 << 20
 

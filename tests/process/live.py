@@ -76,8 +76,10 @@ class Top(Live):
             looks = [json.loads(watching.stdout.readline())]
             for _ in range(20):
                 actor.ok("alloc 1000")
-            while not looks[-1]["processes"] or not looks[-1]["processes"][0]["devices"] or \
-                    looks[-1]["processes"][0]["devices"][0]["allocations"] != 21:
+            def all_seen(look):  # other tests' processes may be there, too
+                return any(each["pid"] == actor.pid and each["devices"] and each["devices"][0]["allocations"] == 21
+                           for each in look["processes"])
+            while not all_seen(looks[-1]):
                 looks.append(json.loads(watching.stdout.readline()))
             watching.terminate()
             watching.wait()
