@@ -3,7 +3,6 @@
 // Reads its command line and environment, writes nothing to standard output but what was asked
 // for.
 #include "tools/command_line.hpp"
-#include "tools/conf.hpp"
 #include "tools/launch.hpp"
 #include "tools/options_page.hpp"
 
@@ -22,30 +21,11 @@ int fail(const std::string& message) {
   return custash::kExitCustash;
 }
 
-// As run() would start a program.
-std::string in_force(const custash::RunOptions& options) {
-  std::string given = options.conf;
-  if (!options.record.empty()) given += ",record:" + options.record;
-  if (!options.history.empty())
-    given = "history:200000," + given + ",snapshot:" + options.history;
-  if (options.leaks) given += ",leaks:true";
-  if (options.summary) given += ",summary:true";
-  const char* const environment = std::getenv("CUSTASH_CONF");
-  const std::string present = environment == nullptr ? "" : environment;
-  for (const std::string& complaint : custash::parse_config(present).complaints)
-    std::fprintf(stderr, "%s\n", complaint.c_str());
-  return custash::options_in_force(present, given);
-}
-
 int dispatch(int argc, char** argv) {
   const custash::CommandLine line(Words(argv + 1, argv + argc));
   const std::string& command = line.command;
   if (command.empty()) return 0;
-  if (command == "run") {
-    (void)custash::require_conf("--conf", line.run.conf);
-    if (!line.run.print_conf) return custash::run_command(line.run);
-    std::fputs(in_force(line.run).c_str(), stdout);
-  }
+  if (command == "run") return custash::run_command(line.run);
   if (command == "bandwidth") return custash::bandwidth::run_command(line.bandwidth);
   if (command == "doctor") return custash::doctor::run_command(line.doctor);
   if (command == "replay") return custash::replay::run_command(line.replay);

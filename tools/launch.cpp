@@ -60,15 +60,13 @@ std::string compose_preload(std::string_view ours, std::string_view present) {
   return composed;
 }
 
-std::string compose_conf(std::string_view present, std::string_view given, bool summary) {
-  std::string composed(present);
-  const auto append = [&composed](std::string_view more) {
-    if (!composed.empty() && !more.empty()) composed.append(",");
-    composed.append(more);
-  };
-  append(given);
-  if (summary) append("summary:true");
-  return composed;
+std::string join_conf(std::initializer_list<std::string_view> parts) {
+  std::string out;
+  for (const std::string_view part : parts) {
+    if (!out.empty() && !part.empty()) out += ',';
+    out += part;
+  }
+  return out;
 }
 
 std::string find_library(std::string_view given, std::vector<std::string>* tried) {

@@ -4,6 +4,7 @@
 // anything.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,8 @@ inline constexpr int kExitNotFound = 127;     // the program was not found
 // Ours first (the first library that defines a symbol wins), then what was there, once each.
 std::string compose_preload(std::string_view ours, std::string_view present);
 
-// The command line after the environment: the last word for a key wins.
-std::string compose_conf(std::string_view present, std::string_view given, bool summary);
+// Options in one line; empty parts are left out. The last word for a key wins.
+std::string join_conf(std::initializer_list<std::string_view> parts);
 
 // Absolute path of libcustash.so: `given` if not empty, else beside this command, in the build
 // tree or installed. Empty when there is none; `tried` then names every place, and what is no

@@ -123,6 +123,7 @@ int main(int argc, char **argv) {
   }
   start();
   work();
+  if (strcmp(how, "drop") == 0) return setgid(65534) != 0 || setuid(65534) != 0;
   if (strcmp(how, "status") == 0) return 5;
   if (strcmp(how, "abort") == 0) abort();
   if (strcmp(how, "_exit") == 0) _exit(6);
@@ -147,6 +148,10 @@ int main(int argc, char **argv) {
   if (strcmp(how, "stop") == 0) {
     ready();
     raise(SIGTSTP);
+  }
+  if (strcmp(how, "freeze") == 0) {
+    ready();
+    raise(SIGSTOP);
   }
   if (strcmp(how, "handle") == 0) {
     signal(SIGTERM, on_signal);

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import unittest
 
 import program as shared
 from program import PATHS, Case, environment
@@ -213,6 +214,51 @@ class Endings(Case):
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, "103 allocations" in err), (0, True))
+
+    def stops(self, process):
+        """Whether the command has stopped, too, some time after its program did."""
+        give_up = time.monotonic() + 60
+        state = ""
+        while state != "T" and time.monotonic() < give_up:
+            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+                children = file.read().split()
+            for child in children:  # one of them watches signals
+                with open(f"/proc/{child}/stat", encoding="ascii") as file:
+                    text = file.read()
+                state = text.rsplit(")", 1)[1].split()[0] if "(endings)" in text else state
+        self.assertEqual(state, "T")
+        time.sleep(0.5)
+        return os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG)[0] != 0
+
+    def test_a_program_that_is_frozen(self):
+        """SIGSTOP stops the job where a shell waits for it at a terminal, and nothing else."""
+        process = self.start(self.words("freeze", "--summary"))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assertFalse(self.stops(process))
+        os.killpg(process.pid, signal.SIGCONT)
+        self.assertIn("103 allocations", process.communicate(timeout=60)[1])
+        self.assertEqual(process.returncode, 0)
+        terminal, end = os.openpty()
+        self.addCleanup(os.close, terminal)
+        # Not the descriptor that is inherited: a session takes the first terminal that it opens.
+        process = self.start(self.words("freeze", "--summary"),
+                             preexec_fn=lambda: os.close(os.open(os.ttyname(end), os.O_RDWR)))
+        os.close(end)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assertTrue(self.stops(process))
+        process.send_signal(signal.SIGCONT)
+        self.assertIn("103 allocations", process.communicate(timeout=60)[1])
+        self.assertEqual(process.returncode, 0)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can become another user")
+    def test_a_program_that_drops_its_rights_reports_itself(self):
+        os.chmod(self.folder, 0o777)
+        code, _, err = self.run_it("drop", "--record-history", "f.json")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(re.findall(r"^custash: process \d+ has reported itself", err, flags=re.M)), 1, err)
+        self.assertEqual(os.listdir(self.folder), ["f.json"])
+        self.assertEqual(os.stat(os.path.join(self.folder, "f.json")).st_uid, 65534)
+        self.check_report(self.load())
 
     def test_nothing_is_left_and_a_killed_commands_folder_goes_next_time(self):
         process = self.start(self.words("wait", "--record-history", "f.json"))

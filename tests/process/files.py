@@ -4,112 +4,18 @@ As root each test runs a second time as an ordinary user."""
 import contextlib
 import lzma
 import os
-import re
-import resource
-import shutil
 import signal
 import stat
-import subprocess
-import tempfile
 import threading
 import time
 import unittest
 
 import program as shared
-from program import PATHS, Case, environment
-
-PATHS.command = ""
-NOBODY = 65534
-MIB = 1 << 20
-NOT_OURS = b"epoch,loss\n1,0.5\n"
+from files_case import FilesCase, NOBODY, NOT_OURS
+from program import PATHS
 
 
-def small_files():
-    """In the child: no file may grow past 64 KiB, as on a full disk."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
-
-
-class Files(Case):
-    user = None  # who runs the commands
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-        if self.user is None:
-            return
-        os.chown(self.folder, self.user, self.user)
-        if subprocess.run(["test", "-r", PATHS.library, "-a", "-x", PATHS.command, "-a", "-w", self.folder],
-                          check=False, **self.who()).returncode != 0:
-            self.skipTest(f"user {self.user} cannot read what was built")
-
-    def who(self):
-        return {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def make(self, name, text=NOT_OURS):
-        with open(self.path(name), "wb") as file:
-            file.write(text)
-        if self.user is not None:
-            os.chown(self.path(name), self.user, self.user)
-        return self.path(name)
-
-    def read(self, name):
-        with open(self.path(name), "rb") as file:
-            return file.read()
-
-    def there(self):
-        return sorted(os.listdir(self.folder))
-
-    def node(self, name, minor):
-        """A character device of the test's own: 3 as /dev/null, 7 as /dev/full."""
-        try:
-            os.mknod(self.path(name), stat.S_IFCHR | 0o666, os.makedev(1, minor))
-            os.chmod(self.path(name), 0o666)
-            with open(self.path(name), "wb"):
-                pass
-        except OSError as why:
-            self.skipTest(f"no device node here: {why}")
-        return self.path(name)
-
-    def start(self, *words, **options):
-        env = environment(preload=options.pop("preload", False), CUSTASH_SIM="devices=1", **options.pop("env", {}))
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(words, env=env, cwd=self.folder, **{**pipes, **options}, **self.who())
-
-    def end(self, process, code=0):
-        """What it said, on standard output and on standard error."""
-        out, errors = process.communicate(timeout=60)
-        if code is not None:
-            self.assertEqual(process.returncode, code, errors)
-        return out, errors.decode(), process.returncode
-
-    def custash(self, *words, code=0, err="", **options):
-        out, errors, _ = self.end(self.start(PATHS.command, *words, **options), code)
-        if words[0] == "run":  # success is told, too
-            errors = re.sub(r"^custash: \S+ written \(.*\n", "", errors, flags=re.M)
-        self.assertEqual(errors, err)
-        return out
-
-    def record(self, path, *words, what="quick", code=5, err=""):
-        return self.custash("run", "--record", path, "--lib", PATHS.library, *words, "--",
-                            os.path.join(PATHS.programs, "record"), what, code=code, err=err)
-
-    def snapshots(self):
-        """s.json, s.html, s.pickle and s.trace.json, in the folder."""
-        history = os.path.join(PATHS.programs, "history")
-        self.end(self.start(history, "work", self.folder, preload=True, env={"CUSTASH_CONF": "history:1000"}))
-        return self.path("s.json")
-
-    def is_recording(self, name):
-        self.assertEqual(self.read(name).split(b"\n")[0], b"# custash trace 1")
-        self.assertIn(b" 1000 -\n", self.read(name))
-        self.assertEqual(stat.S_IMODE(os.stat(self.path(name)).st_mode), 0o600)
-
-    def is_report(self, text):
-        self.assertTrue(text.startswith(b"<!DOCTYPE html>") and text.rstrip().endswith(b"</html>"), text[:80])
-
+class Files(FilesCase):
     # ---- What is there already.
 
     def test_what_is_no_recording_stays(self):
@@ -299,24 +205,6 @@ class Files(Case):
         self.assertEqual(sorted(os.listdir(self.path("far"))), ["new.trace", "old.trace"])
         self.assertEqual(self.there(), ["far", "link", "second"])
 
-    @contextlib.contextmanager
-    def serving(self, err="", **env):
-        """A process that holds memory, takes signals and works a little at each line that it reads."""
-        with tempfile.TemporaryFile() as errors:
-            process = self.start(os.path.join(PATHS.programs, "history"), "serve", preload=True, env=env,
-                                 stdin=subprocess.PIPE, stderr=errors)
-            try:
-                self.assertEqual(process.stdout.readline(), b"ready\n")
-                yield process
-                process.stdin.close()
-                self.assertEqual(process.wait(timeout=60), 0)
-                errors.seek(0)
-                self.assertEqual(errors.read().decode(), err)
-            finally:
-                process.kill()
-                process.wait()
-                process.stdout.close()
-
     def test_a_name_that_the_process_chooses_follows_no_link(self):
         victim = self.make("victim", b"")
         os.symlink(victim, self.path("x.json"))
@@ -345,178 +233,6 @@ class Files(Case):
             said = self.end(self.start(PATHS.command, *words), 125)[1]
             self.assertIn("needs a value", said)
             self.assertEqual(self.there(), [])
-
-    # ---- No room, no right, no folder.
-
-    def on_small_disk(self, script, *words, code=0, **env):
-        """A shell script in a folder of 64 KiB that is gone afterwards; its words are $1, $2 …"""
-        disk = self.path("disk")
-        os.mkdir(disk)
-        mount = ["unshare", "-m" if os.geteuid() == 0 and self.user is None else "-rm", "sh", "-ec"]
-        make = 'mount -t tmpfs -o size=64k none "$0"; cd "$0"; '
-        _, why, failed = self.end(self.start(*mount, make, disk), None)
-        if failed:
-            self.skipTest("nothing can be mounted here: " + why)
-        return self.end(self.start(*mount, make + script, disk, *words, env=env), code)[:2]
-
-    def test_a_full_disk_leaves_the_old_file(self):
-        source = self.snapshots()
-        page = self.make("page.html", self.custash("report", source, "-o", "-"))
-        old = self.read("page.html")
-        with open(source, "rb") as file:
-            self.make("large.json", file.read().replace(b'"program":"', b'"program":"' + b"x" * 65536))
-        before = self.there()
-        self.custash("report", self.path("large.json"), "-o", page, code=1, preexec_fn=small_files,
-                     err=f"custash: {page}: File too large\n")
-        self.assertEqual((self.read("page.html"), self.there()), (old, before))
-        script = 'printf old > x.html; code=0; "$1" report "$2" --force -o x.html || code=$?; cat x.html; ls -A; exit $code'
-        self.assertEqual(self.on_small_disk(script, PATHS.command, self.path("large.json"), code=1),
-                         (b"oldx.html\n", "custash: x.html: No space left on device\n"))
-
-    def test_a_recording_on_a_full_disk(self):
-        script = 'LD_PRELOAD="$1" "$2" quick || [ $? = 5 ]; ls -A'
-        said = self.on_small_disk(script, PATHS.library, os.path.join(PATHS.programs, "record"), CUSTASH_CONF="record:a.trace")
-        self.assertEqual(said, (b"", "custash: record:a.trace: No space left on device; nothing is recorded\n"))
-
-    def test_a_log_that_fills_the_disk_says_so_once(self):
-        script = 'head -c 65526 /dev/zero > x.log; LD_PRELOAD="$1" "$2" quick || [ $? = 5 ]; wc -c < x.log'
-        said = self.on_small_disk(script, PATHS.library, os.path.join(PATHS.programs, "record"),
-                                  CUSTASH_CONF="log:debug,log_file:x.log")
-        self.assertEqual(said, (b"65536\n", "custash: log_file:x.log: No space left on device; log lines are lost\n"))
-
-    def test_a_folder_that_cannot_be_written(self):
-        source = self.snapshots()
-        for path, why in (("none/x.html", "No such file or directory"), ("s.json/x.html", "Not a directory"),
-                          ("far.html", "Is a directory"), ("/proc/x.html", None)):
-            os.makedirs(self.path("far.html"), exist_ok=True)
-            out, said, _ = self.end(self.start(PATHS.command, "report", source, "-o", path), 1)
-            self.assertRegex(said, f"^custash: {path}: {why or '.+'}\n$")
-            self.assertEqual(out, b"")
-            said = self.end(self.start(PATHS.command, "run", "--record", path, "--lib", PATHS.library, "--", "echo", "ran"), 125)
-            self.assertEqual((said[0], len(said[1].splitlines())), (b"", 1))
-        os.chmod(self.path("far.html"), 0o555)
-        if self.user is not None or os.geteuid() != 0:  # root may write anywhere
-            path = self.path("far.html/x.html")
-            self.custash("report", source, "-o", path, code=1, err=f"custash: {path}: Permission denied\n")
-            self.assertEqual(os.listdir(self.path("far.html")), [])
-
-    def test_a_recording_that_cannot_grow_says_so_once(self):
-        path = self.path("app.trace")
-        with self.serving(f"custash: record:{path}: File too large; later calls are not recorded\n",
-                          CUSTASH_CONF=f"record:{path}") as process:
-            # Later than the start: the simulator's memory is a file, too.
-            subprocess.run(["prlimit", f"--fsize={MIB + 4096}", "--pid", str(process.pid)], check=True, **self.who())
-            out, _ = process.communicate(b"go\n" * 20000, timeout=60)
-        self.assertEqual(out, b"done\n" * 20000)
-        self.assertEqual(len(self.read("app.trace")), MIB)
-
-    def test_a_folder_is_no_recording(self):
-        os.mkdir(self.path("traces"))
-        done = self.start(os.path.join(PATHS.programs, "record"), "quick", preload=True,
-                          env={"CUSTASH_CONF": f"record:{self.path('traces')}"})
-        self.assertEqual(self.end(done, 5)[1], f"custash: record:{self.path('traces')}: Is a directory; nothing is recorded\n")
-        self.assertEqual(self.there(), ["traces"])
-
-    def test_what_a_killed_launcher_leaves_goes_with_the_next_run(self):
-        record = os.path.join(PATHS.programs, "record")
-        path = self.path("app.trace")
-        launcher = self.start(PATHS.command, "run", "--record", path, "--lib", PATHS.library, "--",
-                              "sh", "-c", '"$1" quick; kill -9 $PPID', "sh", record)
-        self.end(launcher, -9)
-        left = self.there()
-        self.assertEqual(len(left), 1)
-        self.assertRegex(left[0], r"^app\.trace\.[0-9a-f]{12}\.part$")
-        self.assertEqual(self.custash("replay", "--json", self.path(left[0])).count(b'"events":1,'), 1)
-        others = ["app.trace.0123456789ab.part", "app.trace.0123456789ab.part.txt", "app.trace.2024"]
-        for name in others:  # none of them was left by a run
-            self.make(name)
-        self.record(path)
-        self.is_recording("app.trace")
-        self.assertEqual(self.there(), sorted(["app.trace", *others]))
-        self.assertEqual([self.read(name) for name in others], [NOT_OURS] * 3)
-
-    def test_a_run_leaves_what_another_still_records(self):
-        path = self.path("app.trace")
-        with self.start(PATHS.command, "run", "--record", path, "--lib", PATHS.library, "--",
-                        os.path.join(PATHS.programs, "record"), "outlived", stdin=subprocess.PIPE,
-                        stdout=subprocess.DEVNULL) as running:
-            self.assertEqual(running.wait(timeout=60), 0)
-            left = self.there()
-            self.record(path)
-            self.assertEqual(self.there(), sorted(["app.trace", *left]))
-            running.stdin.close()
-            running.stderr.read()  # until the child has ended
-
-    # ---- The log.
-
-    def logging(self, file):
-        """What a program of several log lines says beside them."""
-        process = self.start(os.path.join(PATHS.programs, "history"), "oom", self.folder, preload=True,
-                             env={"CUSTASH_CONF": f"log:debug,log_file:{file}"})
-        out, said, _ = self.end(process)
-        self.assertEqual(out, b"")
-        return said
-
-    def test_a_log_makes_a_file_and_no_folder(self):
-        self.assertEqual(self.logging(self.path("x.log")), "")
-        self.assertIn(b"event=started", self.read("x.log"))
-        self.assertGreater(self.read("x.log").count(b"\n"), 1)
-        self.assertEqual(stat.S_IMODE(os.stat(self.path("x.log")).st_mode), 0o600)
-        size = len(self.read("x.log"))
-        os.symlink("x.log", self.path("link.log"))
-        self.assertEqual(self.logging(self.path("link.log")), "")  # the user's: followed, and appended to
-        self.assertEqual(self.read("x.log").count(b"event=started"), 2)
-        self.assertGreater(len(self.read("x.log")), size)
-        os.mkfifo(self.path("fifo"))
-        os.chmod(self.path("fifo"), 0o666)
-        os.mkdir(self.path("folder"))
-        for name, why in (("no/x/y.log", "No such file or directory"), ("folder", "Is a directory"),
-                          ("fifo", "No such device or address")):
-            self.assertEqual(self.logging(self.path(name)),
-                             f"custash: log_file:{self.path(name)}: {why}; no log is kept\n")
-        self.assertEqual(self.there(), ["fifo", "folder", "link.log", "x.log"])
-
-    def test_a_log_that_cannot_be_written_says_so_once(self):
-        full = self.node("full", 7)
-        self.assertEqual(self.logging(full), f"custash: log_file:{full}: No space left on device; log lines are lost\n")
-        self.assertTrue(stat.S_ISCHR(os.lstat(full).st_mode))
-
-    def test_a_log_on_a_closed_pipe_does_not_end_the_program(self):
-        reader, writer = os.pipe()
-        os.close(reader)
-        env = environment(preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF="log:debug")
-        done = subprocess.run([os.path.join(PATHS.programs, "record"), "quick"], env=env, stderr=writer, timeout=60,
-                              check=False, **self.who())
-        os.close(writer)
-        self.assertEqual(done.returncode, 5)
-
-    # ---- What reaches a terminal.
-
-    def test_a_wrong_ending_is_told_once(self):
-        done = self.start(os.path.join(PATHS.programs, "history"), "quiet", preload=True, env={"CUSTASH_CONF": "snapshot:x.txt"})
-        self.assertEqual(self.end(done)[1], "custash: snapshot:x.txt: its ending is none of .html, .json, .pickle, "
-                                            ".trace.json; no snapshot\n")
-
-    def test_names_cannot_steer_the_terminal(self):
-        evil = self.path("his\x1b[31m\x07tory")
-        shutil.copy(os.path.join(PATHS.programs, "history"), evil)
-        _, said, _ = self.end(self.start(evil, "quiet", preload=True, env={"CUSTASH_CONF": "leaks:true"}))
-        self.assertIn("his\\x1b[31m\\x07tory", said)
-        self.assertNotIn("\x1b", said)
-        self.end(self.start(evil, "work", self.folder, preload=True, env={"CUSTASH_CONF": "history:1000"}))
-        with open(self.path("s.json"), "r+", encoding="utf-8") as file:
-            text = file.read().replace('"name":"keep_weights"', '"name":"a\\u001b[2Jb\\u009bc\\nd"')
-            file.seek(0)
-            file.write(text)
-        said = self.custash("leaks", self.path("s.json")).decode()
-        self.assertIn("a\\x1b[2Jb\\xc2\\x9bc\\x0ad", said)
-        self.assertNotIn("\x1b", said)
-        process = self.start(evil, "serve", preload=True, stdin=subprocess.PIPE)
-        self.assertEqual(process.stdout.readline(), b"ready\n")
-        said = self.custash("top", "--once", "--delay", "0.05").decode()
-        self.end(process)
-        self.assertIn("his\\x1b[31m", said)
-        self.assertNotIn("\x1b", said)
 
 
 @unittest.skipIf(os.geteuid() != 0, "only root can be another user")

@@ -4,6 +4,7 @@
 #include "allocator/config.hpp"
 #include "interpose/ledger.hpp"
 #include "interpose/live_page.hpp"
+#include "tools/conf.hpp"
 #include "tools/launch.hpp"
 #include "tools/output_file.hpp"
 #include "tools/record.hpp"
@@ -52,7 +53,8 @@ std::string file_of(const char* option, Output output) {
   throw std::runtime_error(std::string(option) + " takes a path without commas");
 }
 
-// A path in --conf where the library could not write. It keeps files that are there, and adds a number.
+// A path in --conf where the library could not write. It keeps files that are there, and adds a
+// number.
 void require_place(const char* key, const std::string& path) {
   if (path.empty()) return;
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
@@ -71,14 +73,30 @@ void check_conf(const RunOptions& options) {
   if (!config.record.empty() && !options.record.empty())
     throw std::runtime_error("--record and --conf record: name two files; give one of them");
   if (!config.snapshot.empty() && !options.history.empty())
-    throw std::runtime_error("--record-history and --conf snapshot: name two files; give one of them");
+    throw std::runtime_error(
+        "--record-history and --conf snapshot: name two files; give one of them");
 }
 
-std::string history_conf(const std::string& path, const std::string& given) {
-  // What --conf says of the history's length comes last and wins.
-  const bool chosen = given.find("history:") != std::string::npos;
-  return (given.empty() ? "" : ",") + std::string(chosen ? "" : "history:200000,") +
-         "snapshot:" + path;
+// What the options ask of the library. --conf may choose another length of the history: the
+// last of two wins.
+std::string given_conf(const RunOptions& options,
+                       const std::string& record,
+                       const std::string& history) {
+  return join_conf({history.empty() ? "" : "history:200000",
+                    options.conf,
+                    record.empty() ? "" : "record:" + record,
+                    history.empty() ? "" : "snapshot:" + history,
+                    options.leaks ? "leaks:true" : "",
+                    options.summary ? "summary:true" : ""});
+}
+
+int print_conf(const RunOptions& options) {
+  const std::string present = environment("CUSTASH_CONF");
+  for (const std::string& complaint : parse_config(present).complaints)
+    std::fprintf(stderr, "%s\n", complaint.c_str());
+  const std::string given = given_conf(options, options.record, options.history);
+  std::fputs(options_in_force(present, given).c_str(), stdout);
+  return 0;
 }
 
 // Reads and checks everything before anything is started.
@@ -86,24 +104,23 @@ class Launch {
  public:
   explicit Launch(const RunOptions& options) : options_(options) {
     check_conf(options);
-    std::string given = options.conf;
     if (!options.record.empty()) {
-      recording_ = file_of("--record", {options.record, output::Kind::Recording, options.force});
+      recording_ =
+          file_of("--record", {options.record, output::Kind::Recording, options.force});
       place_ = recording_place(recording_);
-      given += (given.empty() ? "record:" : ",record:") + place_;
     }
     if (!options.history.empty()) {
       const output::Kind kind = snapshot::kind_of(options.history);
       wanted_.history = file_of("--record-history", {options.history, kind, options.force});
       wanted_.force = options.force;
-      if (wanted_.history == recording_)
+      if (std::filesystem::weakly_canonical(wanted_.history) ==
+          std::filesystem::weakly_canonical(recording_))
         throw std::runtime_error("--record and --record-history name the same file");
-      given += history_conf(wanted_.history, given);
     }
-    if (options.leaks) given += given.empty() ? "leaks:true" : ",leaks:true";
     wanted_.leaks = options.leaks;
     wanted_.summary = options.summary;
-    conf_ = compose_conf(environment("CUSTASH_CONF"), given, options.summary);
+    conf_ =
+        join_conf({environment("CUSTASH_CONF"), given_conf(options, place_, wanted_.history)});
   }
 
   int go(const std::string& preload) {
@@ -137,8 +154,9 @@ class Launch {
     const bool recorded =
         !recording_.empty() && end_recordings(place_, recording_, options_.force);
     const bool reported = folder != nullptr && report(*folder, wanted_, ended);
-    const bool started = !WIFEXITED(ended.status) || (WEXITSTATUS(ended.status) != kExitNotFound &&
-                                                      WEXITSTATUS(ended.status) != kExitNotRunnable);
+    const bool started =
+        !WIFEXITED(ended.status) || (WEXITSTATUS(ended.status) != kExitNotFound &&
+                                     WEXITSTATUS(ended.status) != kExitNotRunnable);
     if (recorded || reported || !started) return;
     if (folder == nullptr) {
       run::tell("nothing was recorded in " + run::shown(recording_) +
@@ -163,6 +181,8 @@ class Launch {
 }  // namespace
 
 int run_command(const RunOptions& options) {
+  (void)require_conf("--conf", options.conf);
+  if (options.print_conf) return print_conf(options);
   if (options.program.empty()) {
     return fail("no program given (custash run [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
   }
