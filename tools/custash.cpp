@@ -5,6 +5,7 @@
 #include "tools/command_line.hpp"
 #include "tools/launch.hpp"
 #include "tools/options_page.hpp"
+#include "tools/output_file.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -45,6 +46,9 @@ int main(int argc, char** argv) {
   int code = 0;
   try {
     code = dispatch(argc, argv);
+  } catch (const custash::OutputRefused& error) {
+    (void)fail(error.what());
+    code = 1;
   } catch (const std::exception& error) {
     code = fail(error.what());
   }

@@ -43,8 +43,9 @@ std::string unpacked(std::string_view beginning) {
 
 // Recordings may be packed with xz.
 Kind kind_of(std::string_view beginning) {
-  constexpr std::string_view kXz("\xfd"
-                                 "7zXZ");
+  constexpr std::string_view kXz(
+      "\xfd"
+      "7zXZ");
   if (beginning.substr(0, kXz.size()) != kXz) return output::kind_of(beginning);
   return output::kind_of(unpacked(beginning)) == Kind::Recording ? Kind::Recording : Kind::None;
 }
@@ -120,6 +121,9 @@ void write_output(const Output& output, const std::string& text) {
   if (to_standard_output || is_special(output)) {
     const int file = to_standard_output ? STDOUT_FILENO : open_special(output);
     const bool wrote = std::fflush(stdout) == 0 && output::write_all(file, text);
+    if (!wrote && to_standard_output)
+      throw OutputRefused(std::string("standard output cannot be written: ") +
+                          std::strerror(errno));
     if (!wrote) fail(output, std::strerror(errno));
     if (!to_standard_output) close(file);
     return;
@@ -131,8 +135,7 @@ void write_output(const Output& output, const std::string& text) {
 
 void move_output(const std::string& from, const Output& output) {
   std::string why;
-  if (!output::move(
-          from, place_of(output), output.kind, replace_of(output), &why, kind_of))
+  if (!output::move(from, place_of(output), output.kind, replace_of(output), &why, kind_of))
     fail(output, with_advice(output, why));
 }
 

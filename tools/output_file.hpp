@@ -24,6 +24,11 @@ struct CannotWrite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Standard output's reader or disk does not take more.
+struct OutputRefused : CannotWrite {
+  using CannotWrite::CannotWrite;
+};
+
 // Whether it is standard output, under "-" or any other name.
 bool is_standard_output(const Output& output);
 

@@ -10,6 +10,7 @@ from source import finish
 
 COMMAND = sys.argv[1]
 LIBRARY = os.path.realpath(os.path.join(os.path.dirname(COMMAND), "../interpose/libcustash.so"))
+TRACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../traces/serving.trace.xz")
 SHOW = ["sh", "-c", 'printf "%s\\n" "$LD_PRELOAD" "$CUSTASH_CONF"']
 problems = []
 checked = 0
@@ -49,7 +50,7 @@ def misuse():
     fails("--sumary: no such option; did you mean --summary? (custash run --help)", "run", "--sumary", "--", "true")
     fails("--versoin: no such option; did you mean --version? (custash --help)", "--versoin")
     fails("--nonsense: no such option (custash top --help)", "top", "--nonsense")
-    fails("x: one word too many (custash top --help)", "top", "x")
+    fails("x: this command takes no such word (custash top --help)", "top", "x")
     fails("--record needs a value: FILE (custash run --help)", "run", "--record", "--", "true")
     fails("--conf needs a value: KEY:VALUE,... (custash run --help)", "run", "--conf")
     fails("pid: abc is not the number of a process (custash stat --help)", "stat", "abc")
@@ -95,7 +96,7 @@ def conf():
 def full_disk():
     """Output that cannot be written is an error of every command that prints."""
     for words in (("version",), ("--version",), ("--help",), ("run", "--help"), ("options",), ("man",), ("help",),
-                  ("completion", "bash"), ("run", "--print-conf"), ("top", "--once"), ("doctor", "--json")):
+                  ("completion", "bash"), ("run", "--print-conf"), ("top", "--once"), ("doctor", "--json"), ("replay", TRACE, "--plot", "-")):
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run([COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         expect(f"{words} on a full disk", done, code=1, err="custash: standard output cannot be written")

@@ -97,9 +97,9 @@ class Endings(Case):
                 self.assertEqual(bare.returncode, status)
                 for name, form in (("f.json", ""), ("f.html", "; open it in a browser")):
                     code, _, err = self.run_it(how, "--record-history", name)
-                    rebuilt = f"; {ended_by} ended it, so its map of memory is rebuilt from the history"
+                    made = f"custash: {ended_by} ended the program: the report's map of memory is made from its history\n"
                     self.assertRegex(err, rf"^custash: {name} written \(\d+ KB, 103 allocations\){form}"
-                                     + (re.escape(rebuilt) if ended_by else "") + "\n$")
+                                     + "\n" + (re.escape(made) if ended_by else "") + "$")
                     self.assertEqual(code, status)
                 self.check_report(self.load(), ended_by)
                 code, _, err = self.run_it(how, "--leaks")
@@ -281,6 +281,22 @@ class Endings(Case):
         self.assertEqual((done.returncode, done.stderr),
                          (0, "custash: no process reported the use of CUDA: nothing recorded in r.trace, f.html not written, no leaks to "
                              "tell, no summary\n"))
+
+    def test_a_report_whose_folder_is_gone_lies_with_temporary_files(self):
+        spare = os.path.join(self.folder, "temporary")
+        gone = os.path.join(self.folder, "gone")
+        for folder in (spare, gone):
+            os.mkdir(folder)
+        words = self.words("wait", "--record-history", os.path.join(gone, "f.json"))
+        process = self.start(["env", f"TMPDIR={spare}", *words])
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        os.rmdir(gone)
+        os.kill(process.pid, signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, len(os.listdir(spare))), (-signal.SIGTERM, 1), err)
+        self.assertIn(f"custash: {gone}/f.json: No such file or directory\n", err)
+        self.assertRegex(err, r"\ncustash: temporary/f\.\d+\.json written ")
+        self.check_report(self.load(os.path.join(spare, os.listdir(spare)[0])), "SIGTERM")
 
     def test_memory_that_cannot_be_shared(self):
         """A folder with hardly any room: the process goes on in memory of its own and reports itself."""

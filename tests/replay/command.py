@@ -205,7 +205,7 @@ class Replay(unittest.TestCase):
 
     def test_what_is_wrong_with_an_option_is_told(self):
         path = self.file("t", SMALL)
-        self.fails("files is required")
+        self.fails("missing: files")
         self.fails("--backend is sim or cuda, not gpu", "--backend", "gpu", path)
         self.fails("--through is custash, driver or pool, not torch", "--through", "torch", path)
         self.fails("custash: --conf: unknown option 'nonsense' (see custash run --help)\n", "--conf", "nonsense:1", path)

@@ -79,7 +79,7 @@ std::string text_of(const Report& report) {
   if (report.trace->pinned_peak != 0)
     add(out, "  pinned, not replayed: %.1f MiB\n", mib(report.trace->pinned_peak));
   add(out, "  pages moved: %llu (%.1f MiB), ", static_cast<Count>(o.moves), mib(o.moved_bytes));
-  add(out, "%llu of them still mapped at the old place too\n", static_cast<Count>(o.aliases));
+  add(out, "%llu mapped at two places at the end\n", static_cast<Count>(o.aliases));
   add(out,
       "  retries: %lld, out of memory: %lld\n",
       static_cast<long long>(o.retries),

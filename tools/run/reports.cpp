@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -67,7 +68,8 @@ std::string how_it_ended(const LedgerName& ledger,
   return WIFSIGNALED(ended.status) ? signal_name(WTERMSIG(ended.status)) : "_exit or exec";
 }
 
-constexpr const char* kReportedItself = " has reported itself, as memory could not be shared with it";
+constexpr const char* kReportedItself =
+    " has reported itself, as memory could not be shared with it";
 
 // A process that has taken its ledger back, or finds it gone, reports at its own exit.
 bool leaves_it_to_itself(const LedgerName& ledger) {
@@ -76,7 +78,8 @@ bool leaves_it_to_itself(const LedgerName& ledger) {
     tell(process + kReportedItself);
     return true;
   }
-  if (!ledger.ending.empty() || !is_in_use(ledger) || unlink(ledger.path.c_str()) != 0) return false;
+  if (!ledger.ending.empty() || !is_in_use(ledger) || unlink(ledger.path.c_str()) != 0)
+    return false;
   tell(process + " still runs; it reports itself when it exits");
   return true;
 }
@@ -113,6 +116,24 @@ std::string write_beside_others(const std::string& path,
   return to;
 }
 
+// The name that the report was given. What hours have gathered is not lost where its place has
+// become full or has gone: it then goes to the folder for temporary files.
+std::string write_report(const Left& left,
+                         const Wanted& wanted,
+                         bool is_first,
+                         const std::string& text) {
+  try {
+    if (!is_first) return write_beside_others(wanted.history, left.name, text);
+    write_output({wanted.history, snapshot::kind_of(wanted.history), wanted.force, false},
+                 text);
+    return wanted.history;
+  } catch (const std::runtime_error& error) {
+    tell(error.what());
+    const std::filesystem::path name = std::filesystem::path(wanted.history).filename();
+    return write_beside_others(std::filesystem::temp_directory_path() / name, left.name, text);
+  }
+}
+
 void write_history(const Left& left,
                    const Wanted& wanted,
                    bool is_first,
@@ -120,19 +141,16 @@ void write_history(const Left& left,
                    const snapshot::Snapshot& taken) {
   const std::string form = snapshot::form_of(wanted.history);
   const std::string text = snapshot::text_of(json, form);
-  std::string to = wanted.history;
-  if (is_first)
-    write_output({to, snapshot::kind_of(to), wanted.force, false}, text);
-  else
-    to = write_beside_others(to, left.name, text);
+  const std::string to = write_report(left, wanted, is_first, text);
   std::int64_t allocations = 0;
   for (const history::Site& site : taken.history.sites)
     allocations += site.allocations;
   std::string line = written(to, text.size(), counted(allocations, "allocation"));
   if (form == "html") line += "; open it in a browser";
-  if (!left.ended_by.empty())
-    line += "; " + left.ended_by + " ended it, so its map of memory is rebuilt from the history";
   tell(line);
+  if (!left.ended_by.empty())
+    tell(left.ended_by +
+         " ended the program: the report's map of memory is made from its history");
 }
 
 void print_summary(const Left& left, const snapshot::Snapshot& taken) {
@@ -148,15 +166,15 @@ void report_one(const Left& left, const Wanted& wanted, bool is_first) {
   const snapshot::Snapshot taken = snapshot_of(left.copy, left.ended_by);
   if (wanted.summary) print_summary(left, taken);
   if (left.copy.head.partial != 0)
-    tell("the memory for the report could not grow: what process " + std::to_string(left.name.process) +
-         " did after that is not in its report");
+    tell("the memory for the report could not grow: what process " +
+         std::to_string(left.name.process) + " did after that is not in its report");
   if (!wanted.history.empty() || wanted.leaks) {
     snapshot::Json json = snapshot::parse_snapshot(left.name.path, snapshot::as_json(taken));
     (void)snapshot::name_frames(&json, names::Servers::Ask);
     if (wanted.leaks) {
-      const std::string title =
-          left.ended_by.empty() ? "still allocated at exit"
-                                                      : "still allocated when " + left.ended_by + " ended it";
+      const std::string title = left.ended_by.empty()
+                                    ? "still allocated at exit"
+                                    : "still allocated when " + left.ended_by + " ended it";
       constexpr unsigned kMost = 20;
       std::fputs(snapshot::leaks_text(json, title, kMost).c_str(), stderr);
     }
