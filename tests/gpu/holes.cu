@@ -6,7 +6,7 @@
 // Every kernel that waits gives up after five seconds.
 //
 //   holes [--quick]
-#include "holes_bed.cuh"
+#include "holes_answers.cuh"
 #include "holes_host.cuh"
 #include "holes_launch.cuh"
 #include "holes_order.cuh"

@@ -31,6 +31,16 @@ static __global__ void set_flag(volatile Word* flag) {
   *flag = 1;
 }
 
+// Blocks until one begins at `wanted`; those that came before go to `between`.
+inline void* take_at(const void* wanted, std::size_t bytes, std::vector<void*>* between) {
+  const std::size_t most = std::min<std::size_t>(8192, std::max<std::size_t>(4, 700 * kMiB / bytes));
+  for (std::size_t i = 1;; ++i) {
+    void* q = device_memory(bytes);
+    if (q == wanted || i == most) return q;
+    between->push_back(q);
+  }
+}
+
 struct HolesBed {
   HolesBed() {
     for (cudaStream_t each : {s, t, u})
@@ -41,13 +51,22 @@ struct HolesBed {
   }
 
   // Freed under a kernel that writes late, and had again.
-  void* owed_block() {
-    void* p = device_memory(kBlock);
-    fill(s, p, kBlock, kLate, kLateNs);
+  void* owed_block(std::size_t bytes = kBlock) {
+    void* p = device_memory(bytes);
+    fill(s, p, bytes, kLate, kLateNs);
     CUDA_OK(cudaFree(p));
-    void* q = device_memory(kBlock);
+    void* q = take_at(p, bytes, &between);
     same = p == q;
     return q;
+  }
+
+  // Gives back a block, and what was taken to get it.
+  void settle(void* q) {
+    CUDA_OK(cudaDeviceSynchronize());
+    between.push_back(q);
+    for (void* each : between)
+      CUDA_OK(cudaFree(each));
+    between.clear();
   }
 
   // A kernel on t that waits for one that sets the flag.
@@ -70,7 +89,8 @@ struct HolesBed {
   cudaStream_t s = new_stream(), t = new_stream(), u = new_stream();
   Word* flag = static_cast<Word*>(device_memory(512));
   Word* outcome = static_cast<Word*>(device_memory(512));
-  bool same = false;
+  bool same = false;  // the bytes came back: else a check could not have failed
+  std::vector<void*> between;
 };
 
 }  // namespace gpu

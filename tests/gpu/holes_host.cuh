@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the host reads right after a free, by each door to host memory (in a child of its own, since
-// one door opens them all); answers about stream-ordered memory; nodes of graphs; threads that end.
+// What the host reads right after a free, by each door to host memory.
 #pragma once
 
 #include "holes_bed.cuh"
 
-#include <fstream>
 #include <functional>
-#include <thread>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,13 +31,27 @@ inline Word* pinned(unsigned flags) {
   return static_cast<Word*>(host);
 }
 
-__managed__ Word managed_words[1024];
+struct Door {
+  const char* name;
+  std::function<Word*(Word**)> open;  // gives the host's address, and stores the device's
+};
+
+// In a child, since one door opens them all.
+inline void check_door(Report& report, const Door& door) {
+  const pid_t child = fork();
+  if (child == 0) {
+    need_devices(1);
+    const bool sees = host_sees(door.open);
+    std::fflush(stdout);
+    _exit(sees ? 0 : 1);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return;
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (code != kSkip) report.check(code == 0, door.name, "exit=%d", code);
+}
 
 inline void host_reach(Report& report) {
-  struct Door {
-    const char* name;
-    std::function<Word*(Word**)> open;
-  };
   const Door doors[] = {
       {"host_reach_device_pointer",
        [](Word** device) {
@@ -62,149 +73,9 @@ inline void host_reach(Report& report) {
       {"host_reach_mapped_flag",
        [](Word** device) { return *device = pinned(cudaHostAllocMapped); }},
 #endif
-      {"host_reach_managed_variable",
-       [](Word** device) {
-         void* told = nullptr;
-         CUDA_OK(cudaGetSymbolAddress(&told, managed_words));
-         *device = static_cast<Word*>(told);
-         return managed_words;
-       }},
   };
-  for (const Door& door : doors) {
-    const pid_t child = fork();
-    if (child == 0) {
-      need_devices(1);
-      const bool sees = host_sees(door.open);
-      std::fflush(stdout);
-      _exit(sees ? 0 : 1);
-    }
-    int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) != child) continue;
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (code == kSkip) continue;
-    report.check(code == 0, door.name, "exit=%d", code);
-  }
-}
-
-// Memory that a call naming a stream has given, and plain memory.
-inline void answers(Report& report) {
-  CUmemoryPool standard = nullptr;
-  (void)driver("cuDeviceGetDefaultMemPool", &standard, CUdevice{0});
-  for (const bool ordered : {true, false}) {
-    void* p = nullptr;
-    if (ordered)
-      CUDA_OK(cudaMallocAsync(&p, kBlock, nullptr));
-    else
-      p = device_memory(kBlock);
-    CUmemoryPool pool = nullptr;
-    unsigned capable = 0;
-    const auto address = reinterpret_cast<CUdeviceptr>(p);
-    const int first = driver("cuPointerGetAttribute",
-                             static_cast<void*>(&pool),
-                             CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
-                             address);
-    const int second = driver("cuPointerGetAttribute",
-                              static_cast<void*>(&capable),
-                              CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-                              address);
-    report.check(first == 0 && second == 0 && (pool == (ordered ? standard : nullptr)) &&
-                     (capable & 1U) == (ordered ? 0U : 1U),
-                 ordered ? "answers_ordered" : "answers_plain",
-                 "codes=%d,%d default_pool=%d ipc_capable=%u",
-                 first,
-                 second,
-                 pool == standard ? 1 : 0,
-                 capable & 1U);
-    if (ordered)
-      CUDA_OK(cudaFreeAsync(p, nullptr));
-    else
-      CUDA_OK(cudaFree(p));
-  }
-}
-
-// A fill without a context: the driver takes the memory's.
-inline void memset_nodes(HolesBed& bed, Report& report) {
-#if CUDART_VERSION >= 12030
-  void* p = device_memory(kBlock);
-  CUgraph graph = nullptr;
-  CUgraphNode node = nullptr;
-  CUgraphNodeParams params{};
-  params.type = CU_GRAPH_NODE_TYPE_MEMSET;
-  params.memset.dst = reinterpret_cast<CUdeviceptr>(p);
-  params.memset.value = kNext;
-  params.memset.elementSize = sizeof(Word);
-  params.memset.width = 1024;
-  params.memset.height = 1;
-  (void)driver("cuGraphCreate", &graph, 0U);
-#if CUDART_VERSION >= 13000
-  const int added = driver("cuGraphAddNode",
-                           &node,
-                           graph,
-                           static_cast<const CUgraphNode*>(nullptr),
-                           static_cast<const CUgraphEdgeData*>(nullptr),
-                           std::size_t{0},
-                           &params);
-#else
-  const int added = driver("cuGraphAddNode",
-                           &node,
-                           graph,
-                           static_cast<const CUgraphNode*>(nullptr),
-                           std::size_t{0},
-                           &params);
-#endif
-  const int set = driver("cuGraphNodeSetParams", node, &params);
-  cudaGraphExec_t exec = nullptr;
-  CUDA_OK(cudaGraphInstantiate(&exec, static_cast<cudaGraph_t>(graph), 0));
-  const int exec_set =
-      driver("cuGraphExecNodeSetParams", static_cast<CUgraphExec>(exec), node, &params);
-  CUDA_OK(cudaGraphLaunch(exec, bed.s));
-  const unsigned long long wrong = bed.wrong.in(p, 4 * kKiB, kNext);
-  report.check(added == 0 && wrong == 0,
-               "memset_node_without_context",
-               "add=%d set=%d exec_set=%d wrong=%llu",
-               added,
-               set,
-               exec_set,
-               wrong);
-  CUDA_OK(cudaGraphExecDestroy(exec));
-  CUDA_OK(cudaGraphDestroy(static_cast<cudaGraph_t>(graph)));
-  CUDA_OK(cudaFree(p));
-#else
-  (void)bed;
-  (void)report;
-#endif
-}
-
-inline std::size_t resident() {
-  std::size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages >> pages;
-  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-// Each uses its own stream for memory and work.
-inline void threads(Report& report, int count) {
-  const auto one = [] {
-    std::thread([] {
-      void* p = nullptr;
-      CUDA_OK(cudaMallocAsync(&p, 4 * kKiB, cudaStreamPerThread));
-      fill(cudaStreamPerThread, p, 4 * kKiB, kNext);
-      CUDA_OK(cudaFreeAsync(p, cudaStreamPerThread));
-      CUDA_OK(cudaStreamSynchronize(cudaStreamPerThread));
-    }).join();
-  };
-  for (int i = 0; i < 100; ++i)
-    one();
-  const std::size_t before = resident();
-  const double start = now_us();
-  for (int i = 0; i < count; ++i)
-    one();
-  const double each = (static_cast<double>(resident()) - static_cast<double>(before)) / count;
-  report.check(each < 20'000,  // the driver keeps some itself
-               "threads",
-               "count=%d bytes_each=%.0f us_each=%.1f",
-               count,
-               each,
-               (now_us() - start) / count);
+  for (const Door& door : doors)
+    check_door(report, door);
 }
 
 }  // namespace gpu

@@ -23,6 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = (
     ("free_latency", []),
     ("holes", []),
+    ("holes_managed", []),
     ("holes_peers", []),
     ("holes_shared", []),
     ("mutual", []),
