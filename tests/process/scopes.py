@@ -24,7 +24,8 @@ class Scopes(Case):
         """Bare, too, the one side's memory is unknown to the other."""
         out = self.scopes("new")
         self.assertIn("plug-in frees the host's 1\n", out)
-        self.assertEqual(notes(out)[-1], ["served", "1"])
+        # At exit newer C libraries (2.41) also print what the plug-in's own has kept.
+        self.assertIn(["served", "1"], notes(out))
 
     def test_deepbind_finds_the_driver_before_us(self):
         """It is not served; what is the driver's may be freed by the host. What is ours may not be freed by it:

@@ -38,7 +38,8 @@ def make_system(suite, folder):
     if not os.path.exists(os.path.join(folder, "etc/debian_version")):
         require("debootstrap", "--variant=minbase", suite, folder)
     cuda = os.path.realpath(call(os.path.join(ROOT, "tools/find-cuda"), capture_output=True, text=True).stdout.strip())
-    for source, target in [(cuda, "usr/local/cuda"), ("/proc", "proc"), ("/dev", "dev"), ("/dev/shm", "dev/shm")]:
+    for source, target in [(cuda, "usr/local/cuda"), ("/proc", "proc"), ("/dev", "dev"),
+                           ("/dev/pts", "dev/pts"), ("/dev/shm", "dev/shm")]:
         os.makedirs(os.path.join(folder, target), exist_ok=True)
         require("mount", "--bind", source, os.path.join(folder, target))
     require("mount", "-o", "remount,ro,bind", os.path.join(folder, "usr/local/cuda"))
@@ -94,7 +95,7 @@ def main():
                 last = run(system, who, user, "tools/test")
                 assert " 0 failed" in last, last
     finally:
-        for mounted in ("dev/shm", "dev", "proc", "usr/local/cuda"):
+        for mounted in ("dev/shm", "dev/pts", "dev", "proc", "usr/local/cuda"):
             call("umount", os.path.join(system, mounted), capture_output=True)
         if not options.folder:
             shutil.rmtree(system, ignore_errors=True)
