@@ -12,7 +12,7 @@ inline void sight(HolesBed& bed, Report& report) {
     void* q = bed.owed_block();
     const int code = call(q);
     const cudaError_t then = cudaStreamQuery(bed.s);
-    report.check(code != 0 || then == cudaSuccess,
+    report.check(code != 0 || !bed.same || then == cudaSuccess,
                  name,
                  "code=%d same=%d query=%d",
                  code,

@@ -40,6 +40,7 @@ PROGRAMS = (
     ("pinned_order", []),
     ("pinned_order_shared", []),
     ("pinned_same", []),
+    ("refill", []),
     ("pinned_speed", []),
 )
 # What such a program says must be the same bare and with custash, but for lines that begin with #.
