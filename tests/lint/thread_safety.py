@@ -41,17 +41,20 @@ def complaint(source, flags, folder):
 
 
 def commands_of(build):
-    """How each source is compiled; in a unity build several share the command of the file that includes them."""
+    """The command of each source; in a unity build that of the file which includes it, and seven others."""
     commands = {}
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         for command in json.load(file):
             path = os.path.join(command["directory"], command["file"])
             sources = [path]
-            if re.search(r"-unity\d+\.cpp$", path):
+            is_unity = re.search(r"-unity\d+\.cpp$", path) is not None
+            if is_unity:
                 with open(path, encoding="utf-8") as unit:
                     sources = re.findall(r'#include\s*[<"](.+?)[>"]', unit.read())
             for source in sources:
-                commands[os.path.relpath(os.path.join(command["directory"], source), ROOT)] = command
+                name = os.path.relpath(os.path.join(command["directory"], source), ROOT)
+                if is_unity or name not in commands:
+                    commands[name] = (path, command)
     return commands
 
 
@@ -69,10 +72,10 @@ def main():
     commands = commands_of(build)
     sources = [s for s in files(*PRODUCT, ends=(".cpp",)) if s in commands]
     assert "allocator/timeline.cpp" in sources, "the core is not among what would be looked at"
+    units = dict(commands[source] for source in sources)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         problems = list(pool.map(
-            lambda s: complaint(os.path.join(ROOT, s), flags_of(commands[s]["command"]), commands[s]["directory"]),
-            sources))
+            lambda unit: complaint(unit, flags_of(units[unit]["command"]), units[unit]["directory"]), units))
     finish([p for p in problems if p], len(sources))
 
 
