@@ -114,14 +114,15 @@ constexpr std::array kOptions = {
     Option{{"free",
             "choice",
             "auto",
-            "auto|never|strict",
+            "auto|copies|never|strict",
             "When cudaFree and cuMemFree wait. auto: only if pending work may write memory "
-            "that the host can read. strict: for all work on the device, like the driver. "
+            "that the host can read. copies: also for copies to the device out of pinned memory. strict: for all work on the device, like the driver. "
             "never: not at all."},
            [](Config& c, std::string_view text) {
              return choose<FreeMode>(&c.free_mode,
                                      text,
                                      {{"auto", FreeMode::Auto},
+                                      {"copies", FreeMode::Copies},
                                       {"never", FreeMode::Never},
                                       {"strict", FreeMode::Strict}});
            }},

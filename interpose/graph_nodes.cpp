@@ -16,12 +16,11 @@ namespace {
 
 // Visible wherever the copy does not surely go to device memory.
 void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context) {
-  if (copy == nullptr) return;
-  if (Allocator* const core = process::core())
-    core->let_copies_reach(context, views::target(copy), views::source(copy));
-  if (copy->dstMemoryType == CU_MEMORYTYPE_HOST || copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED) {
+  Allocator* const core = copy == nullptr ? nullptr : process::core();
+  if (core != nullptr) core->let_copies_reach(context, views::target(copy), views::source(copy));
+  if (copy != nullptr && (copy->dstMemoryType == CU_MEMORYTYPE_HOST || copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED ||
+                          (core != nullptr && views::of_copy(*core, copy) == views::Visible)))
     captures::add_host_visible_node();
-  }
 }
 
 // CUDA_MEMSET_NODE_PARAMS in both its forms begins with the target. Pinned memory may be one.

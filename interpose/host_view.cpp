@@ -68,6 +68,11 @@ HostView to(Allocator& core, CUdeviceptr target) {
   return core.owns(target) || is_device_only(target) ? Hidden : Visible;
 }
 
+HostView from(Allocator& core, const void* source) {
+  const bool matters = core.config().free_mode == FreeMode::Copies;
+  return matters && is_shared_with_host(reinterpret_cast<CUdeviceptr>(source)) ? Visible : Hidden;
+}
+
 bool is_shared_with_host(CUdeviceptr address) {
   const Kind kind = kind_of(address);
   return kind.type == CU_MEMORYTYPE_HOST || kind.managed != 0;
@@ -79,8 +84,10 @@ HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, 
   if (targets == nullptr || sources == nullptr) return Visible;
   core.will_touch(stream, NullStream::PerThread, {targets, count});
   core.will_touch(stream, NullStream::PerThread, {sources, count});
-  const auto hidden = [&core](CUdeviceptr target) { return to(core, target) == Hidden; };
-  return count <= kSearched && std::all_of(targets, targets + count, hidden) ? Hidden : Visible;
+  if (count > kSearched) return Visible;
+  for (std::size_t i = 0; i < count; ++i)
+    if (between(core, targets[i], sources[i]) == Visible) return Visible;
+  return Hidden;
 }
 
 HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::size_t count) {

@@ -18,6 +18,15 @@ inline constexpr HostView Visible = HostView::Visible;
 
 HostView to(Allocator& core, CUdeviceptr target);
 
+// Of a copy out of `source`, which the host may write again after a free: Visible where option
+// free: lets frees wait for that.
+HostView from(Allocator& core, const void* source);
+
+inline HostView between(Allocator& core, CUdeviceptr target, CUdeviceptr source) {
+  const bool is_seen = from(core, reinterpret_cast<const void*>(source)) == Visible;
+  return is_seen ? Visible : to(core, target);
+}
+
 // Pinned, registered or managed memory. Pageable memory is not, even where kernels reach it.
 bool is_shared_with_host(CUdeviceptr address);
 
@@ -32,6 +41,11 @@ template <typename Copy>
 HostView of_copy(Allocator& core, const Copy* copy) {
   if (copy == nullptr) return Hidden;  // the driver refuses it
   if (copy->dstMemoryType == CU_MEMORYTYPE_HOST) return Visible;
+  if (copy->srcMemoryType == CU_MEMORYTYPE_HOST && from(core, copy->srcHost) == Visible)
+    return Visible;
+  if (copy->srcMemoryType == CU_MEMORYTYPE_UNIFIED &&
+      from(core, reinterpret_cast<const void*>(copy->srcDevice)) == Visible)
+    return Visible;
   return copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED ? to(core, copy->dstDevice) : Hidden;
 }
 

@@ -81,6 +81,12 @@ class Holes(Case):
             out = self.same_as_bare("holes", "host", door, CUSTASH_SIM=self.SIM)
             self.assertEqual(notes(out), [["at_free", at_free]], door)
 
+    def test_a_free_waits_for_copies_out_of_pinned_memory_where_asked(self):
+        for source in ("pinned", "unified", "plane", "pageable"):
+            for mode, waits in (("auto", False), ("copies", source != "pageable"), ("strict", True), ("never", False)):
+                out = self.same_as_bare("holes", "refill", source, CUSTASH_SIM=self.SIM, CUSTASH_CONF=f"free:{mode}")
+                self.assertEqual(notes(out), [["at_free", "0" if waits else "600"]], (source, mode))
+
 
 class Controls(Case):
     def test_limits_trimming_callbacks_and_pinned_memory(self):

@@ -194,6 +194,39 @@ void host_reach(const char* door) {
   std::printf("# at_free %d\n", call("cuStreamQuery", stream));
 }
 
+// A copy to the device is queued behind a kernel, and something else is freed. What it reads the argument
+// says. Whether the free has waited is told beside.
+void refill(const char* from) {
+  start();
+  CUfunction function = kernel();
+  CUstream stream = new_stream();
+  static char pageable[4096];
+  void* host = pageable;
+  if (std::strcmp(from, "pageable") != 0)
+    SAY(call("cuMemHostAlloc", &host, sizeof pageable, 0U));
+  CUdeviceptr p = 0;
+  CUdeviceptr q = 0;
+  SAY(call("cuMemAlloc_v2", &p, kBytes));
+  SAY(call("cuMemAlloc_v2", &q, kBytes));
+  SAY(launch(function, stream));
+  if (std::strcmp(from, "unified") == 0) {
+    SAY(call("cuMemcpyAsync", q, reinterpret_cast<CUdeviceptr>(host), sizeof pageable, stream));
+  } else if (std::strcmp(from, "plane") == 0) {
+    CUDA_MEMCPY2D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = host;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = q;
+    copy.WidthInBytes = copy.srcPitch = copy.dstPitch = sizeof pageable;
+    copy.Height = 1;
+    SAY(call("cuMemcpy2DAsync_v2", &copy, stream));
+  } else {
+    SAY(call("cuMemcpyHtoDAsync_v2", q, static_cast<const void*>(host), sizeof pageable, stream));
+  }
+  SAY(call("cuMemFree_v2", p));
+  std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -202,5 +235,6 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "early") == 0) early_launches();
   if (std::strcmp(which, "answers") == 0) answers();
   if (std::strcmp(which, "host") == 0) host_reach(argv[2]);
+  if (std::strcmp(which, "refill") == 0) refill(argv[2]);
   return 0;
 }
