@@ -92,7 +92,11 @@ std::vector<std::string> needed_of(std::string_view file) {
   return needed;
 }
 
-bool shows(std::string_view file, std::string_view function) {
+namespace {
+
+// Whether one of its dynamic symbols has this name and is of the kind that is asked for.
+template <typename IsKind>
+bool has_symbol(std::string_view file, std::string_view name, IsKind is_kind) {
   Elf64_Ehdr header{};
   if (!read_header(file, &header)) return false;
   Elf64_Shdr symbols{};
@@ -105,12 +109,23 @@ bool shows(std::string_view file, std::string_view function) {
     Elf64_Sym symbol{};
     for (std::size_t at = 0; at < symbols.sh_size; at += sizeof symbol) {
       if (!read_at(file, symbols.sh_offset + at, &symbol)) return false;
-      if (symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
-          is_at(file, strings.sh_offset + symbol.st_name, function))
-        return true;
+      if (is_kind(symbol) && is_at(file, strings.sh_offset + symbol.st_name, name)) return true;
     }
   }
   return false;
+}
+
+}  // namespace
+
+bool shows(std::string_view file, std::string_view function) {
+  return has_symbol(file, function, [](const Elf64_Sym& symbol) {
+    return symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC;
+  });
+}
+
+bool calls(std::string_view file, std::string_view function) {
+  return has_symbol(
+      file, function, [](const Elf64_Sym& symbol) { return symbol.st_shndx == SHN_UNDEF; });
 }
 
 }  // namespace custash

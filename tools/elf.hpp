@@ -30,4 +30,7 @@ std::vector<std::string> needed_of(std::string_view file);
 // Whether it shows this function to other modules; false where the bytes are no such file.
 bool shows(std::string_view file, std::string_view function);
 
+// Whether it takes this function from another module; likewise false.
+bool calls(std::string_view file, std::string_view function);
+
 }  // namespace custash

@@ -146,6 +146,15 @@ class Doctor(Case):
             self.assertRegex(self.door("runtime_shared"), r"linked with libcudart\.so")
             self.assertRegex(self.door("runtime_shared", "libcudart.so.13"), "the shared CUDA runtime; served at the runtime")
 
+    def test_programs_that_known_differences_may_concern(self):
+        def risks(name):
+            findings = self.doctor("--", name, CUSTASH_SIM="devices=1")
+            return [f["what"] for fs in findings.values() for f in fs if "Known differences" in f.get("advice", "")]
+        self.assertEqual(len(risks("risky")), 1)
+        self.assertIn("calls nothing that waits", risks("risky")[0])
+        for name in ("risky_but_waits", "doors_linked", "doors"):
+            self.assertEqual(risks(name), [])
+
     def test_custash_linked_in_beside_the_shared_runtime(self):
         if not PATHS.runtime:
             self.skipTest("no runtime double")
