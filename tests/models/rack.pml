@@ -34,7 +34,9 @@
 #ifndef ASYMMETRIC
 #define ASYMMETRIC 1  // the kernel has membarrier
 #endif
-#define Q 9           // stores that wait
+#ifndef Q
+#define Q 8             // stores of a thread that wait at once
+#endif
 
 byte removed, known;
 #define no_membarrier (removed == 1)
@@ -96,7 +98,7 @@ inline drain(t) {
 
 inline store(place, value, release) {
   d_step {
-    assert(waiting[me] < Q);
+    waiting[me] < Q;
     q_place[me * Q + waiting[me]] = place;
     q_value[me * Q + waiting[me]] = value;
     q_release[me * Q + waiting[me]] = release;
