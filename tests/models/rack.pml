@@ -320,10 +320,10 @@ proctype Thread(byte me) {
   :: left > 0 ->
     left--;
     if
-    :: take_hit()
+    :: true -> take_hit()
     :: HOLDS_ONE(me) -> give_hit()
-    :: restock()
-    :: take_slow()
+    :: true -> restock()
+    :: true -> take_slow()
     fi
   :: left == 0 -> break
   od;
