@@ -58,10 +58,6 @@
 #define F 4             // fences kept
 #define NONE 7
 
-#define KERNEL 1
-#define NEEDS 2   // a kernel that ends when SETS has run
-#define SETS 3
-
 // Rules that can be taken out, one at a time (environment, read by check.py's table).
 byte removed;
 #define debt_not_taken (removed == 1)
@@ -86,16 +82,7 @@ byte known;
 #define known_pressure_plain (known == 3)      // plain segments go back: the driver waits
 #define known_two_host_threads (known == 4)    // inherent: memory had before a free's wait is over
 
-// ---- The device. Four bits a stream: how many of its operations.
-short clock[S];       // what a stream's next operation comes after
-short known_over;     // what some query or wait has told
-short uses[B];        // by the owner, the last on each stream
-short uses_before[B]; // by former owners
-byte stuck[S];        // its first operation that waits for a kernel which NEEDS; 0: none
-
-// ---- The bare twin: the streams that a kernel which NEEDS holds up.
-byte held_up;
-bool bare_flag, bare_needed, flag;
+#include "device.inc"
 
 // ---- The timeline.
 byte submitted, passed, payable, newest, debt;
@@ -120,64 +107,7 @@ byte stamp_fence[B], stamp_order[B], stamp_lane[B];
 
 byte named_blocks, named_streams;
 
-#define MAX(a, b) ((a) > (b) -> (a) : (b))
-#define AT(e, s) (((e) >> (4 * (s))) & 15)
-#define UNIT(s) (1 << (4 * (s)))
-#define JOIN(a, b) (MAX(AT(a, 0), AT(b, 0)) | (MAX(AT(a, 1), AT(b, 1)) << 4) | (MAX(AT(a, 2), AT(b, 2)) << 8))
-#define WITHIN(a, b) (AT(a, 0) <= AT(b, 0) && AT(a, 1) <= AT(b, 1) && AT(a, 2) <= AT(b, 2))
-#define OF_STREAM(s) (AT(clock[s], s) << (4 * (s)))
-#if S == 3
-#define EVENT_NOW (OF_STREAM(0) | OF_STREAM(1) | OF_STREAM(2))
-#define HITS(e, s) (stuck[s] != 0 && AT(e, s) >= stuck[s])
-#define IS_STUCK(e) (HITS(e, 0) || HITS(e, 1) || HITS(e, 2))
-#else
-#define EVENT_NOW (OF_STREAM(0) | OF_STREAM(1))
-#define HITS(e, s) (stuck[s] != 0 && AT(e, s) >= stuck[s])
-#define IS_STUCK(e) (HITS(e, 0) || HITS(e, 1))
-#endif
-#define IS_UP(s) ((held_up >> (s)) & 1)
 #define ONE_LANE (actives <= 1)
-
-// The driver has one operation more of that stream.
-inline submit(s) {
-  assert(AT(clock[s], s) < 15);
-  clock[s] = clock[s] + UNIT(s)
-}
-
-inline submit_wait(s, e) {
-  d_step {
-    clock[s] = JOIN(clock[s], e);
-    submit(s);
-    if
-    :: stuck[s] == 0 && IS_STUCK(e) ->
-      stuck[s] = AT(clock[s], s);
-      assert(IS_UP(s))  // else bare can step
-    :: else
-    fi
-  }
-}
-
-inline submit_kernel(s) {
-  d_step {
-    clock[s] = JOIN(clock[s], known_over);
-    assert(WITHIN(uses_before[b], clock[s]));  // ordered after former owners
-    submit(s);
-    uses[b] = (uses[b] & ~(15 << (4 * s))) | OF_STREAM(s);
-    if
-    :: kind == NEEDS && stuck[s] == 0 && !flag -> stuck[s] = AT(clock[s], s)
-    :: kind == SETS ->
-      assert(stuck[s] == 0);  // else it never runs: dead-lock
-      flag = true;
-      i = 0;
-      do
-      :: i < S -> stuck[i] = 0; i++
-      :: else -> break
-      od;
-      i = 0
-    :: else
-    fi
-  }
-}
 
 // ---- Fences, under the lock.
 
