@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The fences of a Timeline: recording, asking, waiting.
+// Proved: tests/models/capture.pml, tests/models/ends.pml and tests/models/reuse.pml.
 #include "allocator/atomic_max.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/timeline.hpp"

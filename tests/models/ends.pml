@@ -41,8 +41,9 @@ byte removed, known;
 #define abandoned_taken_for_over (removed == 8)
 #define ended_before_driver (removed == 9)
 #define late_user_leaves_quietly (removed == 10)
-#define asks_abandoned_first (removed == 11)
-#define closed_after_abandon (removed == 12)
+
+// What is known to be open.
+#define known_asks_abandoned_first (known == 1)  // Timeline::use_over looks at `abandoned` before `broken`
 
 // ---- The driver.
 #define ALIVE 0
@@ -130,7 +131,7 @@ inline ask_ticket() {
 // Timeline::use_over, of a buffer with events of its own.
 inline ask_use() {
   if
-  :: asks_abandoned_first ->
+  :: known_asks_abandoned_first ->
     may = abandoned;
     if
     :: may -> if :: ended -> reuse_buffer() :: else fi
@@ -176,12 +177,11 @@ proctype Destroyer() {
     closed--      // open(): it has not ended
   :: left == 1 ->
     if :: !others_frees_not_waited_for -> !y_copies :: else fi;
-    if :: !closed_after_abandon -> close() :: else fi;
+    close();
     if
     :: broken_before_abandoned -> broken = true; abandoned = true
     :: else -> abandoned = true; broken = true
     fi;
-    if :: closed_after_abandon -> close() :: else fi;
     if :: pages_back_at_abandon -> assert(!x_works) :: else fi;
     if :: ended_before_driver -> ended = true :: else fi;
     x = ENDING;
@@ -204,7 +204,9 @@ proctype Device() {
 init {
   c_code {
     const char* rule = getenv("REMOVED");
+    const char* open = getenv("KNOWN");
     now.removed = rule ? atoi(rule) : 0;
+    now.known = open ? atoi(open) : 0;
   };
   atomic {
     run Device();
