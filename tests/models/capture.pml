@@ -31,7 +31,7 @@
 #define CAPTURES 1     // one after the other
 #endif
 
-byte removed, known;
+byte removed;
 #define no_pass (removed == 1)
 #define gate_of_one_timeline (removed == 2)
 #define step_does_not_wait (removed == 3)

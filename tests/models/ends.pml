@@ -30,7 +30,7 @@
 #define CLOSES 2     // the last one ends it; those before it do not (a release that is not the last)
 #endif
 
-byte removed, known;
+byte removed;
 #define looks_before_counting (removed == 1)
 #define close_does_not_wait (removed == 2)
 #define late_user_goes_on (removed == 3)
@@ -41,9 +41,7 @@ byte removed, known;
 #define abandoned_taken_for_over (removed == 8)
 #define ended_before_driver (removed == 9)
 #define late_user_leaves_quietly (removed == 10)
-
-// What is known to be open.
-#define known_asks_abandoned_first (known == 1)  // Timeline::use_over looks at `abandoned` before `broken`
+#define abandoned_asked_first (removed == 11)
 
 // ---- The driver.
 #define ALIVE 0
@@ -131,7 +129,7 @@ inline ask_ticket() {
 // Timeline::use_over, of a buffer with events of its own.
 inline ask_use() {
   if
-  :: known_asks_abandoned_first ->
+  :: abandoned_asked_first ->
     may = abandoned;
     if
     :: may -> if :: ended -> reuse_buffer() :: else fi
@@ -204,9 +202,7 @@ proctype Device() {
 init {
   c_code {
     const char* rule = getenv("REMOVED");
-    const char* open = getenv("KNOWN");
     now.removed = rule ? atoi(rule) : 0;
-    now.known = open ? atoi(open) : 0;
   };
   atomic {
     run Device();

@@ -38,7 +38,7 @@
 #define Q 8             // stores of a thread that wait at once
 #endif
 
-byte removed, known;
+byte removed;
 #define no_membarrier (removed == 1)
 #define no_await (removed == 2)
 #define owner_does_not_look (removed == 3)
