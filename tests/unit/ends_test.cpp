@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The end of a context, put between any two instructions of a thread that asks whether a buffer's use
-// is over: by a signal. Its own copy of the timeline, not optimised, so that there are many of them.
+// The end of a context, put between any two instructions of a thread that asks whether a
+// buffer's use is over: by a signal. Its own copy of the timeline, not optimised, so that there
+// are many of them.
 #include "allocator/timeline.hpp"
 #include "tests/catch.hpp"
 
 #include <csignal>
-#include <pthread.h>
 #include <thread>
+
+#include <pthread.h>
 
 using namespace custash;
 
@@ -26,7 +28,9 @@ TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends
   const Driver driver{};
   const Config config{};
   CaptureGate gate;
+
   struct sigaction action {};
+
   action.sa_handler = end_it;
   REQUIRE(sigaction(SIGUSR1, &action, nullptr) == 0);
   const pthread_t asking = pthread_self();
