@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The facade: routing of allocations, frees and questions. Submissions, captures and lifetimes
 // are in submission.cpp.
+// Proved: tests/models/peers.pml.
 #include "allocator/allocator.hpp"
 
 #include "allocator/registry.hpp"

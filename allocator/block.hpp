@@ -2,6 +2,7 @@
 // Block: a range of a segment that a caller owns or that waits to be owned, and Stamp: what
 // must have passed before it may be owned again. Guarded by the lock of the DeviceCache that
 // owns the segment. Rank 2, pure.
+// Proved: tests/models/reuse.pml.
 #pragma once
 
 #include "allocator/relaxed.hpp"

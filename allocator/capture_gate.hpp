@@ -3,6 +3,7 @@
 // capture nobody records a fence, or waits for one: an event recorded on a stream that captures
 // would belong to the capture. Atomics only; both sides wait for no more than one driver call
 // of the other's. Rank 2.
+// Proved: tests/models/capture.pml.
 #pragma once
 
 #include <atomic>

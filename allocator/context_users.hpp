@@ -4,6 +4,7 @@
 // cuCtxDestroy: no other call may use the context meanwhile. The program sees to its own calls;
 // of these it knows nothing. So the end of a context waits until they have left, and who comes
 // later passes by. No lock; a user may stand in a driver call. Rank 3.
+// Proved: tests/models/ends.pml.
 #pragma once
 
 #include <atomic>

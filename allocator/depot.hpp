@@ -2,6 +2,7 @@
 // Depot: small blocks of one pool on their way from one thread's magazine to another's, a
 // handful at a time: nobody looks into them in between, and each is as good as in a magazine.
 // Guarded by the lock of the DeviceCache that owns the pool. Rank 5.
+// Proved: tests/models/rack.pml.
 #pragma once
 
 #include "allocator/slabs.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Allocation from what is there, lanes and their pools. New memory is in growth.cpp, frees in
 // frees.cpp, giving back in reclaim.cpp, answers in describe.cpp.
+// Proved: tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/device_cache.hpp"
 
 #include "allocator/size_policy.hpp"

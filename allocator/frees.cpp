@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: frees. The fence is recorded at the free, before the block can be found again;
 // it is recorded outside the lock, while the block is in nobody's hands but ours.
+// Proved: tests/models/reuse.pml.
 #include "allocator/atomic_max.hpp"
 #include "allocator/quick_ways.hpp"
 

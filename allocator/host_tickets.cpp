@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Proved: tests/models/ends.pml.
 #include "allocator/host_tickets.hpp"
 
 #include <algorithm>

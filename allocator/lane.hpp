@@ -3,6 +3,7 @@
 // a fence recorded after its last one has passed. Its counters are atomic: the submission hooks
 // write them without a lock. Never destroyed: pointers to it stand in stamps and fences.
 // Rank 3.
+// Proved: tests/models/reuse.pml.
 #pragma once
 
 #include "allocator/event.hpp"

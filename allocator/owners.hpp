@@ -2,6 +2,7 @@
 // Owners: the contexts whose memory the kernels of one context reach by peer access. What they owe
 // its streams pay, too. Lock free; an owner is never taken out, since its place is a lane's slot.
 // Rank 5.
+// Proved: tests/models/peers.pml.
 #pragma once
 
 #include "allocator/atomic_max.hpp"

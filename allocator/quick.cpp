@@ -2,6 +2,7 @@
 // DeviceCache: what is answered from the calling thread's rack: no lock that others take, no
 // driver call. Decides as take() and finish_free() do, of blocks that are ready; whatever is
 // not plain goes the long way.
+// Proved: tests/models/rack.pml and tests/models/reuse.pml.
 #include "allocator/atomic_max.hpp"
 #include "allocator/quick_ways.hpp"
 #include "allocator/registry.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: what is asked without a lock, on the quick ways and beside them. Rank 5.
+// Proved: tests/models/peers.pml and tests/models/reuse.pml.
 #pragma once
 
 #include "allocator/device_cache.hpp"

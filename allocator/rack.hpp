@@ -3,6 +3,7 @@
 // blocks that it freed last. Its owner takes from it and gives to it without a shared lock, and
 // nothing of it is lost to the others: before a cache makes memory or tells what it holds it
 // empties every rack (DeviceCache::empty_racks). Rank 5.
+// Proved: tests/models/rack.pml.
 #pragma once
 
 #include "allocator/biased_lock.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: what moves between the threads' racks and the pools.
+// Proved: tests/models/rack.pml.
 #include "allocator/quick_ways.hpp"
 
 #include <algorithm>

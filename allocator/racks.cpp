@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Proved: tests/models/rack.pml.
 #include "allocator/racks.hpp"
 
 #include "allocator/pool.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: giving memory back, peers, and the end of a context.
+// Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/device_cache.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/size_policy.hpp"

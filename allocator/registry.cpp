@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Proved: tests/models/peers.pml.
 #include "allocator/registry.hpp"
 
 #include "allocator/scope.hpp"

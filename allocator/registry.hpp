@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Allocator::State: which contexts and streams there are, found fast by what each thread
 // remembers (ThreadSeats). Own lock (rank Registry). Rank 6.
+// Proved: tests/models/ends.pml.
 #pragma once
 
 #include "allocator/allocator.hpp"

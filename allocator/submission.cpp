@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Submissions, captures, and the ends of streams, contexts and graphs.
+// Proved: tests/models/capture.pml, tests/models/ends.pml and tests/models/peers.pml.
 #include "allocator/allocator.hpp"
 #include "allocator/atomic_max.hpp"
 #include "allocator/log.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Submissions, debt and captures. Fences themselves are in timeline_fences.cpp.
+// Proved: tests/models/capture.pml, tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/timeline.hpp"
 
 #include "allocator/atomic_max.hpp"

@@ -8,6 +8,7 @@
 // all later work.
 //
 // Own lock (rank Timeline), never held across a driver call. Rank 4.
+// Proved: tests/models/ends.pml.
 #pragma once
 
 #include "allocator/capture_gate.hpp"

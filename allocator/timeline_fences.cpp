@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The fences of a Timeline: recording, asking, waiting.
+// Proved: tests/models/capture.pml, tests/models/ends.pml and tests/models/reuse.pml.
 #include "allocator/atomic_max.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/timeline.hpp"
@@ -269,8 +270,8 @@ bool Timeline::record_use(Lane& lane, EventRef* out) {
 }
 
 bool Timeline::use_over(const EventRef& use) {
-  if (abandoned_.load()) return ended_.load();
-  if (broken_.load()) return true;
+  // broken_ first: abandon() sets it last, and what it has abandoned is over only at its end.
+  if (broken_.load()) return !abandoned_.load() || ended_.load();
   const ContextUse inside(users_);
   if (!inside) return false;
   Fence fence;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Proved: tests/models/capture.pml.
 #include "interpose/captures.hpp"
 
 #include <atomic>

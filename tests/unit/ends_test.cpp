@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The end of a context, put between any two instructions of a thread that asks whether a
+// buffer's use is over: by a signal. Its own copy of the timeline, not optimised, so that there
+// are many of them.
+#include "allocator/timeline.hpp"
+#include "tests/catch.hpp"
+
+#include <csignal>
+#include <thread>
+
+#include <pthread.h>
+
+using namespace custash;
+
+namespace {
+
+Timeline* ending = nullptr;
+volatile std::sig_atomic_t begun = 0;
+
+void end_it(int) {
+  ending->abandon();
+  begun = 1;
+}
+
+}  // namespace
+
+TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends]") {
+  const Driver driver{};
+  const Config config{};
+  CaptureGate gate;
+
+  struct sigaction action {};
+
+  action.sa_handler = end_it;
+  REQUIRE(sigaction(SIGUSR1, &action, nullptr) == 0);
+  const pthread_t asking = pthread_self();
+  const EventRef use;
+  int wrong = 0;
+  for (int round = 0; round < 1000; ++round) {
+    Timeline timeline(driver, config, nullptr, gate);
+    timeline.users().close();  // as its end begins
+    ending = &timeline;
+    begun = 0;
+    std::atomic<bool> go{false};
+    std::thread other([&] {
+      while (!go.load())
+        std::this_thread::yield();
+      for (volatile int i = 0; i < round % 97; i = i + 1) {
+      }
+      pthread_kill(asking, SIGUSR1);
+    });
+    go.store(true);
+    bool over = false;
+    while (begun == 0)
+      over = timeline.use_over(use) || over;
+    over = timeline.use_over(use) || over;
+    if (over) ++wrong;
+    other.join();
+    timeline.end();
+    REQUIRE(timeline.use_over(use));
+  }
+  CHECK(wrong == 0);
+}
