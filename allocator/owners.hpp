@@ -5,6 +5,7 @@
 #pragma once
 
 #include "allocator/atomic_max.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/timeline.hpp"
 
 #include <array>
@@ -30,7 +31,7 @@ class Owners {
       if (owner == nullptr) return;
       const std::uint64_t debt = owner->owed();
       if (debt <= lane.paid_abroad[i].load() || debt <= owner->passed()) continue;
-      owner->pay_on(lane.stream);
+      if (holds(Rule::peers_pay_what_is_owed)) owner->pay_on(lane.stream);
       atomic_max(lane.paid_abroad[i], debt);
     }
   }
