@@ -59,7 +59,7 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
 // Up to here a block costs no more than is spent already: passed, or every stream waits for it
 // before its next submission, whoever has the block. So does the launch of a graph.
 std::uint64_t DeviceCache::settled() const {
-  return unpaid_peers_.load() && holds(Rule::paid_is_not_passed_for_peers)
+  return unpaid_peers_.load() && holds(Rule::no_debt_with_unpaid_peers)
              ? timeline_.passed()
              : std::max(timeline_.clear(), timeline_.owed());
 }

@@ -53,9 +53,8 @@ namespace custash {
   RULE(pages_mapped_twice_are_not_given_back) \
   RULE(moved_pages_are_acceptable) \
   RULE(racks_are_emptied_without_their_owner) \
-  RULE(paid_is_not_passed_for_peers) \
-  RULE(no_debt_in_a_capture) \
   RULE(no_debt_with_unpaid_peers) \
+  RULE(no_debt_in_a_capture) \
   RULE(lost_marks_are_waited_for) \
   RULE(unseen_work_is_paid_for_at_the_allocation) \
   RULE(no_hoarding_where_no_debt_is) \
@@ -105,6 +104,12 @@ namespace custash {
   RULE(a_context_ends_after_frees_elsewhere) \
   RULE(batches_pay_the_other_context) \
   RULE(ended_threads_give_their_lane_back) \
+  RULE(graphs_are_counted_before_their_capture_ends) \
+  RULE(dma_bufs_are_of_quiet_memory) \
+  RULE(exported_handles_are_of_quiet_memory) \
+  RULE(early_launches_lose_their_attribute) \
+  RULE(importers_live_until_their_process_ends) \
+  RULE(memory_of_network_cards_is_quiet) \
   RULE(freed_buffers_wait_for_a_ticket) \
   RULE(frees_of_buffers_wait_for_results) \
   RULE(quick_frees_of_buffers_are_idle) \

@@ -141,7 +141,7 @@ std::uint64_t Timeline::stamp_stream(Lane& lane) {
   }
   const RelaxedCapture relaxed(driver_);
   if (!events_.take(&event).ok()) return number;  // without a mark the block is polled for
-  if (!record_after(lane, event) && holds(Rule::marks_are_recorded)) return number;
+  if (holds(Rule::marks_are_recorded) && !record_after(lane, event)) return number;
   Lock lock(mutex_);
   lane.marks.push_back({number, std::move(event)});
   lane.marked.store(number);

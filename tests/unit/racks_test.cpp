@@ -286,7 +286,8 @@ TEST_CASE("an owner and the others keep out of each other's way", "[unit][racks]
     while (!stop.load(std::memory_order_relaxed)) {
       lock.enter();
       ++first;
-      std::atomic_signal_fence(std::memory_order_seq_cst);
+      for (int i = 0; i < 50; ++i)  // long enough for the other to come in between
+        std::atomic_signal_fence(std::memory_order_seq_cst);
       ++second;
       lock.leave();
     }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <thread>
+#include <utility>
 
 using namespace custash;
 
@@ -259,6 +260,72 @@ TEST_CASE("a request waits for memory that was freed in a stream's order", "[uni
   bed.launch(s, {.accesses = {{p, 160_MiB, true}}});
   bed.free_on(s, p);
   bed.free(bed.malloc(160_MiB));
+}
+
+TEST_CASE("freed neighbours of two streams are neither stream's", "[unit][rules_memory]") {
+  Bed bed({.device_memory = 512_MiB});  // nearly full: all streams share one pool
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  bed.free(bed.malloc(2 * kBytes));
+  const Address p = bed.malloc_on(s, kBytes);
+  const Address q = bed.malloc_on(t, kBytes);
+  REQUIRE(q == p + kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  bed.launch(t, {.accesses = {{q, kBytes, true}}});
+  bed.free_on(s, p);
+  bed.free_on(t, q);
+  for (const auto& [stream, busy] : {std::pair(s, t), std::pair(t, s)}) {
+    Address r = 0;
+    REQUIRE(bed.allocator
+                ->allocate_on(bed.sim.context(), stream, NullStream::Legacy, 2 * kBytes, &r)
+                .ok());
+    CHECK((r != p || !runs_beside(bed, stream, busy, r, 2 * kBytes)));
+  }
+}
+
+TEST_CASE("a destroyed stream's memory is not the next stream's because of its lane",
+          "[unit][rules_memory]") {
+  Bed bed;
+  const CUstream s = bed.stream(CU_STREAM_DEFAULT);
+  const Address p = bed.malloc_on(s, kBytes);
+  bed.launch(s);
+  sim::run_all();
+  bed.allocator->empty_all_caches();  // asks: the stream is known to be idle
+  bed.launch(CU_STREAM_LEGACY, {.accesses = {{p, kBytes, true}}});
+  bed.free_on(s, p);  // behind that, as `s` is a blocking stream
+  bed.allocator->stream_destroyed(s);
+  REQUIRE(cuStreamDestroy(s) == CUDA_SUCCESS);
+  const CUstream t = bed.stream();
+  const Address q = bed.malloc_on(t, kBytes);
+  CHECK((q != p || !runs_beside(bed, t, CU_STREAM_LEGACY, q, kBytes)));
+}
+
+TEST_CASE("a hit takes no block in debt once a second stream works", "[unit][rules_memory]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kBytes / 4);
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes / 4) == p);
+  bed.launch(s, {.accesses = {{p, kBytes / 4, true}}});
+  bed.free(p);
+  bed.launch(bed.stream());
+  CHECK(bed.malloc(kBytes / 4) != p);  // there is other memory
+}
+
+TEST_CASE("a fence recorded after the free is waited for by no stream", "[unit][rules_memory]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  sim::fail_symbol("cuCtxRecordEvent", 1, CUDA_ERROR_UNKNOWN);
+  bed.free(p);
+  sim::clear_failures();
+  // Two kernels that need each other, with allocations in between.
+  bed.launch(bed.stream(), {.needs_flag = 1});
+  const Address q = bed.malloc(kBytes);
+  bed.launch(bed.stream(), {.accesses = {{q, kBytes, true}}, .sets_flag = 1});
+  sim::run_all();
+  CHECK(sim::pending() == 0);
 }
 
 TEST_CASE("a page is not given back while it is mapped at an old address", "[unit][rules_memory]") {
