@@ -149,7 +149,7 @@ void Arena::age() {
 // the ends stay free blocks.
 bool Arena::carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out) {
   auto& pages = block->segment->pages;
-  const auto stays = [&](const Page& page) { 
+  const auto stays = [&](const Page& page) {
     return staying != nullptr && holds(Rule::pages_mapped_twice_are_not_given_back) &&
            staying->has(page);
   };
