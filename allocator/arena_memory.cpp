@@ -191,8 +191,7 @@ Bytes Arena::collect_moves(Bytes wanted,
   for (Block* block : free_.blocks()) {
     const bool accepted =
         asking.accepts(block->stamp) || !holds(Rule::moved_pages_are_acceptable);
-    if (block->segment->kind == SegmentKind::Range && accepted)
-      candidates.push_back(block);
+    if (block->segment->kind == SegmentKind::Range && accepted) candidates.push_back(block);
   }
   Bytes found = 0;
   for (Block* block : candidates) {

@@ -37,7 +37,8 @@ void BiasedLock::barrier() {
 }
 
 void BiasedLock::await() const {
-  while (busy_.load(std::memory_order_acquire) != 0 && holds(Rule::racks_are_emptied_without_their_owner))
+  while (busy_.load(std::memory_order_acquire) != 0 &&
+         holds(Rule::racks_are_emptied_without_their_owner))
     std::this_thread::yield();  // some tens of instructions, unless the owner was preempted
 }
 

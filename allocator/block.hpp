@@ -25,7 +25,8 @@ struct Stamp {
 
   // What a merged block must wait for. `passed`: submissions known to be over.
   void join(const Stamp& other, std::uint64_t passed) {
-    if (other.fence > fence && holds(Rule::merged_blocks_keep_the_later_fence)) fence = other.fence;
+    if (other.fence > fence && holds(Rule::merged_blocks_keep_the_later_fence))
+      fence = other.fence;
     if (other.order <= passed || !holds(Rule::merged_blocks_keep_the_later_order)) return;
     if (order <= passed) {
       order = other.order;
@@ -33,7 +34,8 @@ struct Stamp {
       return;
     }
     if (other.order > order) order = other.order;
-    if (other.order_lane != order_lane && holds(Rule::merged_blocks_of_two_streams_are_nobody_s))
+    if (other.order_lane != order_lane &&
+        holds(Rule::merged_blocks_of_two_streams_are_nobody_s))
       order_lane = nullptr;
   }
 };

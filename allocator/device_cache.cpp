@@ -145,7 +145,8 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
     if (*out != 0) return {};
   }
   if (hoards && unpaid_peers_.load() && holds(Rule::no_hoarding_where_no_debt_is) &&
-      take_after_waiting(request, out)) return {};
+      take_after_waiting(request, out))
+    return {};
   const Status grown = grow(request, out);
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
 }

@@ -93,10 +93,12 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
     stamp.order = position;
     lane->stamped = std::max(lane->stamped, position);
     atomic_max(order_high_, position);
-    stamp.order_lane = found.shared() && holds(Rule::blocks_of_several_streams_are_nobody_s) ? nullptr : lane;
+    stamp.order_lane =
+        found.shared() && holds(Rule::blocks_of_several_streams_are_nobody_s) ? nullptr : lane;
   }
   found.stamp() = stamp;
-  if (captured && holds(Rule::captured_blocks_stay_with_graphs) && (graphs_.load() > 0 || timeline_.capturing())) {
+  if (captured && holds(Rule::captured_blocks_stay_with_graphs) &&
+      (graphs_.load() > 0 || timeline_.capturing())) {
     held_.push_back(found);
     return;
   }
@@ -187,7 +189,8 @@ void DeviceCache::release_graph_blocks() {
   const std::uint64_t position = timeline_.stamp_everything();
   for (const Found& found : std::exchange(held_, {})) {
     // Launches of the graph since the free count as well: safe once all of them have passed.
-    found.stamp() = holds(Rule::captured_blocks_wait_for_launches) ? Stamp{.order = position} : Stamp{};
+    found.stamp() =
+        holds(Rule::captured_blocks_wait_for_launches) ? Stamp{.order = position} : Stamp{};
     atomic_max(order_high_, position);
     give(found);
   }

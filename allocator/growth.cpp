@@ -171,7 +171,8 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
       abandon(arena, growth);
       return status;
     }
-    if (changes != accessor_changes_ && holds(Rule::new_pages_reach_new_peers)) late = accessors_;
+    if (changes != accessor_changes_ && holds(Rule::new_pages_reach_new_peers))
+      late = accessors_;
     for (const PageMove& move : growth.moves) {
       move.from->leave_stale(move.item);
       stale_.push_back({move.item.block, move.item.pages});

@@ -39,8 +39,7 @@ bool HostTickets::over(const Ticket& ticket) {
   const auto place_over = [](const Place& p) { return p.over(); };
   if (!holds(Rule::tickets_pass_in_every_context))
     return std::any_of(ticket.places.begin(), ticket.places.end(), place_over);
-  return std::all_of(
-ticket.places.begin(), ticket.places.end(), place_over);
+  return std::all_of(ticket.places.begin(), ticket.places.end(), place_over);
 }
 
 bool HostTickets::first(Ticket* out) {

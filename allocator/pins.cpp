@@ -71,7 +71,8 @@ Status DeviceCache::quiet(Address base) {
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     owed = found.stamp().fence;
   }
-  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? timeline_.wait_for(owed) : Status();
+  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? timeline_.wait_for(owed)
+                                                            : Status();
 }
 
 bool DeviceCache::is_pinned(Address base) {

@@ -150,8 +150,9 @@ Address DeviceCache::quick_large(Rack& rack, Bytes bytes) {
 }
 
 bool DeviceCache::quick_give(Rack& rack, Block* block, std::uint64_t position) {
-  if (block == nullptr || block->size <= kSmallLimit) return false;
-  if (block->kept() && holds(Rule::kept_blocks_take_the_long_way)) return false;
+  if (block == nullptr || (block->kept() && holds(Rule::kept_blocks_take_the_long_way)) ||
+      block->size <= kSmallLimit)
+    return false;
   const RackScope scope(rack);
   if (rack.large_count == Rack::kLarge || rack.large_bytes + block->size > Rack::kLargeBytes)
     return false;

@@ -26,7 +26,9 @@ Status DeviceCache::settle() {
   const bool unfenced =
       order_high_.load() > timeline_.passed() ||
       waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
-  const Status waited = unfenced && holds(Rule::ordered_frees_are_settled_by_all) ? timeline_.wait_all() : timeline_.wait_frees();
+  const Status waited = unfenced && holds(Rule::ordered_frees_are_settled_by_all)
+                            ? timeline_.wait_all()
+                            : timeline_.wait_frees();
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;
   drain();
@@ -128,10 +130,9 @@ void DeviceCache::unmap_stale() {
   {
     Lock lock(mutex_);
     const std::uint64_t passed = timeline_.passed();
-    const auto first = std::partition(
-        stale_.begin(), stale_.end(), [&](const Stale& each) {
-          return until(each) > passed && holds(Rule::old_addresses_stay_while_used);
-        });
+    const auto first = std::partition(stale_.begin(), stale_.end(), [&](const Stale& each) {
+      return until(each) > passed && holds(Rule::old_addresses_stay_while_used);
+    });
     over.assign(std::move_iterator(first), std::move_iterator(stale_.end()));
     stale_.erase(first, stale_.end());
   }

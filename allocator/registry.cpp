@@ -105,7 +105,8 @@ CUcontext Allocator::State::home_of(CUstream stream, CUcontext context) const {
   void* green = nullptr;
   const bool told = driver.stream_get_ctx_v2 != nullptr &&
                     driver.stream_get_ctx_v2(stream, &regular, &green) == CUDA_SUCCESS;
-  return told && green != nullptr && holds(Rule::green_contexts_are_their_primary_s) ? regular : context;
+  return told && green != nullptr && holds(Rule::green_contexts_are_their_primary_s) ? regular
+                                                                                     : context;
 }
 
 StreamPlace Allocator::State::place(CUstream stream, NullStream null) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Rule: the ordering rules of custash, each by a name that stands where the rule is kept. In the
-// product every rule holds, and nothing of this is compiled. The tests are built with
-// CUSTASH_RULES=1 as well: tests/mutants then leaves out one rule at a time, and some test must
-// notice (docs/testing.md lists the rules). Rank 0.
+// Rule: the ordering rules of custash, each by a name that stands where the rule is kept. In
+// the product every rule holds, and nothing of this is compiled. The tests are built with
+// CUSTASH_RULES=1 as well: tests/mutants leaves out one rule at a time there, and some test
+// must notice (docs/testing.md lists the rules). Rank 0.
 #pragma once
 
 namespace custash {
 
+// clang-format off
 #define CUSTASH_EACH_RULE(RULE) \
   RULE(quick_frees_have_a_fence) \
   RULE(calls_count_when_they_return) \
@@ -118,6 +119,7 @@ namespace custash {
   RULE(buffers_are_unpinned_when_idle) \
   RULE(a_context_ends_after_its_buffers_use) \
   RULE(resting_buffers_wait_for_their_ticket)
+// clang-format on
 
 enum class Rule {
 #define CUSTASH_RULE(name) name,

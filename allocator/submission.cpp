@@ -28,7 +28,8 @@ bool captures(const Driver& driver, const StreamPlace& place) {
 template <typename Owners>
 void reach(CUdevice device, const Owners& owners) {
   for (DeviceCache* owner : owners) {
-    if (owner != nullptr && holds(Rule::copies_reach_other_devices)) owner->let_copies_reach(device);
+    if (owner != nullptr && holds(Rule::copies_reach_other_devices))
+      owner->let_copies_reach(device);
   }
 }
 
@@ -75,7 +76,8 @@ Submission::Submission(Allocator& allocator,
                   (view == HostView::Graph && state.graphs_visible.load() &&
                    holds(Rule::graphs_that_reach_the_host_are_waited_for));
   if (holds(Rule::copies_pay_the_other_context)) pay_for(others, lane_->stream);
-  if (several && holds(Rule::graphs_pay_every_context) && (view == HostView::Graph || view == HostView::VisibleGraph))
+  if (several && holds(Rule::graphs_pay_every_context) &&
+      (view == HostView::Graph || view == HostView::VisibleGraph))
     pay_for(state.all(), lane_->stream, cache_);  // its nodes may be of any device
   else if (several)
     cache_->owners().pay(*lane_);
@@ -106,7 +108,10 @@ std::uint64_t Allocator::order_wanted(CUstream stream, NullStream null) {
   if (!place || captures(driver_, place)) return 0;  // a graph begins in full order
   const Timeline& timeline = place.cache->timeline();
   const std::uint64_t owed = timeline.owed();
-  return holds(Rule::early_launches_wait_while_memory_is_owed) && owed > timeline.passed() && owed > place.lane->in_full_order.load() ? owed : 0;
+  return holds(Rule::early_launches_wait_while_memory_is_owed) && owed > timeline.passed() &&
+                 owed > place.lane->in_full_order.load()
+             ? owed
+             : 0;
 }
 
 void Allocator::order_given(CUstream stream, NullStream null, std::uint64_t owed) {

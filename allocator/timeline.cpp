@@ -35,7 +35,9 @@ void Timeline::enter(Lane& lane) {
   if (!holds(Rule::calls_count_when_they_return))
     atomic_max(lane.last, submitted_.fetch_add(1) + 1);
   const std::uint64_t debt = debt_.load();
-  if (holds(Rule::streams_pay_what_is_owed) && debt > clear() && debt > lane.paid.load() && debt_lane_.load() != &lane) pay(&lane);
+  if (holds(Rule::streams_pay_what_is_owed) && debt > clear() && debt > lane.paid.load() &&
+      debt_lane_.load() != &lane)
+    pay(&lane);
 }
 
 void Timeline::leave(Lane& lane, bool host_visible) {
@@ -66,7 +68,8 @@ void Timeline::activate(Lane& lane) {
 void Timeline::orphan(Lane& lane) {
   // Without context events the handle is needed to fence what still runs; afterwards it is
   // gone.
-  if (holds(Rule::destroyed_streams_leave_an_event) && lane.active.load() && !lane.is_per_thread() && (!context_events_.load() || capturing())) {
+  if (holds(Rule::destroyed_streams_leave_an_event) && lane.active.load() &&
+      !lane.is_per_thread() && (!context_events_.load() || capturing())) {
     // Where the handle cannot be recorded on for the last time, its work is waited for. (A thread's
     // own stream has had its tail recorded at each submission.)
     if (!note_tail(lane, lane.last.load()) && wait_device().ok()) lane.last.store(0);
@@ -76,11 +79,13 @@ void Timeline::orphan(Lane& lane) {
 
 bool Timeline::adopt(Lane& lane, CUstream stream) {
   Lock lock(mutex_);
-  const bool idle = lane.idle_after(passed_.load()) || !holds(Rule::lanes_serve_again_when_idle);
-  if (lane.active.load() || lane.host_seen != 0 || !idle) return false;
+  if (lane.active.load() || lane.host_seen != 0 ||
+      (!lane.idle_after(passed_.load()) && holds(Rule::lanes_serve_again_when_idle)))
+    return false;
   lane.stream = stream;
   lane.green = nullptr;
-  if (holds(Rule::new_streams_have_paid_nothing)) lane.paid.store(0);  // the new stream has waited for nothing yet
+  if (holds(Rule::new_streams_have_paid_nothing))
+    lane.paid.store(0);  // the new stream has waited for nothing yet
   for (std::atomic<std::uint64_t>& paid : lane.paid_abroad)
     paid.store(0);
   lane.in_full_order.store(0);
@@ -103,7 +108,8 @@ bool Timeline::record_after(const Lane& lane, const EventRef& event) {
 
 bool Timeline::record_whole(const EventRef& event) {
   const CaptureGate::Pass pass(gate_);
-  return context_events_.load() && !(capturing() && holds(Rule::no_context_event_in_a_capture)) &&
+  return context_events_.load() &&
+         !(capturing() && holds(Rule::no_context_event_in_a_capture)) &&
          driver_.ctx_record_event(context_, event.handle()) == CUDA_SUCCESS;
 }
 
@@ -182,9 +188,11 @@ void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
   // On the legacy stream an event is a barrier: kernels of other threads, launched since the
   // program's call, could be kept apart by it.
   const bool whole = had && lane.stream == CU_STREAM_LEGACY &&
-                     holds(Rule::results_on_the_legacy_stream_are_no_barrier) && record_whole(event);
+                     holds(Rule::results_on_the_legacy_stream_are_no_barrier) &&
+                     record_whole(event);
   if (!had || !(whole || record_after(lane, event))) {
-    if (holds(Rule::unmarked_results_are_waited_for)) atomic_max(host_unmarked_, number);  // the next free waits for everything
+    if (holds(Rule::unmarked_results_are_waited_for))
+      atomic_max(host_unmarked_, number);  // the next free waits for everything
     return;
   }
   Lock lock(mutex_);
@@ -257,9 +265,8 @@ void Timeline::pay_now() {
 void Timeline::pay(Lane* lane) {
   if (!holds(Rule::debt_is_paid_with_the_fence_of_the_free))
     ensure(submitted_.load(), FenceKind::AtFree).ignore();
-  const std::uint64_t debt = holds(Rule::debt_is_paid_with_the_fence_of_the_free)
-                                 ? debt_.load()
-                                 : submitted_.load();
+  const std::uint64_t debt =
+      holds(Rule::debt_is_paid_with_the_fence_of_the_free) ? debt_.load() : submitted_.load();
   Fence fence;
   {
     Lock lock(mutex_);

@@ -44,7 +44,10 @@ Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
   if (need <= have || need <= passed_.load()) return {};
   Fence fence;
   fence.late = kind == FenceKind::Late;
-  fence.covers = submitted_.load() + (holds(Rule::fences_cover_what_came_before) ? 0 : 1);  // before the record: the driver has all of these
+  fence.covers =
+      submitted_.load() + (holds(Rule::fences_cover_what_came_before)
+                               ? 0
+                               : 1);  // before the record: the driver has all of these
   if (config_.one_lane) {
     Lock lock(mutex_);
     if (active_.size() == 1 || !(active_.empty() || holds(Rule::one_stream_alone_is_in_order)))
@@ -98,7 +101,8 @@ Status Timeline::record_lanes(Fence& fence) {
       Lock lock(mutex_);
       // A submission that `covers` counts may not be in `last` yet: it is pending then.
       if (lane->idle_after(passed_.load())) continue;
-      if (lane->tail && (lane->idle_after(lane->tail_covers) || !holds(Rule::tails_are_the_newest)))
+      if (lane->tail &&
+          (lane->idle_after(lane->tail_covers) || !holds(Rule::tails_are_the_newest)))
         event = lane->tail;
     }
     if (!event && !record_lane(*lane, fence, &event)) {
@@ -142,12 +146,12 @@ bool Timeline::record_lane(Lane& lane, const Fence& fence, EventRef* event) {
 void Timeline::commit(Fence fence) {
   Lock lock(mutex_);
   atomic_max(newest_, fence.covers);
-  if (!fence.late || !holds(Rule::late_fences_are_only_asked)) atomic_max(payable_, fence.covers);
+  if (!fence.late || !holds(Rule::late_fences_are_only_asked))
+    atomic_max(payable_, fence.covers);
   if (fence.covers <= passed_.load()) return;
   const bool host_waits = host_until_.load() > passed_.load();
   if (!fence.late && one_lane() && !(host_waits && holds(Rule::fences_stay_for_the_host)) &&
-      !fences_.empty() &&
-      fences_.back().covers <= fence.covers) {
+      !fences_.empty() && fences_.back().covers <= fence.covers) {
     // Stream order is the fence; one event to pay with when a second lane comes is enough.
     fences_.clear();
   }

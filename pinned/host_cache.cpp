@@ -352,12 +352,10 @@ void HostCache::poll_streams() {
   std::vector<std::uint64_t> safe;
   for (const Uses& uses : asked) {
     const auto over = [](const HostUse& use) { return Allocator::host_use_over(use); };
-    const bool safe_now =
-        holds(Rule::buffers_wait_for_all_named_streams)
-            ? std::all_of(uses.streams.begin(), uses.streams.end(), over)
-            : std::any_of(uses.streams.begin(), uses.streams.end(), over);
-    if (safe_now)
-      safe.push_back(uses.buffer_id);
+    const bool safe_now = holds(Rule::buffers_wait_for_all_named_streams)
+                              ? std::all_of(uses.streams.begin(), uses.streams.end(), over)
+                              : std::any_of(uses.streams.begin(), uses.streams.end(), over);
+    if (safe_now) safe.push_back(uses.buffer_id);
   }
   Lock lock(mutex_);
   std::erase_if(in_flight_, [&](const Uses& uses) {

@@ -6,6 +6,7 @@ import sys
 
 from source import ROOT, files, finish, read
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
 from mutants import finders_of, rows_of  # noqa: E402
 

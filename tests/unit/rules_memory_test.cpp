@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Ordering rules that no random program and no other test would miss, one test each: memory that
-// graphs, slabs, moved pages, peers and other threads hand on.
+// Ordering rules that no random program and no other test would miss, one test each: memory
+// that graphs, slabs, moved pages, peers and other threads hand on.
 #include "allocator/outside.hpp"
 #include "allocator/size_policy.hpp"
 #include "tests/unit/bed.hpp"
@@ -95,7 +95,8 @@ TEST_CASE("a block of a capture is nobody's while a graph may use it", "[unit][r
   CHECK(bed.stats().active_bytes[0].current == bed.stats().allocated_bytes[0].current);
 }
 
-TEST_CASE("a block that a capture has freed is nobody's before it ends", "[unit][rules_memory]") {
+TEST_CASE("a block that a capture has freed is nobody's before it ends",
+          "[unit][rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   bed.malloc(kBytes);
@@ -205,7 +206,8 @@ TEST_CASE("a peer that pays for nothing finds nothing owed", "[unit][rules_memor
   }
 }
 
-TEST_CASE("a block that another process has closed waits for work here", "[unit][rules_memory]") {
+TEST_CASE("a block that another process has closed waits for work here",
+          "[unit][rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -252,7 +254,8 @@ TEST_CASE("what a thread's own stream has freed is not taken by the next stream'
   CHECK_FALSE(taken);
 }
 
-TEST_CASE("a request waits for memory that was freed in a stream's order", "[unit][rules_memory]") {
+TEST_CASE("a request waits for memory that was freed in a stream's order",
+          "[unit][rules_memory]") {
   Bed bed({.device_memory = 256_MiB});
   const CUstream s = bed.stream();
   const Address p = bed.malloc_on(s, 160_MiB);
@@ -310,7 +313,8 @@ TEST_CASE("a hit takes no block in debt once a second stream works", "[unit][rul
   CHECK(bed.malloc(kBytes / 4) != p);  // there is other memory
 }
 
-TEST_CASE("a fence recorded after the free is waited for by no stream", "[unit][rules_memory]") {
+TEST_CASE("a fence recorded after the free is waited for by no stream",
+          "[unit][rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -326,7 +330,8 @@ TEST_CASE("a fence recorded after the free is waited for by no stream", "[unit][
   CHECK(sim::pending() == 0);
 }
 
-TEST_CASE("a page is not given back while it is mapped at an old address", "[unit][rules_memory]") {
+TEST_CASE("a page is not given back while it is mapped at an old address",
+          "[unit][rules_memory]") {
   Bed bed({.device_memory = 128_GiB});
   constexpr Bytes kPiece = 32_MiB;
   const CUstream s = bed.stream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Ordering rules that no random program and no other test would miss, one test each: submissions,
-// streams, events that the driver refuses, and captures.
+// Ordering rules that no random program and no other test would miss, one test each:
+// submissions, streams, events that the driver refuses, and captures.
 #include "tests/unit/bed.hpp"
 
 #include <thread>
@@ -75,7 +75,8 @@ TEST_CASE("a stream with a call under way is no idle one", "[unit][rules]") {
   CHECK(sim::complete(second));
 }
 
-TEST_CASE("what a stream has waited for since a free on it counts at the next", "[unit][rules]") {
+TEST_CASE("what a stream has waited for since a free on it counts at the next",
+          "[unit][rules]") {
   Bed bed({}, without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -147,8 +148,7 @@ TEST_CASE("a copy between contexts waits for what the other owes", "[unit][rules
     Address to = 0;
     REQUIRE(bed.allocator->allocate(second, kBytes, &to).ok());
     if (refused) sim::fail_symbol("cuStreamWaitEvent", 1, CUDA_ERROR_UNKNOWN);
-    Submission submission(
-        *bed.allocator, there, NullStream::Legacy, HostView::Hidden, to, p);
+    Submission submission(*bed.allocator, there, NullStream::Legacy, HostView::Hidden, to, p);
     submission.done(cuMemcpyPeerAsync(to, second, p, bed.sim.context(), kBytes, there));
     if (!refused) REQUIRE(sim::count("cuStreamWaitEvent") == 1);
     CHECK(sim::complete(late) == refused);
@@ -231,7 +231,8 @@ TEST_CASE("each thread's own stream pays for itself", "[unit][rules]") {
   CHECK(sim::count("cuStreamWaitEvent") == 2);
 }
 
-TEST_CASE("a launch that may begin early is told to wait while memory is owed", "[unit][rules]") {
+TEST_CASE("a launch that may begin early is told to wait while memory is owed",
+          "[unit][rules]") {
   Bed bed;
   const CUstream s = bed.stream();
   CHECK(bed.allocator->order_wanted(s, NullStream::Legacy) == 0);

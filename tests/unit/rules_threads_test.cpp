@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Ordering rules between threads. One thread is stopped at its entry into a driver call, so that the
-// other meets it there at every run.
+// Ordering rules between threads. One thread is stopped at its entry into a driver call, so
+// that the other meets it there at every run.
 #include "tests/unit/bed.hpp"
 
 #include <array>
