@@ -384,6 +384,7 @@ void DeviceCache::thread_ended(std::uint64_t per_thread) {
   Lane* lane = nullptr;
   {
     Lock lock(mutex_);
+    empty_depots();  // what the thread left there names its lane
     lane = take_lane(key_of_thread(per_thread));
   }
   orphan(lane);

@@ -301,6 +301,42 @@ TEST_CASE("a destroyed stream's memory is not the next stream's because of its l
   CHECK((q != p || !runs_beside(bed, t, CU_STREAM_LEGACY, q, kBytes)));
 }
 
+TEST_CASE("what an ended thread left for others is not the next stream's because of its lane",
+          "[unit][rules_memory]") {
+  Config config = Bed::vmm();
+  config.slabs_after = 0;
+  Bed bed({}, config);
+  constexpr Bytes kSmall = 1000;
+  constexpr auto kOwn = NullStream::PerThread;
+  std::vector<Address> blocks(17);  // one more than a thread keeps
+  std::thread([&] {
+    cuCtxSetCurrent(bed.sim.context());
+    for (Address& p : blocks)
+      (void)bed.allocator->allocate_on(bed.sim.context(), nullptr, kOwn, kSmall, &p);
+    {
+      Submission submission(*bed.allocator, nullptr, kOwn, HostView::Hidden);
+      submission.done(sim::launch_ptsz(nullptr, {}));
+    }
+    for (int i = 0; i < 3; ++i) {  // its own work is over, and known to be
+      bed.allocator->empty_all_caches();
+      sim::run_all();
+    }
+    bed.launch(CU_STREAM_LEGACY, {.accesses = {{blocks.front(), kSmall, true}}});
+    for (const Address p : blocks)  // behind that, as the thread's own stream is a blocking one
+      (void)bed.allocator->free_on(p, nullptr, kOwn);
+    // It has the newer ones again; the older ones lie ready for other threads.
+    for (int i = 0; i < 9; ++i) {
+      Address again = 0;
+      (void)bed.allocator->allocate_on(bed.sim.context(), nullptr, kOwn, kSmall, &again);
+    }
+  }).join();
+  const CUstream t = bed.stream();
+  for (int i = 0; i < 40; ++i) {
+    const Address q = bed.malloc_on(t, kSmall);
+    CHECK((q != blocks.front() || !runs_beside(bed, t, CU_STREAM_LEGACY, q, kSmall)));
+  }
+}
+
 TEST_CASE("a hit takes no block in debt once a second stream works", "[unit][rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
