@@ -5,6 +5,7 @@
 #include "allocator/allocator.hpp"
 
 #include "allocator/registry.hpp"
+#include "allocator/rule.hpp"
 
 namespace custash {
 
@@ -45,7 +46,10 @@ std::optional<Status> Allocator::free_on(Address address, CUstream stream, NullS
     return cache->free(address, seat->lane, ThreadSeats::mine().rack(*seat));
   }
   // A stream of another context: its order means nothing on this one's timeline.
-  if (const Status waited = seat->cache->timeline().wait_all(); !waited.ok()) return waited;
+  if (holds(Rule::frees_on_foreign_streams_wait)) {
+    const Status waited = seat->cache->timeline().wait_all();
+    if (!waited.ok()) return waited;
+  }
   return cache->free(address, nullptr, nullptr);
 }
 

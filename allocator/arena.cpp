@@ -2,6 +2,7 @@
 // Taking, giving and merging blocks. Growth and return of memory are in arena_memory.cpp.
 #include "allocator/arena.hpp"
 
+#include "allocator/rule.hpp"
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ Block* Arena::take_waiting(Bytes bytes, const Asking& asking, Fit fit) {
 Block* Arena::cut_head(Block* block, Address at) {
   if (at == block->address) return block;
   Block* rest = insert_after(block, block->segment, at, block->end() - at);
-  rest->stamp = block->stamp;
+  if (holds(Rule::parts_keep_the_stamp)) rest->stamp = block->stamp;
   block->size = at - block->address;
   give_ready(block, 0);
   return rest;
@@ -122,7 +123,7 @@ void Arena::split(Block* block, Bytes bytes) {
   if (rest < kAlignment) return;
   block->size = bytes;
   Block* remainder = insert_after(block, block->segment, block->end(), rest);
-  remainder->stamp = block->stamp;
+  if (holds(Rule::parts_keep_the_stamp)) remainder->stamp = block->stamp;
   // `passed` 0 joins stamps in full: safe, and the neighbour is rarely free.
   give_ready(remainder, 0);
 }

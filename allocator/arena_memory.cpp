@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How an Arena grows into new segments and holes, and gives memory back.
 #include "allocator/arena.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
@@ -115,7 +116,9 @@ std::vector<PageReturn> Arena::plan_return(std::uint64_t passed, TrimWish& wish)
   std::vector<Block*> candidates;
   for (Block* block : free_.blocks()) {
     if (wish.idle_only && !block->idle) continue;
-    if (block->segment->kind == SegmentKind::Range && asking.accepts(block->stamp)) {
+    const bool over =
+        asking.accepts(block->stamp) || !holds(Rule::pages_in_use_are_not_given_back);
+    if (block->segment->kind == SegmentKind::Range && over) {
       candidates.push_back(block);
     }
   }
@@ -146,7 +149,10 @@ void Arena::age() {
 // the ends stay free blocks.
 bool Arena::carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out) {
   auto& pages = block->segment->pages;
-  const auto stays = [&](const Page& page) { return staying != nullptr && staying->has(page); };
+  const auto stays = [&](const Page& page) {
+    return staying != nullptr && holds(Rule::pages_mapped_twice_are_not_given_back) &&
+           staying->has(page);
+  };
   auto it = pages.lower_bound(block->address);
   for (; it != pages.end() && it->second.address + it->second.size <= block->end(); ++it) {
     if (stays(it->second)) {
@@ -163,7 +169,7 @@ bool Arena::carve_pages(Block* block, Bytes most, const Aliases* staying, PageRe
   remove_free(block);
   if (end < block->end()) {
     Block* right = insert_after(block, block->segment, end, block->end() - end);
-    right->stamp = block->stamp;
+    if (holds(Rule::parts_keep_the_stamp)) right->stamp = block->stamp;
     block->size = end - block->address;
     insert_free(right);
   }
@@ -183,8 +189,9 @@ Bytes Arena::collect_moves(Bytes wanted,
                            std::vector<PageMove>* out) {
   std::vector<Block*> candidates;
   for (Block* block : free_.blocks()) {
-    if (block->segment->kind == SegmentKind::Range && asking.accepts(block->stamp))
-      candidates.push_back(block);
+    const bool accepted =
+        asking.accepts(block->stamp) || !holds(Rule::moved_pages_are_acceptable);
+    if (block->segment->kind == SegmentKind::Range && accepted) candidates.push_back(block);
   }
   Bytes found = 0;
   for (Block* block : candidates) {

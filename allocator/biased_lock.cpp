@@ -2,6 +2,8 @@
 // Proved: tests/models/rack.pml.
 #include "allocator/biased_lock.hpp"
 
+#include "allocator/rule.hpp"
+
 #include <chrono>
 #include <thread>
 
@@ -36,7 +38,8 @@ void BiasedLock::barrier() {
 }
 
 void BiasedLock::await() const {
-  while (busy_.load(std::memory_order_acquire) != 0)
+  while (busy_.load(std::memory_order_acquire) != 0 &&
+         holds(Rule::racks_are_emptied_without_their_owner))
     std::this_thread::yield();  // some tens of instructions, unless the owner was preempted
 }
 

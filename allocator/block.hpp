@@ -6,6 +6,7 @@
 #pragma once
 
 #include "allocator/relaxed.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/units.hpp"
 
 namespace custash {
@@ -25,15 +26,18 @@ struct Stamp {
 
   // What a merged block must wait for. `passed`: submissions known to be over.
   void join(const Stamp& other, std::uint64_t passed) {
-    if (other.fence > fence) fence = other.fence;
-    if (other.order <= passed) return;
+    if (other.fence > fence && holds(Rule::merged_blocks_keep_the_later_fence))
+      fence = other.fence;
+    if (other.order <= passed || !holds(Rule::merged_blocks_keep_the_later_order)) return;
     if (order <= passed) {
       order = other.order;
       order_lane = other.order_lane;
       return;
     }
     if (other.order > order) order = other.order;
-    if (other.order_lane != order_lane) order_lane = nullptr;
+    if (other.order_lane != order_lane &&
+        holds(Rule::merged_blocks_of_two_streams_are_nobody_s))
+      order_lane = nullptr;
   }
 };
 
@@ -48,8 +52,8 @@ struct Asking {
   void* state = nullptr;
 
   [[nodiscard]] bool accepts(const Stamp& stamp) const {
-    if (stamp.fence > acceptable) return false;
-    if (stamp.order <= passed) return true;
+    if (stamp.fence > acceptable && holds(Rule::fences_must_be_acceptable)) return false;
+    if (stamp.order <= passed || !holds(Rule::orders_must_have_passed)) return true;
     if (lane == nullptr || stamp.order_lane == nullptr) return false;
     return stamp.order_lane == lane ||
            (can_wait != nullptr && can_wait(state, *stamp.order_lane, stamp.order));

@@ -6,6 +6,8 @@
 // Proved: tests/models/capture.pml.
 #pragma once
 
+#include "allocator/rule.hpp"
+
 #include <atomic>
 #include <cassert>
 #include <cstdint>
@@ -33,7 +35,7 @@ class CaptureGate {
   // Around one that may draw a stream into a capture (a wait for an event).
   void step_begins() {
     steps_.fetch_add(1);
-    while (passing_.load() != 0)
+    while (passing_.load() != 0 && holds(Rule::capture_steps_wait_for_fences))
       std::this_thread::yield();
   }
 
@@ -48,7 +50,7 @@ class CaptureGate {
       held = true;
       for (;;) {
         gate_.passing_.fetch_add(1);
-        if (gate_.steps_.load() == 0) return;
+        if (gate_.steps_.load() == 0 || !holds(Rule::fences_wait_for_capture_steps)) return;
         gate_.passing_.fetch_sub(1);
         while (gate_.steps_.load() != 0)
           std::this_thread::yield();

@@ -4,6 +4,7 @@
 // Proved: tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/device_cache.hpp"
 
+#include "allocator/rule.hpp"
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
@@ -59,14 +60,16 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
 // Up to here a block costs no more than is spent already: passed, or every stream waits for it
 // before its next submission, whoever has the block. So does the launch of a graph.
 std::uint64_t DeviceCache::settled() const {
-  return unpaid_peers_.load() ? timeline_.passed()
-                              : std::max(timeline_.clear(), timeline_.owed());
+  return unpaid_peers_.load() && holds(Rule::no_debt_with_unpaid_peers)
+             ? timeline_.passed()
+             : std::max(timeline_.clear(), timeline_.owed());
 }
 
 // Not where it could not be paid: another device's kernels, which reach this memory directly, are
 // not held back by a wait in this context.
 bool DeviceCache::debt_allowed() const {
-  return !timeline_.capturing() && !unpaid_peers_.load();
+  if (timeline_.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
+  return !unpaid_peers_.load() || !holds(Rule::no_debt_with_unpaid_peers);
 }
 
 bool DeviceCache::run_ahead_allows(const Request& request) {
@@ -103,11 +106,13 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out) 
   const Status status = find_or_grow(make_request(bytes, lane, &wait, rack), &found);
   if (!status.ok()) return status;
   // On the GPU where that can be had, else here.
-  if (wait.needed && !(wait.mark && timeline_.wait_mark(*lane, wait.mark))) {
+  if (wait.needed && !(wait.mark && timeline_.wait_mark(*lane, wait.mark)) &&
+      holds(Rule::lost_marks_are_waited_for)) {
     timeline_.wait_all().ignore();  // broken() tells
   }
   // Submissions may go unseen: what they would have to pay is paid here.
-  if (!config_.one_lane) timeline_.pay_now();
+  if (!config_.one_lane && holds(Rule::unseen_work_is_paid_for_at_the_allocation))
+    timeline_.pay_now();
   *out = found;
   return {};
 }
@@ -140,7 +145,9 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
     }
     if (*out != 0) return {};
   }
-  if (hoards && unpaid_peers_.load() && take_after_waiting(request, out)) return {};
+  if (hoards && unpaid_peers_.load() && holds(Rule::no_hoarding_where_no_debt_is) &&
+      take_after_waiting(request, out))
+    return {};
   const Status grown = grow(request, out);
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
 }
@@ -279,8 +286,10 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
   };
   const Stamp stamp = found.small ? fill(found.small.block()) : fill(*found.large);
   if (found.large != nullptr) pages_.begin_block(found.large->address, found.large);
-  if (stamp.fence > timeline_.clear()) timeline_.take_debt(stamp.fence);
-  if (stamp.order > timeline_.passed() && stamp.order_lane != request.lane) {
+  if (stamp.fence > timeline_.clear() && holds(Rule::hand_outs_take_debt))
+    timeline_.take_debt(stamp.fence);
+  if (stamp.order > timeline_.passed() && stamp.order_lane != request.lane &&
+      holds(Rule::hand_outs_wait_for_the_stream_of_the_free)) {
     assert(request.wait != nullptr && "only take_across() accepts another lane's order");
     request.wait->needed = true;
     (void)timeline_.find_mark(*stamp.order_lane, stamp.order, &request.wait->mark);
@@ -295,8 +304,10 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
 
 Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread, CUcontext green) {
   auto key = reinterpret_cast<std::uint64_t>(stream);
-  if (stream == CU_STREAM_PER_THREAD) key = key_of_thread(per_thread);
-  if (stream == CU_STREAM_LEGACY && green != nullptr)
+  if (stream == CU_STREAM_PER_THREAD && holds(Rule::each_thread_has_its_own_stream))
+    key = key_of_thread(per_thread);
+  if (stream == CU_STREAM_LEGACY && green != nullptr &&
+      holds(Rule::each_green_context_has_a_legacy_stream))
     key = reinterpret_cast<std::uint64_t>(green) | (1ULL << 62U);
   Lock lock(mutex_);
   Lane*& found = lanes_[key];
@@ -310,7 +321,9 @@ Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread, CUcontext gre
 // The lane of a destroyed stream serves again when its work is over and no stamp needs it.
 Lane* DeviceCache::make_lane(CUstream stream) {
   for (Lane*& orphan : orphans_) {
-    if (orphan->stamped > timeline_.passed() || !timeline_.adopt(*orphan, stream)) continue;
+    const bool stamped =
+        orphan->stamped > timeline_.passed() && holds(Rule::lanes_in_stamps_serve_nobody_else);
+    if (stamped || !timeline_.adopt(*orphan, stream)) continue;
     Lane* lane = orphan;
     orphan = orphans_.back();
     orphans_.pop_back();
@@ -372,6 +385,7 @@ void DeviceCache::thread_ended(std::uint64_t per_thread) {
   Lane* lane = nullptr;
   {
     Lock lock(mutex_);
+    empty_depots();  // what the thread left there names its lane
     lane = take_lane(key_of_thread(per_thread));
   }
   orphan(lane);

@@ -4,6 +4,7 @@
 // Proved: tests/models/reuse.pml.
 #include "allocator/atomic_max.hpp"
 #include "allocator/quick_ways.hpp"
+#include "allocator/rule.hpp"
 
 #include <algorithm>
 
@@ -35,7 +36,9 @@ Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
 
 Status DeviceCache::wait_before_free() {
   if (config_.free_mode == FreeMode::Strict) return timeline_.wait_device();
-  return config_.free_mode == FreeMode::Never ? Status() : timeline_.wait_host_visible();
+  return config_.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
+             ? timeline_.wait_host_visible()
+             : Status();
 }
 
 bool DeviceCache::try_free(Address address, Rack* rack) {
@@ -91,10 +94,12 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
     stamp.order = position;
     lane->stamped = std::max(lane->stamped, position);
     atomic_max(order_high_, position);
-    stamp.order_lane = found.shared() ? nullptr : lane;
+    stamp.order_lane =
+        found.shared() && holds(Rule::blocks_of_several_streams_are_nobody_s) ? nullptr : lane;
   }
   found.stamp() = stamp;
-  if (captured && (graphs_.load() > 0 || timeline_.capturing())) {
+  if (captured && holds(Rule::captured_blocks_stay_with_graphs) &&
+      (graphs_.load() > 0 || timeline_.capturing())) {
     held_.push_back(found);
     return;
   }
@@ -113,7 +118,7 @@ bool DeviceCache::is_ready(const Found& found) const {
 }
 
 void DeviceCache::give(const Found& found) {
-  if (pins_.park(found)) return;
+  if (holds(Rule::exported_blocks_stay_when_freed) && pins_.park(found)) return;
   bool ready = is_ready(found);
   if (!ready) atomic_max(waiting_high_, found.stamp().latest());
   if (found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small) {
@@ -185,7 +190,8 @@ void DeviceCache::release_graph_blocks() {
   const std::uint64_t position = timeline_.stamp_everything();
   for (const Found& found : std::exchange(held_, {})) {
     // Launches of the graph since the free count as well: safe once all of them have passed.
-    found.stamp() = {.order = position};
+    found.stamp() =
+        holds(Rule::captured_blocks_wait_for_launches) ? Stamp{.order = position} : Stamp{};
     atomic_max(order_high_, position);
     give(found);
   }

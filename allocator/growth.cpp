@@ -2,6 +2,7 @@
 // DeviceCache: new memory from the driver, and the ladder when the driver says no.
 #include "allocator/device_cache.hpp"
 #include "allocator/log.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
@@ -94,7 +95,8 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
   }
   for (const PageMove& move : out->moves) {
     take_out(*move.from, move.item);
-    out->block->stamp.join(move.item.block->stamp, asked.passed);
+    if (holds(Rule::moved_pages_keep_their_stamps))
+      out->block->stamp.join(move.item.block->stamp, asked.passed);
   }
   Bytes made = moved < need ? need - moved : 0;
   if (made != 0 && room_.fit() == Fit::Quick)
@@ -169,7 +171,8 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
       abandon(arena, growth);
       return status;
     }
-    if (changes != accessor_changes_) late = accessors_;
+    if (changes != accessor_changes_ && holds(Rule::new_pages_reach_new_peers))
+      late = accessors_;
     for (const PageMove& move : growth.moves) {
       move.from->leave_stale(move.item);
       stale_.push_back({move.item.block, move.item.pages});

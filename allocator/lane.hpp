@@ -7,6 +7,7 @@
 #pragma once
 
 #include "allocator/event.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/units.hpp"
 
 #include <array>
@@ -80,7 +81,8 @@ class Lane {
   // Every submission up to number `passed` is over; does that leave the lane idle?
   [[nodiscard]] bool idle_after(std::uint64_t passed) const {
     // pending first: a submission raises `last` before it lowers `pending`.
-    return pending.load() == 0 && last.load() <= passed;
+    return (pending.load() == 0 || !holds(Rule::streams_with_a_call_under_way_work)) &&
+           last.load() <= passed;
   }
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "allocator/atomic_max.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/timeline.hpp"
 
 #include <array>
@@ -31,7 +32,7 @@ class Owners {
       if (owner == nullptr) return;
       const std::uint64_t debt = owner->owed();
       if (debt <= lane.paid_abroad[i].load() || debt <= owner->passed()) continue;
-      owner->pay_on(lane.stream);
+      if (holds(Rule::peers_pay_what_is_owed)) owner->pay_on(lane.stream);
       atomic_max(lane.paid_abroad[i], debt);
     }
   }

@@ -5,6 +5,7 @@
 
 #include "allocator/atomic_max.hpp"
 #include "allocator/device_cache.hpp"
+#include "allocator/rule.hpp"
 
 namespace custash {
 
@@ -29,7 +30,8 @@ bool DeviceCache::pin(Address base, std::uint64_t buffer_id, PinnedBlock* out) {
   const Found found = locate(base);
   if (!found) return false;
   // From now on every free comes by here: no order of one stream's is enough.
-  (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
+  if (holds(Rule::exported_blocks_take_the_long_way))
+    (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
   if (found.buffer_id() != buffer_id) return false;
   const Block& block = found.small ? *found.small.slab->backing : *found.large;
   const Segment& segment = *block.segment;
@@ -54,7 +56,9 @@ void DeviceCache::unpin(Address base) {
   if (!parked) return;
   // The other process has ended its own work; what was submitted here meanwhile may go on.
   const std::uint64_t position = timeline_.stamp_everything();
-  parked.stamp() = {.order = position};
+  parked.stamp() = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
+                       ? Stamp{.order = position}
+                       : Stamp{};
   atomic_max(order_high_, position);
   give(parked);
 }
@@ -67,7 +71,8 @@ Status DeviceCache::quiet(Address base) {
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     owed = found.stamp().fence;
   }
-  return timeline_.wait_for(owed);
+  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? timeline_.wait_for(owed)
+                                                            : Status();
 }
 
 bool DeviceCache::is_pinned(Address base) {

@@ -6,6 +6,7 @@
 #include "allocator/atomic_max.hpp"
 #include "allocator/quick_ways.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/size_policy.hpp"
 
 #include <algorithm>
@@ -43,11 +44,12 @@ std::uint64_t DeviceCache::new_buffer_id() {
 
 [[gnu::always_inline]] inline bool DeviceCache::quick_accepts(const Stamp& stamp,
                                                               const Lane* lane) {
-  if (stamp.order > timeline_.passed() && (lane == nullptr || stamp.order_lane != lane))
+  if (stamp.order > timeline_.passed() && (lane == nullptr || stamp.order_lane != lane) &&
+      holds(Rule::hits_are_of_their_own_stream))
     return false;
   if (stamp.fence <= timeline_.passed()) return true;
-  if (!quick_clear(stamp.fence)) return false;
-  timeline_.take_debt(stamp.fence);
+  if (!quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
+  if (holds(Rule::hits_take_debt)) timeline_.take_debt(stamp.fence);
   return true;
 }
 
@@ -107,8 +109,8 @@ Address DeviceCache::quick_large(Rack& rack, Bytes bytes) {
   if (!quick_ways_open()) return false;
   std::uint64_t position = 0;
   if (rack.lane == nullptr) {
-    if (free_waits() || !timeline_.try_stamp_free(&position) || !quick_clear(position))
-      return false;
+    if (free_waits() && holds(Rule::quick_frees_wait_for_results)) return false;
+    if (!timeline_.try_stamp_free(&position) || !quick_clear(position)) return false;
   } else {
     if (!timeline_.try_stamp_stream(*rack.lane, &position)) return false;
     if (order_high_.load() < position) atomic_max(order_high_, position);
@@ -124,7 +126,7 @@ Address DeviceCache::quick_large(Rack& rack, Bytes bytes) {
   const std::uint32_t index = slab.index_at(address);
   if (index == slab.count) return false;
   SmallBlock& block = slab.blocks[index];
-  if (block.kept()) return false;
+  if (block.kept() && holds(Rule::kept_blocks_take_the_long_way)) return false;
   Magazine& magazine = rack.magazine(slab.size_class);
   {
     const RackScope scope(rack);
@@ -149,7 +151,9 @@ Address DeviceCache::quick_large(Rack& rack, Bytes bytes) {
 }
 
 bool DeviceCache::quick_give(Rack& rack, Block* block, std::uint64_t position) {
-  if (block == nullptr || block->kept() || block->size <= kSmallLimit) return false;
+  if (block == nullptr || (block->kept() && holds(Rule::kept_blocks_take_the_long_way)) ||
+      block->size <= kSmallLimit)
+    return false;
   const RackScope scope(rack);
   if (rack.large_count == Rack::kLarge || rack.large_bytes + block->size > Rack::kLargeBytes)
     return false;

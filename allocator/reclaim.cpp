@@ -2,6 +2,7 @@
 // DeviceCache: giving memory back, peers, and the end of a context.
 // Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/device_cache.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/size_policy.hpp"
 
@@ -26,7 +27,9 @@ Status DeviceCache::settle() {
   const bool unfenced =
       order_high_.load() > timeline_.passed() ||
       waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
-  const Status waited = unfenced ? timeline_.wait_all() : timeline_.wait_frees();
+  const Status waited = unfenced && holds(Rule::ordered_frees_are_settled_by_all)
+                            ? timeline_.wait_all()
+                            : timeline_.wait_frees();
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;
   drain();
@@ -128,8 +131,9 @@ void DeviceCache::unmap_stale() {
   {
     Lock lock(mutex_);
     const std::uint64_t passed = timeline_.passed();
-    const auto first = std::partition(
-        stale_.begin(), stale_.end(), [&](const Stale& each) { return until(each) > passed; });
+    const auto first = std::partition(stale_.begin(), stale_.end(), [&](const Stale& each) {
+      return until(each) > passed && holds(Rule::old_addresses_stay_while_used);
+    });
     over.assign(std::move_iterator(first), std::move_iterator(stale_.end()));
     stale_.erase(first, stale_.end());
   }
@@ -221,13 +225,15 @@ void DeviceCache::plan_trim(Arena& arena,
 void DeviceCache::add_accessor(DeviceCache& reader) {
   // Submissions that go unseen pay for nothing: then what is owed is waited for here, and nothing
   // is owed any more.
-  if (!config_.one_lane || !reader.owners_.add(timeline_)) {
+  const bool seen = config_.one_lane || !holds(Rule::unseen_peers_pay_nothing);
+  if (!seen || !reader.owners_.add(timeline_)) {
     unpaid_peers_.store(true);
     {
       Lock lock(mutex_);
       empty_racks();  // no thread is in the middle of a hand-out that has not seen it
     }
-    timeline_.wait_for(timeline_.owed()).ignore();  // broken() tells
+    if (holds(Rule::what_is_owed_is_over_before_unpaid_peers))
+      timeline_.wait_for(timeline_.owed()).ignore();  // broken() tells
   }
   let_copies_reach(reader.device());
 }

@@ -2,6 +2,7 @@
 // Proved: tests/models/peers.pml.
 #include "allocator/registry.hpp"
 
+#include "allocator/rule.hpp"
 #include "allocator/scope.hpp"
 
 #include <algorithm>
@@ -105,7 +106,8 @@ CUcontext Allocator::State::home_of(CUstream stream, CUcontext context) const {
   void* green = nullptr;
   const bool told = driver.stream_get_ctx_v2 != nullptr &&
                     driver.stream_get_ctx_v2(stream, &regular, &green) == CUDA_SUCCESS;
-  return told && green != nullptr ? regular : context;
+  return told && green != nullptr && holds(Rule::green_contexts_are_their_primary_s) ? regular
+                                                                                     : context;
 }
 
 StreamPlace Allocator::State::place(CUstream stream, NullStream null) {

@@ -7,6 +7,7 @@
 #include "allocator/allocator.hpp"
 #include "allocator/device_cache.hpp"
 #include "allocator/host_tickets.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/thread_seats.hpp"
 
 #include <algorithm>
@@ -108,7 +109,8 @@ struct Allocator::State {
   // A plain free waits for the block's whole device: the other contexts on it are waited for
   // here.
   [[nodiscard]] bool others_at_work(DeviceCache& cache) {
-    return device_shared.load() && others_are_at_work(cache);
+    return device_shared.load() && holds(Rule::frees_wait_for_other_contexts_of_the_device) &&
+           others_are_at_work(cache);
   }
 
   [[nodiscard]] bool others_are_at_work(DeviceCache& cache);

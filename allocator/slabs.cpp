@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/slabs.hpp"
 
+#include "allocator/rule.hpp"
+
 #include <algorithm>
 
 namespace custash {
@@ -133,7 +135,8 @@ Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
   for (std::uint32_t i = 0; i < slab->count; ++i) {
     slab->blocks[i] = SmallBlock{};
     // What the page was used for before must have passed for each of its blocks.
-    slab->blocks[i].stamp = backing->stamp;
+    if (holds(Rule::slabs_wait_for_what_their_page_waits))
+      slab->blocks[i].stamp = backing->stamp;
     slab->blocks[i].next =
         i + 1 == slab->count ? Slab::kNone : static_cast<std::uint16_t>(i + 1);
   }
@@ -222,7 +225,8 @@ void SlabShelf::take_empty_of(int size_class,
     // The page must wait for whatever any of its blocks must wait for.
     slab->backing->stamp = Stamp{};
     for (const SmallBlock& block : slab->blocks)
-      slab->backing->stamp.join(block.stamp, passed);
+      if (holds(Rule::pages_wait_for_what_their_blocks_wait))
+        slab->backing->stamp.join(block.stamp, passed);
     stats_.split_blocks(StatPool::Small,
                         static_cast<std::int64_t>(slab->block_bytes()),
                         static_cast<std::int64_t>(slab->blocks.size()),

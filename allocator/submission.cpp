@@ -5,6 +5,7 @@
 #include "allocator/atomic_max.hpp"
 #include "allocator/log.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/rule.hpp"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +29,8 @@ bool captures(const Driver& driver, const StreamPlace& place) {
 template <typename Owners>
 void reach(CUdevice device, const Owners& owners) {
   for (DeviceCache* owner : owners) {
-    if (owner != nullptr) owner->let_copies_reach(device);
+    if (owner != nullptr && holds(Rule::copies_reach_other_devices))
+      owner->let_copies_reach(device);
   }
 }
 
@@ -64,13 +66,19 @@ Submission::Submission(Allocator& allocator,
       state.graphs_visible.store(true);
     return;  // nothing runs now
   }
+  if (view == HostView::Wait && !holds(Rule::waits_of_streams_count) &&
+      !place.cache->timeline().capturing())
+    return;
   cache_ = place.cache;
   lane_ = place.lane;
   host_visible_ = view == HostView::Visible || view == HostView::VisibleGraph ||
-                  (view != HostView::Wait && state.kernels_visible.load()) ||
-                  (view == HostView::Graph && state.graphs_visible.load());
-  pay_for(others, lane_->stream);
-  if (several && (view == HostView::Graph || view == HostView::VisibleGraph))
+                  (view != HostView::Wait && state.kernels_visible.load() &&
+                   holds(Rule::kernels_that_reach_the_host_are_waited_for)) ||
+                  (view == HostView::Graph && state.graphs_visible.load() &&
+                   holds(Rule::graphs_that_reach_the_host_are_waited_for));
+  if (holds(Rule::copies_pay_the_other_context)) pay_for(others, lane_->stream);
+  if (several && holds(Rule::graphs_pay_every_context) &&
+      (view == HostView::Graph || view == HostView::VisibleGraph))
     pay_for(state.all(), lane_->stream, cache_);  // its nodes may be of any device
   else if (several)
     cache_->owners().pay(*lane_);
@@ -101,7 +109,10 @@ std::uint64_t Allocator::order_wanted(CUstream stream, NullStream null) {
   if (!place || captures(driver_, place)) return 0;  // a graph begins in full order
   const Timeline& timeline = place.cache->timeline();
   const std::uint64_t owed = timeline.owed();
-  return owed > timeline.passed() && owed > place.lane->in_full_order.load() ? owed : 0;
+  return holds(Rule::early_launches_wait_while_memory_is_owed) && owed > timeline.passed() &&
+                 owed > place.lane->in_full_order.load()
+             ? owed
+             : 0;
 }
 
 void Allocator::order_given(CUstream stream, NullStream null, std::uint64_t owed) {
@@ -153,9 +164,10 @@ void Allocator::graph_destroyed() {
 }
 
 void Allocator::State::release_graph_blocks() {
-  if (graphs.load() > 0) return;
+  if (graphs.load() > 0 && holds(Rule::captured_blocks_wait_for_every_graph)) return;
   for (DeviceCache* cache : all()) {
-    if (!cache->timeline().capturing()) cache->release_graph_blocks();
+    if (!cache->timeline().capturing() || !holds(Rule::captured_blocks_wait_for_captures))
+      cache->release_graph_blocks();
   }
 }
 
@@ -167,7 +179,7 @@ void Allocator::stream_destroyed(CUstream stream) {
   if (place) place.cache->stream_destroyed(stream);
   state_->close_capture(
       StreamName(stream, NullStream::Legacy));  // a capture dies with its stream
-  state_->new_epoch();
+  if (holds(Rule::threads_forget_destroyed_streams)) state_->new_epoch();
 }
 
 ContextUsers* Allocator::users_of(CUcontext context) {
@@ -177,7 +189,7 @@ ContextUsers* Allocator::users_of(CUcontext context) {
 
 void Allocator::context_destroyed(CUcontext context) {
   // Other contexts' copies may still use its memory. Bare, their frees since have waited for that.
-  if (state_->contexts.load() > 1)
+  if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere))
     visit_living(state_->all(),
                  [](DeviceCache& each) { each.timeline().wait_frees().ignore(); });
   DeviceCache* cache = state_->remove(context);
@@ -233,7 +245,8 @@ void Allocator::will_touch(CUstream stream,
     if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
   }
   reach(place.cache->device(), owners);
-  if (!captures(state_->driver, place)) pay_for(owners, place.lane->stream);
+  if (!captures(state_->driver, place) && holds(Rule::batches_pay_the_other_context))
+    pay_for(owners, place.lane->stream);
 }
 
 void Allocator::let_copies_reach(CUcontext context, Address first, Address second) {

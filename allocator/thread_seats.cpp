@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/thread_seats.hpp"
 
+#include "allocator/rule.hpp"
+
 #include <algorithm>
 #include <atomic>
 
@@ -49,7 +51,7 @@ ThreadSeats::~ThreadSeats() {
     for (Rack* rack : racks_)
       rack->cache->retire_rack(rack);
     for (DeviceCache* cache : own_streams_)
-      cache->thread_ended(number_);
+      if (holds(Rule::ended_threads_give_their_lane_back)) cache->thread_ended(number_);
   } catch (...) {
     // No memory for it on the host: what is left of the thread stays where it is.
   }

@@ -4,6 +4,7 @@
 #include "allocator/timeline.hpp"
 
 #include "allocator/atomic_max.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/scope.hpp"
 
 #include <algorithm>
@@ -32,12 +33,18 @@ Timeline::Timeline(const Driver& driver,
 void Timeline::enter(Lane& lane) {
   lane.pending.fetch_add(1);  // before anything else: see Lane::pending
   if (!lane.active.load()) activate(lane);
+  if (!holds(Rule::calls_count_when_they_return))
+    atomic_max(lane.last, submitted_.fetch_add(1) + 1);
   const std::uint64_t debt = debt_.load();
-  if (debt > clear() && debt > lane.paid.load() && debt_lane_.load() != &lane) pay(&lane);
+  if (holds(Rule::streams_pay_what_is_owed) && debt > clear() && debt > lane.paid.load() &&
+      debt_lane_.load() != &lane)
+    pay(&lane);
 }
 
 void Timeline::leave(Lane& lane, bool host_visible) {
-  const std::uint64_t number = submitted_.fetch_add(1) + 1;
+  const std::uint64_t number = holds(Rule::calls_count_when_they_return)
+                                   ? submitted_.fetch_add(1) + 1
+                                   : lane.last.load();
   atomic_max(lane.last, number);
   if (host_visible) note_host_visible(lane, number);
   const bool by_lane = !context_events_.load() || capturing();
@@ -62,7 +69,8 @@ void Timeline::activate(Lane& lane) {
 void Timeline::orphan(Lane& lane) {
   // Without context events the handle is needed to fence what still runs; afterwards it is
   // gone.
-  if (lane.active.load() && !lane.is_per_thread() && (!context_events_.load() || capturing())) {
+  if (holds(Rule::destroyed_streams_leave_an_event) && lane.active.load() &&
+      !lane.is_per_thread() && (!context_events_.load() || capturing())) {
     // Where the handle cannot be recorded on for the last time, its work is waited for. (A thread's
     // own stream has had its tail recorded at each submission.)
     if (!note_tail(lane, lane.last.load()) && wait_device().ok()) lane.last.store(0);
@@ -72,11 +80,13 @@ void Timeline::orphan(Lane& lane) {
 
 bool Timeline::adopt(Lane& lane, CUstream stream) {
   Lock lock(mutex_);
-  if (lane.active.load() || lane.host_seen != 0 || !lane.idle_after(passed_.load()))
+  if (lane.active.load() || lane.host_seen != 0 ||
+      (!lane.idle_after(passed_.load()) && holds(Rule::lanes_serve_again_when_idle)))
     return false;
   lane.stream = stream;
   lane.green = nullptr;
-  lane.paid.store(0);  // the new stream has waited for nothing yet
+  if (holds(Rule::new_streams_have_paid_nothing))
+    lane.paid.store(0);  // the new stream has waited for nothing yet
   for (std::atomic<std::uint64_t>& paid : lane.paid_abroad)
     paid.store(0);
   lane.in_full_order.store(0);
@@ -99,7 +109,8 @@ bool Timeline::record_after(const Lane& lane, const EventRef& event) {
 
 bool Timeline::record_whole(const EventRef& event) {
   const CaptureGate::Pass pass(gate_);
-  return context_events_.load() && !capturing() &&
+  return context_events_.load() &&
+         !(capturing() && holds(Rule::no_context_event_in_a_capture)) &&
          driver_.ctx_record_event(context_, event.handle()) == CUDA_SUCCESS;
 }
 
@@ -137,7 +148,7 @@ std::uint64_t Timeline::stamp_stream(Lane& lane) {
   }
   const RelaxedCapture relaxed(driver_);
   if (!events_.take(&event).ok()) return number;  // without a mark the block is polled for
-  if (!record_after(lane, event)) return number;
+  if (holds(Rule::marks_are_recorded) && !record_after(lane, event)) return number;
   Lock lock(mutex_);
   lane.marks.push_back({number, std::move(event)});
   lane.marked.store(number);
@@ -154,7 +165,7 @@ bool Timeline::try_stamp_stream(const Lane& lane, std::uint64_t* stamp) const {
 bool Timeline::find_mark(const Lane& lane, std::uint64_t number, EventRef* out) {
   Lock lock(mutex_);
   for (const Mark& mark : lane.marks) {
-    if (mark.number != number) continue;
+    if (mark.number != number && holds(Rule::marks_are_of_that_free)) continue;
     if (out != nullptr) *out = mark.event;
     return true;
   }
@@ -168,7 +179,7 @@ bool Timeline::wait_mark(Lane& lane, const EventRef& mark) {
   alone.event = mark;
   const bool waited = wait_stream(lane.stream, &lane, alone);
   leave(lane, false);
-  return waited || wait_host(alone).ok();
+  return waited || !holds(Rule::refused_waits_are_made_here) || wait_host(alone).ok();
 }
 
 void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
@@ -177,9 +188,12 @@ void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
   const bool had = events_.take(&event).ok();
   // On the legacy stream an event is a barrier: kernels of other threads, launched since the
   // program's call, could be kept apart by it.
-  const bool whole = had && lane.stream == CU_STREAM_LEGACY && record_whole(event);
+  const bool whole = had && lane.stream == CU_STREAM_LEGACY &&
+                     holds(Rule::results_on_the_legacy_stream_are_no_barrier) &&
+                     record_whole(event);
   if (!had || !(whole || record_after(lane, event))) {
-    atomic_max(host_unmarked_, number);  // the next free waits for everything
+    if (holds(Rule::unmarked_results_are_waited_for))
+      atomic_max(host_unmarked_, number);  // the next free waits for everything
     return;
   }
   Lock lock(mutex_);
@@ -250,7 +264,10 @@ void Timeline::pay_now() {
 // recorded on and waited for by a whole context in one queue, so that such a wait for an old
 // fence waits for the newest.
 void Timeline::pay(Lane* lane) {
-  const std::uint64_t debt = debt_.load();
+  if (!holds(Rule::debt_is_paid_with_the_fence_of_the_free))
+    ensure(submitted_.load(), FenceKind::AtFree).ignore();
+  const std::uint64_t debt =
+      holds(Rule::debt_is_paid_with_the_fence_of_the_free) ? debt_.load() : submitted_.load();
   Fence fence;
   {
     Lock lock(mutex_);
@@ -262,7 +279,7 @@ void Timeline::pay(Lane* lane) {
     if (fence.covers != 0 && wait_context(fence)) atomic_max(paid_, fence.covers);
   } else if (fence.covers != 0 && wait_stream(lane->stream, lane, fence)) {
     atomic_max(lane->paid, fence.covers);
-  } else {
+  } else if (holds(Rule::unpayable_debt_is_waited_for)) {
     // No wait on the GPU can be had: wait here, as bare CUDA would have at the free, and for
     // that only.
     (fence.covers != 0 ? wait_host(fence) : wait_all()).ignore();  // broken() tells
@@ -279,7 +296,8 @@ void Timeline::pay_on(CUstream stream) {
     if (!find_fence(debt, &fence)) return;
   }
   waits_.fetch_add(1);
-  if (!wait_stream(stream, nullptr, fence)) wait_host(fence).ignore();
+  const bool waited = wait_stream(stream, nullptr, fence);
+  if (!waited && holds(Rule::debt_abroad_is_waited_for)) wait_host(fence).ignore();
 }
 
 bool Timeline::wait_context(const Fence& fence) {
@@ -304,12 +322,14 @@ void Timeline::prepare_capture() {
   // What was submitted until now must be fenced while cuCtxRecordEvent is still allowed. What is
   // owed is paid by the launch of the graph: a context's wait for it would come after the newest
   // record, and after work that bare would not have waited for.
-  if (unfinished()) ensure(submitted_.load(), FenceKind::Late).ignore();  // broken() tells
+  if (unfinished() && holds(Rule::work_is_fenced_before_a_capture))
+    ensure(submitted_.load(), FenceKind::Late).ignore();  // broken() tells
 }
 
 void Timeline::wait_begins(Lane& lane) {
   // Nothing can be recorded on it any more once it captures.
-  if (!lane.is_default() && lane.last.load() > passed_.load())
+  if (holds(Rule::work_is_marked_before_its_stream_captures) && !lane.is_default() &&
+      lane.last.load() > passed_.load())
     (void)note_tail(lane, lane.last.load());
   gate_.step_begins();
 }

@@ -17,6 +17,7 @@
 #include "allocator/driver.hpp"
 #include "allocator/fence.hpp"
 #include "allocator/mutex.hpp"
+#include "allocator/rule.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -50,7 +51,8 @@ class Timeline {
   // The same without a driver call: false when a fence would have to be recorded.
   [[gnu::always_inline]] bool try_stamp_free(std::uint64_t* stamp) const {
     *stamp = submitted_.load();
-    return config_.one_lane && (*stamp <= payable_.load() || *stamp <= passed_.load());
+    return config_.one_lane && (*stamp <= payable_.load() || *stamp <= passed_.load() ||
+                                !holds(Rule::quick_frees_have_a_fence));
   }
 
   // A position for a block freed on a stream. While other streams work too it is marked by an

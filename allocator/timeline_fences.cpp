@@ -2,6 +2,7 @@
 // The fences of a Timeline: recording, asking, waiting.
 // Proved: tests/models/capture.pml, tests/models/ends.pml and tests/models/reuse.pml.
 #include "allocator/atomic_max.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/timeline.hpp"
 
@@ -33,7 +34,8 @@ bool Timeline::is_gone(CUresult code) const {
 
 Status Timeline::stamp_free(std::uint64_t* stamp) {
   // one_lane:off means that submissions may go unseen: every free counts as one.
-  const std::uint64_t need = config_.one_lane ? submitted_.load() : submitted_.fetch_add(1) + 1;
+  const bool all_seen = config_.one_lane || !holds(Rule::frees_count_where_work_is_unseen);
+  const std::uint64_t need = all_seen ? submitted_.load() : submitted_.fetch_add(1) + 1;
   *stamp = need;
   return ensure(need, FenceKind::AtFree);
 }
@@ -43,10 +45,14 @@ Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
   if (need <= have || need <= passed_.load()) return {};
   Fence fence;
   fence.late = kind == FenceKind::Late;
-  fence.covers = submitted_.load();  // before the record: the driver has all of these
+  fence.covers =
+      submitted_.load() + (holds(Rule::fences_cover_what_came_before)
+                               ? 0
+                               : 1);  // before the record: the driver has all of these
   if (config_.one_lane) {
     Lock lock(mutex_);
-    if (active_.size() == 1) fence.lane = active_.front();
+    if (active_.size() == 1 || !(active_.empty() || holds(Rule::one_stream_alone_is_in_order)))
+      fence.lane = active_.front();
   }
   const Status status = record(fence);
   if (!status.ok()) {
@@ -66,7 +72,7 @@ Status Timeline::record(Fence& fence) {
   }
   const CaptureGate::Pass pass(gate_);
   Status status;
-  if (context_events_.load() && !capturing()) {
+  if (context_events_.load() && !(capturing() && holds(Rule::no_context_event_in_a_capture))) {
     status = driver_.ctx_record_event(context_, event.handle());
     fence.event = std::move(event);
     if (status.code() == CUDA_ERROR_NOT_SUPPORTED) context_events_.store(false);
@@ -96,9 +102,12 @@ Status Timeline::record_lanes(Fence& fence) {
       Lock lock(mutex_);
       // A submission that `covers` counts may not be in `last` yet: it is pending then.
       if (lane->idle_after(passed_.load())) continue;
-      if (lane->tail && lane->idle_after(lane->tail_covers)) event = lane->tail;
+      if (lane->tail &&
+          (lane->idle_after(lane->tail_covers) || !holds(Rule::tails_are_the_newest)))
+        event = lane->tail;
     }
     if (!event && !record_lane(*lane, fence, &event)) {
+      if (!holds(Rule::fences_cover_every_stream)) continue;
       Lock lock(mutex_);
       if (fences_.empty() || !lane->idle_after(fences_.back().covers)) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // unfenced for now
@@ -118,7 +127,7 @@ Status Timeline::record_lanes(Fence& fence) {
 
 // While the gate is held.
 bool Timeline::stream_captures(const Lane& lane) const {
-  if (!capturing()) return false;
+  if (!capturing() || !holds(Rule::no_event_lands_in_a_capture)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return driver_.stream_is_capturing(lane.stream, &status) != CUDA_SUCCESS ||
          status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -128,7 +137,8 @@ bool Timeline::record_lane(Lane& lane, const Fence& fence, EventRef* event) {
   if (lane.orphan.load() || lane.is_named_by_user()) return false;
   // On the legacy stream an event is a barrier among the blocking streams: at a free bare CUDA
   // would have waited, later it would not.
-  if (fence.late && lane.stream == CU_STREAM_LEGACY) return false;
+  if (fence.late && lane.stream == CU_STREAM_LEGACY && holds(Rule::late_fences_are_no_barrier))
+    return false;
   if (stream_captures(lane)) return false;
   return events_.take(event).ok() &&
          driver_.event_record(event->handle(), lane.stream) == CUDA_SUCCESS;
@@ -137,11 +147,12 @@ bool Timeline::record_lane(Lane& lane, const Fence& fence, EventRef* event) {
 void Timeline::commit(Fence fence) {
   Lock lock(mutex_);
   atomic_max(newest_, fence.covers);
-  if (!fence.late) atomic_max(payable_, fence.covers);
+  if (!fence.late || !holds(Rule::late_fences_are_only_asked))
+    atomic_max(payable_, fence.covers);
   if (fence.covers <= passed_.load()) return;
   const bool host_waits = host_until_.load() > passed_.load();
-  if (!fence.late && one_lane() && !host_waits && !fences_.empty() &&
-      fences_.back().covers <= fence.covers) {
+  if (!fence.late && one_lane() && !(host_waits && holds(Rule::fences_stay_for_the_host)) &&
+      !fences_.empty() && fences_.back().covers <= fence.covers) {
     // Stream order is the fence; one event to pay with when a second lane comes is enough.
     fences_.clear();
   }
@@ -155,7 +166,8 @@ void Timeline::commit(Fence fence) {
 
 bool Timeline::find_fence(std::uint64_t need, Fence* out) {
   for (const Fence& fence : fences_) {
-    if (fence.late || fence.covers < need) continue;
+    if (fence.late && holds(Rule::late_fences_are_only_asked)) continue;
+    if (fence.covers < need && holds(Rule::fences_cover_the_position)) continue;
     *out = fence;
     return true;
   }
@@ -194,6 +206,8 @@ Status Timeline::query(const Fence& fence) {
   (void)fence.all_of([&](const EventRef& event, const Lane*) {
     queries_.fetch_add(1);
     status = driver_.event_query(event.handle());
+    if (!holds(Rule::pending_fences_have_not_passed) && status.code() == CUDA_ERROR_NOT_READY)
+      status = {};
     return status.ok();
   });
   if (!status.ok() && is_gone(status.code())) broken_.store(true);
@@ -212,7 +226,7 @@ Status Timeline::wait_all() {
     if (const Status recorded = ensure(need, FenceKind::Late); !recorded.ok()) return recorded;
   }
   if (unfenced() && capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (unfenced()) {
+  if (unfenced() && holds(Rule::unfenced_work_is_waited_for)) {
     if (const Status waited = wait_device(); !waited.ok()) return waited;
     Lock lock(mutex_);
     retire(need);

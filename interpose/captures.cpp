@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "allocator/rule.hpp"
 #include "interpose/graphs.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/process.hpp"
@@ -84,8 +85,10 @@ CUresult end_capture(Real<CUstream, CUgraph*> real, NullStream null, CUstream st
   const bool before = captures::is_capturing(*core, stream, null);
   const CUresult result = real(stream, out);
   // The graph first: it keeps the blocks that the end of the capture would let go.
-  if (result == CUDA_SUCCESS && out != nullptr) graphs::created(*core, *out);
+  const bool first = holds(Rule::graphs_are_counted_before_their_capture_ends);
+  if (first && result == CUDA_SUCCESS && out != nullptr) graphs::created(*core, *out);
   if (before && !captures::is_capturing(*core, stream, null)) core->capture_ended(stream, null);
+  if (!first && result == CUDA_SUCCESS && out != nullptr) graphs::created(*core, *out);
   return result;
 }
 

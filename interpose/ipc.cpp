@@ -5,6 +5,7 @@
 // clang-format on
 #include "allocator/log.hpp"
 #include "allocator/outside.hpp"
+#include "allocator/rule.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/ipc.hpp"
 
@@ -96,7 +97,8 @@ CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned 
   PinnedBlock pinned;
   Outside outside(*process::core());
   (void)outside.pin(block.base, block.buffer_id, &pinned);
-  outside.quiet(block.base).ignore();  // the next call that synchronises tells
+  if (holds(Rule::dma_bufs_are_of_quiet_memory))
+    outside.quiet(block.base).ignore();  // the next call that synchronises tells
   return result;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The exporter's side. What importers hold is known to the service's thread alone.
 #include "allocator/outside.hpp"
+#include "allocator/rule.hpp"
 #include "allocator/scope.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/process.hpp"
@@ -97,7 +98,10 @@ CUresult make_handle(Allocator& core, const BlockInfo& block, CUipcMemHandle* ou
   Outside(core).unpin(pinned);
   const bool possible = pinned.segment != 0 || pages_have_descriptors(core, pinned.device);
   if (!possible || !service::start()) return CUDA_ERROR_NOT_SUPPORTED;
-  if (const Status quiet = Outside(core).quiet(block.base); !quiet.ok()) return quiet.code();
+  if (holds(Rule::exported_handles_are_of_quiet_memory)) {
+    const Status quiet = Outside(core).quiet(block.base);
+    if (!quiet.ok()) return quiet.code();
+  }
   const service::Identity self = service::identity();
   const Handle handle{
       kMagic, self.pid, 0, self.nonce, block.buffer_id, block.base, block.requested, {}};

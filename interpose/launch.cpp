@@ -4,6 +4,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
+#include "allocator/rule.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
 
@@ -42,14 +43,14 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
       std::any_of(config->attrs, config->attrs + config->numAttrs, may_begin_early)) {
     owed = core->order_wanted(config->hStream, null);
   }
-  if (owed != 0) {
+  if (owed != 0 && holds(Rule::early_launches_lose_their_attribute)) {
     attributes.assign(config->attrs, config->attrs + config->numAttrs);
     for (CUlaunchAttribute& each : attributes)
       if (may_begin_early(each)) each.value.programmaticStreamSerializationAllowed = 0;
     ordered = *config;
     ordered.attrs = attributes.data();
   }
-  const CUlaunchConfig* const given = owed != 0 ? &ordered : config;
+  const CUlaunchConfig* const given = attributes.empty() ? config : &ordered;
   const CUresult result = doors::submit(
       real, null, views::stream_of(config), [](Allocator&) { return views::Hidden; }, 0, 0,
       [&](auto* call) { return call(given, function, params, extra); });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/service_loop.hpp"
 
+#include "allocator/rule.hpp"
 #include "interpose/process.hpp"
 
 #include <algorithm>
@@ -227,7 +228,9 @@ bool Loop::hang_up(Client& client) {
   if (!client.session.holds || client.session.leaving) return true;
   descriptors().drop(client.fd);
   close(client.fd);
-  const int process = watch_process(client.session.peer);
+  const int process = holds(Rule::importers_live_until_their_process_ends)
+                          ? watch_process(client.session.peer)
+                          : -1;
   client.fd = process < 0 ? -1 : descriptors().keep(process);
   client.gone = true;
   // A process that lives may have its memory open, whatever has become of its connection.

@@ -3,6 +3,7 @@
 #include "interpose/doors.hpp"
 // clang-format on
 #include "allocator/outside.hpp"
+#include "allocator/rule.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/sync_memops.hpp"
 
@@ -81,7 +82,9 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   const bool on = *static_cast<const unsigned*>(value) != 0;
   sync_memops::set(block.buffer_id, on);
   // Set before the memory is registered with a network card, which waits for no stream.
-  return on ? Outside(*core).quiet(block.base).code() : CUDA_SUCCESS;
+  return on && holds(Rule::memory_of_network_cards_is_quiet)
+             ? Outside(*core).quiet(block.base).code()
+             : CUDA_SUCCESS;
 }
 
 }  // namespace custash::handlers

@@ -4,6 +4,7 @@
 
 #include "allocator/atomic_max.hpp"
 #include "allocator/log.hpp"
+#include "allocator/rule.hpp"
 #include "pinned/host_limits.hpp"
 
 #include <algorithm>
@@ -248,14 +249,16 @@ Status HostCache::finish_free(const Uses& leaving) {
   const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);
   Lock lock(mutex_);
   if (std::exchange(leaving.block->tracked, false)) streams_.erase(leaving.block);
-  leaving.pool->rest(leaving.block, ticket);
+  leaving.pool->rest(leaving.block, holds(Rule::freed_buffers_wait_for_a_ticket) ? ticket : 0);
   return stamped;
 }
 
 std::optional<Status> HostCache::free(void* buffer) {
   Uses leaving;
   if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
-  const Status waited = allocator_.wait_as_free_does(leaving.pool->context);
+  const Status waited = holds(Rule::frees_of_buffers_wait_for_results)
+                            ? allocator_.wait_as_free_does(leaving.pool->context)
+                            : Status();
   const Status freed = finish_free(leaving);
   decay();
   return freed.ok() ? waited : freed;
@@ -263,12 +266,15 @@ std::optional<Status> HostCache::free(void* buffer) {
 
 bool HostCache::try_free(void* buffer) {
   const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address) || !allocator_.idle()) return false;
+  if (!inside(address)) return false;
+  if (!allocator_.idle() && holds(Rule::quick_frees_of_buffers_are_idle)) return false;
   Lock lock(mutex_);
   HostBlock* block = nullptr;
   HostPool* kind = owner(address, &block);
   if (kind == nullptr || block->tracked) return false;
-  if (!allocator_.free_would_not_wait(kind->context)) return false;
+  if (!allocator_.free_would_not_wait(kind->context) &&
+      holds(Rule::quick_frees_of_buffers_wait_for_results))
+    return false;
   kind->rest(block, 0);
   return true;
 }
@@ -281,7 +287,9 @@ bool HostCache::try_free_in_flight(void* buffer) {
     Lock lock(mutex_);
     leaving.pool = owner(address, &leaving.block);
     if (leaving.pool == nullptr || leaving.block->tracked) return false;
-    if (!allocator_.free_would_not_wait(leaving.pool->context)) return false;
+    if (!allocator_.free_would_not_wait(leaving.pool->context) &&
+        holds(Rule::quick_frees_of_buffers_wait_for_results))
+      return false;
     leaving.block->state = HostBlockState::Leaving;
   }
   std::uint64_t ticket = 0;
@@ -343,8 +351,11 @@ void HostCache::poll_streams() {
   if (asked.empty()) return;
   std::vector<std::uint64_t> safe;
   for (const Uses& uses : asked) {
-    if (std::all_of(uses.streams.begin(), uses.streams.end(), Allocator::host_use_over))
-      safe.push_back(uses.buffer_id);
+    const auto over = [](const HostUse& use) { return Allocator::host_use_over(use); };
+    const bool safe_now = holds(Rule::buffers_wait_for_all_named_streams)
+                              ? std::all_of(uses.streams.begin(), uses.streams.end(), over)
+                              : std::any_of(uses.streams.begin(), uses.streams.end(), over);
+    if (safe_now) safe.push_back(uses.buffer_id);
   }
   Lock lock(mutex_);
   std::erase_if(in_flight_, [&](const Uses& uses) {

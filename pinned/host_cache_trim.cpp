@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // HostCache: giving memory back, and what others ask of it.
 #include "allocator/context_users.hpp"
+#include "allocator/rule.hpp"
 #include "pinned/host_cache.hpp"
 
 #include <algorithm>
@@ -79,7 +80,7 @@ void HostCache::decay() {
   const Nanoseconds age = config_.pinned_decay * kSecond;
   if (!next_decay_.compare_exchange_strong(due, now + age / 4) || due == 0 || now < age) return;
   allocator_.poll_host_tickets();
-  if (!allocator_.idle()) return;
+  if (!allocator_.idle() && holds(Rule::buffers_are_unpinned_when_idle)) return;
   std::size_t returned = 0;
   give_back(now - age, &returned).ignore();  // what could not be given back stays
 }
@@ -87,7 +88,7 @@ void HostCache::decay() {
 // Work of other contexts may still use what was freed here: bare CUDA has waited for it at the
 // free.
 void HostCache::context_destroyed(CUcontext context) {
-  wait_for_flight(context);
+  if (holds(Rule::a_context_ends_after_its_buffers_use)) wait_for_flight(context);
   while (!forget_pools(context))
     std::this_thread::yield();  // a segment of it is being returned
 }

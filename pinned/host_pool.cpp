@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/host_pool.hpp"
 
+#include "allocator/rule.hpp"
 #include "pinned/first_touch.hpp"
 
 #include <algorithm>
@@ -81,7 +82,8 @@ HostBlock* HostPool::take_recent(Bytes size, std::uint64_t passed) {
   if (recent.size != size) return nullptr;
   // The newest is warm in the caches, the oldest is the likelier to be safe.
   for (HostBlock* block : {recent.blocks.newest, recent.blocks.oldest}) {
-    if (block == nullptr || block->ticket > passed) continue;
+    if (block == nullptr) continue;
+    if (block->ticket > passed && holds(Rule::resting_buffers_wait_for_their_ticket)) continue;
     recent.blocks.remove(block);
     resting_bytes -= block->size;
     begin_use(block);
@@ -178,7 +180,7 @@ void HostPool::settle(std::uint64_t passed, Nanoseconds now) {
 void HostPool::settle_list(HostBlockList* list, std::uint64_t passed, Nanoseconds now) {
   for (HostBlock* block = list->oldest; block != nullptr;) {
     HostBlock* const next = block->newer;
-    if (block->ticket <= passed) {
+    if (block->ticket <= passed || !holds(Rule::resting_buffers_wait_for_their_ticket)) {
       list->remove(block);
       merge(block, now);
     }

@@ -72,6 +72,12 @@ class Holes(Case):
         self.same_as_bare("holes", "early", CUSTASH_SIM=self.SIM + ",detector=1", CUSTASH_SIM_KERNELS=kernels)
 
 
+    def test_memory_of_a_capture_is_kept_while_a_graph_may_use_it(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("holes", "graphs", CUSTASH_SIM="", CUSTASH_CONF=backing)
+            self.assertEqual(notes(out), [["free", "0"], ["while_it_lives", "0"], ["while_one_lives", "0"],
+                                          ["afterwards", "1"]], backing)
+
     def test_stream_ordered_memory_is_told_as_the_default_pools(self):
         for backing in ("backing:driver", "backing:vmm"):
             self.same_as_bare("holes", "answers", CUSTASH_CONF=backing)

@@ -71,6 +71,19 @@ TEST_CASE("a kernel on a green stream comes after the former owner's", "[unit][g
   }
 }
 
+TEST_CASE("a green context's legacy stream pays apart from its primary's", "[unit][green]") {
+  Green bed;
+  const Address p = bed.owed_block();
+  Green::use(primary);
+  bed.launch(CU_STREAM_LEGACY, {.accesses = {{p, kBytes, false}}});
+  CHECK(sim::count("cuStreamWaitEvent") == 1);
+  Green::use(green);
+  bed.launch(CU_STREAM_LEGACY, {.accesses = {{p, kBytes, false}}});
+  CHECK(sim::count("cuStreamWaitEvent") == 2);
+  Green::use(primary);
+  sim::release(bed.here);
+}
+
 TEST_CASE("memory had with a green context current is the primary's", "[unit][green]") {
   Green bed;
   Green::use(green);

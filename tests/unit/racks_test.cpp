@@ -281,16 +281,19 @@ TEST_CASE("an owner and the others keep out of each other's way", "[unit][racks]
   BiasedLock lock;
   std::uint64_t first = 0;
   std::uint64_t second = 0;  // equal, but inside the lock
-  std::atomic<bool> stop{false};
+  std::atomic<bool> started{false}, stop{false};
   std::thread owner([&] {
     while (!stop.load(std::memory_order_relaxed)) {
       lock.enter();
       ++first;
-      std::atomic_signal_fence(std::memory_order_seq_cst);
+      started = true;
+      std::this_thread::yield();  // long enough for the other to come in between
       ++second;
       lock.leave();
     }
   });
+  while (!started)
+    std::this_thread::yield();
   int torn = 0;
   for (int i = 0; i < 20'000; ++i) {
     lock.ask();

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+// Ordering rules that no random program and no other test would miss, one test each:
+// submissions, streams, events that the driver refuses, and captures.
+#include "tests/unit/bed.hpp"
+
+#include <thread>
+
+using namespace custash;
+
+namespace {
+
+constexpr Bytes kBytes = 64_MiB;  // more than is taken anew in place of a debt
+
+Config without_run_ahead() {
+  Config config = Bed::vmm();
+  config.run_ahead_percent = 0;
+  return config;
+}
+
+CUevent record(CUstream stream) {
+  CUevent event = nullptr;
+  REQUIRE(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+  REQUIRE(cuEventRecord(event, stream) == CUDA_SUCCESS);
+  return event;
+}
+
+// As the hook does it.
+void wait(Bed& bed, CUstream stream, CUevent event) {
+  Submission submission(*bed.allocator, stream, NullStream::Legacy, HostView::Wait);
+  const CUresult result = cuStreamWaitEvent(stream, event, 0);
+  submission.done(result);
+  REQUIRE(result == CUDA_SUCCESS);
+}
+
+// Freed under a kernel on `stream` that does not end before it is released; and had again.
+Address owed_block(Bed& bed, CUstream stream) {
+  const Address p = bed.malloc(kBytes);
+  bed.launch(stream, {.accesses = {{p, kBytes, true}}});
+  sim::hold(stream);
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes) == p);
+  return p;
+}
+
+void use(CUcontext context) {
+  REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+}
+
+}  // namespace
+
+TEST_CASE("a stream with a call under way is no idle one", "[unit][rules]") {
+  Bed bed({}, without_run_ahead());
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  const Address q = bed.malloc(kBytes);
+  bed.launch(t);
+  bed.free(q);  // its fence is older than the call
+  Submission slow(*bed.allocator, s, NullStream::Legacy, HostView::Hidden);
+  REQUIRE(sim::launch(s, {.accesses = {{p, kBytes, true}}}) == CUDA_SUCCESS);
+  sim::hold(s);
+  sim::run_all();
+  REQUIRE(bed.malloc(kBytes) == q);
+  bed.allocator->empty_all_caches();  // asks what has passed
+  slow.done(CUDA_SUCCESS);
+  bed.launch(t);
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes) == p);
+  bed.launch(t, {.accesses = {{p, kBytes, true}}});
+  const auto second = sim::last_op(t);
+  sim::run_all();
+  CHECK_FALSE(sim::complete(second));
+  sim::release(s);
+  sim::run_all();
+  CHECK(sim::complete(second));
+}
+
+TEST_CASE("what a stream has waited for since a free on it counts at the next",
+          "[unit][rules]") {
+  Bed bed({}, without_run_ahead());
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const CUstream u = bed.stream();
+  const Address p = bed.malloc_on(t, kBytes);
+  const Address q = bed.malloc_on(t, kBytes);
+  bed.launch(t);
+  bed.launch(s, {.accesses = {{q, kBytes, true}}});
+  const CUevent after = record(s);
+  sim::hold(s);
+  bed.free_on(t, p);
+  wait(bed, t, after);
+  bed.free_on(t, q);
+  for (const Address had : {bed.malloc_on(u, kBytes), bed.malloc_on(u, kBytes)}) {
+    REQUIRE((had == p || had == q));
+    bed.launch(u, {.accesses = {{had, kBytes, true}}});
+  }
+  const auto second = sim::last_op(u);
+  sim::run_all();
+  CHECK_FALSE(sim::complete(second));
+  sim::release(s);
+  sim::run_all();
+  CHECK(sim::complete(second));
+}
+
+TEST_CASE("a stream that the driver lets wait for nothing is waited for", "[unit][rules]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  const auto late = sim::last_op(s);
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes) == p);
+  sim::fail_symbol("cuStreamWaitEvent", 1, CUDA_ERROR_UNKNOWN);
+  bed.launch(t, {.accesses = {{p, kBytes, true}}});
+  CHECK(sim::complete(late));
+}
+
+TEST_CASE("memory of another stream whose event is refused is waited for", "[unit][rules]") {
+  for (const bool here_too : {false, true}) {
+    Bed bed({}, without_run_ahead());
+    const CUstream s = bed.stream();
+    const CUstream t = bed.stream();
+    bed.launch(t);
+    const Address p = bed.malloc_on(s, kBytes);
+    bed.launch(s, {.accesses = {{p, kBytes, true}}});
+    const auto late = sim::last_op(s);
+    bed.free_on(s, p);
+    sim::fail_symbol("cuStreamWaitEvent", 1, CUDA_ERROR_UNKNOWN);
+    if (here_too) sim::fail_symbol("cuEventSynchronize", 1, CUDA_ERROR_UNKNOWN);
+    REQUIRE(bed.malloc_on(t, kBytes) == p);
+    sim::clear_failures();
+    CHECK(sim::complete(late));
+  }
+}
+
+TEST_CASE("a copy between contexts waits for what the other owes", "[unit][rules]") {
+  for (const bool refused : {false, true}) {
+    Bed bed;
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc(kBytes);
+    bed.launch(s, {.accesses = {{p, kBytes, true}}});
+    const auto late = sim::last_op(s);
+    bed.free(p);
+    REQUIRE(bed.malloc(kBytes) == p);
+    const CUcontext second = make_context(1);
+    const CUstream there = bed.stream();
+    Address to = 0;
+    REQUIRE(bed.allocator->allocate(second, kBytes, &to).ok());
+    if (refused) sim::fail_symbol("cuStreamWaitEvent", 1, CUDA_ERROR_UNKNOWN);
+    Submission submission(*bed.allocator, there, NullStream::Legacy, HostView::Hidden, to, p);
+    submission.done(cuMemcpyPeerAsync(to, second, p, bed.sim.context(), kBytes, there));
+    if (!refused) REQUIRE(sim::count("cuStreamWaitEvent") == 1);
+    CHECK(sim::complete(late) == refused);
+    sim::clear_failures();
+  }
+}
+
+TEST_CASE("where no fence can be had the device is waited for", "[unit][rules]") {
+  Bed bed;
+  const Address p = bed.malloc(kBytes);
+  const CUcontext second = make_context(0);
+  const CUstream there = bed.stream();
+  Address q = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  bed.launch(there);
+  const auto late = sim::last_op(there);
+  use(bed.sim.context());
+  sim::fail_symbol("cuCtxRecordEvent", 1, CUDA_ERROR_UNKNOWN, true);
+  bed.free(p);
+  sim::clear_failures();
+  CHECK(sim::complete(late));
+}
+
+TEST_CASE("memory freed on another context's stream is quiet first", "[unit][rules]") {
+  Bed bed;
+  const Address p = bed.malloc(kBytes);
+  const CUcontext second = make_context(1);
+  const CUstream there = bed.stream();
+  REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
+  bed.allocator->peer_access_enabled(bed.sim.context(), second);
+  bed.launch(there, {.accesses = {{p, kBytes, true}}});
+  bed.free_on(there, p);
+  CHECK(sim::complete(sim::last_op(there)));
+}
+
+TEST_CASE("a stream made where another ended has paid nothing", "[unit][rules]") {
+  Bed bed({}, without_run_ahead());
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const CUstream c = bed.stream();
+  const CUstream u = bed.stream();
+  const Address q = bed.malloc(kBytes / 2);
+  bed.launch(u);
+  bed.free(q);  // under a fence that passes before the one that is owed
+  const Address p = owed_block(bed, s);
+  // Drawn into a capture it submits nothing, but has waited for what is owed.
+  begin_capture(bed, c, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  const CUevent fork = record(c);
+  wait(bed, t, fork);
+  const CUevent join = record(t);
+  wait(bed, c, join);
+  (void)end_capture(bed, c);
+  REQUIRE(sim::count("cuStreamWaitEvent") > 2);
+  sim::run_all();
+  bed.allocator->empty_all_caches();  // asks what has passed
+  bed.allocator->stream_destroyed(t);
+  REQUIRE(cuStreamDestroy(t) == CUDA_SUCCESS);
+  const CUstream next = bed.stream();
+  bed.launch(next, {.accesses = {{p, kBytes, true}}});
+  const auto second = sim::last_op(next);
+  sim::run_all();
+  CHECK_FALSE(sim::complete(second));
+  sim::release(s);
+  sim::run_all();
+}
+
+TEST_CASE("each thread's own stream pays for itself", "[unit][rules]") {
+  Bed bed;
+  const Address p = owed_block(bed, bed.stream());
+  const auto launch = [&] {
+    Submission submission(*bed.allocator, nullptr, NullStream::PerThread, HostView::Hidden);
+    submission.done(sim::launch_ptsz(nullptr, {.accesses = {{p, kBytes, false}}}));
+  };
+  launch();
+  CHECK(sim::count("cuStreamWaitEvent") == 1);
+  std::thread([&] {
+    cuCtxSetCurrent(bed.sim.context());
+    launch();
+  }).join();
+  CHECK(sim::count("cuStreamWaitEvent") == 2);
+}
+
+TEST_CASE("a launch that may begin early is told to wait while memory is owed",
+          "[unit][rules]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  CHECK(bed.allocator->order_wanted(s, NullStream::Legacy) == 0);
+  (void)owed_block(bed, s);
+  const auto owed = bed.allocator->order_wanted(s, NullStream::Legacy);
+  CHECK(owed != 0);
+  bed.allocator->order_given(s, NullStream::Legacy, owed);
+  CHECK(bed.allocator->order_wanted(s, NullStream::Legacy) == 0);
+  sim::release(s);
+}
+
+TEST_CASE("a free waits for kernels and graphs that reach host memory", "[unit][rules]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  const Address q = bed.malloc(kBytes);
+  begin_capture(bed, s, CU_STREAM_CAPTURE_MODE_RELAXED);
+  {
+    Submission node(*bed.allocator, s, NullStream::Legacy, HostView::Visible);
+    node.done(sim::launch(s, {}));
+  }
+  CUgraphExec exec = nullptr;
+  REQUIRE(cuGraphInstantiate(&exec, end_capture(bed, s), 0) == CUDA_SUCCESS);
+  {
+    Submission submission(*bed.allocator, s, NullStream::Legacy, HostView::Graph);
+    submission.done(cuGraphLaunch(exec, s));
+  }
+  bed.free(p);
+  CHECK(sim::complete(sim::last_op(s)));
+  bed.allocator->kernels_become_host_visible("test");
+  bed.launch(s);
+  bed.free(q);
+  CHECK(sim::complete(sim::last_op(s)));
+}
+
+TEST_CASE("a quick free waits for results under a fence that was recorded for others",
+          "[unit][rules]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes) == p);
+  char result[64];
+  bed.copy_to_host(s, result, p, sizeof result);
+  std::uint64_t ticket = 0;  // of pinned memory, which waits for nothing
+  REQUIRE(bed.allocator->take_host_ticket(bed.sim.context(), &ticket).ok());
+  bed.free(p);
+  CHECK(sim::complete(sim::last_op(s)));
+}
+
+TEST_CASE("what ran before a capture is over for frees elsewhere, whoever's stream it was on",
+          "[unit][rules]") {
+  Bed bed;
+  const CUstream c = bed.stream();
+  bed.malloc(kBytes);
+  const CUcontext second = make_context(0);
+  Address p = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &p).ok());
+  use(bed.sim.context());
+  std::thread([&] {
+    cuCtxSetCurrent(bed.sim.context());
+    Submission submission(*bed.allocator, nullptr, NullStream::PerThread, HostView::Hidden);
+    submission.done(sim::launch_ptsz(nullptr, {}));
+  }).join();
+  begin_capture(bed, c, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  use(second);
+  bed.free(p);
+  use(bed.sim.context());
+  (void)end_capture(bed, c);
+}
