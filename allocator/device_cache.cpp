@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Allocation from what is there, lanes and their pools. New memory is in growth.cpp, frees in
 // frees.cpp, giving back in reclaim.cpp, answers in describe.cpp.
-#include "allocator/device_cache.hpp"
+#include "allocator/quick_ways.hpp"
 
 #include "allocator/size_policy.hpp"
 
@@ -58,14 +58,20 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
 // Up to here a block costs no more than is spent already: passed, or every stream waits for it
 // before its next submission, whoever has the block. So does the launch of a graph.
 std::uint64_t DeviceCache::settled() const {
-  return unpaid_peers_.load() ? timeline_.passed()
-                              : std::max(timeline_.clear(), timeline_.owed());
+  return must_be_over() ? timeline_.passed()
+                        : std::max(timeline_.clear(), timeline_.owed());
 }
 
-// Not where it could not be paid: another device's kernels, which reach this memory directly, are
-// not held back by a wait in this context.
+// Not where it could not be paid: no wait in this context holds these kernels back.
 bool DeviceCache::debt_allowed() const {
-  return !timeline_.capturing() && !unpaid_peers_.load();
+  return !timeline_.capturing() && !must_be_over();
+}
+
+// A kernel may have the host hand it memory while it runs. Who asks and then takes debt asks
+// once more: a launch that did not see the debt is seen then.
+void DeviceCache::settle_handed(const CrossWait& wait) {
+  if (wait.owed > timeline_.passed() && must_be_over())
+    timeline_.wait_for(wait.owed).ignore();  // broken() tells
 }
 
 bool DeviceCache::run_ahead_allows(const Request& request) {
@@ -105,6 +111,7 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out) 
   if (wait.needed && !(wait.mark && timeline_.wait_mark(*lane, wait.mark))) {
     timeline_.wait_all().ignore();  // broken() tells
   }
+  settle_handed(wait);
   // Submissions may go unseen: what they would have to pay is paid here.
   if (!config_.one_lane) timeline_.pay_now();
   *out = found;
@@ -139,7 +146,7 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
     }
     if (*out != 0) return {};
   }
-  if (hoards && unpaid_peers_.load() && take_after_waiting(request, out)) return {};
+  if (hoards && must_be_over() && take_after_waiting(request, out)) return {};
   const Status grown = grow(request, out);
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
 }
@@ -156,12 +163,18 @@ bool DeviceCache::take_after_waiting(const Request& request, Address* out) {
 
 Address DeviceCache::try_allocate(Bytes bytes, Rack* rack) {
   if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
-  const Request request = make_request(bytes, nullptr, nullptr, rack);
-  Lock lock(mutex_);
-  if (++quick_ops_ % kQuickOps == 0) return 0;  // the long way looks at the clock
-  if (rack != nullptr) settle_rack(*rack, !request.small());
-  return take_from(
-      *pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
+  CrossWait wait;
+  const Request request = make_request(bytes, nullptr, &wait, rack);
+  Address found = 0;
+  {
+    Lock lock(mutex_);
+    if (++quick_ops_ % kQuickOps == 0) return 0;  // the long way looks at the clock
+    if (rack != nullptr) settle_rack(*rack, !request.small());
+    found = take_from(
+        *pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
+  }
+  settle_handed(wait);  // calls the driver only where a launch came in between
+  return found;
 }
 
 Address DeviceCache::take(const Request& request, const Asking& asking) {
@@ -279,6 +292,7 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
   const Stamp stamp = found.small ? fill(found.small.block()) : fill(*found.large);
   if (found.large != nullptr) pages_.begin_block(found.large->address, found.large);
   if (stamp.fence > timeline_.clear()) timeline_.take_debt(stamp.fence);
+  if (request.wait != nullptr) request.wait->owed = stamp.fence;
   if (stamp.order > timeline_.passed() && stamp.order_lane != request.lane) {
     assert(request.wait != nullptr && "only take_across() accepts another lane's order");
     request.wait->needed = true;

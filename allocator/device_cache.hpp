@@ -49,7 +49,7 @@ class DeviceCache {
 
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
     if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
-    return config_.free_mode == FreeMode::Auto && timeline_.host_visible_outstanding();
+    return config_.free_mode != FreeMode::Never && timeline_.host_visible_outstanding();
   }
 
   Status record_stream(Address address);
@@ -131,6 +131,8 @@ class DeviceCache {
 
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
+  [[nodiscard]] bool must_be_over() const;
+  void settle_handed(const CrossWait& wait);
   [[nodiscard]] std::uint64_t settled() const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
   Pool& pool_of(Lane* lane) REQUIRES(mutex_);
@@ -231,6 +233,7 @@ class DeviceCache {
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
   std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
   Owners owners_;
+  Owners readers_;  // the same seen from the memory: whose kernels reach this one's
   std::atomic<bool> unpaid_peers_{false};  // kernels that reach this memory and pay for nothing
   std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
   std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more

@@ -34,7 +34,7 @@ Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
 
 Status DeviceCache::wait_before_free() {
   if (config_.free_mode == FreeMode::Strict) return timeline_.wait_device();
-  return config_.free_mode == FreeMode::Auto ? timeline_.wait_host_visible() : Status();
+  return config_.free_mode == FreeMode::Never ? Status() : timeline_.wait_host_visible();
 }
 
 bool DeviceCache::try_free(Address address, Rack* rack) {

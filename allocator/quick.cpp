@@ -47,7 +47,7 @@ std::uint64_t DeviceCache::new_buffer_id() {
   if (stamp.fence <= timeline_.passed()) return true;
   if (!quick_clear(stamp.fence)) return false;
   timeline_.take_debt(stamp.fence);
-  return true;
+  return !must_be_over();  // once more: see settle_handed()
 }
 
 Address DeviceCache::quick_allocate(Rack& rack, Bytes bytes) {

@@ -12,10 +12,17 @@ namespace custash {
          !timeline_.capturing() && room_.fit() == Fit::Quick;
 }
 
+// Kernels reach this memory that no wait of a stream holds back: those of peers that pay for
+// nothing, and those to which the host may hand memory while they run.
+inline bool DeviceCache::must_be_over() const {
+  return unpaid_peers_.load(std::memory_order_relaxed) || timeline_.host_may_hand_over() ||
+         readers_.host_may_hand_over();
+}
+
 // Over, waited for, or to be waited for by the next submission that is not in order behind it.
 [[gnu::always_inline]] inline bool DeviceCache::quick_clear(std::uint64_t position) const {
   if (position <= timeline_.passed()) return true;
-  if (unpaid_peers_.load(std::memory_order_relaxed)) return false;  // see debt_allowed()
+  if (must_be_over()) return false;
   return position <= timeline_.owed() ||
          (timeline_.one_lane() && position <= timeline_.payable());
 }

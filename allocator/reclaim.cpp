@@ -220,7 +220,7 @@ void DeviceCache::plan_trim(Arena& arena,
 void DeviceCache::add_accessor(DeviceCache& reader) {
   // Submissions that go unseen pay for nothing: then what is owed is waited for here, and nothing
   // is owed any more.
-  if (!config_.one_lane || !reader.owners_.add(timeline_)) {
+  if (!config_.one_lane || !reader.owners_.add(timeline_) || !readers_.add(reader.timeline_)) {
     unpaid_peers_.store(true);
     {
       Lock lock(mutex_);

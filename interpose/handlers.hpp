@@ -133,6 +133,32 @@ CUresult set_exec_memcpy_node(Real<CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D
                               NullStream, CUgraphExec graph, CUgraphNode node,
                               const CUDA_MEMCPY3D* copy, CUcontext context);
 
+// graph_kernels.cpp
+CUresult add_kernel_node_v1(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
+                                 const CUDA_KERNEL_NODE_PARAMS_v1*> real,
+                            NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                            Count count, const CUDA_KERNEL_NODE_PARAMS_v1* kernel);
+CUresult add_kernel_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, const void*> real,
+                         NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                         Count count, const void* kernel);
+CUresult set_kernel_node_v1(Real<CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*> real, NullStream,
+                            CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* kernel);
+CUresult set_kernel_node(Real<CUgraphNode, const void*> real, NullStream, CUgraphNode node,
+                         const void* kernel);
+CUresult set_exec_kernel_node_v1(Real<CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*> real,
+                                 NullStream, CUgraphExec graph, CUgraphNode node,
+                                 const CUDA_KERNEL_NODE_PARAMS_v1* kernel);
+CUresult set_exec_kernel_node(Real<CUgraphExec, CUgraphNode, const void*> real, NullStream,
+                              CUgraphExec graph, CUgraphNode node, const void* kernel);
+
+// code.cpp
+CUresult library_get_kernel(Real<void**, void*, const char*> real, NullStream, void** out,
+                            void* library, const char* name);
+CUresult library_kernels(Real<void**, unsigned, void*> real, NullStream, void** out, unsigned count,
+                         void* library);
+CUresult module_unload(Real<CUmodule> real, NullStream, CUmodule module);
+CUresult library_unload(Real<void*> real, NullStream, void* library);
+
 // lifetime.cpp
 CUresult init(Real<unsigned> real, NullStream, unsigned flags);
 CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context);

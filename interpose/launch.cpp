@@ -17,7 +17,8 @@ namespace {
 template <typename Call>
 CUresult submit_from(Allocator& core, const CUDA_LAUNCH_PARAMS* list, unsigned count, Call call) {
   if (count == 0) return call();
-  Submission submission(core, list->hStream, NullStream::Legacy, HostView::Hidden);
+  const HostView view = views::of_kernel(core, list->function, list->kernelParams, nullptr);
+  Submission submission(core, list->hStream, NullStream::Legacy, view);
   const CUresult result = submit_from(core, list + 1, count - 1, call);
   submission.done(result);
   return result;
@@ -51,7 +52,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
   }
   const CUlaunchConfig* const given = owed != 0 ? &ordered : config;
   const CUresult result = doors::submit(
-      real, null, views::stream_of(config), [](Allocator&) { return views::Hidden; }, 0, 0,
+      real, null, views::stream_of(config), [&](Allocator&) { return views::of_kernel(*core, function, params, extra); }, 0, 0,
       [&](auto* call) { return call(given, function, params, extra); });
   if (owed != 0 && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
   return result;
