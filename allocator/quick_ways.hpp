@@ -13,9 +13,11 @@ namespace custash {
 }
 
 // Kernels reach this memory that no wait of a stream holds back: those of peers that pay for
-// nothing, and those to which the host may hand memory while they run.
+// nothing, and those to which the host may hand memory while they run. (With one lane such a
+// kernel is in order behind all work on what is owed.)
 inline bool DeviceCache::must_be_over() const {
-  return unpaid_peers_.load(std::memory_order_relaxed) || timeline_.host_may_hand_over() ||
+  return unpaid_peers_.load(std::memory_order_relaxed) ||
+         (timeline_.host_may_hand_over() && !timeline_.one_lane()) ||
          readers_.host_may_hand_over();
 }
 

@@ -41,13 +41,12 @@ class Timeline {
     reaching_.fetch_sub(1);
   }
 
-  // Such a kernel may run. A later free has waited for it, so that only an earlier one's memory
-  // can be owed. With one lane it is in order behind that one's work.
+  // Such a kernel may run. A later free has waited for it: only an earlier one's memory can be
+  // owed then. (Not with free:never, where a wait for what is owed could be for that kernel.)
   [[nodiscard]] bool host_may_hand_over() const {
-    if (reaching_.load() == 0 && (reached_until_.load() <= passed_.load() ||
-                                  !host_visible_outstanding()))
-      return false;
-    return !one_lane() && config_.free_mode != FreeMode::Never;
+    return (reaching_.load() != 0 ||
+            (reached_until_.load() > passed_.load() && host_visible_outstanding())) &&
+           config_.free_mode != FreeMode::Never;
   }
 
   // There is one lane more: what enter() and leave() note of it needs no memory then.
