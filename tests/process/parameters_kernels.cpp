@@ -38,6 +38,22 @@ const size_t kOneArgs[] = {sizeof(void*), 0};
 const size_t kStructArgs[] = {sizeof(unsigned), sizeof(ByValue), 0};
 const size_t kNumberArgs[] = {sizeof(unsigned), sizeof(unsigned), 0};
 const size_t kLargeArgs[] = {4096, 0};
+const size_t kStruct256Args[] = {256, 0};
+
+// So many pointers.
+template <size_t kCount>
+struct Pointers {
+  constexpr Pointers() {
+    for (size_t i = 0; i < kCount; ++i)
+      sizes[i] = sizeof(void*);
+  }
+
+  size_t sizes[kCount + 1] = {};
+};
+
+constexpr Pointers<8> kPointers8;
+constexpr Pointers<32> kPointers32;
+constexpr Pointers<512> kPointers512;
 
 }  // namespace
 
@@ -48,6 +64,10 @@ extern "C" const custash_sim_kernel custash_sim_kernels[] = {
     {"by_value", kStructArgs, nothing, hundred_ms, nullptr},
     {"numbers", kNumberArgs, nothing, hundred_ms, nullptr},
     {"large", kLargeArgs, nothing, hundred_ms, nullptr},
+    {"struct_256", kStruct256Args, nothing, hundred_ms, nullptr},
+    {"pointers_8", kPointers8.sizes, nothing, hundred_ms, nullptr},
+    {"pointers_32", kPointers32.sizes, nothing, hundred_ms, nullptr},
+    {"pointers_512", kPointers512.sizes, nothing, hundred_ms, nullptr},
     {"undeclared_parameters", nullptr, nothing, hundred_ms, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
