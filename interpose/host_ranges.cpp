@@ -2,6 +2,7 @@
 #include "interpose/host_ranges.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -52,8 +53,16 @@ void publish() {
   version.fetch_add(1);
 }
 
+constexpr std::size_t kTogether = 16;
+
 Address of(const void* begin) {
   return reinterpret_cast<Address>(begin);
+}
+
+Address word_at(const unsigned char* place) {
+  Address word = 0;
+  std::memcpy(&word, place, sizeof word);
+  return word;
 }
 
 constinit Driver before{};
@@ -139,14 +148,51 @@ Look::Look() noexcept : version_(version.load(std::memory_order_acquire)) {
   span_ = edges_[count_ - 1].load(std::memory_order_relaxed) - lowest_;
 }
 
-bool Look::finds(const void* words, std::size_t count) noexcept {
-  const auto* at = static_cast<const unsigned char*>(words);
-  for (const auto* const end = at + count * sizeof(Address); at != end; at += sizeof(Address)) {
-    Address word = 0;
-    std::memcpy(&word, at, sizeof word);
-    if (word - lowest_ < span_ && word - gap_ >= gap_span_ && inside(word)) return true;
+bool Look::holds(Address address) noexcept {
+  return address - lowest_ < span_ && address - gap_ >= gap_span_ && inside(address);
+}
+
+// Of kTogether words, by their upper halves: without a branch, so that compilers make vectors of it.
+bool Look::may_find(const unsigned char* words) const noexcept {
+  static_assert(std::endian::native == std::endian::little);
+  const auto low = static_cast<std::uint32_t>(lowest_ >> 32U);
+  const auto span = static_cast<std::uint32_t>(((lowest_ + span_) >> 32U) - low);
+  std::uint32_t any = 0;
+  for (std::size_t i = 0; i < kTogether; ++i) {
+    std::uint32_t upper = 0;
+    std::memcpy(&upper, words + i * sizeof(Address) + sizeof upper, sizeof upper);
+    any |= upper - low <= span ? 1U : 0U;
+  }
+  return any != 0;
+}
+
+bool Look::finds(const unsigned char* words, std::size_t count) noexcept {
+  for (std::size_t left = count; left != 0;) {
+    const std::size_t now = std::min(left, kTogether);
+    const unsigned char* const end = words + now * sizeof(Address);
+    if (now < kTogether || may_find(words)) {
+      for (const unsigned char* at = words; at != end; at += sizeof(Address))
+        if (holds(word_at(at))) return true;
+    }
+    words = end;
+    left -= now;
   }
   return false;
+}
+
+bool Look::finds_at(void* const* places, std::size_t count, std::size_t skip) noexcept {
+  static constexpr unsigned char kNothing[sizeof(Address)] = {};
+  const Address lowest = lowest_;
+  const Bytes span = span_;
+  const auto word_of = [skip](const void* place) {
+    return word_at(place == nullptr ? kNothing : static_cast<const unsigned char*>(place) + skip);
+  };
+  unsigned any = 0;  // first without a branch
+  for (std::size_t i = 0; i < count; ++i)
+    any |= word_of(places[i]) - lowest < span ? 1U : 0U;
+  return any != 0 && std::any_of(places, places + count, [&](const void* place) {
+           return holds(word_of(place));
+         });
 }
 
 // Of the edges up to the address an odd number: it lies between a range's begin and end.

@@ -27,13 +27,17 @@ class Look {
  public:
   Look() noexcept;
 
-  // Whether one of these words is an address in a range. `words` need not be aligned.
-  bool finds(const void* words, std::size_t count) noexcept;
+  // Whether one of these words is an address in a range. They need not be aligned.
+  bool finds(const unsigned char* words, std::size_t count) noexcept;
+  // The same of one word at each of these places, `skip` bytes on. Null: there is none.
+  bool finds_at(void* const* places, std::size_t count, std::size_t skip) noexcept;
 
   [[nodiscard]] bool changed() const noexcept;
 
  private:
+  bool holds(Address address) noexcept;
   bool inside(Address address) noexcept;
+  [[nodiscard]] bool may_find(const unsigned char* words) const noexcept;
 
   std::uint64_t version_;
   const std::atomic<Address>* edges_ = nullptr;

@@ -38,21 +38,26 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
   CUlaunchConfig ordered{};
   std::vector<CUlaunchAttribute> attributes;
   std::uint64_t owed = 0;
+  HostView view = views::Hidden;
+  bool in_order = false;
   Allocator* const core = process::core();
+  if (core != nullptr) view = views::of_kernel(*core, function, params, extra);
   if (core != nullptr && config != nullptr && config->attrs != nullptr &&
       std::any_of(config->attrs, config->attrs + config->numAttrs, may_begin_early)) {
     owed = core->order_wanted(config->hStream, null);
+    // One that may be handed memory comes after all that frees have left to its stream's order.
+    in_order = owed != 0 || view == HostView::ReachesHost;
   }
-  if (owed != 0) {
+  if (in_order) {
     attributes.assign(config->attrs, config->attrs + config->numAttrs);
     for (CUlaunchAttribute& each : attributes)
       if (may_begin_early(each)) each.value.programmaticStreamSerializationAllowed = 0;
     ordered = *config;
     ordered.attrs = attributes.data();
   }
-  const CUlaunchConfig* const given = owed != 0 ? &ordered : config;
+  const CUlaunchConfig* const given = in_order ? &ordered : config;
   const CUresult result = doors::submit(
-      real, null, views::stream_of(config), [&](Allocator&) { return views::of_kernel(*core, function, params, extra); }, 0, 0,
+      real, null, views::stream_of(config), [view](Allocator&) { return view; }, 0, 0,
       [&](auto* call) { return call(given, function, params, extra); });
   if (owed != 0 && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
   return result;

@@ -136,8 +136,15 @@ CUresult read(Ask* ask, const void* function, Layout* out) {
     if (result != CUDA_SUCCESS) return result;
     const std::size_t skip = (kWord - offset % kWord) % kWord;
     if (size < skip + kWord) continue;
-    out->push_back({static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(skip),
-                    static_cast<std::uint16_t>((size - skip) / kWord)});
+    const Run run{static_cast<std::uint16_t>(i), 1, static_cast<std::uint16_t>(skip),
+                  static_cast<std::uint16_t>((size - skip) / kWord)};
+    const bool goes_on = !out->empty() && out->back().first + out->back().count == run.first &&
+                         out->back().skip == run.skip && out->back().words == run.words;
+    if (goes_on) {
+      ++out->back().count;
+    } else {
+      out->push_back(run);
+    }
   }
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -11,17 +11,18 @@
 
 namespace custash::layouts {
 
-// Words of 8 bytes of one parameter.
-struct Piece {
-  std::uint16_t parameter;
-  std::uint16_t skip;  // bytes before the first of them
+// Parameters one after another that have as many words of 8 bytes each.
+struct Run {
+  std::uint16_t first;
+  std::uint16_t count;
+  std::uint16_t skip;  // bytes before the words
   std::uint16_t words;
 
-  auto operator<=>(const Piece&) const = default;
+  auto operator<=>(const Run&) const = default;
 };
 
 // Parameters that are smaller than an address are left out. Never destroyed.
-using Layout = std::vector<Piece>;
+using Layout = std::vector<Run>;
 
 // Of a CUfunction, or of a CUkernel in its place. Null: the driver cannot tell.
 const Layout* of(const Driver& driver, const void* function) noexcept;

@@ -4,6 +4,8 @@
 #include "interpose/host_ranges.hpp"
 #include "interpose/layouts.hpp"
 
+#include <algorithm>
+
 namespace custash::parameters {
 namespace {
 
@@ -11,7 +13,7 @@ using host_ranges::Look;
 
 // The buffer of cuLaunchKernel's `extra`: laid out as on the device.
 struct Packed {
-  const void* buffer = nullptr;
+  const unsigned char* buffer = nullptr;
   std::size_t bytes = 0;
   bool understood = true;
 };
@@ -20,7 +22,7 @@ Packed unpack(void** extra) {
   Packed packed;
   for (; extra != nullptr && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
     if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
-      packed.buffer = extra[1];
+      packed.buffer = static_cast<const unsigned char*>(extra[1]);
     } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1] != nullptr) {
       packed.bytes = *static_cast<const std::size_t*>(extra[1]);
     } else {
@@ -30,12 +32,19 @@ Packed unpack(void** extra) {
   return packed;
 }
 
+bool finds(Look& ranges, const layouts::Run& run, void** params) {
+  void** const first = params + run.first;
+  if (run.words == 1) return ranges.finds_at(first, run.count, run.skip);
+  return std::any_of(first, first + run.count, [&](const void* value) {
+    return value != nullptr &&
+           ranges.finds(static_cast<const unsigned char*>(value) + run.skip, run.words);
+  });
+}
+
 bool finds(Look& ranges, const layouts::Layout& layout, void** params) {
-  for (const layouts::Piece& piece : layout) {
-    const auto* const value = static_cast<const unsigned char*>(params[piece.parameter]);
-    if (value != nullptr && ranges.finds(value + piece.skip, piece.words)) return true;
-  }
-  return false;
+  return std::any_of(layout.begin(), layout.end(), [&](const layouts::Run& run) {
+    return finds(ranges, run, params);
+  });
 }
 
 bool finds(Look& ranges, const layouts::Layout* layout, void** params, const Packed& packed) {

@@ -3,6 +3,7 @@
 // a program can pass it. Each line names a way and says whether a free of something else has waited
 // for the kernel: 0 it has, 600 it has not. Bare it always has. Argument: which part.
 #include "tests/process/parameters.hpp"
+#include "tests/sim/detector_abi.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -219,6 +220,56 @@ void narrow() {
   way("variable", s, [&] { return launch(one, s, {&mine}); });
 }
 
+// A kernel's parameters are asked for as a kernel's.
+void kernel() {
+  const CUstream s = stream();
+  void* const host = pinned();
+  void* kernels = nullptr;
+  CUfunction kernel = nullptr;
+  CALL(cuLibraryLoadData, &kernels, static_cast<const void*>("image"), nullptr, nullptr, 0U,
+       nullptr, nullptr, 0U);
+  CALL(cuLibraryGetKernel, &kernel, kernels, "one");
+  way("kernel", s, [&] { return launch(kernel, s, {&host}); });
+}
+
+// Memory that the program has allocated by malloc, and kernels reach.
+void pageable() {
+  const CUstream s = stream();
+  const CUfunction one = function(module(), "one");
+  (void)pinned();
+  void* const memory = std::malloc(kBytes);
+  way("pageable", s, [&] { return launch(one, s, {&memory}); });
+}
+
+// Two kernels that write the same memory, the second by a programmatic launch, which may begin before
+// the first has ended: the race detector sees that, or the order that custash has given it.
+void early(const char* how) {
+  const auto* const detector =
+      reinterpret_cast<const custash_sim_detector_calls* (*)()>(dlsym(library, "custash_sim_detector"))();
+  const CUfunction touch = function(module(), "touch");
+  const CUstream s = stream();
+  CUdeviceptr mine = device();
+  CUdeviceptr other = device();
+  void* host = pinned();
+  detector->allocated(reinterpret_cast<const void*>(mine), kBytes, 0, nullptr);
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = s;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  void* params[] = {&mine, std::strcmp(how, "host") == 0 ? static_cast<void*>(&host)
+                                                         : static_cast<void*>(&other)};
+  need(launch(touch, s, {&mine, &other}), "first");
+  CALL(cuLaunchKernelEx, static_cast<const CUlaunchConfig*>(&config), touch,
+       static_cast<void**>(params), static_cast<void**>(nullptr));
+  CALL(cuCtxSynchronize);
+  std::printf("early %s\n", detector->count(nullptr) != 0 ? "yes" : "no");
+}
+
 struct KernelNode {
   CUDA_KERNEL_NODE_PARAMS_v1 base;
   void* kernel;
@@ -331,6 +382,9 @@ int main(int argc, char** argv) {
   if (std::strcmp(part, "reload") == 0) reload();
   if (std::strcmp(part, "unreadable") == 0) unreadable();
   if (std::strcmp(part, "narrow") == 0) narrow();
+  if (std::strcmp(part, "kernel") == 0) kernel();
+  if (std::strcmp(part, "pageable") == 0) pageable();
+  if (std::strcmp(part, "early") == 0) early(how);
   if (std::strcmp(part, "graph") == 0) graph(how);
   if (std::strcmp(part, "mailbox") == 0) mailbox(how);
   return 0;

@@ -42,6 +42,30 @@ class Parameters(Case):
     def test_what_cannot_be_read_counts_as_every_kernel_does(self):
         self.assertEqual(self.ways("unreadable"), [("before", DID_NOT), ("after", WAITED)])
 
+    def test_kernels_are_asked_for_as_kernels(self):
+        kernels = os.path.join(program.PATHS.programs, "libparameters_kernels.so")
+        done = run("parameters", "kernel", CUSTASH_SIM="report=stderr", CUSTASH_SIM_KERNELS=kernels)
+        self.assertEqual(said(done.stdout), "kernel 0\n")
+        self.assertIn("cuKernelGetParamInfo", done.stderr)
+        self.assertNotIn("cuFuncGetParamInfo", done.stderr)
+
+    def test_a_layout_is_read_once(self):
+        kernels = os.path.join(program.PATHS.programs, "libparameters_kernels.so")
+        done = run("parameters", "launches", CUSTASH_SIM="report=stderr", CUSTASH_SIM_KERNELS=kernels)
+        calls = next(line for line in done.stderr.splitlines() if "cuFuncGetParamInfo" in line)
+        # One call more than there are parameters: "one" twice (its library's, too), by_value, large.
+        self.assertIn("9", calls.split(), calls)
+
+    def test_pageable_memory_alone_never_makes_a_free_wait(self):
+        self.assertEqual(self.ways("pageable", CUSTASH_SIM="pageable=1"), [("pageable", DID_NOT)])
+        self.assertEqual(self.ways("pageable", CUSTASH_SIM="pageable=1", conf="free:strict"), [("pageable", WAITED)])
+
+    def test_a_kernel_that_may_be_handed_memory_begins_in_order(self):
+        for how in ("device", "host"):
+            self.assertEqual(self.ways("early", how, preload=False, CUSTASH_SIM="detector=1"), [("early", "yes")])
+        self.assertEqual(self.ways("early", "device", CUSTASH_SIM="detector=1"), [("early", "yes")])
+        self.assertEqual(self.ways("early", "host", CUSTASH_SIM="detector=1"), [("early", "no")])
+
     def test_free_parameters_counts_no_other_kernels(self):
         self.assertEqual(self.ways("narrow", conf="free:parameters"), [
             ("device", DID_NOT), ("managed", WAITED), ("unknown", WAITED), ("freed", DID_NOT),

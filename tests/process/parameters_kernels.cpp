@@ -31,10 +31,16 @@ void fill(const custash_sim_launch* launch) {
   std::memset(argument<void*>(launch, 0), kLate, argument<unsigned>(launch, 1));
 }
 
+size_t first_argument(const custash_sim_launch* launch, custash_sim_access* out, size_t) {
+  *out = {reinterpret_cast<uint64_t>(argument<void*>(launch, 0)), 8, 1};
+  return 1;
+}
+
 void nothing(const custash_sim_launch*) {}
 
 const size_t kFillArgs[] = {sizeof(void*), sizeof(unsigned), 0};
 const size_t kOneArgs[] = {sizeof(void*), 0};
+const size_t kTwoArgs[] = {sizeof(void*), sizeof(void*), 0};
 const size_t kStructArgs[] = {sizeof(unsigned), sizeof(ByValue), 0};
 const size_t kNumberArgs[] = {sizeof(unsigned), sizeof(unsigned), 0};
 const size_t kLargeArgs[] = {4096, 0};
@@ -64,6 +70,7 @@ extern "C" const custash_sim_kernel custash_sim_kernels[] = {
     {"by_value", kStructArgs, nothing, hundred_ms, nullptr},
     {"numbers", kNumberArgs, nothing, hundred_ms, nullptr},
     {"large", kLargeArgs, nothing, hundred_ms, nullptr},
+    {"touch", kTwoArgs, nothing, hundred_ms, first_argument},
     {"struct_256", kStruct256Args, nothing, hundred_ms, nullptr},
     {"pointers_8", kPointers8.sizes, nothing, hundred_ms, nullptr},
     {"pointers_32", kPointers32.sizes, nothing, hundred_ms, nullptr},
