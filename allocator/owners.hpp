@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Owners: the contexts whose memory the kernels of one context reach by peer access. What they owe
-// its streams pay, too. Or the contexts whose kernels reach the memory of one. Lock free; an owner is never taken out, since its place is a lane's slot.
-// Rank 5.
+// Owners: the contexts whose memory the kernels of one context reach by peer access. What they
+// owe its streams pay, too. Or the contexts whose kernels reach the memory of one. Lock free;
+// an owner is never taken out, since its place is a lane's slot. Rank 5.
 #pragma once
 
 #include "allocator/atomic_max.hpp"

@@ -10,20 +10,24 @@
 
 namespace custash::handlers {
 
-CUresult library_get_kernel(Real<void**, void*, const char*> real, NullStream, void** out,
-                            void* library, const char* name) {
+CUresult library_get_kernel(Real<void**, void*, const char*> real,
+                            NullStream,
+                            void** out,
+                            void* library,
+                            const char* name) {
   const CUresult result = real(out, library, name);
   if (result == CUDA_SUCCESS && out != nullptr) layouts::note_kernel(*out, library);
   return result;
 }
 
-CUresult library_kernels(Real<void**, unsigned, void*> real, NullStream, void** out, unsigned count,
-                         void* library) {
-  static auto* const ask = reinterpret_cast<CUresult (*)(unsigned*, void*)>(
-      real::symbol("cuLibraryGetKernelCount"));
+CUresult library_kernels(
+    Real<void**, unsigned, void*> real, NullStream, void** out, unsigned count, void* library) {
+  static auto* const ask =
+      reinterpret_cast<CUresult (*)(unsigned*, void*)>(real::symbol("cuLibraryGetKernelCount"));
   const CUresult result = real(out, count, library);
   unsigned there = 0;
-  if (result != CUDA_SUCCESS || out == nullptr || ask == nullptr || ask(&there, library) != CUDA_SUCCESS)
+  if (result != CUDA_SUCCESS || out == nullptr || ask == nullptr ||
+      ask(&there, library) != CUDA_SUCCESS)
     return result;
   for (unsigned i = 0; i < std::min(count, there); ++i)
     layouts::note_kernel(out[i], library);

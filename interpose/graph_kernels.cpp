@@ -19,8 +19,8 @@ static_assert(offsetof(Params, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, k
 void note(const CUDA_KERNEL_NODE_PARAMS_v1& node, const void* kernel) {
   Allocator* const core = process::core();
   const void* const function = node.func != nullptr ? node.func : kernel;
-  if (core != nullptr && views::of_kernel(*core, function, node.kernelParams, node.extra) ==
-                             HostView::ReachesHost)
+  if (core != nullptr &&
+      views::of_kernel(*core, function, node.kernelParams, node.extra) == HostView::ReachesHost)
     captures::add_host_reaching_node();
 }
 
@@ -41,42 +41,62 @@ void note_v2(const void* node) {
 
 namespace handlers {
 
-CUresult add_kernel_node_v1(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
-                                 const CUDA_KERNEL_NODE_PARAMS_v1*> real,
-                            NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                            Count count, const CUDA_KERNEL_NODE_PARAMS_v1* kernel) {
+CUresult add_kernel_node_v1(
+    Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, const CUDA_KERNEL_NODE_PARAMS_v1*>
+        real,
+    NullStream,
+    CUgraphNode* out,
+    CUgraph graph,
+    const CUgraphNode* after,
+    Count count,
+    const CUDA_KERNEL_NODE_PARAMS_v1* kernel) {
   graph_kernels::note_v1(kernel);
   return real(out, graph, after, count, kernel);
 }
 
-CUresult add_kernel_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, const void*> real,
-                         NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                         Count count, const void* kernel) {
+CUresult add_kernel_node(
+    Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, const void*> real,
+    NullStream,
+    CUgraphNode* out,
+    CUgraph graph,
+    const CUgraphNode* after,
+    Count count,
+    const void* kernel) {
   graph_kernels::note_v2(kernel);
   return real(out, graph, after, count, kernel);
 }
 
-CUresult set_kernel_node_v1(Real<CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*> real, NullStream,
-                            CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* kernel) {
+CUresult set_kernel_node_v1(Real<CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*> real,
+                            NullStream,
+                            CUgraphNode node,
+                            const CUDA_KERNEL_NODE_PARAMS_v1* kernel) {
   graph_kernels::note_v1(kernel);
   return real(node, kernel);
 }
 
-CUresult set_kernel_node(Real<CUgraphNode, const void*> real, NullStream, CUgraphNode node,
+CUresult set_kernel_node(Real<CUgraphNode, const void*> real,
+                         NullStream,
+                         CUgraphNode node,
                          const void* kernel) {
   graph_kernels::note_v2(kernel);
   return real(node, kernel);
 }
 
-CUresult set_exec_kernel_node_v1(Real<CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*> real,
-                                 NullStream, CUgraphExec graph, CUgraphNode node,
-                                 const CUDA_KERNEL_NODE_PARAMS_v1* kernel) {
+CUresult set_exec_kernel_node_v1(
+    Real<CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*> real,
+    NullStream,
+    CUgraphExec graph,
+    CUgraphNode node,
+    const CUDA_KERNEL_NODE_PARAMS_v1* kernel) {
   graph_kernels::note_v1(kernel);
   return real(graph, node, kernel);
 }
 
-CUresult set_exec_kernel_node(Real<CUgraphExec, CUgraphNode, const void*> real, NullStream,
-                              CUgraphExec graph, CUgraphNode node, const void* kernel) {
+CUresult set_exec_kernel_node(Real<CUgraphExec, CUgraphNode, const void*> real,
+                              NullStream,
+                              CUgraphExec graph,
+                              CUgraphNode node,
+                              const void* kernel) {
   graph_kernels::note_v2(kernel);
   return real(graph, node, kernel);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels as nodes of graphs: whether their parameters hold an address of host memory. No state.
+// Kernels as nodes of graphs: whether their parameters hold an address of host memory. No
+// state.
 #pragma once
 
 #include <cuda.h>

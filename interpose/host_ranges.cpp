@@ -11,8 +11,8 @@
 namespace custash::host_ranges {
 namespace {
 
-// The edges as Look reads them: begin, end, begin, … An array that became too small is kept, as it
-// may still be read; all together are no larger than the last.
+// The edges as Look reads them: begin, end, begin, … An array that became too small is kept, as
+// it may still be read; all together are no larger than the last.
 struct Edges {
   explicit Edges(std::size_t size) : room(size), at(new std::atomic<Address>[size]()) {}
 
@@ -134,7 +134,8 @@ void follow(Driver* driver) {
 }
 
 bool none() noexcept {
-  return edge_count.load(std::memory_order_relaxed) == 0 && !lost.load(std::memory_order_relaxed);
+  return edge_count.load(std::memory_order_relaxed) == 0 &&
+         !lost.load(std::memory_order_relaxed);
 }
 
 Look::Look() noexcept : version_(version.load(std::memory_order_acquire)) {
@@ -152,7 +153,8 @@ bool Look::holds(Address address) noexcept {
   return address - lowest_ < span_ && address - gap_ >= gap_span_ && inside(address);
 }
 
-// Of kTogether words, by their upper halves: without a branch, so that compilers make vectors of it.
+// Of kTogether words, by their upper halves: without a branch, so that compilers make vectors
+// of it.
 bool Look::may_find(const unsigned char* words) const noexcept {
   static_assert(std::endian::native == std::endian::little);
   const auto low = static_cast<std::uint32_t>(lowest_ >> 32U);
@@ -185,7 +187,8 @@ bool Look::finds_at(void* const* places, std::size_t count, std::size_t skip) no
   const Address lowest = lowest_;
   const Bytes span = span_;
   const auto word_of = [skip](const void* place) {
-    return word_at(place == nullptr ? kNothing : static_cast<const unsigned char*>(place) + skip);
+    return word_at(place == nullptr ? kNothing
+                                    : static_cast<const unsigned char*>(place) + skip);
   };
   unsigned any = 0;  // first without a branch
   for (std::size_t i = 0; i < count; ++i)

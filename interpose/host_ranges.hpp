@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Host ranges: the memory of the host that kernels reach by its own address (pinned, registered
-// and managed), whoever allocated it. State: their edges in rising order, read without a lock; own
-// lock for changes, never held across a call.
+// and managed), whoever allocated it. State: their edges in rising order, read without a lock;
+// own lock for changes, never held across a call.
 #pragma once
 
 #include "allocator/driver.hpp"

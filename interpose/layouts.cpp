@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(Address);
 
-// One function's. `epoch` is written last and tells in which one the others were; while it is the
-// current one the entry does not change.
+// One function's. `epoch` is written last and tells in which one the others were; while it is
+// the current one the entry does not change.
 struct Entry {
   std::atomic<std::uint64_t> epoch{0};
   std::atomic<const void*> function{nullptr};
@@ -71,10 +71,12 @@ const Layout* find(const void* function) {
   const std::uint64_t now = epoch.load(std::memory_order_acquire);
   const Table* const seen = table.load(std::memory_order_acquire);
   if (seen == nullptr) return nullptr;
-  for (std::size_t place = Table::home(function), left = seen->room; left != 0; ++place, --left) {
+  for (std::size_t place = Table::home(function), left = seen->room; left != 0;
+       ++place, --left) {
     const Entry& entry = seen->at(place);
     const std::uint64_t written = entry.epoch.load(std::memory_order_acquire);
-    if (written != now) return nullptr;  // free: an entry of before ends a row as an empty one does
+    if (written != now)
+      return nullptr;  // free: an entry of before ends a row as an empty one does
     if (entry.function.load(std::memory_order_acquire) != function) continue;
     const Layout* const layout = entry.layout.load(std::memory_order_acquire);
     return epoch.load(std::memory_order_acquire) == now ? layout : nullptr;
@@ -108,7 +110,8 @@ void insert(const void* function, const Layout* layout, std::uint64_t asked_in) 
     const auto* const larger = new Table(now == nullptr ? kFirst : 2 * now->room);
     for (std::size_t i = 0; now != nullptr && i < now->room; ++i) {
       const Entry& entry = now->entries[i];
-      if (entry.epoch.load() == asked_in) (void)put(*larger, entry.function.load(), entry.layout.load());
+      if (entry.epoch.load() == asked_in)
+        (void)put(*larger, entry.function.load(), entry.layout.load());
     }
     table.store(larger);
     now = larger;
@@ -136,7 +139,9 @@ CUresult read(Ask* ask, const void* function, Layout* out) {
     if (result != CUDA_SUCCESS) return result;
     const std::size_t skip = (kWord - offset % kWord) % kWord;
     if (size < skip + kWord) continue;
-    const Run run{static_cast<std::uint16_t>(i), 1, static_cast<std::uint16_t>(skip),
+    const Run run{static_cast<std::uint16_t>(i),
+                  1,
+                  static_cast<std::uint16_t>(skip),
                   static_cast<std::uint16_t>((size - skip) / kWord)};
     const bool goes_on = !out->empty() && out->back().first + out->back().count == run.first &&
                          out->back().skip == run.skip && out->back().words == run.words;

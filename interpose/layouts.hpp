@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Layouts: where in a function's parameters an address may stand, asked of the driver once a
-// function. State: a table by handle, read without a lock, and emptied whenever handles may be given
-// again; own lock for changes, never held across a call to the driver.
+// function. State: a table by handle, read without a lock, and emptied whenever handles may be
+// given again; own lock for changes, never held across a call to the driver.
 #pragma once
 
 #include "allocator/driver.hpp"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What it costs to read a launch's parameters, apart from the launch, over the simulated driver (which
-// tells the layouts). One line a case: nanoseconds a launch of the thread's own time, the least of
-// several turns.
+// What it costs to read a launch's parameters, apart from the launch, over the simulated driver
+// (which tells the layouts). One line a case: nanoseconds a launch of the thread's own time,
+// the least of several turns.
 //
 //   parameters [--quick]
-#include "interpose/host_ranges.hpp"
 #include "interpose/parameters.hpp"
+
+#include "interpose/host_ranges.hpp"
 #include "interpose/real_driver.hpp"
 
 #include <algorithm>
@@ -66,7 +67,11 @@ double nanoseconds(const Driver& driver, CUfunction kernel, void** params, bool 
 }
 
 // False: something was found, or, with the last word an address, nothing.
-bool measure(const Driver& driver, const Case& each, const char* what, Address first, Address step,
+bool measure(const Driver& driver,
+             const Case& each,
+             const char* what,
+             Address first,
+             Address step,
              bool quick) {
   const CUfunction kernel = function(each.kernel);
   std::vector<Address> words(each.count * each.words);
@@ -77,7 +82,8 @@ bool measure(const Driver& driver, const Case& each, const char* what, Address f
     params[i] = &words[i * each.words];
   const double ns = nanoseconds(driver, kernel, params.data(), quick);
   words.back() = kPinned + 8;
-  const bool found = custash::parameters::look(driver, kernel, params.data(), nullptr) == Found::Address;
+  const bool found =
+      custash::parameters::look(driver, kernel, params.data(), nullptr) == Found::Address;
   std::printf("%-12s %5zu bytes  %-28s %6.1f ns\n", each.kernel, 8 * words.size(), what, ns);
   return ns >= 0 && found;
 }
@@ -96,12 +102,17 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kRanges; ++i)
     custash::host_ranges::add(reinterpret_cast<const void*>(kPinned + i * kApart), 1U << 20U);
   bool ok = true;
-  for (const Case& each : {Case{"pointers_8", 8, 1}, Case{"pointers_32", 32, 1}, Case{"struct_256", 1, 32},
-                           Case{"large", 1, 512}, Case{"pointers_512", 512, 1}}) {
+  for (const Case& each : {Case{"pointers_8", 8, 1},
+                           Case{"pointers_32", 32, 1},
+                           Case{"struct_256", 1, 32},
+                           Case{"large", 1, 512},
+                           Case{"pointers_512", 512, 1}}) {
     ok = measure(driver, each, "numbers", 1, 1, quick) && ok;
     ok = measure(driver, each, "elsewhere", 0x3'0200'0000, 4096, quick) && ok;
     ok = measure(driver, each, "between two ranges", kPinned + (2U << 20U), 4096, quick) && ok;
-    ok = measure(driver, each, "each between two others", kPinned + (2U << 20U), kApart, quick) && ok;
+    ok = measure(
+             driver, each, "each between two others", kPinned + (2U << 20U), kApart, quick) &&
+         ok;
   }
   return ok ? 0 : 1;
 }

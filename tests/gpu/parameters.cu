@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Kernels that reach pinned memory by its own address, passed in every way that a program has. Bare,
-// cudaFree of something else waits for them, so that the host may read after it; and a kernel that
-// runs already may be handed memory, which nobody else writes any more. Right bare, and must be right
-// under any allocator. Lines "info" measure and are never wrong. No device pointer to host memory is
-// asked for, as that makes frees wait for every kernel. Every kernel that waits gives up after five
-// seconds.
+// Kernels that reach pinned memory by its own address, passed in every way that a program has.
+// Bare, cudaFree of something else waits for them, so that the host may read after it; and a
+// kernel that runs already may be handed memory, which nobody else writes any more. Right bare,
+// and must be right under any allocator. Lines "info" measure and are never wrong. No device
+// pointer to host memory is asked for, as that makes frees wait for every kernel. Every kernel
+// that waits gives up after five seconds.
 //
 //   parameters [--quick]
 #include "driver_calls.cuh"
@@ -120,7 +120,10 @@ inline Seen after_a_free(Bed& bed, const std::function<void()>& launch) {
   return {written, took};
 }
 
-inline void way(Bed& bed, Report& report, const char* name, const std::function<void()>& launch) {
+inline void way(Bed& bed,
+                Report& report,
+                const char* name,
+                const std::function<void()>& launch) {
   const Seen seen = after_a_free(bed, launch);
   report.check(seen.written, name, "free_us=%.0f", seen.us);
 }
@@ -131,7 +134,10 @@ inline CUfunction function_of(const void* symbol) {
   return function;
 }
 
-inline int launch_by_driver(CUfunction function, cudaStream_t stream, void** params, void** extra) {
+inline int launch_by_driver(CUfunction function,
+                            cudaStream_t stream,
+                            void** params,
+                            void** extra) {
   return driver("cuLaunchKernel", function, 1U, 1U, 1U, 1U, 1U, 1U, 0U, stream, params, extra);
 }
 
@@ -164,13 +170,18 @@ inline void launches(Bed& bed, Report& report) {
     });
 
   const CUfunction function = function_of(reinterpret_cast<const void*>(write_late));
-  way(bed, report, "parameters_function",
-      [&] { (void)launch_by_driver(function, bed.s, params, nullptr); });
+  way(bed, report, "parameters_function", [&] {
+    (void)launch_by_driver(function, bed.s, params, nullptr);
+  });
   std::size_t bytes = sizeof bed.host;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &bed.host, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER,
+                   &bed.host,
+                   CU_LAUNCH_PARAM_BUFFER_SIZE,
+                   &bytes,
                    CU_LAUNCH_PARAM_END};
-  way(bed, report, "parameters_extra",
-      [&] { (void)launch_by_driver(function, bed.s, nullptr, extra); });
+  way(bed, report, "parameters_extra", [&] {
+    (void)launch_by_driver(function, bed.s, nullptr, extra);
+  });
 #if CUDART_VERSION >= 12010
   cudaKernel_t kernel = nullptr;
   CUDA_OK(cudaGetKernel(&kernel, reinterpret_cast<const void*>(write_late)));
@@ -206,7 +217,8 @@ inline cudaGraphExec_t instantiate(cudaGraph_t graph) {
   return exec;
 }
 
-// Nodes count for good, in whichever graph they are: each way in a process of its own tells them apart.
+// Nodes count for good, in whichever graph they are: each way in a process of its own tells
+// them apart.
 inline void graphs(Bed& bed, Report& report, int which) {
   void* harmless[] = {&bed.device};
   void* reaching[] = {&bed.host};
@@ -229,7 +241,8 @@ inline void graphs(Bed& bed, Report& report, int which) {
   if (which == 2) CUDA_OK(cudaGraphKernelNodeSetParams(added, &node));
   exec = instantiate(graph);
   if (which == 3) CUDA_OK(cudaGraphExecKernelNodeSetParams(exec, added, &node));
-  const char* const names[] = {"parameters_captured", "parameters_node", "parameters_set", "parameters_set_exec"};
+  const char* const names[] = {
+      "parameters_captured", "parameters_node", "parameters_set", "parameters_set_exec"};
   way(bed, report, names[which], [&] { CUDA_OK(cudaGraphLaunch(exec, bed.s)); });
   CUDA_OK(cudaGraphExecDestroy(exec));
   CUDA_OK(cudaGraphDestroy(graph));
@@ -251,14 +264,21 @@ inline void hand_over(Bed& bed, Report& report, std::size_t bytes, int rounds) {
     *static_cast<Word* volatile*>(bed.mailbox) = static_cast<Word*>(q);
     CUDA_OK(cudaStreamSynchronize(bed.t));
     Word outcome = 0;
-    CUDA_OK(cudaMemcpyAsync(&outcome, bed.outcome, sizeof outcome, cudaMemcpyDeviceToHost, bed.t));
+    CUDA_OK(
+        cudaMemcpyAsync(&outcome, bed.outcome, sizeof outcome, cudaMemcpyDeviceToHost, bed.t));
     CUDA_OK(cudaStreamSynchronize(bed.t));
     served += outcome == 1 ? 1 : 0;
     wrong += bed.wrong.in(q, bytes, kNext);
     CUDA_OK(cudaFree(q));
   }
-  report.check(wrong == 0 && served == rounds, "parameters_mailbox",
-               "bytes=%zu rounds=%d served=%d same=%d wrong=%llu", bytes, rounds, served, same, wrong);
+  report.check(wrong == 0 && served == rounds,
+               "parameters_mailbox",
+               "bytes=%zu rounds=%d served=%d same=%d wrong=%llu",
+               bytes,
+               rounds,
+               served,
+               same,
+               wrong);
 }
 
 static int run(int argc, char** argv) {

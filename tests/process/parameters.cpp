@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Launches whose parameters hold, or do not hold, an address of pinned memory: in every way in which
-// a program can pass it. Each line names a way and says whether a free of something else has waited
-// for the kernel: 0 it has, 600 it has not. Bare it always has. Argument: which part.
+// Launches whose parameters hold, or do not hold, an address of pinned memory: in every way in
+// which a program can pass it. Each line names a way and says whether a free of something else
+// has waited for the kernel: 0 it has, 600 it has not. Bare it always has. Argument: which
+// part.
 #include "tests/process/parameters.hpp"
+
 #include "tests/sim/detector_abi.h"
 
 #include <cstdio>
@@ -83,7 +85,6 @@ void say(const char* way, CUstream on, CUdeviceptr other) {
   CALL(cuCtxSynchronize);
 }
 
-
 template <typename Launch>
 void way(const char* name, CUstream on, Launch launched) {
   const CUdeviceptr other = device();
@@ -117,8 +118,11 @@ void launches() {
 
   std::size_t bytes = sizeof host;
   const void* buffer = &mine;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(buffer),
-                   CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER,
+                   const_cast<void*>(buffer),
+                   CU_LAUNCH_PARAM_BUFFER_SIZE,
+                   &bytes,
+                   CU_LAUNCH_PARAM_END};
   way("extra_device", s, [&] { return launch(one, s, nullptr, extra); });
   extra[1] = const_cast<char**>(&host);
   way("extra", s, [&] { return launch(one, s, nullptr, extra); });
@@ -129,18 +133,37 @@ void launches() {
   config.hStream = s;
   void* params[] = {const_cast<char**>(&host)};
   way("ex", s, [&] {
-    return call("cuLaunchKernelEx", static_cast<const CUlaunchConfig*>(&config), one,
-                static_cast<void**>(params), static_cast<void**>(nullptr));
+    return call("cuLaunchKernelEx",
+                static_cast<const CUlaunchConfig*>(&config),
+                one,
+                static_cast<void**>(params),
+                static_cast<void**>(nullptr));
   });
   way("cooperative", s, [&] {
-    return call("cuLaunchCooperativeKernel", one, 1U, 1U, 1U, 1U, 1U, 1U, 0U, s,
+    return call("cuLaunchCooperativeKernel",
+                one,
+                1U,
+                1U,
+                1U,
+                1U,
+                1U,
+                1U,
+                0U,
+                s,
                 static_cast<void**>(params));
   });
 
   void* kernels = nullptr;
   CUfunction kernel = nullptr;
-  CALL(cuLibraryLoadData, &kernels, static_cast<const void*>("image"), nullptr, nullptr, 0U,
-       nullptr, nullptr, 0U);
+  CALL(cuLibraryLoadData,
+       &kernels,
+       static_cast<const void*>("image"),
+       nullptr,
+       nullptr,
+       0U,
+       nullptr,
+       nullptr,
+       0U);
   CALL(cuLibraryGetKernel, &kernel, kernels, "one");
   way("kernel", s, [&] { return launch(kernel, s, params); });
   CUfunction of_kernel = nullptr;
@@ -174,8 +197,15 @@ void reload() {
   CUfunction kernel = nullptr;
   CUfunction other = nullptr;
   const auto load = [&](const char* name, CUfunction* out) {
-    CALL(cuLibraryLoadData, &kernels, static_cast<const void*>("image"), nullptr, nullptr, 0U,
-         nullptr, nullptr, 0U);
+    CALL(cuLibraryLoadData,
+         &kernels,
+         static_cast<const void*>("image"),
+         nullptr,
+         nullptr,
+         0U,
+         nullptr,
+         nullptr,
+         0U);
     CALL(cuLibraryGetKernel, out, kernels, name);
   };
   load("numbers", &kernel);
@@ -214,8 +244,15 @@ void narrow() {
   CUdeviceptr global = 0;
   void* kernels = nullptr;
   std::size_t bytes = 0;
-  CALL(cuLibraryLoadData, &kernels, static_cast<const void*>("image"), nullptr, nullptr, 0U,
-       nullptr, nullptr, 0U);
+  CALL(cuLibraryLoadData,
+       &kernels,
+       static_cast<const void*>("image"),
+       nullptr,
+       nullptr,
+       0U,
+       nullptr,
+       nullptr,
+       0U);
   CALL(cuLibraryGetManaged, &global, &bytes, kernels, "variable");
   way("variable", s, [&] { return launch(one, s, {&mine}); });
 }
@@ -226,8 +263,15 @@ void kernel() {
   void* const host = pinned();
   void* kernels = nullptr;
   CUfunction kernel = nullptr;
-  CALL(cuLibraryLoadData, &kernels, static_cast<const void*>("image"), nullptr, nullptr, 0U,
-       nullptr, nullptr, 0U);
+  CALL(cuLibraryLoadData,
+       &kernels,
+       static_cast<const void*>("image"),
+       nullptr,
+       nullptr,
+       0U,
+       nullptr,
+       nullptr,
+       0U);
   CALL(cuLibraryGetKernel, &kernel, kernels, "one");
   way("kernel", s, [&] { return launch(kernel, s, {&host}); });
 }
@@ -241,11 +285,12 @@ void pageable() {
   way("pageable", s, [&] { return launch(one, s, {&memory}); });
 }
 
-// Two kernels that write the same memory, the second by a programmatic launch, which may begin before
-// the first has ended: the race detector sees that, or the order that custash has given it.
+// Two kernels that write the same memory, the second by a programmatic launch, which may begin
+// before the first has ended: the race detector sees that, or the order that custash has given
+// it.
 void early(const char* how) {
-  const auto* const detector =
-      reinterpret_cast<const custash_sim_detector_calls* (*)()>(dlsym(library, "custash_sim_detector"))();
+  const auto* const detector = reinterpret_cast<const custash_sim_detector_calls* (*)()>(
+      dlsym(library, "custash_sim_detector"))();
   const CUfunction touch = function(module(), "touch");
   const CUstream s = stream();
   CUdeviceptr mine = device();
@@ -261,11 +306,15 @@ void early(const char* how) {
   config.hStream = s;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  void* params[] = {&mine, std::strcmp(how, "host") == 0 ? static_cast<void*>(&host)
-                                                         : static_cast<void*>(&other)};
+  void* params[] = {
+      &mine,
+      std::strcmp(how, "host") == 0 ? static_cast<void*>(&host) : static_cast<void*>(&other)};
   need(launch(touch, s, {&mine, &other}), "first");
-  CALL(cuLaunchKernelEx, static_cast<const CUlaunchConfig*>(&config), touch,
-       static_cast<void**>(params), static_cast<void**>(nullptr));
+  CALL(cuLaunchKernelEx,
+       static_cast<const CUlaunchConfig*>(&config),
+       touch,
+       static_cast<void**>(params),
+       static_cast<void**>(nullptr));
   CALL(cuCtxSynchronize);
   std::printf("early %s\n", detector->count(nullptr) != 0 ? "yes" : "no");
 }
@@ -310,11 +359,16 @@ void graph(const char* how) {
   const auto add = [&] {
     const auto* const none = static_cast<const CUgraphNode*>(nullptr);
     if (!generic)
-      return call("cuGraphAddKernelNode_v2", &added, graph, none, std::size_t{0},
+      return call("cuGraphAddKernelNode_v2",
+                  &added,
+                  graph,
+                  none,
+                  std::size_t{0},
                   static_cast<const void*>(&node));
     alignas(8) unsigned char params[256] = {};
     std::memcpy(params + 16, &node, sizeof node);  // the type of a kernel is 0
-    return call("cuGraphAddNode", &added, graph, none, std::size_t{0}, static_cast<void*>(params));
+    return call(
+        "cuGraphAddNode", &added, graph, none, std::size_t{0}, static_cast<void*>(params));
   };
   CALL(cuGraphCreate, &graph, 0U);
   need(add(), "add");
@@ -335,7 +389,8 @@ void graph(const char* how) {
 // A kernel that runs already is handed memory whose last owner's kernel may still write it. The
 // simulator's kernels do what they do at their end; the host writes in the running one's place.
 void mailbox(const char* how) {
-  constexpr std::size_t kLarge = std::size_t{96} << 20;  // more than is had beside what is in use
+  constexpr std::size_t kLarge = std::size_t{96}
+                                 << 20;  // more than is had beside what is in use
   const CUmodule code = module();
   const CUfunction fill = function(code, "fill");
   const CUfunction serve = function(code, "serve");
@@ -364,7 +419,8 @@ void mailbox(const char* how) {
   std::memset(memory, kServed, kLarge);
   CALL(cuStreamSynchronize, b);
   CALL(cuStreamSynchronize, a);
-  std::printf("kept %s\n", memory[0] == kServed && memory[kLarge - 1] == kServed ? "yes" : "no");
+  std::printf("kept %s\n",
+              memory[0] == kServed && memory[kLarge - 1] == kServed ? "yes" : "no");
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ size_t first_argument(const custash_sim_launch* launch, custash_sim_access* out,
   return 1;
 }
 
-void nothing(const custash_sim_launch*) {}
+void nothing(const custash_sim_launch*) {
+}
 
 const size_t kFillArgs[] = {sizeof(void*), sizeof(unsigned), 0};
 const size_t kOneArgs[] = {sizeof(void*), 0};

@@ -33,7 +33,8 @@ CUresult unload(Frame& f, Handle handle) {
 }
 
 template <typename Handle>
-CUresult function(Frame& f, void* out, Handle module, const char* name, bool of_library = false) {
+CUresult function(
+    Frame& f, void* out, Handle module, const char* name, bool of_library = false) {
   Module* m = f.world.modules.get(module);
   if (m == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -75,7 +76,8 @@ CUresult parameter(
     const KernelInfo* info, bool of_library, size_t index, size_t* offset, size_t* size) {
   if (info == nullptr || info->of_library != of_library) return CUDA_ERROR_INVALID_HANDLE;
   if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (info->body == nullptr || info->body->arg_sizes == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (info->body == nullptr || info->body->arg_sizes == nullptr)
+    return CUDA_ERROR_NOT_SUPPORTED;
   const size_t* sizes = info->body->arg_sizes;
   Bytes at = 0;
   for (size_t i = 0; sizes[i] != 0; ++i) {

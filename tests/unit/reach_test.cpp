@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels that reach host memory: frees wait for them, and while one may run nothing that is owed is
-// handed out, as the host could hand it on to that kernel.
+// Kernels that reach host memory: frees wait for them, and while one may run nothing that is
+// owed is handed out, as the host could hand it on to that kernel.
 #include "tests/unit/bed.hpp"
 
 #include <optional>
@@ -12,7 +12,8 @@ namespace {
 constexpr Bytes kLarge = 96_MiB;  // more than is had beside what is in use
 
 std::optional<Submission> begin(Bed& bed, CUstream stream, HostView view) {
-  return std::optional<Submission>(std::in_place, *bed.allocator, stream, NullStream::Legacy, view);
+  return std::optional<Submission>(
+      std::in_place, *bed.allocator, stream, NullStream::Legacy, view);
 }
 
 void launch(Bed& bed, CUstream stream, HostView view, sim::Kernel kernel = {}) {
@@ -43,12 +44,12 @@ struct Owed {
   sim::OpId last = 0;
 };
 
-
-
 }  // namespace
 
-TEST_CASE("a free waits for a kernel that reaches host memory, and for no other", "[unit][reach]") {
-  for (const HostView view : {HostView::ReachesHost, HostView::ReachesHostGraph, HostView::Apart}) {
+TEST_CASE("a free waits for a kernel that reaches host memory, and for no other",
+          "[unit][reach]") {
+  for (const HostView view :
+       {HostView::ReachesHost, HostView::ReachesHostGraph, HostView::Apart}) {
     Bed bed;
     const CUstream s = bed.stream();
     const Address p = bed.malloc(kLarge);
@@ -135,7 +136,8 @@ TEST_CASE("a captured kernel that reaches host memory makes launches of graphs d
                 "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);
     const Owed owed(bed, kLarge);
     auto submission = begin(bed, b, HostView::Graph);
-    REQUIRE(entry<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch")(exec, b) == CUDA_SUCCESS);
+    REQUIRE(entry<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch")(exec, b) ==
+            CUDA_SUCCESS);
     submission->done(CUDA_SUCCESS);
     // A copy to the host, or a host function, is handed no memory.
     CHECK(owed.quiet(bed.malloc(kLarge)) == (view == HostView::ReachesHost));
@@ -149,8 +151,8 @@ TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][rea
     const CUstream b = bed.stream();
     bed.launch(b);  // its context is known
     CUcontext ignored = nullptr;
-    REQUIRE(entry<CUresult (*)(CUcontext, unsigned)>("cuCtxEnablePeerAccess")(bed.sim.context(), 0) ==
-            CUDA_SUCCESS);
+    REQUIRE(entry<CUresult (*)(CUcontext, unsigned)>("cuCtxEnablePeerAccess")(
+                bed.sim.context(), 0) == CUDA_SUCCESS);
     REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
     const Address warm = bed.malloc(512);
     bed.allocator->peer_access_enabled(bed.sim.context(), reader);
