@@ -68,7 +68,9 @@ class Allocator {
 
   // The program asked for a device pointer to host memory or allocated managed memory: from now
   // on any kernel's effect may be visible to the host. `call` is named in the log, once.
-  void kernels_become_host_visible(std::string_view call);
+  // Unnamed: kernels reach the memory without an address in their parameters.
+  enum class Reach { Addressed, Unnamed };
+  void kernels_become_host_visible(std::string_view call, Reach reach = Reach::Addressed);
   [[nodiscard]] bool kernels_host_visible() const;
 
   // A programmatic dependent launch may begin before the kernel in front of it has ended, so that
@@ -213,6 +215,7 @@ class Submission {
   DeviceCache* cache_ = nullptr;
   Lane* lane_ = nullptr;  // null: nothing to count (no context, or the call is captured)
   bool host_visible_ = false;
+  bool reaches_host_ = false;
   bool step_ = false;  // nobody may record a fence meanwhile
 };
 

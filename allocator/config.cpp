@@ -114,17 +114,20 @@ constexpr std::array kOptions = {
     Option{{"free",
             "choice",
             "auto",
-            "auto|copies|never|strict",
+            "auto|copies|never|strict|parameters",
             "When cudaFree and cuMemFree wait. auto: only if pending work may write memory "
-            "that the host can read. copies: also for copies to the device out of pinned memory. strict: for all work on the device, like the driver. "
-            "never: not at all."},
+            "that the host can read. copies: also for copies to the device out of pinned "
+            "memory. strict: for all work on the device, like the driver. never: not at all. "
+            "parameters: as auto, but a kernel counts only if its parameters hold an address of "
+            "host memory; wrong where kernels find such addresses in device memory."},
            [](Config& c, std::string_view text) {
              return choose<FreeMode>(&c.free_mode,
                                      text,
                                      {{"auto", FreeMode::Auto},
                                       {"copies", FreeMode::Copies},
                                       {"never", FreeMode::Never},
-                                      {"strict", FreeMode::Strict}});
+                                      {"strict", FreeMode::Strict},
+                                      {"parameters", FreeMode::Parameters}});
            }},
     Option{{"magazines",
             "flag",

@@ -17,7 +17,7 @@ namespace custash {
 
 enum class Backing { Auto, Vmm, Driver };     // backing:
 enum class Caching { Auto, Always, Never };   // caching:
-enum class FreeMode { Auto, Copies, Never, Strict };  // free:
+enum class FreeMode { Auto, Copies, Never, Strict, Parameters };  // free:
 
 struct Config {
   bool enabled = true;                  // enabled:  false passes every call through

@@ -2,7 +2,7 @@
 // Allocation from what is there, lanes and their pools. New memory is in growth.cpp, frees in
 // frees.cpp, giving back in reclaim.cpp, answers in describe.cpp.
 // Proved: tests/models/peers.pml and tests/models/reuse.pml.
-#include "allocator/device_cache.hpp"
+#include "allocator/quick_ways.hpp"
 
 #include "allocator/rule.hpp"
 #include "allocator/size_policy.hpp"
@@ -60,16 +60,21 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
 // Up to here a block costs no more than is spent already: passed, or every stream waits for it
 // before its next submission, whoever has the block. So does the launch of a graph.
 std::uint64_t DeviceCache::settled() const {
-  return unpaid_peers_.load() && holds(Rule::no_debt_with_unpaid_peers)
-             ? timeline_.passed()
-             : std::max(timeline_.clear(), timeline_.owed());
+  return must_be_over() ? timeline_.passed()
+                        : std::max(timeline_.clear(), timeline_.owed());
 }
 
-// Not where it could not be paid: another device's kernels, which reach this memory directly, are
-// not held back by a wait in this context.
+// Not where it could not be paid: no wait in this context holds these kernels back.
 bool DeviceCache::debt_allowed() const {
   if (timeline_.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
-  return !unpaid_peers_.load() || !holds(Rule::no_debt_with_unpaid_peers);
+  return !must_be_over();
+}
+
+// A kernel may have the host hand it memory while it runs. Who asks and then takes debt asks
+// once more: a launch that did not see the debt is seen then.
+void DeviceCache::settle_handed(const CrossWait& wait) {
+  if (wait.owed > timeline_.passed() && must_be_over())
+    timeline_.wait_for(wait.owed).ignore();  // broken() tells
 }
 
 bool DeviceCache::run_ahead_allows(const Request& request) {
@@ -110,6 +115,7 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out) 
       holds(Rule::lost_marks_are_waited_for)) {
     timeline_.wait_all().ignore();  // broken() tells
   }
+  settle_handed(wait);
   // Submissions may go unseen: what they would have to pay is paid here.
   if (!config_.one_lane && holds(Rule::unseen_work_is_paid_for_at_the_allocation))
     timeline_.pay_now();
@@ -145,7 +151,7 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
     }
     if (*out != 0) return {};
   }
-  if (hoards && unpaid_peers_.load() && holds(Rule::no_hoarding_where_no_debt_is) &&
+  if (hoards && must_be_over() && holds(Rule::no_hoarding_where_no_debt_is) &&
       take_after_waiting(request, out))
     return {};
   const Status grown = grow(request, out);
@@ -164,12 +170,18 @@ bool DeviceCache::take_after_waiting(const Request& request, Address* out) {
 
 Address DeviceCache::try_allocate(Bytes bytes, Rack* rack) {
   if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
-  const Request request = make_request(bytes, nullptr, nullptr, rack);
-  Lock lock(mutex_);
-  if (++quick_ops_ % kQuickOps == 0) return 0;  // the long way looks at the clock
-  if (rack != nullptr) settle_rack(*rack, !request.small());
-  return take_from(
-      *pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
+  CrossWait wait;
+  const Request request = make_request(bytes, nullptr, &wait, rack);
+  Address found = 0;
+  {
+    Lock lock(mutex_);
+    if (++quick_ops_ % kQuickOps == 0) return 0;  // the long way looks at the clock
+    if (rack != nullptr) settle_rack(*rack, !request.small());
+    found = take_from(
+        *pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
+  }
+  settle_handed(wait);  // calls the driver only where a launch came in between
+  return found;
 }
 
 Address DeviceCache::take(const Request& request, const Asking& asking) {
@@ -288,6 +300,7 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
   if (found.large != nullptr) pages_.begin_block(found.large->address, found.large);
   if (stamp.fence > timeline_.clear() && holds(Rule::hand_outs_take_debt))
     timeline_.take_debt(stamp.fence);
+  if (request.wait != nullptr) request.wait->owed = stamp.fence;
   if (stamp.order > timeline_.passed() && stamp.order_lane != request.lane &&
       holds(Rule::hand_outs_wait_for_the_stream_of_the_free)) {
     assert(request.wait != nullptr && "only take_across() accepts another lane's order");

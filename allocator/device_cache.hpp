@@ -63,7 +63,6 @@ class DeviceCache {
   Timeline& timeline() { return timeline_; }
 
   [[nodiscard]] CUcontext context() const { return context_; }
-
   [[nodiscard]] CUdevice device() const { return device_; }
 
   // ---- Giving back (reclaim.cpp, decay.cpp).
@@ -80,8 +79,7 @@ class DeviceCache {
   void unpin(Address base);
   bool is_pinned(Address base);
   Status quiet(Address base);
-  // Kernels of that context reach this one's memory from now on, for good: see semantics.md.
-  void add_accessor(DeviceCache& reader);
+  void add_accessor(DeviceCache& reader);  // its kernels reach this memory from now on, for good
   Owners& owners() { return owners_; }
 
   void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
@@ -131,6 +129,8 @@ class DeviceCache {
 
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
+  [[nodiscard]] bool must_be_over() const;
+  void settle_handed(const CrossWait& wait);
   [[nodiscard]] std::uint64_t settled() const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
   Pool& pool_of(Lane* lane) REQUIRES(mutex_);
@@ -230,7 +230,7 @@ class DeviceCache {
   std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
   std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
-  Owners owners_;
+  Owners owners_, readers_;  // whose memory its kernels reach; whose kernels reach its memory
   std::atomic<bool> unpaid_peers_{false};  // kernels that reach this memory and pay for nothing
   std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
   std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Owners: the contexts whose memory the kernels of one context reach by peer access. What they owe
-// its streams pay, too. Lock free; an owner is never taken out, since its place is a lane's slot.
-// Rank 5.
+// Owners: the contexts whose memory the kernels of one context reach by peer access. What they
+// owe its streams pay, too. Or the contexts whose kernels reach the memory of one. Lock free;
+// an owner is never taken out, since its place is a lane's slot. Rank 5.
 // Proved: tests/models/peers.pml.
 #pragma once
 
@@ -21,6 +21,14 @@ class Owners {
     for (std::atomic<Timeline*>& place : places_) {
       Timeline* there = nullptr;
       if (place.compare_exchange_strong(there, &owner) || there == &owner) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool host_may_hand_over() const {
+    for (const std::atomic<Timeline*>& place : places_) {
+      const Timeline* there = place.load(std::memory_order_relaxed);
+      if (there == nullptr || there->host_may_hand_over()) return there != nullptr;
     }
     return false;
   }

@@ -50,7 +50,8 @@ std::uint64_t DeviceCache::new_buffer_id() {
   if (stamp.fence <= timeline_.passed()) return true;
   if (!quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
   if (holds(Rule::hits_take_debt)) timeline_.take_debt(stamp.fence);
-  return true;
+  // Once more: see settle_handed().
+  return !(must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
 }
 
 Address DeviceCache::quick_allocate(Rack& rack, Bytes bytes) {

@@ -226,7 +226,7 @@ void DeviceCache::add_accessor(DeviceCache& reader) {
   // Submissions that go unseen pay for nothing: then what is owed is waited for here, and nothing
   // is owed any more.
   const bool seen = config_.one_lane || !holds(Rule::unseen_peers_pay_nothing);
-  if (!seen || !reader.owners_.add(timeline_)) {
+  if (!seen || !reader.owners_.add(timeline_) || !readers_.add(reader.timeline_)) {
     unpaid_peers_.store(true);
     {
       Lock lock(mutex_);

@@ -144,7 +144,9 @@ struct Allocator::State {
   void apply_limit(CUdevice device);
   std::atomic<std::int64_t> graphs{0};
   std::atomic<bool> kernels_visible{false};
+  std::atomic<bool> any_kernel_visible{false};  // whatever its parameters hold
   std::atomic<bool> graphs_visible{false};
+  std::atomic<bool> graphs_reach_host{false};
   std::atomic<std::uint32_t> contexts{0};
   std::atomic<DeviceCache*> only{nullptr};  // where there is one context
   std::atomic<bool> device_shared{false};   // two contexts on one device

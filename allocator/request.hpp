@@ -10,10 +10,12 @@ namespace custash {
 class Lane;
 struct Rack;
 
-// What a named stream must be made to wait for before a block of another stream is its own.
+// What a named stream must be made to wait for before a block of another stream is its own, and
+// the fence of a plain free that the block was handed out with.
 struct CrossWait {
   bool needed = false;
   EventRef mark;  // may have been dropped meanwhile: then the host waits
+  std::uint64_t owed = 0;
 };
 
 struct Request {

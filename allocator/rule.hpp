@@ -55,6 +55,7 @@ namespace custash {
   RULE(moved_pages_are_acceptable) \
   RULE(racks_are_emptied_without_their_owner) \
   RULE(no_debt_with_unpaid_peers) \
+  RULE(no_debt_where_the_host_hands_over) \
   RULE(no_debt_in_a_capture) \
   RULE(lost_marks_are_waited_for) \
   RULE(unseen_work_is_paid_for_at_the_allocation) \
@@ -83,7 +84,7 @@ namespace custash {
   RULE(quick_frees_wait_for_results) \
   RULE(kept_blocks_take_the_long_way) \
   RULE(no_hits_in_a_capture) \
-  RULE(no_hits_in_debt_to_unpaid_peers) \
+  RULE(no_hits_in_debt_where_it_must_be_over) \
   RULE(ordered_frees_are_settled_by_all) \
   RULE(old_addresses_stay_while_used) \
   RULE(unseen_peers_pay_nothing) \

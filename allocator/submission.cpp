@@ -26,6 +26,11 @@ bool captures(const Driver& driver, const StreamPlace& place) {
   return place.cache->timeline().capturing() && is_capturing(driver, place.lane->stream);
 }
 
+bool is_graph(HostView view) {
+  return view == HostView::Graph || view == HostView::VisibleGraph ||
+         view == HostView::ReachesHostGraph;
+}
+
 template <typename Owners>
 void reach(CUdevice device, const Owners& owners) {
   for (DeviceCache* owner : owners) {
@@ -39,6 +44,29 @@ void pay_for(const Owners& owners, CUstream stream, const DeviceCache* but = nul
   for (DeviceCache* owner : owners) {
     if (owner != nullptr && owner != but) owner->timeline().pay_on(stream);
   }
+}
+
+// What a submission with this view may do to the host, as things stand.
+struct Effect {
+  bool visible = false;
+  bool reaches = false;
+};
+
+Effect effect_of(HostView view, const Allocator::State& state) {
+  const bool named = view == HostView::ReachesHost || view == HostView::ReachesHostGraph;
+  const bool apart = view == HostView::Apart &&
+                     state.config.free_mode == FreeMode::Parameters &&
+                     !state.any_kernel_visible.load();
+  const bool any = view != HostView::Wait && !apart && state.kernels_visible.load() &&
+                   holds(Rule::kernels_that_reach_the_host_are_waited_for);
+  Effect effect;
+  effect.reaches = named || (is_graph(view) && state.graphs_reach_host.load()) ||
+                   (any && view != HostView::Visible);
+  effect.visible = any || effect.reaches || view == HostView::Visible ||
+                   view == HostView::VisibleGraph ||
+                   (view == HostView::Graph && state.graphs_visible.load() &&
+                    holds(Rule::graphs_that_reach_the_host_are_waited_for));
+  return effect;
 }
 
 // Between a capture_begins() and its capture_begin_done(): the stream's.
@@ -64,6 +92,8 @@ Submission::Submission(Allocator& allocator,
   if (captures(state.driver, place)) {
     if (view == HostView::Visible || view == HostView::VisibleGraph)
       state.graphs_visible.store(true);
+    if (view == HostView::ReachesHost || view == HostView::ReachesHostGraph)
+      state.graphs_reach_host.store(true);
     return;  // nothing runs now
   }
   if (view == HostView::Wait && !holds(Rule::waits_of_streams_count) &&
@@ -71,18 +101,16 @@ Submission::Submission(Allocator& allocator,
     return;
   cache_ = place.cache;
   lane_ = place.lane;
-  host_visible_ = view == HostView::Visible || view == HostView::VisibleGraph ||
-                  (view != HostView::Wait && state.kernels_visible.load() &&
-                   holds(Rule::kernels_that_reach_the_host_are_waited_for)) ||
-                  (view == HostView::Graph && state.graphs_visible.load() &&
-                   holds(Rule::graphs_that_reach_the_host_are_waited_for));
+  const Effect effect = effect_of(view, state);
+  host_visible_ = effect.visible;
+  reaches_host_ = effect.reaches;
+  Timeline& timeline = cache_->timeline();
+  if (reaches_host_) timeline.reaching_begins();
   if (holds(Rule::copies_pay_the_other_context)) pay_for(others, lane_->stream);
-  if (several && holds(Rule::graphs_pay_every_context) &&
-      (view == HostView::Graph || view == HostView::VisibleGraph))
+  if (several && holds(Rule::graphs_pay_every_context) && is_graph(view))
     pay_for(state.all(), lane_->stream, cache_);  // its nodes may be of any device
   else if (several)
     cache_->owners().pay(*lane_);
-  Timeline& timeline = cache_->timeline();
   timeline.enter(*lane_);
   step_ = view == HostView::Wait && timeline.capturing();
   if (step_) timeline.wait_begins(*lane_);
@@ -93,6 +121,7 @@ void Submission::done(CUresult result) {
   (void)result;  // a call that failed may have submitted a part
   Timeline& timeline = cache_->timeline();
   step_ ? timeline.wait_done(*lane_) : timeline.leave(*lane_, host_visible_);
+  if (reaches_host_) timeline.reaching_done();
   lane_ = nullptr;
 }
 
@@ -120,7 +149,8 @@ void Allocator::order_given(CUstream stream, NullStream null, std::uint64_t owed
     atomic_max(place.lane->in_full_order, owed);
 }
 
-void Allocator::kernels_become_host_visible(std::string_view call) {
+void Allocator::kernels_become_host_visible(std::string_view call, Reach reach) {
+  if (reach == Reach::Unnamed) state_->any_kernel_visible.store(true);
   if (state_->kernels_visible.exchange(true)) return;
   log(LogLevel::Info,
       "event=kernels_host_visible call=" + std::string(call) +

@@ -26,7 +26,10 @@ enum class NullStream { Legacy, PerThread };
 // graph, visible when something visible was captured into any graph; VisibleGraph: of one that
 // may be visible in any case. Wait: no work at all, but a wait for an event, which may draw the
 // stream into a capture.
-enum class HostView { Hidden, Visible, Graph, VisibleGraph, Wait };
+// ReachesHost: a kernel whose parameters hold an address of host memory, or a graph with one
+// (ReachesHostGraph). The host sees its effect, and may hand it memory while it runs. Apart: a
+// kernel whose parameters were read and hold no such address.
+enum class HostView { Hidden, Visible, Graph, VisibleGraph, Wait, ReachesHost, ReachesHostGraph, Apart };
 
 // Set in the buffer ids of memory that a call naming a stream has given.
 inline constexpr std::uint64_t kOrderedId = 1ULL << 60U;

@@ -11,6 +11,7 @@
 // Proved: tests/models/ends.pml.
 #pragma once
 
+#include "allocator/atomic_max.hpp"
 #include "allocator/capture_gate.hpp"
 #include "allocator/config.hpp"
 #include "allocator/context_users.hpp"
@@ -33,6 +34,22 @@ class Timeline {
   // due on it. leave() after it: only now the submission counts.
   void enter(Lane& lane);
   void leave(Lane& lane, bool host_visible);
+
+  // Around both, for a kernel that the host may hand memory while it runs: no wait of a stream
+  // holds it back any more. Begins before any debt is looked at.
+  void reaching_begins() { reaching_.fetch_add(1); }
+  void reaching_done() {
+    atomic_max(reached_until_, submitted_.load());
+    reaching_.fetch_sub(1);
+  }
+
+  // Such a kernel may run. A later free has waited for it: only an earlier one's memory can be
+  // owed then. (Not with free:never, where a wait for what is owed could be for that kernel.)
+  [[nodiscard]] bool host_may_hand_over() const {
+    return (reaching_.load() != 0 ||
+            (reached_until_.load() > passed_.load() && host_visible_outstanding())) &&
+           config_.free_mode != FreeMode::Never;
+  }
 
   // There is one lane more: what enter() and leave() note of it needs no memory then.
   void expect_lanes(std::size_t count);
@@ -209,6 +226,8 @@ class Timeline {
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<std::uint32_t> host_outstanding_{0};
   std::atomic<std::uint64_t> host_unmarked_{0};  // latest visible work without an event
+  std::atomic<std::uint32_t> reaching_{0};       // see reaching_begins()
+  std::atomic<std::uint64_t> reached_until_{0};
   CaptureGate& gate_;  // of all contexts: a capture may draw in streams of any
   std::atomic<bool> broken_{false};
   std::atomic<std::uint64_t> host_until_{0};

@@ -14,6 +14,7 @@ namespace captures {
 namespace {
 
 constinit std::atomic<bool> host_visible{false};
+constinit std::atomic<bool> host_reaching{false};
 
 template <typename Call>
 CUresult begin(NullStream null, CUstream stream, Call call) {
@@ -46,6 +47,14 @@ void add_host_visible_node() noexcept {
 
 bool host_visible_node_added() noexcept {
   return host_visible.load(std::memory_order_relaxed);
+}
+
+void add_host_reaching_node() noexcept {
+  host_reaching.store(true, std::memory_order_relaxed);
+}
+
+bool host_reaching_node_added() noexcept {
+  return host_reaching.load(std::memory_order_relaxed);
 }
 
 }  // namespace captures

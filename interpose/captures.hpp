@@ -18,5 +18,8 @@ namespace custash::captures {
 // capture adds is seen by the core.)
 void add_host_visible_node() noexcept;
 [[nodiscard]] bool host_visible_node_added() noexcept;
+// The same of a kernel whose parameters hold an address of host memory.
+void add_host_reaching_node() noexcept;
+[[nodiscard]] bool host_reaching_node_added() noexcept;
 
 }  // namespace custash::captures

@@ -4,6 +4,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
+#include "interpose/graph_kernels.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
 
@@ -46,6 +47,7 @@ struct NodeParams {
       CUDA_MEMSET_NODE_PARAMS what;
       CUcontext context;
     } fill;
+    graph_kernels::Params kernel;
   };
 };
 #if CUDA_VERSION >= 12020
@@ -53,6 +55,7 @@ static_assert(offsetof(NodeParams, copy.copy) == offsetof(CUgraphNodeParams, mem
 static_assert(offsetof(NodeParams, copy.context) == offsetof(CUgraphNodeParams, memcpy.copyCtx));
 static_assert(offsetof(NodeParams, fill.what) == offsetof(CUgraphNodeParams, memset));
 static_assert(offsetof(NodeParams, fill.context) == offsetof(CUgraphNodeParams, memset.ctx));
+static_assert(offsetof(NodeParams, kernel.kernel) == offsetof(CUgraphNodeParams, kernel.kern));
 #endif
 
 // CUgraphNodeParams, with a context where a fill of a block of ours names none. Of plain memory the
@@ -92,6 +95,7 @@ void note_node(const void* what) {
     case CU_GRAPH_NODE_TYPE_MEMSET:
       return note_fill(&node.fill.what, node.fill.context);
     case CU_GRAPH_NODE_TYPE_KERNEL:
+      return graph_kernels::note(node.kernel.base, node.kernel.kernel);
     case CU_GRAPH_NODE_TYPE_GRAPH:
     case CU_GRAPH_NODE_TYPE_EMPTY:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interpose/callers.hpp"
+#include "interpose/parameters.hpp"
 #include "interpose/process.hpp"
 #include "interpose/real_driver.hpp"
 
@@ -101,9 +102,23 @@ HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::si
   return Visible;
 }
 
-CUresult note_host_pointer(const char* symbol, CUresult result) {
+// Where every kernel counts already, none is looked at.
+HostView of_kernel(const Allocator& core, const void* function, void** params, void** extra) {
+  if (core.kernels_host_visible() && core.config().free_mode != FreeMode::Parameters) return Hidden;
+  switch (parameters::look(core.driver(), function, params, extra)) {
+    case parameters::Found::Address:
+      return HostView::ReachesHost;
+    case parameters::Found::None:
+      return HostView::Apart;
+    case parameters::Found::Unknown:
+      break;
+  }
+  return Hidden;
+}
+
+CUresult note_host_pointer(const char* symbol, CUresult result, Allocator::Reach reach) {
   if (result != CUDA_SUCCESS || callers::is_library_of_nvidia(callers::current)) return result;
-  if (Allocator* const core = process::core()) core->kernels_become_host_visible(symbol);
+  if (Allocator* const core = process::core()) core->kernels_become_host_visible(symbol, reach);
   return result;
 }
 

@@ -49,7 +49,11 @@ HostView of_copy(Allocator& core, const Copy* copy) {
   return copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED ? to(core, copy->dstDevice) : Hidden;
 }
 
+// Of a kernel, by its parameters; Hidden where these say nothing. `function` may be a CUkernel.
+HostView of_kernel(const Allocator& core, const void* function, void** params, void** extra);
+
 inline HostView of_graphs() {
+  if (captures::host_reaching_node_added()) return HostView::ReachesHostGraph;
   return captures::host_visible_node_added() ? HostView::VisibleGraph : HostView::Graph;
 }
 
@@ -58,8 +62,9 @@ inline bool is_address(CUmemorytype type) {
 }
 
 // Of a call that may have given the program a pointer by which kernels reach the host: hands its
-// result on.
-CUresult note_host_pointer(const char* symbol, CUresult result);
+// result on. Unnamed: they may reach it without an address that a parameter holds.
+CUresult note_host_pointer(const char* symbol, CUresult result,
+                           Allocator::Reach reach = Allocator::Reach::Unnamed);
 
 template <typename Copy>
 Address target(const Copy* copy) {

@@ -18,7 +18,8 @@ namespace {
 template <typename Call>
 CUresult submit_from(Allocator& core, const CUDA_LAUNCH_PARAMS* list, unsigned count, Call call) {
   if (count == 0) return call();
-  Submission submission(core, list->hStream, NullStream::Legacy, HostView::Hidden);
+  const HostView view = views::of_kernel(core, list->function, list->kernelParams, nullptr);
+  Submission submission(core, list->hStream, NullStream::Legacy, view);
   const CUresult result = submit_from(core, list + 1, count - 1, call);
   submission.done(result);
   return result;
@@ -38,12 +39,17 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
   CUlaunchConfig ordered{};
   std::vector<CUlaunchAttribute> attributes;
   std::uint64_t owed = 0;
+  HostView view = views::Hidden;
+  bool in_order = false;
   Allocator* const core = process::core();
+  if (core != nullptr) view = views::of_kernel(*core, function, params, extra);
   if (core != nullptr && config != nullptr && config->attrs != nullptr &&
       std::any_of(config->attrs, config->attrs + config->numAttrs, may_begin_early)) {
     owed = core->order_wanted(config->hStream, null);
+    // One that may be handed memory comes after all that frees have left to its stream's order.
+    in_order = owed != 0 || view == HostView::ReachesHost;
   }
-  if (owed != 0 && holds(Rule::early_launches_lose_their_attribute)) {
+  if (in_order && holds(Rule::early_launches_lose_their_attribute)) {
     attributes.assign(config->attrs, config->attrs + config->numAttrs);
     for (CUlaunchAttribute& each : attributes)
       if (may_begin_early(each)) each.value.programmaticStreamSerializationAllowed = 0;
@@ -52,7 +58,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
   }
   const CUlaunchConfig* const given = attributes.empty() ? config : &ordered;
   const CUresult result = doors::submit(
-      real, null, views::stream_of(config), [](Allocator&) { return views::Hidden; }, 0, 0,
+      real, null, views::stream_of(config), [view](Allocator&) { return view; }, 0, 0,
       [&](auto* call) { return call(given, function, params, extra); });
   if (owed != 0 && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
   return result;

@@ -6,6 +6,7 @@
 #include "interpose/device_scope.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/ipc.hpp"
+#include "interpose/layouts.hpp"
 #include "interpose/service.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace custash::handlers {
 namespace {
 
 void ends(Allocator& core, CUcontext context) {
+  layouts::drop();
   ipc::context_ends(core, context);
   async_memory::context_ended(context);
   process::pinned().context_destroyed(context);

@@ -5,6 +5,7 @@
 #include "interpose/doors.hpp"
 // clang-format on
 #include "interpose/handlers.hpp"
+#include "interpose/host_ranges.hpp"
 #include "interpose/host_view.hpp"
 
 namespace custash::handlers {
@@ -53,7 +54,14 @@ CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out,
 }
 
 CUresult mem_free(Real<CUdeviceptr> real, NullStream, CUdeviceptr address) {
-  return free_block(real, address, [address](auto* call) { return call(address); });
+  return free_block(real, address, [address](auto* call) {
+    const auto* const begin = reinterpret_cast<const void*>(address);
+    Bytes bytes = 0;
+    const bool managed = host_ranges::remove(begin, &bytes);
+    const CUresult result = call(address);
+    if (managed && result != CUDA_SUCCESS) host_ranges::add(begin, bytes);
+    return result;
+  });
 }
 
 // The 32-bit form. No block lies that low; one that did would be found.
@@ -66,7 +74,9 @@ CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream,
   const CUresult result =
       doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); });
   if (result == CUDA_SUCCESS && !captures::under_way()) make_room(bytes);
-  return views::note_host_pointer("cuMemAllocManaged", result);
+  if (result == CUDA_SUCCESS && out != nullptr)
+    host_ranges::add(reinterpret_cast<const void*>(*out), bytes);
+  return views::note_host_pointer("cuMemAllocManaged", result, Allocator::Reach::Addressed);
 }
 
 CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,

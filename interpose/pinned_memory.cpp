@@ -6,6 +6,7 @@
 // clang-format on
 #include "allocator/scope.hpp"
 #include "interpose/handlers.hpp"
+#include "interpose/host_ranges.hpp"
 #include "interpose/host_view.hpp"
 
 #include <atomic>
@@ -18,6 +19,16 @@ Ownership find(const void* host, HostBlockInfo* info) {
   return process::pinned().find(reinterpret_cast<Address>(host), info);
 }
 
+// `call()` has the driver let go of the program's own memory.
+template <typename Call>
+CUresult end_range(void* host, Call call) {
+  Bytes bytes = 0;
+  const bool known = host_ranges::remove(host, &bytes);
+  const CUresult result = call();
+  if (known && result != CUDA_SUCCESS) host_ranges::add(host, bytes);
+  return result;
+}
+
 // `call(real)` is the driver's own allocation.
 template <typename Real, typename Call>
 CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call) {
@@ -25,7 +36,9 @@ CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call
   CUcontext context = nullptr;
   if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags) ||
       core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
-    return doors::with_relief(real, call);
+    const CUresult result = doors::with_relief(real, call);
+    if (result == CUDA_SUCCESS && out != nullptr) host_ranges::add(*out, bytes);
+    return result;
   }
   *out = process::pinned().try_allocate(context, bytes, flags);
   if (*out != nullptr) return CUDA_SUCCESS;
@@ -68,7 +81,7 @@ CUresult free_host(Real<void*> real, NullStream, void* host) {
   if (process::core() != nullptr) {
     if (process::pinned().try_free(host)) return CUDA_SUCCESS;
     const std::optional<Status> status = process::pinned().free(host);
-    return status ? status->code() : real(host);
+    return status ? status->code() : end_range(host, [&] { return real(host); });
   }
   return process::left_behind(host) ? process::driver_says() : real(host);
 }
@@ -92,7 +105,13 @@ CUresult host_get_flags(Real<unsigned*, void*> real, NullStream, unsigned* flags
 CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real, NullStream,
                                  CUdeviceptr* out, void* host, unsigned flags) {
   if (find(host, nullptr) == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
-  return views::note_host_pointer("cuMemHostGetDevicePointer", real(out, host, flags));
+  const CUresult result = real(out, host, flags);
+  // By another address than the host's, which is all that is looked for.
+  const bool alias = result == CUDA_SUCCESS && out != nullptr &&
+                     *out != reinterpret_cast<CUdeviceptr>(host);
+  return views::note_host_pointer(
+      "cuMemHostGetDevicePointer", result,
+      alias ? Allocator::Reach::Unnamed : Allocator::Reach::Addressed);
 }
 
 // The driver refuses memory that it has allocated, and says so otherwise than of memory that is
@@ -105,12 +124,15 @@ CUresult host_register(Real<void*, Count, unsigned> real, NullStream, void* host
   }
   const CUresult result =
       doors::with_relief(real, [&](auto* call) { return call(host, bytes, flags); });
-  return (flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0 ? views::note_host_pointer("cuMemHostRegister", result)
-                                                       : result;
+  if (result == CUDA_SUCCESS) host_ranges::add(host, bytes);
+  return (flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0
+             ? views::note_host_pointer("cuMemHostRegister", result, Allocator::Reach::Addressed)
+             : result;
 }
 
 CUresult host_unregister(Real<void*> real, NullStream, void* host) {
-  return find(host, nullptr) == Ownership::Foreign ? real(host) : CUDA_ERROR_INVALID_VALUE;
+  return find(host, nullptr) == Ownership::Foreign ? end_range(host, [&] { return real(host); })
+                                                   : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace custash::handlers

@@ -15,6 +15,7 @@
 #include "interpose/checkers.hpp"
 #include "interpose/driver_calls.hpp"
 #include "interpose/dumps.hpp"
+#include "interpose/host_ranges.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/launcher.hpp"
 #include "interpose/log_file.hpp"
@@ -121,6 +122,7 @@ State build() {
   }
   driver_calls::time_calls(&driver, parsed.config.detailed_stats ? driver_calls::Which::All
                                                                        : driver_calls::Which::Slow);
+  host_ranges::follow(&driver);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   auto* const made = new (storage) Allocator(driver, parsed.config);
   if (parsed.config.neighbours) Outside(*made).set_neighbours(neighbours::ask);

@@ -52,7 +52,9 @@ void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
   Allocator* const core = told == 0 ? nullptr : process::core();
   if (core != nullptr && !core->kernels_host_visible() && !core->owns(address) &&
       views::is_shared_with_host(address))
-    views::note_host_pointer("cuPointerGetAttribute", CUDA_SUCCESS);
+    views::note_host_pointer(
+        "cuPointerGetAttribute", CUDA_SUCCESS,
+        told == address ? Allocator::Reach::Addressed : Allocator::Reach::Unnamed);
 }
 
 // Writes what differs for a block; `answered`: the driver has written its own answer already.

@@ -36,6 +36,8 @@ PROGRAMS = (
     ("thrust_sort", []),
     ("entry_points", []),
     ("micro", []),
+    ("parameters", []),
+    ("parameters_shared", []),
     ("peers", []),
     ("pinned_order", []),
     ("pinned_order_shared", []),

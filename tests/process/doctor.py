@@ -59,6 +59,15 @@ class Doctor(Case):
         findings = self.doctor(CUSTASH_SIM="devices=1,register=0")
         self.assertIn("does not register host memory", self.one(findings, "device 0")["what"])
 
+    def test_a_device_whose_kernels_reach_pageable_memory(self):
+        found = self.one(self.doctor(CUSTASH_SIM="devices=1,pageable=1"), "device 0")
+        self.assertEqual(found["level"], "note")
+        self.assertIn("kernels reach pageable memory", found["what"])
+        self.assertIn("free:strict", found["advice"])
+        found = self.one(self.doctor(CUSTASH_SIM="devices=1"), "device 0")
+        self.assertEqual((found["level"], found["advice"]), ("ok", ""))
+        self.assertNotIn("pageable", found["what"])
+
     def with_driver(self, code, version, devices=1, lacks=None):
         """The findings beside a driver of these answers, which has only the calls that custash must have."""
         with open(os.path.join(ROOT, "allocator/driver.hpp"), encoding="utf-8") as file:

@@ -54,6 +54,8 @@ int attribute(const World& w, int which, CUdevice device) {
       return 132;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
       return 1;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+      return w.options.pageable ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
       return 1;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:

@@ -2,6 +2,7 @@
 // Kernel launches: those that a test describes itself (sim.hpp's launch), and the driver's
 // entries, whose kernels are found by name.
 #include "tests/sim/capture.hpp"
+#include "tests/sim/kernels.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -52,7 +53,7 @@ std::shared_ptr<Arguments> copy_arguments(const KernelInfo& info, void** params,
     const unsigned char* from =
         params != nullptr ? static_cast<const unsigned char*>(params[i]) : nullptr;
     if (from == nullptr && buffer != nullptr) {
-      offset = align_up(offset, size >= 8 ? 8 : size);
+      offset = align_up(offset, alignment_of_argument(size));
       from = buffer + offset;
       offset += size;
     }
@@ -80,6 +81,32 @@ struct Shape {
   unsigned block[3];
 };
 
+// What launching it submits.
+CUresult kernel_work(const Frame& f,
+                     CUfunction fn,
+                     const Shape& shape,
+                     void** params,
+                     void** extra,
+                     Work* out) {
+  const KernelInfo* info = f.world.kernels.get(fn);
+  if (info == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  for (int i = 0; i < 3; ++i)
+    if (shape.grid[i] == 0 || shape.block[i] == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2] > 1024)
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto args = copy_arguments(*info, params, extra);
+  std::memcpy(args->launch.grid, shape.grid, sizeof shape.grid);
+  std::memcpy(args->launch.block, shape.block, sizeof shape.block);
+  Work work{.name = info->name, .kernel = true, .duration = f.world.options.default_kernel};
+  if (info->body != nullptr && info->body->nanoseconds != nullptr)
+    work.duration = info->body->nanoseconds(&args->launch);
+  if (info->body != nullptr && info->body->body != nullptr && f.world.space.data())
+    work.body = [args, body = info->body->body] { body(&args->launch); };
+  if (info->body != nullptr) work.accesses = accesses_of(*info->body, *args);
+  *out = std::move(work);
+  return CUDA_SUCCESS;
+}
+
 CUresult launch_function(Door door,
                          CUfunction fn,
                          const Shape& shape,
@@ -88,30 +115,73 @@ CUresult launch_function(Door door,
                          void** extra,
                          bool early = false) {
   return call(door.symbol, Needs::Context, [&](Frame& f) -> CUresult {
-    const KernelInfo* info = f.world.kernels.get(fn);
     Stream* s = find_stream(f, door, stream);
-    if (info == nullptr || s == nullptr || s->context != f.context)
-      return CUDA_ERROR_INVALID_HANDLE;
-    for (int i = 0; i < 3; ++i)
-      if (shape.grid[i] == 0 || shape.block[i] == 0) return CUDA_ERROR_INVALID_VALUE;
-    if (std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2] > 1024)
-      return CUDA_ERROR_INVALID_VALUE;
-    const auto args = copy_arguments(*info, params, extra);
-    std::memcpy(args->launch.grid, shape.grid, sizeof shape.grid);
-    std::memcpy(args->launch.block, shape.block, sizeof shape.block);
-    Work work{.name = info->name, .kernel = true, .duration = f.world.options.default_kernel};
+    if (s == nullptr || s->context != f.context) return CUDA_ERROR_INVALID_HANDLE;
+    Work work;
+    const CUresult made = kernel_work(f, fn, shape, params, extra, &work);
+    if (made != CUDA_SUCCESS) return made;
     work.early = early;
-    if (info->body != nullptr && info->body->nanoseconds != nullptr)
-      work.duration = info->body->nanoseconds(&args->launch);
-    if (info->body != nullptr && info->body->body != nullptr && f.world.space.data())
-      work.body = [args, body = info->body->body] { body(&args->launch); };
-    if (info->body != nullptr) work.accesses = accesses_of(*info->body, *args);
     OpId op = 0;
     const CUresult result = enqueue(f, *s, std::move(work), &op);
     // CUDA_LAUNCH_BLOCKING: the launch answers what its wait would.
     if (result != CUDA_SUCCESS || op == 0 || !f.world.options.blocking_launches) return result;
     return wait_stream(f.world, f.thread, *s);
   });
+}
+
+// CUDA_KERNEL_NODE_PARAMS of CUDA 12 and later.
+struct NodeParams {
+  CUDA_KERNEL_NODE_PARAMS_v1 base;
+  CUfunction kernel;  // where there is no function
+  CUcontext context;
+};
+
+CUresult node_work(const Frame& f, const NodeParams* params, Work* out) {
+  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_KERNEL_NODE_PARAMS_v1& node = params->base;
+  const Shape shape{{node.gridDimX, node.gridDimY, node.gridDimZ},
+                    {node.blockDimX, node.blockDimY, node.blockDimZ}};
+  const CUresult result = kernel_work(f,
+                                      node.func != nullptr ? node.func : params->kernel,
+                                      shape,
+                                      node.kernelParams,
+                                      node.extra,
+                                      out);
+  for (Access& access : out->accesses)
+    access.context_id = f.context->id;
+  return result;
+}
+
+CUresult add_kernel_node(Frame& f,
+                         CUgraphNode* out,
+                         CUgraph handle,
+                         const CUgraphNode* after,
+                         size_t count,
+                         const NodeParams* params) {
+  Graph* graph = f.world.graphs.get(handle);
+  if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  GraphNode node;
+  for (size_t i = 0; i < count; ++i) {
+    const NodePlace* place = f.world.nodes.get(after[i]);
+    if (place == nullptr || place->graph != handle) return CUDA_ERROR_INVALID_VALUE;
+    node.after.push_back(static_cast<int>(place->index));
+  }
+  const CUresult result = node_work(f, params, &node.work);
+  if (result != CUDA_SUCCESS) return result;
+  auto place = std::make_unique<NodePlace>(NodePlace{handle, graph->nodes.size()});
+  graph->nodes.push_back(std::move(node));
+  *out = f.world.nodes.add<CUgraphNode>(std::move(place));
+  return CUDA_SUCCESS;
+}
+
+CUresult set_kernel_node(Frame& f, Graph* graph, CUgraphNode node, const NodeParams* params) {
+  const NodePlace* place = f.world.nodes.get(node);
+  if (graph == nullptr || place == nullptr || place->index >= graph->nodes.size())
+    return CUDA_ERROR_INVALID_VALUE;
+  Work work;
+  const CUresult result = node_work(f, params, &work);
+  if (result == CUDA_SUCCESS) graph->nodes[place->index].work = std::move(work);
+  return result;
 }
 
 }  // namespace
@@ -171,6 +241,44 @@ SIM_DOORS(cuLaunchKernelEx,
              c->attrs[i].value.programmaticStreamSerializationAllowed != 0);
   }
   return launch_function(door, fn, shape, c->hStream, params, extra, early);
+}
+
+SIM_ENTRY(cuGraphAddKernelNode_v2,
+          (CUgraphNode * out,
+           CUgraph graph,
+           const CUgraphNode* after,
+           size_t n,
+           const void* params)) {
+  return SIM_CALL(cuGraphAddKernelNode_v2, Context) {
+    return add_kernel_node(f, out, graph, after, n, static_cast<const NodeParams*>(params));
+  });
+}
+
+// Of the kinds of nodes kernels only. The parameters of a kind follow 16 bytes.
+SIM_ENTRY(cuGraphAddNode,
+          (CUgraphNode * out, CUgraph graph, const CUgraphNode* after, size_t n, void* params)) {
+  return SIM_CALL(cuGraphAddNode, Context) {
+    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (*static_cast<int*>(params) != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
+    const auto* const what = static_cast<const unsigned char*>(params) + 16;
+    return add_kernel_node(f, out, graph, after, n, reinterpret_cast<const NodeParams*>(what));
+  });
+}
+
+SIM_ENTRY(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const void* params)) {
+  return SIM_CALL(cuGraphKernelNodeSetParams_v2, Context) {
+    const NodePlace* place = f.world.nodes.get(node);
+    Graph* graph = place == nullptr ? nullptr : f.world.graphs.get(place->graph);
+    return set_kernel_node(f, graph, node, static_cast<const NodeParams*>(params));
+  });
+}
+
+SIM_ENTRY(cuGraphExecKernelNodeSetParams_v2,
+          (CUgraphExec exec, CUgraphNode node, const void* params)) {
+  return SIM_CALL(cuGraphExecKernelNodeSetParams_v2, Context) {
+    return set_kernel_node(
+        f, f.world.execs.get(exec), node, static_cast<const NodeParams*>(params));
+  });
 }
 
 }  // namespace custash::sim

@@ -23,11 +23,18 @@ CUresult load(Frame& f, Out* out, std::uint64_t context_id) {
 
 template <typename Handle>
 CUresult unload(Frame& f, Handle handle) {
-  return f.world.modules.drop(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  const std::unique_ptr<Module> module = f.world.modules.drop(handle);
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  for (const auto& [name, function] : module->functions) {
+    const std::unique_ptr<KernelInfo> info = f.world.kernels.drop(function);
+    if (info != nullptr && info->function != nullptr) f.world.kernels.drop(info->function);
+  }
+  return CUDA_SUCCESS;
 }
 
 template <typename Handle>
-CUresult function(Frame& f, void* out, Handle module, const char* name) {
+CUresult function(
+    Frame& f, void* out, Handle module, const char* name, bool of_library = false) {
   Module* m = f.world.modules.get(module);
   if (m == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -37,6 +44,7 @@ CUresult function(Frame& f, void* out, Handle module, const char* name) {
     info->name = name;
     info->body = find_kernel(name);
     info->module = (CUmodule)module;
+    info->of_library = of_library;
     known = f.world.kernels.add<CUfunction>(std::move(info));
   }
   std::memcpy(out, &known, sizeof known);
@@ -44,18 +52,44 @@ CUresult function(Frame& f, void* out, Handle module, const char* name) {
 }
 
 template <typename Handle>
-CUresult global(Frame& f, CUdeviceptr* out, size_t* bytes, Handle module, const char* name) {
+CUresult global(Frame& f,
+                CUdeviceptr* out,
+                size_t* bytes,
+                Handle module,
+                const char* name,
+                Origin origin = Origin::Alloc) {
   Module* m = f.world.modules.get(module);
   if (m == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Address& known = m->globals[name];
   if (known == 0) {
-    const CUresult result = alloc_device(f, kGlobal, Origin::Alloc, &known);
+    const CUresult result = alloc_device(f, kGlobal, origin, &known);
     if (result != CUDA_SUCCESS) return result;
   }
   if (out != nullptr) *out = known;
   if (bytes != nullptr) *bytes = kGlobal;
   return CUDA_SUCCESS;
+}
+
+// Nothing is known of a kernel that nobody declared.
+CUresult parameter(
+    const KernelInfo* info, bool of_library, size_t index, size_t* offset, size_t* size) {
+  if (info == nullptr || info->of_library != of_library) return CUDA_ERROR_INVALID_HANDLE;
+  if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (info->body == nullptr || info->body->arg_sizes == nullptr)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  const size_t* sizes = info->body->arg_sizes;
+  Bytes at = 0;
+  for (size_t i = 0; sizes[i] != 0; ++i) {
+    at = align_up(at, alignment_of_argument(sizes[i]));
+    if (i == index) {
+      *offset = at;
+      if (size != nullptr) *size = sizes[i];
+      return CUDA_SUCCESS;
+    }
+    at += sizes[i];
+  }
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult attribute(int* out, int which) {
@@ -171,7 +205,7 @@ SIM_ENTRY(cuLibraryUnload, (void* library)) {
 SIM_ENTRY(cuLibraryGetKernel, (void** out, void* library, const char* name)) {
   load_kernel_libraries();
   return SIM_CALL(cuLibraryGetKernel, Init) {
-    return function(f, out, library, name);
+    return function(f, out, library, name, true);
   });
 }
 
@@ -191,12 +225,37 @@ SIM_ENTRY(cuLibraryGetGlobal,
   });
 }
 
+SIM_ENTRY(cuLibraryGetManaged,
+          (CUdeviceptr * out, size_t* bytes, void* library, const char* name)) {
+  return SIM_CALL(cuLibraryGetManaged, Context) {
+    return global(f, out, bytes, library, name, Origin::Managed);
+  });
+}
+
 SIM_ENTRY(cuKernelGetFunction, (CUfunction * out, void* kernel)) {
   return SIM_CALL(cuKernelGetFunction, Context) {
-    if (f.world.kernels.get(kernel) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    KernelInfo* info = f.world.kernels.get(kernel);
+    if (info == nullptr || !info->of_library) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = static_cast<CUfunction>(kernel);
+    if (info->function == nullptr) {
+      auto made = std::make_unique<KernelInfo>(*info);
+      made->of_library = false;
+      info->function = f.world.kernels.add<CUfunction>(std::move(made));
+    }
+    *out = info->function;
     return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuFuncGetParamInfo, (CUfunction fn, size_t i, size_t* offset, size_t* size)) {
+  return SIM_CALL(cuFuncGetParamInfo, Init) {
+    return parameter(f.world.kernels.get(fn), false, i, offset, size);
+  });
+}
+
+SIM_ENTRY(cuKernelGetParamInfo, (void* kernel, size_t i, size_t* offset, size_t* size)) {
+  return SIM_CALL(cuKernelGetParamInfo, Init) {
+    return parameter(f.world.kernels.get(kernel), true, i, offset, size);
   });
 }
 

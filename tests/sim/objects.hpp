@@ -88,6 +88,14 @@ struct KernelInfo {
   std::string name;
   const custash_sim_kernel* body = nullptr;
   CUmodule module = nullptr;
+  bool of_library = false;  // a CUkernel
+  CUfunction function = nullptr;  // of a CUkernel, once it was asked for
+};
+
+// What the handle of a graph's node names.
+struct NodePlace {
+  CUgraph graph = nullptr;
+  std::size_t index = 0;
 };
 
 struct Module {

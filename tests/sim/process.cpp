@@ -63,6 +63,7 @@ bool set_option(Options& options, const std::string& key, const std::string& val
   else if (key == "data") options.data = on;
   else if (key == "peers") options.peers = on;
   else if (key == "register") options.registration = on;
+  else if (key == "pageable") options.pageable = on;
   else if (key == "teardown_us") options.teardown = std::chrono::microseconds(std::atoi(value.c_str()));
   else if (key == "portable_told") options.portable_told = on;
   else if (key == "debugger") cudbgIpcFlag = on;

@@ -46,6 +46,7 @@ struct Options {
   bool peers = true;         // devices can access each other
   bool portable_told = false;  // cuMemHostGetFlags tells small portable buffers as such
   bool registration = true;  // they say that host memory can be registered
+  bool pageable = false;     // they say that kernels reach pageable memory
   bool same_process_ipc =
       false;  // cuIpcOpenMemHandle of an own handle works, as if another process
   bool blocking_launches = false;     // CUDA_LAUNCH_BLOCKING=1

@@ -79,6 +79,7 @@ struct World {
   Handles<KernelInfo> kernels{0x57000000000};
   Handles<Pool> pools{0x58000000000};
   Handles<PhysicalHandle> handles{0x59000000000};
+  Handles<NodePlace> nodes{0x5a000000000};
   std::vector<std::unique_ptr<Capture>> captures;
 
   Space space;

@@ -15,6 +15,7 @@ namespace {
 // Of CUdevice_attribute.
 constexpr int kMemoryPools = 115;
 constexpr int kHostRegister = 99;
+constexpr int kPageableAccess = 88;
 constexpr int kStubLibrary = 34;
 constexpr int kNoDevice = 100;
 
@@ -65,11 +66,18 @@ void examine_device(const Driver& driver, int device, Findings* findings) {
   what += backing_of(driver, device);
   what += pools ? "; memory pools" : "; no memory pools";
   what += registers ? "; registers host memory" : "; does not register host memory";
+  const bool pageable = has_attribute(kPageableAccess, device);
+  if (pageable) what += "; kernels reach pageable memory";
   std::string subject;
   add(subject, "device %d", device);
   std::string advice;
-  if (!pools) advice = "Expect cudaMallocAsync to fail as it does without custash.";
-  findings->push_back({pools ? Level::Ok : Level::Note,
+  if (!pools) {
+    advice = "Expect cudaMallocAsync to fail as it does without custash.";
+  } else if (pageable) {
+    advice = "Synchronise before the host reads what a kernel has written to pageable memory, or "
+             "use free:strict: cudaFree does not wait for such kernels.";
+  }
+  findings->push_back({advice.empty() ? Level::Ok : Level::Note,
                        std::move(subject),
                        std::move(what),
                        std::move(advice)});

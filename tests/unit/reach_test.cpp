@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Kernels that reach host memory: frees wait for them, and while one may run nothing that is
+// owed is handed out, as the host could hand it on to that kernel.
+#include "tests/unit/bed.hpp"
+
+#include <optional>
+
+using namespace custash;
+
+namespace {
+
+constexpr Bytes kLarge = 96_MiB;  // more than is had beside what is in use
+
+std::optional<Submission> begin(Bed& bed, CUstream stream, HostView view) {
+  return std::optional<Submission>(
+      std::in_place, *bed.allocator, stream, NullStream::Legacy, view);
+}
+
+void launch(Bed& bed, CUstream stream, HostView view, sim::Kernel kernel = {}) {
+  auto submission = begin(bed, stream, view);
+  const CUresult result = sim::launch(stream, std::move(kernel));
+  submission->done(result);
+  REQUIRE(result == CUDA_SUCCESS);
+}
+
+// A block that a running kernel of stream `a` has written, and that is free.
+struct Owed {
+  explicit Owed(Bed& bed, Bytes bytes) : bed(bed), bytes(bytes), p(bed.malloc(bytes)) {
+    bed.launch(a, {.accesses = {{p, bytes, true}}});
+    last = sim::last_op(a);
+    bed.free(p);
+    REQUIRE_FALSE(sim::complete(last));
+  }
+
+  // Whoever uses the block now meets nobody.
+  [[nodiscard]] bool quiet(Address q) const {
+    return q + bytes <= p || p + bytes <= q || sim::complete(last);
+  }
+
+  Bed& bed;
+  Bytes bytes;
+  CUstream a = bed.stream();
+  Address p;
+  sim::OpId last = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a free waits for a kernel that reaches host memory, and for no other",
+          "[unit][reach]") {
+  for (const HostView view :
+       {HostView::ReachesHost, HostView::ReachesHostGraph, HostView::Apart}) {
+    Bed bed;
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc(kLarge);
+    launch(bed, s, view);
+    bed.free(p);
+    CHECK(sim::complete(sim::last_op(s)) == (view != HostView::Apart));
+  }
+}
+
+TEST_CASE("nothing owed is handed out while a kernel that reaches host memory runs",
+          "[unit][reach]") {
+  for (const Bytes bytes : {Bytes{512}, Bytes{4_MiB}, kLarge}) {
+    for (const HostView view : {HostView::ReachesHost, HostView::ReachesHostGraph}) {
+      for (const bool came_back : {false, true}) {  // or the call is still under way
+        Bed bed;
+        const Owed owed(bed, bytes);
+        const CUstream b = bed.stream();
+        sim::hold(b);
+        auto submission = begin(bed, b, view);
+        REQUIRE(sim::launch(b, {}) == CUDA_SUCCESS);
+        if (came_back) submission->done(CUDA_SUCCESS);
+        for (int i = 0; i < 3; ++i)
+          CHECK(owed.quiet(bed.malloc(bytes)));
+        const Address quick = bed.allocator->try_allocate(bed.sim.context(), bytes);
+        CHECK((quick == 0 || owed.quiet(quick)));
+        CHECK_FALSE(sim::complete(sim::last_op(b)));
+        sim::release(b);
+      }
+    }
+  }
+}
+
+TEST_CASE("beside other kernels it is handed out as ever, in debt", "[unit][reach]") {
+  Bed bed;
+  const Owed owed(bed, kLarge);
+  const CUstream b = bed.stream();
+  launch(bed, b, HostView::Apart);
+  CHECK(bed.malloc(kLarge) == owed.p);
+  CHECK_FALSE(owed.quiet(owed.p));
+}
+
+TEST_CASE("what was owed before a kernel that reaches host memory, its launch pays for",
+          "[unit][reach]") {
+  Bed bed;
+  const Owed owed(bed, kLarge);
+  REQUIRE(bed.malloc(kLarge) == owed.p);  // one lane: at once
+  const CUstream b = bed.stream();
+  launch(bed, b, HostView::ReachesHost, {.accesses = {{owed.p, kLarge, true}}});
+  CHECK(sim::count("cuStreamWaitEvent") == 1);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+}
+
+TEST_CASE("with one stream its order is enough beside a kernel that reaches host memory",
+          "[unit][reach]") {
+  Bed bed;
+  const Owed owed(bed, kLarge);
+  launch(bed, owed.a, HostView::ReachesHost);
+  CHECK(bed.malloc(kLarge) == owed.p);
+  CHECK(sim::count("cuEventQuery") == 0);
+}
+
+TEST_CASE("once a kernel that reaches host memory is over, debt is as ever", "[unit][reach]") {
+  Bed bed;
+  const CUstream b = bed.stream();
+  const Address other = bed.malloc(kLarge);
+  launch(bed, b, HostView::ReachesHost);
+  bed.free(other);  // has waited for it
+  const Owed owed(bed, kLarge);
+  bed.launch(bed.stream());
+  CHECK_FALSE(owed.quiet(bed.malloc(kLarge)));
+}
+
+TEST_CASE("a captured kernel that reaches host memory makes launches of graphs do so",
+          "[unit][reach]") {
+  for (const HostView view : {HostView::ReachesHost, HostView::Visible}) {
+    Bed bed;
+    const CUstream b = bed.stream();
+    begin_capture(bed, b, CU_STREAM_CAPTURE_MODE_RELAXED);
+    launch(bed, b, view);
+    const CUgraph graph = end_capture(bed, b);
+    CUgraphExec exec = nullptr;
+    REQUIRE(entry<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
+                "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);
+    const Owed owed(bed, kLarge);
+    auto submission = begin(bed, b, HostView::Graph);
+    REQUIRE(entry<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch")(exec, b) ==
+            CUDA_SUCCESS);
+    submission->done(CUDA_SUCCESS);
+    // A copy to the host, or a host function, is handed no memory.
+    CHECK(owed.quiet(bed.malloc(kLarge)) == (view == HostView::ReachesHost));
+  }
+}
+
+TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][reach]") {
+  for (const HostView view : {HostView::ReachesHost, HostView::Apart}) {
+    Bed bed;
+    const CUcontext reader = make_context(1);
+    const CUstream b = bed.stream();
+    bed.launch(b);  // its context is known
+    CUcontext ignored = nullptr;
+    REQUIRE(entry<CUresult (*)(CUcontext, unsigned)>("cuCtxEnablePeerAccess")(
+                bed.sim.context(), 0) == CUDA_SUCCESS);
+    REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
+    const Address warm = bed.malloc(512);
+    bed.allocator->peer_access_enabled(bed.sim.context(), reader);
+    const Owed owed(bed, kLarge);
+    const CUstream c = bed.stream();
+    bed.launch(c);  // several lanes
+    REQUIRE(entry<CUresult (*)(CUcontext)>("cuCtxPushCurrent_v2")(reader) == CUDA_SUCCESS);
+    launch(bed, b, view);
+    REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
+    CHECK(owed.quiet(bed.malloc(kLarge)) == (view == HostView::ReachesHost));
+    bed.free(warm);
+  }
+}
+
+TEST_CASE("free:parameters leaves out kernels without such an address, and no others",
+          "[unit][reach]") {
+  struct Case {
+    FreeMode mode;
+    Allocator::Reach reach;
+    HostView view;
+    bool waits;
+  };
+
+  using enum Allocator::Reach;
+  for (const Case& each : {Case{FreeMode::Auto, Addressed, HostView::Apart, true},
+                           Case{FreeMode::Parameters, Addressed, HostView::Apart, false},
+                           Case{FreeMode::Parameters, Addressed, HostView::Hidden, true},
+                           Case{FreeMode::Parameters, Addressed, HostView::ReachesHost, true},
+                           Case{FreeMode::Parameters, Unnamed, HostView::Apart, true}}) {
+    Config config = Bed::vmm();
+    config.free_mode = each.mode;
+    Bed bed({}, config);
+    bed.allocator->kernels_become_host_visible("test", each.reach);
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc(kLarge);
+    launch(bed, s, each.view);
+    bed.free(p);
+    CHECK(sim::complete(sim::last_op(s)) == each.waits);
+  }
+}
