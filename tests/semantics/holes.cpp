@@ -225,6 +225,8 @@ void refill(const char* from) {
   }
   SAY(call("cuMemFree_v2", p));
   std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+}
+
 // Memory of a capture is nobody else's while a graph may use it, and anybody's afterwards.
 void graph_memory() {
   start();

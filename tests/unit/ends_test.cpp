@@ -45,8 +45,8 @@ TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends
     std::thread other([&] {
       while (!go.load())
         std::this_thread::yield();
-      for (volatile int i = 0; i < round % 97; i = i + 1) {
-      }
+      for (int i = 0; i < round % 97; ++i)
+        asm volatile("");
       pthread_kill(asking, SIGUSR1);
     });
     go.store(true);
