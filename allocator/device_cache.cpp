@@ -70,13 +70,6 @@ bool DeviceCache::debt_allowed() const {
   return !must_be_over();
 }
 
-// A kernel may have the host hand it memory while it runs. Who asks and then takes debt asks
-// once more: a launch that did not see the debt is seen then.
-void DeviceCache::settle_handed(const CrossWait& wait) {
-  if (wait.owed > timeline_.passed() && must_be_over())
-    timeline_.wait_for(wait.owed).ignore();  // broken() tells
-}
-
 bool DeviceCache::run_ahead_allows(const Request& request) {
   const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
   const auto in_use = static_cast<Bytes>(stats_.allocated_bytes[0].current) + request.rounded;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // DeviceCache: giving memory back, peers, and the end of a context.
 // Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/reuse.pml.
-#include "allocator/device_cache.hpp"
+#include "allocator/quick_ways.hpp"
 #include "allocator/rule.hpp"
 #include "allocator/scope.hpp"
 #include "allocator/size_policy.hpp"
@@ -220,6 +220,13 @@ void DeviceCache::plan_trim(Arena& arena,
     stats_.count_reserved(pool, static_cast<std::int64_t>(segment->size), 1, -1);
     plain->push_back(segment);
   }
+}
+
+// A kernel may have the host hand it memory while it runs. Who asks and then takes debt asks
+// once more: a launch that did not see the debt is seen then.
+void DeviceCache::settle_handed(const CrossWait& wait) {
+  if (wait.owed > timeline_.passed() && must_be_over())
+    timeline_.wait_for(wait.owed).ignore();  // broken() tells
 }
 
 void DeviceCache::add_accessor(DeviceCache& reader) {

@@ -52,6 +52,11 @@ void Timeline::leave(Lane& lane, bool host_visible) {
   lane.pending.fetch_sub(1);
 }
 
+void Timeline::reaching_done() {
+  atomic_max(reached_until_, submitted_.load());
+  reaching_.fetch_sub(1);
+}
+
 void Timeline::expect_lanes(std::size_t count) {
   Lock lock(mutex_);
   active_.reserve(std::max(count, active_.capacity()));

@@ -11,7 +11,6 @@
 // Proved: tests/models/ends.pml.
 #pragma once
 
-#include "allocator/atomic_max.hpp"
 #include "allocator/capture_gate.hpp"
 #include "allocator/config.hpp"
 #include "allocator/context_users.hpp"
@@ -38,10 +37,7 @@ class Timeline {
   // Around both, for a kernel that the host may hand memory while it runs: no wait of a stream
   // holds it back any more. Begins before any debt is looked at.
   void reaching_begins() { reaching_.fetch_add(1); }
-  void reaching_done() {
-    atomic_max(reached_until_, submitted_.load());
-    reaching_.fetch_sub(1);
-  }
+  void reaching_done();
 
   // Such a kernel may run. A later free has waited for it: only an earlier one's memory can be
   // owed then. (Not with free:never, where a wait for what is owed could be for that kernel.)
