@@ -262,7 +262,7 @@ class Report(Case):
     def test_lines_of_python_that_was_killed(self):
         program = PYTHON + "\nimport os; os.kill(os.getpid(), 9)\n"
         self.command("run", "--lib", PATHS.library, "--record-history", self.path("killed.json"), "--", sys.executable,
-                     "-c", program, "PyDLL", self.path("not_used.json"), "1", code=-9, err=".*killed.json written .*\n")
+                     "-c", program, "PyDLL", self.path("not_used.json"), "1", code=-9, err=".*killed.json written .*\ncustash: SIGKILL ended the program: .*\n")
         lines = self.lines_of_python("killed.json")
         if lines == {()}:
             self.skipTest("this Python shows no functions to others")
