@@ -144,7 +144,8 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
     }
     if (*out != 0) return {};
   }
-  if (hoards && must_be_over() && holds(Rule::no_hoarding_where_no_debt_is) &&
+  // Not beside a kernel to which the host hands memory: the wait could be for that very kernel.
+  if (hoards && unpaid_peers_.load() && holds(Rule::no_hoarding_where_no_debt_is) &&
       take_after_waiting(request, out))
     return {};
   const Status grown = grow(request, out);

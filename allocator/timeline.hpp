@@ -44,7 +44,7 @@ class Timeline {
   [[nodiscard]] bool host_may_hand_over() const {
     return (reaching_.load() != 0 ||
             (reached_until_.load() > passed_.load() && host_visible_outstanding())) &&
-           config_.free_mode != FreeMode::Never;
+           config_.free_mode != FreeMode::Never && !broken();
   }
 
   // There is one lane more: what enter() and leave() note of it needs no memory then.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 
 namespace custash::host_ranges {
 namespace {
@@ -96,6 +97,10 @@ CUresult CUDAAPI host_unregister(void* begin) {
 }
 
 }  // namespace
+
+void reset_lock_after_fork() noexcept {
+  new (&mutex) std::mutex;
+}
 
 void add(const void* begin, Bytes size) noexcept {
   if (begin == nullptr || size == 0) return;

@@ -22,6 +22,9 @@ void follow(Driver* driver);
 
 [[nodiscard]] bool none() noexcept;
 
+// The parent's other threads are gone, and with them whoever held the lock.
+void reset_lock_after_fork() noexcept;
+
 // One look at all of them, made anew where changed() says so at its end.
 class Look {
  public:

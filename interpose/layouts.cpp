@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <new>
 #include <set>
 #include <unordered_map>
 
@@ -47,15 +48,23 @@ constinit std::size_t used = 0;  // entries of this epoch
 using Ask = CUresult(const void*, std::size_t, std::size_t*, std::size_t*);
 
 // Null: the driver has no such function (before 12.4).
-Ask* ask_function() {
-  static auto* const call = reinterpret_cast<Ask*>(real::symbol("cuFuncGetParamInfo"));
-  return call;
-}
+// Not a static of the function: its guard would be held across dlsym.
+struct Question {
+  const char* const name;
+  std::atomic<Ask*> call{nullptr};
+  std::atomic<bool> looked_up{false};
 
-Ask* ask_kernel() {
-  static auto* const call = reinterpret_cast<Ask*>(real::symbol("cuKernelGetParamInfo"));
-  return call;
-}
+  Ask* ask() {
+    if (!looked_up.load()) {
+      call.store(reinterpret_cast<Ask*>(real::symbol(name)));
+      looked_up.store(true);
+    }
+    return call.load();
+  }
+};
+
+constinit Question of_functions{"cuFuncGetParamInfo"};
+constinit Question of_kernels{"cuKernelGetParamInfo"};
 
 std::unordered_map<const void*, const void*>& kernels() {
   static auto* const map = new std::unordered_map<const void*, const void*>;  // to libraries
@@ -156,17 +165,21 @@ CUresult read(Ask* ask, const void* function, Layout* out) {
 
 CUresult ask_driver(const Driver& driver, const void* function, Layout* out) {
   const RelaxedCapture relaxed(driver);  // it may have to load the function
-  if (is_kernel(function)) return read(ask_kernel(), function, out);
-  const CUresult result = read(ask_function(), function, out);
+  if (is_kernel(function)) return read(of_kernels.ask(), function, out);
+  const CUresult result = read(of_functions.ask(), function, out);
   // A kernel that we were not told of.
-  return result == CUDA_ERROR_INVALID_HANDLE ? read(ask_kernel(), function, out) : result;
+  return result == CUDA_ERROR_INVALID_HANDLE ? read(of_kernels.ask(), function, out) : result;
 }
 
 }  // namespace
 
+void reset_lock_after_fork() noexcept {
+  new (&mutex) std::mutex;
+}
+
 const Layout* of(const Driver& driver, const void* function) noexcept {
   if (const Layout* const known = find(function)) return known;
-  if (function == nullptr || ask_function() == nullptr) return nullptr;
+  if (function == nullptr || of_functions.ask() == nullptr) return nullptr;
   try {
     const std::uint64_t now = epoch.load();
     Layout layout;

@@ -34,4 +34,7 @@ void note_kernel(const void* kernel, const void* library) noexcept;
 void library_ends(const void* library) noexcept;
 void drop() noexcept;
 
+// The parent's other threads are gone, and with them whoever held the lock.
+void reset_lock_after_fork() noexcept;
+
 }  // namespace custash::layouts

@@ -105,6 +105,7 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   const service::Pause pause;
   ContextUsers* const users = last ? core->users_of(context) : nullptr;
   if (users != nullptr) users->close();
+  if (last) layouts::drop();  // before the handles may be another's
   const CUresult result = real(device);
   if (result != CUDA_SUCCESS || is_primary_active(*core, device)) {
     if (users != nullptr) users->open();

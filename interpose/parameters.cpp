@@ -58,7 +58,10 @@ bool finds(Look& ranges, const layouts::Layout* layout, void** params, const Pac
 Found look(const Driver& driver, const void* function, void** params, void** extra) noexcept {
   constexpr int kTurns = 4;
   if (host_ranges::none()) return Found::None;
+  // CUDA has none that are larger: the launch will be refused.
+  constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
   const Packed packed = unpack(extra);
+  if (packed.bytes > kMostBytes) return Found::Unknown;
   const layouts::Layout* const layout =
       params == nullptr ? nullptr : layouts::of(driver, function);
   if (!packed.understood || (params != nullptr && layout == nullptr)) return Found::Unknown;

@@ -16,6 +16,7 @@
 #include "interpose/driver_calls.hpp"
 #include "interpose/dumps.hpp"
 #include "interpose/host_ranges.hpp"
+#include "interpose/layouts.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/launcher.hpp"
 #include "interpose/log_file.hpp"
@@ -69,6 +70,8 @@ void before_exit() {
 void in_forked_child() {
   if (now.load() == State::Disabled) return;
   now.store(State::Forked);
+  host_ranges::reset_lock_after_fork();
+  layouts::reset_lock_after_fork();
   current.store(nullptr);
   service::after_fork_in_child();
   ipc::after_fork_in_child();

@@ -167,6 +167,37 @@ TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][rea
   }
 }
 
+TEST_CASE("no allocation waits for a kernel that the host is to feed", "[unit][reach]") {
+  for (const bool ticket : {false, true}) {
+    Bed bed({.patience = std::chrono::milliseconds(200)});
+    const Owed owed(bed, kLarge);
+    launch(bed, bed.stream(), HostView::ReachesHost, {.needs_flag = 1});
+    std::uint64_t number = 0;  // of a pinned buffer's free
+    if (ticket) REQUIRE(bed.allocator->take_host_ticket(bed.sim.context(), &number).ok());
+    REQUIRE(owed.quiet(bed.malloc(2 * kLarge)));
+    CHECK_FALSE(sim::hung());
+    sim::set_flag(1);
+  }
+}
+
+TEST_CASE("access is given beside a kernel that the host is to feed only when nothing is owed",
+          "[unit][reach]") {
+  Bed bed;
+  const Owed owed(bed, kLarge);
+  const CUcontext reader = make_context(1);
+  const CUstream b = bed.stream();
+  launch(bed, b, HostView::ReachesHost, {.needs_flag = 1});
+  CUcontext ignored = nullptr;
+  REQUIRE(entry<CUresult (*)(CUcontext, unsigned)>("cuCtxEnablePeerAccess")(bed.sim.context(),
+                                                                          0) == CUDA_SUCCESS);
+  REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
+  REQUIRE(bed.malloc(kLarge) == owed.p);  // in debt: the kernel cannot reach it yet
+  REQUIRE_FALSE(owed.quiet(owed.p));
+  bed.allocator->peer_access_enabled(bed.sim.context(), reader);
+  CHECK(owed.quiet(owed.p));
+  sim::set_flag(1);
+}
+
 TEST_CASE("free:parameters leaves out kernels without such an address, and no others",
           "[unit][reach]") {
   struct Case {
