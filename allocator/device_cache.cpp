@@ -144,10 +144,9 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
     }
     if (*out != 0) return {};
   }
-  // Not beside a kernel to which the host hands memory: the wait could be for that very kernel.
-  if (hoards && unpaid_peers_.load() && holds(Rule::no_hoarding_where_no_debt_is) &&
-      take_after_waiting(request, out))
-    return {};
+  // Not beside a kernel that the host feeds: the wait could be for that very kernel.
+  const bool waits = unpaid_peers_.load() && holds(Rule::no_hoarding_where_no_debt_is);
+  if (hoards && waits && take_after_waiting(request, out)) return {};
   const Status grown = grow(request, out);
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
 }
