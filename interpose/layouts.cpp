@@ -47,13 +47,14 @@ constinit std::size_t used = 0;  // entries of this epoch
 
 using Ask = CUresult(const void*, std::size_t, std::size_t*, std::size_t*);
 
-// Null: the driver has no such function (before 12.4).
-// Not a static of the function: its guard would be held across dlsym.
+// A function of the driver, looked up once. (Not by a static's initialiser: its guard would be
+// held across dlsym.)
 struct Question {
   const char* const name;
   std::atomic<Ask*> call{nullptr};
   std::atomic<bool> looked_up{false};
 
+  // Null: the driver has no such function (before 12.4).
   Ask* ask() {
     if (!looked_up.load()) {
       call.store(reinterpret_cast<Ask*>(real::symbol(name)));

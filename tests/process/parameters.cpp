@@ -58,6 +58,20 @@ CUmodule module() {
   return out;
 }
 
+void* load_library() {
+  void* out = nullptr;
+  CALL(cuLibraryLoadData,
+       &out,
+       static_cast<const void*>("image"),
+       nullptr,
+       nullptr,
+       0U,
+       nullptr,
+       nullptr,
+       0U);
+  return out;
+}
+
 CUfunction function(CUmodule of, const char* name) {
   CUfunction out = nullptr;
   CALL(cuModuleGetFunction, &out, of, name);
@@ -153,17 +167,8 @@ void launches() {
                 static_cast<void**>(params));
   });
 
-  void* kernels = nullptr;
+  void* kernels = load_library();
   CUfunction kernel = nullptr;
-  CALL(cuLibraryLoadData,
-       &kernels,
-       static_cast<const void*>("image"),
-       nullptr,
-       nullptr,
-       0U,
-       nullptr,
-       nullptr,
-       0U);
   CALL(cuLibraryGetKernel, &kernel, kernels, "one");
   way("kernel", s, [&] { return launch(kernel, s, params); });
   CUfunction of_kernel = nullptr;
@@ -261,17 +266,8 @@ void narrow() {
 void kernel() {
   const CUstream s = stream();
   void* const host = pinned();
-  void* kernels = nullptr;
+  void* kernels = load_library();
   CUfunction kernel = nullptr;
-  CALL(cuLibraryLoadData,
-       &kernels,
-       static_cast<const void*>("image"),
-       nullptr,
-       nullptr,
-       0U,
-       nullptr,
-       nullptr,
-       0U);
   CALL(cuLibraryGetKernel, &kernel, kernels, "one");
   way("kernel", s, [&] { return launch(kernel, s, {&host}); });
 }
