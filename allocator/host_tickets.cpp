@@ -9,6 +9,7 @@
 namespace custash {
 
 Status HostTickets::take(std::span<Timeline* const> timelines,
+                         std::span<Timeline* const> waited,
                          const Timeline* own,
                          std::uint64_t* ticket) {
   std::vector<Place> places;
@@ -20,7 +21,10 @@ Status HostTickets::take(std::span<Timeline* const> timelines,
     // Of a context that is about to end no fence is had: its end is waited for.
     Place place{timeline, timeline->stamp_everything()};
     if (const ContextUse use(timeline->users()); use) {
-      const Status stamped = timeline->stamp_free(&place.position);
+      const bool at_free = std::find(waited.begin(), waited.end(), timeline) != waited.end() ||
+                           !holds(Rule::tickets_hold_back_no_other_device);
+      const Status stamped =
+          timeline->stamp_free(&place.position, at_free ? FenceKind::AtFree : FenceKind::Late);
       if (timeline == own) result = stamped;
     }
     if (place.over()) continue;

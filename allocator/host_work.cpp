@@ -10,12 +10,14 @@ namespace custash {
 Status Allocator::take_host_ticket(CUcontext own, std::uint64_t* ticket) {
   if (DeviceCache* only = state_->only.load()) {
     Timeline* const one[] = {&only->timeline()};
-    const Timeline* its = only->context() == own ? one[0] : nullptr;
-    return state_->tickets.take(one, its, ticket);
+    if (only->context() != own) return state_->tickets.take(one, {}, nullptr, ticket);
+    return state_->tickets.take(one, one, one[0], ticket);
   }
   DeviceCache* cache = state_->known(own);
-  const Timeline* timeline = cache == nullptr ? nullptr : &cache->timeline();
-  return state_->tickets.take(state_->timelines(), timeline, ticket);
+  if (cache == nullptr) return state_->tickets.take(state_->timelines(), {}, nullptr, ticket);
+  // Bare CUDA waits for the buffer's device, and for no other.
+  const std::vector<Timeline*> here = timelines_of(state_->on_device(cache->device()));
+  return state_->tickets.take(state_->timelines(), here, &cache->timeline(), ticket);
 }
 
 std::uint64_t Allocator::host_tickets_passed() const {

@@ -161,12 +161,16 @@ std::vector<DeviceCache*> Allocator::State::all() {
   return out;
 }
 
-std::vector<Timeline*> Allocator::State::timelines() {
-  if (DeviceCache* cache = only.load()) return {&cache->timeline()};
+std::vector<Timeline*> timelines_of(std::span<DeviceCache* const> caches) {
   std::vector<Timeline*> out;
-  for (DeviceCache* cache : all())
+  for (DeviceCache* cache : caches)
     out.push_back(&cache->timeline());
   return out;
+}
+
+std::vector<Timeline*> Allocator::State::timelines() {
+  if (DeviceCache* cache = only.load()) return {&cache->timeline()};
+  return timelines_of(all());
 }
 
 std::vector<DeviceCache*> Allocator::State::on_device(CUdevice device) {

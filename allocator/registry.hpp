@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ struct StreamPlace {
 
   explicit operator bool() const { return lane != nullptr; }
 };
+
+std::vector<Timeline*> timelines_of(std::span<DeviceCache* const> caches);
 
 // A stream as the program names it: the handle of the per-thread stream means one in every
 // thread.

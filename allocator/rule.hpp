@@ -73,6 +73,7 @@ namespace custash {
   RULE(moved_pages_keep_their_stamps) \
   RULE(new_pages_reach_new_peers) \
   RULE(tickets_cover_every_context) \
+  RULE(tickets_hold_back_no_other_device) \
   RULE(tickets_pass_in_every_context) \
   RULE(peers_pay_what_is_owed) \
   RULE(exported_blocks_take_the_long_way) \

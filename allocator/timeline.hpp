@@ -58,8 +58,9 @@ class Timeline {
 
   // ---- Frees.
   // A position for a block freed now, with a fence recorded for it (one for all frees between
-  // two submissions). Fails only when the context itself is broken.
-  Status stamp_free(std::uint64_t* stamp);
+  // two submissions). Fails only when the context itself is broken. `Late` where bare CUDA would
+  // not have waited for this context: then no stream ever waits for that fence.
+  Status stamp_free(std::uint64_t* stamp, FenceKind kind = FenceKind::AtFree);
 
   // The same without a driver call: false when a fence would have to be recorded.
   [[gnu::always_inline]] bool try_stamp_free(std::uint64_t* stamp) const {
@@ -194,7 +195,7 @@ class Timeline {
   void pay(Lane* lane);
   bool wait_context(const Fence& fence);
   bool wait_stream(CUstream stream, const Lane* lane, const Fence& fence);
-  bool find_fence(std::uint64_t need, Fence* out) REQUIRES(mutex_);
+  bool find_fence(std::uint64_t need, Fence* out, bool late_too = false) REQUIRES(mutex_);
   Status query(const Fence& fence);
   bool poll_recorded();
   Status wait_host(const Fence& fence);

@@ -32,12 +32,12 @@ bool Timeline::is_gone(CUresult code) const {
   return CurrentContext(driver_, context_).status().code() == code;
 }
 
-Status Timeline::stamp_free(std::uint64_t* stamp) {
+Status Timeline::stamp_free(std::uint64_t* stamp, FenceKind kind) {
   // one_lane:off means that submissions may go unseen: every free counts as one.
   const bool all_seen = config_.one_lane || !holds(Rule::frees_count_where_work_is_unseen);
   const std::uint64_t need = all_seen ? submitted_.load() : submitted_.fetch_add(1) + 1;
   *stamp = need;
-  return ensure(need, FenceKind::AtFree);
+  return ensure(need, kind);
 }
 
 Status Timeline::ensure(std::uint64_t need, FenceKind kind) {
@@ -164,9 +164,9 @@ void Timeline::commit(Fence fence) {
   if (fences_.size() > kMaxFences) fences_.erase(fences_.begin() + 1);
 }
 
-bool Timeline::find_fence(std::uint64_t need, Fence* out) {
+bool Timeline::find_fence(std::uint64_t need, Fence* out, bool late_too) {
   for (const Fence& fence : fences_) {
-    if (fence.late && holds(Rule::late_fences_are_only_asked)) continue;
+    if (fence.late && !late_too && holds(Rule::late_fences_are_only_asked)) continue;
     if (fence.covers < need && holds(Rule::fences_cover_the_position)) continue;
     *out = fence;
     return true;
@@ -266,7 +266,7 @@ Status Timeline::wait_for(std::uint64_t position) {
   {
     Lock lock(mutex_);
     if (position <= passed_.load()) return {};
-    if (!find_fence(position, &fence)) fence.covers = 0;
+    if (!find_fence(position, &fence) && !find_fence(position, &fence, true)) fence.covers = 0;
   }
   return fence.covers == 0 ? wait_all() : wait_host(fence);
 }

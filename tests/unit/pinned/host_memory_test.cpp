@@ -127,7 +127,7 @@ TEST_CASE("more than the system has is not touched but left to the driver",
   const sim::Sim world;
   Memory memory(world.driver());
   HostMemoryRange range;
-  CHECK(memory.memory.obtain(world.context(), 1ULL << 46, 0, &range).code() ==
+  CHECK(memory.memory.obtain(world.context(), 1ULL << 50, 0, &range).code() ==
         CUDA_ERROR_OUT_OF_MEMORY);
 }
 

@@ -143,6 +143,31 @@ TEST_CASE("a wait ends with the ticket's own work", "[unit][host_tickets]") {
   sim::release(t);
 }
 
+TEST_CASE("a ticket holds back no stream of another device than the buffer's",
+          "[unit][host_tickets]") {
+  constexpr Bytes kLarge = 96 << 20;
+  Tickets bed;
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  const Address p = bed.malloc(kLarge);
+  bed.launch(s, {.accesses = {{p, 8, true}}});
+  bed.free(p);
+  const Address q = bed.malloc(kLarge);  // in debt
+  bed.launch(s, {.needs_flag = 1});
+  REQUIRE(cuCtxSetCurrent(primary(1)) == CUDA_SUCCESS);
+  bed.launch(bed.stream());  // the context of device 1 is known
+  CUcontext other = nullptr;
+  REQUIRE(cuCtxGetCurrent(&other) == CUDA_SUCCESS);
+  std::uint64_t ticket = 0;
+  REQUIRE(bed.allocator->take_host_ticket(other, &ticket).ok());
+  CHECK_FALSE(bed.passed(ticket));
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.launch(t, {.accesses = {{q, 8, true}}, .sets_flag = 1});
+  sim::run_all();
+  CHECK_FALSE(sim::hung());
+  CHECK(bed.passed(ticket));
+}
+
 TEST_CASE("nothing runs any more in a context that has ended", "[unit][host_tickets]") {
   Tickets bed;
   const CUcontext second = make_context();  // current now
