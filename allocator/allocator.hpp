@@ -4,6 +4,7 @@
 // lock is held across a driver call. Created once and never destroyed. Rank 6.
 #pragma once
 
+#include "allocator/calls_under_way.hpp"
 #include "allocator/config.hpp"
 #include "allocator/driver.hpp"
 #include "allocator/inventory.hpp"
@@ -216,6 +217,7 @@ class Submission {
   Lane* lane_ = nullptr;  // null: nothing to count (no context, or the call is captured)
   bool host_visible_ = false;
   bool reaches_host_ = false;
+  CallsUnderWay::Call reaching_ = {};
   bool step_ = false;  // nobody may record a fence meanwhile
 };
 

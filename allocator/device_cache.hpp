@@ -49,7 +49,8 @@ class DeviceCache {
 
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
     if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
-    return config_.free_mode != FreeMode::Never && timeline_.host_visible_outstanding();
+    return config_.free_mode != FreeMode::Never &&
+           (timeline_.host_visible_outstanding() || timeline_.host_visible_expected());
   }
 
   Status record_stream(Address address);

@@ -3,19 +3,11 @@
 #include "allocator/racks.hpp"
 
 #include "allocator/pool.hpp"
+#include "allocator/this_thread.hpp"
 
 #include <algorithm>
 
 namespace custash {
-namespace {
-
-// Threads that live at once have different ones.
-const void* this_thread() {
-  static thread_local char here;
-  return &here;
-}
-
-}  // namespace
 
 std::vector<Rack*> Racks::take_used() {
   std::vector<Rack*> used;

@@ -66,6 +66,7 @@ namespace custash {
   RULE(each_green_context_has_a_legacy_stream) \
   RULE(lanes_in_stamps_serve_nobody_else) \
   RULE(frees_wait_for_results) \
+  RULE(frees_wait_for_launches_that_reach_the_host) \
   RULE(blocks_of_several_streams_are_nobody_s) \
   RULE(captured_blocks_stay_with_graphs) \
   RULE(exported_blocks_stay_when_freed) \

@@ -105,7 +105,7 @@ Submission::Submission(Allocator& allocator,
   host_visible_ = effect.visible;
   reaches_host_ = effect.reaches;
   Timeline& timeline = cache_->timeline();
-  if (reaches_host_) timeline.reaching_begins();
+  if (reaches_host_) timeline.reaching_begins(reaching_);
   if (holds(Rule::copies_pay_the_other_context)) pay_for(others, lane_->stream);
   if (several && holds(Rule::graphs_pay_every_context) && is_graph(view))
     pay_for(state.all(), lane_->stream, cache_);  // its nodes may be of any device
@@ -121,7 +121,7 @@ void Submission::done(CUresult result) {
   (void)result;  // a call that failed may have submitted a part
   Timeline& timeline = cache_->timeline();
   step_ ? timeline.wait_done(*lane_) : timeline.leave(*lane_, host_visible_);
-  if (reaches_host_) timeline.reaching_done();
+  if (reaches_host_) timeline.reaching_done(reaching_);
   lane_ = nullptr;
 }
 

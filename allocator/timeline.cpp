@@ -52,9 +52,9 @@ void Timeline::leave(Lane& lane, bool host_visible) {
   lane.pending.fetch_sub(1);
 }
 
-void Timeline::reaching_done() {
+void Timeline::reaching_done(CallsUnderWay::Call& call) {
   atomic_max(reached_until_, submitted_.load());
-  reaching_.fetch_sub(1);
+  call.end();
 }
 
 void Timeline::expect_lanes(std::size_t count) {
@@ -210,6 +210,7 @@ void Timeline::note_host_visible(Lane& lane, std::uint64_t number) {
 }
 
 Status Timeline::wait_host_visible() {
+  if (host_visible_expected()) reaching_.wait_for_others();
   if (std::uint64_t until = host_unmarked_.load(); until != 0) {
     host_waits_.fetch_add(1);
     if (const Status status = wait_all(); !status.ok()) return status;

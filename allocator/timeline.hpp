@@ -11,6 +11,7 @@
 // Proved: tests/models/ends.pml.
 #pragma once
 
+#include "allocator/calls_under_way.hpp"
 #include "allocator/capture_gate.hpp"
 #include "allocator/config.hpp"
 #include "allocator/context_users.hpp"
@@ -36,13 +37,13 @@ class Timeline {
 
   // Around both, for a kernel that the host may hand memory while it runs: no wait of a stream
   // holds it back any more. Begins before any debt is looked at.
-  void reaching_begins() { reaching_.fetch_add(1); }
-  void reaching_done();
+  void reaching_begins(CallsUnderWay::Call& call) { call.begin(reaching_); }
+  void reaching_done(CallsUnderWay::Call& call);
 
   // Such a kernel may run. A later free has waited for it: only an earlier one's memory can be
   // owed then. (Not with free:never, where a wait for what is owed could be for that kernel.)
   [[nodiscard]] bool host_may_hand_over() const {
-    return (reaching_.load() != 0 ||
+    return (reaching_.any() ||
             (reached_until_.load() > passed_.load() && host_visible_outstanding())) &&
            config_.free_mode != FreeMode::Never && !broken();
   }
@@ -87,11 +88,16 @@ class Timeline {
   // A position behind everything submitted so far; nothing is recorded.
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }
 
-  // Waits for submissions whose effect the host could see, and only for those.
+  // Waits for submissions whose effect the host could see, and only for those. A kernel that
+  // reaches the host may have told this thread of itself before its launch has returned.
   Status wait_host_visible();
 
   [[nodiscard, gnu::always_inline]] bool host_visible_outstanding() const {
     return host_outstanding_.load() != 0 || host_unmarked_.load() != 0;
+  }
+
+  [[nodiscard, gnu::always_inline]] bool host_visible_expected() const {
+    return reaching_.any() && holds(Rule::frees_wait_for_launches_that_reach_the_host);
   }
 
   // ---- Asking.
@@ -179,7 +185,10 @@ class Timeline {
     return passed() >= position || ended_.load() || (broken() && !abandoned());
   }
 
-  void reset_lock_after_fork() { mutex_.reset_after_fork(); }
+  void reset_lock_after_fork() {
+    mutex_.reset_after_fork();
+    reaching_.reset_after_fork();
+  }
 
   bool validate();
 
@@ -223,7 +232,7 @@ class Timeline {
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<std::uint32_t> host_outstanding_{0};
   std::atomic<std::uint64_t> host_unmarked_{0};  // latest visible work without an event
-  std::atomic<std::uint32_t> reaching_{0};       // see reaching_begins()
+  CallsUnderWay reaching_;                       // see reaching_begins()
   std::atomic<std::uint64_t> reached_until_{0};
   CaptureGate& gate_;  // of all contexts: a capture may draw in streams of any
   std::atomic<bool> broken_{false};

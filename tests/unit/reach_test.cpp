@@ -3,7 +3,10 @@
 // owed is handed out, as the host could hand it on to that kernel.
 #include "tests/unit/bed.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 using namespace custash;
 
@@ -223,4 +226,41 @@ TEST_CASE("free:parameters leaves out kernels without such an address, and no ot
     bed.free(p);
     CHECK(sim::complete(sim::last_op(s)) == each.waits);
   }
+}
+
+TEST_CASE("a free waits for a launch that has not returned where its kernel reaches the host",
+          "[unit][reach]") {
+  for (const HostView view : {HostView::ReachesHost, HostView::Apart}) {
+    Bed bed;
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc(kLarge);
+    auto submission = begin(bed, s, view);
+    REQUIRE(sim::launch(s, {.accesses = {{p, kLarge, true}}}) == CUDA_SUCCESS);
+    const sim::OpId kernel = sim::last_op(s);
+    std::atomic<bool> begun = false;
+    std::atomic<bool> returned = false;
+    bool was_over = false;
+    std::thread other([&] {
+      begun = true;
+      (void)bed.allocator->free(p);
+      was_over = sim::complete(kernel);
+      returned = true;
+    });
+    // Without the rule the free returns now; with it never, so that no time is too short.
+    for (int turn = 0; turn < 50 && !(begun && returned); ++turn)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    submission->done(CUDA_SUCCESS);
+    other.join();
+    CHECK(was_over == (view == HostView::ReachesHost));
+  }
+}
+
+TEST_CASE("a free within a launch of the same thread does not wait for that",
+          "[unit][reach]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kLarge);
+  auto submission = begin(bed, s, HostView::ReachesHost);
+  bed.free(p);
+  submission->done(CUDA_SUCCESS);
 }
