@@ -5,15 +5,14 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <new>
 
 namespace custash::host_ranges {
 namespace {
 
-// The edges as Look reads them: begin, end, begin, … An array that became too small is kept, as
-// it may still be read; all together are no larger than the last.
+// The edges: begin, end, begin, …, rising. An array that became too small is kept, as it may
+// still be read; all together are no larger than the last.
 struct Edges {
   explicit Edges(std::size_t size) : room(size), at(new std::atomic<Address>[size]()) {}
 
@@ -28,31 +27,63 @@ constinit std::atomic<std::size_t> edge_count{0};
 // Something could not be noted: no look is any good.
 constinit std::atomic<bool> lost{false};
 
-std::map<Address, Bytes>& ranges() {
-  static auto* const map = new std::map<Address, Bytes>;  // never destroyed
-  return *map;
+Address edge(std::size_t i) {
+  return edges.load()->at[i].load(std::memory_order_relaxed);
 }
 
-const Edges& with_room(std::size_t count) {
+void set_edge(std::size_t i, Address address) {
+  edges.load()->at[i].store(address, std::memory_order_relaxed);
+}
+
+// The first edge behind this address. Like all below, while the lock is held.
+std::size_t first_behind(Address address) {
+  std::size_t from = 0;
+  for (std::size_t left = edge_count.load(); left != 0;) {
+    const std::size_t half = left / 2;
+    if (edge(from + half) <= address) {
+      from += half + 1;
+      left -= half + 1;
+    } else {
+      left = half;
+    }
+  }
+  return from;
+}
+
+void make_room(std::size_t count) {
   constexpr std::size_t kFirst = 64;
   const Edges* const now = edges.load();
-  if (now != nullptr && now->room >= count) return *now;
-  return *new Edges(std::max(kFirst, 2 * count));
+  if (now != nullptr && now->room >= count) return;
+  const auto* const larger = new Edges(std::max(kFirst, 2 * count));
+  for (std::size_t i = 0; i < edge_count.load(); ++i)
+    larger->at[i].store(edge(i), std::memory_order_relaxed);
+  edges.store(larger);
 }
 
-void publish() {
-  const Edges& target = with_room(2 * ranges().size());
-  version.fetch_add(1);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::size_t i = 0;
-  for (const auto& [begin, size] : ranges()) {
-    target.at[i++].store(begin, std::memory_order_relaxed);
-    target.at[i++].store(begin + size, std::memory_order_relaxed);
+// Moves the edges from `from` on to `to`.
+void move_edges(std::size_t from, std::size_t to) {
+  const std::size_t count = edge_count.load();
+  if (to < from) {
+    for (std::size_t i = from; i < count; ++i)
+      set_edge(to + i - from, edge(i));
+  } else {
+    for (std::size_t i = count; i-- > from;)
+      set_edge(to + i - from, edge(i));
   }
-  edges.store(&target);
-  edge_count.store(i);
-  version.fetch_add(1);
+  edge_count.store(count + to - from);
 }
+
+// What a change of the edges stands between.
+class Change {
+ public:
+  Change() {
+    version.fetch_add(1);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  ~Change() { version.fetch_add(1); }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+};
 
 constexpr std::size_t kTogether = 16;
 
@@ -106,14 +137,16 @@ void add(const void* begin, Bytes size) noexcept {
   if (begin == nullptr || size == 0) return;
   const std::lock_guard lock(mutex);
   try {
-    auto& all = ranges();
-    // What lay there went with its context, and was not told.
-    auto at = all.upper_bound(of(begin));
-    if (at != all.begin() && std::prev(at)->first + std::prev(at)->second > of(begin)) --at;
-    while (at != all.end() && at->first < of(begin) + size)
-      at = all.erase(at);
-    all.emplace(of(begin), size);
-    publish();
+    make_room(edge_count.load() + 2);
+    // What lay there went with its context, and was not told: all ranges that this one meets.
+    const std::size_t first = first_behind(of(begin)) / 2 * 2;
+    std::size_t last = first;
+    while (last < edge_count.load() && edge(last) < of(begin) + size)
+      last += 2;
+    const Change change;
+    move_edges(last, first + 2);
+    set_edge(first, of(begin));
+    set_edge(first + 1, of(begin) + size);
   } catch (...) {
     lost.store(true);
   }
@@ -121,12 +154,11 @@ void add(const void* begin, Bytes size) noexcept {
 
 bool remove(const void* begin, Bytes* size) noexcept {
   const std::lock_guard lock(mutex);
-  auto& all = ranges();
-  const auto at = all.find(of(begin));
-  if (at == all.end()) return false;
-  *size = at->second;
-  all.erase(at);
-  publish();  // needs no memory: there are fewer
+  const std::size_t behind = first_behind(of(begin));
+  if (behind % 2 == 0 || edge(behind - 1) != of(begin)) return false;
+  *size = edge(behind) - of(begin);
+  const Change change;
+  move_edges(behind + 1, behind - 1);
   return true;
 }
 
