@@ -5,7 +5,7 @@
 #include "allocator/allocator.hpp"
 
 #include "allocator/registry.hpp"
-#include "allocator/rule.hpp"
+#include <utility>
 
 namespace custash {
 
@@ -46,11 +46,12 @@ std::optional<Status> Allocator::free_on(Address address, CUstream stream, NullS
     return cache->free(address, seat->lane, ThreadSeats::mine().rack(*seat));
   }
   // A stream of another context: its order means nothing on this one's timeline.
-  if (holds(Rule::frees_on_foreign_streams_wait)) {
-    const Status waited = seat->cache->timeline().wait_all();
-    if (!waited.ok()) return waited;
-  }
-  return cache->free(address, nullptr, nullptr);
+  Timeline& theirs = seat->cache->timeline();
+  HostUse until{&theirs, {}};
+  if (theirs.record_free_abroad(*seat->lane, &until.event))
+    return cache->free_abroad(address, std::move(until));
+  const Status waited = theirs.wait_all();
+  return waited.ok() ? cache->free(address, nullptr, nullptr) : waited;
 }
 
 Status Allocator::record_stream(Address address, CUstream stream, NullStream null) {

@@ -2,6 +2,7 @@
 // Taking, giving and merging blocks. Growth and return of memory are in arena_memory.cpp.
 #include "allocator/arena.hpp"
 
+#include "allocator/lane.hpp"
 #include "allocator/rule.hpp"
 #include "allocator/size_policy.hpp"
 
@@ -172,6 +173,27 @@ void Arena::drain(std::uint64_t passed) {
     leave_limbo(entry.block);
     give_ready(entry.block, passed);
   }
+}
+
+void Arena::forget_orders(std::uint64_t passed) {
+  for (Block* block : free_.blocks())
+    forget_order(block->stamp);
+  std::vector<Block*> over;
+  for (Block* block : waiting_.blocks()) {
+    forget_order(block->stamp);
+    if (block->stamp.latest() <= passed) over.push_back(block);
+  }
+  for (Block* block : over) {
+    leave_limbo(block);
+    give_ready(block, passed);
+  }
+}
+
+bool Arena::waits(std::uint64_t passed) const {
+  return limbo_bytes_ != 0 ||
+         std::any_of(free_.blocks().begin(), free_.blocks().end(), [&](const Block* block) {
+           return block->stamp.latest() > passed;
+         });
 }
 
 void Arena::leave_limbo(Block* block) {

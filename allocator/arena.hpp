@@ -48,10 +48,15 @@ struct Growth {
   [[nodiscard]] Address end() const { return block->end(); }
 };
 
+// Segments of plain memory, whose free waits for the device: at once, only when the device is found
+// idle, or not.
+enum class PlainTrim { Now, WhenIdle, No };
+
 // What is to be given back.
 struct TrimWish {
   Bytes bytes = ~0ULL;     // enough; whole pages, so it may be more
   bool idle_only = false;  // only what was free when age() was called the time before last
+  PlainTrim plain = PlainTrim::WhenIdle;
   const Aliases* aliases = nullptr;  // pages that must stay
 };
 
@@ -75,6 +80,10 @@ class Arena {
   void give_waiting(Block* block);
   // Moves what has passed from limbo to the free index.
   void drain(std::uint64_t passed);
+  // Frees on streams that are known to be past them are over for everybody: see Lane::over.
+  void forget_orders(std::uint64_t passed);
+  // Whether anything that is free waits for work.
+  [[nodiscard]] bool waits(std::uint64_t passed) const;
 
   // ---- Growing. Segments are linked in by the cache.
   Block* add_plain(Segment* segment, Bytes bytes);  // Used block of `bytes`
@@ -108,6 +117,7 @@ class Arena {
   // links them in again where the driver refuses.
   std::vector<Segment*> take_free_segments(TrimWish& wish);
   void put_back(Segment* segment);
+  [[nodiscard]] bool has_free_segment() const;
 
   // The context is gone: deletes all blocks, hands out all segments.
   std::vector<Segment*> dissolve();

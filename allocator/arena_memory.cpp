@@ -245,20 +245,30 @@ void Arena::put_back(Segment* segment) {
   give_ready(block, 0);
 }
 
+namespace {
+
+// Wholly free, plain memory. In limbo counts as free here: cuMemFree waits for the device by itself.
+bool is_free_segment(const Segment& segment) {
+  const Block* only = segment.first;
+  return segment.kind == SegmentKind::Plain && only->next == nullptr &&
+         (only->state == BlockState::Waiting || only->state == BlockState::Free);
+}
+
+}  // namespace
+
+bool Arena::has_free_segment() const {
+  return std::any_of(segments_.begin(), segments_.end(), [](const Segment* segment) {
+    return is_free_segment(*segment);
+  });
+}
+
 std::vector<Segment*> Arena::take_free_segments(TrimWish& wish) {
   std::vector<Segment*> taken;
   for (Segment* segment : segments_) {
     Block* only = segment->first;
-    if (segment->kind != SegmentKind::Plain || only->next != nullptr) continue;
+    if (!is_free_segment(*segment)) continue;
     if (wish.bytes == 0 || (wish.idle_only && !only->idle)) continue;
-    // In limbo counts as free here: cuMemFree waits for the device by itself.
-    if (only->state == BlockState::Waiting) {
-      leave_limbo(only);
-    } else if (only->state == BlockState::Free) {
-      remove_free(only);
-    } else {
-      continue;
-    }
+    only->state == BlockState::Waiting ? leave_limbo(only) : remove_free(only);
     drop_block(only);
     segment->first = nullptr;
     mapped_ -= segment->size;

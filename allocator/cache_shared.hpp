@@ -14,7 +14,16 @@
 
 namespace custash {
 
+class DeviceCache;
+
 struct CacheShared {
+  // Whether the other contexts of a cache's device have nothing to do; `anew`: nor work that goes
+  // unseen, as far as it was submitted before this question.
+  struct Others {
+    bool (*idle)(void* state, DeviceCache& self, bool anew);
+    void* state;
+  };
+
   const Driver& driver;
   const Config& config;
   PageMap& pages;
@@ -22,6 +31,7 @@ struct CacheShared {
   const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
   DeviceBudget& budget;                     // of the device
   CaptureGate& gate;
+  Others others;
 };
 
 }  // namespace custash

@@ -170,6 +170,16 @@ constexpr std::array kOptions = {
         [](Config& c, std::string_view text) {
           return set_number(&c.decay, text, 86400, "s");
         }},
+    Option{
+        {"patience",
+         "seconds",
+         "10",
+         "0-86400",
+         "How long an allocation on a full device waits for work that the driver would not wait "
+         "for there, while nothing on the device ends. Then it is out of memory. 0: not at all."},
+        [](Config& c, std::string_view text) {
+          return set_number(&c.patience, text, 86400, "s");
+        }},
     Option{{"pinned",
             "flag",
             "true",

@@ -34,6 +34,7 @@ struct Config {
   std::uint64_t limit = 0;  // limit: bytes a device; 0: none
   std::uint32_t limit_percent = 0;  // limit: or a share of the device
   std::uint32_t decay = 10;         // decay: seconds; 0: never
+  std::uint32_t patience = 10;      // patience: seconds
   bool pinned = true;               // pinned: false passes pinned memory through
   std::uint32_t pinned_threads =
       0;  // pinned_threads: touch new pinned memory; 0: a thread a core

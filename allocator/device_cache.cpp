@@ -44,6 +44,7 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
       budget_(shared.budget),
       context_(context),
       device_(device),
+      others_(shared.others),
       memory_(driver_, leftovers_, config_.backing, context, device),
       timeline_(driver_, config_, context, shared.gate) {
   pools_.push_back(std::make_unique<Pool>(stats_, config_.slabs_after));
@@ -130,10 +131,11 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   const std::uint64_t waiting = waiting_high_.load();
   const bool asked = !due && waiting > timeline_.passed();
   if (asked) timeline_.poll(waiting);
+  const bool came = collect_abroad(false);
   bool hoards = false;
   {
     Lock lock(mutex_);
-    for (bool again = asked; *out == 0; again = true) {
+    for (bool again = asked || came; *out == 0; again = true) {
       if (again) *out = take(request, asking(request, stream_order_is_enough));
       if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
         *out = take_across(request);
@@ -149,16 +151,6 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   if (hoards && waits && take_after_waiting(request, out)) return {};
   const Status grown = grow(request, out);
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
-}
-
-// Where nothing may be had in debt a program that frees and allocates would have ever more memory.
-// It waits for its oldest frees, as bare had it wait at these.
-bool DeviceCache::take_after_waiting(const Request& request, Address* out) {
-  while (*out == 0 && !timeline_.capturing() && timeline_.wait_oldest_free()) {
-    Lock lock(mutex_);
-    *out = take(request, asking(request, false));
-  }
-  return *out != 0;
 }
 
 Address DeviceCache::try_allocate(Bytes bytes, Rack* rack) {

@@ -4,6 +4,7 @@
 // it. Own lock (rank Context). Never destroyed: the page map may still be read. Rank 5.
 #pragma once
 
+#include "allocator/abroad.hpp"
 #include "allocator/cache_shared.hpp"
 #include "allocator/inventory.hpp"
 #include "allocator/mutex.hpp"
@@ -27,7 +28,6 @@ namespace custash {
 class DeviceCache {
  public:
   using Shared = CacheShared;
-
   DeviceCache(const Shared& shared, CUcontext context, CUdevice device);
 
   // ---- By the calling thread's rack alone (quick.cpp): 0 or false where that is not enough.
@@ -43,10 +43,11 @@ class DeviceCache {
   Status allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out);
   Address try_allocate(Bytes bytes, Rack* rack);
   Status free(Address address, Lane* lane, Rack* rack);
+  // On a stream of another context: the block is had again when `until` has passed.
+  Status free_abroad(Address address, HostUse until);
   bool try_free(Address address, Rack* rack);
   // What option free: lets a plain free wait for; and whether there is anything.
   Status wait_before_free();
-
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
     if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
     return config_.free_mode != FreeMode::Never &&
@@ -54,7 +55,6 @@ class DeviceCache {
   }
 
   Status record_stream(Address address);
-
   // Made at need. `per_thread` tells threads' own streams apart, `green` (or null) legacy ones.
   Lane* lane(CUstream stream, std::uint64_t per_thread, CUcontext green);
   void stream_destroyed(CUstream stream);
@@ -62,18 +62,16 @@ class DeviceCache {
   void thread_ended(std::uint64_t per_thread);
 
   Timeline& timeline() { return timeline_; }
-
   [[nodiscard]] CUcontext context() const { return context_; }
   [[nodiscard]] CUdevice device() const { return device_; }
 
   // ---- Giving back (reclaim.cpp, decay.cpp).
-  Status trim(TrimWish wish = {});
+  Status trim(TrimWish wish = {.plain = PlainTrim::Now});
   // The same of the memory that calls naming this lane's stream have freed.
   Status trim(TrimWish wish, const Lane& lane);
   void decay();  // gives back what idles, now and then; may call the driver
   Status trim_idle();
-  // Waits for what was freed, and only for that, and takes it back.
-  Status settle();
+  void give_way();  // all that it can without harm: another context needs memory
 
   // Blocks that other processes have open: see Outside.
   bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
@@ -82,11 +80,8 @@ class DeviceCache {
   Status quiet(Address base);
   void add_accessor(DeviceCache& reader);  // its kernels reach this memory from now on, for good
   Owners& owners() { return owners_; }
-
   void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
-
   void release_graph_blocks();  // graphs that may use blocks of captures are all gone
-
   // The context is about to die: forgets all but the pages that outlive it, for the second.
   void abandon();
   void return_surviving_pages();
@@ -127,7 +122,6 @@ class DeviceCache {
   bool empty(Rack& rack) REQUIRES(mutex_);
   void empty_large(Rack& rack) REQUIRES(mutex_);
   void give_back(const Found& found) REQUIRES(mutex_);
-
   [[nodiscard]] Asking asking(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
   [[nodiscard]] bool must_be_over() const;
@@ -135,7 +129,6 @@ class DeviceCache {
   [[nodiscard]] std::uint64_t settled() const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
   Pool& pool_of(Lane* lane) REQUIRES(mutex_);
-
   Address take(const Request& request, const Asking& asking) REQUIRES(mutex_);
   Address take_from(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   Address take_in_debt(const Request& request) REQUIRES(mutex_);
@@ -148,7 +141,6 @@ class DeviceCache {
   SmallRef cut_slab(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
   SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
   Address hand_out(const Request& request, const Found& found) REQUIRES(mutex_);
-
   // New memory (growth.cpp); what frees need comes last.
   Status grow(const Request& request, Address* out);
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
@@ -161,7 +153,6 @@ class DeviceCache {
   Status add_range(Arena& arena, Bytes bytes);
   Segment* make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena)
       REQUIRES(mutex_);
-
   // The ladder (ladder.cpp): each rung makes something, then the pools are searched again.
   bool find_before_growing(const Request& request, Address* out);
   Status climb_ladder(const Request& request, Status first, Address* out);
@@ -169,12 +160,19 @@ class DeviceCache {
   bool rung_poll(const Request& request, Address* out);
   bool rung_gap(const Request& request, Address* out);
   bool rung_wait(const Request& request, Address* out);
-  Status rung_trim(const Request& request, Bytes bytes, Address* out);
+  bool rung_wait_all(const Request& request, Address* out);
+  Status rung_trim(const Request& request, TrimWish wish, Address* out);
+
+  // What was freed (settle.cpp). True: all has passed; the device is idle.
+  Status settle();
+  bool settle_all(), wait_idle(), plain_may_go();
+  bool collect_abroad(bool wait);
 
   Found locate(Address address) REQUIRES(mutex_);
   Found begin_free(Address address) REQUIRES(mutex_);
   void finish_free(const Found& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
   [[nodiscard]] bool is_ready(const Found& found) const REQUIRES(mutex_);
+  void hold_or_give(const Found& found) REQUIRES(mutex_);
   void give(const Found& found) REQUIRES(mutex_);
   void put(const Found& found, bool ready) REQUIRES(mutex_);
   void return_empty_slabs(std::uint64_t passed) REQUIRES(mutex_);
@@ -184,7 +182,6 @@ class DeviceCache {
   void poll_briefly();
   Status trim_pools(TrimWish wish, const Pool* only);
   void plan_trim(Arena& arena,
-                 std::uint64_t passed,
                  TrimWish& wish,
                  std::vector<std::pair<Arena*, PageReturn>>* pages,
                  std::vector<Segment*>* plain) REQUIRES(mutex_);
@@ -204,6 +201,7 @@ class DeviceCache {
   DeviceBudget& budget_;
   const CUcontext context_;
   const CUdevice device_;
+  const CacheShared::Others others_;
   DriverMemory memory_;
   Timeline timeline_;
   Room room_;
@@ -228,6 +226,7 @@ class DeviceCache {
   std::vector<Stale> stale_ GUARDED_BY(mutex_);
   Aliases aliases_ GUARDED_BY(mutex_);
   Pins pins_ GUARDED_BY(mutex_);
+  Abroad abroad_;  // what is in it: guarded by mutex_
   std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
   std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_

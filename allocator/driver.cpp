@@ -2,6 +2,7 @@
 #include "allocator/driver.hpp"
 
 #include <chrono>
+#include <thread>
 
 namespace custash {
 namespace {
@@ -10,6 +11,10 @@ Nanoseconds steady_now() {
   const auto t = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<Nanoseconds>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(t).count());
+}
+
+void sleep_for(Nanoseconds time) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(time));
 }
 
 enum class Need { Required, Optional };
@@ -29,6 +34,7 @@ bool Driver::fill(void* (*find)(const char* symbol)) {
   CUSTASH_DRIVER_CALLS(CUSTASH_DRIVER_FILL)
 #undef CUSTASH_DRIVER_FILL
   if (now == nullptr) now = steady_now;
+  if (rest == nullptr) rest = sleep_for;
   return complete;
 }
 

@@ -89,6 +89,8 @@ struct Driver {
 
   // Monotonic nanoseconds; the simulator's own clock under the simulator.
   Nanoseconds (*now)() = nullptr;
+  // Sleeps; under the simulator its device works meanwhile.
+  void (*rest)(Nanoseconds) = nullptr;
 
   // Fills the table: `find(symbol)` answers with an address or null. False when a required call
   // is missing; the table is not to be used then.

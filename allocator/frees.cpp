@@ -5,6 +5,7 @@
 #include "allocator/atomic_max.hpp"
 #include "allocator/quick_ways.hpp"
 #include "allocator/rule.hpp"
+#include "allocator/size_policy.hpp"
 
 #include <algorithm>
 
@@ -22,7 +23,9 @@ Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
   Status result;
   std::uint64_t position = 0;
   if (lane != nullptr) {
-    position = found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane);
+    const bool large = found.large != nullptr && found.large->size > kSmallLimit;
+    position =
+        found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane, large);
     if (timeline_.broken()) result = timeline_.wait_all();  // tells the fault
   } else {
     result = wait_before_free();
@@ -85,8 +88,6 @@ Found DeviceCache::begin_free(Address address) {
 }
 
 void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t position) {
-  const bool captured =
-      found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   Stamp stamp;
   if (lane == nullptr) {
     stamp.fence = position;
@@ -98,6 +99,12 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
         found.shared() && holds(Rule::blocks_of_several_streams_are_nobody_s) ? nullptr : lane;
   }
   found.stamp() = stamp;
+  hold_or_give(found);
+}
+
+void DeviceCache::hold_or_give(const Found& found) {
+  const bool captured =
+      found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   if (captured && holds(Rule::captured_blocks_stay_with_graphs) &&
       (graphs_.load() > 0 || timeline_.capturing())) {
     held_.push_back(found);

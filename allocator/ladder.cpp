@@ -8,13 +8,13 @@
 
 namespace custash {
 
-// Waits are those that bare CUDA would have made at the frees.
+// On a nearly full device, where memory lies matters. Patience ends all waits but bare CUDA's.
 bool DeviceCache::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
   const bool waiting = waiting_high_.load() > timeline_.passed();
   if (!waiting || timeline_.capturing()) return false;
   settle().ignore();  // broken() tells
-  return search_all(request, out);
+  return search_all(request, out) || (settle_all() && search_all(request, out));
 }
 
 Status DeviceCache::climb_ladder(const Request& request, Status first, Address* out) {
@@ -22,11 +22,13 @@ Status DeviceCache::climb_ladder(const Request& request, Status first, Address* 
     Lock lock(mutex_);
     ++stats_.num_alloc_retries;
   }
-  if (rung_poll(request, out) || rung_wait(request, out)) return {};
+  if (rung_poll(request, out) || rung_wait(request, out) || rung_wait_all(request, out))
+    return {};
+  const PlainTrim plain = plain_may_go() ? PlainTrim::Now : PlainTrim::No;
   // Just enough: what is free goes back, and the driver makes one piece of it.
   const Bytes enough = align_up(std::max(request.rounded, kSlabBytes), kPageBytes);
   for (const Bytes bytes : {enough, ~Bytes{0}}) {
-    const Status status = rung_trim(request, bytes, out);
+    const Status status = rung_trim(request, {.bytes = bytes, .plain = plain}, out);
     if (status.ok() || status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   }
   return rung_gap(request, out) ? Status() : first;
@@ -62,15 +64,19 @@ bool DeviceCache::rung_poll(const Request& request, Address* out) {
   return search_all(request, out);
 }
 
-// Waits for what is in limbo, as bare CUDA would have at the frees; then its pages can be
-// moved.
+// Waits for what is in limbo, as bare CUDA would have at the frees, and for streams that have freed
+// memory; then its pages can be moved.
 bool DeviceCache::rung_wait(const Request& request, Address* out) {
   if (!settle().ok()) return false;
   return search_all(request, out) || grow(request, out).ok();
 }
 
-Status DeviceCache::rung_trim(const Request& request, Bytes bytes, Address* out) {
-  if (const Status trimmed = trim({.bytes = bytes}); !trimmed.ok()) return trimmed;
+bool DeviceCache::rung_wait_all(const Request& request, Address* out) {
+  return settle_all() && (search_all(request, out) || grow(request, out).ok());
+}
+
+Status DeviceCache::rung_trim(const Request& request, TrimWish wish, Address* out) {
+  if (const Status trimmed = trim(wish); !trimmed.ok()) return trimmed;
   const Status grown = grow(request, out);
   if (grown.ok() || grown.code() != CUDA_ERROR_OUT_OF_MEMORY) return grown;
   return search_all(request, out) ? Status() : grown;

@@ -6,6 +6,7 @@
 // Proved: tests/models/reuse.pml.
 #pragma once
 
+#include "allocator/block.hpp"
 #include "allocator/event.hpp"
 #include "allocator/rule.hpp"
 #include "allocator/units.hpp"
@@ -49,6 +50,8 @@ class Lane {
   std::atomic<std::uint64_t> in_full_order{0};
   // The number of the newest of `marks`.
   std::atomic<std::uint64_t> marked{0};
+  // The newest mark known to be passed: blocks freed on this stream up to there are everybody's.
+  std::atomic<std::uint64_t> over{0};
   // Its stream is destroyed: nothing can be recorded on it any more.
   std::atomic<bool> orphan{false};
 
@@ -85,5 +88,12 @@ class Lane {
            last.load() <= passed;
   }
 };
+
+// Of a free that its stream is known to be past.
+inline void forget_order(Stamp& stamp) {
+  if (stamp.order_lane == nullptr || stamp.order > stamp.order_lane->over.load()) return;
+  stamp.order = 0;
+  stamp.order_lane = nullptr;
+}
 
 }  // namespace custash

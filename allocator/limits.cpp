@@ -16,9 +16,7 @@ bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* sel
   bool returned = false;
   visit_living(caches, [&](DeviceCache& cache) {
     if (&cache == self || cache.returnable() == 0) return;
-    // What cannot be returned now is simply not there for the retry.
-    cache.settle().ignore();
-    cache.trim().ignore();
+    cache.give_way();  // what cannot be returned now is simply not there for the retry
     returned = true;
   });
   return returned;
@@ -85,7 +83,9 @@ Status Allocator::trim(int device, Bytes bytes) {
   Status result;
   visit_living(state_->on_device(device), [&](DeviceCache& cache) {
     const Bytes before = state_->budget(device).held();
-    if (const Status trimmed = cache.trim({.bytes = bytes}); !trimmed.ok()) result = trimmed;
+    if (const Status trimmed = cache.trim({.bytes = bytes, .plain = PlainTrim::Now});
+        !trimmed.ok())
+      result = trimmed;
     const Bytes after = state_->budget(device).held();
     bytes -= std::min(bytes, before - std::min(before, after));
   });

@@ -21,21 +21,6 @@ std::uint64_t bit_of(CUdevice device) {
 
 }  // namespace
 
-Status DeviceCache::settle() {
-  // Plain frees have their fences. Frees on streams, and those whose fence could not be had,
-  // need one over everything.
-  const bool unfenced =
-      order_high_.load() > timeline_.passed() ||
-      waiting_high_.load() > std::max(timeline_.passed(), timeline_.payable());
-  const Status waited = unfenced && holds(Rule::ordered_frees_are_settled_by_all)
-                            ? timeline_.wait_all()
-                            : timeline_.wait_frees();
-  Lock lock(mutex_);
-  ++stats_.num_sync_all_streams;
-  drain();
-  return waited;
-}
-
 void DeviceCache::drain() {
   empty_racks();
   const std::uint64_t passed = timeline_.passed();
@@ -66,6 +51,9 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
   leftovers_.retry();
   poll_briefly();
   unmap_stale();
+  (void)collect_abroad(false);
+  if (wish.plain == PlainTrim::WhenIdle && !others_.idle(others_.state, *this, true))
+    wish.plain = PlainTrim::No;
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
   {
@@ -79,7 +67,7 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
     for (const auto& pool : pools_) {
       if (only != nullptr && pool.get() != only) continue;
       for (Arena* arena : {&pool->large, &pool->small_pages})
-        plan_trim(*arena, passed, wish, &pages, &plain);
+        plan_trim(*arena, wish, &pages, &plain);
     }
   }
   Status result;
@@ -203,18 +191,17 @@ void DeviceCache::enter(Segment& segment, Address begin, Address end, std::size_
 }
 
 void DeviceCache::plan_trim(Arena& arena,
-                            std::uint64_t passed,
                             TrimWish& wish,
                             std::vector<std::pair<Arena*, PageReturn>>* pages,
                             std::vector<Segment*>* plain) {
   const StatPool pool = arena.pool();
-  for (PageReturn& item : arena.plan_return(passed, wish)) {
+  for (PageReturn& item : arena.plan_return(timeline_.passed(), wish)) {
     take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
-  // Freeing plain memory waits for the device: what merely idles waits until nothing is to be
-  // waited for.
-  if (wish.idle_only && timeline_.unfinished()) return;
+  // Freeing plain memory waits for the device, and so for work that is younger than any free.
+  if (wish.plain == PlainTrim::No) return;
+  if (wish.plain == PlainTrim::WhenIdle && timeline_.unfinished()) return;
   for (Segment* segment : arena.take_free_segments(wish)) {
     pages_.clear(segment->base, segment->base + segment->size);
     stats_.count_reserved(pool, static_cast<std::int64_t>(segment->size), 1, -1);
@@ -290,6 +277,7 @@ void DeviceCache::abandon() {
     }
   }
   held_.clear();
+  abroad_.clear();
   pins_.clear();
   lanes_.clear();
   budget_.give(static_cast<Bytes>(stats_.reserved_bytes[0].current));

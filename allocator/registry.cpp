@@ -71,7 +71,9 @@ DeviceCache* Allocator::State::make_cache(CUcontext context) {
     return its;
   }
   auto* made = new DeviceCache(
-      {driver, config, pages, leftovers, graphs, budget(device), gate}, context, device);
+      {driver, config, pages, leftovers, graphs, budget(device), gate, {others_idle, this}},
+      context,
+      device);
   apply_limit(device);
   Lock lock(mutex);
   const auto [it, inserted] = caches.emplace(context, made);
@@ -194,6 +196,21 @@ bool Allocator::State::others_are_at_work(DeviceCache& cache) {
   return std::any_of(caches_here.begin(), caches_here.end(), [&](DeviceCache* other) {
     return other != &cache && other->timeline().unfinished();
   });
+}
+
+bool Allocator::State::others_idle(void* state, DeviceCache& self, bool anew) {
+  State& all = *static_cast<State*>(state);
+  if (!all.device_shared.load()) return true;
+  bool idle = true;
+  visit_living(all.on_device(self.device()), [&](DeviceCache& other) {
+    if (&other == &self) return;
+    Timeline& timeline = other.timeline();
+    const std::uint64_t before = timeline.passed();
+    timeline.poll(anew ? timeline.stamp_now() : timeline.stamp_everything());
+    if (timeline.passed() != before) self.timeline().patience().note_end();
+    idle = idle && (timeline.broken() || !timeline.unfinished());
+  });
+  return idle;
 }
 
 Status Allocator::State::wait_for_others(DeviceCache& cache) {

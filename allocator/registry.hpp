@@ -118,6 +118,7 @@ struct Allocator::State {
 
   [[nodiscard]] bool others_are_at_work(DeviceCache& cache);
   Status wait_for_others(DeviceCache& cache);
+  static bool others_idle(void* state, DeviceCache& self, bool anew);  // see CacheShared
   void count_contexts() REQUIRES(mutex);
   std::vector<DeviceCache*> all();
   std::vector<Timeline*> timelines();

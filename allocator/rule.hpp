@@ -48,7 +48,6 @@ namespace custash {
   RULE(merged_blocks_of_two_streams_are_nobody_s) \
   RULE(fences_must_be_acceptable) \
   RULE(orders_must_have_passed) \
-  RULE(frees_on_foreign_streams_wait) \
   RULE(parts_keep_the_stamp) \
   RULE(pages_in_use_are_not_given_back) \
   RULE(pages_mapped_twice_are_not_given_back) \
@@ -87,7 +86,11 @@ namespace custash {
   RULE(kept_blocks_take_the_long_way) \
   RULE(no_hits_in_a_capture) \
   RULE(no_hits_in_debt_where_it_must_be_over) \
-  RULE(ordered_frees_are_settled_by_all) \
+  RULE(ordered_frees_are_settled_by_marks) \
+  RULE(plain_memory_goes_back_when_idle) \
+  RULE(memory_freed_abroad_waits_for_its_event) \
+  RULE(waits_that_bare_does_not_make_end) \
+  RULE(large_frees_on_a_stream_are_marked) \
   RULE(old_addresses_stay_while_used) \
   RULE(unseen_peers_pay_nothing) \
   RULE(what_is_owed_is_over_before_unpaid_peers) \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/slabs.hpp"
 
+#include "allocator/lane.hpp"
 #include "allocator/rule.hpp"
 
 #include <algorithm>
@@ -104,6 +105,23 @@ void SlabShelf::drain(int size_class, std::uint64_t passed) {
     leave_limbo(of);
     give_ready(ref);
   }
+}
+
+void SlabShelf::forget_orders() {
+  for (const Class& of : classes_)
+    for (Slab* slab : of.slabs)
+      for (SmallBlock& block : slab->blocks)
+        if (block.state == BlockState::Free || block.state == BlockState::Waiting)
+          forget_order(block.stamp);
+}
+
+bool SlabShelf::waits(std::uint64_t passed) const {
+  if (limbo_bytes_ != 0) return true;
+  for (const Class& of : classes_)
+    for (const Slab* slab : of.slabs)
+      for (const SmallBlock& block : slab->blocks)
+        if (block.state == BlockState::Free && block.stamp.latest() > passed) return true;
+  return false;
 }
 
 void SlabShelf::leave_limbo(Class& of) {

@@ -88,6 +88,9 @@ class SlabShelf {
   bool give_ready(SmallRef ref);
   void give_waiting(SmallRef ref);
   void drain(int size_class, std::uint64_t passed);
+  // As an Arena's.
+  void forget_orders();
+  [[nodiscard]] bool waits(std::uint64_t passed) const;
 
   // `backing` is a Used block of kSlabBytes; the slab's blocks are ready.
   Slab* add(Block* backing, int size_class, DeviceCache* cache);

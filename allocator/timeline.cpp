@@ -27,7 +27,8 @@ Timeline::Timeline(const Driver& driver,
       context_(context),
       context_events_(driver.has_context_events()),
       events_(driver, context),
-      gate_(gate) {
+      gate_(gate),
+      patience_(driver, config) {
 }
 
 void Timeline::enter(Lane& lane) {
@@ -138,14 +139,14 @@ Status Timeline::wait_device() {
   return current.status().ok() ? Status(driver_.ctx_synchronize()) : current.status();
 }
 
-std::uint64_t Timeline::stamp_stream(Lane& lane) {
+std::uint64_t Timeline::stamp_stream(Lane& lane, bool large) {
   // Everything submitted so far, not the stream's own last: the free also comes after what the
   // stream waits for, by an event or by the legacy stream's implicit order.
   // With one_lane:off submissions may go unseen: every free counts as one, and has its own
   // mark.
   const std::uint64_t number =
       config_.one_lane ? submitted_.load() : submitted_.fetch_add(1) + 1;
-  if (number <= passed_.load() || one_lane() || capturing()) return number;
+  if (number <= passed_.load() || in_order(large) || capturing()) return number;
   EventRef event;
   {
     Lock lock(mutex_);
@@ -161,10 +162,16 @@ std::uint64_t Timeline::stamp_stream(Lane& lane) {
   return number;
 }
 
-bool Timeline::try_stamp_stream(const Lane& lane, std::uint64_t* stamp) const {
+bool Timeline::try_stamp_stream(const Lane& lane, bool large, std::uint64_t* stamp) const {
   if (!config_.one_lane) return false;
   *stamp = submitted_.load();
-  return *stamp <= passed_.load() || one_lane() || lane.marked.load() >= *stamp;
+  return *stamp <= passed_.load() || in_order(large) || lane.marked.load() >= *stamp;
+}
+
+// One stream alone needs no event for what it has freed. Of what is large one is recorded all the
+// same: an allocation may have to wait for that free, and is not to wait for later work.
+bool Timeline::in_order(bool large) const {
+  return one_lane() && !(large && holds(Rule::large_frees_on_a_stream_are_marked));
 }
 
 bool Timeline::find_mark(const Lane& lane, std::uint64_t number, EventRef* out) {

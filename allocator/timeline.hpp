@@ -18,6 +18,7 @@
 #include "allocator/driver.hpp"
 #include "allocator/fence.hpp"
 #include "allocator/mutex.hpp"
+#include "allocator/patience.hpp"
 #include "allocator/rule.hpp"
 
 #include <algorithm>
@@ -50,10 +51,8 @@ class Timeline {
 
   // There is one lane more: what enter() and leave() note of it needs no memory then.
   void expect_lanes(std::size_t count);
-
   // The stream is about to be destroyed: keeps what its work must be waited for by.
   void orphan(Lane& lane);
-
   // Makes an orphan the lane of a new stream; false while its work is not over.
   bool adopt(Lane& lane, CUstream stream);
 
@@ -70,12 +69,14 @@ class Timeline {
                                 !holds(Rule::quick_frees_have_a_fence));
   }
 
-  // A position for a block freed on a stream. While other streams work too it is marked by an
-  // event, which another stream can wait for.
-  std::uint64_t stamp_stream(Lane& lane);
+  // A position for a block freed on a stream. While other streams work too, or the block is
+  // large, it is marked by an event, which others can wait for.
+  std::uint64_t stamp_stream(Lane& lane, bool large);
 
   // The same without a driver call or a lock: false where one is needed.
-  bool try_stamp_stream(const Lane& lane, std::uint64_t* stamp) const;
+  bool try_stamp_stream(const Lane& lane, bool large, std::uint64_t* stamp) const;
+  // An event behind a free of another context's memory on a stream of this one.
+  bool record_free_abroad(Lane& lane, EventRef* out);
 
   // The host waits for this position (a pinned buffer): fences before it are kept apart.
   void host_waits_for(std::uint64_t position);
@@ -87,6 +88,10 @@ class Timeline {
 
   // A position behind everything submitted so far; nothing is recorded.
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }
+  // The same; work that goes unseen is counted, too.
+  std::uint64_t stamp_now() {
+    return config_.one_lane ? submitted_.load() : submitted_.fetch_add(1) + 1;
+  }
 
   // Waits for submissions whose effect the host could see, and only for those. A kernel that
   // reaches the host may have told this thread of itself before its launch has returned.
@@ -102,28 +107,20 @@ class Timeline {
 
   // ---- Asking.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
-
+  [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
+  [[nodiscard]] bool one_lane() const { return config_.one_lane && active_count_.load() <= 1; }
+  [[nodiscard]] bool unfinished() const { return submitted_.load() > passed_.load(); }
+  [[nodiscard]] bool capturing() const { return gate_.capturing(); }
+  [[nodiscard]] bool broken() const { return broken_.load(); }
   // Fences up to here cost nothing: passed, or waited for by all later work.
   [[nodiscard, gnu::always_inline]] std::uint64_t clear() const {
     return std::max(passed_.load(), paid_.load());
   }
-
   // Fences up to here can be paid for by a wait.
   [[nodiscard]] std::uint64_t payable() const { return payable_.load(); }
-
   // Fences up to here are owed: the next submission pays, whoever else has memory from under
   // them.
   [[nodiscard]] std::uint64_t owed() const { return debt_.load(); }
-
-  [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
-
-  [[nodiscard]] bool one_lane() const { return config_.one_lane && active_count_.load() <= 1; }
-
-  [[nodiscard]] bool unfinished() const { return submitted_.load() > passed_.load(); }
-
-  [[nodiscard]] bool capturing() const { return gate_.capturing(); }
-
-  [[nodiscard]] bool broken() const { return broken_.load(); }
 
   // ---- Reuse.
   // A block with this fence position was handed out before the fence passed: the next
@@ -153,6 +150,12 @@ class Timeline {
   bool wait_oldest_free();
   // The same up to the first fence that covers this position of a free.
   Status wait_for(std::uint64_t position);
+  // For work that bare would not wait for: false when patience has run out.
+  bool wait_patiently(std::uint64_t position);
+  // So for the newest marks of these: Lane::over.
+  void pass_marks(const std::vector<Lane*>& lanes);
+
+  Patience& patience() { return patience_; }
 
   // ---- Captures: before the driver begins one; around a wait that may draw the stream into one,
   // and when it has: then it was no submission.
@@ -163,9 +166,7 @@ class Timeline {
   struct Counters {
     std::uint64_t fences, queries, waits, host_waits;
   };
-
   [[nodiscard]] Counters counters() const;
-
   // Some call has told the program of a fault on the device: was it here?
   void look_for_fault();
 
@@ -174,10 +175,8 @@ class Timeline {
 
   // The context is about to go, and its events with it: nothing is asked or recorded any more.
   void abandon();
-
   // The driver has ended it: what it held has run or never will.
   void end() { ended_.store(true); }
-
   [[nodiscard]] bool abandoned() const { return abandoned_.load(); }
 
   // As the host sees it, without asking the driver.
@@ -210,6 +209,7 @@ class Timeline {
   Status wait_host(const Fence& fence);
   void note_host_visible(Lane& lane, std::uint64_t number);
   bool note_tail(Lane& lane, std::uint64_t number);
+  [[nodiscard]] bool in_order(bool large) const;
   bool record_after(const Lane& lane, const EventRef& event);
   bool record_whole(const EventRef& event);
   [[nodiscard]] bool is_gone(CUresult code) const;
@@ -235,6 +235,7 @@ class Timeline {
   CallsUnderWay reaching_;                       // see reaching_begins()
   std::atomic<std::uint64_t> reached_until_{0};
   CaptureGate& gate_;  // of all contexts: a capture may draw in streams of any
+  Patience patience_;
   std::atomic<bool> broken_{false};
   std::atomic<std::uint64_t> host_until_{0};
   std::atomic<bool> abandoned_{false}, ended_{false};

@@ -119,29 +119,13 @@ inline void captures_between(HolesBed& bed, Report& report) {
   CUDA_OK(cudaStreamDestroy(captured));
 }
 
-// Memory freed in a stream's order and a device nearly full: bare answers at once.
-inline void pressure(HolesBed& bed) {
+// Whether plain memory can be given back without a wait: cudaFree waits, does cudaFreeAsync?
+inline void plain_given_back(HolesBed& bed) {
   std::size_t free = 0;
   std::size_t total = 0;
   CUDA_OK(cudaMemGetInfo(&free, &total));
   const std::size_t much = free / 10 * 6;
-  void* p = nullptr;
-  CUDA_OK(cudaMallocAsync(&p, much, bed.s));
-  bed.begin_pair();
-  spin(bed.s, kLateNs);
-  CUDA_OK(cudaFreeAsync(p, bed.s));
-  wait_flag<<<1, 1, 0, bed.t>>>(bed.flag, bed.outcome);
   void* q = nullptr;
-  const double start = now_us();
-  const cudaError_t code = cudaMalloc(&q, much);
-  const double took = now_us() - start;
-  const bool seen = bed.end_pair();
-  // A known difference (docs/semantics.md): what fits must go on fitting, which takes a wait.
-  std::printf("info pressure seen=%d code=%d us=%.0f\n", seen, static_cast<int>(code), took);
-  (void)cudaGetLastError();
-  if (code == cudaSuccess) CUDA_OK(cudaFree(q));
-  // Whether plain memory can be given back without a wait: cudaFree waits, does cudaFreeAsync?
-  CUDA_OK(cudaDeviceSynchronize());
   void* plain = nullptr;
   if (cudaMalloc(&plain, much) != cudaSuccess) return;
   spin(bed.s, 10 * kLateNs);

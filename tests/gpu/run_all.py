@@ -25,6 +25,7 @@ PROGRAMS = (
     ("holes", []),
     ("holes_managed", []),
     ("holes_peers", []),
+    ("holes_pressure", []),
     ("holes_shared", []),
     ("mutual", []),
     ("mutual_shared", []),

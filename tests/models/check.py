@@ -32,8 +32,10 @@ PENDING = ("counted_before_driver", "covers_read_after_record", "retire_ignores_
 TABLE = [
     Bounds("one-thread", "reuse", "THREADS=1 CALLS=6 S=3 B=2",
            removed=("debt_not_taken", "debt_not_paid", "lane_of_several", "free_takes_late_fence",
-                    "fence_at_reuse", "stream_order_ignored"),
-           known=("known_pressure_streamed", "known_pressure_plain")),
+                    "fence_at_reuse", "stream_order_ignored", "pressure_waits_for_all", "pressure_waits_for_ever",
+                    "plain_memory_freed_at_once", "marks_of_others_count")),
+    Bounds("one-busy-stream", "reuse", "THREADS=1 CALLS=6 S=2 B=2 WARM=1 TWIN=0",
+           removed=("freed_since_the_mark_counts",)),
     Bounds("busy-streams", "reuse", "THREADS=1 CALLS=6 S=3 B=2 WARM=2 TWIN=0", removed=("wait_is_no_submission",)),
     Bounds("two-threads", "reuse", "THREADS=2 CALLS=5 CALLS_OF_SECOND=1 S=2 B=1 STREAMED=0 WARM=1",
            removed=PENDING, known=("known_free_before_return", "known_two_host_threads")),

@@ -7,13 +7,14 @@
 //   allocator/timeline_fences.cpp: Timeline::stamp_free Timeline::ensure Timeline::commit Timeline::find_fence
 //   allocator/timeline_fences.cpp: Timeline::poll Timeline::poll_recorded Timeline::retire
 //   allocator/timeline_fences.cpp: Timeline::wait_frees Timeline::wait_all
-//   allocator/lane.hpp: idle_after
+//   allocator/timeline_patience.cpp: Timeline::wait_patiently Timeline::pass_marks
+//   allocator/lane.hpp: idle_after forget_order
 //   allocator/block.hpp: accepts
 //   allocator/quick_ways.hpp: DeviceCache::quick_clear
 //   allocator/quick.cpp: DeviceCache::quick_accepts
 //   allocator/device_cache.cpp: DeviceCache::asking DeviceCache::settled DeviceCache::take_across DeviceCache::hand_out
 //   allocator/frees.cpp: DeviceCache::free DeviceCache::finish_free
-//   allocator/reclaim.cpp: DeviceCache::settle
+//   allocator/settle.cpp: DeviceCache::settle DeviceCache::settle_all DeviceCache::wait_idle
 //
 // Order: each stream has a clock, how much of each stream its next operation comes after. An event is
 // such a clock. There is no device that runs: a kernel that is not ordered after another one may run
@@ -27,7 +28,8 @@
 //
 // Assumptions: atomics are sequentially consistent, as in the source. A region under the timeline's lock
 // is one step. An allocation that may not have a block makes new memory, which needs no order: it is
-// left out. A lane keeps its newest mark only. Fences never fail. No captures, no peers, no host-visible
+// left out. A lane keeps its newest mark only. Patience: a wait for a kernel that NEEDS another one is given
+// up, and every other one succeeds. Fences never fail. No captures, no peers, no host-visible
 // work, no legacy stream. Bare: a plain free returns when the device is idle; memory freed on a stream
 // comes behind that stream's work to another stream. A block of a stream is used and freed there alone.
 
@@ -74,13 +76,16 @@ byte removed;
 #define stream_order_ignored (removed == 12)
 #define wait_is_no_submission (removed == 13)
 #define pending_raised_late (removed == 14)
+#define pressure_waits_for_all (removed == 15)      // not for marks
+#define pressure_waits_for_ever (removed == 16)     // no patience
+#define plain_memory_freed_at_once (removed == 17)  // the driver waits
+#define marks_of_others_count (removed == 18)       // a mark stands for what other streams have freed
+#define freed_since_the_mark_counts (removed == 19) // a mark stands for what its stream frees later
 
 // What is known to be open, and expected to be found (docs/semantics.md, known differences).
 byte known;
 #define known_free_before_return (known == 1)  // freed while its launch has not come back
-#define known_pressure_streamed (known == 2)   // pressure after frees on a stream: wait_all
-#define known_pressure_plain (known == 3)      // plain segments go back: the driver waits
-#define known_two_host_threads (known == 4)    // inherent: memory had before a free's wait is over
+#define known_two_host_threads (known == 2)    // inherent: memory had before a free's wait is over
 
 #include "device.inc"
 
@@ -348,10 +353,14 @@ inline free_plain() {
 inline free_streamed() {
   need = submitted;
   if
-  :: need <= passed || ONE_LANE || mark_number[s] >= need
+  :: need <= passed || mark_number[s] >= need
   :: else ->
     event = clock[s];  // the driver's record, on the stream
-    atomic { !lock -> mark_number[s] = need; mark_event[s] = event; event = 0 }
+    if
+    :: atomic { !lock -> mark_number[s] = need; mark_event[s] = event }
+    :: ONE_LANE  // small: no event
+    fi;
+    event = 0
   fi;
   atomic {
     stamp_fence[b] = 0; stamp_order[b] = need; stamp_lane[b] = s;
@@ -424,12 +433,40 @@ inline allocate() {
   }
 }
 
-// An allocation on a nearly full device: what was freed is waited for. Bare does not wait there.
+// Freed on a stream that is past its newest mark: everybody's.
+inline forget_orders(lane_) {
+  d_step {
+    i = 0;
+    do
+    :: i < B ->
+      if
+      :: state[i] == FREE && stamp_order[i] > 0 && (stamp_lane[i] == lane_ || marks_of_others_count) &&
+          (stamp_order[i] <= mark_number[lane_] || freed_since_the_mark_counts) ->
+        stamp_order[i] = 0; stamp_lane[i] = NONE
+      :: else
+      fi;
+      i++
+    :: else -> break
+    od;
+    i = 0
+  }
+}
+
+inline pass_mark(lane_) {
+  if
+  :: mark_number[lane_] > passed && (!IS_STUCK(mark_event[lane_]) || pressure_waits_for_ever) ->
+    assert(!IS_STUCK(mark_event[lane_]));  // bare does not wait here
+    known_over = JOIN(known_over, mark_event[lane_]);
+    forget_orders(lane_)
+  :: else
+  fi
+}
+
+// An allocation on a full device. Plain frees are waited for as bare has at these; marks of streams and
+// the whole device with patience.
 inline pressure() {
   if
-  :: known_pressure_plain ->
-    assert(!IS_STUCK(EVENT_NOW))
-  :: known_pressure_streamed -> wait_all()
+  :: pressure_waits_for_all -> wait_all()
   :: else ->
     atomic {
       !lock ->
@@ -441,11 +478,31 @@ inline pressure() {
       i = 0
     };
     if :: fence_covers > 0 -> wait_host() :: else fi;
-    atomic { fence_covers = 0; fence_event = 0 }
+    atomic { fence_covers = 0; fence_event = 0 };
+#if STREAMED
+    pass_mark(0);
+    pass_mark(1);
+#if S > 2
+    pass_mark(2);
+#endif
+#endif
+    skip
   fi
 }
 
-#define STREAMED_WAITS ((state[0] == FREE && stamp_order[0] > passed) || (state[B - 1] == FREE && stamp_order[B - 1] > passed))
+// Plain segments go back: the driver waits for the device.
+inline pressure_plain() {
+  need = submitted;
+  ensure(true);
+  need = 0;
+  if
+  :: IS_STUCK(EVENT_NOW) && !plain_memory_freed_at_once
+  :: else ->
+    assert(!IS_STUCK(EVENT_NOW));  // bare does not wait here
+    known_over = JOIN(known_over, EVENT_NOW)
+  fi;
+  poll_recorded()
+}
 
 #if THREADS == 1
 #define CALL atomic  // nobody else acts between two of its steps
@@ -462,6 +519,7 @@ inline pressure() {
 #define POLL 5      // with a late fence, as where something in limbo has none
 #define ASK 6
 #define PRESSURE 7
+#define PRESSURE_PLAIN 8
 
 // Streams are alike, and so are blocks: each is first named after those before it.
 #define MAY_NAME(B_, S_) (named_blocks >= B_ && named_streams >= S_)
@@ -516,7 +574,8 @@ inline choose() {
   :: submitted > newest -> what = POLL
   :: fences > 0 -> what = ASK
 #if THREADS == 1
-  :: STREAMED_WAITS == known_pressure_streamed -> what = PRESSURE
+  :: what = PRESSURE
+  :: what = PRESSURE_PLAIN
 #endif
   fi
 }
@@ -537,6 +596,7 @@ proctype Host(byte me; byte left) {
     :: what == POLL -> need = submitted; ensure(true); need = 0; poll_recorded()
     :: what == ASK -> poll_recorded()
     :: what == PRESSURE -> pressure()
+    :: what == PRESSURE_PLAIN -> pressure_plain()
     fi;
     atomic { b = 0; s = 0; what = 0 }
     }

@@ -209,6 +209,12 @@ void advance_clock(Nanoseconds by) {
   if (guard->options.advance == Advance::Timed) advance(*guard);
 }
 
+void rest(Nanoseconds time) {
+  advance_clock(time);
+  const Guard guard;
+  if (guard->options.advance != Advance::Timed) step_any(*guard);
+}
+
 void set_entry_check(void (*check)()) {
   const Guard guard;
   entry_check = check;

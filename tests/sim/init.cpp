@@ -123,6 +123,7 @@ Driver make_driver() {
   CUSTASH_DRIVER_CALLS(SIM_FILL_MEMBER)
 #undef SIM_FILL_MEMBER
   driver.now = now;
+  driver.rest = rest;
   return driver;
 }
 

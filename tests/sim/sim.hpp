@@ -165,6 +165,8 @@ report();  // a line per symbol: calls, modelled milliseconds; last driver_time_
 
 Nanoseconds now();  // the clock only; no driver call
 void advance_clock(Nanoseconds by);
+// The host sleeps so long. Told and Seeded: the device gets one step further meanwhile.
+void rest(Nanoseconds time);
 
 // Run at each driver entry, before the simulator's lock is taken.
 void set_entry_check(void (*check)());

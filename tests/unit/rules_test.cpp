@@ -172,16 +172,24 @@ TEST_CASE("where no fence can be had the device is waited for", "[unit][rules]")
   CHECK(sim::complete(late));
 }
 
-TEST_CASE("memory freed on another context's stream is quiet first", "[unit][rules]") {
-  Bed bed;
-  const Address p = bed.malloc(kBytes);
-  const CUcontext second = make_context(1);
-  const CUstream there = bed.stream();
-  REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
-  bed.allocator->peer_access_enabled(bed.sim.context(), second);
-  bed.launch(there, {.accesses = {{p, kBytes, true}}});
-  bed.free_on(there, p);
-  CHECK(sim::complete(sim::last_op(there)));
+TEST_CASE("memory freed on another context's stream is quiet before it is had again",
+          "[unit][rules]") {
+  for (const bool marked : {true, false}) {
+    Bed bed;
+    const Address p = bed.malloc(kBytes);
+    const CUcontext second = make_context(1);
+    const CUstream there = bed.stream();
+    REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
+    bed.allocator->peer_access_enabled(bed.sim.context(), second);
+    bed.launch(there, {.accesses = {{p, kBytes, true}}});
+    if (!marked) sim::fail_symbol("cuEventRecord", 1, CUDA_ERROR_UNKNOWN);
+    bed.free_on(there, p);
+    sim::clear_failures();
+    const bool over = sim::complete(sim::last_op(there));
+    CHECK(over != marked);  // where there is no event the free waits
+    use(bed.sim.context());
+    CHECK((bed.malloc(kBytes) == p) == over);
+  }
 }
 
 TEST_CASE("a stream made where another ended has paid nothing", "[unit][rules]") {

@@ -77,6 +77,7 @@ Meter::Meter(const Driver& driver) : tallies_(kCalls) {
   real = driver;
   Driver& t = table();
   t.now = driver.now;
+  t.rest = driver.rest;
 #define CUSTASH_METER(need, member, symbol, params) \
   t.member = real.member == nullptr                 \
                  ? nullptr                          \

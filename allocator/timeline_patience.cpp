@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Waits of a Timeline for work that bare CUDA would not wait for in the same call.
+// Proved: tests/models/reuse.pml.
+#include "allocator/atomic_max.hpp"
+#include "allocator/rule.hpp"
+#include "allocator/scope.hpp"
+#include "allocator/timeline.hpp"
+
+namespace custash {
+
+bool Timeline::wait_patiently(std::uint64_t position) {
+  if (!holds(Rule::waits_that_bare_does_not_make_end)) return wait_for(position).ok();
+  Patience::Wait waiting(patience_);
+  for (poll(position); passed_.load() < position; poll(position))
+    if (broken() || !waiting.go_on()) return false;
+  return true;
+}
+
+void Timeline::pass_marks(const std::vector<Lane*>& lanes) {
+  Patience::Wait waiting(patience_);
+  for (Lane* lane : lanes) {
+    Mark mark;
+    {
+      Lock lock(mutex_);
+      if (lane->marks.empty()) continue;
+      mark = lane->marks.back();
+    }
+    Fence alone;
+    alone.event = mark.event;
+    Status status = query(alone);
+    while (status.code() == CUDA_ERROR_NOT_READY && waiting.go_on())
+      status = query(alone);
+    if (!status.ok()) continue;
+    patience_.note_end();
+    atomic_max(lane->over, mark.number);
+  }
+}
+
+bool Timeline::record_free_abroad(Lane& lane, EventRef* out) {
+  if (broken()) return false;
+  const RelaxedCapture relaxed(driver_);
+  return events_.take(out).ok() && record_after(lane, *out);
+}
+
+}  // namespace custash

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+// A device that is full beside kernels that need a later one: an allocation waits for nothing that
+// could need what comes after it, or gives up. And frees on streams of other contexts.
+#include "allocator/outside.hpp"
+#include "tests/unit/bed.hpp"
+
+using namespace custash;
+
+namespace {
+
+constexpr int kFlag = 1;
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+Config plain() {
+  Config config;
+  config.backing = Backing::Driver;
+  return config;
+}
+
+Status try_malloc(Bed& bed, Bytes bytes, Address* out) {
+  return bed.allocator->allocate(bed.sim.context(), bytes, out);
+}
+
+// A kernel on a stream of its own that ends when end_pair() has launched another one.
+CUstream begin_pair(Bed& bed) {
+  const CUstream t = bed.stream();
+  bed.launch(t, {.needs_flag = kFlag});
+  return t;
+}
+
+void end_pair(Bed& bed, CUstream first) {
+  CHECK_FALSE(sim::complete(sim::last_op(first)));
+  bed.launch(bed.stream(), {.sets_flag = kFlag});
+  sim::run_all();
+  CHECK(sim::complete(sim::last_op(first)));
+  CHECK(sim::pending() == 0);
+  CHECK_FALSE(sim::hung());
+}
+
+}  // namespace
+
+TEST_CASE("under pressure only work before a free on a stream is waited for",
+          "[unit][pressure]") {
+  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
+    Config config;
+    config.backing = backing;
+    Bed bed({.device_memory = 512_MiB}, config);
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc_on(s, 300_MiB);
+    bed.launch(s, {.accesses = {{p, 300_MiB, true}}});  // one stream alone works
+    bed.free_on(s, p);
+    const CUstream t = begin_pair(bed);
+    const Nanoseconds before = sim::now();
+    const Address q = bed.malloc(300_MiB);
+    CHECK(sim::now() - before < kSecond);
+    const auto late = [&] {
+      bed.launch(bed.stream(), {.accesses = {{q, 300_MiB, true}}});
+    };
+    late();
+    end_pair(bed, t);
+    CHECK(sim::faults().empty());
+  }
+}
+
+TEST_CASE("under pressure a stream's own wait for a later kernel is given up",
+          "[unit][pressure]") {
+  Bed bed({.device_memory = 512_MiB});
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc_on(s, 300_MiB);
+  bed.launch(s, {.needs_flag = kFlag});
+  bed.free_on(s, p);
+  Address q = 0;
+  for (const bool first : {true, false}) {
+    const Nanoseconds before = sim::now();
+    CHECK(try_malloc(bed, 300_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+    const Nanoseconds took = sim::now() - before;
+    // Nothing has ended since: the next does not wait once more.
+    CHECK((first ? took >= 10 * kSecond && took < 12 * kSecond : took < kSecond));
+  }
+  end_pair(bed, s);
+  CHECK(try_malloc(bed, 300_MiB, &q).ok());
+}
+
+TEST_CASE("under pressure small blocks freed on a stream are waited for, but not for ever",
+          "[unit][pressure]") {
+  for (const bool hopeless : {false, true}) {
+    Config config = Bed::vmm();
+    config.magazines = false;
+    Bed bed({.device_memory = 256_MiB}, config);
+    const CUstream s = bed.stream();
+    constexpr Bytes kSmall = 1_MiB;
+    std::vector<Address> blocks;
+    for (int i = 0; i < 200; ++i)
+      blocks.push_back(bed.malloc_on(s, kSmall));
+    bed.launch(s, {.accesses = {{blocks.front(), kSmall, true}}});
+    for (const Address p : blocks)
+      bed.free_on(s, p);
+    CUstream t = nullptr;
+    if (hopeless) t = begin_pair(bed);
+    Address q = 0;
+    CHECK(try_malloc(bed, 128_MiB, &q).ok() != hopeless);
+    if (hopeless) end_pair(bed, t);
+    CHECK_FALSE(sim::hung());
+  }
+}
+
+TEST_CASE("plain memory is not given back while a kernel runs that needs a later one",
+          "[unit][pressure]") {
+  Bed bed({.device_memory = 512_MiB}, plain());
+  bed.free(bed.malloc(300_MiB));
+  const CUstream t = begin_pair(bed);
+  const auto frees = sim::count("cuMemFree_v2");
+  Address q = 0;
+  CHECK(try_malloc(bed, 400_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(sim::count("cuMemFree_v2") == frees);
+  // What fits into what is cached needs none of that.
+  const Address r = bed.malloc(300_MiB);
+  end_pair(bed, t);
+  bed.free(r);
+  CHECK(try_malloc(bed, 400_MiB, &q).ok());
+}
+
+TEST_CASE("plain memory is given back when the device has got through its work",
+          "[unit][pressure]") {
+  Bed bed({.device_memory = 512_MiB, .advance = sim::Advance::Timed}, plain());
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  std::vector<Address> blocks;
+  for (int i = 0; i < 5; ++i)
+    blocks.push_back(bed.malloc(4_MiB));
+  bed.free(bed.malloc(300_MiB));
+  // Longer than its patience in all, shorter from one free to the next. The last of them is
+  // younger than any free.
+  for (const Address p : blocks) {
+    bed.free(p);
+    bed.launch(s, {.duration = 4 * kSecond});
+    bed.launch(t, {.duration = 4 * kSecond});
+  }
+  const Nanoseconds before = sim::now();
+  bed.malloc(400_MiB);
+  CHECK(sim::now() - before >= 20 * kSecond);
+  CHECK(sim::pending() == 0);
+}
+
+TEST_CASE("other contexts of the device are asked before plain memory is given back",
+          "[unit][pressure]") {
+  Bed bed({.device_memory = 512_MiB}, plain());
+  bed.free(bed.malloc(300_MiB));
+  const CUcontext second = make_context(0);
+  Address any = 0;
+  REQUIRE(bed.allocator->allocate(second, 1000, &any).ok());
+  const CUstream t = begin_pair(bed);
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  Address q = 0;
+  CHECK(try_malloc(bed, 400_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(cuCtxSetCurrent(second) == CUDA_SUCCESS);
+  end_pair(bed, t);
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  CHECK(try_malloc(bed, 400_MiB, &q).ok());
+}
+
+TEST_CASE("what other processes ask for is given while the device is idle",
+          "[unit][pressure]") {
+  Bed bed({.device_memory = 512_MiB}, plain());
+  bed.free(bed.malloc(300_MiB));
+  const CUstream t = begin_pair(bed);
+  Outside outside(*bed.allocator);
+  CHECK(outside.give_back(0, 300_MiB) == 0);
+  end_pair(bed, t);
+  CHECK(outside.give_back(0, 300_MiB) == 0);  // an event recorded just now is not over at once
+  sim::run_all();
+  CHECK(outside.give_back(0, 300_MiB) >= 300_MiB);
+}
+
+TEST_CASE("a free on another context's stream waits for nothing", "[unit][pressure]") {
+  for (const CUdevice device : {0, 1}) {
+    for (const Bytes bytes : {64_MiB, Bytes{1000}}) {
+      Bed bed({.device_memory = 1_GiB});
+      const Address p = bed.malloc(bytes);
+      const CUcontext second = make_context(device);
+      const CUstream there = bed.stream();
+      if (device != 0) {
+        REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
+        bed.allocator->peer_access_enabled(bed.sim.context(), second);
+      }
+      bed.launch(there, {.needs_flag = kFlag});
+      bed.launch(there, {.accesses = {{p, bytes, true}}});
+      const auto last = sim::last_op(there);
+      bed.free_on(there, p);
+      CHECK_FALSE(sim::complete(last));
+      CHECK_FALSE(sim::hung());
+      REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+      for (int i = 0; i < 3; ++i)
+        CHECK(bed.malloc(bytes) != p);
+      REQUIRE(cuCtxSetCurrent(second) == CUDA_SUCCESS);
+      end_pair(bed, there);
+      REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+      CHECK_FALSE(bed.allocator->free(p)->ok());  // once is enough
+      const auto active = [&] { return bed.stats().active_bytes[0].current; };
+      const auto held = active();
+      bed.allocator->empty_all_caches();  // asks
+      CHECK(active() < held);
+      CHECK(active() == bed.stats().allocated_bytes[0].current);
+    }
+  }
+}
+
+TEST_CASE("memory freed on another context's stream is had again when that is over",
+          "[unit][pressure]") {
+  Bed bed({.device_memory = 512_MiB});
+  const Address p = bed.malloc(300_MiB);
+  (void)make_context(1);
+  const CUstream there = bed.stream();
+  bed.launch(there);
+  bed.free_on(there, p);
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.free(bed.malloc(300_MiB));  // waits for it
+  CHECK(sim::complete(sim::last_op(there)));
+}
+
+TEST_CASE("a context that ends lets go of memory freed on its streams", "[unit][pressure]") {
+  Bed bed({.device_memory = 512_MiB});
+  const Address p = bed.malloc(300_MiB);
+  const CUcontext second = make_context(1);
+  const CUstream there = bed.stream();
+  bed.launch(there);
+  bed.free_on(there, p);
+  bed.allocator->context_destroyed(second);
+  REQUIRE(cuCtxDestroy(second) == CUDA_SUCCESS);
+  bed.allocator->context_gone(second);
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.malloc(300_MiB);
+}
