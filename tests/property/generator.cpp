@@ -6,7 +6,8 @@
 
 namespace custash::property {
 
-Generator::Generator(std::uint64_t seed, const Style& style) : Frame(seed, style) {
+Generator::Generator(std::uint64_t seed, const Style& style) : Frame(seed, style), over_(static_cast<std::size_t>(style.threads)) {
+  program_.memory = style.memory;
   host_buffers_.resize(kHostBuffers);
 }
 
@@ -38,6 +39,15 @@ std::vector<BlockModel*> Generator::live(int context, bool stranger) {
   std::vector<BlockModel*> found;
   for (BlockModel& block : blocks_) {
     if (block.alive && (block.context == context) != stranger && mine(block.thread))
+      found.push_back(&block);
+  }
+  return found;
+}
+
+std::vector<BlockModel*> Generator::in_reach(int context) {
+  std::vector<BlockModel*> found;
+  for (BlockModel& block : blocks_) {
+    if (block.alive && mine(block.thread) && reaches(context, block.context))
       found.push_back(&block);
   }
   return found;
@@ -79,31 +89,13 @@ void Generator::host_sync() {
   sync_context(context_);
 }
 
-void Generator::context_step() {
-  if (!style_.created_context || capture_.lane >= 0 || style_.threads > 1) return;
-  const bool open =
-      std::find(contexts_.begin(), contexts_.end(), kFirstContext) != contexts_.end();
-  if (!open) {
-    if (!context_made_) create_context();
-    return;
-  }
-  if (!chance(20)) return;
-  const int kept = context_ == kFirstContext ? 0 : context_;
-  context_ = kFirstContext;
-  put(Op::DestroyContext);
-  sync_context(kFirstContext);
-  close_context(kFirstContext);
-  for (BlockModel& block : blocks_)
-    block.alive = block.alive && block.context != kFirstContext;
-  context_ = kept;
-}
-
 void Generator::one() {
   if (style_.nested && chance(6)) return overtaken();
   const int dice = pick(0, 99);
   if (dice < 22)
     return style_.stream_ordered && chance(style_.ordered_share) ? malloc_async()
-                                                                 : malloc_plain();
+           : malloc_plain()                                      ? void()
+                                                                 : free_any();
   if (dice < 40) return free_any();
   if (dice < 62) return kernel();
   if (dice < 65) return fill();
@@ -124,6 +116,9 @@ void Generator::one() {
     return style_.captures ? (chance(60) ? capture_step() : graph_step()) : kernel();
   if (dice < 91) return style_.trims && free_to_call() ? (void)put(Op::EmptyCache) : kernel();
   if (dice < 93) return context_step();
+  if (dice < 95 && style_.peers) return peer_step();
+  if (dice < 97 && style_.shared) return sharing_step();
+  if (dice < 98 && style_.threads_end) return end_thread();
   if (style_.lazy && chance(80)) return kernel();
   put(Op::Step).bytes = static_cast<Bytes>(pick(1, 6));
 }

@@ -20,6 +20,7 @@ CUresult launch_through(Door door, CUstream stream, Kernel& kernel) {
     work.name = std::move(kernel.name);
     work.accesses = std::move(kernel.accesses);
     work.kernel = true;
+    work.early = kernel.early;
     work.duration = kernel.duration == 0 ? f.world.options.default_kernel : kernel.duration;
     if (kernel.needs_flag != 0) work.needs.push_back(kernel.needs_flag);
     if (kernel.sets_flag != 0) work.sets.push_back(kernel.sets_flag);

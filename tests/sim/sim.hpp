@@ -86,6 +86,7 @@ struct Kernel {
   std::string name = "kernel";
   int needs_flag = 0;  // spins until that flag is set; 0: none
   int sets_flag = 0;   // set when it starts to run
+  bool early = false;  // a programmatic dependent launch: it may run beside the one before it
   std::function<void()> body =
       {};  // runs when the kernel ends; may read the world, not call CUDA
 };
