@@ -89,7 +89,21 @@ void Generator::host_sync() {
   sync_context(context_);
 }
 
+bool Generator::something_else() {
+  std::vector<void (Generator::*)()> able;
+  if (style_.created_contexts > 0) able.push_back(&Generator::context_step);
+  if (style_.peers) able.push_back(&Generator::peer_step);
+  if (style_.shared) able.push_back(&Generator::sharing_step);
+  if (style_.threads_end) able.push_back(&Generator::end_thread);
+  if (able.empty()) return false;
+  (this->*any(able))();
+  return true;
+}
+
 void Generator::one() {
+  if (style_.captures && chance(style_.capture_share))
+    return chance(capture_.lane >= 0 ? 85 : 30) ? capture_step() : graph_step();
+  if (chance(style_.other_share) && something_else()) return;
   if (style_.nested && chance(6)) return overtaken();
   const int dice = pick(0, 99);
   if (dice < 22)
@@ -116,9 +130,7 @@ void Generator::one() {
     return style_.captures ? (chance(60) ? capture_step() : graph_step()) : kernel();
   if (dice < 91) return style_.trims && free_to_call() ? (void)put(Op::EmptyCache) : kernel();
   if (dice < 93) return context_step();
-  if (dice < 95 && style_.peers) return peer_step();
-  if (dice < 97 && style_.shared) return sharing_step();
-  if (dice < 98 && style_.threads_end) return end_thread();
+  if (dice < 96 && something_else()) return;
   if (style_.lazy && chance(80)) return kernel();
   put(Op::Step).bytes = static_cast<Bytes>(pick(1, 6));
 }

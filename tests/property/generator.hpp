@@ -94,6 +94,7 @@ class Generator : private Frame<Kind> {
   void sharing_step();
   void end_thread();
 
+  bool something_else();  // false: the style has nothing of it
   void one();
 
   // `context` may reach the memory of `other`; `thread` knows it.

@@ -23,6 +23,7 @@ class StyleMaker : private Dice {
     if (special >= 28 && special < 38) reaching(style);
     if (special >= 38 && special < 44) nearly_full(style);
     if (special >= 44 && special < 50) sharing(style);
+    if (special >= 50 && special < 56) capturing(style);
     return style;
   }
 
@@ -47,6 +48,8 @@ class StyleMaker : private Dice {
     style.early = one_in(6);
     style.shared = one_in(8);
     style.threads_end = style.threads > 1 && one_in(3);
+    style.capture_share = one_in(3) ? 25 : 0;
+    style.other_share = one_in(2) ? 10 : 0;
     style.mutual = one_in(2);
     style.host_view = one_in(2);
     style.stream_ordered = one_in(2);
@@ -81,6 +84,9 @@ class StyleMaker : private Dice {
     style.peers = true;
     style.cross = true;
     style.captures = one_in(2);
+    style.forks = true;
+    style.capture_share = 30;
+    style.other_share = 10;
     style.max_streams = pick(2, 4);
     style.legacy = one_in(4);
     style.sizes.resize(1);
@@ -102,8 +108,22 @@ class StyleMaker : private Dice {
     style.commands = 80;
   }
 
+  // Graphs whose memory comes and goes.
+  void capturing(Style& style) {
+    style.captures = true;
+    style.forks = one_in(2);
+    style.capture_memory = true;
+    style.spent_graphs = true;
+    style.capture_share = 40;
+    style.max_streams = pick(1, 4);
+    style.stream_ordered = true;
+    style.sizes.resize(1);
+    style.lazy = one_in(2);
+  }
+
   void sharing(Style& style) {
     style.shared = true;
+    style.other_share = 15;
     style.sizes.resize(1);
     style.max_streams = std::max(1, style.max_streams);
     style.lazy = true;
