@@ -22,7 +22,7 @@ bool reachable(const Region& region, const Context* context, bool kernel) {
   if (region.origin == Origin::Vmm)
     return ((region.access >> static_cast<unsigned>(context->device)) & 1) != 0;
   if (region.device == context->device || !kernel) return true;
-  return region.context_id == 0 || context->peers.count(region.context_id) != 0;
+  return region.context_id == 0 || context->home->peers.count(region.context_id) != 0;
 }
 
 Touch piece_in(
@@ -57,7 +57,8 @@ const char* fault_of(const Touch& touch, bool kernel) {
 void report(World& w, Op& op, const Touch& touch, const char* why) {
   if (w.faults.size() < 1000) w.faults.push_back({op.id, touch, why});
   if (Observer* o = observer()) o->on_fault(op.id, touch, why);
-  if (Context* c = context_by_id(w, op.context_id)) c->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (Context* c = context_by_id(w, op.context_id))
+    c->home->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 bool same_memory(const Touch& a, const Touch& b) {
