@@ -62,7 +62,7 @@ CASE(streams_green_memory_and_events) {
   SAY(CU(cuEventRecord, cuEventRecord)(theirs, green.stream));
   SAY(Green::use(green.context));
   CUevent its = make_event();
-  SAY(CU(cuEventRecord, cuEventRecord)(its, here));
+  SAY(CU(cuEventRecord, cuEventRecord)(its, CUstream{here}));
   SAY(CU(cuEventRecord, cuEventRecord)(its, green.stream));
   SAY(call("cuGreenCtxRecordEvent", green.handle, theirs));
   SAY(call("cuGreenCtxWaitEvent", green.handle, its));

@@ -272,8 +272,9 @@ SIM_ENTRY(cuCtxDisablePeerAccess, (CUcontext peer)) {
     const Context* other = f.world.contexts.get(peer);
     if (other == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     other = other->home;
-    return f.context->home->peers.erase(other->id) != 0 ? CUDA_SUCCESS
-                                                        : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    if (f.context->home->peers.erase(other->id) == 0) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    check_running(f.world);
+    return CUDA_SUCCESS;
   });
 }
 

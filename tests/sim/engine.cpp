@@ -30,6 +30,7 @@ bool movable(World& w, const Op& op) {
 
 void start(World& w, Op& op) {
   op.state = State::Running;
+  check_start(w, op);
   Nanoseconds at = op.submitted;
   if (w.options.advance == Advance::Timed) {
     at = std::max(at, w.device_time);

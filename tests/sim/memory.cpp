@@ -72,6 +72,7 @@ void drop_region(World& w, ThreadState& thread, Address base, OpId op) {
   if (it == w.regions.end()) return;
   const Region region = it->second;
   w.regions.erase(it);
+  check_running(w);
   if (Observer* o = observer())
     o->on_free(thread.id, region.origin, base, region.requested, op);
   if (region.origin == Origin::Host) {
