@@ -79,14 +79,6 @@ void judge(World& w, Op& op, const std::vector<Touch>& touches, const char* when
       report(w, op, touch, when == nullptr ? why : when);
 }
 
-// On a device it starts as soon as it can. Only what comes after other work is known not to
-// have.
-bool may_have_begun(const World& w, const Op& op) {
-  if (op.state == Op::State::Running) return true;
-  return op.state == Op::State::Waiting &&
-         std::all_of(op.after.begin(), op.after.end(), [&](OpId id) { return is_done(w, id); });
-}
-
 }  // namespace
 
 std::vector<Touch> translate_access(const World& w,
@@ -117,6 +109,12 @@ std::vector<Touch> translate_all(const World& w, const Context& c, const Work& w
     touches.insert(touches.end(), more.begin(), more.end());
   }
   return touches;
+}
+
+bool may_have_begun(const World& w, const Op& op) {
+  if (op.state == Op::State::Running) return true;
+  return op.state == Op::State::Waiting &&
+         std::all_of(op.after.begin(), op.after.end(), [&](OpId id) { return is_done(w, id); });
 }
 
 void check_start(World& w, Op& op) {
