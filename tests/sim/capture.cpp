@@ -33,9 +33,10 @@ CUresult forbid_unsafe(World& w, ThreadState& thread) {
 CUresult forbid_in_context(World& w, const Context& c) {
   CUresult result = CUDA_SUCCESS;
   for (const auto& capture : w.captures) {
-    const bool here = std::any_of(capture->streams.begin(),
-                                  capture->streams.end(),
-                                  [&](const Stream* s) { return s->context == &c; });
+    const bool here =
+        std::any_of(capture->streams.begin(), capture->streams.end(), [&](const Stream* s) {
+          return s->context == &c || s->context->home == &c;
+        });
     if (!here) continue;
     invalidate(*capture);
     result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

@@ -15,7 +15,7 @@ namespace {
 CUresult launch_through(Door door, CUstream stream, Kernel& kernel) {
   return call(door.symbol, Needs::Context, [&](Frame& f) -> CUresult {
     Stream* s = find_stream(f, door, stream);
-    if (s == nullptr || s->context != f.context) return CUDA_ERROR_INVALID_HANDLE;
+    if (s == nullptr || s->context->home != f.context->home) return CUDA_ERROR_INVALID_HANDLE;
     Work work;
     work.name = std::move(kernel.name);
     work.accesses = std::move(kernel.accesses);
@@ -117,7 +117,7 @@ CUresult launch_function(Door door,
                          bool early = false) {
   return call(door.symbol, Needs::Context, [&](Frame& f) -> CUresult {
     Stream* s = find_stream(f, door, stream);
-    if (s == nullptr || s->context != f.context) return CUDA_ERROR_INVALID_HANDLE;
+    if (s == nullptr || s->context->home != f.context->home) return CUDA_ERROR_INVALID_HANDLE;
     Work work;
     const CUresult made = kernel_work(f, fn, shape, params, extra, &work);
     if (made != CUDA_SUCCESS) return made;

@@ -66,12 +66,18 @@ struct Slab {
 struct Context {
   std::uint64_t id = 0;
   CUcontext handle = nullptr;
+  // Whose memory, events and errors it uses: itself, or of a green context the primary one.
+  Context* home = this;
   int device = 0;
   bool primary = false;
   unsigned flags = 0;
   unsigned api_version = 3020;
   CUresult sticky = CUDA_SUCCESS;
   bool ending = false;  // a thread stands in the call that destroys it
+  std::vector<Context*> greens = {};  // of a primary one
+
+  bool green() const { return home != this; }
+
   std::unique_ptr<Stream> legacy = {};
   std::map<ThreadId, std::unique_ptr<Stream>> per_thread = {};
   std::vector<Stream*> streams = {};                // created by the program

@@ -96,7 +96,7 @@ CUresult wait_stream(World& w, ThreadState& thread, Stream& s) {
   if (result != CUDA_SUCCESS) return result;
   w.now = std::max(w.now, finish);
   const Context* c = context_by_id(w, context);
-  return c == nullptr ? CUDA_SUCCESS : c->sticky;
+  return c == nullptr ? CUDA_SUCCESS : c->home->sticky;
 }
 
 CUresult wait_context(World& w, ThreadState& thread, Context& c) {
@@ -106,7 +106,7 @@ CUresult wait_context(World& w, ThreadState& thread, Context& c) {
   const Context* still = context_by_id(w, id);
   if (still == nullptr) return CUDA_SUCCESS;
   w.now = std::max(w.now, latest_finish(*still));
-  return still->sticky;
+  return still->home->sticky;
 }
 
 CUresult wait_device(World& w, ThreadState& thread, int device) {

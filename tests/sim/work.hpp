@@ -47,6 +47,7 @@ struct Op {
   Nanoseconds finish = 0;
   Work work = {};
   std::vector<Touch> touches = {};  // as translated at the submission
+  bool faulty = false;              // said so already
   CUevent event = nullptr;          // recorded by it
   std::uint64_t event_serial = 0;
 };
