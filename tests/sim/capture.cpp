@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/sim/capture.hpp"
+
 #include "tests/sim/graph.hpp"
 
 #include <algorithm>
@@ -143,7 +144,8 @@ CUresult begin(Frame& f,
   capture->mode = mode;
   capture->streams = {s};
   capture->into_existing = into != nullptr;
-  capture->graph = into != nullptr ? into : f.world.graphs.add<CUgraph>(std::make_unique<Graph>());
+  capture->graph =
+      into != nullptr ? into : f.world.graphs.add<CUgraph>(std::make_unique<Graph>());
   s->capture = capture.get();
   s->tips = std::move(after);
   f.world.captures.push_back(std::move(capture));

@@ -22,8 +22,7 @@ CUresult create(Frame& f, CUevent* out, unsigned flags) {
 }
 
 // `outside` (an external event): in a capture the record, or the wait, is a node of its own.
-CUresult record(
-    Frame& f, Door door, CUevent handle, CUstream stream, bool outside = false) {
+CUresult record(Frame& f, Door door, CUevent handle, CUstream stream, bool outside = false) {
   Event* event = live_event(f.world, door.symbol, handle);
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
