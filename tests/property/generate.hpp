@@ -37,6 +37,7 @@ struct Style {
   int turns = 25;          // how often another thread goes on, of 100
   int ordered_share = 30;  // stream-ordered calls, of 100
   int syncs = 2;           // how often the host waits, of 10
+  int reuse_share = 0;     // blocks freed under a kernel, had again and used by others, of 100
   int capture_share = 0;   // captures and graphs beyond what comes up by chance, of 100
   int other_share = 0;     // the same of contexts, peers, sharing and ends of threads
   std::vector<Bytes> sizes = {};

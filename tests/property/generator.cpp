@@ -104,6 +104,7 @@ void Generator::one() {
   if (style_.captures && chance(style_.capture_share))
     return chance(capture_.lane >= 0 ? 85 : 30) ? capture_step() : graph_step();
   if (chance(style_.other_share) && something_else()) return;
+  if (chance(style_.reuse_share)) return reuse();
   if (style_.nested && chance(6)) return overtaken();
   const int dice = pick(0, 99);
   if (dice < 22)

@@ -45,6 +45,7 @@ class Generator : private Frame<Kind> {
   [[nodiscard]] bool reaches(int context, int other) const;
 
   BlockModel& new_block(Bytes bytes);
+  BlockModel& plain_block(Bytes bytes);
   [[nodiscard]] bool has_room(Bytes bytes) const;
   bool malloc_plain();  // false: nothing was allocated
   void malloc_async();
@@ -67,6 +68,12 @@ class Generator : private Frame<Kind> {
   }
 
   void kernel();
+  void kernel_on(int lane, std::vector<Use> uses, bool may_be_early);
+  void copy_on(int lane, BlockModel& target, BlockModel& source);
+  void reuse();
+  void copy_elsewhere(int block);
+  void use_in_graph(int block);
+  void use_from_outside(BlockModel& block);
   void mutual();
   void overtaken();
   void fill();
@@ -80,13 +87,13 @@ class Generator : private Frame<Kind> {
   void host_sync();
   void capture_step();
   void begin_capture();
-  void captured_kernel();
+  void captured_kernel(int at, std::vector<Use> uses);
   void captured_memory();
-  void draw_in();
+  void draw_in(int context);
   void wait_inside(int lane, int other);
   void end_capture();
   void graph_step();
-  void launch_graph(GraphModel& graph);
+  void launch_graph(GraphModel& graph, int lane);
   void context_step();
   void end_context(int context);
   void peer_step();

@@ -29,11 +29,15 @@ void Generator::capture_step() {
   if (thread_ != capture_.graph.thread) return;
   const int kept = std::exchange(context_, capture_.graph.context);
   if (style_.forks && capture_.lanes.size() < 3 && chance(35)) {
-    draw_in();
+    std::vector<int> able = contexts_;
+    std::erase_if(able, [&](int context) { return !usable(context); });
+    draw_in(any(able));
   } else if (style_.capture_memory && capture_.relaxed && chance(35)) {
     captured_memory();
   } else if (capture_.graph.uses.empty() || chance(50)) {
-    captured_kernel();
+    const int at = pick(0, static_cast<int>(capture_.lanes.size()) - 1);
+    captured_kernel(
+        at, choose_uses(order_.lane(capture_.lanes[static_cast<std::size_t>(at)]).context));
   } else {
     end_capture();
   }
@@ -48,11 +52,9 @@ void Generator::wait_inside(int lane, int other) {
   join(inside_.lane(lane).clock, inside_.lane_clock(other));
 }
 
-void Generator::draw_in() {
-  std::vector<int> able = contexts_;
-  std::erase_if(able, [&](int context) { return !usable(context); });
-  context_ = any(able);
-  able = named_streams();
+void Generator::draw_in(int context) {
+  context_ = context;
+  std::vector<int> able = named_streams();
   std::erase_if(able, [&](int lane) { return order_.lane(lane).capturing; });
   if (able.empty()) return;
   const int lane = any(able);
@@ -64,10 +66,8 @@ void Generator::draw_in() {
   wait_inside(static_cast<int>(capture_.lanes.size()) - 1, from);
 }
 
-void Generator::captured_kernel() {
-  const int at = pick(0, static_cast<int>(capture_.lanes.size()) - 1);
-  const int lane = capture_.lanes[static_cast<std::size_t>(at)];
-  std::vector<Use> uses = choose_uses(order_.lane(lane).context);
+// `at`: among the capture's streams.
+void Generator::captured_kernel(int at, std::vector<Use> uses) {
   for (const Use& use : uses) {
     for (const int other :
          Order::unordered(inside_uses_[use.block], inside_.before(at, 0), use.write))
@@ -77,7 +77,7 @@ void Generator::captured_kernel() {
   for (const Use& use : uses)
     note(inside_uses_[use.block], {at, number, use.write});
   capture_.graph.uses.insert(capture_.graph.uses.end(), uses.begin(), uses.end());
-  put(Op::Kernel, lane).uses = std::move(uses);
+  put(Op::Kernel, capture_.lanes[static_cast<std::size_t>(at)]).uses = std::move(uses);
 }
 
 // On streams that capture: the graph has the memory as long as it lives.
@@ -142,12 +142,11 @@ void Generator::graph_step() {
     (exec ? graph.executable : graph.template_alive) = false;
     return;
   }
-  if (graph.executable && !graph.spent) launch_graph(graph);
+  const int lane = choose_lane();
+  if (lane >= 0 && graph.executable && !graph.spent) launch_graph(graph, lane);
 }
 
-void Generator::launch_graph(GraphModel& graph) {
-  const int lane = choose_lane();
-  if (lane < 0) return;
+void Generator::launch_graph(GraphModel& graph, int lane) {
   const std::size_t wanted = graph.uses.size();
   std::vector<Use> uses = graph.uses;
   order_uses(lane, uses);

@@ -9,11 +9,16 @@ namespace custash::property {
 bool Generator::malloc_plain() {
   const Bytes bytes = any(style_.sizes);
   if (!free_to_call() || !has_room(bytes)) return false;  // unsafe during a global capture
-  const BlockModel& block = new_block(bytes);
+  plain_block(bytes);
+  return true;
+}
+
+BlockModel& Generator::plain_block(Bytes bytes) {
+  BlockModel& block = new_block(bytes);
   Command& c = put(Op::Malloc);
   c.block = block.id;
   c.bytes = block.bytes;
-  return true;
+  return block;
 }
 
 void Generator::malloc_async() {

@@ -22,6 +22,10 @@ void Generator::sharing_step() {
     block.shared = false;
     return;
   }
+  use_from_outside(block);
+}
+
+void Generator::use_from_outside(BlockModel& block) {
   if (!block.shared) {
     block.shared = chance(70);
     put(block.shared ? Op::Share : Op::Leave).block = block.id;

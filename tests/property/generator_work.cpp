@@ -46,9 +46,12 @@ void Generator::note_uses(int lane, int number, const std::vector<Use>& uses, bo
 void Generator::kernel() {
   const int lane = choose_lane();
   if (lane < 0) return;
-  std::vector<Use> uses = choose_uses(context_);
+  kernel_on(lane, choose_uses(context_), chance(60));
+}
+
+void Generator::kernel_on(int lane, std::vector<Use> uses, bool may_be_early) {
   const Clock begins = order_.before_early(lane, thread_);
-  const bool early = style_.early && order_.lane(lane).stream >= kFirstStream && chance(60) &&
+  const bool early = style_.early && may_be_early && order_.lane(lane).stream >= kFirstStream &&
                      std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
                        return Order::unordered(by_id(use.block).uses, begins, use.write).empty();
                      });
@@ -145,8 +148,10 @@ void Generator::copy_block() {
   auto from = live(context_, cross);
   const int lane = choose_lane();
   if (lane < 0 || to.empty() || from.empty()) return;
-  BlockModel& target = *any(to);
-  BlockModel& source = *any(from);
+  copy_on(lane, *any(to), *any(from));
+}
+
+void Generator::copy_on(int lane, BlockModel& target, BlockModel& source) {
   if (&target == &source || !can_put_in_order(lane, source.uses, false) ||
       !can_put_in_order(lane, target.uses, true))
     return;

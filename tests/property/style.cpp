@@ -49,6 +49,7 @@ class StyleMaker : private Dice {
     style.shared = one_in(8);
     style.threads_end = style.threads > 1 && one_in(3);
     style.capture_share = one_in(3) ? 25 : 0;
+    style.reuse_share = one_in(3) ? 10 : 0;
     style.other_share = one_in(2) ? 10 : 0;
     style.mutual = one_in(2);
     style.host_view = one_in(2);
@@ -87,6 +88,8 @@ class StyleMaker : private Dice {
     style.forks = true;
     style.capture_share = 30;
     style.other_share = 10;
+    style.reuse_share = 20;
+    style.early = one_in(3);
     style.max_streams = pick(2, 4);
     style.legacy = one_in(4);
     style.sizes.resize(1);
@@ -115,6 +118,7 @@ class StyleMaker : private Dice {
     style.capture_memory = true;
     style.spent_graphs = true;
     style.capture_share = 40;
+    style.reuse_share = 10;
     style.max_streams = pick(1, 4);
     style.stream_ordered = true;
     style.sizes.resize(1);
@@ -123,7 +127,9 @@ class StyleMaker : private Dice {
 
   void sharing(Style& style) {
     style.shared = true;
+    style.early = one_in(2);
     style.other_share = 15;
+    style.reuse_share = 20;
     style.sizes.resize(1);
     style.max_streams = std::max(1, style.max_streams);
     style.lazy = true;

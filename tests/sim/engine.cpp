@@ -211,7 +211,7 @@ OpId submit(World& w, Submission in) {
   // is on a device, where an early one comes after no more than the one before it did.
   std::vector<OpId> told = op.after;
   const OpId overtaken =
-      op.work.early && in.stream->last_is_kernel ? in.stream->last : OpId{0};
+      op.work.early && in.stream != nullptr && in.stream->last_is_kernel ? in.stream->last : OpId{0};
   if (overtaken != 0) {
     std::erase(told, overtaken);
     const std::vector<OpId>& before = in.stream->before_kernel;

@@ -22,13 +22,20 @@ CUresult create(Frame& f, CUevent* out, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult record(Frame& f, Door door, CUevent handle, CUstream stream) {
+// `outside` (an external event): in a capture the record, or the wait, is a node of its own.
+CUresult record(Frame& f, Door door, CUevent handle, CUstream stream, bool outside = false) {
   Event* event = live_event(f.world, door.symbol, handle);
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->context_id != s->context->home->id) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult refused = admit(f.world, *s);
   if (refused != CUDA_SUCCESS) return refused;
+  if (s->capture != nullptr && outside)
+    return capture_node(f.world,
+                        *s,
+                        {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                         .work = {.name = "event record"},
+                         .event = handle});
   if (s->capture != nullptr) {
     event->capture_id = s->capture->id;
     event->capture_nodes = s->tips;
@@ -64,18 +71,25 @@ CUresult join_capture(Frame& f, Stream& s, const Event& event) {
     s.tips.clear();
     capture->streams.push_back(&s);
   }
-  for (const int node : event.capture_nodes)
+  for (const NodeId node : event.capture_nodes)
     if (std::find(s.tips.begin(), s.tips.end(), node) == s.tips.end()) s.tips.push_back(node);
   return CUDA_SUCCESS;
 }
 
-CUresult stream_wait(Frame& f, Door door, CUstream stream, CUevent handle) {
+CUresult stream_wait(
+    Frame& f, Door door, CUstream stream, CUevent handle, bool outside = false) {
   Event* event = live_event(f.world, door.symbol, handle);
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->capture_id != 0) return join_capture(f, *s, *event);
   const CUresult refused = admit(f.world, *s);
   if (refused != CUDA_SUCCESS) return refused;
+  if (s->capture != nullptr && outside)
+    return capture_node(f.world,
+                        *s,
+                        {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+                         .work = {.name = "event wait"},
+                         .event = handle});
   if (event->recorded == 0) return CUDA_SUCCESS;  // never recorded: no operation
   if (s->capture != nullptr) {
     invalidate(*s->capture);
@@ -146,7 +160,7 @@ SIM_DOORS(cuEventRecordWithFlags,
           (CUevent event, CUstream stream, unsigned flags),
           (event, stream, flags)) {
   return SIM_DOOR(Context) {
-    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(f, door, event, stream);
+    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(f, door, event, stream, flags == 1);
   });
 }
 
@@ -155,7 +169,8 @@ SIM_DOORS(cuStreamWaitEvent,
           (CUstream stream, CUevent event, unsigned flags),
           (stream, event, flags)) {
   return SIM_DOOR(Context) {
-    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : stream_wait(f, door, stream, event);
+    return flags > 1 ? CUDA_ERROR_INVALID_VALUE
+                     : stream_wait(f, door, stream, event, flags == 1);
   });
 }
 

@@ -102,10 +102,7 @@ std::vector<Touch> translate_access(const World& w,
 std::vector<Touch> translate_all(const World& w, const Context& c, const Work& work) {
   std::vector<Touch> touches;
   for (const Access& access : work.accesses) {
-    const Context* by =
-        access.context_id == 0 ? &c : context_by_id(const_cast<World&>(w), access.context_id);
-    const std::vector<Touch> more =
-        translate_access(w, by == nullptr ? &c : by, work.kernel, access);
+    const std::vector<Touch> more = translate_access(w, &c, work.kernel, access);
     touches.insert(touches.end(), more.begin(), more.end());
   }
   return touches;

@@ -49,7 +49,8 @@ class Observer {
   // its stream; for the legacy stream the last ones of all blocking streams and the reverse;
   // the recorded op of an event waited for; context waits. A context record has the last op of
   // every stream of the context. Markers (record, wait) have no touches. Ops of a capture are
-  // told only as the graph's launch.
+  // told at the graph's launch: a beginning and an end in the stream, and an op for each node
+  // between them, whose predecessors are the nodes before it.
   virtual void on_submit(OpId op,
                          ThreadId thread,
                          std::span<const OpId> predecessors,

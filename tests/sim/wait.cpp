@@ -101,7 +101,9 @@ CUresult wait_stream(World& w, ThreadState& thread, Stream& s) {
 
 CUresult wait_context(World& w, ThreadState& thread, Context& c) {
   const std::uint64_t id = c.id;
-  const CUresult result = wait_for(w, thread, frontier(c));
+  std::vector<OpId> targets = frontier(c);
+  targets.insert(targets.end(), c.guests.begin(), c.guests.end());
+  const CUresult result = wait_for(w, thread, std::move(targets));
   if (result != CUDA_SUCCESS) return result;
   const Context* still = context_by_id(w, id);
   if (still == nullptr) return CUDA_SUCCESS;
@@ -115,6 +117,7 @@ CUresult wait_device(World& w, ThreadState& thread, int device) {
     if (c.device != device) return;
     const std::vector<OpId> ops = frontier(c);
     targets.insert(targets.end(), ops.begin(), ops.end());
+    targets.insert(targets.end(), c.guests.begin(), c.guests.end());
   });
   const CUresult result = wait_for(w, thread, std::move(targets));
   if (result != CUDA_SUCCESS) return result;
