@@ -38,7 +38,8 @@ void Generator::turn() {
 std::vector<BlockModel*> Generator::live(int context, bool stranger) {
   std::vector<BlockModel*> found;
   for (BlockModel& block : blocks_) {
-    if (block.alive && (block.context == context) != stranger && mine(block.thread))
+    if (block.alive && !block.captured && (block.context == context) != stranger &&
+        mine(block.thread))
       found.push_back(&block);
   }
   return found;
@@ -47,7 +48,8 @@ std::vector<BlockModel*> Generator::live(int context, bool stranger) {
 std::vector<BlockModel*> Generator::in_reach(int context) {
   std::vector<BlockModel*> found;
   for (BlockModel& block : blocks_) {
-    if (block.alive && mine(block.thread) && reaches(context, block.context))
+    if (block.alive && !block.captured && mine(block.thread) &&
+        reaches(context, block.context))
       found.push_back(&block);
   }
   return found;

@@ -91,8 +91,9 @@ void Generator::captured_memory() {
     if (block.alive && block.captured && block.context == context_ && block.uses.empty())
       here.push_back(&block);
   }
-  if (!here.empty() && chance(60)) {
+  if (!here.empty() && chance(70)) {
     BlockModel& block = *any(here);
+    if (chance(30)) return captured_kernel(at, {part_of(block, chance(50))});
     for (const int other :
          Order::unordered(inside_uses_[block.id], inside_.before(at, 0), true))
       wait_inside(at, other);

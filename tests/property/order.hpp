@@ -42,7 +42,7 @@ struct BlockModel {
   Bytes bytes = 0;
   bool alive = true;
   bool shared = false;    // another process has it open
-  bool captured = false;  // allocated on a stream that captured
+  bool captured = false;  // allocated on a stream that captured: its graph's alone
   std::vector<UseModel> uses = {};
 };
 
