@@ -3,6 +3,8 @@
 // behind goes with its process, and a crash is a violation too.
 #pragma once
 
+#include "tests/property/kinds.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -14,6 +16,7 @@ struct Tally {
   std::uint64_t programs = 0;  // right on bare, and run through the cache
   std::uint64_t rejected = 0;  // wrong on bare
   std::uint64_t failed = 0;
+  KindCounts kinds = {};  // of `programs`
 };
 
 // Programs seed, seed + 1, … until `wanted` were run, or `enough` have failed. `one` runs the

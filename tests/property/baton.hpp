@@ -44,15 +44,14 @@ class Baton {
     std::vector<std::thread> threads;
     for (int index = 0; index < program_.threads; ++index) {
       threads.emplace_back([&, index] {
-        {
-          std::unique_lock lock(mutex_);
-          turned_.wait(lock, [&] { return started_ == index; });
-          ids[static_cast<std::size_t>(index)] = sim::this_thread();
-          detector_.thread_sync(main, sim::this_thread());
-          ++started_;
+        sim::ThreadId before = main;
+        for (bool again = true; again;) {
+          std::thread([&] { again = live(index, before); }).join();
+          ids[static_cast<std::size_t>(index)] = before;
+          if (!again) break;
+          const std::unique_lock lock(mutex_);
+          ++next_;  // the thread is over, with all that it leaves behind
         }
-        turned_.notify_all();
-        work(index);
       });
     }
     for (std::thread& thread : threads)
@@ -71,12 +70,26 @@ class Baton {
   }
 
  private:
-  void work(int index) {
+  // One thread, after `before` or started by it. True: another one takes its place.
+  bool live(int index, sim::ThreadId& before) {
+    {
+      std::unique_lock lock(mutex_);
+      turned_.wait(lock, [&] { return started_ >= index; });
+      detector_.thread_sync(before, sim::this_thread());
+      before = sim::this_thread();
+      if (started_ == index) ++started_;
+    }
+    turned_.notify_all();
+    return work(index);
+  }
+
+  bool work(int index) {
     std::unique_lock lock(mutex_);
     for (;;) {
       turned_.wait(
           lock, [&] { return started_ == program_.threads && (over() || is_turn_of(index)); });
-      if (over()) break;
+      if (over()) return false;
+      if (ends_thread(program_.commands[next_])) return true;
       const sim::ThreadId self = sim::this_thread();
       if (program_.synced && last_ >= 0 && last_ != static_cast<int>(self)) {
         detector_.thread_sync(static_cast<sim::ThreadId>(last_), self);
@@ -113,7 +126,7 @@ class Baton {
     while (inside_until_ < program_.commands.size() &&
            inside_until_ < next_ + static_cast<std::size_t>(nested_)) {
       const auto& inner = program_.commands[inside_until_];
-      if (inner.thread == outer_ || steps_of_capture(inner)) break;
+      if (inner.thread == outer_ || steps_of_capture(inner) || waits_for_calls(inner)) break;
       ++inside_until_;
     }
     if (inside_until_ == next_) return;

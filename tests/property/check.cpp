@@ -30,7 +30,6 @@ Setup setup_for(std::uint64_t seed) {
   Setup setup;
   setup.bare = false;
   setup.config.backing = draw(2) == 0 ? Backing::Driver : Backing::Vmm;
-  setup.device_copies = setup.config.backing == Backing::Driver;
   setup.context_events = draw(3) != 0;
   setup.config.one_lane = draw(4) != 0;
   static constexpr std::uint32_t kRunAhead[] = {10, 0, 1000};
@@ -50,7 +49,10 @@ Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t eno
   return check_all(seed, wanted, enough, [](std::uint64_t at) {
     Program program = generate(at);
     Setup setup = setup_for(at);
-    setup.tight = setup.tight && !needs_flags(program);
+    setup.tight = setup.tight && !needs_flags(program) && program.memory == 0;
+    setup.memory = program.memory;
+    // Plain segments are cut as memory is asked for first: what fits bare need not fit there.
+    if (program.memory != 0) setup.config.backing = Backing::Vmm;
     return Judge(std::move(program), std::move(setup));
   });
 }

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT
 // The command line of a property program: PROGRAMS, SEED and FAILURES (enough of them to stop);
 // the environment (CUSTASH_PROGRAMS, CUSTASH_SEED, CUSTASH_FAILURES) is asked where an argument
-// is missing. Ends with one line "property: N programs, R rejected on bare, F failed".
+// is missing. Processes that share a run take different seeds. Ends with one line "property: N
+// programs, R rejected on bare, F failed", before it what the programs were made of.
 #pragma once
+
+#include "tests/property/kinds.hpp"
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 namespace custash::property {
+
+constexpr std::uint64_t kManyPrograms = 5000;  // so many have something of each kind
 
 inline std::uint64_t number(
     int argc, char** argv, int at, const char* variable, std::uint64_t otherwise) {
@@ -23,11 +29,19 @@ int run_command(int argc, char** argv, Check check) {
   const std::uint64_t seed = number(argc, argv, 2, "CUSTASH_SEED", 1);
   std::printf("property: programs from seed %llu on\n", static_cast<unsigned long long>(seed));
   const auto tally = check(seed, programs, number(argc, argv, 3, "CUSTASH_FAILURES", 3));
+  const bool counted = tally.kinds != KindCounts{};
+  if (counted) std::printf("property: of them %s\n", tell_kinds(tally.kinds).c_str());
+  const std::string missing = missing_kinds(tally.kinds);
+  const bool empty = counted && tally.programs >= kManyPrograms && !missing.empty();
+  if (empty) std::printf("property: NONE of: %s\n", missing.c_str());
+  std::printf("property: seeds %llu to %llu\n",
+              static_cast<unsigned long long>(seed),
+              static_cast<unsigned long long>(tally.next - 1));
   std::printf("property: %llu programs, %llu rejected on bare, %llu failed\n",
               static_cast<unsigned long long>(tally.programs),
               static_cast<unsigned long long>(tally.rejected),
               static_cast<unsigned long long>(tally.failed));
-  return tally.failed == 0 ? 0 : 1;
+  return tally.failed == 0 && !empty ? 0 : 1;
 }
 
 }  // namespace custash::property

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/door.hpp"
 
+#include "allocator/outside.hpp"
+#include "allocator/rule.hpp"
 #include "tests/sim/sim.hpp"
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +46,18 @@ class BareDoor final : public Door {
   CUresult destroy_context(CUcontext, const Call& call) override { return call(); }
 
   CUresult empty_cache(CUcontext) override { return CUDA_SUCCESS; }
+
+  CUresult submit_early(CUstream, const std::function<CUresult(bool)>& call) override {
+    return call(true);
+  }
+
+  void peer_enabled(CUcontext, CUcontext) override {}
+
+  CUresult share(Address) override { return CUDA_SUCCESS; }
+
+  void unshare(Address) override {}
+
+  CUresult leave(Address) override { return CUDA_SUCCESS; }
 
   std::string check(int, std::int64_t, bool) override { return {}; }
 
@@ -142,6 +157,39 @@ class CachedDoor final : public Door {
     return result;
   }
 
+  CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
+    const std::uint64_t owed = allocator_.order_wanted(stream, NullStream::Legacy);
+    const bool may = owed == 0 || !holds(Rule::early_launches_lose_their_attribute);
+    const CUresult result = submit(stream, HostView::Hidden, 0, 0, [&] { return call(may); });
+    if (owed != 0 && result == CUDA_SUCCESS)
+      allocator_.order_given(stream, NullStream::Legacy, owed);
+    return result;
+  }
+
+  void peer_enabled(CUcontext owner, CUcontext accessor) override {
+    allocator_.peer_access_enabled(owner, accessor);
+  }
+
+  CUresult share(Address address) override {
+    BlockInfo info;
+    PinnedBlock block;
+    if (allocator_.find(address, &info) != Ownership::Live) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult left = leave(address); left != CUDA_SUCCESS) return left;
+    if (!Outside(allocator_).pin(address, info.buffer_id, &block))
+      return CUDA_ERROR_INVALID_VALUE;
+    pinned_[address] = std::move(block);
+    return CUDA_SUCCESS;
+  }
+
+  void unshare(Address address) override {
+    const auto found = pinned_.find(address);
+    if (found == pinned_.end()) return;
+    Outside(allocator_).unpin(found->second);
+    pinned_.erase(found);
+  }
+
+  CUresult leave(Address address) override { return Outside(allocator_).quiet(address).code(); }
+
   CUresult empty_cache(CUcontext context) override {
     return allocator_.empty_cache(context).code();
   }
@@ -201,6 +249,7 @@ class CachedDoor final : public Door {
   const bool fast_;
   const Driver* driver_;
   Allocator& allocator_;
+  std::map<Address, PinnedBlock> pinned_;
 };
 
 }  // namespace

@@ -28,6 +28,9 @@ class Door {
   virtual CUresult record_stream(Address address, CUstream stream) = 0;
   virtual CUresult submit(
       CUstream stream, HostView view, Address first, Address second, const Call& call) = 0;
+  // A kernel that may begin before the one in front of it has ended, as cuLaunchKernelEx makes
+  // it; `call` is told whether it still may.
+  virtual CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) = 0;
   virtual CUresult begin_capture(CUstream stream, const Call& call) = 0;
   virtual CUresult end_capture(CUstream stream, const Call& call) = 0;
   virtual CUresult make_graph(const Call& call) = 0;
@@ -35,6 +38,12 @@ class Door {
   virtual CUresult destroy_stream(CUstream stream, const Call& call) = 0;
   virtual CUresult destroy_context(CUcontext context, const Call& call) = 0;
   virtual CUresult empty_cache(CUcontext context) = 0;
+  virtual void peer_enabled(CUcontext owner, CUcontext accessor) = 0;
+  // Another process has the block open between these.
+  virtual CUresult share(Address address) = 0;
+  virtual void unshare(Address address) = 0;
+  // A card, or another interface, is about to use the block.
+  virtual CUresult leave(Address address) = 0;
 
   // What must hold at any time; empty when it does. `live`: bytes asked for and not freed.
   // `exact`: none of them came from the driver itself, as after a call that failed.

@@ -22,13 +22,12 @@ struct Setup {
   Config config = {};
   bool fast = false;
   bool context_events = true;
-  bool device_copies = true;  // copies between devices
   bool tight =
       false;  // little device memory: an allocation may fail, and nothing else may go wrong
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;
   bool log = false;  // the simulator keeps the list of calls
-  Bytes memory = 0;  // of each device; 0: as much as is wanted, or little where tight
+  Bytes memory = 0;  // of each device, bare as well; 0: as much as is wanted, or little where tight
   std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap =
       {};  // stands between the program and the core
 
@@ -37,7 +36,7 @@ struct Setup {
     Setup out;
     out.advance = advance;
     out.seed = seed;
-    out.device_copies = device_copies;
+    out.memory = memory;
     return out;
   }
 };

@@ -8,6 +8,7 @@
 #include "tests/property/order.hpp"
 #include "tests/property/program.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,7 @@ class Frame : protected Dice {
     int lane = -1;
     bool relaxed = true;
     typename Kind::Graph graph = {};
+    std::vector<int> lanes = {};  // the origin first, then what it drew in
   };
 
   Frame(std::uint64_t seed, const typename Kind::Style& style)
@@ -37,7 +39,6 @@ class Frame : protected Dice {
     program_.seed = seed;
     program_.threads = style.threads;
     program_.synced = style.synced;
-    visible_.resize(kFirstContext + 1);
     for (int context = 0; context < style.contexts; ++context)
       open_context(context);
   }
@@ -53,7 +54,11 @@ class Frame : protected Dice {
         outer.nested = pick(1, 4);
       }
     }
-    if (contexts_.size() > 1 && chance(20)) context_ = any(contexts_);
+    if (contexts_.size() > 1 && (chance(20) || !usable(context_))) {
+      std::vector<int> able = contexts_;
+      std::erase_if(able, [&](int context) { return !usable(context); });
+      context_ = any(able);
+    }
   }
 
   Command& put(Op op) {
@@ -71,18 +76,24 @@ class Frame : protected Dice {
     return c;
   }
 
-  void open_context(int context) {
+  // `owner`: the only thread that uses it where the threads know nothing of each other; -1: all.
+  void open_context(int context, int owner = -1) {
     contexts_.push_back(context);
+    visible_.resize(std::max(visible_.size(), static_cast<std::size_t>(context) + 1));
+    owners_.resize(visible_.size(), -1);
+    owners_[static_cast<std::size_t>(context)] = owner;
     order_.add_lane({.stream = kLegacyNull, .context = context, .thread = -1, .legacy = true});
     for (int thread = 0; thread < style_.threads; ++thread)
       order_.add_lane(
           {.stream = kPerThread, .context = context, .thread = thread, .blocking = true});
   }
 
-  static int device_of(int context) { return context == 1 ? 1 : 0; }
-
   [[nodiscard]] bool mine(int thread) const {
     return style_.synced || thread == thread_ || thread == -1;
+  }
+
+  [[nodiscard]] bool usable(int context) const {
+    return mine(owners_[static_cast<std::size_t>(context)]);
   }
 
   // Driver calls are allowed that a global capture forbids, waits of the host among them.
@@ -116,14 +127,26 @@ class Frame : protected Dice {
     return able;
   }
 
+  // An event can be recorded there now.
+  [[nodiscard]] bool recordable(const LaneModel& from) const {
+    return from.alive && (from.stream != kPerThread || from.thread == thread_) &&
+           !from.capturing && !(from.legacy && capture_.lane >= 0) && mine(from.thread);
+  }
+
+  // Beside a capture not every wait can be put in.
+  [[nodiscard]] bool can_put_in_order(int lane, const std::vector<UseModel>& uses, bool write) {
+    if (capture_.lane < 0) return true;
+    const std::vector<int> left =
+        Order::unordered(uses, order_.before(lane, thread_), write);
+    return std::all_of(
+        left.begin(), left.end(), [&](int other) { return recordable(order_.lane(other)); });
+  }
+
   // Makes the next operation on `lane` come after the uses.
   void put_in_order(int lane, const std::vector<UseModel>& uses, bool write) {
     for (const int other : Order::unordered(uses, order_.before(lane, thread_), write)) {
-      const LaneModel& from = order_.lane(other);
-      const bool usable = from.alive && (from.stream != kPerThread || from.thread == thread_) &&
-                          !from.capturing && !(from.legacy && capture_.lane >= 0) &&
-                          mine(from.thread);
-      if (usable && (!free_to_call() || !chance(style_.syncs * 10))) {
+      if (recordable(order_.lane(other)) &&
+          (!free_to_call() || capture_.lane >= 0 || !chance(style_.syncs * 10))) {
         record_event(other);
         wait_event(lane, events_.back());
       } else {
@@ -154,7 +177,7 @@ class Frame : protected Dice {
         of.alive && !of.capturing && (of.stream != kPerThread || of.thread == thread_);
     if (named && free_to_call()) {
       put(Op::StreamSync, lane);
-      join(order_.host(thread_), order_.before(lane, thread_));
+      order_.host_waits_for(lane, thread_);
     } else if (capture_.lane < 0) {
       put(Op::ContextSync);
       sync_context(context_);
@@ -190,11 +213,11 @@ class Frame : protected Dice {
         {.stream = c.stream, .context = context_, .thread = thread_, .blocking = c.flags == 0});
   }
 
-  void create_context() {
+  void create_context(int owner = -1) {
     context_made_ = true;
-    const int kept = std::exchange(context_, kFirstContext);
+    const int kept = std::exchange(context_, next_context_++);
     put(Op::CreateContext);
-    open_context(kFirstContext);
+    open_context(context_, owner);
     context_ = kept;
   }
 
@@ -215,11 +238,13 @@ class Frame : protected Dice {
   int context_ = 0;
   bool context_made_ = false;
   std::vector<int> contexts_;
+  std::vector<int> owners_;  // by context
   std::vector<EventModel> events_;
   std::vector<typename Kind::Graph> graphs_;
   std::vector<std::vector<Clock>> visible_;  // to the host, by context
   Capture capture_;
   int next_event_ = 0, next_graph_ = 0, next_stream_ = kFirstStream, next_flag_ = 1;
+  int next_context_ = kFirstContext;
 };
 
 }  // namespace custash::property

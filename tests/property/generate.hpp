@@ -12,12 +12,20 @@ struct Style {
   bool synced = true;
   int commands = 50;
   int contexts = 1;  // primary ones in use
-  bool created_context = false;
+  int created_contexts = 0;  // made and ended in the middle
   bool legacy = true;
   bool per_thread = true;
   bool streams_end = true;  // streams are destroyed in the middle
   int max_streams = 4;
   bool captures = true;
+  bool forks = false;           // captures over several streams and contexts
+  bool capture_memory = false;  // blocks allocated and freed on streams that capture
+  bool spent_graphs = false;    // memory of graphs that stay is freed
+  bool peers = false;           // kernels reach memory of other devices
+  bool early = false;           // kernels that may begin before the one in front has ended
+  bool shared = false;          // blocks that other processes and cards use
+  bool threads_end = false;     // and others take their place
+  Bytes memory = 0;             // of a device that is nearly full; 0: there is plenty
   bool mutual = true;     // pairs of kernels that need each other
   bool host_view = true;  // copies to the host, host functions
   bool stream_ordered = true;
@@ -29,6 +37,9 @@ struct Style {
   int turns = 25;          // how often another thread goes on, of 100
   int ordered_share = 30;  // stream-ordered calls, of 100
   int syncs = 2;           // how often the host waits, of 10
+  int reuse_share = 0;     // blocks freed under a kernel, had again and used by others, of 100
+  int capture_share = 0;   // captures and graphs beyond what comes up by chance, of 100
+  int other_share = 0;     // the same of contexts, peers, sharing and ends of threads
   std::vector<Bytes> sizes = {};
 };
 

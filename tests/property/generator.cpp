@@ -6,7 +6,8 @@
 
 namespace custash::property {
 
-Generator::Generator(std::uint64_t seed, const Style& style) : Frame(seed, style) {
+Generator::Generator(std::uint64_t seed, const Style& style) : Frame(seed, style), over_(static_cast<std::size_t>(style.threads)) {
+  program_.memory = style.memory;
   host_buffers_.resize(kHostBuffers);
 }
 
@@ -37,7 +38,18 @@ void Generator::turn() {
 std::vector<BlockModel*> Generator::live(int context, bool stranger) {
   std::vector<BlockModel*> found;
   for (BlockModel& block : blocks_) {
-    if (block.alive && (block.context == context) != stranger && mine(block.thread))
+    if (block.alive && !block.captured && (block.context == context) != stranger &&
+        mine(block.thread))
+      found.push_back(&block);
+  }
+  return found;
+}
+
+std::vector<BlockModel*> Generator::in_reach(int context) {
+  std::vector<BlockModel*> found;
+  for (BlockModel& block : blocks_) {
+    if (block.alive && !block.captured && mine(block.thread) &&
+        reaches(context, block.context))
       found.push_back(&block);
   }
   return found;
@@ -79,31 +91,28 @@ void Generator::host_sync() {
   sync_context(context_);
 }
 
-void Generator::context_step() {
-  if (!style_.created_context || capture_.lane >= 0 || style_.threads > 1) return;
-  const bool open =
-      std::find(contexts_.begin(), contexts_.end(), kFirstContext) != contexts_.end();
-  if (!open) {
-    if (!context_made_) create_context();
-    return;
-  }
-  if (!chance(20)) return;
-  const int kept = context_ == kFirstContext ? 0 : context_;
-  context_ = kFirstContext;
-  put(Op::DestroyContext);
-  sync_context(kFirstContext);
-  close_context(kFirstContext);
-  for (BlockModel& block : blocks_)
-    block.alive = block.alive && block.context != kFirstContext;
-  context_ = kept;
+bool Generator::something_else() {
+  std::vector<void (Generator::*)()> able;
+  if (style_.created_contexts > 0) able.push_back(&Generator::context_step);
+  if (style_.peers) able.push_back(&Generator::peer_step);
+  if (style_.shared) able.push_back(&Generator::sharing_step);
+  if (style_.threads_end) able.push_back(&Generator::end_thread);
+  if (able.empty()) return false;
+  (this->*any(able))();
+  return true;
 }
 
 void Generator::one() {
+  if (style_.captures && chance(style_.capture_share))
+    return chance(capture_.lane >= 0 ? 85 : 30) ? capture_step() : graph_step();
+  if (chance(style_.other_share) && something_else()) return;
+  if (chance(style_.reuse_share)) return reuse();
   if (style_.nested && chance(6)) return overtaken();
   const int dice = pick(0, 99);
   if (dice < 22)
     return style_.stream_ordered && chance(style_.ordered_share) ? malloc_async()
-                                                                 : malloc_plain();
+           : malloc_plain()                                      ? void()
+                                                                 : free_any();
   if (dice < 40) return free_any();
   if (dice < 62) return kernel();
   if (dice < 65) return fill();
@@ -124,6 +133,7 @@ void Generator::one() {
     return style_.captures ? (chance(60) ? capture_step() : graph_step()) : kernel();
   if (dice < 91) return style_.trims && free_to_call() ? (void)put(Op::EmptyCache) : kernel();
   if (dice < 93) return context_step();
+  if (dice < 96 && something_else()) return;
   if (style_.lazy && chance(80)) return kernel();
   put(Op::Step).bytes = static_cast<Bytes>(pick(1, 6));
 }

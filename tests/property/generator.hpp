@@ -8,6 +8,7 @@
 #include "tests/property/generate.hpp"
 
 #include <deque>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct GraphModel {
   int thread = 0;
   bool executable = false;
   bool template_alive = true;
+  bool spent = false;  // memory that it names is gone: it is launched no more
+  std::vector<int> contexts = {};  // of its nodes
   std::vector<Use> uses = {};
 };
 
@@ -38,27 +41,39 @@ class Generator : private Frame<Kind> {
  private:
   void turn();
   std::vector<BlockModel*> live(int context, bool stranger = false);
+  std::vector<BlockModel*> in_reach(int context);
+  [[nodiscard]] bool reaches(int context, int other) const;
 
   BlockModel& new_block(Bytes bytes);
-  void malloc_plain();
+  BlockModel& plain_block(Bytes bytes);
+  [[nodiscard]] bool has_room(Bytes bytes) const;
+  bool malloc_plain();  // false: nothing was allocated
   void malloc_async();
   void free_plain(BlockModel& block);
   void free_async(BlockModel& block);
   void free_any();
   bool in_graph(const BlockModel& block) const;
+  bool leave_graphs(const BlockModel& block);
   Use part_of(const BlockModel& block, bool write);
 
   BlockModel& by_id(int id) { return blocks_[static_cast<std::size_t>(id)]; }
 
-  std::vector<Use> choose_uses();
-  void order_uses(int lane, const std::vector<Use>& uses);
-  void note_uses(int lane, int number, const std::vector<Use>& uses);
+  std::vector<Use> choose_uses(int context);
+  void order_uses(int lane, std::vector<Use>& uses);
+  void note_uses(int lane, int number, const std::vector<Use>& uses, bool several = false);
+  void host_waits_for_all(const std::vector<UseModel>& uses, const Clock& over);
 
   static void note(std::vector<UseModel>& uses, const UseModel& fresh) {
     uses.push_back(fresh);
   }
 
   void kernel();
+  void kernel_on(int lane, std::vector<Use> uses, bool may_be_early);
+  void copy_on(int lane, BlockModel& target, BlockModel& source);
+  void reuse();
+  void copy_elsewhere(int block);
+  void use_in_graph(int block);
+  void use_from_outside(BlockModel& block);
   void mutual();
   void overtaken();
   void fill();
@@ -71,13 +86,37 @@ class Generator : private Frame<Kind> {
   void event_traffic();
   void host_sync();
   void capture_step();
+  void begin_capture();
+  void captured_kernel(int at, std::vector<Use> uses);
+  void captured_memory();
+  void draw_in(int context);
+  void wait_inside(int lane, int other);
   void end_capture();
   void graph_step();
+  void launch_graph(GraphModel& graph, int lane);
   void context_step();
+  void end_context(int context);
+  void peer_step();
+  void end_access(int context, int other);
+  void sharing_step();
+  void end_thread();
 
+  bool something_else();  // false: the style has nothing of it
   void one();
 
+  // `context` may reach the memory of `other`; `thread` knows it.
+  struct AccessModel {
+    int context = 0;
+    int other = 0;
+    int thread = 0;
+  };
+
   std::deque<BlockModel> blocks_;  // references stay good
+  std::vector<AccessModel> access_;
+  std::vector<Clock> over_;  // by thread: what the device has done, as frees have waited for it
+  // Of the capture that goes on: an order of its own, with a lane for each of its streams.
+  Order inside_{1};
+  std::map<int, std::vector<UseModel>> inside_uses_;  // by block
   std::vector<std::vector<UseModel>> host_buffers_;
   int next_block_ = 0;
 };

@@ -6,12 +6,19 @@
 
 namespace custash::property {
 
-void Generator::malloc_plain() {
-  if (!free_to_call()) return;  // unsafe during a global capture
-  const BlockModel& block = new_block(any(style_.sizes));
+bool Generator::malloc_plain() {
+  const Bytes bytes = any(style_.sizes);
+  if (!free_to_call() || !has_room(bytes)) return false;  // unsafe during a global capture
+  plain_block(bytes);
+  return true;
+}
+
+BlockModel& Generator::plain_block(Bytes bytes) {
+  BlockModel& block = new_block(bytes);
   Command& c = put(Op::Malloc);
   c.block = block.id;
   c.bytes = block.bytes;
+  return block;
 }
 
 void Generator::malloc_async() {
@@ -22,20 +29,48 @@ void Generator::malloc_async() {
   c.block = block.id;
   c.bytes = block.bytes;
   block.uses.push_back({lane, order_.submit(lane, thread_), true});
+  // Bare, the allocation is no operation here: where it stands for what implicit order says of
+  // one, a real one follows.
+  const LaneModel& of = order_.lane(lane);
+  if (!of.legacy && !(of.blocking && style_.legacy)) return;
+  note(block.uses, {lane, order_.submit(lane, thread_), true});
+  put(Op::Memset, lane).block = block.id;
+}
+
+// As the driver has it: small blocks share pages of 2 MiB at best, others have their own.
+bool Generator::has_room(Bytes bytes) const {
+  if (style_.memory == 0) return true;
+  const auto cost = [](Bytes of) { return (of + 2_MiB - 1) / 2_MiB * 2_MiB; };
+  Bytes used = cost(bytes) + 2_MiB * contexts_.size();
+  for (const BlockModel& block : blocks_) {
+    if (block.alive && device_of(block.context) == device_of(context_))
+      used += cost(block.bytes);
+  }
+  return used <= style_.memory;
 }
 
 void Generator::free_plain(BlockModel& block) {
-  if (!free_to_call() || in_graph(block)) return;
+  if (!free_to_call() || !leave_graphs(block)) return;
   // Bare, a free does not wait for other devices.
-  for (const int lane : Order::unordered(block.uses, order_.host(thread_), true)) {
-    if (device_of(order_.lane(lane).context) == device_of(block.context)) continue;
-    if (capture_.lane >= 0) return;
-    host_waits(lane);
-  }
+  std::vector<UseModel> elsewhere = block.uses;
+  std::erase_if(elsewhere, [&](const UseModel& use) {
+    return !use.several &&
+           device_of(order_.lane(use.lane).context) == device_of(block.context);
+  });
+  if (capture_.lane >= 0 &&
+      !Order::unordered(elsewhere, order_.host(thread_), true).empty())
+    return;
+  host_waits_for_all(elsewhere, {});
   const int kept = std::exchange(context_, block.context);
   put(Op::Free).block = block.id;
   context_ = kept;
   block.alive = false;
+  if (block.shared) return;  // bare, it goes when the other process has closed it
+  for (int i = 0; i < order_.lanes(); ++i) {
+    if (device_of(order_.lane(i).context) == device_of(block.context))
+      join(over_[static_cast<std::size_t>(thread_)], order_.lane_clock(i));
+  }
+  if (style_.synced) over_.assign(over_.size(), over_[static_cast<std::size_t>(thread_)]);
   // What the host can see of this context is over now.
   auto& visible = visible_[static_cast<std::size_t>(block.context)];
   for (const Clock& clock : visible)
@@ -45,22 +80,21 @@ void Generator::free_plain(BlockModel& block) {
 }
 
 void Generator::free_async(BlockModel& block) {
-  if (!free_to_call() || in_graph(block)) return;
+  if (!free_to_call() || block.shared || in_graph(block)) return;
   const int lane = choose_lane();
-  if (lane < 0) return;
+  if (lane < 0 || !can_put_in_order(lane, block.uses, true)) return;
   const auto left = Order::unordered(block.uses, order_.before(lane, thread_), true);
-  const bool recordable = std::all_of(left.begin(), left.end(), [&](int l) {
+  const bool all_here = std::all_of(left.begin(), left.end(), [&](int l) {
     const LaneModel& of = order_.lane(l);
-    return of.alive && !of.capturing && (of.stream != kPerThread || of.thread == thread_);
+    return recordable(of) && of.context == block.context;
   });
-  if (!left.empty() && recordable && chance(40)) {
+  if (!left.empty() && all_here && chance(40)) {
     for (const int other : left)
       put(Op::RecordStream, other).block = block.id;
   } else {
     put_in_order(lane, block.uses, true);
   }
   put(Op::FreeAsync, lane).block = block.id;
-  order_.submit(lane, thread_);
   block.alive = false;
 }
 
@@ -72,6 +106,18 @@ void Generator::free_any() {
   free_plain(block);
 }
 
+// Whether it may be freed: graphs that name it are launched no more from now on.
+bool Generator::leave_graphs(const BlockModel& block) {
+  if (!in_graph(block)) return true;
+  if (!style_.spent_graphs || capture_.lane >= 0 || !chance(60)) return false;
+  for (GraphModel& graph : graphs_) {
+    graph.spent = graph.spent || std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
+                    return use.block == block.id;
+                  });
+  }
+  return true;
+}
+
 bool Generator::in_graph(const BlockModel& block) const {
   const auto names = [&](const GraphModel& g) {
     return std::any_of(
@@ -81,7 +127,7 @@ bool Generator::in_graph(const BlockModel& block) const {
   // too.
   return (capture_.lane >= 0 && names(capture_.graph)) ||
          std::any_of(graphs_.begin(), graphs_.end(), [&](const GraphModel& g) {
-           return (g.executable || g.template_alive) && names(g);
+           return (g.executable || g.template_alive) && !g.spent && names(g);
          });
 }
 

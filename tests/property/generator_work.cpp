@@ -15,8 +15,8 @@ Use Generator::part_of(const BlockModel& block, bool write) {
   return use;
 }
 
-std::vector<Use> Generator::choose_uses() {
-  auto of = live(context_);
+std::vector<Use> Generator::choose_uses(int context) {
+  auto of = in_reach(context);
   std::vector<Use> uses;
   for (int n = pick(1, 3); n > 0 && !of.empty(); --n) {
     // Mostly what was allocated last: that is what programs do.
@@ -29,23 +29,44 @@ std::vector<Use> Generator::choose_uses() {
   return uses;
 }
 
-void Generator::order_uses(int lane, const std::vector<Use>& uses) {
+// Uses that cannot be put in order now are left out.
+void Generator::order_uses(int lane, std::vector<Use>& uses) {
+  std::erase_if(uses, [&](const Use& use) {
+    return !can_put_in_order(lane, by_id(use.block).uses, use.write);
+  });
   for (const Use& use : uses)
     put_in_order(lane, by_id(use.block).uses, use.write);
 }
 
-void Generator::note_uses(int lane, int number, const std::vector<Use>& uses) {
+void Generator::note_uses(int lane, int number, const std::vector<Use>& uses, bool several) {
   for (const Use& use : uses)
-    note(by_id(use.block).uses, {lane, number, use.write});
+    note(by_id(use.block).uses, {lane, number, use.write, several});
 }
 
 void Generator::kernel() {
   const int lane = choose_lane();
   if (lane < 0) return;
-  std::vector<Use> uses = choose_uses();
-  order_uses(lane, uses);
-  note_uses(lane, order_.submit(lane, thread_), uses);
-  put(Op::Kernel, lane).uses = std::move(uses);
+  kernel_on(lane, choose_uses(context_), chance(60));
+}
+
+void Generator::kernel_on(int lane, std::vector<Use> uses, bool may_be_early) {
+  const Clock begins = order_.before_early(lane, thread_);
+  const bool early = style_.early && may_be_early && order_.lane(lane).stream >= kFirstStream &&
+                     std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+                       return Order::unordered(by_id(use.block).uses, begins, use.write).empty();
+                     });
+  if (!early) order_uses(lane, uses);
+  note_uses(lane, order_.submit_kernel(lane, thread_, early), uses);
+  Command& c = put(Op::Kernel, lane);
+  c.uses = std::move(uses);
+  c.flags = early ? 1 : 0;
+}
+
+void Generator::host_waits_for_all(const std::vector<UseModel>& uses, const Clock& over) {
+  Clock known = order_.host(thread_);
+  join(known, over);
+  for (const int lane : Order::unordered(uses, known, true))
+    host_waits(lane);
 }
 
 // The first spins until the second runs; between them the program allocates.
@@ -56,8 +77,8 @@ void Generator::mutual() {
   const int first = any(able);
   std::erase(able, first);
   const int second = any(able);
-  std::vector<Use> a = choose_uses();
-  std::vector<Use> b = choose_uses();
+  std::vector<Use> a = choose_uses(context_);
+  std::vector<Use> b = choose_uses(context_);
   std::erase_if(b, [&](const Use& use) {
     return std::any_of(
         a.begin(), a.end(), [&](const Use& other) { return other.block == use.block; });
@@ -65,20 +86,19 @@ void Generator::mutual() {
   order_uses(first, a);
   order_uses(second, b);
   const int flag = next_flag_++;
-  note_uses(first, order_.submit(first, thread_), a);
+  note_uses(first, order_.submit_kernel(first, thread_, false), a);
   Command& c = put(Op::Kernel, first);
   c.uses = std::move(a);
   c.needs = flag;
   for (int n = pick(0, 3); n > 0; --n) {
-    if (style_.stream_ordered && chance(20)) {
+    if (style_.stream_ordered && !style_.legacy && chance(20)) {
       malloc_async();
     } else {
-      malloc_plain();
-      if (chance(60)) b.push_back(part_of(blocks_.back(), true));
+      if (malloc_plain() && chance(60)) b.push_back(part_of(blocks_.back(), true));
     }
   }
   order_uses(second, b);
-  note_uses(second, order_.submit(second, thread_), b);
+  note_uses(second, order_.submit_kernel(second, thread_, false), b);
   Command& d = put(Op::Kernel, second);
   d.uses = std::move(b);
   d.sets = flag;
@@ -91,9 +111,9 @@ void Generator::overtaken() {
   const int lane = choose_lane();
   if (lane < 0 || mine_now.empty() || capture_.lane >= 0) return;
   BlockModel& block = *any(mine_now);
-  const std::vector<Use> uses{part_of(block, true)};
+  std::vector<Use> uses{part_of(block, true)};
   order_uses(lane, uses);
-  note_uses(lane, order_.submit(lane, thread_), uses);
+  note_uses(lane, order_.submit_kernel(lane, thread_, false), uses);
   Command& launch = put(Op::Kernel, lane);
   launch.uses = uses;
   launch.entry = pick(1, 2);
@@ -103,11 +123,11 @@ void Generator::overtaken() {
   if (!theirs.empty()) free_plain(*any(theirs));
   thread_ = self;
   free_plain(block);
-  malloc_plain();
+  const bool made = malloc_plain();
   const int other = choose_lane();
-  if (other < 0) return;
+  if (other < 0 || !made) return;
   const std::vector<Use> again{part_of(blocks_.back(), true)};
-  note_uses(other, order_.submit(other, thread_), again);
+  note_uses(other, order_.submit_kernel(other, thread_, false), again);
   put(Op::Kernel, other).uses = again;
 }
 
@@ -116,6 +136,7 @@ void Generator::fill() {
   const int lane = choose_lane();
   if (lane < 0 || of.empty()) return;
   BlockModel& block = *any(of);
+  if (!can_put_in_order(lane, block.uses, true)) return;
   put_in_order(lane, block.uses, true);
   note(block.uses, {lane, order_.submit(lane, thread_), true});
   put(Op::Memset, lane).block = block.id;
@@ -127,9 +148,13 @@ void Generator::copy_block() {
   auto from = live(context_, cross);
   const int lane = choose_lane();
   if (lane < 0 || to.empty() || from.empty()) return;
-  BlockModel& target = *any(to);
-  BlockModel& source = *any(from);
-  if (&target == &source) return;
+  copy_on(lane, *any(to), *any(from));
+}
+
+void Generator::copy_on(int lane, BlockModel& target, BlockModel& source) {
+  if (&target == &source || !can_put_in_order(lane, source.uses, false) ||
+      !can_put_in_order(lane, target.uses, true))
+    return;
   put_in_order(lane, source.uses, false);
   put_in_order(lane, target.uses, true);
   const int number = order_.submit(lane, thread_);
@@ -139,6 +164,7 @@ void Generator::copy_block() {
   c.block = target.id;
   c.other = source.id;
   c.bytes = std::min(target.bytes, source.bytes);
+  c.flags = chance(40) ? 1 : 0;
 }
 
 void Generator::copy_to_host() {
@@ -148,6 +174,7 @@ void Generator::copy_to_host() {
   BlockModel& block = *any(of);
   const int buffer = style_.synced ? pick(0, kHostBuffers - 1) : thread_ % kHostBuffers;
   auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
+  if (!can_put_in_order(lane, block.uses, false) || !can_put_in_order(lane, host, true)) return;
   put_in_order(lane, block.uses, false);
   put_in_order(lane, host, true);
   const int number = order_.submit(lane, thread_);
@@ -170,6 +197,7 @@ void Generator::copy_from_host() {
   BlockModel& block = *any(of);
   const int buffer = style_.synced ? pick(0, kHostBuffers - 1) : thread_ % kHostBuffers;
   auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
+  if (!can_put_in_order(lane, block.uses, true) || !can_put_in_order(lane, host, false)) return;
   put_in_order(lane, block.uses, true);
   put_in_order(lane, host, false);
   const int number = order_.submit(lane, thread_);

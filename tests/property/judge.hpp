@@ -34,6 +34,7 @@ class Judge {
       return;
     }
     ++tally->programs;
+    count_kinds(program_, &tally->kinds);
     const Outcome outcome = refine(program_);
     if (outcome.kind == Violation::None) return;
     ++tally->failed;

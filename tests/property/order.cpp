@@ -37,6 +37,20 @@ int Order::submit(int index, int thread) {
   return number;
 }
 
+Clock Order::before_early(int index, int thread) const {
+  const LaneModel& self = lanes_[static_cast<std::size_t>(index)];
+  Clock clock = self.before_kernel;
+  join(clock, hosts_[static_cast<std::size_t>(thread)]);
+  return clock;
+}
+
+int Order::submit_kernel(int index, int thread, bool early) {
+  Clock begins = early ? before_early(index, thread) : before(index, thread);
+  const int number = submit(index, thread);
+  lanes_[static_cast<std::size_t>(index)].before_kernel = std::move(begins);
+  return number;
+}
+
 std::vector<int> Order::unordered(const std::vector<UseModel>& uses,
                                   const Clock& clock,
                                   bool write) {

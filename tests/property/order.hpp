@@ -24,6 +24,7 @@ struct LaneModel {
   bool alive = true;
   bool capturing = false;
   Clock clock = {};
+  Clock before_kernel = {};  // what its last kernel came after
 };
 
 // One access, or the allocation itself.
@@ -31,6 +32,7 @@ struct UseModel {
   int lane = 0;
   int count = 0;
   bool write = false;
+  bool several = false;  // by a graph over several devices
 };
 
 struct BlockModel {
@@ -39,7 +41,8 @@ struct BlockModel {
   int thread = 0;
   Bytes bytes = 0;
   bool alive = true;
-  bool in_graph = false;
+  bool shared = false;    // another process has it open
+  bool captured = false;  // allocated on a stream that captured: its graph's alone
   std::vector<UseModel> uses = {};
 };
 
@@ -59,6 +62,9 @@ class Order {
   [[nodiscard]] Clock before(int lane, int thread) const;
   // Submits it; its number.
   int submit(int lane, int thread);
+  // A kernel: one that begins early comes after no more than the kernel before it did.
+  [[nodiscard]] Clock before_early(int lane, int thread) const;
+  int submit_kernel(int lane, int thread, bool early);
   // Lanes whose uses are not before `clock`; reads matter to writers only.
   [[nodiscard]] static std::vector<int> unordered(const std::vector<UseModel>& uses,
                                                   const Clock& clock,

@@ -33,6 +33,12 @@ std::string call(const Command& c) {
       return s + " = stream_create(" + (c.flags == 1 ? "non_blocking" : "blocking") + ")";
     case Op::DestroyStream:
       return "stream_destroy(" + s + ")";
+    case Op::EnablePeer:
+      return ctx + ": enable_peer_access(ctx" + number(c.other) + ")";
+    case Op::DisablePeer:
+      return ctx + ": disable_peer_access(ctx" + number(c.other) + ")";
+    case Op::EndThread:
+      return "thread_exit()";
     case Op::CreateContext:
       return ctx + " = ctx_create()";
     case Op::DestroyContext:
@@ -52,7 +58,8 @@ std::string call(const Command& c) {
     case Op::CopyFromHost:
       return "copy_from_host(" + b + ", h" + number(c.other) + ", " + s + ")";
     case Op::CopyBlock:
-      return "copy(" + b + ", b" + number(c.other) + ", " + n + ", " + s + ")";
+      return std::string(c.flags == 1 ? "copy_unified(" : "copy(") + b + ", b" +
+             number(c.other) + ", " + n + ", " + s + ")";
     case Op::Memset:
       return "memset(" + b + ", " + s + ")";
     case Op::HostFunction:
@@ -75,6 +82,8 @@ std::string call(const Command& c) {
       return "begin_capture(" + s + ", " + (c.flags == 1 ? "relaxed" : "global") + ")";
     case Op::CaptureEnd:
       return "g" + number(c.other) + " = end_capture(" + s + ")";
+    case Op::StreamWait:
+      return "stream_wait_stream(" + s + ", s" + number(c.other) + ")";
     case Op::Instantiate:
       return "instantiate(g" + number(c.other) + ")";
     case Op::Launch:
@@ -83,12 +92,20 @@ std::string call(const Command& c) {
       return "graph_destroy(g" + number(c.other) + ")";
     case Op::DestroyExec:
       return "graph_exec_destroy(g" + number(c.other) + ")";
+    case Op::Share:
+      return "another process opens " + b;
+    case Op::Unshare:
+      return "the other process closes " + b;
+    case Op::Foreign:
+      return "another process or a card writes " + b;
+    case Op::Leave:
+      return "a card is told of " + b;
     case Op::Step:
       return "device_runs(" + n + ")";
     case Op::Kernel:
       break;
   }
-  std::string text = "kernel(" + s;
+  std::string text = (c.flags == 1 ? "early_kernel(" : "kernel(") + s;
   for (const Use& use : c.uses) {
     text += std::string(", ") + (use.write ? "write" : "read") + " b" + number(use.block) +
             "+" + number(static_cast<std::int64_t>(use.offset)) + ":" +

@@ -18,15 +18,18 @@ enum class Op {
   DestroyStream,   // stream
   CreateContext,   // context
   DestroyContext,  // context
+  EnablePeer,      // context reaches the memory of context `other`
+  DisablePeer,     // and does so no more
+  EndThread,       // another thread takes its place
   Malloc,          // block, bytes
   Free,            // block
   MallocAsync,     // block, bytes, stream
   FreeAsync,       // block, stream
   RecordStream,    // block, stream
-  Kernel,          // stream, uses, needs, sets
+  Kernel,          // stream, uses, needs, sets; flags: 1 may begin early
   CopyToHost,      // block -> host buffer `other`, stream
   CopyFromHost,    // host buffer `other` -> block, stream
-  CopyBlock,       // block `other` -> block, stream
+  CopyBlock,       // block `other` -> block, stream; flags: 1 by unified addressing
   Memset,          // block, stream
   HostFunction,    // stream
   HostRead,        // host buffer `other`
@@ -37,11 +40,16 @@ enum class Op {
   ContextSync,     // context
   EmptyCache,      // context
   CaptureBegin,    // stream; flags: 1 relaxed, else global
-  CaptureEnd,      // stream; graph `other`
+  CaptureEnd,      // stream; graph `other`; what it drew in is joined
+  StreamWait,      // stream waits for stream `other`, and is drawn into its capture
   Instantiate,     // graph `other`
   Launch,          // graph `other`, stream
   DestroyGraph,    // graph `other`
   DestroyExec,     // graph `other`
+  Share,           // block: another process has it open from now on
+  Unshare,         // block: and closes it
+  Foreign,         // block: the other process, or a network card, writes it
+  Leave,           // block: a card, or another interface, is about to use it
   Step,            // the device runs `bytes` operations
 };
 
@@ -55,8 +63,13 @@ struct Use {
 // Streams 0 and 1: the legacy one, by its two names; 2: the thread's own. Created ones from 3
 // on.
 inline constexpr int kLegacyNull = 0, kLegacy = 1, kPerThread = 2, kFirstStream = 3;
-// Contexts 0 and 1: the primary ones of devices 0 and 1. Created ones (on device 0) from 2 on.
+// Contexts 0 and 1: the primary ones of devices 0 and 1. Created ones from 2 on, on each in turn.
 inline constexpr int kFirstContext = 2;
+
+constexpr int device_of(int context) {
+  return context % 2;
+}
+
 inline constexpr int kHostBuffers = 4;
 inline constexpr Bytes kHostBufferBytes = 4096;
 
@@ -82,6 +95,7 @@ struct Program {
   std::uint64_t seed = 0;
   int threads = 1;
   bool synced = true;  // each command happens before the next, also across threads
+  Bytes memory = 0;  // of each device, for bare as well; 0: more than is wanted
   std::vector<Command> commands = {};
 };
 
@@ -91,6 +105,22 @@ bool steps_of_capture(const Command& command) {
   using Op = decltype(command.op);
   return command.op == Op::CaptureBegin || command.op == Op::CaptureEnd ||
          command.op == Op::DestroyStream || command.op == Op::EventWait;
+}
+
+// It waits until other threads' calls are over, so that it runs inside none of them.
+template <typename Command>
+bool waits_for_calls(const Command& command) {
+  using Op = decltype(command.op);
+  if constexpr (requires { Op::DestroyContext; }) return command.op == Op::DestroyContext;
+  return false;
+}
+
+// Another thread goes on in its place.
+template <typename Command>
+bool ends_thread(const Command& command) {
+  using Op = decltype(command.op);
+  if constexpr (requires { Op::EndThread; }) return command.op == Op::EndThread;
+  return false;
 }
 
 std::string to_string(const Command& command);

@@ -19,7 +19,11 @@ class StyleMaker : private Dice {
     Style style = anything();
     const int special = pick(0, 99);
     if (special < 15) overtaking(style);
-    if (special >= 15 && special < 30) pressing(style);
+    if (special >= 15 && special < 28) pressing(style);
+    if (special >= 28 && special < 38) reaching(style);
+    if (special >= 38 && special < 44) nearly_full(style);
+    if (special >= 44 && special < 50) sharing(style);
+    if (special >= 50 && special < 56) capturing(style);
     return style;
   }
 
@@ -30,13 +34,23 @@ class StyleMaker : private Dice {
     style.synced = !one_in(4);
     style.commands = pick(15, 80);
     style.contexts = one_in(4) ? 2 : 1;
-    style.created_context = one_in(5);
+    style.created_contexts = one_in(5) ? pick(1, 3) : 0;
     style.legacy = !one_in(3);
     style.per_thread = one_in(3);
     style.streams_end = one_in(2);
     style.max_streams = pick(0, 5);
     if (!style.legacy && !style.per_thread) style.max_streams = std::max(1, style.max_streams);
     style.captures = one_in(3);
+    style.forks = one_in(2);
+    style.capture_memory = one_in(4);
+    style.spent_graphs = one_in(2);
+    style.peers = one_in(3);
+    style.early = one_in(6);
+    style.shared = one_in(8);
+    style.threads_end = style.threads > 1 && one_in(3);
+    style.capture_share = one_in(3) ? 25 : 0;
+    style.reuse_share = one_in(3) ? 10 : 0;
+    style.other_share = one_in(2) ? 10 : 0;
     style.mutual = one_in(2);
     style.host_view = one_in(2);
     style.stream_ordered = one_in(2);
@@ -57,12 +71,68 @@ class StyleMaker : private Dice {
     style.synced = false;
     style.nested = true;
     style.legacy = false;  // its implicit order would make them depend on each other
-    style.created_context = false;
+    style.created_contexts = one_in(4) ? 2 : 0;
     style.contexts = 1;
     style.turns = 50;
     style.max_streams = 6;
     style.sizes.resize(1);
     style.lazy = one_in(2);
+  }
+
+  // Kernels, copies and graphs of one device with memory of the other.
+  void reaching(Style& style) {
+    style.contexts = 2;
+    style.peers = true;
+    style.cross = true;
+    style.captures = one_in(2);
+    style.forks = true;
+    style.capture_share = 30;
+    style.other_share = 10;
+    style.reuse_share = 20;
+    style.early = one_in(3);
+    style.max_streams = pick(2, 4);
+    style.legacy = one_in(4);
+    style.sizes.resize(1);
+    style.lazy = one_in(2);
+  }
+
+  // What fits bare has to fit. Not among what must: stream-ordered frees (an allocation waits for
+  // younger work, docs/semantics.md), blocks of graphs, which are kept, and of other processes.
+  void nearly_full(Style& style) {
+    style.memory = static_cast<Bytes>(pick(20, 60)) * 2_MiB;
+    style.sizes = kLargeSizes;
+    if (one_in(2)) style.sizes.push_back(300_KiB);
+    style.stream_ordered = false;
+    style.captures = false;
+    style.shared = false;
+    style.created_contexts = 0;
+    style.syncs = pick(0, 2);
+    style.lazy = true;
+    style.commands = 80;
+  }
+
+  // Graphs whose memory comes and goes.
+  void capturing(Style& style) {
+    style.captures = true;
+    style.forks = one_in(2);
+    style.capture_memory = true;
+    style.spent_graphs = true;
+    style.capture_share = 40;
+    style.reuse_share = 10;
+    style.max_streams = pick(1, 4);
+    style.stream_ordered = true;
+    style.sizes.resize(1);
+    style.lazy = one_in(2);
+  }
+
+  void sharing(Style& style) {
+    style.shared = true;
+    style.early = one_in(2);
+    style.other_share = 15;
+    style.reuse_share = 20;
+    style.sizes.resize(1);
+    style.max_streams = std::max(1, style.max_streams);
+    style.lazy = true;
   }
 
   // More memory in limbo than the run-ahead budget lets grow.

@@ -24,6 +24,7 @@ World::World(const Setup& setup, sim::RaceDetector& detector)
   options.log = setup.log;
   options.seed = setup.seed;
   options.advance = setup.advance;
+  options.peers = true;
   // Bare, memory is never handed out twice: what is in order is so by the program alone.
   options.reuse = setup.bare ? sim::AddressReuse::Never : sim::AddressReuse::Lifo;
   sim::reset(options);
@@ -109,11 +110,22 @@ CUresult World::dispatch(const Command& c) {
       return events(c);
     case Op::CaptureBegin:
     case Op::CaptureEnd:
+    case Op::StreamWait:
     case Op::Instantiate:
     case Op::Launch:
     case Op::DestroyGraph:
     case Op::DestroyExec:
       return graphs(c);
+    case Op::EnablePeer:
+    case Op::DisablePeer:
+      return peers(c);
+    case Op::Share:
+    case Op::Unshare:
+    case Op::Foreign:
+    case Op::Leave:
+      return sharing(c);
+    case Op::EndThread:
+      return CUDA_SUCCESS;  // Baton does it
     case Op::HostRead:
       detector_.on_host_access(
           sim::this_thread(),
@@ -154,7 +166,10 @@ CUresult World::allocate(const Command& c) {
     if (result != CUDA_SUCCESS) return result;
     // Whether the program's own use comes after the allocation was judged on bare, where the
     // driver's allocation is an operation of the stream.
-    if (setup_.bare) {
+    const auto of = streams_.find(c.stream);
+    const bool captured = of != streams_.end() && of->second.capturing();
+    if (captured) captured_[of->second.origin].push_back(c.block);
+    if (setup_.bare && !captured) {
       detector_.on_alloc(fresh.address, c.bytes, sim::this_thread(), *s);
     } else {
       detector_.on_alloc(fresh.address, c.bytes, sim::this_thread());
@@ -167,12 +182,17 @@ CUresult World::allocate(const Command& c) {
 
 void World::check_placement(const BlockObject& fresh) {
   if (fresh.address % 512 != 0) fail(Violation::Overlap, "a block is not aligned to 512 bytes");
-  for (const auto& [id, other] : blocks_) {
+  const auto look_at = [&](int id, const BlockObject& other) {
     if (fresh.address < other.address + other.bytes &&
-        other.address < fresh.address + fresh.bytes) {
+        other.address < fresh.address + fresh.bytes)
       fail(Violation::Overlap, "a new block overlaps block " + std::to_string(id));
-    }
-  }
+  };
+  for (const auto& [id, other] : blocks_)
+    look_at(id, other);
+  for (const auto& [id, other] : held_)
+    look_at(id, other);
+  for (const auto& [id, other] : open_)
+    look_at(id, other.first);
 }
 
 CUresult World::release(const Command& c) {
@@ -181,8 +201,12 @@ CUresult World::release(const Command& c) {
   const BlockObject gone = *found;
   const sim::ThreadId self = sim::this_thread();
   if (c.op == Op::Free) {
-    detector_.on_free(gone.address, self);
     blocks_.erase(c.block);
+    if (const auto open = open_.find(c.block); open != open_.end()) {
+      open->second.second = true;
+      return setup_.bare ? CUDA_SUCCESS : door_->free(gone.address);
+    }
+    detector_.on_free(gone.address, self);
     // That a free waits for the device is nothing that a program may rely on, but for results
     // it could read next.
     if (setup_.bare) detector_.ignore_joins(self, true);
@@ -197,7 +221,12 @@ CUresult World::release(const Command& c) {
     detector_.on_record_stream(gone.address, *s);
     return door_->record_stream(gone.address, *s);
   }
-  detector_.on_free(gone.address, self, *s);
+  const auto of = streams_.find(c.stream);
+  if (of != streams_.end() && of->second.capturing()) {
+    held_[c.block] = gone;
+  } else {
+    detector_.on_free(gone.address, self, *s);
+  }
   blocks_.erase(c.block);
   if (setup_.bare) kept_.push_back(gone.address);
   return door_->free_async(gone.address, *s);
@@ -233,7 +262,7 @@ CUresult World::lifetimes(const Command& c) {
   }
   if (c.op == Op::DestroyStream) {
     const CUstream* s = stream(c);
-    if (s == nullptr || c.stream < kFirstStream || streams_[c.stream].capturing)
+    if (s == nullptr || c.stream < kFirstStream || streams_[c.stream].capturing())
       return CUDA_SUCCESS;
     const CUstream handle = *s;
     streams_.erase(c.stream);
@@ -251,21 +280,18 @@ CUresult World::lifetimes(const Command& c) {
   // Everything of it ends with it.
   const auto in_it = [&](const auto& entry) { return entry.second.context == c.context; };
   for (auto& [id, s] : streams_) {
-    if (s.context == c.context && s.capturing) end_capture(id, -1);
+    if (s.context == c.context && s.origin == id) end_capture(id, -1);
   }
-  for (auto& [id, graph] : graphs_) {
-    if (graph.context != c.context) continue;
-    if (graph.exec != nullptr)
-      door_->destroy_graph([&] { return cuGraphExecDestroy(graph.exec); });
-    if (graph.graph != nullptr)
-      door_->destroy_graph([&] { return cuGraphDestroy(graph.graph); });
-  }
-  for (const auto& [id, object] : blocks_) {
-    if (object.context == c.context) detector_.on_free(object.address, sim::this_thread());
+  destroy_graphs(c.context);
+  for (const auto* of : {&blocks_, &held_}) {
+    for (const auto& [id, object] : *of) {
+      if (object.context == c.context) detector_.on_free(object.address, sim::this_thread());
+    }
   }
   std::erase_if(streams_, in_it);
-  std::erase_if(graphs_, in_it);
   std::erase_if(blocks_, in_it);
+  std::erase_if(held_, in_it);
+  std::erase_if(open_, [&](const auto& each) { return each.second.first.context == c.context; });
   std::erase_if(events_, in_it);
   const CUcontext handle = contexts_[c.context];
   contexts_.erase(c.context);
@@ -291,16 +317,13 @@ void World::check(bool exact) {
 void World::release_all() {
   for (auto& [id, s] : streams_) {
     use_context(s.context);
-    if (s.capturing) end_capture(id, -1);
+    if (s.origin == id) end_capture(id, -1);
   }
-  for (auto& [id, graph] : graphs_) {
-    use_context(graph.context);
-    if (graph.exec != nullptr)
-      door_->destroy_graph([&] { return cuGraphExecDestroy(graph.exec); });
-    if (graph.graph != nullptr)
-      door_->destroy_graph([&] { return cuGraphDestroy(graph.graph); });
+  for (const auto& [id, context] : contexts_) {
+    if (use_context(id)) destroy_graphs(id);
   }
-  graphs_.clear();
+  while (!open_.empty())
+    end_sharing(open_.begin()->first);
   // A free waits for the block's own device at most, on bare too: copies of other contexts come
   // first.
   for (const auto& [id, context] : contexts_) {

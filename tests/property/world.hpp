@@ -45,7 +45,9 @@ class World {
   struct StreamObject {
     CUstream handle = nullptr;
     int context = 0;
-    bool capturing = false;
+    int origin = -1;  // the stream whose capture it is drawn into, or itself; -1: none
+
+    [[nodiscard]] bool capturing() const { return origin >= 0; }
   };
 
   struct BlockObject {
@@ -82,6 +84,12 @@ class World {
   CUresult allocate(const Command& command);
   CUresult release(const Command& command);
   CUresult end_capture(int stream, int graph);
+  CUresult wait_for_stream(int context, int waiting, int other);
+  CUresult peers(const Command& command);
+  CUresult sharing(const Command& command);
+  CUresult destroy_graph(GraphObject& object, bool executable);
+  void destroy_graphs(int context);
+  void end_sharing(int block);
 
   bool use_context(int context);
   [[nodiscard]] const CUstream* stream(const Command& command);
@@ -90,8 +98,6 @@ class World {
   void join_visible(int context);
   void check_placement(const BlockObject& fresh);
   [[nodiscard]] std::int64_t live_bytes(int device) const;
-
-  static int device_of(int context) { return context == 1 ? 1 : 0; }
 
   const Setup& setup_;
   sim::RaceDetector& detector_;
@@ -102,9 +108,13 @@ class World {
   std::map<int, BlockObject> blocks_;
   std::map<int, EventObject> events_;
   std::map<int, GraphObject> graphs_;
-  std::map<int, std::vector<int>> captured_;  // by stream: the blocks named
+  std::map<int, std::vector<int>> captured_;  // by the capture's origin: the blocks named
+  // No more the program's, but used: of graphs, while one of them is there; of others, with
+  // whether the program has freed it.
+  std::map<int, BlockObject> held_;
+  std::map<int, std::pair<BlockObject, bool>> open_;
   std::vector<void*> hosts_;
-  std::vector<Address> kept_;  // bare: freed on a stream
+  std::vector<Address> kept_;                   // bare: freed on a stream
   std::vector<Visible> visible_;
   std::vector<Bytes> used_at_start_;
   Violation kind_ = Violation::None;

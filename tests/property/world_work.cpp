@@ -9,12 +9,19 @@ namespace custash::property {
 
 CUresult World::kernel(const Command& c, CUstream stream) {
   sim::Kernel kernel{.needs_flag = c.needs, .sets_flag = c.sets};
+  const auto of = streams_.find(c.stream);
+  const int origin = of == streams_.end() ? -1 : of->second.origin;
   for (const Use& use : c.uses) {
     const BlockObject* found = block(use.block);
     if (found == nullptr) continue;  // the program was shrunk
     kernel.accesses.push_back({found->address + use.offset, use.bytes, use.write});
-    if (const auto capture = captured_.find(c.stream); capture != captured_.end())
-      capture->second.push_back(use.block);
+    if (origin >= 0) captured_[origin].push_back(use.block);
+  }
+  if (c.flags == 1) {
+    return door_->submit_early(stream, [&](bool may) {
+      kernel.early = may;
+      return sim::launch(stream, kernel);
+    });
   }
   return door_->submit(
       stream, HostView::Hidden, 0, 0, [&] { return sim::launch(stream, std::move(kernel)); });
@@ -40,11 +47,9 @@ CUresult World::copy(const Command& c, CUstream stream) {
   if (c.op == Op::CopyBlock) {
     const BlockObject* source = block(c.other);
     if (source == nullptr) return CUDA_SUCCESS;
-    // The simulated peer copy reaches mapped memory of another device only with access to it.
-    if (!setup_.device_copies && device_of(source->context) != device_of(target->context))
-      return CUDA_SUCCESS;
     const Address from = source->address;
     return door_->submit(stream, HostView::Hidden, address, from, [&] {
+      if (c.flags == 1) return cuMemcpyAsync(address, from, c.bytes, stream);
       if (source->context == target->context)
         return cuMemcpyDtoDAsync(address, from, c.bytes, stream);
       return cuMemcpyPeerAsync(address,
@@ -90,62 +95,6 @@ CUresult World::events(const Command& c) {
   const CUstream waiting = *s;
   return door_->submit(
       waiting, HostView::Wait, 0, 0, [&] { return cuStreamWaitEvent(waiting, event, 0); });
-}
-
-CUresult World::end_capture(int id, int graph) {
-  StreamObject& object = streams_[id];
-  const CUstream handle = object.handle;
-  object.capturing = false;
-  GraphObject made{
-      .graph = nullptr, .exec = nullptr, .context = object.context, .blocks = captured_[id]};
-  captured_.erase(id);
-  const CUresult result =
-      door_->end_capture(handle, [&] { return cuStreamEndCapture(handle, &made.graph); });
-  if (result == CUDA_SUCCESS) graphs_[graph] = made;
-  return result;
-}
-
-CUresult World::graphs(const Command& c) {
-  if (c.op == Op::CaptureBegin || c.op == Op::CaptureEnd) {
-    const auto found = streams_.find(c.stream);
-    if (found == streams_.end()) return CUDA_SUCCESS;
-    StreamObject& object = found->second;
-    if (c.op == Op::CaptureEnd)
-      return object.capturing ? end_capture(c.stream, c.other) : CUDA_SUCCESS;
-    if (object.capturing) return CUDA_SUCCESS;
-    const auto mode =
-        c.flags == 1 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
-    const CUresult result = door_->begin_capture(
-        object.handle, [&] { return cuStreamBeginCapture(object.handle, mode); });
-    object.capturing = result == CUDA_SUCCESS;
-    if (object.capturing) captured_[c.stream];
-    return result;
-  }
-  const auto found = graphs_.find(c.other);
-  if (found == graphs_.end()) return CUDA_SUCCESS;
-  GraphObject& object = found->second;
-  CUgraphExec exec = object.exec;
-  if (c.op == Op::Instantiate) {
-    if (exec != nullptr || object.graph == nullptr) return CUDA_SUCCESS;
-    return door_->make_graph(
-        [&] { return cuGraphInstantiateWithFlags(&object.exec, object.graph, 0); });
-  }
-  if (c.op == Op::DestroyGraph) {
-    if (object.graph == nullptr) return CUDA_SUCCESS;
-    CUgraph graph = std::exchange(object.graph, nullptr);
-    return door_->destroy_graph([&] { return cuGraphDestroy(graph); });
-  }
-  if (exec == nullptr) return CUDA_SUCCESS;
-  if (c.op == Op::DestroyExec) {
-    object.exec = nullptr;
-    return door_->destroy_graph([&] { return cuGraphExecDestroy(exec); });
-  }
-  const CUstream* s = stream(c);
-  // A block of it may be missing in a shrunk program.
-  const bool whole = std::all_of(
-      object.blocks.begin(), object.blocks.end(), [&](int id) { return block(id) != nullptr; });
-  if (s == nullptr || !whole) return CUDA_SUCCESS;
-  return door_->submit(*s, HostView::Graph, 0, 0, [&] { return cuGraphLaunch(exec, *s); });
 }
 
 }  // namespace custash::property

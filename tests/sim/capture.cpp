@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/sim/capture.hpp"
 
+#include "tests/sim/graph.hpp"
+
 #include <algorithm>
 
 namespace custash::sim {
@@ -33,9 +35,10 @@ CUresult forbid_unsafe(World& w, ThreadState& thread) {
 CUresult forbid_in_context(World& w, const Context& c) {
   CUresult result = CUDA_SUCCESS;
   for (const auto& capture : w.captures) {
-    const bool here = std::any_of(capture->streams.begin(),
-                                  capture->streams.end(),
-                                  [&](const Stream* s) { return s->context == &c; });
+    const bool here =
+        std::any_of(capture->streams.begin(), capture->streams.end(), [&](const Stream* s) {
+          return s->context == &c || s->context->home == &c;
+        });
     if (!here) continue;
     invalidate(*capture);
     result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -71,17 +74,28 @@ CUresult admit(World& w, Stream& s) {
   return result;
 }
 
+Graph* graph_of(World& w, const Capture& capture) {
+  return w.graphs.get(capture.graph);
+}
+
+CUresult capture_node(World& w, Stream& s, GraphNode node) {
+  Graph* graph = graph_of(w, *s.capture);
+  if (graph == nullptr) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  node.context_id = s.context->id;
+  node.after = s.tips;
+  s.tips = {add_node(w, *graph, std::move(node))};
+  return CUDA_SUCCESS;
+}
+
 CUresult enqueue(Frame& f, Stream& s, Work work, OpId* op) {
   const CUresult refused = admit(f.world, s);
   if (refused != CUDA_SUCCESS) return refused;
   if (s.capture != nullptr) {
-    for (Access& access : work.accesses)
-      access.context_id = s.context->id;
-    std::vector<GraphNode>& nodes = s.capture->graph.nodes;
-    nodes.push_back({std::move(work), s.tips});
-    s.tips = {static_cast<int>(nodes.size()) - 1};
+    CUgraphNodeType type = work.type;
+    if (work.kernel) type = CU_GRAPH_NODE_TYPE_KERNEL;
+    if (work.host) type = CU_GRAPH_NODE_TYPE_HOST;
     if (op != nullptr) *op = 0;
-    return CUDA_SUCCESS;
+    return capture_node(f.world, s, {.type = type, .work = std::move(work)});
   }
   const OpId id = submit(
       f.world,
@@ -91,6 +105,7 @@ CUresult enqueue(Frame& f, Stream& s, Work work, OpId* op) {
 }
 
 void end_capture(World& w, Capture& capture) {
+  if (!capture.into_existing) drop_graph(w, capture.graph);
   for (Stream* s : capture.streams) {
     s->capture = nullptr;
     s->tips.clear();
@@ -115,8 +130,8 @@ CUresult begin(Frame& f,
                Door door,
                CUstream handle,
                CUstreamCaptureMode mode,
-               Graph* into,
-               CUgraph into_handle) {
+               CUgraph into = nullptr,
+               std::vector<NodeId> after = {}) {
   Stream* s = find_stream(f, door, handle);
   if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
@@ -129,28 +144,28 @@ CUresult begin(Frame& f,
   capture->thread = f.thread.id;
   capture->mode = mode;
   capture->streams = {s};
-  capture->into = into;
-  capture->into_handle = into_handle;
+  capture->into_existing = into != nullptr;
+  capture->graph =
+      into != nullptr ? into : f.world.graphs.add<CUgraph>(std::make_unique<Graph>());
   s->capture = capture.get();
-  s->tips.clear();
+  s->tips = std::move(after);
   f.world.captures.push_back(std::move(capture));
   return CUDA_SUCCESS;
 }
 
 // Whether the origin stream comes after everything that was forked from it.
-bool joined(const Capture& capture) {
-  const std::vector<GraphNode>& nodes = capture.graph.nodes;
-  std::vector<char> reached(nodes.size(), 0);
-  for (const int tip : capture.origin->tips)
-    reached[static_cast<std::size_t>(tip)] = 1;
-  for (std::size_t i = nodes.size(); i-- > 0;)
-    if (reached[i] != 0)
-      for (const int before : nodes[i].after)
-        reached[static_cast<std::size_t>(before)] = 1;
+bool joined(const Capture& capture, const Graph& graph) {
+  std::set<NodeId> reached(capture.origin->tips.begin(), capture.origin->tips.end());
+  for (std::vector<NodeId> open(reached.begin(), reached.end()); !open.empty();) {
+    const GraphNode* node = find_node(graph, open.back());
+    open.pop_back();
+    if (node == nullptr) continue;  // destroyed meanwhile
+    for (const NodeId before : node->after)
+      if (reached.insert(before).second) open.push_back(before);
+  }
   return std::all_of(capture.streams.begin(), capture.streams.end(), [&](const Stream* s) {
-    return std::all_of(s->tips.begin(), s->tips.end(), [&](int tip) {
-      return reached[static_cast<std::size_t>(tip)] != 0;
-    });
+    return std::all_of(
+        s->tips.begin(), s->tips.end(), [&](NodeId tip) { return reached.count(tip) != 0; });
   });
 }
 
@@ -162,28 +177,45 @@ CUresult end(Frame& f, Stream& s, CUgraph* out) {
   if (capture->origin != &s) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   if (out != nullptr) *out = nullptr;
   CUresult result = CUDA_SUCCESS;
-  if (!capture->valid) {
+  const Graph* graph = graph_of(f.world, *capture);
+  if (!capture->valid || graph == nullptr) {
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  } else if (!joined(*capture)) {
+  } else if (!joined(*capture, *graph)) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  } else if (capture->into != nullptr) {
-    auto& nodes = capture->into->nodes;
-    const int offset = static_cast<int>(nodes.size());
-    for (GraphNode& node : capture->graph.nodes) {
-      for (int& before : node.after)
-        before += offset;
-      nodes.push_back(std::move(node));
-    }
-    if (out != nullptr) *out = capture->into_handle;
   } else if (out != nullptr) {
-    *out = f.world.graphs.add<CUgraph>(std::make_unique<Graph>(std::move(capture->graph)));
+    *out = capture->graph;
+    capture->into_existing = true;  // it is the program's
   }
   end_capture(f.world, *capture);
   return result;
 }
 
-CUresult info(
-    Frame& f, Door door, CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id) {
+// What a program is told of a capture beyond its state: its graph, and what comes next comes
+// behind.
+struct Told {
+  CUgraph* graph = nullptr;
+  const CUgraphNode** nodes = nullptr;
+  size_t* count = nullptr;
+};
+
+void tell(World& w, const Stream& s, const Told& told) {
+  static thread_local std::vector<CUgraphNode> tips;  // valid until the next such call
+  Graph* graph = graph_of(w, *s.capture);
+  tips.clear();
+  for (const NodeId tip : s.tips)
+    if (GraphNode* node = graph == nullptr ? nullptr : find_node(*graph, tip))
+      tips.push_back(handle_of(w, s.capture->graph, *node));
+  if (told.graph != nullptr) *told.graph = s.capture->graph;
+  if (told.nodes != nullptr) *told.nodes = tips.data();
+  if (told.count != nullptr) *told.count = tips.size();
+}
+
+CUresult info(Frame& f,
+              Door door,
+              CUstream handle,
+              CUstreamCaptureStatus* status,
+              cuuint64_t* id,
+              const Told& told = {}) {
   Stream* s = find_stream(f, door, handle);
   if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -201,6 +233,26 @@ CUresult info(
   *status = s->capture->valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                               : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   if (id != nullptr) *id = s->capture->id;
+  tell(f.world, *s, told);
+  return CUDA_SUCCESS;
+}
+
+// Nodes of the graph that it comes behind, from now on.
+CUresult update(Frame& f,
+                Door door,
+                CUstream handle,
+                const CUgraphNode* nodes,
+                size_t count,
+                unsigned flags) {
+  Stream* s = find_stream(f, door, handle);
+  if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (s->capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  auto after = ids_of(f.world, s->capture->graph, nodes, count);
+  if (!after) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == 0)  // CU_STREAM_ADD_CAPTURE_DEPENDENCIES
+    after->insert(after->end(), s->tips.begin(), s->tips.end());
+  s->tips = *std::move(after);
   return CUDA_SUCCESS;
 }
 
@@ -208,13 +260,13 @@ CUresult info(
 
 SIM_DOORS(cuStreamBeginCapture, _ptsz, (CUstream s), (s)) {
   return SIM_DOOR(Context) {
-    return begin(f, door, s, CU_STREAM_CAPTURE_MODE_GLOBAL, nullptr, nullptr);
+    return begin(f, door, s, CU_STREAM_CAPTURE_MODE_GLOBAL);
   });
 }
 
 SIM_DOORS(cuStreamBeginCapture_v2, _ptsz, (CUstream s, CUstreamCaptureMode mode), (s, mode)) {
   return SIM_DOOR(Context) {
-    return begin(f, door, s, mode, nullptr, nullptr);
+    return begin(f, door, s, mode);
   });
 }
 
@@ -228,9 +280,9 @@ SIM_DOORS(cuStreamBeginCaptureToGraph,
            CUstreamCaptureMode mode),
           (s, graph, after, edges, n, mode)) {
   return SIM_DOOR(Context) {
-    Graph* into = f.world.graphs.get(graph);
-    if (into == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return begin(f, door, s, mode, into, graph);
+    auto behind = ids_of(f.world, graph, after, n);
+    if (f.world.graphs.get(graph) == nullptr || !behind) return CUDA_ERROR_INVALID_VALUE;
+    return begin(f, door, s, mode, graph, *std::move(behind));
   });
 }
 
@@ -269,10 +321,7 @@ SIM_DOORS(cuStreamGetCaptureInfo_v2,
            size_t* n),
           (s, status, id, graph, nodes, n)) {
   return SIM_DOOR(Context) {
-    if (graph != nullptr) *graph = nullptr;  // the graph being made has no handle here
-    if (nodes != nullptr) *nodes = nullptr;
-    if (n != nullptr) *n = 0;
-    return info(f, door, s, status, id);
+    return info(f, door, s, status, id, {graph, nodes, n});
   });
 }
 
@@ -287,11 +336,26 @@ SIM_DOORS(cuStreamGetCaptureInfo_v3,
            size_t* n),
           (s, status, id, graph, nodes, edges, n)) {
   return SIM_DOOR(Context) {
-    if (graph != nullptr) *graph = nullptr;
-    if (nodes != nullptr) *nodes = nullptr;
     if (edges != nullptr) *edges = nullptr;
-    if (n != nullptr) *n = 0;
-    return info(f, door, s, status, id);
+    return info(f, door, s, status, id, {graph, nodes, n});
+  });
+}
+
+SIM_DOORS(cuStreamUpdateCaptureDependencies,
+          _ptsz,
+          (CUstream s, CUgraphNode* nodes, size_t n, unsigned flags),
+          (s, nodes, n, flags)) {
+  return SIM_DOOR(Context) {
+    return update(f, door, s, nodes, n, flags);
+  });
+}
+
+SIM_DOORS(cuStreamUpdateCaptureDependencies_v2,
+          _ptsz,
+          (CUstream s, CUgraphNode* nodes, const void* edges, size_t n, unsigned flags),
+          (s, nodes, edges, n, flags)) {
+  return SIM_DOOR(Context) {
+    return update(f, door, s, nodes, n, flags);
   });
 }
 

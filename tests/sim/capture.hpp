@@ -26,6 +26,12 @@ void leave_capture(World& world, Stream& stream);  // the stream is being destro
 // May anything be put into the stream now? (901 of a broken capture, 906 of the legacy stream.)
 CUresult admit(World& world, Stream& stream);
 
+// The graph that it makes; null: it was destroyed meanwhile.
+Graph* graph_of(World& world, const Capture& capture);
+
+// Adds a node behind what the stream's capture has, of the stream's context.
+CUresult capture_node(World& world, Stream& stream, GraphNode node);
+
 // Submits, or adds a node to the stream's capture.
 CUresult enqueue(Frame& frame, Stream& stream, Work work, OpId* op = nullptr);
 

@@ -82,6 +82,10 @@ CUresult destroy_context(World& w, ThreadState& thread, CUcontext handle) {
     leave_capture(w, *s);
     w.streams.drop(s->handle);
   }
+  const std::vector<Context*> greens = c->greens;  // of a reset primary context
+  for (const Context* green : greens)
+    destroy_context(w, thread, green->handle);
+  std::erase(c->home->greens, c);
   drop_events(w, id);
   drop_memory(w, thread, id);
   if (c->primary)
@@ -113,7 +117,7 @@ SIM_ENTRY(cuCtxCreate_v4, (CUcontext * out, void* params, unsigned flags, CUdevi
 SIM_ENTRY(cuCtxDestroy_v2, (CUcontext handle)) {
   return SIM_CALL(cuCtxDestroy_v2, Init) {
     const Context* c = f.world.contexts.get(handle);
-    if (c == nullptr || c->primary) return CUDA_ERROR_INVALID_CONTEXT;
+    if (c == nullptr || c->primary || c->green()) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult result = destroy_context(f.world, f.thread, handle);
     if (result != CUDA_SUCCESS) return result;
     auto& stack = f.thread.stack;
@@ -253,11 +257,13 @@ SIM_ENTRY(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags)) {
   return SIM_CALL(cuCtxEnablePeerAccess, Context) {
     const Context* other = f.world.contexts.get(peer);
     if (other == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    other = other->home;
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (!f.world.options.peers || other->device == f.context->device)
       return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    return f.context->peers.insert(other->id).second ? CUDA_SUCCESS
-                                                     : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    return f.context->home->peers.insert(other->id).second
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   });
 }
 
@@ -265,8 +271,10 @@ SIM_ENTRY(cuCtxDisablePeerAccess, (CUcontext peer)) {
   return SIM_CALL(cuCtxDisablePeerAccess, Context) {
     const Context* other = f.world.contexts.get(peer);
     if (other == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    return f.context->peers.erase(other->id) != 0 ? CUDA_SUCCESS
-                                                  : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    other = other->home;
+    if (f.context->home->peers.erase(other->id) == 0) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    check_running(f.world);
+    return CUDA_SUCCESS;
   });
 }
 

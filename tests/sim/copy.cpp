@@ -4,6 +4,7 @@
 // runs.
 #include "tests/sim/capture.hpp"
 #include "tests/sim/lifetime.hpp"
+#include "tests/sim/works.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -82,6 +83,26 @@ void move_bytes(const Plan& plan, const std::vector<char>* staged) {
   });
 }
 
+// What the copy does, by that context. Staged: what it copies is read now.
+CUresult planned(World& w, const Context& by, const Plan& plan, bool staged, Work* out) {
+  Work work{.name = "copy", .type = CU_GRAPH_NODE_TYPE_MEMCPY};
+  add_accesses(plan.to, plan.shape, true, work.accesses);
+  if (!staged) add_accesses(plan.from, plan.shape, false, work.accesses);
+  for (const Touch& touch : translate_all(w, by, work))
+    if (touch.memory == Memory::Unmapped) return CUDA_ERROR_INVALID_VALUE;
+  const bool inside = on_device(w, plan.from.address) && on_device(w, plan.to.address);
+  const bool over_host = pageable(w, plan.from.address) || pageable(w, plan.to.address);
+  const CopyPath over_bus = over_host ? CopyPath::Staged : CopyPath::Bus;
+  const Bytes bytes = plan.shape.width * plan.shape.height * plan.shape.depth;
+  work.duration = copy_duration(bytes, inside ? CopyPath::Device : over_bus);
+  if (w.space.data()) {
+    const auto kept = staged ? stage(plan) : nullptr;
+    work.body = [plan, kept] { move_bytes(plan, kept.get()); };
+  }
+  *out = std::move(work);
+  return CUDA_SUCCESS;
+}
+
 CUresult run_copy(Frame& f, Door door, CUstream stream, const Plan& plan, Wait wait) {
   World& w = f.world;
   if (wait == Wait::Always || wait == Wait::Never) {
@@ -92,21 +113,11 @@ CUresult run_copy(Frame& f, Door door, CUstream stream, const Plan& plan, Wait w
   if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const Bytes bytes = plan.shape.width * plan.shape.height * plan.shape.depth;
   if (bytes == 0) return CUDA_SUCCESS;
-  const bool from_pageable = pageable(w, plan.from.address);
   const bool to_pageable = pageable(w, plan.to.address);
-  Work work{.name = "copy"};
-  add_accesses(plan.to, plan.shape, true, work.accesses);
-  const bool staged = from_pageable && s->capture == nullptr;
-  if (!staged) add_accesses(plan.from, plan.shape, false, work.accesses);
-  for (const Touch& touch : translate_all(w, *f.context, work))
-    if (touch.memory == Memory::Unmapped) return CUDA_ERROR_INVALID_VALUE;
-  const bool inside = on_device(w, plan.from.address) && on_device(w, plan.to.address);
-  const CopyPath over_bus = from_pageable || to_pageable ? CopyPath::Staged : CopyPath::Bus;
-  work.duration = copy_duration(bytes, inside ? CopyPath::Device : over_bus);
-  if (w.space.data()) {
-    const auto kept = staged ? stage(plan) : nullptr;
-    work.body = [plan, kept] { move_bytes(plan, kept.get()); };
-  }
+  const bool staged = pageable(w, plan.from.address) && s->capture == nullptr;
+  Work work;
+  const CUresult made = planned(w, *f.context, plan, staged, &work);
+  if (made != CUDA_SUCCESS) return made;
   OpId op = 0;
   const CUresult result = enqueue(f, *s, std::move(work), &op);
   if (result != CUDA_SUCCESS || op == 0) return result;
@@ -193,6 +204,12 @@ Address host(const void* p) {
 }
 
 }  // namespace
+
+CUresult copy_work(World& w, const Context& by, const CUDA_MEMCPY3D* what, Work* out) {
+  Plan plan;
+  const CUresult bad = plan_3d(what, &plan);
+  return bad != CUDA_SUCCESS ? bad : planned(w, by, plan, false, out);
+}
 
 SIM_DOORS(cuMemcpy, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t n), (to, from, n)) {
   return SIM_DOOR(Context) {

@@ -122,7 +122,9 @@ CUresult uuid(Frame& f, CUuuid* out, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult release(Frame& f, CUdevice device) {
+}  // namespace
+
+CUresult release_primary(Frame& f, CUdevice device) {
   if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   DeviceState& d = state(f.world, device);
   if (d.primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -130,6 +132,19 @@ CUresult release(Frame& f, CUdevice device) {
     return CUDA_SUCCESS;
   return destroy_context(f.world, f.thread, d.primary);
 }
+
+CUresult retain_primary(Frame& f, CUcontext* out, CUdevice device) {
+  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  DeviceState& d = state(f.world, device);
+  ++d.primary_references;
+  if (f.world.contexts.get(d.primary) == nullptr)
+    make_context(f.world, device, true, d.primary_flags);
+  *out = d.primary;
+  return CUDA_SUCCESS;
+}
+
+namespace {
 
 CUresult reset_primary(Frame& f, CUdevice device) {
   if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -259,26 +274,19 @@ SIM_ENTRY(cuDeviceGetP2PAttribute,
 
 SIM_ENTRY(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device)) {
   return SIM_CALL(cuDevicePrimaryCtxRetain, Init) {
-    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    DeviceState& d = state(f.world, device);
-    ++d.primary_references;
-    if (f.world.contexts.get(d.primary) == nullptr)
-      make_context(f.world, device, true, d.primary_flags);
-    *out = d.primary;
-    return CUDA_SUCCESS;
+    return retain_primary(f, out, device);
   });
 }
 
 SIM_ENTRY(cuDevicePrimaryCtxRelease, (CUdevice device)) {
   return SIM_CALL(cuDevicePrimaryCtxRelease, Init) {
-    return release(f, device);
+    return release_primary(f, device);
   });
 }
 
 SIM_ENTRY(cuDevicePrimaryCtxRelease_v2, (CUdevice device)) {
   return SIM_CALL(cuDevicePrimaryCtxRelease_v2, Init) {
-    return release(f, device);
+    return release_primary(f, device);
   });
 }
 

@@ -30,6 +30,7 @@ bool movable(World& w, const Op& op) {
 
 void start(World& w, Op& op) {
   op.state = State::Running;
+  check_start(w, op);
   Nanoseconds at = op.submitted;
   if (w.options.advance == Advance::Timed) {
     at = std::max(at, w.device_time);
@@ -172,6 +173,7 @@ namespace {
 void add_implicit(const Context& c, const Stream& s, std::vector<OpId>& after) {
   if (s.last != 0) after.push_back(s.last);
   if (c.barrier > s.last) after.push_back(c.barrier);
+  if (c.home->barrier > s.last) after.push_back(c.home->barrier);
   if (s.blocking() && c.legacy->last > s.last) after.push_back(c.legacy->last);
   if (s.kind != StreamKind::Legacy) return;
   for (const auto& [thread, lane] : c.per_thread)
@@ -209,7 +211,7 @@ OpId submit(World& w, Submission in) {
   // is on a device, where an early one comes after no more than the one before it did.
   std::vector<OpId> told = op.after;
   const OpId overtaken =
-      op.work.early && in.stream->last_is_kernel ? in.stream->last : OpId{0};
+      op.work.early && in.stream != nullptr && in.stream->last_is_kernel ? in.stream->last : OpId{0};
   if (overtaken != 0) {
     std::erase(told, overtaken);
     const std::vector<OpId>& before = in.stream->before_kernel;
@@ -253,6 +255,10 @@ std::vector<OpId> frontier(const Context& c) {
     if (lane->last != 0) ops.push_back(lane->last);
   for (const Stream* s : c.streams)
     if (s->last != 0) ops.push_back(s->last);
+  for (const Context* green : c.greens) {
+    const std::vector<OpId> more = frontier(*green);
+    ops.insert(ops.end(), more.begin(), more.end());
+  }
   return ops;
 }
 
@@ -262,6 +268,8 @@ Nanoseconds latest_finish(const Context& c) {
     latest = std::max(latest, lane->last_finish);
   for (const Stream* s : c.streams)
     latest = std::max(latest, s->last_finish);
+  for (const Context* green : c.greens)
+    latest = std::max(latest, latest_finish(*green));
   return latest;
 }
 

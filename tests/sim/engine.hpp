@@ -54,6 +54,11 @@ std::vector<Touch> translate_access(const World& world,
                                     bool kernel,
                                     const Access& access);
 std::vector<Touch> translate_all(const World& world, const Context& context, const Work& work);
-void check_touches(World& world, Op& op);
+// On a device it starts as soon as it can: running, or nothing that it comes after is left.
+bool may_have_begun(const World& world, const Op& op);
+void check_start(World& world, Op& op);
+void check_touches(World& world, Op& op);  // at the end
+// Something was unmapped, or access taken away: who has begun and may still touch it, faults.
+void check_running(World& world);
 
 }  // namespace custash::sim

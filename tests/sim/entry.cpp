@@ -65,7 +65,7 @@ CUresult run_entry(World& w, Symbol symbol, Needs needs, Body body, void* closur
     CUresult why = CUDA_SUCCESS;
     frame.context = current_context(w, thread, &why);
     if (frame.context == nullptr) return why;
-    if (frame.context->sticky != CUDA_SUCCESS) return frame.context->sticky;
+    if (frame.context->home->sticky != CUDA_SUCCESS) return frame.context->home->sticky;
   }
   return body(closure, frame);
 }

@@ -2,6 +2,7 @@
 // Events: recorded in a stream or a whole context, waited for by streams, contexts and the
 // host.
 #include "tests/sim/capture.hpp"
+#include "tests/sim/lifetime.hpp"
 
 #include <algorithm>
 
@@ -14,20 +15,27 @@ CUresult create(Frame& f, CUevent* out, unsigned flags) {
   if (out == nullptr || (flags & ~known) != 0) return CUDA_ERROR_INVALID_VALUE;
   auto event = std::make_unique<Event>();
   event->serial = f.world.next_serial++;
-  event->context_id = f.context->id;
+  event->context_id = f.context->home->id;
   event->device = f.context->device;
   event->flags = flags;
   *out = f.world.events.add<CUevent>(std::move(event));
   return CUDA_SUCCESS;
 }
 
-CUresult record(Frame& f, Door door, CUevent handle, CUstream stream) {
+// `outside` (an external event): in a capture the record, or the wait, is a node of its own.
+CUresult record(Frame& f, Door door, CUevent handle, CUstream stream, bool outside = false) {
   Event* event = live_event(f.world, door.symbol, handle);
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (event->context_id != s->context->id) return CUDA_ERROR_INVALID_HANDLE;
+  if (event->context_id != s->context->home->id) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult refused = admit(f.world, *s);
   if (refused != CUDA_SUCCESS) return refused;
+  if (s->capture != nullptr && outside)
+    return capture_node(f.world,
+                        *s,
+                        {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                         .work = {.name = "event record"},
+                         .event = handle});
   if (s->capture != nullptr) {
     event->capture_id = s->capture->id;
     event->capture_nodes = s->tips;
@@ -63,18 +71,25 @@ CUresult join_capture(Frame& f, Stream& s, const Event& event) {
     s.tips.clear();
     capture->streams.push_back(&s);
   }
-  for (const int node : event.capture_nodes)
+  for (const NodeId node : event.capture_nodes)
     if (std::find(s.tips.begin(), s.tips.end(), node) == s.tips.end()) s.tips.push_back(node);
   return CUDA_SUCCESS;
 }
 
-CUresult stream_wait(Frame& f, Door door, CUstream stream, CUevent handle) {
+CUresult stream_wait(
+    Frame& f, Door door, CUstream stream, CUevent handle, bool outside = false) {
   Event* event = live_event(f.world, door.symbol, handle);
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->capture_id != 0) return join_capture(f, *s, *event);
   const CUresult refused = admit(f.world, *s);
   if (refused != CUDA_SUCCESS) return refused;
+  if (s->capture != nullptr && outside)
+    return capture_node(f.world,
+                        *s,
+                        {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+                         .work = {.name = "event wait"},
+                         .event = handle});
   if (event->recorded == 0) return CUDA_SUCCESS;  // never recorded: no operation
   if (s->capture != nullptr) {
     invalidate(*s->capture);
@@ -102,7 +117,7 @@ Event* look_at(Frame& f, Symbol symbol, CUevent handle, CUresult* why) {
   *why = forbid_unsafe(f.world, f.thread);
   if (*why != CUDA_SUCCESS) return nullptr;
   const Context* c = context_by_id(f.world, event->context_id);
-  if (c != nullptr) *why = c->sticky;
+  if (c != nullptr) *why = c->home->sticky;
   return *why == CUDA_SUCCESS ? event : nullptr;
 }
 
@@ -145,7 +160,7 @@ SIM_DOORS(cuEventRecordWithFlags,
           (CUevent event, CUstream stream, unsigned flags),
           (event, stream, flags)) {
   return SIM_DOOR(Context) {
-    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(f, door, event, stream);
+    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(f, door, event, stream, flags == 1);
   });
 }
 
@@ -154,7 +169,8 @@ SIM_DOORS(cuStreamWaitEvent,
           (CUstream stream, CUevent event, unsigned flags),
           (stream, event, flags)) {
   return SIM_DOOR(Context) {
-    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : stream_wait(f, door, stream, event);
+    return flags > 1 ? CUDA_ERROR_INVALID_VALUE
+                     : stream_wait(f, door, stream, event, flags == 1);
   });
 }
 
@@ -181,7 +197,7 @@ SIM_ENTRY(cuEventSynchronize, (CUevent handle)) {
     if (result != CUDA_SUCCESS) return result;
     f.world.now = std::max(f.world.now, finish);
     const Context* c = context_by_id(f.world, context);
-    return c == nullptr ? CUDA_SUCCESS : c->sticky;
+    return c == nullptr ? CUDA_SUCCESS : c->home->sticky;
   });
 }
 
@@ -197,52 +213,58 @@ SIM_ENTRY(cuEventElapsedTime_v2, (float* ms, CUevent from, CUevent to)) {
   });
 }
 
+CUresult record_context(Frame& f, Context& c, CUevent event) {
+  Event* e = f.world.events.get(event);
+  if (e == nullptr || e->context_id != c.home->id) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult refused = forbid_in_context(f.world, c);
+  if (refused != CUDA_SUCCESS) return refused;
+  if (c.home->sticky != CUDA_SUCCESS) return c.home->sticky;
+  e->capture_id = 0;
+  e->recorded = submit(f.world,
+                       {.context = &c,
+                        .thread = f.thread.id,
+                        .work = {.name = "context record"},
+                        .after = frontier(c),
+                        .event = event});
+  c.orphans.assign(1, e->recorded);  // covers all that they were
+  c.recorded = e->recorded;
+  return CUDA_SUCCESS;
+}
+
+CUresult wait_in_context(Frame& f, Context& c, CUevent event) {
+  const Event* e = f.world.events.get(event);
+  if (e == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult refused = forbid_in_context(f.world, c);
+  if (refused != CUDA_SUCCESS) return refused;
+  if (e->capture_id != 0) {
+    if (Capture* capture = capture_by_id(f.world, e->capture_id)) invalidate(*capture);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  if (c.home->sticky != CUDA_SUCCESS) return c.home->sticky;
+  if (e->recorded == 0) return CUDA_SUCCESS;
+  std::vector<OpId> after = {e->recorded};
+  if (c.barrier != 0) after.push_back(c.barrier);
+  // What is recorded on a context and waited for by it is served in one queue (design.md).
+  if (c.recorded != 0) after.push_back(c.recorded);
+  c.barrier = submit(f.world,
+                     {.context = &c,
+                      .thread = f.thread.id,
+                      .work = {.name = "context wait"},
+                      .after = std::move(after)});
+  return CUDA_SUCCESS;
+}
+
 SIM_ENTRY(cuCtxRecordEvent, (CUcontext handle, CUevent event)) {
   return SIM_CALL(cuCtxRecordEvent, Init) {
     Context* c = live_context(f.world, k_cuCtxRecordEvent, handle);
-    Event* e = f.world.events.get(event);
-    if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (e == nullptr || e->context_id != c->id) return CUDA_ERROR_INVALID_HANDLE;
-    const CUresult refused = forbid_in_context(f.world, *c);
-    if (refused != CUDA_SUCCESS) return refused;
-    if (c->sticky != CUDA_SUCCESS) return c->sticky;
-    e->capture_id = 0;
-    e->recorded = submit(f.world,
-                         {.context = c,
-                          .thread = f.thread.id,
-                          .work = {.name = "context record"},
-                          .after = frontier(*c),
-                          .event = event});
-    c->orphans.assign(1, e->recorded);  // covers all that they were
-    c->recorded = e->recorded;
-    return CUDA_SUCCESS;
+    return c == nullptr ? CUDA_ERROR_INVALID_CONTEXT : record_context(f, *c, event);
   });
 }
 
 SIM_ENTRY(cuCtxWaitEvent, (CUcontext handle, CUevent event)) {
   return SIM_CALL(cuCtxWaitEvent, Init) {
     Context* c = live_context(f.world, k_cuCtxWaitEvent, handle);
-    const Event* e = f.world.events.get(event);
-    if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (e == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    const CUresult refused = forbid_in_context(f.world, *c);
-    if (refused != CUDA_SUCCESS) return refused;
-    if (e->capture_id != 0) {
-      if (Capture* capture = capture_by_id(f.world, e->capture_id)) invalidate(*capture);
-      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    if (c->sticky != CUDA_SUCCESS) return c->sticky;
-    if (e->recorded == 0) return CUDA_SUCCESS;
-    std::vector<OpId> after = {e->recorded};
-    if (c->barrier != 0) after.push_back(c->barrier);
-    // What is recorded on a context and waited for by it is served in one queue (design.md).
-    if (c->recorded != 0) after.push_back(c->recorded);
-    c->barrier = submit(f.world,
-                        {.context = c,
-                         .thread = f.thread.id,
-                         .work = {.name = "context wait"},
-                         .after = std::move(after)});
-    return CUDA_SUCCESS;
+    return c == nullptr ? CUDA_ERROR_INVALID_CONTEXT : wait_in_context(f, *c, event);
   });
 }
 

@@ -22,7 +22,7 @@ bool reachable(const Region& region, const Context* context, bool kernel) {
   if (region.origin == Origin::Vmm)
     return ((region.access >> static_cast<unsigned>(context->device)) & 1) != 0;
   if (region.device == context->device || !kernel) return true;
-  return region.context_id == 0 || context->peers.count(region.context_id) != 0;
+  return region.context_id == 0 || context->home->peers.count(region.context_id) != 0;
 }
 
 Touch piece_in(
@@ -55,13 +55,28 @@ const char* fault_of(const Touch& touch, bool kernel) {
 }
 
 void report(World& w, Op& op, const Touch& touch, const char* why) {
+  op.faulty = true;
   if (w.faults.size() < 1000) w.faults.push_back({op.id, touch, why});
   if (Observer* o = observer()) o->on_fault(op.id, touch, why);
-  if (Context* c = context_by_id(w, op.context_id)) c->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (Context* c = context_by_id(w, op.context_id))
+    c->home->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 bool same_memory(const Touch& a, const Touch& b) {
   return a.address == b.address && a.bytes == b.bytes && a.physical == b.physical;
+}
+
+std::vector<Touch> touches_now(World& w, const Op& op) {
+  const Context* c = context_by_id(w, op.context_id);
+  return c == nullptr ? std::vector<Touch>{} : translate_all(w, *c, op.work);
+}
+
+// Reports what the op may not touch now; `when` stands for all that it reports, if given.
+void judge(World& w, Op& op, const std::vector<Touch>& touches, const char* when) {
+  if (op.faulty) return;
+  for (const Touch& touch : touches)
+    if (const char* why = fault_of(touch, op.work.kernel))
+      report(w, op, touch, when == nullptr ? why : when);
 }
 
 }  // namespace
@@ -87,37 +102,49 @@ std::vector<Touch> translate_access(const World& w,
 std::vector<Touch> translate_all(const World& w, const Context& c, const Work& work) {
   std::vector<Touch> touches;
   for (const Access& access : work.accesses) {
-    const Context* by =
-        access.context_id == 0 ? &c : context_by_id(const_cast<World&>(w), access.context_id);
-    const std::vector<Touch> more =
-        translate_access(w, by == nullptr ? &c : by, work.kernel, access);
+    const std::vector<Touch> more = translate_access(w, &c, work.kernel, access);
     touches.insert(touches.end(), more.begin(), more.end());
   }
   return touches;
 }
 
+bool may_have_begun(const World& w, const Op& op) {
+  if (op.state == Op::State::Running) return true;
+  return op.state == Op::State::Waiting &&
+         std::all_of(op.after.begin(), op.after.end(), [&](OpId id) { return is_done(w, id); });
+}
+
+void check_start(World& w, Op& op) {
+  if (!op.work.accesses.empty()) judge(w, op, touches_now(w, op), nullptr);
+}
+
+void check_running(World& w) {
+  const auto check = [&](OpId id) {
+    Op& op = *find_op(w, id);
+    if (!op.work.accesses.empty() && may_have_begun(w, op))
+      judge(w, op, touches_now(w, op), "taken away while it may run");
+  };
+  for (const Stream* s : w.active)
+    check(s->queue.front());
+}
+
 void check_touches(World& w, Op& op) {
-  const Context* c = context_by_id(w, op.context_id);
-  const std::vector<Touch> touches =
-      c == nullptr ? std::vector<Touch>{} : translate_all(w, *c, op.work);
+  const std::vector<Touch> touches = touches_now(w, op);
   if (Observer* o = observer()) o->on_execute(op.id, touches);
   if (op.work.accesses.empty()) return;
-  bool faulty = false;
-  for (const Touch& touch : touches) {
-    if (const char* why = fault_of(touch, op.work.kernel)) {
-      report(w, op, touch, why);
-      faulty = true;
-    }
-  }
-  if (!faulty &&
-      !std::equal(
-          touches.begin(), touches.end(), op.touches.begin(), op.touches.end(), same_memory))
+  judge(w, op, touches, nullptr);
+  // In data mode a faulty body would bring the process down; the device would not have done it.
+  if (op.faulty)
+    op.work.body = nullptr;
+  else if (!std::equal(touches.begin(),
+                       touches.end(),
+                       op.touches.begin(),
+                       op.touches.end(),
+                       same_memory))
     report(w,
            op,
            touches.empty() ? Touch{} : touches.front(),
            "other memory than at the submission");
-  // In data mode a faulty body would bring the process down; the device would not have done it.
-  if (faulty) op.work.body = nullptr;
 }
 
 }  // namespace custash::sim

@@ -3,6 +3,7 @@
 // nothing.
 #include "tests/sim/capture.hpp"
 #include "tests/sim/lifetime.hpp"
+#include "tests/sim/works.hpp"
 
 #include <cstring>
 
@@ -30,6 +31,25 @@ void write_rows(const Fill& fill) {
   }
 }
 
+CUresult planned(World& w, const Context& by, const Fill& fill, Work* out) {
+  const Bytes row = fill.width * fill.element;
+  if (fill.address % fill.element != 0 || (fill.height > 1 && fill.pitch < row))
+    return CUDA_ERROR_INVALID_VALUE;
+  Work work{.name = "fill", .type = CU_GRAPH_NODE_TYPE_MEMSET};
+  if (fill.height == 1 || fill.pitch == row)
+    work.accesses.push_back({fill.address, row * fill.height, true});
+  else
+    for (Bytes y = 0; y < fill.height; ++y)
+      work.accesses.push_back({fill.address + y * fill.pitch, row, true});
+  for (const Touch& touch : translate_all(w, by, work))
+    if (touch.memory == Memory::Unmapped || touch.memory == Memory::Pageable)
+      return CUDA_ERROR_INVALID_VALUE;
+  work.duration = fill_duration(row * fill.height);
+  if (w.space.data()) work.body = [fill] { write_rows(fill); };
+  *out = std::move(work);
+  return CUDA_SUCCESS;
+}
+
 CUresult run_fill(Frame& f, Door door, CUstream stream, const Fill& fill, bool sync) {
   World& w = f.world;
   if (sync) {
@@ -38,25 +58,24 @@ CUresult run_fill(Frame& f, Door door, CUstream stream, const Fill& fill, bool s
   }
   Stream* s = find_stream(f, door, stream);
   if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Bytes row = fill.width * fill.element;
-  if (row == 0 || fill.height == 0) return CUDA_SUCCESS;
-  if (fill.address % fill.element != 0 || (fill.height > 1 && fill.pitch < row))
-    return CUDA_ERROR_INVALID_VALUE;
-  Work work{.name = "fill"};
-  if (fill.height == 1 || fill.pitch == row)
-    work.accesses.push_back({fill.address, row * fill.height, true});
-  else
-    for (Bytes y = 0; y < fill.height; ++y)
-      work.accesses.push_back({fill.address + y * fill.pitch, row, true});
-  for (const Touch& touch : translate_all(w, *f.context, work))
-    if (touch.memory == Memory::Unmapped || touch.memory == Memory::Pageable)
-      return CUDA_ERROR_INVALID_VALUE;
-  work.duration = fill_duration(row * fill.height);
-  if (w.space.data()) work.body = [fill] { write_rows(fill); };
-  return enqueue(f, *s, std::move(work));
+  if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
+  Work work;
+  const CUresult made = planned(w, *f.context, fill, &work);
+  return made != CUDA_SUCCESS ? made : enqueue(f, *s, std::move(work));
 }
 
 }  // namespace
+
+CUresult fill_work(World& w,
+                   const Context& by,
+                   const CUDA_MEMSET_NODE_PARAMS& what,
+                   Work* out) {
+  const bool known = what.elementSize == 1 || what.elementSize == 2 || what.elementSize == 4;
+  if (!known || what.width == 0 || what.height == 0) return CUDA_ERROR_INVALID_VALUE;
+  const Fill fill{
+      what.dst, what.pitch, what.value, what.elementSize, what.width, what.height};
+  return planned(w, by, fill, out);
+}
 
 #define SIM_FILL(name, type, bytes)                                                                      \
   SIM_DOORS(name##_v2, _ptds, (CUdeviceptr to, type value, size_t n), (to, value, n)) {                  \

@@ -1,44 +1,84 @@
 // SPDX-License-Identifier: MIT
-// Graphs: made by captures, launched as one operation that does all that its nodes do, in
-// order.
+// Graphs and executables: made, cloned, destroyed and launched.
+#include "tests/sim/graph.hpp"
+
 #include "tests/sim/capture.hpp"
 
+#include <algorithm>
+#include <map>
+
 namespace custash::sim {
+
+GraphNode* find_node(Graph& graph, NodeId id) {
+  const auto it = std::find_if(
+      graph.nodes.begin(), graph.nodes.end(), [&](const GraphNode& n) { return n.id == id; });
+  return it == graph.nodes.end() ? nullptr : &*it;
+}
+
+const GraphNode* find_node(const Graph& graph, NodeId id) {
+  return find_node(const_cast<Graph&>(graph), id);
+}
+
+GraphNode* node_of(World& w, CUgraphNode handle, CUgraph in) {
+  const NodePlace* place = w.nodes.get(handle);
+  if (place == nullptr || (in != nullptr && place->graph != in)) return nullptr;
+  Graph* graph = w.graphs.get(place->graph);
+  return graph == nullptr ? nullptr : find_node(*graph, place->id);
+}
+
+CUgraphNode handle_of(World& w, CUgraph graph, GraphNode& node) {
+  if (node.handle == nullptr)
+    node.handle =
+        w.nodes.add<CUgraphNode>(std::make_unique<NodePlace>(NodePlace{graph, node.id}));
+  return node.handle;
+}
+
+std::optional<std::vector<NodeId>> ids_of(World& w,
+                                          CUgraph graph,
+                                          const CUgraphNode* nodes,
+                                          std::size_t count) {
+  std::vector<NodeId> ids;
+  for (std::size_t i = 0; i < count; ++i) {
+    const GraphNode* node = nodes == nullptr ? nullptr : node_of(w, nodes[i], graph);
+    if (node == nullptr) return std::nullopt;
+    ids.push_back(node->id);
+  }
+  return ids;
+}
+
+NodeId add_node(World& w, Graph& graph, GraphNode node) {
+  node.id = w.next_serial++;
+  graph.nodes.push_back(std::move(node));
+  return graph.nodes.back().id;
+}
+
+std::unique_ptr<Graph> clone(World& w, const Graph& graph) {
+  auto made = std::make_unique<Graph>(graph);
+  std::map<NodeId, NodeId> ids;
+  for (GraphNode& node : made->nodes) {
+    node.original = node.id;
+    node.handle = nullptr;
+    node.id = ids[node.id] = w.next_serial++;
+  }
+  for (GraphNode& node : made->nodes)
+    for (NodeId& before : node.after)
+      before = ids[before];
+  return made;
+}
+
+void drop_graph(World& w, CUgraph handle) {
+  const std::unique_ptr<Graph> graph = w.graphs.drop(handle);
+  if (graph == nullptr) return;
+  for (const GraphNode& node : graph->nodes)
+    if (node.handle != nullptr) w.nodes.drop(node.handle);
+}
+
 namespace {
-
-void append(const Work& node,
-            Work& whole,
-            std::vector<std::function<void()>>& parts,
-            bool* host) {
-  whole.accesses.insert(whole.accesses.end(), node.accesses.begin(), node.accesses.end());
-  whole.needs.insert(whole.needs.end(), node.needs.begin(), node.needs.end());
-  whole.sets.insert(whole.sets.end(), node.sets.begin(), node.sets.end());
-  whole.duration += node.duration;
-  whole.kernel = whole.kernel || node.kernel;
-  if (node.body) parts.push_back(node.body);
-  if (node.host) parts.push_back(node.host);
-  *host = *host || static_cast<bool>(node.host);
-}
-
-// The nodes as one work. With host functions among them all parts run as one host function.
-Work as_one(const Graph& graph) {
-  Work whole{.name = "graph"};
-  std::vector<std::function<void()>> parts;
-  bool host = false;
-  for (const GraphNode& node : graph.nodes)
-    append(node.work, whole, parts, &host);
-  if (parts.empty()) return whole;
-  auto all = [parts = std::move(parts)] {
-    for (const auto& part : parts)
-      part();
-  };
-  (host ? whole.host : whole.body) = std::move(all);
-  return whole;
-}
 
 CUresult instantiate(Frame& f, CUgraphExec* out, CUgraph handle) {
   const Graph* graph = f.world.graphs.get(handle);
   if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!in_order(*graph)) return CUDA_ERROR_INVALID_VALUE;
   f.charge(20'000 + 1000 * graph->nodes.size());
   *out = f.world.execs.add<CUgraphExec>(std::make_unique<Graph>(*graph));
   return CUDA_SUCCESS;
@@ -56,7 +96,9 @@ SIM_ENTRY(cuGraphCreate, (CUgraph * out, unsigned flags)) {
 
 SIM_ENTRY(cuGraphDestroy, (CUgraph graph)) {
   return SIM_CALL(cuGraphDestroy, Init) {
-    return f.world.graphs.drop(graph) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (f.world.graphs.get(graph) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    drop_graph(f.world, graph);
+    return CUDA_SUCCESS;
   });
 }
 
@@ -64,18 +106,7 @@ SIM_ENTRY(cuGraphClone, (CUgraph * out, CUgraph graph)) {
   return SIM_CALL(cuGraphClone, Init) {
     const Graph* original = f.world.graphs.get(graph);
     if (out == nullptr || original == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.world.graphs.add<CUgraph>(std::make_unique<Graph>(*original));
-    return CUDA_SUCCESS;
-  });
-}
-
-// The number of nodes only: nodes have no handles here.
-SIM_ENTRY(cuGraphGetNodes, (CUgraph graph, CUgraphNode* nodes, size_t* n)) {
-  return SIM_CALL(cuGraphGetNodes, Init) {
-    const Graph* g = f.world.graphs.get(graph);
-    if (g == nullptr || n == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (nodes != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-    *n = g->nodes.size();
+    *out = f.world.graphs.add<CUgraph>(clone(f.world, *original));
     return CUDA_SUCCESS;
   });
 }
@@ -123,9 +154,9 @@ SIM_DOORS(cuGraphLaunch, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stre
   return SIM_DOOR(Context) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    const Graph* graph = f.world.execs.get(exec);
-    if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return enqueue(f, *s, as_one(*graph));
+    Graph* executable = f.world.execs.get(exec);
+    if (executable == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return launch_graph(f, *s, *executable);
   });
 }
 

@@ -29,7 +29,7 @@ CUresult alloc(Frame& f, void** out, size_t bytes, unsigned flags) {
   region.requested = bytes;
   region.origin = Origin::Host;
   region.device = f.context->device;
-  region.context_id = f.context->id;
+  region.context_id = f.context->home->id;
   const bool told = bytes > kMostUntold || f.world.options.portable_told;
   region.host_flags = (told ? flags : flags & ~kPortable) | kMapped;
   add_region(f.world, f.thread, region);
@@ -78,7 +78,7 @@ CUresult register_range(Frame& f, void* p, size_t bytes, unsigned flags) {
   region.size = region.requested = bytes;
   region.origin = Origin::Host;
   region.device = f.context->device;
-  region.context_id = f.context->id;
+  region.context_id = f.context->home->id;
   region.host_flags = (flags & 1) | kMapped;
   region.registered = true;
   add_region(f.world, f.thread, region);

@@ -31,7 +31,7 @@ constexpr std::uint64_t kMagic = 0x4350'4953'494d'5531;
 // A handle that the context has open already: the same address, once more.
 bool open_again(Frame& f, CUdeviceptr* out, const Name& name) {
   for (auto& [base, region] : f.world.regions) {
-    if (!region.shared || region.context_id != f.context->id ||
+    if (!region.shared || region.context_id != f.context->home->id ||
         region.source_process != name.process || region.source_buffer != name.buffer)
       continue;
     ++region.opens;
@@ -56,7 +56,7 @@ CUresult add_opened(Frame& f, CUdeviceptr* out, const Name& name, Region region,
   region.source_process = name.process;
   region.source_buffer = name.buffer;
   region.charged = bytes;
-  region.context_id = f.context->id;
+  region.context_id = f.context->home->id;
   *out = add_region(w, f.thread, region).base;
   return CUDA_SUCCESS;
 }

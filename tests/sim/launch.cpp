@@ -3,6 +3,7 @@
 // entries, whose kernels are found by name.
 #include "tests/sim/capture.hpp"
 #include "tests/sim/kernels.hpp"
+#include "tests/sim/works.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -15,16 +16,8 @@ namespace {
 CUresult launch_through(Door door, CUstream stream, Kernel& kernel) {
   return call(door.symbol, Needs::Context, [&](Frame& f) -> CUresult {
     Stream* s = find_stream(f, door, stream);
-    if (s == nullptr || s->context != f.context) return CUDA_ERROR_INVALID_HANDLE;
-    Work work;
-    work.name = std::move(kernel.name);
-    work.accesses = std::move(kernel.accesses);
-    work.kernel = true;
-    work.duration = kernel.duration == 0 ? f.world.options.default_kernel : kernel.duration;
-    if (kernel.needs_flag != 0) work.needs.push_back(kernel.needs_flag);
-    if (kernel.sets_flag != 0) work.sets.push_back(kernel.sets_flag);
-    work.body = std::move(kernel.body);
-    return enqueue(f, *s, std::move(work));
+    if (s == nullptr || s->context->home != f.context->home) return CUDA_ERROR_INVALID_HANDLE;
+    return enqueue(f, *s, described_work(f.world, std::move(kernel)));
   });
 }
 
@@ -76,15 +69,24 @@ std::vector<Access> accesses_of(const custash_sim_kernel& kernel, const Argument
   return accesses;
 }
 
-struct Shape {
-  unsigned grid[3];
-  unsigned block[3];
-};
+}  // namespace
 
-// What launching it submits.
+Work described_work(const World& w, Kernel kernel) {
+  Work work;
+  work.name = std::move(kernel.name);
+  work.accesses = std::move(kernel.accesses);
+  work.kernel = true;
+  work.early = kernel.early;
+  work.duration = kernel.duration == 0 ? w.options.default_kernel : kernel.duration;
+  if (kernel.needs_flag != 0) work.needs.push_back(kernel.needs_flag);
+  if (kernel.sets_flag != 0) work.sets.push_back(kernel.sets_flag);
+  work.body = std::move(kernel.body);
+  return work;
+}
+
 CUresult kernel_work(const Frame& f,
                      CUfunction fn,
-                     const Shape& shape,
+                     const LaunchShape& shape,
                      void** params,
                      void** extra,
                      Work* out) {
@@ -107,16 +109,18 @@ CUresult kernel_work(const Frame& f,
   return CUDA_SUCCESS;
 }
 
+namespace {
+
 CUresult launch_function(Door door,
                          CUfunction fn,
-                         const Shape& shape,
+                         const LaunchShape& shape,
                          CUstream stream,
                          void** params,
                          void** extra,
                          bool early = false) {
   return call(door.symbol, Needs::Context, [&](Frame& f) -> CUresult {
     Stream* s = find_stream(f, door, stream);
-    if (s == nullptr || s->context != f.context) return CUDA_ERROR_INVALID_HANDLE;
+    if (s == nullptr || s->context->home != f.context->home) return CUDA_ERROR_INVALID_HANDLE;
     Work work;
     const CUresult made = kernel_work(f, fn, shape, params, extra, &work);
     if (made != CUDA_SUCCESS) return made;
@@ -127,61 +131,6 @@ CUresult launch_function(Door door,
     if (result != CUDA_SUCCESS || op == 0 || !f.world.options.blocking_launches) return result;
     return wait_stream(f.world, f.thread, *s);
   });
-}
-
-// CUDA_KERNEL_NODE_PARAMS of CUDA 12 and later.
-struct NodeParams {
-  CUDA_KERNEL_NODE_PARAMS_v1 base;
-  CUfunction kernel;  // where there is no function
-  CUcontext context;
-};
-
-CUresult node_work(const Frame& f, const NodeParams* params, Work* out) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUDA_KERNEL_NODE_PARAMS_v1& node = params->base;
-  const Shape shape{{node.gridDimX, node.gridDimY, node.gridDimZ},
-                    {node.blockDimX, node.blockDimY, node.blockDimZ}};
-  const CUresult result = kernel_work(f,
-                                      node.func != nullptr ? node.func : params->kernel,
-                                      shape,
-                                      node.kernelParams,
-                                      node.extra,
-                                      out);
-  for (Access& access : out->accesses)
-    access.context_id = f.context->id;
-  return result;
-}
-
-CUresult add_kernel_node(Frame& f,
-                         CUgraphNode* out,
-                         CUgraph handle,
-                         const CUgraphNode* after,
-                         size_t count,
-                         const NodeParams* params) {
-  Graph* graph = f.world.graphs.get(handle);
-  if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  GraphNode node;
-  for (size_t i = 0; i < count; ++i) {
-    const NodePlace* place = f.world.nodes.get(after[i]);
-    if (place == nullptr || place->graph != handle) return CUDA_ERROR_INVALID_VALUE;
-    node.after.push_back(static_cast<int>(place->index));
-  }
-  const CUresult result = node_work(f, params, &node.work);
-  if (result != CUDA_SUCCESS) return result;
-  auto place = std::make_unique<NodePlace>(NodePlace{handle, graph->nodes.size()});
-  graph->nodes.push_back(std::move(node));
-  *out = f.world.nodes.add<CUgraphNode>(std::move(place));
-  return CUDA_SUCCESS;
-}
-
-CUresult set_kernel_node(Frame& f, Graph* graph, CUgraphNode node, const NodeParams* params) {
-  const NodePlace* place = f.world.nodes.get(node);
-  if (graph == nullptr || place == nullptr || place->index >= graph->nodes.size())
-    return CUDA_ERROR_INVALID_VALUE;
-  Work work;
-  const CUresult result = node_work(f, params, &work);
-  if (result == CUDA_SUCCESS) graph->nodes[place->index].work = std::move(work);
-  return result;
 }
 
 }  // namespace
@@ -232,8 +181,8 @@ SIM_DOORS(cuLaunchKernelEx,
           (const CUlaunchConfig* c, CUfunction fn, void** params, void** extra),
           (c, fn, params, extra)) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const Shape shape{{c->gridDimX, c->gridDimY, c->gridDimZ},
-                    {c->blockDimX, c->blockDimY, c->blockDimZ}};
+  const LaunchShape shape{{c->gridDimX, c->gridDimY, c->gridDimZ},
+                          {c->blockDimX, c->blockDimY, c->blockDimZ}};
   bool early = false;
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     early = early ||
@@ -241,44 +190,6 @@ SIM_DOORS(cuLaunchKernelEx,
              c->attrs[i].value.programmaticStreamSerializationAllowed != 0);
   }
   return launch_function(door, fn, shape, c->hStream, params, extra, early);
-}
-
-SIM_ENTRY(cuGraphAddKernelNode_v2,
-          (CUgraphNode * out,
-           CUgraph graph,
-           const CUgraphNode* after,
-           size_t n,
-           const void* params)) {
-  return SIM_CALL(cuGraphAddKernelNode_v2, Context) {
-    return add_kernel_node(f, out, graph, after, n, static_cast<const NodeParams*>(params));
-  });
-}
-
-// Of the kinds of nodes kernels only. The parameters of a kind follow 16 bytes.
-SIM_ENTRY(cuGraphAddNode,
-          (CUgraphNode * out, CUgraph graph, const CUgraphNode* after, size_t n, void* params)) {
-  return SIM_CALL(cuGraphAddNode, Context) {
-    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (*static_cast<int*>(params) != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_NOT_SUPPORTED;
-    const auto* const what = static_cast<const unsigned char*>(params) + 16;
-    return add_kernel_node(f, out, graph, after, n, reinterpret_cast<const NodeParams*>(what));
-  });
-}
-
-SIM_ENTRY(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const void* params)) {
-  return SIM_CALL(cuGraphKernelNodeSetParams_v2, Context) {
-    const NodePlace* place = f.world.nodes.get(node);
-    Graph* graph = place == nullptr ? nullptr : f.world.graphs.get(place->graph);
-    return set_kernel_node(f, graph, node, static_cast<const NodeParams*>(params));
-  });
-}
-
-SIM_ENTRY(cuGraphExecKernelNodeSetParams_v2,
-          (CUgraphExec exec, CUgraphNode node, const void* params)) {
-  return SIM_CALL(cuGraphExecKernelNodeSetParams_v2, Context) {
-    return set_kernel_node(
-        f, f.world.execs.get(exec), node, static_cast<const NodeParams*>(params));
-  });
 }
 
 }  // namespace custash::sim

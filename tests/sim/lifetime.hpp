@@ -18,7 +18,15 @@ Region& add_region(World& world, ThreadState& thread, Region region, OpId op = 0
 void drop_alias(World& world, const Region& region);  // ipc.cpp: opened from a handle
 void drop_region_of_pool(World& world, ThreadState& thread, const Region& region, OpId op);
 
+// Of a device's primary context: device.cpp. The last release destroys it.
+CUresult retain_primary(Frame& frame, CUcontext* out, CUdevice device);
+CUresult release_primary(Frame& frame, CUdevice device);
 CUcontext make_context(World& world, int device, bool primary, unsigned flags);
+CUresult create_stream(
+    Frame& frame, Context& context, CUstream* out, unsigned flags, int priority);
+// event.cpp: as cuCtxRecordEvent and cuCtxWaitEvent.
+CUresult record_context(Frame& frame, Context& context, CUevent event);
+CUresult wait_in_context(Frame& frame, Context& context, CUevent event);
 // Waits for the context's work, then drops it with all that belongs to it.
 CUresult destroy_context(World& world, ThreadState& thread, CUcontext handle);
 

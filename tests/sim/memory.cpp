@@ -14,7 +14,7 @@ namespace {
 
 CUresult alloc_small(Frame& f, Region& region) {
   region.size = align_up(region.requested, kPieceUnit);
-  return take_piece(f.world, f.context->slabs, region.device, region)
+  return take_piece(f.world, f.context->home->slabs, region.device, region)
              ? CUDA_SUCCESS
              : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -58,7 +58,7 @@ CUresult alloc_device(Frame& f, Bytes bytes, Origin origin, Address* out) {
   region.requested = bytes;
   region.origin = origin;
   region.device = f.context->device;
-  region.context_id = f.context->id;
+  region.context_id = f.context->home->id;
   f.charge(alloc_cost(bytes));
   const bool small = bytes <= kSmall && origin == Origin::Alloc;
   const CUresult result = small ? alloc_small(f, region) : alloc_large(f, region);
@@ -72,6 +72,7 @@ void drop_region(World& w, ThreadState& thread, Address base, OpId op) {
   if (it == w.regions.end()) return;
   const Region region = it->second;
   w.regions.erase(it);
+  check_running(w);
   if (Observer* o = observer())
     o->on_free(thread.id, region.origin, base, region.requested, op);
   if (region.origin == Origin::Host) {

@@ -5,6 +5,8 @@
 
 #include <cuda.h>
 
+#include "tests/sim/no_renames_graphs.hpp"
+
 #undef cuCtxCreate
 #undef cuCtxDestroy
 #undef cuCtxDisablePeerAccess
@@ -63,20 +65,6 @@
 #undef cuGetErrorString
 #undef cuGetExportTable
 #undef cuGetProcAddress
-#undef cuGraphAddKernelNode
-#undef cuGraphAddNode
-#undef cuGraphClone
-#undef cuGraphCreate
-#undef cuGraphDestroy
-#undef cuGraphExecDestroy
-#undef cuGraphExecKernelNodeSetParams
-#undef cuGraphGetNodes
-#undef cuGraphInstantiate
-#undef cuGraphInstantiateWithFlags
-#undef cuGraphInstantiateWithParams
-#undef cuGraphKernelNodeSetParams
-#undef cuGraphLaunch
-#undef cuGraphUpload
 #undef cuInit
 #undef cuIpcCloseMemHandle
 #undef cuIpcGetEventHandle
@@ -194,5 +182,6 @@
 #undef cuStreamIsCapturing
 #undef cuStreamQuery
 #undef cuStreamSynchronize
+#undef cuStreamUpdateCaptureDependencies
 #undef cuStreamWaitEvent
 #undef cuThreadExchangeStreamCaptureMode

@@ -3,6 +3,7 @@
 // lock.
 #pragma once
 
+#include "tests/sim/graph_objects.hpp"
 #include "tests/sim/space.hpp"
 #include "tests/sim/work.hpp"
 
@@ -24,20 +25,7 @@ struct Event {
   OpId recorded = 0;  // 0: never
   Nanoseconds finish = 0;
   std::uint64_t capture_id = 0;  // the last record went into a capture
-  std::vector<int> capture_nodes = {};
-};
-
-// Memory of a stream-ordered allocation that belongs to a graph; freed with the last owner.
-using GraphMemory = std::shared_ptr<void>;
-
-struct GraphNode {
-  Work work;
-  std::vector<int> after;
-};
-
-struct Graph {
-  std::vector<GraphNode> nodes = {};
-  std::vector<GraphMemory> memory = {};
+  std::vector<NodeId> capture_nodes = {};
 };
 
 struct Capture {
@@ -48,9 +36,8 @@ struct Capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   bool valid = true;
   std::vector<Stream*> streams = {};
-  Graph* into = nullptr;  // BeginCaptureToGraph
-  CUgraph into_handle = nullptr;
-  Graph graph = {};
+  CUgraph graph = nullptr;
+  bool into_existing = false;  // BeginCaptureToGraph
 };
 
 // A slab of the driver: 2 MiB from which requests up to 1 MiB are cut.
@@ -66,18 +53,25 @@ struct Slab {
 struct Context {
   std::uint64_t id = 0;
   CUcontext handle = nullptr;
+  // Whose memory, events and errors it uses: itself, or of a green context the primary one.
+  Context* home = this;
   int device = 0;
   bool primary = false;
   unsigned flags = 0;
   unsigned api_version = 3020;
   CUresult sticky = CUDA_SUCCESS;
   bool ending = false;  // a thread stands in the call that destroys it
+  std::vector<Context*> greens = {};  // of a primary one
+
+  bool green() const { return home != this; }
+
   std::unique_ptr<Stream> legacy = {};
   std::map<ThreadId, std::unique_ptr<Stream>> per_thread = {};
   std::vector<Stream*> streams = {};                // created by the program
   std::vector<std::unique_ptr<Stream>> dying = {};  // destroyed with work to do
   std::vector<OpId> orphans = {};  // last ops of destroyed streams, for context records
   std::vector<OpId> orphans_blocking = {};  // the same, for the legacy stream
+  std::vector<OpId> guests = {};  // its nodes of graphs that streams of other contexts launched
   OpId barrier = 0;                         // the last context wait
   OpId recorded = 0;                        // the newest context record
   std::set<std::uint64_t> peers = {};       // contexts whose memory it may access
@@ -90,12 +84,6 @@ struct KernelInfo {
   CUmodule module = nullptr;
   bool of_library = false;  // a CUkernel
   CUfunction function = nullptr;  // of a CUkernel, once it was asked for
-};
-
-// What the handle of a graph's node names.
-struct NodePlace {
-  CUgraph graph = nullptr;
-  std::size_t index = 0;
 };
 
 struct Module {

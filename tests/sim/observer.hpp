@@ -17,6 +17,7 @@
 namespace custash::sim {
 
 using OpId = std::uint64_t;  // rises with submission, never reused within a world; 0 is none
+using ActorId = std::uint32_t;   // of who submits nothing (actors.hpp); unique in a world
 using ThreadId = std::uint32_t;  // 0, 1, 2, … in the order in which threads first enter a world
 
 enum class Memory { Device, Pinned, Pageable, Unmapped };
@@ -48,7 +49,8 @@ class Observer {
   // its stream; for the legacy stream the last ones of all blocking streams and the reverse;
   // the recorded op of an event waited for; context waits. A context record has the last op of
   // every stream of the context. Markers (record, wait) have no touches. Ops of a capture are
-  // told only as the graph's launch.
+  // told at the graph's launch: a beginning and an end in the stream, and an op for each node
+  // between them, whose predecessors are the nodes before it.
   virtual void on_submit(OpId op,
                          ThreadId thread,
                          std::span<const OpId> predecessors,
@@ -73,6 +75,22 @@ class Observer {
   }
 
   virtual void on_free(ThreadId thread, Origin origin, Address address, Bytes bytes, OpId op) {}
+
+  // An actor was told by a thread, or the thread heard from it (actors.hpp); it touched memory.
+  virtual void on_actor_told(ActorId actor, ThreadId by) {}
+
+  virtual void on_actor_heard(ActorId actor, ThreadId by) {}
+
+  virtual void on_actor_access(ActorId actor,
+                               const char* name,
+                               std::span<const Touch> touches) {}
+
+  // A running op touches what a thread has told it meanwhile.
+  virtual void on_late_access(OpId op, ThreadId told_by, std::span<const Touch> touches) {}
+
+  // The thread read what the op has written: what the op comes after is over; `so_far`: and
+  // what it has touched itself until now.
+  virtual void on_host_learns(ThreadId thread, OpId op, bool so_far) {}
 
   // An op ran over memory that is not mapped, not accessible, or not the memory of its
   // submission.

@@ -129,10 +129,11 @@ CUresult alloc(
   if (region == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = region->base;
   if (s->capture != nullptr) {
-    s->capture->graph.memory.push_back(own_by_graph(w, region->base));
+    GraphMemory owned = own_by_graph(w, region->base);
+    if (Graph* graph = graph_of(w, *s->capture)) graph->memory.push_back(owned);
     if (Observer* o = observer())
       o->on_alloc(f.thread.id, Origin::Pool, region->base, bytes, 0);
-    return enqueue(f, *s, {.name = "allocation"});
+    return enqueue(f, *s, {.name = "allocation", .type = CU_GRAPH_NODE_TYPE_MEM_ALLOC});
   }
   std::vector<OpId> before;
   if (after != 0) before.push_back(after);
@@ -156,7 +157,7 @@ CUresult free_async(Frame& f, Door door, CUdeviceptr address, CUstream stream) {
     return CUDA_ERROR_INVALID_VALUE;
   OpId op = 0;
   const bool captured = s->capture != nullptr;
-  const CUresult result = enqueue(f, *s, {.name = "free"}, &op);
+  const CUresult result = enqueue(f, *s, {.name = "free", .type = CU_GRAPH_NODE_TYPE_MEM_FREE}, &op);
   if (result != CUDA_SUCCESS || captured) return result;
   const Bytes bytes = it->second.requested;
   put_back(w, it->second, op, s->id);

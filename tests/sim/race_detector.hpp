@@ -89,6 +89,13 @@ class RaceDetector final : public Observer {
   void on_alloc(ThreadId thread, Origin origin, Address address, Bytes bytes, OpId op) override;
   void on_free(ThreadId thread, Origin origin, Address address, Bytes bytes, OpId op) override;
   void on_fault(OpId op, const Touch& touch, const char* why) override;
+  void on_actor_told(ActorId actor, ThreadId by) override;
+  void on_actor_heard(ActorId actor, ThreadId by) override;
+  void on_actor_access(ActorId actor,
+                       const char* name,
+                       std::span<const Touch> touches) override;
+  void on_late_access(OpId op, ThreadId told_by, std::span<const Touch> touches) override;
+  void on_host_learns(ThreadId thread, OpId op, bool so_far) override;
 
  private:
   using Chain = std::uint32_t;
@@ -120,6 +127,12 @@ class RaceDetector final : public Observer {
     std::uint64_t step = 0;
     ThreadId thread = 0;
     std::string name;
+  };
+
+  // Who submits nothing, and knows what it was told.
+  struct Outsider {
+    Chain chain = 0;
+    Clock clock;
   };
 
   using NodeIndex = std::uint32_t;
@@ -161,6 +174,7 @@ class RaceDetector final : public Observer {
   Clock& thread_clock(ThreadId thread);
   Clock tick(ThreadId thread);
   Chain choose_chain(const Clock& clock, std::span<const OpId> predecessors);
+  Outsider& outsider(ActorId actor);
   const Node* node_of(OpId op) const;
   void join_op(Clock& clock, OpId op) const;
 
@@ -187,6 +201,7 @@ class RaceDetector final : public Observer {
   std::vector<Chain> thread_chains_;     // by thread, plus one; 0: none yet
   std::vector<Clock> thread_clocks_;
   std::vector<int> joins_ignored_;       // by thread
+  std::map<ActorId, Outsider> outsiders_;
   Clock known_;                          // what any host thread knows to be complete
   std::deque<Node> nodes_;
   std::vector<NodeIndex> op_nodes_;      // by op, from first_op_, plus one; 0: none

@@ -14,8 +14,9 @@ std::vector<OpId> order_point(CUstream handle) {
   if (context == nullptr) return {};
   const Stream* stream = find_stream(*guard, thread, context, false, handle);
   if (stream == nullptr) return {};
+  context = stream->context;
 
-  std::vector<OpId> after{stream->last, context->barrier};
+  std::vector<OpId> after{stream->last, context->barrier, context->home->barrier};
   if (stream->blocking()) after.push_back(context->legacy->last);
   if (stream->kind != StreamKind::Legacy) return after;
   for (const auto& [id, own] : context->per_thread) after.push_back(own->last);

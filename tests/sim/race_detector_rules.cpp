@@ -348,7 +348,9 @@ void RaceDetector::check_lifetime(const Use& use, const Touch& touch) {
 void RaceDetector::check_pair(const Use& old, const Use& fresh, const Touch& touch) {
   const Node& before = nodes_[old.node];
   const Node& after = nodes_[fresh.node];
-  const bool ordered = after.clock.at(before.chain) >= before.position;
+  // The second: what a running kernel touches late may come before what follows it.
+  const bool ordered = after.clock.at(before.chain) >= before.position ||
+                       before.clock.at(after.chain) >= after.position;
   if (ordered) return;
   if (old.allocation == fresh.allocation) {
     if (!old.write && !fresh.write) return;

@@ -102,6 +102,7 @@ void RaceDetector::clear() {
   thread_chains_.clear();
   thread_clocks_.clear();
   joins_ignored_.clear();
+  outsiders_.clear();
   known_ = {};
   nodes_.clear();
   op_nodes_.clear();

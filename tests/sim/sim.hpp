@@ -77,7 +77,6 @@ struct Access {
   Address address = 0;
   Bytes bytes = 0;
   bool write = false;
-  std::uint64_t context_id = 0;  // a graph's node: whose it is (set by the capture); 0: the op's
 };
 
 struct Kernel {
@@ -86,6 +85,7 @@ struct Kernel {
   std::string name = "kernel";
   int needs_flag = 0;  // spins until that flag is set; 0: none
   int sets_flag = 0;   // set when it starts to run
+  bool early = false;  // a programmatic dependent launch: it may run beside the one before it
   std::function<void()> body =
       {};  // runs when the kernel ends; may read the world, not call CUDA
 };
@@ -93,6 +93,14 @@ struct Kernel {
 // Goes through the same prologue as cuLaunchKernel and counts as that symbol.
 CUresult launch(CUstream stream, Kernel kernel);
 CUresult launch_ptsz(CUstream stream, Kernel kernel);  // handle null: the per-thread stream
+// Nodes that run such kernels, in the current context; the calls count as
+// cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2 and cuGraphExecKernelNodeSetParams_v2.
+CUresult add_kernel_node(CUgraphNode* out,
+                         CUgraph graph,
+                         std::span<const CUgraphNode> after,
+                         Kernel kernel);
+CUresult set_kernel_node(CUgraphNode node, Kernel kernel);
+CUresult set_kernel_node(CUgraphExec exec, CUgraphNode node, Kernel kernel);
 void set_flag(int flag);                               // by the host
 
 bool step();  // one executable operation, if there is one

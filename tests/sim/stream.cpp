@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: MIT
 // Streams: made, destroyed (with work to do as well), asked and waited for.
 #include "tests/sim/capture.hpp"
+#include "tests/sim/lifetime.hpp"
 
 #include <algorithm>
 
 namespace custash::sim {
-namespace {
 
-CUresult create(Frame& f, CUstream* out, unsigned flags, int priority) {
+CUresult create_stream(
+    Frame& f, Context& context, CUstream* out, unsigned flags, int priority) {
   if (out == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   auto stream = std::make_unique<Stream>();
   Stream* s = stream.get();
   s->id = f.world.next_serial++;
-  s->context = f.context;
+  s->context = &context;
   s->kind = flags == CU_STREAM_NON_BLOCKING ? StreamKind::NonBlocking : StreamKind::Blocking;
   s->flags = flags;
-  s->priority = priority;
+  s->priority = std::clamp(priority, -5, 0);
   s->handle = f.world.streams.add<CUstream>(std::move(stream));
-  f.context->streams.push_back(s);
+  context.streams.push_back(s);
   *out = s->handle;
   return CUDA_SUCCESS;
 }
+
+namespace {
 
 CUresult destroy(Frame& f, CUstream handle) {
   Stream* s = f.world.streams.get(handle);
@@ -49,13 +52,13 @@ CUresult add_host(Frame& f, Door door, CUstream handle, std::function<void()> ho
 
 SIM_ENTRY(cuStreamCreate, (CUstream * out, unsigned flags)) {
   return SIM_CALL(cuStreamCreate, Context) {
-    return create(f, out, flags, 0);
+    return create_stream(f, *f.context, out, flags, 0);
   });
 }
 
 SIM_ENTRY(cuStreamCreateWithPriority, (CUstream * out, unsigned flags, int priority)) {
   return SIM_CALL(cuStreamCreateWithPriority, Context) {
-    return create(f, out, flags, std::clamp(priority, -5, 0));
+    return create_stream(f, *f.context, out, flags, priority);
   });
 }
 

@@ -147,6 +147,7 @@ CUresult unmap(Frame& f, Address address, Bytes bytes) {
     --w.handles.get(region.handle)->mappings;
     drop_unused(w, region.handle);
   }
+  check_running(w);
   return CUDA_SUCCESS;
 }
 
@@ -172,6 +173,7 @@ CUresult set_access(
                                                                       : region.access | bit;
     }
   }
+  check_running(w);
   return CUDA_SUCCESS;
 }
 

@@ -96,17 +96,19 @@ CUresult wait_stream(World& w, ThreadState& thread, Stream& s) {
   if (result != CUDA_SUCCESS) return result;
   w.now = std::max(w.now, finish);
   const Context* c = context_by_id(w, context);
-  return c == nullptr ? CUDA_SUCCESS : c->sticky;
+  return c == nullptr ? CUDA_SUCCESS : c->home->sticky;
 }
 
 CUresult wait_context(World& w, ThreadState& thread, Context& c) {
   const std::uint64_t id = c.id;
-  const CUresult result = wait_for(w, thread, frontier(c));
+  std::vector<OpId> targets = frontier(c);
+  targets.insert(targets.end(), c.guests.begin(), c.guests.end());
+  const CUresult result = wait_for(w, thread, std::move(targets));
   if (result != CUDA_SUCCESS) return result;
   const Context* still = context_by_id(w, id);
   if (still == nullptr) return CUDA_SUCCESS;
   w.now = std::max(w.now, latest_finish(*still));
-  return still->sticky;
+  return still->home->sticky;
 }
 
 CUresult wait_device(World& w, ThreadState& thread, int device) {
@@ -115,6 +117,7 @@ CUresult wait_device(World& w, ThreadState& thread, int device) {
     if (c.device != device) return;
     const std::vector<OpId> ops = frontier(c);
     targets.insert(targets.end(), ops.begin(), ops.end());
+    targets.insert(targets.end(), c.guests.begin(), c.guests.end());
   });
   const CUresult result = wait_for(w, thread, std::move(targets));
   if (result != CUDA_SUCCESS) return result;

@@ -19,10 +19,13 @@ struct Context;
 struct Capture;
 struct Stream;
 
+using NodeId = std::uint64_t;  // of a graph; never used again
+
 // What an operation does; a graph's nodes are Works too.
 struct Work {
   std::string name = {};
   std::vector<Access> accesses = {};
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;  // as a node, where it tells no other way
   bool kernel = false;  // kernels reach other devices only with peer access; copies always
   // A programmatic dependent launch: it may run beside the kernel before it in its stream.
   bool early = false;
@@ -47,6 +50,7 @@ struct Op {
   Nanoseconds finish = 0;
   Work work = {};
   std::vector<Touch> touches = {};  // as translated at the submission
+  bool faulty = false;              // said so already
   CUevent event = nullptr;          // recorded by it
   std::uint64_t event_serial = 0;
 };
@@ -69,7 +73,7 @@ struct Stream {
   std::vector<OpId> before_kernel = {};  // then: what that one comes after
   Nanoseconds last_finish = 0;
   Capture* capture = nullptr;
-  std::vector<int> tips = {};  // nodes that the next captured one comes after
+  std::vector<NodeId> tips = {};  // nodes that the next captured one comes after
 
   bool blocking() const {
     return kind == StreamKind::Blocking || kind == StreamKind::PerThread;

@@ -80,6 +80,7 @@ struct World {
   Handles<Pool> pools{0x58000000000};
   Handles<PhysicalHandle> handles{0x59000000000};
   Handles<NodePlace> nodes{0x5a000000000};
+  Handles<unsigned> resources{0x5b000000000};  // described: so many multiprocessors
   std::vector<std::unique_ptr<Capture>> captures;
 
   Space space;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Green contexts: a second context of the device stands for one, which the simulator lets use the
-// first one's memory, and cuStreamGetCtx_v2 answers as the driver does of a green context.
+// Green contexts as the simulated driver has them: of the primary's memory, with fences that
+// the primary's cover.
+#include "tests/sim/green.hpp"
+
 #include "tests/unit/bed.hpp"
+
+#include <thread>
 
 using namespace custash;
 
@@ -11,27 +15,15 @@ constexpr Bytes kBytes = 8_MiB;
 CUcontext primary = nullptr;
 CUcontext green = nullptr;
 
-CUresult CUDAAPI get_ctx(CUstream stream, CUcontext* regular, void** of_green) {
-  const CUresult result = cuStreamGetCtx(stream, regular);
-  *of_green = nullptr;
-  if (result != CUDA_SUCCESS || *regular != green) return result;
-  *of_green = green;
-  *regular = primary;
-  return result;
-}
-
 struct Green : Bed {
   Green() {
-    driver = sim.driver();
     primary = sim.context();
-    green = make_context(0);
-    there = stream();
+    made = sim::make_green();
+    REQUIRE(made);
+    green = made.context;
+    there = sim::green_stream(made);
     legacy_there = CU_STREAM_LEGACY;
-    use(primary);
     here = stream();
-    driver.stream_get_ctx_v2 = get_ctx;
-    static auto& all = *new std::vector<Allocator*>;
-    allocator = all.emplace_back(new Allocator(driver, vmm()));
   }
 
   static void use(CUcontext context) { REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS); }
@@ -47,7 +39,15 @@ struct Green : Bed {
     return p;
   }
 
-  static inline Driver driver;  // allocators are never destroyed
+  // As the hook of cuGreenCtxDestroy does it.
+  void end() {
+    allocator->context_destroyed(green);
+    REQUIRE(cuStreamDestroy(there) == CUDA_SUCCESS);
+    REQUIRE(sim::destroy_green(made) == CUDA_SUCCESS);
+    allocator->context_gone(green);
+  }
+
+  sim::GreenContext made;
   CUstream here = nullptr, there = nullptr, legacy_there = nullptr;
 };
 
@@ -98,17 +98,31 @@ TEST_CASE("memory had with a green context current is the primary's", "[unit][gr
   CHECK_FALSE(sim::complete(sim::last_op(bed.there)));
   CHECK(bed.malloc_on(bed.there, kBytes) == p);
   Green::use(primary);
-  bed.allocator->context_destroyed(green);
+  bed.end();
   CHECK(bed.allocator->find(p, &info) == Ownership::Live);
 }
 
 TEST_CASE("a stream that has a green one's handle next pays for itself", "[unit][green]") {
   Green bed;
   (void)bed.owed_block();
-  Green::use(green);
   bed.launch(bed.there);
   REQUIRE(sim::count("cuStreamWaitEvent") == 1);
   bed.allocator->context_destroyed(green);
   bed.launch(bed.there);
   CHECK(sim::count("cuStreamWaitEvent") == 2);
+}
+
+TEST_CASE("a free in another thread leaves a capture on a green stream valid",
+          "[unit][green]") {
+  Green bed;
+  const Address p = bed.malloc(kBytes);
+  bed.launch(bed.here, {.accesses = {{p, kBytes, true}}});
+  begin_capture(bed, bed.there, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  std::thread([&] {
+    Green::use(primary);
+    bed.free(p);
+  }).join();
+  CUgraph graph = end_capture(bed, bed.there);
+  CHECK(graph != nullptr);
+  CHECK(sim::count("cuCtxRecordEvent") == 1);  // before the capture began
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Who else reaches memory in a program that runs: other devices, other processes, cards.
+#include "tests/property/world.hpp"
+
+namespace custash::property {
+
+CUresult World::peers(const Command& c) {
+  const auto found = contexts_.find(c.other);
+  if (found == contexts_.end()) return CUDA_SUCCESS;
+  if (c.op == Op::EnablePeer) {
+    const CUresult result = cuCtxEnablePeerAccess(found->second, 0);
+    if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) return CUDA_SUCCESS;  // shrunk
+    if (result == CUDA_SUCCESS) door_->peer_enabled(found->second, contexts_[c.context]);
+    return result;
+  }
+  const CUresult result = cuCtxDisablePeerAccess(found->second);
+  return result == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED ? CUDA_SUCCESS : result;
+}
+
+CUresult World::sharing(const Command& c) {
+  const BlockObject* live = block(c.block);
+  const auto open = open_.find(c.block);
+  switch (c.op) {
+    case Op::Share: {
+      if (live == nullptr || open != open_.end()) return CUDA_SUCCESS;
+      const CUresult result = door_->share(live->address);
+      if (result == CUDA_SUCCESS) open_[c.block] = {*live, false};
+      return result;
+    }
+    case Op::Leave:
+      return live == nullptr ? CUDA_SUCCESS : door_->leave(live->address);
+    case Op::Unshare:
+      end_sharing(c.block);
+      return CUDA_SUCCESS;
+    default:
+      break;
+  }
+  const BlockObject* target = open != open_.end() ? &open->second.first : live;
+  // It is told by this thread, and has ended before the thread goes on.
+  if (target != nullptr)
+    detector_.on_host_access(sim::this_thread(), target->address, target->bytes, true);
+  return CUDA_SUCCESS;
+}
+
+void World::end_sharing(int id) {
+  const auto open = open_.find(id);
+  if (open == open_.end()) return;
+  const auto [object, freed] = open->second;
+  open_.erase(open);
+  if (freed) detector_.on_free(object.address, sim::this_thread());
+  if (!setup_.bare) return door_->unshare(object.address);
+  if (freed) kept_.push_back(object.address);
+}
+
+}  // namespace custash::property

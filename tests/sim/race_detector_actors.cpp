@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Order of those that are no stream: other processes, cards, kernels that are told while they run,
+// and threads that learn by reading memory.
+#include "tests/sim/race_detector.hpp"
+
+namespace custash::sim {
+
+RaceDetector::Outsider& RaceDetector::outsider(ActorId actor) {
+  const auto [found, made] = outsiders_.try_emplace(actor);
+  if (made) {
+    found->second.chain = static_cast<Chain>(tails_.size());
+    tails_.push_back(0);
+    host_chain_.push_back(true);  // takes no operations
+  }
+  return found->second;
+}
+
+void RaceDetector::on_actor_told(ActorId actor, ThreadId by) {
+  const std::lock_guard lock(mutex_);
+  const Clock before = tick(by);
+  outsider(actor).clock.join(before);
+}
+
+void RaceDetector::on_actor_heard(ActorId actor, ThreadId by) {
+  const std::lock_guard lock(mutex_);
+  thread_clock(by).join(outsider(actor).clock);
+}
+
+void RaceDetector::on_actor_access(ActorId actor,
+                                   const char* name,
+                                   std::span<const Touch> touches) {
+  const std::lock_guard lock(mutex_);
+  Outsider& by = outsider(actor);
+  by.clock.set(by.chain, ++tails_[by.chain]);
+  nodes_.push_back(Node{by.chain, by.clock.at(by.chain), by.clock, step_, 0, name});
+  for (const Touch& touch : touches)
+    access(static_cast<NodeIndex>(nodes_.size() - 1), touch);
+}
+
+// What comes after the op comes after this access, and so after what the thread knew.
+void RaceDetector::on_late_access(OpId op, ThreadId told_by, std::span<const Touch> touches) {
+  const std::lock_guard lock(mutex_);
+  if (node_of(op) == nullptr) return;
+  const NodeIndex index = op_nodes_[op - first_op_] - 1;
+  nodes_[index].clock.join(tick(told_by));
+  for (const Touch& touch : touches)
+    access(index, touch);
+}
+
+void RaceDetector::on_host_learns(ThreadId thread, OpId op, bool so_far) {
+  const std::lock_guard lock(mutex_);
+  const Node* node = node_of(op);
+  if (node == nullptr) return;
+  Clock learnt = node->clock;
+  if (!so_far) learnt.set(node->chain, node->position - 1);
+  thread_clock(thread).join(learnt);
+}
+
+}  // namespace custash::sim

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+// How graphs run in the simulated driver: branches, edges, contexts, launches; and what the
+// race detector sees of them.
+#include "tests/sim/race_detector.hpp"
+#include "tests/unit/sim/graphs.hpp"
+
+#include <algorithm>
+#include <string>
+
+using namespace custash;
+using namespace custash::sim;
+
+namespace {
+
+constexpr Bytes kBytes = 4096;
+
+// Kernels that write down that they ran.
+struct Diary {
+  Kernel of(char name) {
+    return {.body = [this, name] { text += name; }};
+  }
+
+  std::size_t at(char name) const { return text.find(name); }
+
+  std::string text;
+};
+
+// s: a; t: b, which begins behind a; s: c; then joined.
+CUgraph fork_and_join(CUcontext context, CUstream s, CUstream t, Diary& diary) {
+  REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+  REQUIRE(launch(s, diary.of('a')) == CUDA_SUCCESS);
+  follow(context, s, t);
+  REQUIRE(launch(t, diary.of('b')) == CUDA_SUCCESS);
+  REQUIRE(launch(s, diary.of('c')) == CUDA_SUCCESS);
+  follow(context, t, s);
+  REQUIRE(launch(s, diary.of('d')) == CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  REQUIRE(cuStreamEndCapture(s, &graph) == CUDA_SUCCESS);
+  return graph;
+}
+
+Kernel writes(Address p) {
+  return {.accesses = {{p, kBytes, true}}};
+}
+
+struct Watched {
+  explicit Watched(const Options& options = {}) : sim(options) { set_observer(&detector); }
+
+  ~Watched() { set_observer(nullptr); }
+
+  Address block() {
+    const Address p = make_block(kBytes);
+    detector.on_alloc(p, kBytes, this_thread());
+    return p;
+  }
+
+  RaceDetector detector;
+  Sim sim;
+};
+
+}  // namespace
+
+TEST_CASE("branches of a captured graph run in any order, its edges hold", "[sim-graph]") {
+  bool b_first = false;
+  bool c_first = false;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const Sim sim({.seed = seed, .advance = Advance::Seeded});
+    const CUstream s = make_stream();
+    const CUstream t = make_stream();
+    Diary diary;
+    const MadeGraph made(fork_and_join(sim.context(), s, t, diary));
+    CHECK(made.edges() == 4);
+    REQUIRE(cuGraphLaunch(made.executable(), s) == CUDA_SUCCESS);
+    REQUIRE(launch(s, diary.of('z')) == CUDA_SUCCESS);
+    run_all();
+    INFO(diary.text);
+    REQUIRE(diary.text.size() == 5);
+    CHECK(diary.text.front() == 'a');
+    CHECK(diary.text.substr(3) == "dz");
+    (diary.at('b') < diary.at('c') ? b_first : c_first) = true;
+  }
+  CHECK(b_first);
+  CHECK(c_first);
+}
+
+TEST_CASE("branches of a graph overlap", "[sim-graph]") {
+  const Sim sim({.advance = Advance::Timed});
+  const CUstream s = make_stream();
+  MadeGraph made;
+  made.kernel({.duration = 1'000'000, .needs_flag = 1});
+  made.kernel({.duration = 1'000'000, .sets_flag = 1});
+  REQUIRE(cuGraphLaunch(made.executable(), s) == CUDA_SUCCESS);
+  const Nanoseconds before = now();
+  CHECK(cuStreamSynchronize(s) == CUDA_SUCCESS);
+  CHECK(now() - before < 1'500'000);
+  CHECK_FALSE(hung());
+}
+
+TEST_CASE("a chain of kernels that wait for a later one hangs", "[sim-graph]") {
+  const Sim sim({.patience = std::chrono::milliseconds(1)});
+  const CUstream s = make_stream();
+  MadeGraph made;
+  const CUgraphNode first = made.kernel({.needs_flag = 1});
+  made.kernel({.sets_flag = 1}, {first});
+  REQUIRE(cuGraphLaunch(made.executable(), s) == CUDA_SUCCESS);
+  CHECK(cuStreamSynchronize(s) == CUDA_ERROR_LAUNCH_TIMEOUT);
+  set_flag(1);
+}
+
+TEST_CASE("two launches of one executable run one after the other", "[sim-graph]") {
+  const bool one = GENERATE(true, false);
+  Watched watched;
+  const CUstream s = make_stream();
+  const CUstream t = make_stream();
+  const Address p = watched.block();
+  MadeGraph made;
+  made.kernel(writes(p));
+  const CUgraphExec exec = made.executable();
+  REQUIRE(cuGraphLaunch(exec, s) == CUDA_SUCCESS);
+  REQUIRE(cuGraphLaunch(one ? exec : made.executable(), t) == CUDA_SUCCESS);
+  run_all();
+  CHECK(watched.detector.count(Report::Conflict) == (one ? 0 : 1));
+}
+
+TEST_CASE("a race between two branches of a graph is reported", "[sim-graph]") {
+  const bool ordered = GENERATE(false, true);
+  Watched watched;
+  const CUstream s = make_stream();
+  const Address p = watched.block();
+  MadeGraph made;
+  const CUgraphNode first = made.kernel(writes(p));
+  if (ordered)
+    made.kernel(writes(p), {first});
+  else
+    made.kernel(writes(p));
+  REQUIRE(cuGraphLaunch(made.executable(), s) == CUDA_SUCCESS);
+  REQUIRE(launch(s, writes(p)) == CUDA_SUCCESS);  // behind both
+  run_all();
+  INFO(watched.detector.text());
+  CHECK(watched.detector.count(Report::Conflict) == (ordered ? 0 : 1));
+  CHECK(watched.detector.reports().size() == (ordered ? 0 : 1));
+}
+
+TEST_CASE("a race between two captured branches is reported", "[sim-graph]") {
+  const bool joined_first = GENERATE(false, true);
+  Watched watched;
+  const CUstream s = make_stream();
+  const CUstream t = make_stream();
+  const Address p = watched.block();
+  REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+  follow(watched.sim.context(), s, t);
+  REQUIRE(launch(t, writes(p)) == CUDA_SUCCESS);
+  if (joined_first) follow(watched.sim.context(), t, s);
+  REQUIRE(launch(s, writes(p)) == CUDA_SUCCESS);
+  follow(watched.sim.context(), t, s);
+  CUgraph graph = nullptr;
+  REQUIRE(cuStreamEndCapture(s, &graph) == CUDA_SUCCESS);
+  REQUIRE(cuGraphLaunch(MadeGraph(graph).executable(), s) == CUDA_SUCCESS);
+  run_all();
+  CHECK(watched.detector.count(Report::Conflict) == (joined_first ? 0 : 1));
+}
+
+TEST_CASE("a node of another device runs there", "[sim-graph]") {
+  const bool right = GENERATE(true, false);
+  Watched watched;
+  const CUstream s = make_stream();
+  const Address here = watched.block();
+  const OtherDevice other;
+  const Address there = watched.block();
+  REQUIRE(cuCtxSetCurrent(watched.sim.context()) == CUDA_SUCCESS);
+  REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+  REQUIRE(cuCtxSetCurrent(other.context) == CUDA_SUCCESS);
+  follow(watched.sim.context(), s, other.stream);
+  REQUIRE(launch(other.stream, writes(right ? there : here)) == CUDA_SUCCESS);
+  REQUIRE(cuCtxSetCurrent(watched.sim.context()) == CUDA_SUCCESS);
+  follow(other.context, other.stream, s);
+  CUgraph graph = nullptr;
+  REQUIRE(cuStreamEndCapture(s, &graph) == CUDA_SUCCESS);
+  REQUIRE(cuGraphLaunch(MadeGraph(graph).executable(), s) == CUDA_SUCCESS);
+  run_all();
+  CHECK(faults().size() == (right ? 0 : 1));
+  if (right) return;
+  CHECK(watched.detector.count(Report::Fault) == 1);
+  CHECK(cuCtxSynchronize() == CUDA_SUCCESS);  // the fault is the other context's
+  REQUIRE(cuCtxSetCurrent(other.context) == CUDA_SUCCESS);
+  CHECK(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_CASE("a free of a device's memory waits for nodes of other devices' graphs",
+          "[sim-graph]") {
+  const Sim sim;
+  const CUstream s = make_stream();
+  const OtherDevice other;
+  const Address p = make_block(kBytes);
+  MadeGraph made;
+  made.kernel(writes(p));
+  REQUIRE(cuCtxSetCurrent(sim.context()) == CUDA_SUCCESS);
+  REQUIRE(cuGraphLaunch(made.executable(), s) == CUDA_SUCCESS);
+  const OpId whole = last_op(s);
+  hold(s);
+  release(s);
+  CHECK(pending() == 3);
+  REQUIRE(cuCtxSetCurrent(other.context) == CUDA_SUCCESS);
+  CHECK(cuMemFree(p) == CUDA_SUCCESS);
+  CHECK(faults().empty());
+  CHECK(pending() == 1);  // the end, in the stream of the other device
+  CHECK_FALSE(complete(whole));
+}
+
+TEST_CASE("a graph launched in a capture is one node of it", "[sim-graph]") {
+  const Sim sim;
+  const CUstream s = make_stream();
+  Diary diary;
+  MadeGraph inner;
+  inner.kernel(diary.of('b'), {inner.kernel(diary.of('a'))});
+  const CUgraphExec exec = inner.executable();
+  REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+  REQUIRE(cuGraphLaunch(exec, s) == CUDA_SUCCESS);
+  REQUIRE(launch(s, diary.of('c')) == CUDA_SUCCESS);
+  CUgraph graph = nullptr;
+  REQUIRE(cuStreamEndCapture(s, &graph) == CUDA_SUCCESS);
+  std::size_t n = 0;
+  CHECK(cuGraphGetNodes(graph, nullptr, &n) == CUDA_SUCCESS);
+  CHECK(n == 2);
+  REQUIRE(cuGraphLaunch(MadeGraph(graph).executable(), s) == CUDA_SUCCESS);
+  run_all();
+  CHECK(diary.text == "abc");
+}
