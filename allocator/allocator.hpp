@@ -91,6 +91,8 @@ class Allocator {
   // not recycled while any lives.
   void graph_created();
   void graph_destroyed();
+  // One graph has nodes of both.
+  void graph_has_nodes_of(CUcontext one, CUcontext other);
 
   // ---- Pinned memory: what the device may still read or write there (host_tickets.hpp).
   // A ticket for everything submitted so far, in every context. Never waits. An error is that
@@ -219,6 +221,7 @@ class Submission {
   bool reaches_host_ = false;
   CallsUnderWay::Call reaching_ = {};
   bool step_ = false;  // nobody may record a fence meanwhile
+  Allocator::State* graphs_ = nullptr;  // not null: its launch is waited for in other contexts
 };
 
 }  // namespace custash

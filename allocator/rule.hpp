@@ -104,6 +104,7 @@ namespace custash {
   RULE(graphs_that_reach_the_host_are_waited_for) \
   RULE(copies_pay_the_other_context) \
   RULE(graphs_pay_every_context) \
+  RULE(frees_wait_for_graphs_of_several_contexts) \
   RULE(early_launches_wait_while_memory_is_owed) \
   RULE(captured_blocks_wait_for_every_graph) \
   RULE(captured_blocks_wait_for_captures) \

@@ -70,7 +70,7 @@ Effect effect_of(HostView view, const Allocator::State& state) {
 }
 
 // Between a capture_begins() and its capture_begin_done(): the stream's.
-thread_local Timeline* beginning = nullptr;
+thread_local DeviceCache* beginning = nullptr;
 
 }  // namespace
 
@@ -90,6 +90,7 @@ Submission::Submission(Allocator& allocator,
     reach(place.cache->device(), others);
   }
   if (captures(state.driver, place)) {
+    if (several) state.note_captured(place);
     if (view == HostView::Visible || view == HostView::VisibleGraph)
       state.graphs_visible.store(true);
     if (view == HostView::ReachesHost || view == HostView::ReachesHostGraph)
@@ -101,6 +102,9 @@ Submission::Submission(Allocator& allocator,
     return;
   cache_ = place.cache;
   lane_ = place.lane;
+  if (is_graph(view) && state.graphs_shared.load() &&
+      holds(Rule::frees_wait_for_graphs_of_several_contexts))
+    graphs_ = &state;
   const Effect effect = effect_of(view, state);
   host_visible_ = effect.visible;
   reaches_host_ = effect.reaches;
@@ -122,6 +126,7 @@ void Submission::done(CUresult result) {
   Timeline& timeline = cache_->timeline();
   step_ ? timeline.wait_done(*lane_) : timeline.leave(*lane_, host_visible_);
   if (reaches_host_) timeline.reaching_done(reaching_);
+  if (graphs_ != nullptr) graphs_->graph_launched(*cache_, *lane_);
   lane_ = nullptr;
 }
 
@@ -159,18 +164,20 @@ void Allocator::kernels_become_host_visible(std::string_view call, Reach reach) 
 
 void Allocator::capture_begins(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
-  beginning = place ? &place.cache->timeline() : nullptr;
+  beginning = place ? place.cache : nullptr;
   if (beginning == nullptr) return;
   visit_living(state_->all(), [](DeviceCache& each) { each.timeline().prepare_capture(); });
   state_->gate.capture_begins();
 }
 
 void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
-  Timeline* timeline = std::exchange(beginning, nullptr);
-  if (timeline == nullptr) return;
+  DeviceCache* cache = std::exchange(beginning, nullptr);
+  if (cache == nullptr) return;
   if (began) {
+    const std::uint64_t id =
+        state_->contexts.load() > 1 ? state_->capture_id(State::normalise(stream, null)) : 0;
     Lock lock(state_->mutex);
-    state_->open_captures.push_back({StreamName(stream, null), timeline});
+    state_->open_captures.push_back({StreamName(stream, null), cache, id});
     state_->captures_open.fetch_add(1);
   }
   state_->gate.capture_begun(began);
@@ -229,7 +236,7 @@ void Allocator::context_destroyed(CUcontext context) {
   cache->abandon();
   Lock lock(state_->mutex);
   const auto erased = std::erase_if(state_->open_captures, [&](const State::OpenCapture& open) {
-    return open.timeline == &cache->timeline();
+    return open.cache == cache;
   });
   state_->captures_open.fetch_sub(static_cast<std::uint32_t>(erased));
   for (std::size_t i = 0; i < erased; ++i)

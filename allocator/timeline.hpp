@@ -85,6 +85,7 @@ class Timeline {
   // the stream captures, or is another thread's.
   bool record_use(Lane& lane, EventRef* out);
   bool use_over(const EventRef& use);
+  Status wait_use(const EventRef& use);
 
   // A position behind everything submitted so far; nothing is recorded.
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }

@@ -293,6 +293,12 @@ bool Timeline::use_over(const EventRef& use) {
   return query(fence).ok() || broken_.load();
 }
 
+Status Timeline::wait_use(const EventRef& use) {
+  Fence fence;
+  fence.event = use;
+  return wait_host(fence);
+}
+
 // Any call that needs the context tells of it; this one submits nothing and waits for nothing.
 void Timeline::look_for_fault() {
   if (broken_.load()) return;

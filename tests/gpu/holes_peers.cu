@@ -2,6 +2,7 @@
 // Two GPUs: memory in debt that graphs and kernels of the other device use, captures over both,
 // and how much is held with peer access on. Right bare, and must be right under any allocator.
 // Skips with fewer than two GPUs.
+#include "driver_calls.cuh"
 #include "holes_bed.cuh"
 
 #include <functional>
@@ -27,7 +28,8 @@ struct Pair {
     }
   }
 
-  // On device 1: freed under a kernel that writes late, and had again; at `wanted` if it is given.
+  // On device 1: freed under a kernel that writes late, and had again; at `wanted` if it is
+  // given.
   void* owed_block(const void* wanted = nullptr) {
     use(1);
     void* p = nullptr;
@@ -39,7 +41,8 @@ struct Pair {
       if (q != nullptr) between.push_back(q);
       q = take_at(p, kBlock, &between);
     }
-    if (q != p || (wanted != nullptr && q != wanted)) std::printf("info moved=1: it cannot fail\n");
+    if (q != p || (wanted != nullptr && q != wanted))
+      std::printf("info moved=1: it cannot fail\n");
     return q;
   }
 
@@ -60,8 +63,12 @@ struct Pair {
   WrongWords* counter[2];
 };
 
-// A graph of device 0 whose node on device 1 writes q.
-static cudaGraph_t capture_both(Pair& pair, void* q, const std::function<void()>& inside) {
+// A graph of device 0 whose node on device 1 writes q, after `ns`.
+static cudaGraph_t capture_both(Pair& pair,
+                                void* q,
+                                const std::function<void()>& inside,
+                                Word pattern = kNext,
+                                unsigned long long ns = 0) {
   cudaGraph_t graph = nullptr;
   cudaEvent_t fork = nullptr, join = nullptr;
   use(0);
@@ -72,12 +79,13 @@ static cudaGraph_t capture_both(Pair& pair, void* q, const std::function<void()>
   CUDA_OK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
   CUDA_OK(cudaStreamWaitEvent(pair.other[1], fork, 0));
   inside();
-  fill(pair.other[1], q, kBlock, kNext);
+  fill(pair.other[1], q, kBlock, pattern, ns);
   CUDA_OK(cudaEventRecord(join, pair.other[1]));
   use(0);
   CUDA_OK(cudaStreamWaitEvent(pair.stream[0], join, 0));
   const cudaError_t ended = cudaStreamEndCapture(pair.stream[0], &graph);
-  if (ended != cudaSuccess) std::printf("info capture_ended code=%d\n", static_cast<int>(ended));
+  if (ended != cudaSuccess)
+    std::printf("info capture_ended code=%d\n", static_cast<int>(ended));
   (void)cudaGetLastError();
   return graph;
 }
@@ -101,6 +109,63 @@ static void graphs(Pair& pair, Report& report) {
     CUDA_OK(cudaGraphExecDestroy(exec));
   }
   pair.check(report, "graph_with_a_node_of_the_other_device", q);
+}
+
+// The node writes late; its memory is freed while the graph runs, and had again. Then which
+// calls on device 1 wait for that node.
+static void free_beside_graph(Pair& pair, Report& report) {
+  use(1);
+  void* p = device_memory(kBlock);
+  cudaGraph_t graph = capture_both(
+      pair, p, [] {}, kLate, kLateNs);
+  report.check(graph != nullptr, "capture_of_a_late_node");
+  if (graph == nullptr) {
+    CUDA_OK(cudaFree(p));
+    return;
+  }
+  cudaGraphExec_t exec = nullptr;
+  CUDA_OK(cudaGraphInstantiate(&exec, graph, 0));
+  CUDA_OK(cudaGraphLaunch(exec, pair.stream[0]));
+  use(1);
+  CUDA_OK(cudaFree(p));
+  std::printf("info free_of_its_memory: launching_stream=%d\n",
+              static_cast<int>(cudaStreamQuery(pair.stream[0])));
+  void* q = take_at(p, kBlock, &pair.between);
+  fill(pair.stream[1], q, kBlock, kNext);
+  pair.check(report, "freed_while_a_graph_of_the_other_device_writes_it", q);
+
+  const auto ask = [&](const char* what, const std::function<void()>& wait) {
+    CUDA_OK(cudaGraphLaunch(exec, pair.stream[0]));
+    use(1);
+    wait();
+    std::printf("info %s: launching_stream=%d\n",
+                what,
+                static_cast<int>(cudaStreamQuery(pair.stream[0])));
+    use(0);
+    CUDA_OK(cudaDeviceSynchronize());
+  };
+  use(1);
+  void* again = take_at(p, kBlock, &pair.between);  // the node writes to p once more
+  const bool same = again == p;
+  use(0);
+  if (same) ask("device_synchronize_of_its_device", [] { CUDA_OK(cudaDeviceSynchronize()); });
+  if (same)
+    ask("context_record_of_its_device", [] {
+      CUcontext context = nullptr;
+      cudaEvent_t event = nullptr;
+      CUDA_OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+      (void)driver("cuCtxGetCurrent", &context);
+      (void)driver("cuCtxRecordEvent", context, static_cast<CUevent>(event));
+      CUDA_OK(cudaEventSynchronize(event));
+    });
+  CUDA_OK(cudaGraphExecDestroy(exec));
+  CUDA_OK(cudaGraphDestroy(graph));
+  use(1);
+  pair.between.push_back(again);
+  for (void* each : pair.between)
+    CUDA_OK(cudaFree(each));
+  pair.between.clear();
+  use(0);
 }
 
 static void free_beside_capture(Pair& pair, Report& report) {
@@ -132,8 +197,8 @@ static void access(Pair& pair, Report& report) {
 }
 
 static void held(Pair& pair, Report& report) {
-  const auto reserved =
-      reinterpret_cast<int (*)(int, std::size_t*)>(dlsym(RTLD_DEFAULT, "custash_memory_reserved"));
+  const auto reserved = reinterpret_cast<int (*)(int, std::size_t*)>(
+      dlsym(RTLD_DEFAULT, "custash_memory_reserved"));
   const auto empty = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "custash_empty_cache"));
   std::size_t most = 0;
   use(1);
@@ -144,8 +209,7 @@ static void held(Pair& pair, Report& report) {
     fill(pair.stream[1], p, kBlock, kLate, kLateNs);
     CUDA_OK(cudaFree(p));
     std::size_t now = 0;
-    if (reserved != nullptr)
-      (void)reserved(1, &now);
+    if (reserved != nullptr) (void)reserved(1, &now);
     most = std::max(most, now);
   }
   CUDA_OK(cudaDeviceSynchronize());
@@ -158,6 +222,7 @@ static int run() {
   Pair pair;
   graphs(pair, report);
   free_beside_capture(pair, report);
+  free_beside_graph(pair, report);
   int can = 0;
   CUDA_OK(cudaDeviceCanAccessPeer(&can, 0, 1));
   if (can == 0) {
