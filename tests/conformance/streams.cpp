@@ -75,8 +75,7 @@ CASE(streams_mixed_calls) {
   SAY(cudaDeviceSynchronize());
 }
 
-// cudaFreeAsync takes cudaMalloc's memory, too (seen with driver 580; the simulator refuses
-// it).
+// cudaFreeAsync takes cudaMalloc's memory, too (seen with driver 580).
 CASE(streams_free_plain_memory_on_a_stream) {
   const Stream stream;
   void* p = nullptr;

@@ -97,6 +97,8 @@ CUresult enqueue(Frame& f, Stream& s, Work work, OpId* op) {
     if (op != nullptr) *op = 0;
     return capture_node(f.world, s, {.type = type, .work = std::move(work)});
   }
+  const CUresult room = work.kernel ? wait_for_room(f.world, f.thread, s) : CUDA_SUCCESS;
+  if (room != CUDA_SUCCESS) return room;
   const OpId id = submit(
       f.world,
       {.context = s.context, .stream = &s, .thread = f.thread.id, .work = std::move(work)});

@@ -116,17 +116,6 @@ SIM_ENTRY(cuGetErrorString, (CUresult code, const char** out)) {
   return error == nullptr || out == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-Driver make_driver() {
-  Driver driver;
-#define SIM_FILL_MEMBER(need, member, symbol, params) \
-  driver.member = reinterpret_cast<CUresult(CUDAAPI*) params>(resolve(symbol));
-  CUSTASH_DRIVER_CALLS(SIM_FILL_MEMBER)
-#undef SIM_FILL_MEMBER
-  driver.now = now;
-  driver.rest = rest;
-  return driver;
-}
-
 Sim::Sim(const Options& options) {
   reset(options);
   driver_ = make_driver();

@@ -11,6 +11,8 @@ namespace custash::sim {
 CUresult alloc_device(Frame& frame, Bytes bytes, Origin origin, Address* out);
 // Stream-ordered memory that nobody uses and no work can reach any more goes back (pool.cpp).
 void trim_pools(World& world, ThreadState& thread);
+// All that pools of the device hold and nobody uses (pool.cpp): memory ran short.
+void empty_pools(World& world, ThreadState& thread, int device);
 // The record goes and the memory goes back; no wait.
 void drop_region(World& world, ThreadState& thread, Address base, OpId op = 0);
 Region* region_at(World& world, Address address);  // the one that holds it, if any

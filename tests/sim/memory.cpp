@@ -61,7 +61,11 @@ CUresult alloc_device(Frame& f, Bytes bytes, Origin origin, Address* out) {
   region.context_id = f.context->home->id;
   f.charge(alloc_cost(bytes));
   const bool small = bytes <= kSmall && origin == Origin::Alloc;
-  const CUresult result = small ? alloc_small(f, region) : alloc_large(f, region);
+  CUresult result = small ? alloc_small(f, region) : alloc_large(f, region);
+  if (result != CUDA_SUCCESS) {
+    empty_pools(f.world, f.thread, region.device);
+    result = small ? alloc_small(f, region) : alloc_large(f, region);
+  }
   if (result != CUDA_SUCCESS) return result;
   *out = add_region(f.world, f.thread, region).base;
   return CUDA_SUCCESS;

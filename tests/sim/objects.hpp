@@ -115,6 +115,13 @@ struct Pool {
   int live = 0;
 };
 
+// Memory of cuMemAlloc that cuMemFreeAsync was given.
+struct PlainFree {
+  Address address = 0;
+  std::uint64_t buffer_id = 0;
+  OpId op = 0;
+};
+
 struct DeviceState {
   CUcontext primary = nullptr;  // the handle, kept over resets
   int primary_references = 0;

@@ -67,6 +67,9 @@ class Observer {
   // them.
   virtual void on_host_join(ThreadId thread, std::span<const OpId> completed) {}
 
+  // The same call was the allocator's own (make_driver): it knows so in all threads.
+  virtual void on_allocator_learns(std::span<const OpId> completed) {}
+
   // The driver gave memory (after the call has done everything else) or takes it back (before
   // the bytes may be given again, after the on_host_join that the call implies). For Pool
   // memory `op` is the op in whose stream order that happens, otherwise 0. For Vmm: a mapping

@@ -147,14 +147,27 @@ CUresult alloc(
   return CUDA_SUCCESS;
 }
 
+// Taken as well (seen with driver 580). It goes back once the stream has come so far and a wait
+// has seen it.
+CUresult free_plain_async(Frame& f, Stream& s, Region& region) {
+  if (region.shared || s.capture != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  OpId op = 0;
+  const CUresult result = enqueue(f, s, {.name = "free"}, &op);
+  if (result != CUDA_SUCCESS) return result;
+  region.freed = true;
+  f.world.plain_frees.push_back({region.base, region.buffer_id, op});
+  return CUDA_SUCCESS;
+}
+
 CUresult free_async(Frame& f, Door door, CUdeviceptr address, CUstream stream) {
   World& w = f.world;
   Stream* s = find_stream(f, door, stream);
   if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (address == 0) return CUDA_SUCCESS;
   const auto it = w.regions.find(address);
-  if (it == w.regions.end() || it->second.freed || it->second.origin != Origin::Pool)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (it == w.regions.end() || it->second.freed) return CUDA_ERROR_INVALID_VALUE;
+  if (it->second.origin == Origin::Alloc) return free_plain_async(f, *s, it->second);
+  if (it->second.origin != Origin::Pool) return CUDA_ERROR_INVALID_VALUE;
   OpId op = 0;
   const bool captured = s->capture != nullptr;
   const CUresult result = enqueue(f, *s, {.name = "free", .type = CU_GRAPH_NODE_TYPE_MEM_FREE}, &op);
@@ -183,7 +196,29 @@ void drop_region_of_pool(World& w, ThreadState& thread, const Region& region, Op
   return_memory(w, pool->device, region.charged);
 }
 
+namespace {
+
+void return_plain(World& w, ThreadState& thread) {
+  std::erase_if(w.plain_frees, [&](const PlainFree& entry) {
+    if (!is_done(w, entry.op)) return false;
+    const auto it = w.regions.find(entry.address);
+    if (it != w.regions.end() && it->second.buffer_id == entry.buffer_id)
+      drop_region(w, thread, entry.address);
+    return true;
+  });
+}
+
+}  // namespace
+
+void empty_pools(World& w, ThreadState& thread, int device) {
+  return_plain(w, thread);
+  w.pools.each([&](Pool& pool) {
+    if (pool.device == device) trim(w, thread, pool, 0);
+  });
+}
+
 void trim_pools(World& w, ThreadState& thread) {
+  return_plain(w, thread);
   w.pools.each([&](Pool& pool) {
     if (!pool.free.empty()) trim(w, thread, pool, pool.release_threshold);
   });

@@ -86,6 +86,7 @@ class RaceDetector final : public Observer {
                  std::span<const Touch> touches,
                  const char* name) override;
   void on_host_join(ThreadId thread, std::span<const OpId> completed) override;
+  void on_allocator_learns(std::span<const OpId> completed) override;
   void on_alloc(ThreadId thread, Origin origin, Address address, Bytes bytes, OpId op) override;
   void on_free(ThreadId thread, Origin origin, Address address, Bytes bytes, OpId op) override;
   void on_fault(OpId op, const Touch& touch, const char* why) override;
@@ -186,7 +187,8 @@ class RaceDetector final : public Observer {
   void access_under(NodeIndex node, const Touch& touch, AllocationIndex allocation);
   void check_lifetime(const Use& use, const Touch& touch);
   void check_pair(const Use& old, const Use& fresh, const Touch& touch);
-  [[nodiscard]] bool known(const Use& use) const;  // to be over, by some host thread
+  [[nodiscard]] bool known(const Use& use) const;     // to be over, by the allocator
+  [[nodiscard]] bool heard_of(const Use& use) const;  // the same, by some host thread
   Cells::iterator split(std::uint64_t at);
   void forget(std::span<const Touch> touches);
 
@@ -202,7 +204,8 @@ class RaceDetector final : public Observer {
   std::vector<Clock> thread_clocks_;
   std::vector<int> joins_ignored_;       // by thread
   std::map<ActorId, Outsider> outsiders_;
-  Clock known_;                          // what any host thread knows to be complete
+  Clock heard_;  // what any host thread knows to be complete
+  Clock known_;  // what the allocator has learnt itself
   std::deque<Node> nodes_;
   std::vector<NodeIndex> op_nodes_;      // by op, from first_op_, plus one; 0: none
   OpId first_op_ = 0;

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Order of those that are no stream: other processes, cards, kernels that are told while they run,
-// and threads that learn by reading memory.
+// Order of those that are no stream: other processes, cards, kernels that are told while they
+// run, and threads that learn by reading memory; and what an allocator knows.
 #include "tests/sim/race_detector.hpp"
 
 namespace custash::sim {
+
+// Of an allocator that was not told of (whole programs), what any thread has learnt.
+bool RaceDetector::known(const Use& use) const {
+  const Node& node = nodes_[use.node];
+  return (allocator_told() ? known_ : heard_).at(node.chain) >= node.position;
+}
+
+void RaceDetector::on_allocator_learns(std::span<const OpId> completed) {
+  const std::lock_guard lock(mutex_);
+  for (const OpId op : completed)
+    join_op(known_, op);
+}
 
 RaceDetector::Outsider& RaceDetector::outsider(ActorId actor) {
   const auto [found, made] = outsiders_.try_emplace(actor);

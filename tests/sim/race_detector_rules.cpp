@@ -223,7 +223,7 @@ void RaceDetector::on_host_join(ThreadId thread, std::span<const OpId> completed
   const std::lock_guard lock(mutex_);
   Clock& clock = thread_clock(thread);
   for (const OpId op : completed) {
-    join_op(known_, op);
+    join_op(heard_, op);
     if (joins_ignored_[thread] == 0) join_op(clock, op);
   }
 }
@@ -355,23 +355,23 @@ void RaceDetector::check_pair(const Use& old, const Use& fresh, const Touch& tou
   if (old.allocation == fresh.allocation) {
     if (!old.write && !fresh.write) return;
     // Host memory that nobody announced may be another block of the host's heap by now.
-    if (fresh.allocation == 0 && known(old)) return;
+    if (fresh.allocation == 0 && heard_of(old)) return;
     report(Report::Conflict, after.step, touch.address, touch.bytes,
            "two accesses in no order\n" + describe(old) + describe(fresh) + describe(fresh.allocation));
     return;
   }
-  // Between two allocations the allocator may have used what any host thread had learnt: it hands
-  // that on from thread to thread under locks that the test does not announce. Reads count too: every
-  // access by the last owner comes before every access by the next.
+  // Between two allocations the allocator may have used what it had learnt in any thread: it
+  // hands that on from thread to thread under locks that the test does not announce. Reads
+  // count too: every access by the last owner comes before every access by the next.
   if (known(old)) return;
   report(Report::AllocatorFault, after.step, touch.address, touch.bytes,
          "the same bytes under two allocations, accesses in no order\n" + describe(old) +
              describe(fresh) + describe(old.allocation) + describe(fresh.allocation));
 }
 
-bool RaceDetector::known(const Use& use) const {
+bool RaceDetector::heard_of(const Use& use) const {
   const Node& node = nodes_[use.node];
-  return known_.at(node.chain) >= node.position;
+  return heard_.at(node.chain) >= node.position;
 }
 
 // Makes `at` a boundary; the first cell that begins there or later.

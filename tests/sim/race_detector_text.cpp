@@ -103,6 +103,7 @@ void RaceDetector::clear() {
   thread_clocks_.clear();
   joins_ignored_.clear();
   outsiders_.clear();
+  heard_ = {};
   known_ = {};
   nodes_.clear();
   op_nodes_.clear();

@@ -50,6 +50,8 @@ struct Options {
   bool same_process_ipc =
       false;  // cuIpcOpenMemHandle of an own handle works, as if another process
   bool blocking_launches = false;     // CUDA_LAUNCH_BLOCKING=1
+  // A launch blocks while so many operations of its stream are not over; 0: none does.
+  std::size_t queue_depth = 0;
   bool host_function_thread = false;  // run host functions on a thread of the simulator's own
   std::uint64_t seed = 1;
   Advance advance = Advance::Told;
@@ -214,7 +216,9 @@ class Sim {
   CUcontext context_ = nullptr;
 };
 
-// A Driver filled from the simulator; `now` is the modelled clock.
+// A Driver filled from the simulator, for an allocator; `now` is the modelled clock. What is
+// waited for through it the allocator knows (Observer::on_allocator_learns).
 Driver make_driver();
+bool allocator_told();  // one was made since the reset
 
 }  // namespace custash::sim

@@ -49,7 +49,10 @@ CUresult create(Frame& f,
     return CUDA_ERROR_INVALID_DEVICE;
   const CUresult refused = forbid_unsafe(w, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
-  if (!take_memory(w, prop->location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!take_memory(w, prop->location.id, bytes)) {
+    empty_pools(w, f.thread, prop->location.id);
+    if (!take_memory(w, prop->location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   f.charge(create_cost(bytes));
   auto handle = std::make_unique<PhysicalHandle>();
   handle->device = prop->location.id;

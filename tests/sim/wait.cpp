@@ -47,10 +47,15 @@ bool others_could_help(const World& w, const ThreadState& self) {
 }  // namespace
 
 void tell_join(World& w, ThreadState& thread, std::span<const OpId> completed) {
-  if (Observer* o = observer()) o->on_host_join(thread.id, completed);
+  Observer* o = observer();
+  if (o == nullptr) return;
+  o->on_host_join(thread.id, completed);
+  if (by_allocator()) o->on_allocator_learns(completed);
 }
 
-CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
+namespace {
+
+CUresult wait_until_done(World& w, ThreadState& thread, const std::vector<OpId>& targets) {
   auto all_done = [&] {
     return std::all_of(targets.begin(), targets.end(), [&](OpId id) { return is_done(w, id); });
   };
@@ -83,6 +88,22 @@ CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
   for (const OpId id : targets)
     if (const Op* op = find_op(w, id)) latest = std::max(latest, op->finish);
   w.now = latest;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult wait_for_room(World& w, ThreadState& thread, const Stream& s) {
+  const std::size_t most = w.options.queue_depth;
+  CUresult result = CUDA_SUCCESS;
+  while (result == CUDA_SUCCESS && most != 0 && s.queue.size() >= most)
+    result = wait_until_done(w, thread, {s.queue.front()});
+  return result;
+}
+
+CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
+  const CUresult result = wait_until_done(w, thread, targets);
+  if (result != CUDA_SUCCESS) return result;
   trim_pools(w, thread);
   tell_join(w, thread, targets);
   return CUDA_SUCCESS;

@@ -132,6 +132,7 @@ ThreadState& thread_state(World& w) {
 void reset(const Options& options) {
   Root& r = root();
   lock_world();
+  forget_allocator();
   in_forked_child = false;  // a child that asks for a world of its own may have one
   World* old = r.world;
   r.world = fresh_world(r, options);

@@ -86,6 +86,7 @@ struct World {
   Space space;
   std::map<Address, Region> regions;
   std::map<Address, Bytes> reservations;
+  std::vector<PlainFree> plain_frees;  // on a stream, not yet given back
 
   std::vector<Injection> injections;
   std::uint64_t failable_calls = 0;
@@ -120,6 +121,9 @@ std::mutex& world_mutex();
 void unlock_world();
 void lock_world();
 ThreadState& thread_state(World& world);
+// allocator_driver.cpp: this thread is in a call of make_driver's.
+bool by_allocator();
+void forget_allocator();
 bool in_callback();  // this thread runs a host function
 void set_in_callback(bool inside);
 Observer* observer();

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// Launches that block, memory that pools give back when it is short, and plain memory freed on
+// a stream.
+#include "tests/catch.hpp"
+#include "tests/sim/race_detector.hpp"
+#include "tests/unit/sim/calls.hpp"
+
+#include <thread>
+
+using namespace custash;
+using namespace custash::sim;
+
+namespace {
+
+constexpr Bytes kBytes = 4_KiB;
+
+CUdeviceptr ordered_block(CUstream s, std::size_t bytes) {
+  CUdeviceptr p = 0;
+  return cuMemAllocAsync(&p, bytes, s) == CUDA_SUCCESS ? p : 0;
+}
+
+}  // namespace
+
+TEST_CASE("a launch blocks while its stream's queue is full, and learns nothing",
+          "[sim-limits]") {
+  RaceDetector detector;
+  const Sim sim({.queue_depth = 2});
+  set_observer(&detector);
+  const CUstream s = make_stream();
+  const CUdeviceptr p = make_block(kBytes);
+  detector.on_alloc(p, kBytes, this_thread());
+  const Kernel writes{.accesses = {{p, kBytes, true}}};
+  CHECK(launch(s, writes) == CUDA_SUCCESS);
+  const OpId first = last_op(s);
+  CHECK(launch(s, writes) == CUDA_SUCCESS);
+  CHECK(pending() == 2);
+  CHECK(launch(s, {}) == CUDA_SUCCESS);
+  CHECK(complete(first));
+  CHECK(pending() == 2);
+  CHECK(launch(make_stream(), writes) == CUDA_SUCCESS);  // nothing orders it
+  CHECK(detector.count(Report::Conflict) == 1);
+  set_observer(nullptr);
+}
+
+TEST_CASE("a launch behind a full queue that cannot move hangs", "[sim-limits]") {
+  const Sim sim({.queue_depth = 1, .patience = std::chrono::milliseconds(20)});
+  const CUstream s = make_stream();
+  CHECK(launch(s, {.needs_flag = 1}) == CUDA_SUCCESS);
+  SECTION("by one thread") {
+    CHECK(launch(s, {.sets_flag = 1}) == CUDA_ERROR_LAUNCH_TIMEOUT);
+    CHECK(hung());
+  }
+  SECTION("until another stream helps") {
+    CHECK(launch(make_stream(), {.sets_flag = 1}) == CUDA_SUCCESS);
+    CHECK(launch(s, {}) == CUDA_SUCCESS);
+    CHECK_FALSE(hung());
+  }
+}
+
+TEST_CASE("no launch blocks unless a test asks for it", "[sim-limits]") {
+  const Sim sim;
+  const CUstream s = make_stream();
+  for (int i = 0; i < 3000; ++i)
+    REQUIRE(launch(s, {}) == CUDA_SUCCESS);
+  CHECK(pending() == 3000);
+}
+
+TEST_CASE("an allocation that finds no memory takes what pools keep", "[sim-limits]") {
+  const Sim sim({.device_memory = 64_MiB});
+  CUmemoryPool pool = nullptr;
+  std::uint64_t all = ~std::uint64_t{0};
+  REQUIRE(cuDeviceGetDefaultMemPool(&pool, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all) == CUDA_SUCCESS);
+  const CUstream s = make_stream();
+  const CUdeviceptr p = ordered_block(s, 48_MiB);
+  CHECK(p != 0);
+  SECTION("what is in use stays") {
+    CHECK(make_block(32_MiB) == 0);
+  }
+  SECTION("what the device may still use stays") {
+    CHECK(cuMemFreeAsync(p, s) == CUDA_SUCCESS);
+    CHECK(make_block(32_MiB) == 0);
+    CHECK(cuStreamSynchronize(s) == CUDA_SUCCESS);
+    CHECK(used(0) == 48_MiB);
+    CHECK(make_block(32_MiB) != 0);
+  }
+}
+
+TEST_CASE("plain memory may be freed on a stream", "[sim-limits]") {
+  const Sim sim;
+  const CUstream s = make_stream();
+  const CUdeviceptr p = make_block(3_MiB);
+  CHECK(launch(s, {.accesses = {{p, kBytes, true}}}) == CUDA_SUCCESS);
+  CHECK(cuMemFreeAsync(p, s) == CUDA_SUCCESS);
+  CHECK(cuMemFreeAsync(p, s) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemFree(p) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(used(0) == 4_MiB);
+  CHECK(cuStreamSynchronize(s) == CUDA_SUCCESS);
+  CHECK(used(0) == 0);
+  CHECK(faults().empty());
+}
+
+TEST_CASE("an allocator knows what it has waited for, not what its callers have",
+          "[sim-limits]") {
+  for (const bool by_allocator : {false, true}) {
+    RaceDetector detector;
+    const Sim sim;
+    set_observer(&detector);
+    const CUstream a = make_stream();
+    const CUdeviceptr p = make_block(kBytes);
+    detector.on_alloc(p, kBytes, this_thread());
+    CHECK(launch(a, {.accesses = {{p, kBytes, true}}}) == CUDA_SUCCESS);
+    std::thread([&] {
+      CHECK(cuCtxSetCurrent(sim.context()) == CUDA_SUCCESS);
+      CHECK((by_allocator ? sim.driver().ctx_synchronize() : cuCtxSynchronize()) ==
+            CUDA_SUCCESS);
+    }).join();
+    detector.on_free(p, this_thread());
+    detector.on_alloc(p, kBytes, this_thread());
+    CHECK(launch(make_stream(), {.accesses = {{p, kBytes, true}}}) == CUDA_SUCCESS);
+    CHECK(detector.count(Report::AllocatorFault) == (by_allocator ? 0 : 1));
+    set_observer(nullptr);
+  }
+}
