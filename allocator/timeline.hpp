@@ -40,7 +40,6 @@ class Timeline {
   // holds it back any more. Begins before any debt is looked at.
   void reaching_begins(CallsUnderWay::Call& call) { call.begin(reaching_); }
   void reaching_done(CallsUnderWay::Call& call);
-
   // Such a kernel may run. A later free has waited for it: only an earlier one's memory can be
   // owed then. (Not with free:never, where a wait for what is owed could be for that kernel.)
   [[nodiscard]] bool host_may_hand_over() const {
@@ -61,7 +60,6 @@ class Timeline {
   // two submissions). Fails only when the context itself is broken. `Late` where bare CUDA would
   // not have waited for this context: then no stream ever waits for that fence.
   Status stamp_free(std::uint64_t* stamp, FenceKind kind = FenceKind::AtFree);
-
   // The same without a driver call: false when a fence would have to be recorded.
   [[gnu::always_inline]] bool try_stamp_free(std::uint64_t* stamp) const {
     *stamp = submitted_.load();
@@ -72,12 +70,10 @@ class Timeline {
   // A position for a block freed on a stream. While other streams work too, or the block is
   // large, it is marked by an event, which others can wait for.
   std::uint64_t stamp_stream(Lane& lane, bool large);
-
   // The same without a driver call or a lock: false where one is needed.
   bool try_stamp_stream(const Lane& lane, bool large, std::uint64_t* stamp) const;
   // An event behind a free of another context's memory on a stream of this one.
   bool record_free_abroad(Lane& lane, EventRef* out);
-
   // The host waits for this position (a pinned buffer): fences before it are kept apart.
   void host_waits_for(std::uint64_t position);
 
@@ -86,7 +82,6 @@ class Timeline {
   bool record_use(Lane& lane, EventRef* out);
   bool use_over(const EventRef& use);
   Status wait_use(const EventRef& use);
-
   // A position behind everything submitted so far; nothing is recorded.
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }
   // The same; work that goes unseen is counted, too.
@@ -97,11 +92,9 @@ class Timeline {
   // Waits for submissions whose effect the host could see, and only for those. A kernel that
   // reaches the host may have told this thread of itself before its launch has returned.
   Status wait_host_visible();
-
   [[nodiscard, gnu::always_inline]] bool host_visible_outstanding() const {
     return host_outstanding_.load() != 0 || host_unmarked_.load() != 0;
   }
-
   [[nodiscard, gnu::always_inline]] bool host_visible_expected() const {
     return reaching_.any() && holds(Rule::frees_wait_for_launches_that_reach_the_host);
   }
@@ -155,7 +148,6 @@ class Timeline {
   bool wait_patiently(std::uint64_t position);
   // So for the newest marks of these: Lane::over.
   void pass_marks(const std::vector<Lane*>& lanes);
-
   Patience& patience() { return patience_; }
 
   // ---- Captures: before the driver begins one; around a wait that may draw the stream into one,
@@ -170,16 +162,13 @@ class Timeline {
   [[nodiscard]] Counters counters() const;
   // Some call has told the program of a fault on the device: was it here?
   void look_for_fault();
-
   // Who asks or waits here for a call that the program made for another context.
   ContextUsers& users() { return users_; }
-
   // The context is about to go, and its events with it: nothing is asked or recorded any more.
   void abandon();
   // The driver has ended it: what it held has run or never will.
   void end() { ended_.store(true); }
   [[nodiscard]] bool abandoned() const { return abandoned_.load(); }
-
   // As the host sees it, without asking the driver.
   [[nodiscard]] bool over(std::uint64_t position) const {
     return passed() >= position || ended_.load() || (broken() && !abandoned());
@@ -189,7 +178,6 @@ class Timeline {
     mutex_.reset_after_fork();
     reaching_.reset_after_fork();
   }
-
   bool validate();
 
  private:
