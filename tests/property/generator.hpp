@@ -73,6 +73,8 @@ class Generator : private Frame<Kind> {
   void reuse();
   void copy_elsewhere(int block);
   void use_in_graph(int block);
+  void graph_comes_and_goes();
+  void context_ends_behind_a_free();
   void use_from_outside(BlockModel& block);
   void mutual();
   void overtaken();

@@ -103,6 +103,9 @@ struct Program {
 template <typename Command>
 bool steps_of_capture(const Command& command) {
   using Op = decltype(command.op);
+  if constexpr (requires { Op::StreamWait; }) {
+    if (command.op == Op::StreamWait) return true;
+  }
   return command.op == Op::CaptureBegin || command.op == Op::CaptureEnd ||
          command.op == Op::DestroyStream || command.op == Op::EventWait;
 }
