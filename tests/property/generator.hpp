@@ -20,7 +20,7 @@ struct GraphModel {
   int thread = 0;
   bool executable = false;
   bool template_alive = true;
-  bool spent = false;  // memory that it names is gone: it is launched no more
+  bool spent = false;              // memory that it names is gone: it is launched no more
   std::vector<int> contexts = {};  // of its nodes
   std::vector<Use> uses = {};
 };
