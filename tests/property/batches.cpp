@@ -37,8 +37,8 @@ Tally run_batches(std::uint64_t seed,
                   const std::function<void(Tally* tally)>& one,
                   const std::function<void(std::uint64_t, const std::string&)>& crashed) {
   // Where a child says how far it is.
-  void* const page = mmap(
-      nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const page =
+      mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return {.next = seed, .failed = 1};
   auto* const told = new (page) Tally{.next = seed};
   Tally tally = *told;

@@ -126,7 +126,10 @@ class Baton {
     while (inside_until_ < program_.commands.size() &&
            inside_until_ < next_ + static_cast<std::size_t>(nested_)) {
       const auto& inner = program_.commands[inside_until_];
-      if (inner.thread == outer_ || steps_of_capture(inner) || waits_for_calls(inner)) break;
+      // What spins for a later launch must not hold up the call that stands here.
+      if (inner.thread == outer_ || inner.needs != 0 || steps_of_capture(inner) ||
+          waits_for_calls(inner))
+        break;
       ++inside_until_;
     }
     if (inside_until_ == next_) return;

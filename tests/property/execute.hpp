@@ -27,7 +27,8 @@ struct Setup {
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;
   bool log = false;  // the simulator keeps the list of calls
-  Bytes memory = 0;  // of each device, bare as well; 0: as much as is wanted, or little where tight
+  Bytes memory =
+      0;  // of each device, bare as well; 0: as much as is wanted, or little where tight
   std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap =
       {};  // stands between the program and the core
 

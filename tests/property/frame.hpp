@@ -76,7 +76,8 @@ class Frame : protected Dice {
     return c;
   }
 
-  // `owner`: the only thread that uses it where the threads know nothing of each other; -1: all.
+  // `owner`: the only thread that uses it where the threads know nothing of each other; -1:
+  // all.
   void open_context(int context, int owner = -1) {
     contexts_.push_back(context);
     visible_.resize(std::max(visible_.size(), static_cast<std::size_t>(context) + 1));
@@ -136,8 +137,7 @@ class Frame : protected Dice {
   // Beside a capture not every wait can be put in.
   [[nodiscard]] bool can_put_in_order(int lane, const std::vector<UseModel>& uses, bool write) {
     if (capture_.lane < 0) return true;
-    const std::vector<int> left =
-        Order::unordered(uses, order_.before(lane, thread_), write);
+    const std::vector<int> left = Order::unordered(uses, order_.before(lane, thread_), write);
     return std::all_of(
         left.begin(), left.end(), [&](int other) { return recordable(order_.lane(other)); });
   }
@@ -209,6 +209,9 @@ class Frame : protected Dice {
     Command& c = put(Op::CreateStream);
     c.stream = next_stream_++;
     c.flags = chance(60) ? 1 : 0;
+    if constexpr (requires { style_.green; }) {
+      if (style_.green && context_ < kFirstContext && chance(50)) c.flags = 2;
+    }
     order_.add_lane(
         {.stream = c.stream, .context = context_, .thread = thread_, .blocking = c.flags == 0});
   }

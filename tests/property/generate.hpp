@@ -11,12 +11,13 @@ struct Style {
   int threads = 1;
   bool synced = true;
   int commands = 50;
-  int contexts = 1;  // primary ones in use
+  int contexts = 1;          // primary ones in use
   int created_contexts = 0;  // made and ended in the middle
   bool legacy = true;
   bool per_thread = true;
   bool streams_end = true;  // streams are destroyed in the middle
   int max_streams = 4;
+  bool green = false;  // some streams are of green contexts
   bool captures = true;
   bool forks = false;           // captures over several streams and contexts
   bool capture_memory = false;  // blocks allocated and freed on streams that capture
@@ -26,8 +27,8 @@ struct Style {
   bool shared = false;          // blocks that other processes and cards use
   bool threads_end = false;     // and others take their place
   Bytes memory = 0;             // of a device that is nearly full; 0: there is plenty
-  bool mutual = true;     // pairs of kernels that need each other
-  bool host_view = true;  // copies to the host, host functions
+  bool mutual = true;           // pairs of kernels that need each other
+  bool host_view = true;        // copies to the host, host functions
   bool stream_ordered = true;
   bool cross = true;  // copies between contexts
   bool trims = true;

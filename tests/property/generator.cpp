@@ -6,7 +6,8 @@
 
 namespace custash::property {
 
-Generator::Generator(std::uint64_t seed, const Style& style) : Frame(seed, style), over_(static_cast<std::size_t>(style.threads)) {
+Generator::Generator(std::uint64_t seed, const Style& style)
+    : Frame(seed, style), over_(static_cast<std::size_t>(style.threads)) {
   program_.memory = style.memory;
   host_buffers_.resize(kHostBuffers);
 }
@@ -48,8 +49,7 @@ std::vector<BlockModel*> Generator::live(int context, bool stranger) {
 std::vector<BlockModel*> Generator::in_reach(int context) {
   std::vector<BlockModel*> found;
   for (BlockModel& block : blocks_) {
-    if (block.alive && !block.captured && mine(block.thread) &&
-        reaches(context, block.context))
+    if (block.alive && !block.captured && mine(block.thread) && reaches(context, block.context))
       found.push_back(&block);
   }
   return found;

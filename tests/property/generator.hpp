@@ -20,7 +20,7 @@ struct GraphModel {
   int thread = 0;
   bool executable = false;
   bool template_alive = true;
-  bool spent = false;  // memory that it names is gone: it is launched no more
+  bool spent = false;              // memory that it names is gone: it is launched no more
   std::vector<int> contexts = {};  // of its nodes
   std::vector<Use> uses = {};
 };
@@ -73,6 +73,8 @@ class Generator : private Frame<Kind> {
   void reuse();
   void copy_elsewhere(int block);
   void use_in_graph(int block);
+  void graph_comes_and_goes();
+  void context_ends_behind_a_free();
   void use_from_outside(BlockModel& block);
   void mutual();
   void overtaken();

@@ -15,8 +15,8 @@ void Generator::context_step() {
     create_context(style_.synced ? -1 : thread_);
 }
 
-// Its streams, events, graphs and blocks go with it. What others do with its blocks ends before;
-// they may be waited for by a free on their device as well.
+// Its streams, events, graphs and blocks go with it. What others do with its blocks ends
+// before; they may be waited for by a free on their device as well.
 void Generator::end_context(int context) {
   for (const BlockModel& block : blocks_) {
     if (block.context == context && block.shared) return;
@@ -26,9 +26,8 @@ void Generator::end_context(int context) {
   for (BlockModel& block : blocks_) {
     if (block.context != context || !block.alive) continue;
     std::vector<UseModel> others = block.uses;
-    std::erase_if(others, [&](const UseModel& use) {
-      return order_.lane(use.lane).context == context;
-    });
+    std::erase_if(
+        others, [&](const UseModel& use) { return order_.lane(use.lane).context == context; });
     host_waits_for_all(others, over_[static_cast<std::size_t>(thread_)]);
   }
   put(Op::DestroyContext);
@@ -37,7 +36,8 @@ void Generator::end_context(int context) {
   for (BlockModel& block : blocks_)
     block.alive = block.alive && block.context != context;
   for (GraphModel& graph : graphs_)
-    graph.spent = graph.spent || std::count(graph.contexts.begin(), graph.contexts.end(), context) != 0;
+    graph.spent =
+        graph.spent || std::count(graph.contexts.begin(), graph.contexts.end(), context) != 0;
   while (!access_.empty()) {
     const auto of = std::find_if(access_.begin(), access_.end(), [&](const AccessModel& a) {
       return a.context == context || a.other == context;
@@ -62,9 +62,10 @@ void Generator::end_access(int context, int other) {
   });
   for (GraphModel& graph : graphs_) {
     const bool of = std::count(graph.contexts.begin(), graph.contexts.end(), context) != 0;
-    graph.spent = graph.spent || (of && std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
-                    return by_id(use.block).context == other;
-                  }));
+    graph.spent = graph.spent ||
+                  (of && std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
+                     return by_id(use.block).context == other;
+                   }));
   }
 }
 

@@ -54,11 +54,9 @@ void Generator::free_plain(BlockModel& block) {
   // Bare, a free does not wait for other devices.
   std::vector<UseModel> elsewhere = block.uses;
   std::erase_if(elsewhere, [&](const UseModel& use) {
-    return !use.several &&
-           device_of(order_.lane(use.lane).context) == device_of(block.context);
+    return !use.several && device_of(order_.lane(use.lane).context) == device_of(block.context);
   });
-  if (capture_.lane >= 0 &&
-      !Order::unordered(elsewhere, order_.host(thread_), true).empty())
+  if (capture_.lane >= 0 && !Order::unordered(elsewhere, order_.host(thread_), true).empty())
     return;
   host_waits_for_all(elsewhere, {});
   const int kept = std::exchange(context_, block.context);
@@ -111,9 +109,10 @@ bool Generator::leave_graphs(const BlockModel& block) {
   if (!in_graph(block)) return true;
   if (!style_.spent_graphs || capture_.lane >= 0 || !chance(60)) return false;
   for (GraphModel& graph : graphs_) {
-    graph.spent = graph.spent || std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
-                    return use.block == block.id;
-                  });
+    graph.spent =
+        graph.spent || std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
+          return use.block == block.id;
+        });
   }
   return true;
 }

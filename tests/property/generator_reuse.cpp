@@ -8,8 +8,11 @@
 namespace custash::property {
 
 void Generator::reuse() {
+  if (capture_.lane >= 0) return;
+  if (style_.captures && style_.capture_memory && chance(25)) return graph_comes_and_goes();
+  if (style_.created_contexts > 0 && chance(25)) return context_ends_behind_a_free();
   const int lane = choose_lane();
-  if (lane < 0 || capture_.lane >= 0) return;
+  if (lane < 0) return;
   auto here = live(context_);
   if (here.empty() && !malloc_plain()) return;
   BlockModel& block = here.empty() ? blocks_.back() : *here.back();
@@ -76,6 +79,63 @@ void Generator::use_in_graph(int block) {
     if (!graph.uses.empty()) launch_graph(graph, origin);
   }
   context_ = kept;
+}
+
+// A graph with memory of its own, which somebody else has next while its launch is under way.
+void Generator::graph_comes_and_goes() {
+  for (GraphModel& old : graphs_) {  // with the last graph goes what was kept
+    if (!mine(old.thread)) return;
+    const int kept = std::exchange(context_, old.context);
+    if (old.executable) put(Op::DestroyExec).other = old.id;
+    if (old.template_alive) put(Op::DestroyGraph).other = old.id;
+    old.executable = old.template_alive = false;
+    context_ = kept;
+  }
+  begin_capture();
+  if (capture_.lane < 0) return;
+  const int origin = capture_.lane;
+  const bool freed = capture_.relaxed;
+  BlockModel* block = nullptr;
+  if (freed) {
+    captured_memory();
+    block = &blocks_.back();
+    put(Op::FreeAsync, origin).block = block->id;
+    block->alive = false;
+  } else {
+    captured_kernel(0, choose_uses(context_));
+  }
+  end_capture();
+  GraphModel& graph = graphs_.back();
+  launch_graph(graph, origin);
+  put(Op::DestroyExec).other = graph.id;
+  put(Op::DestroyGraph).other = graph.id;
+  graph.executable = graph.template_alive = false;
+  const int lane = choose_lane();
+  if (block == nullptr || lane < 0) return;
+  const int fresh = plain_block(block->bytes).id;
+  kernel_on(lane, {part_of(by_id(fresh), true)}, false);
+}
+
+// A copy of another context reads the memory of one that ends next; a free of what it has
+// written stands between, for which bare CUDA has waited.
+void Generator::context_ends_behind_a_free() {
+  std::vector<int> created = contexts_;
+  std::erase_if(created, [&](int c) { return c < kFirstContext || !usable(c); });
+  if (created.empty()) return context_step();
+  const int ends = any(created);
+  if (ends == context_) return;
+  auto theirs = live(ends);
+  const int kept = std::exchange(context_, ends);
+  const bool there = !theirs.empty() || malloc_plain();
+  context_ = kept;
+  if (!there) return;
+  const int source = theirs.empty() ? blocks_.back().id : theirs.back()->id;
+  const int lane = choose_lane();
+  if (lane < 0 || !malloc_plain()) return;
+  const int target = blocks_.back().id;
+  copy_on(lane, by_id(target), by_id(source));
+  free_plain(by_id(target));
+  end_context(ends);
 }
 
 }  // namespace custash::property

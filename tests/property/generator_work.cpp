@@ -51,10 +51,11 @@ void Generator::kernel() {
 
 void Generator::kernel_on(int lane, std::vector<Use> uses, bool may_be_early) {
   const Clock begins = order_.before_early(lane, thread_);
-  const bool early = style_.early && may_be_early && order_.lane(lane).stream >= kFirstStream &&
-                     std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
-                       return Order::unordered(by_id(use.block).uses, begins, use.write).empty();
-                     });
+  const bool early =
+      style_.early && may_be_early && order_.lane(lane).stream >= kFirstStream &&
+      std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+        return Order::unordered(by_id(use.block).uses, begins, use.write).empty();
+      });
   if (!early) order_uses(lane, uses);
   note_uses(lane, order_.submit_kernel(lane, thread_, early), uses);
   Command& c = put(Op::Kernel, lane);

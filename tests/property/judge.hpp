@@ -26,11 +26,12 @@ class Judge {
     if (!right_when_bare(program_, &bare)) {
       ++tally->rejected;
       if (std::getenv("CUSTASH_SHOW_REJECTED") != nullptr)
-        std::printf("rejected %llu: %s\n%s%s\n",
+        std::printf("rejected %llu: %s\n%s%s (step %zu)\n",
                     static_cast<unsigned long long>(program_.seed),
                     name_of(bare.kind),
                     to_string(program_).c_str(),
-                    bare.text.c_str());
+                    bare.text.c_str(),
+                    wrong_code(bare, false));
       return;
     }
     ++tally->programs;

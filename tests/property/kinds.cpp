@@ -15,6 +15,7 @@ enum Kind {
   ThreadsUnsynced,
   ThreadsEnd,
   Devices,
+  Green,
   CreatedContexts,
   ContextsEnd,
   Peers,
@@ -41,6 +42,7 @@ const char* const kNames[Kinds] = {"several threads",
                                    "threads that do not wait for each other",
                                    "threads that end",
                                    "two devices",
+                                   "streams of green contexts",
                                    "created contexts",
                                    "contexts that end",
                                    "peer access",
@@ -66,6 +68,9 @@ class Look {
     kinds_.insert(c.thread != 0 ? Threads : Kinds);
     kinds_.insert(device_of(c.context) != 0 ? Devices : Kinds);
     switch (c.op) {
+      case Op::CreateStream:
+        if (c.flags == 2) note(Green);
+        return;
       case Op::EndThread:
         return note(ThreadsEnd);
       case Op::CreateContext:

@@ -20,10 +20,6 @@ CUresult no_registration(int* value, CUdevice_attribute which, CUdevice device) 
   return result;
 }
 
-int device_of(int context) {
-  return context == 1 ? 1 : 0;
-}
-
 }  // namespace
 
 std::string to_string(const PinSetup& setup) {

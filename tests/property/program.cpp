@@ -30,7 +30,11 @@ std::string call(const Command& c) {
   const std::string n = number(static_cast<std::int64_t>(c.bytes));
   switch (c.op) {
     case Op::CreateStream:
-      return s + " = stream_create(" + (c.flags == 1 ? "non_blocking" : "blocking") + ")";
+      return s + " = stream_create(" +
+             (c.flags == 2   ? "green"
+              : c.flags == 1 ? "non_blocking"
+                             : "blocking") +
+             ")";
     case Op::DestroyStream:
       return "stream_destroy(" + s + ")";
     case Op::EnablePeer:

@@ -14,7 +14,7 @@ namespace custash::property {
 
 // What a command's numbers mean, for those it has.
 enum class Op {
-  CreateStream,    // stream; flags: 1 non-blocking
+  CreateStream,    // stream; flags: 1 non-blocking, 2 of a green context of its own
   DestroyStream,   // stream
   CreateContext,   // context
   DestroyContext,  // context
@@ -63,7 +63,8 @@ struct Use {
 // Streams 0 and 1: the legacy one, by its two names; 2: the thread's own. Created ones from 3
 // on.
 inline constexpr int kLegacyNull = 0, kLegacy = 1, kPerThread = 2, kFirstStream = 3;
-// Contexts 0 and 1: the primary ones of devices 0 and 1. Created ones from 2 on, on each in turn.
+// Contexts 0 and 1: the primary ones of devices 0 and 1. Created ones from 2 on, on each in
+// turn.
 inline constexpr int kFirstContext = 2;
 
 constexpr int device_of(int context) {
@@ -95,7 +96,7 @@ struct Program {
   std::uint64_t seed = 0;
   int threads = 1;
   bool synced = true;  // each command happens before the next, also across threads
-  Bytes memory = 0;  // of each device, for bare as well; 0: more than is wanted
+  Bytes memory = 0;    // of each device, for bare as well; 0: more than is wanted
   std::vector<Command> commands = {};
 };
 
@@ -103,6 +104,9 @@ struct Program {
 template <typename Command>
 bool steps_of_capture(const Command& command) {
   using Op = decltype(command.op);
+  if constexpr (requires { Op::StreamWait; }) {
+    if (command.op == Op::StreamWait) return true;
+  }
   return command.op == Op::CaptureBegin || command.op == Op::CaptureEnd ||
          command.op == Op::DestroyStream || command.op == Op::EventWait;
 }

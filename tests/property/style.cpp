@@ -41,6 +41,7 @@ class StyleMaker : private Dice {
     style.max_streams = pick(0, 5);
     if (!style.legacy && !style.per_thread) style.max_streams = std::max(1, style.max_streams);
     style.captures = one_in(3);
+    style.green = one_in(6);
     style.forks = one_in(2);
     style.capture_memory = one_in(4);
     style.spent_graphs = one_in(2);
@@ -70,6 +71,7 @@ class StyleMaker : private Dice {
     style.threads = pick(2, 3);
     style.synced = false;
     style.nested = true;
+    style.green = false;
     style.legacy = false;  // its implicit order would make them depend on each other
     style.created_contexts = one_in(4) ? 2 : 0;
     style.contexts = 1;
@@ -96,8 +98,9 @@ class StyleMaker : private Dice {
     style.lazy = one_in(2);
   }
 
-  // What fits bare has to fit. Not among what must: stream-ordered frees (an allocation waits for
-  // younger work, docs/semantics.md), blocks of graphs, which are kept, and of other processes.
+  // What fits bare has to fit. Not among what must: stream-ordered frees (an allocation waits
+  // for younger work, docs/semantics.md), blocks of graphs, which are kept, and of other
+  // processes.
   void nearly_full(Style& style) {
     style.memory = static_cast<Bytes>(pick(20, 60)) * 2_MiB;
     style.sizes = kLargeSizes;

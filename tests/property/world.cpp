@@ -252,21 +252,40 @@ std::int64_t World::live_bytes(int device) const {
   return sum;
 }
 
-CUresult World::lifetimes(const Command& c) {
-  if (c.op == Op::CreateStream) {
-    StreamObject made{.handle = nullptr, .context = c.context};
+CUresult World::make_stream(const Command& c) {
+  StreamObject made{.handle = nullptr, .context = c.context};
+  if (c.flags == 2) {
+    made.green = sim::make_green(device_of(c.context));
+    if (made.green) made.handle = sim::green_stream(made.green);
+    if (made.handle == nullptr) return CUDA_ERROR_UNKNOWN;
+  } else {
     const CUresult result =
         cuStreamCreate(&made.handle, c.flags == 1 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
-    if (result == CUDA_SUCCESS) streams_[c.stream] = made;
-    return result;
+    if (result != CUDA_SUCCESS) return result;
+  }
+  streams_[c.stream] = made;
+  return CUDA_SUCCESS;
+}
+
+CUresult World::destroy_stream(int id) {
+  const StreamObject object = streams_[id];
+  streams_.erase(id);
+  const CUresult result =
+      door_->destroy_stream(object.handle, [&] { return cuStreamDestroy(object.handle); });
+  if (!object.green || result != CUDA_SUCCESS) return result;
+  return door_->destroy_context(object.green.context,
+                                [&] { return sim::destroy_green(object.green); });
+}
+
+CUresult World::lifetimes(const Command& c) {
+  if (c.op == Op::CreateStream) {
+    return make_stream(c);
   }
   if (c.op == Op::DestroyStream) {
     const CUstream* s = stream(c);
     if (s == nullptr || c.stream < kFirstStream || streams_[c.stream].capturing())
       return CUDA_SUCCESS;
-    const CUstream handle = *s;
-    streams_.erase(c.stream);
-    return door_->destroy_stream(handle, [&] { return cuStreamDestroy(handle); });
+    return destroy_stream(c.stream);
   }
   if (c.op == Op::CreateContext) {
     using Create = CUresult (*)(CUcontext*, unsigned, CUdevice);
@@ -291,7 +310,8 @@ CUresult World::lifetimes(const Command& c) {
   std::erase_if(streams_, in_it);
   std::erase_if(blocks_, in_it);
   std::erase_if(held_, in_it);
-  std::erase_if(open_, [&](const auto& each) { return each.second.first.context == c.context; });
+  std::erase_if(open_,
+                [&](const auto& each) { return each.second.first.context == c.context; });
   std::erase_if(events_, in_it);
   const CUcontext handle = contexts_[c.context];
   contexts_.erase(c.context);

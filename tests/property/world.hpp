@@ -5,6 +5,7 @@
 
 #include "tests/property/door.hpp"
 #include "tests/property/execute.hpp"
+#include "tests/sim/green.hpp"
 #include "tests/sim/race_detector.hpp"
 
 #include <map>
@@ -45,6 +46,7 @@ class World {
   struct StreamObject {
     CUstream handle = nullptr;
     int context = 0;
+    sim::GreenContext green = {};
     int origin = -1;  // the stream whose capture it is drawn into, or itself; -1: none
 
     [[nodiscard]] bool capturing() const { return origin >= 0; }
@@ -92,6 +94,8 @@ class World {
   void end_sharing(int block);
 
   bool use_context(int context);
+  CUresult make_stream(const Command& command);
+  CUresult destroy_stream(int id);
   [[nodiscard]] const CUstream* stream(const Command& command);
   BlockObject* block(int id);
   void note_visible(int context, CUstream stream);
@@ -114,7 +118,7 @@ class World {
   std::map<int, BlockObject> held_;
   std::map<int, std::pair<BlockObject, bool>> open_;
   std::vector<void*> hosts_;
-  std::vector<Address> kept_;                   // bare: freed on a stream
+  std::vector<Address> kept_;  // bare: freed on a stream
   std::vector<Visible> visible_;
   std::vector<Bytes> used_at_start_;
   Violation kind_ = Violation::None;
