@@ -83,6 +83,29 @@ class FaultDoor final : public Door {
     return armed([&] { return to_->empty_cache(context); });
   }
 
+  CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
+    return armed([&] {
+      return to_->submit_early(
+          stream, [&](bool may) { return unarmed([&] { return call(may); })(); });
+    });
+  }
+
+  void peer_enabled(CUcontext owner, CUcontext accessor) override {
+    plan_.arm();
+    to_->peer_enabled(owner, accessor);
+    plan_.disarm();
+  }
+
+  CUresult share(Address address) override {
+    return armed([&] { return to_->share(address); });
+  }
+
+  void unshare(Address address) override { to_->unshare(address); }
+
+  CUresult leave(Address address) override {
+    return armed([&] { return to_->leave(address); });
+  }
+
   std::string check(int device, std::int64_t live, bool exact) override {
     return to_->check(device, live, exact);
   }
@@ -186,7 +209,6 @@ std::vector<Setup> setups(Bytes memory) {
         setup.config.run_ahead_percent = 0;
         if (one_lane) setup.config.slabs_after = 0;  // else small blocks share pages
         setup.context_events = context_events;
-        setup.device_copies = backing == Backing::Driver;
         setup.memory = memory;
         all.push_back(setup);
       }

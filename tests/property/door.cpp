@@ -2,7 +2,6 @@
 #include "tests/property/door.hpp"
 
 #include "allocator/outside.hpp"
-#include "allocator/rule.hpp"
 #include "tests/sim/sim.hpp"
 
 #include <map>
@@ -159,8 +158,8 @@ class CachedDoor final : public Door {
 
   CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
     const std::uint64_t owed = allocator_.order_wanted(stream, NullStream::Legacy);
-    const bool may = owed == 0 || !holds(Rule::early_launches_lose_their_attribute);
-    const CUresult result = submit(stream, HostView::Hidden, 0, 0, [&] { return call(may); });
+    const CUresult result =
+        submit(stream, HostView::Hidden, 0, 0, [&] { return call(owed == 0); });
     if (owed != 0 && result == CUDA_SUCCESS)
       allocator_.order_given(stream, NullStream::Legacy, owed);
     return result;

@@ -66,6 +66,11 @@ void Generator::destroy_stream() {
   if (lane < 0 || order_.lane(lane).stream < kFirstStream) return;
   put(Op::DestroyStream, lane);
   order_.lane(lane).alive = false;
+  for (GraphModel& graph : graphs_) {
+    graph.spent =
+        graph.spent || (order_.lane(lane).green &&
+                        std::count(graph.lanes.begin(), graph.lanes.end(), lane) != 0);
+  }
 }
 
 void Generator::event_traffic() {

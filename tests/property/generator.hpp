@@ -22,6 +22,7 @@ struct GraphModel {
   bool template_alive = true;
   bool spent = false;              // memory that it names is gone: it is launched no more
   std::vector<int> contexts = {};  // of its nodes
+  std::vector<int> lanes = {};     // that captured it
   std::vector<Use> uses = {};
 };
 

@@ -115,6 +115,7 @@ void Generator::captured_memory() {
 
 void Generator::end_capture() {
   GraphModel graph = std::move(capture_.graph);
+  graph.lanes = capture_.lanes;
   graph.id = next_graph_++;
   put(Op::CaptureEnd, capture_.lane).other = graph.id;
   for (const int lane : capture_.lanes)
@@ -147,7 +148,14 @@ void Generator::graph_step() {
   if (lane >= 0 && graph.executable && !graph.spent) launch_graph(graph, lane);
 }
 
+// Not among what must be right: a graph that has memory of a capture in one context, launched in
+// another. That memory may be had again while the launch runs (docs/semantics.md).
 void Generator::launch_graph(GraphModel& graph, int lane) {
+  const bool keeps = std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
+    const BlockModel& block = by_id(use.block);
+    return block.captured && block.context != order_.lane(lane).context;
+  });
+  if (keeps) return;
   const std::size_t wanted = graph.uses.size();
   std::vector<Use> uses = graph.uses;
   order_uses(lane, uses);

@@ -23,6 +23,7 @@ struct LaneModel {
   bool blocking = false;
   bool alive = true;
   bool capturing = false;
+  bool green = false;  // its green context ends with it
   Clock clock = {};
   Clock before_kernel = {};  // what its last kernel came after
 };

@@ -95,6 +95,26 @@ TEST_CASE("a block of a capture is nobody's while a graph may use it", "[unit][r
   CHECK(bed.stats().active_bytes[0].current == bed.stats().allocated_bytes[0].current);
 }
 
+TEST_CASE("a graph has no memory that its stream's work still uses", "[unit][rules_memory]") {
+  for (const Bytes bytes : {Bytes{1000}, kBytes}) {
+    Bed bed;
+    const CUstream s = bed.stream();
+    const CUstream other = bed.stream();
+    const Address p = bed.malloc_on(s, bytes);
+    bed.launch(s, {.accesses = {{p, bytes, true}}});
+    sim::hold(s);
+    bed.free_on(s, p);
+    begin_capture(bed, s, CU_STREAM_CAPTURE_MODE_RELAXED);
+    // The graph may be launched on any stream, whatever the order of this one says.
+    CHECK(bed.malloc_on(s, bytes) != p);
+    (void)end_capture(bed, s);
+    CHECK(bed.malloc_on(other, bytes) != p);
+    CHECK(bed.malloc_on(s, bytes) == p);
+    sim::release(s);
+    sim::run_all();
+  }
+}
+
 TEST_CASE("a block that a capture has freed is nobody's before it ends",
           "[unit][rules_memory]") {
   Bed bed;
