@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Abroad: blocks freed on a stream of another context, until an event on that stream has passed.
-// Positions of this context say nothing of such a stream. Guarded by the lock of its DeviceCache.
-// Rank 5.
+// Abroad: blocks freed on a stream of another context, until an event on that stream has
+// passed. Positions of this context say nothing of such a stream. Guarded by the lock of its
+// DeviceCache. Rank 5.
 #pragma once
 
 #include "allocator/pool.hpp"
@@ -44,7 +44,9 @@ class Abroad {
   template <typename Give>
   void take(const std::vector<HostUse>& over, Give give) {
     for (std::size_t i = entries_.size(); i-- > 0;) {
-      const auto same = [&](const HostUse& use) { return use.event == entries_[i].until.event; };
+      const auto same = [&](const HostUse& use) {
+        return use.event == entries_[i].until.event;
+      };
       if (std::none_of(over.begin(), over.end(), same)) continue;
       const Entry entry = std::exchange(entries_[i], entries_.back());
       entries_.pop_back();

@@ -5,6 +5,7 @@
 #include "allocator/allocator.hpp"
 
 #include "allocator/registry.hpp"
+
 #include <utility>
 
 namespace custash {

@@ -48,8 +48,8 @@ struct Growth {
   [[nodiscard]] Address end() const { return block->end(); }
 };
 
-// Segments of plain memory, whose free waits for the device: at once, only when the device is found
-// idle, or not.
+// Segments of plain memory, whose free waits for the device: at once, only when the device is
+// found idle, or not.
 enum class PlainTrim { Now, WhenIdle, No };
 
 // What is to be given back.

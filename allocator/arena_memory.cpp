@@ -247,7 +247,8 @@ void Arena::put_back(Segment* segment) {
 
 namespace {
 
-// Wholly free, plain memory. In limbo counts as free here: cuMemFree waits for the device by itself.
+// Wholly free, plain memory. In limbo counts as free here: cuMemFree waits for the device by
+// itself.
 bool is_free_segment(const Segment& segment) {
   const Block* only = segment.first;
   return segment.kind == SegmentKind::Plain && only->next == nullptr &&

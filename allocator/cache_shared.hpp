@@ -17,8 +17,8 @@ namespace custash {
 class DeviceCache;
 
 struct CacheShared {
-  // Whether the other contexts of a cache's device have nothing to do; `anew`: nor work that goes
-  // unseen, as far as it was submitted before this question.
+  // Whether the other contexts of a cache's device have nothing to do; `anew`: nor work that
+  // goes unseen, as far as it was submitted before this question.
   struct Others {
     bool (*idle)(void* state, DeviceCache& self, bool anew);
     void* state;

@@ -64,8 +64,8 @@ bool DeviceCache::rung_poll(const Request& request, Address* out) {
   return search_all(request, out);
 }
 
-// Waits for what is in limbo, as bare CUDA would have at the frees, and for streams that have freed
-// memory; then its pages can be moved.
+// Waits for what is in limbo, as bare CUDA would have at the frees, and for streams that have
+// freed memory; then its pages can be moved.
 bool DeviceCache::rung_wait(const Request& request, Address* out) {
   if (!settle().ok()) return false;
   return search_all(request, out) || grow(request, out).ok();

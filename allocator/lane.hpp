@@ -50,7 +50,8 @@ class Lane {
   std::atomic<std::uint64_t> in_full_order{0};
   // The number of the newest of `marks`.
   std::atomic<std::uint64_t> marked{0};
-  // The newest mark known to be passed: blocks freed on this stream up to there are everybody's.
+  // The newest mark known to be passed: blocks freed on this stream up to there are
+  // everybody's.
   std::atomic<std::uint64_t> over{0};
   // Its stream is destroyed: nothing can be recorded on it any more.
   std::atomic<bool> orphan{false};

@@ -94,7 +94,8 @@ Status Allocator::trim(int device, Bytes bytes) {
 
 Status Allocator::trim_stream(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
-  return place ? place.cache->trim({}, *place.lane) : CUDA_ERROR_INVALID_VALUE;
+  return place ? place.cache->trim({.plain = PlainTrim::Now}, *place.lane)
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 Status Allocator::trim_idle(int device) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Patience: for waits on the host that the driver would not make in this call. The work waited for
-// may itself wait for what the program submits after the call. So such a wait asks, rests and asks
-// again. It is given up when nothing has ended for as long as option patience: says; from then on
-// every other one is, until something has ended. One for each context, atomics only. Rank 2.
+// Patience: for waits on the host that the driver would not make in this call. The work waited
+// for may itself wait for what the program submits after the call. So such a wait asks, rests
+// and asks again. It is given up when nothing has ended for as long as option patience: says;
+// from then on every other one is, until something has ended. One for each context, atomics
+// only. Rank 2.
 #pragma once
 
 #include "allocator/config.hpp"
@@ -47,7 +48,7 @@ class Patience {
    private:
     static constexpr Nanoseconds kSecond = 1'000'000'000;
     static constexpr Nanoseconds kShort = 20'000;
-    static constexpr Nanoseconds kLong = 1'000'000;
+    static constexpr Nanoseconds kLong = 20'000'000;
     static constexpr int kQuestions = 200;
 
     Patience& of_;

@@ -113,8 +113,7 @@ Address DeviceCache::quick_large(Rack& rack, Bytes bytes) {
     if (free_waits() && holds(Rule::quick_frees_wait_for_results)) return false;
     if (!timeline_.try_stamp_free(&position) || !quick_clear(position)) return false;
   } else {
-    if (!timeline_.try_stamp_stream(*rack.lane, owner.slab == nullptr, &position))
-      return false;
+    if (!timeline_.try_stamp_stream(*rack.lane, owner.slab == nullptr, &position)) return false;
     if (order_high_.load() < position) atomic_max(order_high_, position);
   }
   return owner.slab != nullptr ? quick_give(rack, *owner.slab, address, position)
@@ -174,8 +173,8 @@ bool DeviceCache::fence_and_free(Rack& rack, Address address) {
   if (!quick_ways_open() || (owner.slab == nullptr && owner.segment == nullptr)) return false;
   std::uint64_t position = 0;
   if (rack.lane != nullptr) {
-    const bool large = owner.slab == nullptr && owner.block != nullptr &&
-                       owner.block->size > kSmallLimit;
+    const bool large =
+        owner.slab == nullptr && owner.block != nullptr && owner.block->size > kSmallLimit;
     (void)timeline_.stamp_stream(*rack.lane, large);
     return quick_free(rack, owner, address);
   }

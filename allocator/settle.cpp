@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: what is waited for when memory is short, and blocks freed on streams of other contexts.
-// Fences of plain frees are waited for as bare CUDA had been at these frees. Nothing else would bare
-// wait for in an allocation: it is waited for with patience (patience.hpp), without a lock.
-// Proved: tests/models/reuse.pml.
+// DeviceCache: what is waited for when memory is short, and blocks freed on streams of other
+// contexts. Fences of plain frees are waited for as bare CUDA had been at these frees. Nothing
+// else would bare wait for in an allocation: it is waited for with patience (patience.hpp),
+// without a lock. Proved: tests/models/reuse.pml.
 #include "allocator/atomic_max.hpp"
 #include "allocator/device_cache.hpp"
 #include "allocator/rule.hpp"
@@ -35,8 +35,8 @@ Status DeviceCache::settle() {
   return waited;
 }
 
-// Frees without an event of their own: small blocks', and those for which none could be had. An event
-// recorded now covers younger work, too.
+// Frees without an event of their own: small blocks', and those for which none could be had. An
+// event recorded now covers younger work, too.
 bool DeviceCache::settle_all() {
   {
     Lock lock(mutex_);
@@ -54,7 +54,8 @@ bool DeviceCache::settle_all() {
 }
 
 // Freeing plain memory waits for the device, and so for kernels that are younger than any free.
-// True: it is idle, or has got through all that it had several times over, other threads giving it more.
+// True: it is idle, or has got through all that it had several times over, other threads giving
+// it more.
 bool DeviceCache::wait_idle() {
   constexpr int kRounds = 8;
   Patience::Wait waiting(timeline_.patience());
@@ -88,8 +89,8 @@ void DeviceCache::give_way() {
   trim({.plain = plain_may_go() ? PlainTrim::Now : PlainTrim::No}).ignore();
 }
 
-// Where nothing may be had in debt a program that frees and allocates would have ever more memory.
-// It waits for its oldest frees, as bare had it wait at these.
+// Where nothing may be had in debt a program that frees and allocates would have ever more
+// memory. It waits for its oldest frees, as bare had it wait at these.
 bool DeviceCache::take_after_waiting(const Request& request, Address* out) {
   while (*out == 0 && !timeline_.capturing() && timeline_.wait_oldest_free()) {
     Lock lock(mutex_);

@@ -168,8 +168,8 @@ bool Timeline::try_stamp_stream(const Lane& lane, bool large, std::uint64_t* sta
   return *stamp <= passed_.load() || in_order(large) || lane.marked.load() >= *stamp;
 }
 
-// One stream alone needs no event for what it has freed. Of what is large one is recorded all the
-// same: an allocation may have to wait for that free, and is not to wait for later work.
+// One stream alone needs no event for what it has freed. Of what is large one is recorded all
+// the same: an allocation may have to wait for that free, and is not to wait for later work.
 bool Timeline::in_order(bool large) const {
   return one_lane() && !(large && holds(Rule::large_frees_on_a_stream_are_marked));
 }

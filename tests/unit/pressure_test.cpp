@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A device that is full beside kernels that need a later one: an allocation waits for nothing that
-// could need what comes after it, or gives up. And frees on streams of other contexts.
+// A device that is full beside kernels that need a later one: an allocation waits for nothing
+// that could need what comes after it, or gives up. And frees on streams of other contexts.
 #include "allocator/outside.hpp"
 #include "tests/unit/bed.hpp"
 
@@ -53,9 +53,7 @@ TEST_CASE("under pressure only work before a free on a stream is waited for",
     const Nanoseconds before = sim::now();
     const Address q = bed.malloc(300_MiB);
     CHECK(sim::now() - before < kSecond);
-    const auto late = [&] {
-      bed.launch(bed.stream(), {.accesses = {{q, 300_MiB, true}}});
-    };
+    const auto late = [&] { bed.launch(bed.stream(), {.accesses = {{q, 300_MiB, true}}}); };
     late();
     end_pair(bed, t);
     CHECK(sim::faults().empty());
