@@ -119,13 +119,13 @@ struct Allocator::State {
   }
 
   // Graphs that other contexts' streams launched, with nodes in this one, may run.
-  [[nodiscard]] bool graphs_at_work(const DeviceCache& cache) {
-    return graphs_running.load() && shares_graphs(cache);
+  [[nodiscard]] bool graphs_at_work(DeviceCache& cache) {
+    return graphs_running.load() && foreign_graphs_run(cache);
   }
 
   // registry_graphs.cpp
   void share_graphs(DeviceCache& one, DeviceCache& other) REQUIRES(mutex);
-  [[nodiscard]] bool shares_graphs(const DeviceCache& cache);
+  [[nodiscard]] bool foreign_graphs_run(DeviceCache& cache);
   void note_captured(const StreamPlace& place);
   [[nodiscard]] std::uint64_t capture_id(CUstream stream) const;
   void graph_launched(DeviceCache& cache, Lane& lane);

@@ -15,9 +15,12 @@ void Allocator::State::share_graphs(DeviceCache& one, DeviceCache& other) {
   graphs_shared.store(true);
 }
 
-bool Allocator::State::shares_graphs(const DeviceCache& cache) {
+bool Allocator::State::foreign_graphs_run(DeviceCache& cache) {
   Lock lock(mutex);
-  return graph_sharers.count(&cache) != 0;
+  return graph_sharers.count(&cache) != 0 &&
+         std::any_of(graph_launches.begin(),
+                     graph_launches.end(),
+                     [&](const GraphLaunch& launch) { return launch.by != &cache.timeline(); });
 }
 
 // Work of `place` goes into a capture. 0: the driver does not tell which.
@@ -45,7 +48,6 @@ void Allocator::State::graph_launched(DeviceCache& cache, Lane& lane) {
   // Where no event can be had, all that its context does now stands for it.
   if (!launch.by->record_use(lane, &launch.end))
     launch.by->stamp_free(&launch.position, FenceKind::Late).ignore();
-  std::vector<GraphLaunch> older;  // the stream's last: this one comes after it
   Lock lock(mutex);
   const auto same = [&](const GraphLaunch& old) { return old.lane == &lane; };
   const auto at = std::find_if(graph_launches.begin(), graph_launches.end(), same);
@@ -53,7 +55,7 @@ void Allocator::State::graph_launched(DeviceCache& cache, Lane& lane) {
   if (at == graph_launches.end()) {
     graph_launches.push_back(std::move(launch));
   } else {
-    std::swap(*at, launch);
+    std::swap(*at, launch);  // it comes after the stream's last
   }
   graphs_running.store(true);
 }
