@@ -56,12 +56,15 @@ Driver make_driver() {
 #undef SIM_FILL_MEMBER
   driver.now = now;
   driver.rest = rest;
-  made = true;
   return driver;
 }
 
 bool by_allocator() {
   return inside != 0;
+}
+
+void judge_by_allocator_waits() {
+  made = true;
 }
 
 bool allocator_told() {

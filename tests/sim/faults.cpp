@@ -58,8 +58,6 @@ void report(World& w, Op& op, const Touch& touch, const char* why) {
   op.faulty = true;
   if (w.faults.size() < 1000) w.faults.push_back({op.id, touch, why});
   if (Observer* o = observer()) o->on_fault(op.id, touch, why);
-  if (Context* c = context_by_id(w, op.context_id))
-    c->home->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 bool same_memory(const Touch& a, const Touch& b) {
@@ -134,17 +132,18 @@ void check_touches(World& w, Op& op) {
   if (op.work.accesses.empty()) return;
   judge(w, op, touches, nullptr);
   // In data mode a faulty body would bring the process down; the device would not have done it.
-  if (op.faulty)
-    op.work.body = nullptr;
-  else if (!std::equal(touches.begin(),
-                       touches.end(),
-                       op.touches.begin(),
-                       op.touches.end(),
-                       same_memory))
+  if (op.faulty) op.work.body = nullptr;
+  if (!op.faulty &&
+      !std::equal(
+          touches.begin(), touches.end(), op.touches.begin(), op.touches.end(), same_memory))
     report(w,
            op,
            touches.empty() ? Touch{} : touches.front(),
            "other memory than at the submission");
+  if (!op.faulty) return;
+  // The host is told no sooner.
+  if (Context* c = context_by_id(w, op.context_id))
+    c->home->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 }  // namespace custash::sim

@@ -5,7 +5,7 @@
 
 namespace custash::sim {
 
-// Of an allocator that was not told of (whole programs), what any thread has learnt.
+// Unless a test asks for more (judge_by_allocator_waits), what any thread has learnt.
 bool RaceDetector::known(const Use& use) const {
   const Node& node = nodes_[use.node];
   return (allocator_told() ? known_ : heard_).at(node.chain) >= node.position;

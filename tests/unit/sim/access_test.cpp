@@ -71,8 +71,8 @@ TEST_CASE("a page that is gone for a while faults the kernel that runs", "[sim-a
     REQUIRE(faults().size() == 1);
     CHECK(faults()[0].why == "taken away while it may run");
     CHECK(detector.count(Report::Fault) == 1);
-    CHECK(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
     CHECK(faults_at_the_end() == 1);
+    CHECK(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
   }
   SECTION("access taken and given again") {
     page.access(CU_MEM_ACCESS_FLAGS_PROT_NONE);

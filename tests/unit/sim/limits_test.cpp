@@ -105,6 +105,7 @@ TEST_CASE("an allocator knows what it has waited for, not what its callers have"
   for (const bool by_allocator : {false, true}) {
     RaceDetector detector;
     const Sim sim;
+    judge_by_allocator_waits();
     set_observer(&detector);
     const CUstream a = make_stream();
     const CUdeviceptr p = make_block(kBytes);

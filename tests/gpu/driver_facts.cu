@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// What the simulated driver takes for granted and cuda.h leaves open: each line "fact NAME k=v"
+// is an answer of this driver, for tests/sim to be held against. Bare; nothing here is right or
+// wrong. Every kernel ends by itself within 2 seconds.
+//
+//   driver_facts [--quick]
+#include "driver_calls.cuh"
+#include "kernels.cuh"
+
+namespace gpu {
+
+constexpr unsigned long long kLong = 60'000'000;
+constexpr std::size_t kBlock = 4 * kMiB;
+
+template <typename Call>
+static void timed(const char* name, cudaStream_t busy, Call call) {
+  const double start = now_us();
+  const int code = call();
+  const double took = now_us() - start;
+  std::printf("fact %s code=%d us=%.0f still_running=%d\n",
+              name,
+              code,
+              took,
+              cudaStreamQuery(busy) == cudaErrorNotReady ? 1 : 0);
+  std::fflush(stdout);
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+// How many launches a stream takes behind a kernel that runs, until one takes over 10 ms.
+static void queue_depth() {
+  cudaStream_t s = new_stream();
+  spin(s, 1000);
+  CUDA_OK(cudaStreamSynchronize(s));
+  for (const bool others : {false, true}) {
+    spin(s, 2'000'000'000);
+    cudaStream_t t = others ? new_stream() : s;
+    int count = 0;
+    double took = 0;
+    while (took < 10'000 && count < 100'000 && cudaStreamQuery(s) == cudaErrorNotReady) {
+      const double start = now_us();
+      spin(count % 2 == 0 ? s : t, 100);
+      took = now_us() - start;
+      ++count;
+    }
+    std::printf(
+        "fact queue_depth streams=%d launches=%d last_us=%.0f\n", others ? 2 : 1, count, took);
+    CUDA_OK(cudaDeviceSynchronize());
+  }
+}
+
+static void plain_free_on_a_stream() {
+  cudaStream_t s = new_stream();
+  std::size_t before = 0, under = 0, after = 0, total = 0;
+  void* p = nullptr;
+  CUDA_OK(cudaMemGetInfo(&before, &total));
+  CUDA_OK(cudaMalloc(&p, 256 * kMiB));
+  spin(s, kLong);
+  timed("free_async_of_plain_memory", s, [&] {
+    const int code = cudaFreeAsync(p, s);
+    (void)cudaMemGetInfo(&under, &total);
+    return code;
+  });
+  (void)cudaGetLastError();
+  CUDA_OK(cudaMemGetInfo(&after, &total));
+  std::printf("fact free_async_of_plain_memory_gives_back while_running=%d after=%d\n",
+              under >= before ? 1 : 0,
+              after >= before ? 1 : 0);
+}
+
+// A kernel of device 1 writes memory of device 0; then its access goes.
+static void peer_access_taken_away() {
+  int devices = 0;
+  int can = 0;
+  CUDA_OK(cudaGetDeviceCount(&devices));
+  if (devices > 1) CUDA_OK(cudaDeviceCanAccessPeer(&can, 1, 0));
+  if (can == 0) return (void)std::printf("skip: no peers\n");
+  void* p = device_memory(kBlock);
+  CUDA_OK(cudaSetDevice(1));
+  CUDA_OK(cudaDeviceEnablePeerAccess(0, 0));
+  cudaStream_t s = new_stream();
+  fill(s, p, kBlock, 1);
+  CUDA_OK(cudaDeviceSynchronize());
+  fill(s, p, kBlock, 2, kLong);
+  timed("disable_peer_access", s, [] {
+    return static_cast<int>(cudaDeviceDisablePeerAccess(0));
+  });
+  CUDA_OK(cudaSetDevice(0));
+}
+
+static void green_context() {
+  alignas(16) unsigned char whole[1024] = {};
+  alignas(16) unsigned char part[1024] = {};
+  unsigned groups = 1;
+  void* description = nullptr;
+  void* green = nullptr;
+  CUstream there = nullptr;
+  int code = driver("cuDeviceGetDevResource", CUdevice{0}, static_cast<void*>(whole), 1);
+  if (code == 0)
+    code = driver("cuDevSmResourceSplitByCount",
+                  static_cast<void*>(part),
+                  &groups,
+                  static_cast<void*>(whole),
+                  static_cast<void*>(nullptr),
+                  0U,
+                  8U);
+  if (code == 0)
+    code = driver("cuDevResourceGenerateDesc", &description, static_cast<void*>(part), 1U);
+  if (code == 0) code = driver("cuGreenCtxCreate", &green, description, CUdevice{0}, 1U);
+  if (code == 0) code = driver("cuGreenCtxStreamCreate", &there, green, 1U, 0);
+  if (code != 0) return (void)std::printf("skip: no green contexts here (%d)\n", code);
+  CUcontext inside = nullptr;
+  CUcontext before = nullptr;
+  (void)driver("cuCtxFromGreenCtx", &inside, green);
+  (void)driver("cuCtxGetCurrent", &before);
+  cudaStream_t blocking = nullptr;
+  CUDA_OK(cudaStreamCreate(&blocking));
+  spin(there, 1000);
+  spin(blocking, 1000);
+  CUDA_OK(cudaDeviceSynchronize());
+  // Does the green context's default stream wait for blocking streams of the primary?
+  void* p = device_memory(512);
+  spin(blocking, kLong);
+  (void)driver("cuCtxSetCurrent", inside);
+  code = driver("cuMemsetD8Async",
+                reinterpret_cast<CUdeviceptr>(p),
+                1,
+                std::size_t{512},
+                CUstream{nullptr});
+  const double start = now_us();
+  const int waited = driver("cuStreamSynchronize", CUstream{nullptr});
+  const double took = now_us() - start;
+  (void)driver("cuCtxSetCurrent", before);
+  std::printf("fact green_default_stream code=%d waited=%d us=%.0f blocking_still_running=%d\n",
+              code,
+              waited,
+              took,
+              cudaStreamQuery(blocking) == cudaErrorNotReady ? 1 : 0);
+  CUDA_OK(cudaDeviceSynchronize());
+  // Does its end wait for its work? The stream leaks, as cuda.h says.
+  cudaStream_t mine = new_stream();
+  spin(mine, 1000);
+  CUDA_OK(cudaDeviceSynchronize());
+  spin(there, kLong);
+  spin(mine, kLong);
+  timed("green_destroy", mine, [&] { return driver("cuGreenCtxDestroy", green); });
+}
+
+static int run() {
+  need_devices(1);
+  queue_depth();
+  plain_free_on_a_stream();
+  peer_access_taken_away();
+  green_context();
+  return 0;
+}
+
+}  // namespace gpu
+
+int main() {
+  return gpu::run();
+}
