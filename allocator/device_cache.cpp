@@ -52,8 +52,7 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
 
 Asking DeviceCache::asking(const Request& request, bool debt) const {
   const std::uint64_t settled = this->settled();
-  // A stream's order does not hold back a graph, which may be launched on any other.
-  return {.lane = timeline_.capturing() ? nullptr : request.lane,
+  return {.lane = timeline_.capturing() ? nullptr : request.lane,  // a graph runs anywhere
           .passed = timeline_.passed(),
           .acceptable =
               debt && debt_allowed() ? std::max(settled, timeline_.payable()) : settled};

@@ -212,12 +212,11 @@ class Frame : protected Dice {
     if constexpr (requires { style_.green; }) {
       if (style_.green && context_ < kFirstContext && chance(50)) c.flags = 2;
     }
-    order_.add_lane(
-        {.stream = c.stream,
-         .context = context_,
-         .thread = thread_,
-         .blocking = c.flags == 0,
-         .green = c.flags == 2});
+    order_.add_lane({.stream = c.stream,
+                     .context = context_,
+                     .thread = thread_,
+                     .blocking = c.flags == 0,
+                     .green = c.flags == 2});
   }
 
   void create_context(int owner = -1) {

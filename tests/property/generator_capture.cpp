@@ -148,8 +148,8 @@ void Generator::graph_step() {
   if (lane >= 0 && graph.executable && !graph.spent) launch_graph(graph, lane);
 }
 
-// Not among what must be right: a graph that has memory of a capture in one context, launched in
-// another. That memory may be had again while the launch runs (docs/semantics.md).
+// Not among what must be right: a graph that has memory of a capture in one context, launched
+// in another. That memory may be had again while the launch runs (docs/semantics.md).
 void Generator::launch_graph(GraphModel& graph, int lane) {
   const bool keeps = std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
     const BlockModel& block = by_id(use.block);
