@@ -52,7 +52,8 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
 
 Asking DeviceCache::asking(const Request& request, bool debt) const {
   const std::uint64_t settled = this->settled();
-  return {.lane = timeline_.capturing() ? nullptr : request.lane,  // a graph runs anywhere
+  const bool graph = timeline_.capturing() && holds(Rule::a_stream_holds_back_no_graph);
+  return {.lane = graph ? nullptr : request.lane,  // a graph may run on any stream
           .passed = timeline_.passed(),
           .acceptable =
               debt && debt_allowed() ? std::max(settled, timeline_.payable()) : settled};

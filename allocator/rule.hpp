@@ -56,6 +56,7 @@ namespace custash {
   RULE(no_debt_with_unpaid_peers) \
   RULE(no_debt_where_the_host_hands_over) \
   RULE(no_debt_in_a_capture) \
+  RULE(a_stream_holds_back_no_graph) \
   RULE(lost_marks_are_waited_for) \
   RULE(unseen_work_is_paid_for_at_the_allocation) \
   RULE(no_hoarding_where_no_debt_is) \
