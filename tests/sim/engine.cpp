@@ -195,7 +195,7 @@ OpId submit(World& w, Submission in) {
   Op op;
   op.id = w.first_op + w.ops.size();
   op.stream = in.stream;
-  op.context_id = c.id;
+  op.context_id = c.home->id;
   op.context = c.handle;
   op.device = c.device;
   op.after = std::move(in.after);

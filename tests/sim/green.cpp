@@ -7,6 +7,7 @@
 #include "tests/sim/lifetime.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace custash::sim {
 namespace {
@@ -87,9 +88,43 @@ CUresult create(Frame& f, Green* out, void* description, int device, unsigned fl
   return CUDA_SUCCESS;
 }
 
+// The stream's work goes on, as the primary's (checked on an H200 by tests/gpu/driver_facts.cu).
+void leave_to_primary(Context& home, std::unique_ptr<Stream> stream) {
+  if (stream->last != 0) home.orphans.push_back(stream->last);
+  stream->destroyed = true;
+  stream->held = false;
+  stream->context = &home;
+  if (stream->active) home.dying.push_back(std::move(stream));
+}
+
+void leave_work_to_primary(World& w, Context& c) {
+  for (Stream* stream : std::exchange(c.streams, {})) {
+    leave_capture(w, *stream);
+    leave_to_primary(*c.home, w.streams.drop(stream->handle));
+  }
+  for (auto& [thread, stream] : std::exchange(c.per_thread, {}))
+    leave_to_primary(*c.home, std::move(stream));
+  for (auto& stream : std::exchange(c.dying, {}))
+    leave_to_primary(*c.home, std::move(stream));
+  const auto take = [](std::vector<OpId>& from, std::vector<OpId>& to) {
+    to.insert(to.end(), from.begin(), from.end());
+    from.clear();
+  };
+  take(c.orphans, c.home->orphans);
+  take(c.guests, c.home->orphans);
+  auto fresh = std::make_unique<Stream>();
+  fresh->id = w.next_serial++;
+  fresh->context = &c;
+  fresh->kind = StreamKind::Legacy;
+  leave_to_primary(*c.home, std::exchange(c.legacy, std::move(fresh)));
+}
+
 CUresult destroy(Frame& f, Green green) {
-  const Context* c = find(f.world, green);
+  Context* c = find(f.world, green);
   if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  for (std::size_t i = f.world.captures.size(); i-- > 0;)
+    if (f.world.captures[i]->context_id == c->id) end_capture(f.world, *f.world.captures[i]);
+  leave_work_to_primary(f.world, *c);
   const int device = c->device;
   const CUresult result = destroy_context(f.world, f.thread, c->handle);
   return result != CUDA_SUCCESS ? result : release_primary(f, device);

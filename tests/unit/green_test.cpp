@@ -126,3 +126,18 @@ TEST_CASE("a free in another thread leaves a capture on a green stream valid",
   CHECK(graph != nullptr);
   CHECK(sim::count("cuCtxRecordEvent") == 1);  // before the capture began
 }
+
+TEST_CASE("memory of a green stream's kernel is had again behind it, after its context's end",
+          "[unit][green]") {
+  Green bed;
+  const Address p = bed.malloc(kBytes);
+  bed.launch(bed.there, {.accesses = {{p, kBytes, true}}});
+  const sim::OpId kernel = sim::last_op(bed.there);
+  bed.end();
+  CHECK_FALSE(sim::complete(kernel));
+  Green::use(primary);
+  bed.free(p);
+  bed.launch(bed.here, {.accesses = {{bed.malloc(kBytes), kBytes, true}}});
+  sim::run_all();
+  CHECK(sim::faults().empty());
+}

@@ -277,6 +277,26 @@ TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][racks]")
   REQUIRE(bed.stats().reserved_bytes[0].current == 0);
 }
 
+TEST_CASE("who asks waits until the owner is out", "[unit][racks]") {
+  BiasedLock lock;
+  std::atomic<bool> inside{false};
+  std::thread owner([&] {
+    lock.enter();
+    inside = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    inside = false;
+    lock.leave();
+  });
+  while (!inside)
+    std::this_thread::yield();
+  lock.ask();
+  BiasedLock::barrier();
+  lock.await();
+  CHECK_FALSE(inside);
+  lock.give_back();
+  owner.join();
+}
+
 TEST_CASE("an owner and the others keep out of each other's way", "[unit][racks]") {
   BiasedLock lock;
   std::uint64_t first = 0;

@@ -169,6 +169,9 @@ TEST_CASE("a context that has ended meanwhile is passed by", "[unit][rules_threa
     other = make_context(0);
     Address q = 0;
     REQUIRE(bed.allocator->allocate(other, kBytes, &q).ok());
+  }
+  for (const CUcontext other : others) {  // now: an allocation elsewhere may record a fence
+    use(other);
     bed.launch(bed.stream());
   }
   use(bed.sim.context());

@@ -152,3 +152,17 @@ TEST_CASE("the race detector tells a green stream's work from the primary's", "[
   }
   set_observer(nullptr);
 }
+
+TEST_CASE("a green context's end waits for nothing, and its work is the primary's", "[sim-green]") {
+  Green green;
+  green.use(green.context.context);
+  const CUdeviceptr p = make_block(kBytes);
+  CHECK(write(green.there, p) == CUDA_SUCCESS);
+  const OpId kernel = last_op(green.there);
+  CHECK(destroy_green(green.context) == CUDA_SUCCESS);
+  CHECK_FALSE(complete(kernel));
+  green.use(green.sim.context());
+  CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+  CHECK(complete(kernel));
+  CHECK(faults().empty());
+}
