@@ -13,6 +13,7 @@
 #include "allocator/terms.hpp"
 #include "allocator/units.hpp"
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -91,8 +92,6 @@ class Allocator {
   // not recycled while any lives.
   void graph_created();
   void graph_destroyed();
-  // One graph has nodes of both.
-  void graph_has_nodes_of(CUcontext one, CUcontext other);
 
   // ---- Pinned memory: what the device may still read or write there (host_tickets.hpp).
   // A ticket for everything submitted so far, in every context. Never waits. An error is that
@@ -219,9 +218,10 @@ class Submission {
   Lane* lane_ = nullptr;  // null: nothing to count (no context, or the call is captured)
   bool host_visible_ = false;
   bool reaches_host_ = false;
+  std::array<DeviceCache*, 2> others_ = {};  // of other contexts, whose blocks it touches
+  std::array<Address, 2> touched_ = {};
   CallsUnderWay::Call reaching_ = {};
   bool step_ = false;  // nobody may record a fence meanwhile
-  Allocator::State* graphs_ = nullptr;  // not null: its launch is waited for in other contexts
 };
 
 }  // namespace custash

@@ -105,6 +105,7 @@ bool DeviceCache::validate() {
 void DeviceCache::after_fork_in_child() {
   mutex_.reset_after_fork();
   timeline_.reset_lock_after_fork();
+  copies_abroad_.reset_lock_after_fork();
 }
 
 }  // namespace custash

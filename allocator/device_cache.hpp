@@ -6,6 +6,7 @@
 
 #include "allocator/abroad.hpp"
 #include "allocator/cache_shared.hpp"
+#include "allocator/copies_abroad.hpp"
 #include "allocator/inventory.hpp"
 #include "allocator/mutex.hpp"
 #include "allocator/owners.hpp"
@@ -51,7 +52,8 @@ class DeviceCache {
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
     if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
     return config_.free_mode != FreeMode::Never &&
-           (timeline_.host_visible_outstanding() || timeline_.host_visible_expected());
+           (timeline_.host_visible_outstanding() || timeline_.host_visible_expected() ||
+            copies_abroad_.any());
   }
 
   Status record_stream(Address address);
@@ -60,11 +62,9 @@ class DeviceCache {
   void stream_destroyed(CUstream stream);
   void green_destroyed(CUcontext green);
   void thread_ended(std::uint64_t per_thread);
-
   Timeline& timeline() { return timeline_; }
   [[nodiscard]] CUcontext context() const { return context_; }
   [[nodiscard]] CUdevice device() const { return device_; }
-
   // ---- Giving back (reclaim.cpp, decay.cpp).
   Status trim(TrimWish wish = {.plain = PlainTrim::Now});
   // The same of the memory that calls naming this lane's stream have freed.
@@ -72,7 +72,6 @@ class DeviceCache {
   void decay();  // gives back what idles, now and then; may call the driver
   Status trim_idle();
   void give_way();  // all that it can without harm: another context needs memory
-
   // Blocks that other processes have open: see Outside.
   bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
   void unpin(Address base);
@@ -80,12 +79,12 @@ class DeviceCache {
   Status quiet(Address base);
   void add_accessor(DeviceCache& reader);  // its kernels reach this memory from now on, for good
   Owners& owners() { return owners_; }
+  CopiesAbroad& copies_abroad() { return copies_abroad_; }
   void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
   void release_graph_blocks();  // graphs that may use blocks of captures are all gone
   // The context is about to die: forgets all but the pages that outlive it, for the second.
   void abandon();
   void return_surviving_pages();
-
   // ---- Asking.
   BlockAnswer describe(Address address);
   Bytes returnable();
@@ -205,6 +204,7 @@ class DeviceCache {
   DriverMemory memory_;
   Timeline timeline_;
   Room room_;
+  CopiesAbroad copies_abroad_;
   std::atomic<std::uint64_t> waiting_high_{0};  // the highest that something in limbo waits for
   std::atomic<Nanoseconds> next_decay_{0};
   std::atomic<bool> unmapping_{false};        // a thread is in unmap_stale()

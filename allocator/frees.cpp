@@ -28,7 +28,9 @@ Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
         found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane, large);
     if (timeline_.broken()) result = timeline_.wait_all();  // tells the fault
   } else {
-    result = wait_before_free();
+    if (copies_abroad_.any() && config_.free_mode != FreeMode::Never)
+      result = copies_abroad_.wait_for(address, static_cast<Bytes>(found.block_bytes()));
+    if (const Status waited = wait_before_free(); !waited.ok()) result = waited;
     if (const Status stamped = timeline_.stamp_free(&position); !stamped.ok()) result = stamped;
   }
   Lock lock(mutex_);

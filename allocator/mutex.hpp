@@ -22,7 +22,7 @@
 namespace custash {
 
 // In the order in which a thread may take them.
-enum class LockRank { Pinned, Registry, Context, HostTickets, Timeline, Events, CallsUnderWay };
+enum class LockRank { Pinned, Registry, Context, HostTickets, Timeline, Events, CallsUnderWay, CopiesAbroad };
 
 class CAPABILITY("mutex") Mutex {
  public:

@@ -215,8 +215,7 @@ bool Allocator::State::others_idle(void* state, DeviceCache& self, bool anew) {
 
 Status Allocator::State::wait_for_others(DeviceCache& cache) {
   if (!others_at_work(cache)) return {};
-  Status result = wait_for_graphs(cache);
-  if (!device_shared.load()) return result;
+  Status result;
   // Who destroys one waits for its work.
   visit_living(on_device(cache.device()), [&](DeviceCache& other) {
     if (&other == &cache) return;

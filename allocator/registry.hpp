@@ -15,7 +15,6 @@
 #include <atomic>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -113,24 +112,9 @@ struct Allocator::State {
   // A plain free waits for the block's whole device: the other contexts on it are waited for
   // here.
   [[nodiscard]] bool others_at_work(DeviceCache& cache) {
-    return graphs_at_work(cache) ||
-           (device_shared.load() && holds(Rule::frees_wait_for_other_contexts_of_the_device) &&
-            others_are_at_work(cache));
+    return device_shared.load() && holds(Rule::frees_wait_for_other_contexts_of_the_device) &&
+           others_are_at_work(cache);
   }
-
-  // Graphs that other contexts' streams launched, with nodes in this one, may run.
-  [[nodiscard]] bool graphs_at_work(DeviceCache& cache) {
-    return graphs_running.load() && foreign_graphs_run(cache);
-  }
-
-  // registry_graphs.cpp
-  void share_graphs(DeviceCache& one, DeviceCache& other) REQUIRES(mutex);
-  [[nodiscard]] bool foreign_graphs_run(DeviceCache& cache);
-  void note_captured(const StreamPlace& place);
-  [[nodiscard]] std::uint64_t capture_id(CUstream stream) const;
-  void graph_launched(DeviceCache& cache, Lane& lane);
-  Status wait_for_graphs(DeviceCache& cache);
-  void drop_launch(std::uint64_t number);
 
   [[nodiscard]] bool others_are_at_work(DeviceCache& cache);
   Status wait_for_others(DeviceCache& cache);
@@ -197,25 +181,8 @@ struct Allocator::State {
   // happened to the stream since.
   struct OpenCapture {
     StreamName stream;
-    DeviceCache* cache;
-    std::uint64_t id;  // 0: not known
+    Timeline* timeline;
   };
-
-  // The last launch of a graph on each stream that has launched any.
-  struct GraphLaunch {
-    Timeline* by = nullptr;
-    const Lane* lane = nullptr;
-    EventRef end;                // behind it; or
-    std::uint64_t position = 0;  // a position that covers it
-    std::uint64_t number = 0;
-  };
-
-  std::vector<GraphLaunch> graph_launches GUARDED_BY(mutex);
-  std::uint64_t graph_launch_number GUARDED_BY(mutex) = 0;
-  std::atomic<bool> graphs_running{false};  // there are such launches
-  // Contexts with nodes in graphs that have nodes in others, too.
-  std::unordered_set<const DeviceCache*> graph_sharers GUARDED_BY(mutex);
-  std::atomic<bool> graphs_shared{false};  // there are any
 
   void close_capture(const StreamName& stream);
   std::vector<OpenCapture> open_captures GUARDED_BY(mutex);

@@ -66,6 +66,7 @@ namespace custash {
   RULE(each_green_context_has_a_legacy_stream) \
   RULE(lanes_in_stamps_serve_nobody_else) \
   RULE(frees_wait_for_results) \
+  RULE(frees_wait_for_copies_of_other_contexts) \
   RULE(frees_wait_for_launches_that_reach_the_host) \
   RULE(blocks_of_several_streams_are_nobody_s) \
   RULE(captured_blocks_stay_with_graphs) \
@@ -105,7 +106,6 @@ namespace custash {
   RULE(graphs_that_reach_the_host_are_waited_for) \
   RULE(copies_pay_the_other_context) \
   RULE(graphs_pay_every_context) \
-  RULE(frees_wait_for_graphs_of_several_contexts) \
   RULE(early_launches_wait_while_memory_is_owed) \
   RULE(captured_blocks_wait_for_every_graph) \
   RULE(captured_blocks_wait_for_captures) \

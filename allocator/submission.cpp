@@ -70,7 +70,7 @@ Effect effect_of(HostView view, const Allocator::State& state) {
 }
 
 // Between a capture_begins() and its capture_begin_done(): the stream's.
-thread_local DeviceCache* beginning = nullptr;
+thread_local Timeline* beginning = nullptr;
 
 }  // namespace
 
@@ -83,14 +83,14 @@ Submission::Submission(Allocator& allocator,
   Allocator::State& state = *allocator.state_;
   const StreamPlace place = state.place(stream, null);
   if (!place) return;
-  std::array<DeviceCache*, 2> others{};
+  auto& others = others_;
+  touched_ = {first_touched, second_touched};
   const bool several = state.contexts.load() > 1;
   if (several) {
     others = state.others(*place.cache, first_touched, second_touched);
     reach(place.cache->device(), others);
   }
   if (captures(state.driver, place)) {
-    if (several) state.note_captured(place);
     if (view == HostView::Visible || view == HostView::VisibleGraph)
       state.graphs_visible.store(true);
     if (view == HostView::ReachesHost || view == HostView::ReachesHostGraph)
@@ -102,9 +102,6 @@ Submission::Submission(Allocator& allocator,
     return;
   cache_ = place.cache;
   lane_ = place.lane;
-  if (is_graph(view) && state.graphs_shared.load() &&
-      holds(Rule::frees_wait_for_graphs_of_several_contexts))
-    graphs_ = &state;
   const Effect effect = effect_of(view, state);
   host_visible_ = effect.visible;
   reaches_host_ = effect.reaches;
@@ -126,7 +123,10 @@ void Submission::done(CUresult result) {
   Timeline& timeline = cache_->timeline();
   step_ ? timeline.wait_done(*lane_) : timeline.leave(*lane_, host_visible_);
   if (reaches_host_) timeline.reaching_done(reaching_);
-  if (graphs_ != nullptr) graphs_->graph_launched(*cache_, *lane_);
+  for (std::size_t i = 0; i < others_.size(); ++i) {
+    if (others_[i] != nullptr)
+      others_[i]->copies_abroad().note(touched_[i], timeline, *lane_);
+  }
   lane_ = nullptr;
 }
 
@@ -164,20 +164,18 @@ void Allocator::kernels_become_host_visible(std::string_view call, Reach reach) 
 
 void Allocator::capture_begins(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
-  beginning = place ? place.cache : nullptr;
+  beginning = place ? &place.cache->timeline() : nullptr;
   if (beginning == nullptr) return;
   visit_living(state_->all(), [](DeviceCache& each) { each.timeline().prepare_capture(); });
   state_->gate.capture_begins();
 }
 
 void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
-  DeviceCache* cache = std::exchange(beginning, nullptr);
-  if (cache == nullptr) return;
+  Timeline* timeline = std::exchange(beginning, nullptr);
+  if (timeline == nullptr) return;
   if (began) {
-    const std::uint64_t id =
-        state_->contexts.load() > 1 ? state_->capture_id(State::normalise(stream, null)) : 0;
     Lock lock(state_->mutex);
-    state_->open_captures.push_back({StreamName(stream, null), cache, id});
+    state_->open_captures.push_back({StreamName(stream, null), timeline});
     state_->captures_open.fetch_add(1);
   }
   state_->gate.capture_begun(began);
@@ -236,7 +234,7 @@ void Allocator::context_destroyed(CUcontext context) {
   cache->abandon();
   Lock lock(state_->mutex);
   const auto erased = std::erase_if(state_->open_captures, [&](const State::OpenCapture& open) {
-    return open.cache == cache;
+    return open.timeline == &cache->timeline();
   });
   state_->captures_open.fetch_sub(static_cast<std::uint32_t>(erased));
   for (std::size_t i = 0; i < erased; ++i)

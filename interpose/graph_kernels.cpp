@@ -3,7 +3,6 @@
 #include "interpose/doors.hpp"
 // clang-format on
 #include "interpose/graph_kernels.hpp"
-#include "interpose/graphs.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
 
@@ -52,7 +51,6 @@ CUresult add_kernel_node_v1(
     Count count,
     const CUDA_KERNEL_NODE_PARAMS_v1* kernel) {
   graph_kernels::note_v1(kernel);
-  if (kernel != nullptr) graphs::node_added(graph, nullptr);
   return real(out, graph, after, count, kernel);
 }
 
@@ -65,9 +63,6 @@ CUresult add_kernel_node(
     Count count,
     const void* kernel) {
   graph_kernels::note_v2(kernel);
-  if (kernel != nullptr)
-    graphs::node_added(
-        graph, graph_kernels::context_of(*static_cast<const graph_kernels::Params*>(kernel)));
   return real(out, graph, after, count, kernel);
 }
 

@@ -16,9 +16,4 @@ struct Params {
 
 void note(const CUDA_KERNEL_NODE_PARAMS_v1& node, const void* kernel);
 
-// In which it will run; null: in the current one, or in its function's.
-inline CUcontext context_of(const Params& node) {
-  return node.base.func == nullptr ? node.context : nullptr;
-}
-
 }  // namespace custash::graph_kernels

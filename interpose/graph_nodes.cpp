@@ -5,7 +5,6 @@
 #include "interpose/doors.hpp"
 // clang-format on
 #include "interpose/graph_kernels.hpp"
-#include "interpose/graphs.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
 
@@ -112,16 +111,6 @@ void note_node(const void* what) {
   }
 }
 
-// The context of a kernel of its own is not asked for: it is the current one nearly always.
-void add_to(CUgraph graph, const void* what) {
-  if (what == nullptr) return;
-  const auto& node = *static_cast<const NodeParams*>(what);
-  if (node.type == CU_GRAPH_NODE_TYPE_MEMCPY) graphs::node_added(graph, node.copy.context);
-  if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) graphs::node_added(graph, node.fill.context);
-  if (node.type == CU_GRAPH_NODE_TYPE_KERNEL)
-    graphs::node_added(graph, graph_kernels::context_of(node.kernel));
-}
-
 }  // namespace
 
 CUresult add_memcpy_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
@@ -129,7 +118,6 @@ CUresult add_memcpy_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
                          NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
                          Count count, const CUDA_MEMCPY3D* copy, CUcontext context) {
   note_copy(copy, context);
-  graphs::node_added(graph, context);
   return real(out, graph, after, count, copy, context);
 }
 
@@ -152,18 +140,14 @@ CUresult add_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, void*> 
                   CUgraphNode* out, CUgraph graph, const CUgraphNode* after, Count count,
                   void* what) {
   note_node(what);
-  Given given(what);
-  add_to(graph, given.params());
-  return real(out, graph, after, count, given.params());
+  return real(out, graph, after, count, Given(what).params());
 }
 
 CUresult add_node_v2(Real<CUgraphNode*, CUgraph, const CUgraphNode*, const void*, Count, void*> real,
                      NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
                      const void* edges, Count count, void* what) {
   note_node(what);
-  Given given(what);
-  add_to(graph, given.params());
-  return real(out, graph, after, edges, count, given.params());
+  return real(out, graph, after, edges, count, Given(what).params());
 }
 
 CUresult set_memcpy_node(Real<CUgraphNode, const CUDA_MEMCPY3D*> real, NullStream, CUgraphNode node,
@@ -184,7 +168,6 @@ CUresult add_memset_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count,
                          NullStream, CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
                          Count count, const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context) {
   note_fill(fill, context);
-  graphs::node_added(graph, context);
   return real(out, graph, after, count, fill, context);
 }
 

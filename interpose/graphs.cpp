@@ -2,7 +2,7 @@
 #include "interpose/graphs.hpp"
 
 #include <mutex>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
@@ -14,15 +14,14 @@ namespace {
 
 constinit std::mutex mutex;  // rank: above all of the core's, nothing is taken under it
 
-// Each with the context of its first node that was added by hand, once there is one.
-std::unordered_map<const void*, CUcontext>& living() {
-  static auto* const map = new std::unordered_map<const void*, CUcontext>;  // never destroyed
-  return *map;
+std::unordered_set<const void*>& living() {
+  static auto* const set = new std::unordered_set<const void*>;  // never destroyed
+  return *set;
 }
 
 bool enter(const void* handle) {
   const std::lock_guard lock(mutex);
-  return living().emplace(handle, nullptr).second;
+  return living().insert(handle).second;
 }
 
 bool leave(const void* handle) {
@@ -72,21 +71,6 @@ void created(Allocator& core, const void* handle) noexcept {
     // Counted and never found again: its blocks are kept too long, not too short.
   }
   if (first) core.graph_created();
-}
-
-void node_added(const void* graph, CUcontext context) {
-  Allocator* const core = process::core();
-  if (core == nullptr) return;
-  if (context == nullptr && core->driver().ctx_get_current(&context) != CUDA_SUCCESS) return;
-  CUcontext first = nullptr;
-  {
-    const std::lock_guard lock(mutex);
-    const auto found = living().find(graph);
-    if (found == living().end()) return;
-    if (found->second == nullptr) found->second = context;
-    first = found->second;
-  }
-  if (first != context) core->graph_has_nodes_of(first, context);
 }
 
 }  // namespace graphs

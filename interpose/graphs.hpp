@@ -10,7 +10,4 @@ namespace custash::graphs {
 
 void created(Allocator& core, const void* handle) noexcept;  // null: nothing
 
-// A node that will run in this context; null: in the current one. To be told before the driver is.
-void node_added(const void* graph, CUcontext context);
-
 }  // namespace custash::graphs

@@ -11,14 +11,12 @@
 //   allocator/quick_ways.hpp: DeviceCache::quick_clear
 //   allocator/allocator.cpp: Allocator::free
 //   allocator/registry.cpp: wait_for_others
-//   allocator/registry_graphs.cpp: graph_launched wait_for_graphs
 //
 // Order, safety, liveness: as in reuse.pml (clocks; a former owner's kernels come first; bare beside).
 //
 // Assumptions: those of reuse.pml, and: context 1's own timeline has no memory here, and its frees'
-// fences are left out. Bare's free waits for the block's device only, and for graphs with nodes there:
-// other work of another device in the block is waited for by the program before it frees. Every graph
-// has nodes on both devices. With SAME_DEVICE both contexts are on one device.
+// fences are left out. Bare's free waits for the block's device only: work of another device in the
+// block is waited for by the program before it frees. With SAME_DEVICE both contexts are on one device.
 // With NO_PLACE the reader reaches more contexts than are told apart, so that nothing is had in debt.
 
 #ifndef CALLS
@@ -56,7 +54,8 @@ byte removed;
 #define graphs_pay_here_only (removed == 9)
 #define free_waits_here_only (removed == 10)
 #define flag_set_after_wait (removed == 11)
-#define graphs_not_waited_for (removed == 12)
+
+byte known;
 
 #include "device.inc"
 
@@ -69,7 +68,6 @@ short f_event[F];
 
 // ---- Peers.
 bool access, known_owner, unpaid_peers;
-short graph_end;  // the event behind context 1's last graph, until a free has waited for it
 bool rack;   // a thread is in a hand-out: the lock of its rack, or the cache's
 
 #define OWNED 1
@@ -223,14 +221,13 @@ inline launch() {
   :: else -> enter(s)
   fi;
   submit_kernel(s);
-  if :: what == GRAPH -> graph_end = clock[PEER] :: else fi;
   kind = 0;
   if :: s != PEER -> submitted++ :: else fi;
   in_launch[b]--
 }
 
 // No kernel of the other device is at work in it, as far as the program knows, or bare waits.
-#define FREED_RIGHTLY(b) (SAME_DEVICE || AT(uses[b], PEER) <= MAX(AT(known_over, PEER), AT(graph_end, PEER)))
+#define FREED_RIGHTLY(b) (SAME_DEVICE || AT(uses[b], PEER) <= AT(known_over, PEER))
 
 inline free_it() {
 #if SAME_DEVICE
@@ -242,12 +239,6 @@ inline free_it() {
   :: else
   fi;
 #endif
-  if
-  :: graph_end != 0 && !graphs_not_waited_for ->
-    assert(!IS_STUCK(graph_end));  // bare has waited, too
-    atomic { known_over = JOIN(known_over, graph_end); graph_end = 0 }
-  :: else
-  fi;
   need = submitted;
   if
   :: need <= payable || need <= passed
@@ -343,7 +334,9 @@ proctype Host(byte me; byte left) {
 init {
   c_code {
     const char* rule = getenv("REMOVED");
+    const char* open = getenv("KNOWN");
     now.removed = rule ? atoi(rule) : 0;
+    now.known = open ? atoi(open) : 0;
   };
   atomic {
     state[0] = OWNED;

@@ -78,12 +78,6 @@ class Holes(Case):
             self.assertEqual(notes(out), [["free", "0"], ["while_it_lives", "0"], ["while_one_lives", "0"],
                                           ["afterwards", "1"]], backing)
 
-    def test_a_free_waits_for_another_devices_graph_with_nodes_here(self):
-        for how in ("captured", "made"):
-            for backing in ("backing:driver", "backing:vmm"):
-                self.same_as_bare("holes", "devices", how, CUSTASH_SIM=self.SIM + ",devices=2,data=1",
-                                  CUSTASH_CONF=backing)
-
     def test_stream_ordered_memory_is_told_as_the_default_pools(self):
         for backing in ("backing:driver", "backing:vmm"):
             self.same_as_bare("holes", "answers", CUSTASH_CONF=backing)

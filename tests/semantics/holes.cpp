@@ -43,14 +43,6 @@ CUresult launch(CUfunction function, CUstream stream) {
               static_cast<void**>(nullptr));
 }
 
-// What follows on `to` comes behind what `from` has; `from`'s context is current.
-void join(CUstream from, CUstream to) {
-  CUevent event = nullptr;
-  SAY(call("cuEventCreate", &event, unsigned{CU_EVENT_DISABLE_TIMING}));
-  SAY(call("cuEventRecord", event, from));
-  SAY(call("cuStreamWaitEvent", to, event, 0U));
-}
-
 // Memory whose last owner's kernel may still run on `stream`.
 CUdeviceptr freed_and_had_again(CUfunction function, CUstream stream) {
   CUdeviceptr p = 0;
@@ -266,67 +258,6 @@ void graph_memory() {
   std::printf("# afterwards %d\n", had_again());
 }
 
-// A fill of the other device's memory, as a node of a graph that this device launches. The memory
-// is freed while the graph runs, and had again. `how`: captured, or made by hand.
-void graph_of_two_devices(const char* how) {
-  const CUcontext here = start();
-  CUcontext there = nullptr;
-  SAY(call("cuDevicePrimaryCtxRetain", &there, CUdevice{1}));
-  CUstream first = new_stream();
-  const CUfunction late = kernel();
-  SAY(call("cuCtxSetCurrent", there));
-  CUstream second = new_stream();
-  CUdeviceptr p = 0;
-  SAY(call("cuMemAlloc_v2", &p, kBytes));
-  CUgraph graph = nullptr;
-  if (std::strcmp(how, "captured") == 0) {
-    SAY(call("cuCtxSetCurrent", here));
-    SAY(call("cuStreamBeginCapture_v2", first, CU_STREAM_CAPTURE_MODE_RELAXED));
-    SAY(launch(late, first));
-    join(first, second);
-    SAY(call("cuCtxSetCurrent", there));
-    SAY(call("cuMemsetD8Async", p, static_cast<unsigned char>(5), kBytes, second));
-    join(second, first);
-    SAY(call("cuCtxSetCurrent", here));
-    SAY(call("cuStreamEndCapture", first, &graph));
-  } else {
-    SAY(call("cuGraphCreate", &graph, 0U));
-    SAY(call("cuCtxSetCurrent", here));
-    CUDA_KERNEL_NODE_PARAMS_v1 what{};
-    what.func = late;
-    what.gridDimX = what.gridDimY = what.gridDimZ = 1;
-    what.blockDimX = what.blockDimY = what.blockDimZ = 1;
-    CUgraphNode node = nullptr;
-    CUgraphNode last = nullptr;
-    const CUgraphNode* none = nullptr;
-    SAY(call("cuGraphAddKernelNode", &node, graph, none, std::size_t{0},
-             static_cast<const CUDA_KERNEL_NODE_PARAMS_v1*>(&what)));
-    CUDA_MEMSET_NODE_PARAMS fill{};
-    fill.dst = p;
-    fill.value = 5;
-    fill.elementSize = 1;
-    fill.width = kBytes;
-    fill.height = 1;
-    SAY(call("cuGraphAddMemsetNode", &last, graph, static_cast<const CUgraphNode*>(&node),
-             std::size_t{1}, static_cast<const CUDA_MEMSET_NODE_PARAMS*>(&fill), there));
-  }
-  CUgraphExec exec = nullptr;
-  SAY(call("cuGraphInstantiateWithFlags", &exec, graph, 0ULL));
-  SAY(call("cuGraphLaunch", exec, first));
-  SAY(call("cuCtxSetCurrent", there));
-  SAY(call("cuMemFree_v2", p));
-  CUdeviceptr q = 0;
-  SAY(call("cuMemAlloc_v2", &q, kBytes));
-  SAY(q == p);
-  SAY(call("cuMemsetD8Async", q, static_cast<unsigned char>(7), kBytes, second));
-  SAY(call("cuStreamSynchronize", second));
-  SAY(call("cuCtxSetCurrent", here));
-  SAY(call("cuStreamSynchronize", first));
-  unsigned char byte = 0;
-  SAY(call("cuMemcpyDtoH_v2", static_cast<void*>(&byte), q, std::size_t{1}));
-  SAY(byte);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -335,7 +266,6 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "early") == 0) early_launches();
   if (std::strcmp(which, "answers") == 0) answers();
   if (std::strcmp(which, "graphs") == 0) graph_memory();
-  if (std::strcmp(which, "devices") == 0) graph_of_two_devices(argv[2]);
   if (std::strcmp(which, "host") == 0) host_reach(argv[2]);
   if (std::strcmp(which, "refill") == 0) refill(argv[2]);
   return 0;

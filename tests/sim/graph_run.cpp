@@ -37,11 +37,6 @@ struct Launch {
   std::map<CUevent, OpId> recorded;  // before the launch: what its waits wait for
 };
 
-void add_guest(World& w, Context& c, OpId op) {
-  std::erase_if(c.guests, [&](OpId old) { return is_done(w, old); });
-  c.guests.push_back(op);
-}
-
 Context* context_of(const Launch& launch, const GraphNode& node) {
   return node.context_id == 0 ? launch.stream.context
                               : context_by_id(launch.world, node.context_id);
@@ -66,7 +61,6 @@ OpId submit_node(Launch& launch, const GraphNode& node, Ops after) {
     event->capture_id = 0;
     event->recorded = op;
   }
-  if (&c != launch.stream.context) add_guest(w, c, op);
   return op;
 }
 

@@ -71,7 +71,7 @@ struct Context {
   std::vector<std::unique_ptr<Stream>> dying = {};  // destroyed with work to do
   std::vector<OpId> orphans = {};  // last ops of destroyed streams, for context records
   std::vector<OpId> orphans_blocking = {};  // the same, for the legacy stream
-  std::vector<OpId> guests = {};  // its nodes of graphs that streams of other contexts launched
+  std::vector<OpId> guests = {};  // copies by other contexts, which frees of its memory wait for
   OpId barrier = 0;                         // the last context wait
   OpId recorded = 0;                        // the newest context record
   std::set<std::uint64_t> peers = {};       // contexts whose memory it may access

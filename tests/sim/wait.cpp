@@ -122,9 +122,7 @@ CUresult wait_stream(World& w, ThreadState& thread, Stream& s) {
 
 CUresult wait_context(World& w, ThreadState& thread, Context& c) {
   const std::uint64_t id = c.id;
-  std::vector<OpId> targets = frontier(c);
-  targets.insert(targets.end(), c.guests.begin(), c.guests.end());
-  const CUresult result = wait_for(w, thread, std::move(targets));
+  const CUresult result = wait_for(w, thread, frontier(c));
   if (result != CUDA_SUCCESS) return result;
   const Context* still = context_by_id(w, id);
   if (still == nullptr) return CUDA_SUCCESS;

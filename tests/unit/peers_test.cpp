@@ -129,3 +129,28 @@ TEST_CASE("pages stay with those who may still need them when a peer's access en
   sim::run_all();
   CHECK(sim::faults().empty());
 }
+
+TEST_CASE("a free waits for another context's copy of the block and for no other",
+          "[unit][peers]") {
+  for (const Bytes bytes : {Bytes{1000}, Bytes{4_MiB}}) {
+    Bed bed({}, {.backing = Backing::Driver});
+    const CUstream s = bed.stream();
+    const Address a = bed.malloc(bytes);
+    const CUcontext other = make_context(1);
+    Address b = 0;
+    Address c = 0;
+    REQUIRE(bed.allocator->allocate(other, bytes, &b).ok());
+    REQUIRE(bed.allocator->allocate(other, bytes, &c).ok());
+    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    const auto copy = [&] {
+      Submission submission(*bed.allocator, s, NullStream::Legacy, HostView::Hidden, a, b);
+      submission.done(sim::launch(s, {.accesses = {{a, bytes, true}}}));
+      return sim::last_op(s);
+    };
+    const sim::OpId first = copy();
+    REQUIRE(bed.allocator->free(c)->ok());
+    CHECK_FALSE(sim::complete(first));
+    REQUIRE(bed.allocator->free(b)->ok());
+    CHECK(sim::complete(first));
+  }
+}
