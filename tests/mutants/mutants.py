@@ -128,14 +128,18 @@ def check(bench, rows):
 def ask_every(bench, rows):
     """Who finds each rule, of all tests; a problem for each that nobody finds."""
     every = [("unit",), ("unit_pinned",), ("property", "5000", None), ("property_pinned", "5000", None)]
-    problems = []
-    for rule, _, _, cell in rows:
+
+    def ask(row):
+        rule, _, _, cell = row
         asked = every + finders_of(cell)
         found = [finder for finder in asked if bench.can(finder) and not bench.finds(finder, rule)]
-        equivalent = cell.startswith("equivalent: ")
         print(f"{rule}: {found or 'nobody'}", flush=True)
-        if bool(found) == equivalent:
-            problems.append(f"{rule}: {'called equivalent, and found' if found else 'found by nobody'}")
+        if bool(found) != cell.startswith("equivalent: "):
+            return ""
+        return f"{rule}: {'called equivalent, and found' if found else 'found by nobody'}"
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems = list(filter(None, pool.map(ask, rows)))
     return problems, len(rows)
 
 
