@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,19 +41,20 @@ class Abroad {
     return all;
   }
 
-  // Takes out those that wait for one of these.
-  template <typename Give>
-  void take(const std::vector<HostUse>& over, Give give) {
-    for (std::size_t i = entries_.size(); i-- > 0;) {
-      const auto same = [&](const HostUse& use) {
-        return use.event == entries_[i].until.event;
-      };
-      if (std::none_of(over.begin(), over.end(), same)) continue;
-      const Entry entry = std::exchange(entries_[i], entries_.back());
-      entries_.pop_back();
-      count_.store(entries_.size());
-      give(entry);
-    }
+  // Takes one out that waits for one of these.
+  std::optional<Entry> take(const std::vector<HostUse>& over) {
+    const auto waits = [&](const Entry& entry) {
+      return std::any_of(over.begin(), over.end(), [&](const HostUse& use) {
+        return use.event == entry.until.event;
+      });
+    };
+    const auto at = std::find_if(entries_.begin(), entries_.end(), waits);
+    if (at == entries_.end()) return std::nullopt;
+    std::swap(*at, entries_.back());
+    std::optional<Entry> taken = std::move(entries_.back());
+    entries_.pop_back();
+    count_.store(entries_.size());
+    return taken;
   }
 
   void clear() {

@@ -129,10 +129,10 @@ bool DeviceCache::collect_abroad(bool wait) {
     return false;
   });
   Lock lock(mutex_);
-  abroad_.take(over, [&](const Abroad::Entry& entry) {
-    entry.found.stamp() = entry.stamp;
-    hold_or_give(entry.found);
-  });
+  while (const auto entry = abroad_.take(over)) {
+    entry->found.stamp() = entry->stamp;
+    hold_or_give(entry->found);
+  }
   return !over.empty();
 }
 
