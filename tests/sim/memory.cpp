@@ -98,6 +98,23 @@ void drop_region(World& w, ThreadState& thread, Address base, OpId op) {
 
 namespace {
 
+// The copies of other contexts that touch this memory: see note_guest().
+std::vector<OpId> copies_of(World& w, const Region& region) {
+  std::vector<OpId> found;
+  const Context* owner = context_by_id(w, region.context_id);
+  if (owner == nullptr) return found;
+  for (const OpId id : owner->guests) {
+    const Op* op = find_op(w, id);
+    if (op == nullptr) continue;
+    const auto& accesses = op->work.accesses;
+    if (std::any_of(accesses.begin(), accesses.end(), [&](const Access& each) {
+          return each.address - region.base < region.size;
+        }))
+      found.push_back(id);
+  }
+  return found;
+}
+
 CUresult free_device(Frame& f, Address address) {
   World& w = f.world;
   if (address == 0) return CUDA_SUCCESS;
@@ -110,7 +127,9 @@ CUresult free_device(Frame& f, Address address) {
   const std::uint64_t buffer = found->second.buffer_id;
   const std::uint64_t context = found->second.context_id;
   if (found->second.origin != Origin::Pool) {
-    const CUresult waited = wait_device(w, f.thread, found->second.device);
+    const CUresult copied = wait_for(w, f.thread, copies_of(w, found->second));
+    const CUresult waited =
+        copied != CUDA_SUCCESS ? copied : wait_device(w, f.thread, found->second.device);
     if (waited != CUDA_SUCCESS) return waited;
   }
   found = w.regions.find(address);  // another thread may have freed it while we waited

@@ -136,7 +136,6 @@ CUresult wait_device(World& w, ThreadState& thread, int device) {
     if (c.device != device) return;
     const std::vector<OpId> ops = frontier(c);
     targets.insert(targets.end(), ops.begin(), ops.end());
-    targets.insert(targets.end(), c.guests.begin(), c.guests.end());
   });
   const CUresult result = wait_for(w, thread, std::move(targets));
   if (result != CUDA_SUCCESS) return result;
