@@ -22,7 +22,16 @@
 namespace custash {
 
 // In the order in which a thread may take them.
-enum class LockRank { Pinned, Registry, Context, HostTickets, Timeline, Events, CallsUnderWay, CopiesAbroad };
+enum class LockRank {
+  Pinned,
+  Registry,
+  Context,
+  HostTickets,
+  Timeline,
+  Events,
+  CallsUnderWay,
+  CopiesAbroad
+};
 
 class CAPABILITY("mutex") Mutex {
  public:

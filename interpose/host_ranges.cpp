@@ -35,12 +35,12 @@ void set_edge(std::size_t i, Address address) {
   edges.load()->at[i].store(address, std::memory_order_relaxed);
 }
 
-// The first edge behind this address. Like all below, while the lock is held.
-std::size_t first_behind(Address address) {
+// The first edge behind this address; an odd number where a range holds it.
+std::size_t first_behind(const std::atomic<Address>* at, std::size_t count, Address address) {
   std::size_t from = 0;
-  for (std::size_t left = edge_count.load(); left != 0;) {
+  for (std::size_t left = count; left != 0;) {
     const std::size_t half = left / 2;
-    if (edge(from + half) <= address) {
+    if (at[from + half].load(std::memory_order_relaxed) <= address) {
       from += half + 1;
       left -= half + 1;
     } else {
@@ -48,6 +48,12 @@ std::size_t first_behind(Address address) {
     }
   }
   return from;
+}
+
+// Like all below, while the lock is held.
+std::size_t first_behind(Address address) {
+  const Edges* const now = edges.load();
+  return now == nullptr ? 0 : first_behind(now->at, edge_count.load(), address);
 }
 
 void make_room(std::size_t count) {
@@ -235,18 +241,8 @@ bool Look::finds_at(void* const* places, std::size_t count, std::size_t skip) no
          });
 }
 
-// Of the edges up to the address an odd number: it lies between a range's begin and end.
 bool Look::inside(Address address) noexcept {
-  std::size_t from = 0;
-  for (std::size_t left = count_; left != 0;) {
-    const std::size_t half = left / 2;
-    if (edges_[from + half].load(std::memory_order_relaxed) <= address) {
-      from += half + 1;
-      left -= half + 1;
-    } else {
-      left = half;
-    }
-  }
+  const std::size_t from = first_behind(edges_, count_, address);
   if (from % 2 != 0) return true;
   if (from == 0 || from == count_) return false;  // the edges have just changed
   gap_ = edges_[from - 1].load(std::memory_order_relaxed);
