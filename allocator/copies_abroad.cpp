@@ -4,6 +4,7 @@
 #include "allocator/rule.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace custash {
@@ -17,10 +18,14 @@ void CopiesAbroad::note(Address touched, Timeline& by, Lane& lane) {
   // All that the context does now stands for it. Bare waits for this copy alone: no stream waits.
   if (!by.record_use(lane, &copy.use.event))
     by.stamp_free(&copy.position, FenceKind::Late).ignore();
+  if (!keep(std::move(copy))) by.wait_all().ignore();  // no host memory to note it
+}
+
+bool CopiesAbroad::keep(Copy copy) noexcept try {
   Lock lock(mutex_);
   copy.number = ++last_;
   const auto before = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& old) {
-    return old.lane == &lane && old.touched == touched;
+    return old.lane == copy.lane && old.touched == copy.touched;
   });
   if (before == copies_.end()) {
     copies_.push_back(std::move(copy));
@@ -28,6 +33,9 @@ void CopiesAbroad::note(Address touched, Timeline& by, Lane& lane) {
     std::swap(*before, copy);  // it comes after that one
   }
   count_.store(copies_.size());
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 Status CopiesAbroad::wait_for(Address base, Bytes size) {

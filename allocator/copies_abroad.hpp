@@ -36,6 +36,7 @@ class CopiesAbroad {
     [[nodiscard]] bool over() const;
   };
 
+  bool keep(Copy copy) noexcept;  // false: there is no host memory for it
   std::vector<Copy> all();
   void drop(std::uint64_t number);
 
