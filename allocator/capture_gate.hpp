@@ -17,6 +17,9 @@ namespace custash {
 
 class CaptureGate {
  public:
+  // Before what was submitted until now is fenced for a capture.
+  void capture_comes() { captures_.fetch_add(kComing); }
+
   // Around a driver call that begins a capture.
   void capture_begins() {
     step_begins();
@@ -24,13 +27,15 @@ class CaptureGate {
   }
 
   void capture_begun(bool began) {
-    if (!began) captures_.fetch_sub(1);
+    captures_.fetch_sub(began ? kComing : kComing + 1);
     step_done();
   }
 
   void capture_ended() { captures_.fetch_sub(1); }
 
-  [[nodiscard]] bool capturing() const { return captures_.load() != 0; }
+  [[nodiscard]] bool capturing() const { return captures_.load() % kComing != 0; }
+
+  [[nodiscard]] bool capturing_or_coming() const { return captures_.load() != 0; }
 
   // Around one that may draw a stream into a capture (a wait for an event).
   void step_begins() {
@@ -71,7 +76,9 @@ class CaptureGate {
   };
 
  private:
-  std::atomic<std::uint32_t> captures_{0};
+  static constexpr std::uint64_t kComing = 1ULL << 32;
+
+  std::atomic<std::uint64_t> captures_{0};  // those that come, times kComing, and those open
   std::atomic<std::uint32_t> passing_{0};
   std::atomic<std::uint32_t> steps_{0};  // threads that are about to make a stream capture
 };

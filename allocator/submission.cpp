@@ -166,6 +166,7 @@ void Allocator::capture_begins(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
   beginning = place ? &place.cache->timeline() : nullptr;
   if (beginning == nullptr) return;
+  state_->gate.capture_comes();
   visit_living(state_->all(), [](DeviceCache& each) { each.timeline().prepare_capture(); });
   state_->gate.capture_begins();
 }

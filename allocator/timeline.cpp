@@ -48,7 +48,11 @@ void Timeline::leave(Lane& lane, bool host_visible) {
                                    : lane.last.load();
   atomic_max(lane.last, number);
   if (host_visible) note_host_visible(lane, number);
-  const bool by_lane = !context_events_.load() || capturing();
+  // Asked after the number is counted: what prepare_capture() has not seen has a mark.
+  const bool by_lane = !context_events_.load() ||
+                       (holds(Rule::calls_beside_a_coming_capture_are_marked)
+                            ? gate_.capturing_or_coming()
+                            : capturing());
   if (by_lane && lane.is_default()) (void)note_tail(lane, number);
   lane.pending.fetch_sub(1);
 }

@@ -196,6 +196,7 @@ class Timeline {
   Status query(const Fence& fence);
   bool poll_recorded();
   Status wait_host(const Fence& fence);
+  Status wait_returned();
   void note_host_visible(Lane& lane, std::uint64_t number);
   bool note_tail(Lane& lane, std::uint64_t number);
   [[nodiscard]] bool in_order(bool large) const;

@@ -98,10 +98,12 @@ Status Timeline::record_lanes(Fence& fence) {
   }
   for (Lane* lane : lanes) {
     EventRef event;
+    bool under_way = false;
     {
       Lock lock(mutex_);
       // A submission that `covers` counts may not be in `last` yet: it is pending then.
       if (lane->idle_after(passed_.load())) continue;
+      under_way = lane->pending.load() != 0;
       if (lane->tail &&
           (lane->idle_after(lane->tail_covers) || !holds(Rule::tails_are_the_newest)))
         event = lane->tail;
@@ -109,9 +111,11 @@ Status Timeline::record_lanes(Fence& fence) {
     if (!event && !record_lane(*lane, fence, &event)) {
       if (!holds(Rule::fences_cover_every_stream)) continue;
       Lock lock(mutex_);
-      if (fences_.empty() || !lane->idle_after(fences_.back().covers)) {
+      const bool covered = !fences_.empty() && lane->idle_after(fences_.back().covers);
+      if (!covered && !(under_way && fence.covers == 0))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // unfenced for now
-      }
+      if (!covered && lane->tail) fence.on_lanes.push_back({lane->tail, lane});
+      if (fences_.empty()) continue;
       needs_older = true;
       older = fences_.back();
       continue;
@@ -225,7 +229,11 @@ Status Timeline::wait_all() {
     if (turn != 0) std::this_thread::yield();
     if (const Status recorded = ensure(need, FenceKind::Late); !recorded.ok()) return recorded;
   }
-  if (unfenced() && capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (unfenced() && capturing()) {
+    return holds(Rule::calls_under_way_are_not_waited_for)
+               ? wait_returned()
+               : Status(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
   if (unfenced() && holds(Rule::unfenced_work_is_waited_for)) {
     if (const Status waited = wait_device(); !waited.ok()) return waited;
     Lock lock(mutex_);
@@ -239,6 +247,17 @@ Status Timeline::wait_all() {
     newest = fences_.back();
   }
   return wait_host(newest);
+}
+
+// Beside a capture: not for the calls that other threads have in the driver. None of them comes
+// before what this thread does.
+Status Timeline::wait_returned() {
+  Fence fence{.late = true};  // it covers 0: a call under way may be missing
+  {
+    const CaptureGate::Pass pass(gate_);
+    if (const Status recorded = record_lanes(fence); !recorded.ok()) return recorded;
+  }
+  return wait_host(fence);
 }
 
 Status Timeline::wait_frees() {

@@ -212,7 +212,7 @@ CUresult World::release(const Command& c) {
     if (setup_.bare) detector_.ignore_joins(self, true);
     const CUresult result = door_->free(gone.address);
     if (setup_.bare) detector_.ignore_joins(self, false);
-    if (setup_.bare) join_visible(gone.context);
+    join_visible(gone.context);
     return result;
   }
   const CUstream* s = stream(c);
@@ -241,7 +241,9 @@ void World::join_visible(int context) {
   for (const Visible& visible : visible_) {
     if (visible.context == context) over.push_back(visible.op);
   }
-  detector_.on_host_join(sim::this_thread(), over);
+  // Bare, the free has waited for them. The allocator has, here or in another thread's free.
+  const sim::ThreadId self = sim::this_thread();
+  setup_.bare ? detector_.on_host_join(self, over) : detector_.join_learnt(self, over);
 }
 
 std::int64_t World::live_bytes(int device) const {

@@ -67,6 +67,9 @@ class RaceDetector final : public Observer {
   // While ignored, waits that the driver makes for the thread (a plain free's, on bare) order nothing
   // for the program, as they order nothing where the free does not wait.
   void ignore_joins(ThreadId thread, bool ignore);
+  // The thread need not wait for those of `ops` that the allocator has learnt, in any thread, to be
+  // complete: they come before what it does next.
+  void join_learnt(ThreadId thread, std::span<const OpId> ops);
   void set_step(std::uint64_t step);
 
   // ---- Asked by the test.

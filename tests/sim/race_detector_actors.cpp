@@ -17,6 +17,15 @@ void RaceDetector::on_allocator_learns(std::span<const OpId> completed) {
     join_op(known_, op);
 }
 
+void RaceDetector::join_learnt(ThreadId thread, std::span<const OpId> ops) {
+  const std::lock_guard lock(mutex_);
+  for (const OpId op : ops) {
+    const Node* node = node_of(op);
+    if (node != nullptr && known_.at(node->chain) >= node->position)
+      join_op(thread_clock(thread), op);
+  }
+}
+
 RaceDetector::Outsider& RaceDetector::outsider(ActorId actor) {
   const auto [found, made] = outsiders_.try_emplace(actor);
   if (made) {

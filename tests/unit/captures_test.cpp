@@ -3,6 +3,7 @@
 #include "tests/unit/bed.hpp"
 
 #include <thread>
+#include <utility>
 
 using namespace custash;
 
@@ -56,6 +57,22 @@ CUgraph capture_both(Bed& bed,
   use(bed.sim.context());
   wait(bed, origin, join);
   return end_capture(bed, origin);
+}
+
+// A launch on the thread's own stream in `elsewhere`, at the driver's entry of number `entries`.
+Bed* beside = nullptr;
+int entries = 0;
+CUcontext elsewhere = nullptr;
+sim::OpId launched = 0;
+
+void launch_beside() {
+  if (beside == nullptr || --entries > 0) return;
+  Bed* bed = std::exchange(beside, nullptr);
+  std::thread([bed] {
+    cuCtxSetCurrent(elsewhere);
+    bed->launch(CU_STREAM_PER_THREAD);
+    launched = sim::last_op(CU_STREAM_PER_THREAD);
+  }).join();
 }
 
 }  // namespace
@@ -161,4 +178,56 @@ TEST_CASE("a graph's launch waits for what every context owes", "[unit][captures
   sim::run_all();
   CHECK(sim::complete(whole));
   CHECK(sim::faults().empty());
+}
+
+TEST_CASE("a free beside a capture waits for no call that has not returned",
+          "[unit][captures]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  elsewhere = make_context(0);  // of the same device
+  alloc(bed, elsewhere);
+  use(bed.sim.context());
+  begin_capture(bed, s, kThread);
+  use(elsewhere);
+  bed.launch(CU_STREAM_PER_THREAD);
+  const auto returned = sim::last_op(CU_STREAM_PER_THREAD);
+  Submission under_way(
+      *bed.allocator, CU_STREAM_PER_THREAD, NullStream::Legacy, HostView::Hidden);
+  REQUIRE(sim::launch(CU_STREAM_PER_THREAD, {}) == CUDA_SUCCESS);
+  const auto late = sim::last_op(CU_STREAM_PER_THREAD);
+  use(bed.sim.context());
+  CHECK(bed.allocator->free(p)->ok());
+  CHECK(sim::complete(returned));
+  CHECK_FALSE(sim::complete(late));
+  use(elsewhere);
+  under_way.done(CUDA_SUCCESS);
+  use(bed.sim.context());
+  (void)end_capture(bed, s);
+}
+
+TEST_CASE("a free waits for a call that returned while a capture was prepared",
+          "[unit][captures]") {
+  bool reached = true;
+  for (int at = 1; reached; ++at) {
+    CAPTURE(at);
+    Bed bed;
+    const CUstream s = bed.stream();
+    const Address p = bed.malloc(kBytes);
+    elsewhere = make_context(0);  // of the same device
+    alloc(bed, elsewhere);
+    bed.launch(CU_STREAM_PER_THREAD);
+    use(bed.sim.context());
+    beside = &bed;
+    entries = at;
+    launched = 0;
+    sim::set_entry_check(launch_beside);
+    bed.allocator->capture_begins(s, NullStream::Legacy);
+    sim::set_entry_check(nullptr);
+    bed.allocator->capture_begin_done(s, NullStream::Legacy, true);
+    CHECK(bed.allocator->free(p)->ok());
+    CHECK(sim::complete(launched));
+    reached = beside == nullptr;
+    CHECK((reached || at > 1));
+  }
 }
