@@ -212,7 +212,8 @@ void DeviceCache::plan_trim(Arena& arena,
 // A kernel may have the host hand it memory while it runs. Who asks and then takes debt asks
 // once more: a launch that did not see the debt is seen then.
 void DeviceCache::settle_handed(const CrossWait& wait) {
-  if (wait.owed > timeline_.passed() && must_be_over())
+  if (wait.owed > timeline_.passed() && must_be_over() &&
+      holds(Rule::debt_taken_beside_a_launch_is_waited_for))
     timeline_.wait_for(wait.owed).ignore();  // broken() tells
 }
 

@@ -207,4 +207,46 @@ CASE(contexts_codes) {
   SAY(destroy(context));
 }
 
+// Mapped pages outlive their context; whoever gives them back may have none.
+CASE(contexts_pages_without_one) {
+  cudaFree(nullptr);
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemAccessDesc access{};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  constexpr std::size_t kPage = 2 * kMiB;
+  SAY(set_current(CUcontext{nullptr}));
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr p = 0;
+  SAY(CU(cuMemAddressReserve, cuMemAddressReserve)(&p, kPage, 0UL, CUdeviceptr{0}, 0ULL));
+  SAY(CU(cuMemCreate, cuMemCreate)(&handle, kPage, &properties, 0ULL));
+  SAY(CU(cuMemMap, cuMemMap)(p, kPage, 0UL, handle, 0ULL));
+  SAY(CU(cuMemSetAccess, cuMemSetAccess)(p, kPage, &access, 1UL));
+  SAY(CU(cuMemUnmap, cuMemUnmap)(p, kPage));
+  SAY(CU(cuMemRelease, cuMemRelease)(handle));
+  SAY(CU(cuMemAddressFree, cuMemAddressFree)(p, kPage));
+}
+
+CASE(memory_of_a_context_ended_by_a_thread_without_one) {
+  constexpr std::size_t kMuch = 96 * kMiB;
+  cudaFree(nullptr);
+  CUcontext primary = nullptr;
+  SAY(current(&primary));
+  std::size_t before = 0;
+  std::size_t after = 0;
+  std::size_t total = 0;
+  SAY(cudaMemGetInfo(&before, &total));
+  CUcontext context = nullptr;
+  SAY(create(&context));
+  CUdeviceptr p = 0;
+  SAY(alloc(&p, kMuch));
+  SAY(fill(p, static_cast<unsigned char>(1), kMuch));
+  std::thread([&] { SAY(destroy(context)); }).join();
+  SAY(set_current(primary));
+  SAY(cudaMemGetInfo(&after, &total));
+  SAY(after + kMuch / 2 > before);
+}
+
 }  // namespace conformance

@@ -28,6 +28,7 @@ World::World(const Setup& setup, sim::RaceDetector& detector)
   // Bare, memory is never handed out twice: what is in order is so by the program alone.
   options.reuse = setup.bare ? sim::AddressReuse::Never : sim::AddressReuse::Lifo;
   sim::reset(options);
+  sim::judge_by_allocator_waits();
   current = nullptr;
   for (int device = 0; device < 2; ++device) {
     cuDevicePrimaryCtxRetain(&contexts_[device], device);

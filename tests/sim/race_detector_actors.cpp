@@ -5,10 +5,14 @@
 
 namespace custash::sim {
 
-// Unless a test asks for more (judge_by_allocator_waits), what any thread has learnt.
+// What any thread has learnt; with judge_by_allocator_waits only what the allocator has.
 bool RaceDetector::known(const Use& use) const {
   const Node& node = nodes_[use.node];
-  return (allocator_told() ? known_ : heard_).at(node.chain) >= node.position;
+  if (!allocator_told()) return heard_of(use);
+  if (known_.at(node.chain) >= node.position) return true;
+  // The thread that freed it had learnt so itself.
+  return use.allocation != 0 &&
+         allocations_[use.allocation - 1].died.at(node.chain) >= node.position;
 }
 
 void RaceDetector::on_allocator_learns(std::span<const OpId> completed) {

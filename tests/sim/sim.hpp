@@ -219,8 +219,8 @@ class Sim {
 // A Driver filled from the simulator, for an allocator; `now` is the modelled clock. What is
 // waited for through it the allocator knows (Observer::on_allocator_learns).
 Driver make_driver();
-// From now to the reset the detector lets an allocator use only those. Not for random programs yet: a
-// caller that has waited itself and then frees hands its knowledge on, which is not told.
+// From now to the reset the detector lets an allocator use only those, and what the thread that frees
+// has waited for itself.
 void judge_by_allocator_waits();
 bool allocator_told();
 
