@@ -13,7 +13,7 @@ constexpr unsigned long long kLong = 60'000'000;
 constexpr std::size_t kBlock = 4 * kMiB;
 
 template <typename Call>
-static void timed(const char* name, cudaStream_t busy, Call call) {
+static void timed_beside(const char* name, cudaStream_t busy, Call call) {
   const double start = now_us();
   const int code = call();
   const double took = now_us() - start;
@@ -23,6 +23,11 @@ static void timed(const char* name, cudaStream_t busy, Call call) {
               took,
               cudaStreamQuery(busy) == cudaErrorNotReady ? 1 : 0);
   std::fflush(stdout);
+}
+
+template <typename Call>
+static void timed(const char* name, cudaStream_t busy, Call call) {
+  timed_beside(name, busy, call);
   CUDA_OK(cudaDeviceSynchronize());
 }
 
@@ -67,7 +72,8 @@ static void plain_free_on_a_stream() {
               after >= before ? 1 : 0);
 }
 
-// A kernel of device 1 writes memory of device 0; then its access goes.
+// A kernel of device 1 writes memory of device 0; then its access goes. It may fault, and nothing
+// more can be asked.
 static void peer_access_taken_away() {
   int devices = 0;
   int can = 0;
@@ -81,10 +87,11 @@ static void peer_access_taken_away() {
   fill(s, p, kBlock, 1);
   CUDA_OK(cudaDeviceSynchronize());
   fill(s, p, kBlock, 2, kLong);
-  timed("disable_peer_access", s, [] {
+  timed_beside("disable_peer_access", s, [] {
     return static_cast<int>(cudaDeviceDisablePeerAccess(0));
   });
-  CUDA_OK(cudaSetDevice(0));
+  std::printf("fact disable_peer_access_under_a_kernel code=%d\n",
+              static_cast<int>(cudaDeviceSynchronize()));
 }
 
 static void green_context() {
@@ -149,8 +156,8 @@ static int run() {
   need_devices(1);
   queue_depth();
   plain_free_on_a_stream();
-  peer_access_taken_away();
   green_context();
+  peer_access_taken_away();  // last
   return 0;
 }
 

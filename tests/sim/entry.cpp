@@ -61,11 +61,11 @@ CUresult run_entry(World& w, Symbol symbol, Needs needs, Body body, void* closur
   w.now += base_cost(symbol);
   advance(w);
   Frame frame{w, thread, nullptr};
-  if (needs == Needs::Context) {
+  if (needs == Needs::Context || needs == Needs::ContextIfAny) {
     CUresult why = CUDA_SUCCESS;
     frame.context = current_context(w, thread, &why);
-    if (frame.context == nullptr) return why;
-    if (frame.context->home->sticky != CUDA_SUCCESS) return frame.context->home->sticky;
+    if (frame.context == nullptr && needs == Needs::Context) return why;
+    if (frame.context != nullptr && frame.context->home->sticky != CUDA_SUCCESS) return frame.context->home->sticky;
   }
   return body(closure, frame);
 }

@@ -43,13 +43,14 @@ struct Door {
   bool per_thread;
 };
 
-enum class Needs { Nothing, Init, Context };
+// ContextIfAny: its fault is told where one is current.
+enum class Needs { Nothing, Init, ContextIfAny, Context };
 
 // What an entry's body works with.
 struct Frame {
   World& world;
   ThreadState& thread;
-  Context* context;  // the current one; null unless Needs::Context
+  Context* context;  // the current one, where it is asked for
 
   void charge(Nanoseconds cost) { world.now += cost; }
 };

@@ -261,7 +261,7 @@ SIM_ENTRY(cuMemAddressReserve,
            size_t alignment,
            CUdeviceptr hint,
            unsigned long long flags)) {
-  return SIM_CALL(cuMemAddressReserve, Context) {
+  return SIM_CALL(cuMemAddressReserve, ContextIfAny) {
     World& w = f.world;
     if (out == nullptr || bytes == 0 || flags != 0 || !aligned(w, bytes) ||
         (alignment & (alignment - 1)) != 0)
@@ -276,7 +276,7 @@ SIM_ENTRY(cuMemAddressReserve,
 }
 
 SIM_ENTRY(cuMemAddressFree, (CUdeviceptr address, size_t bytes)) {
-  return SIM_CALL(cuMemAddressFree, Context) {
+  return SIM_CALL(cuMemAddressFree, ContextIfAny) {
     const auto it = f.world.reservations.find(address);
     if (it == f.world.reservations.end() || it->second != bytes ||
         anything_mapped(f.world, address, bytes))
@@ -290,13 +290,13 @@ SIM_ENTRY(cuMemAddressFree, (CUdeviceptr address, size_t bytes)) {
 SIM_ENTRY(
     cuMemCreate,
     (Handle * out, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags)) {
-  return SIM_CALL(cuMemCreate, Context) {
+  return SIM_CALL(cuMemCreate, ContextIfAny) {
     return create(f, out, bytes, prop, flags);
   });
 }
 
 SIM_ENTRY(cuMemRelease, (Handle handle)) {
-  return SIM_CALL(cuMemRelease, Context) {
+  return SIM_CALL(cuMemRelease, ContextIfAny) {
     return release(f, handle);
   });
 }
@@ -307,20 +307,20 @@ SIM_ENTRY(cuMemMap,
            size_t offset,
            Handle handle,
            unsigned long long flags)) {
-  return SIM_CALL(cuMemMap, Context) {
+  return SIM_CALL(cuMemMap, ContextIfAny) {
     return map(f, address, bytes, offset, handle, flags);
   });
 }
 
 SIM_ENTRY(cuMemUnmap, (CUdeviceptr address, size_t bytes)) {
-  return SIM_CALL(cuMemUnmap, Context) {
+  return SIM_CALL(cuMemUnmap, ContextIfAny) {
     return unmap(f, address, bytes);
   });
 }
 
 SIM_ENTRY(cuMemSetAccess,
           (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descs, size_t n)) {
-  return SIM_CALL(cuMemSetAccess, Context) {
+  return SIM_CALL(cuMemSetAccess, ContextIfAny) {
     return set_access(f, address, bytes, descs, n);
   });
 }
