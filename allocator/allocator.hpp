@@ -75,9 +75,10 @@ class Allocator {
   void kernels_become_host_visible(std::string_view call, Reach reach = Reach::Addressed);
   [[nodiscard]] bool kernels_host_visible() const;
 
-  // A programmatic dependent launch may begin before the kernel in front of it has ended, so that
-  // the order of its own stream is no fence. Not 0: memory is owed that rests on this order, and
-  // the launch must be made without the attribute that allows it; then it is told so.
+  // A programmatic dependent launch may begin before the kernel in front of it has ended, so
+  // that the order of its own stream is no fence. Not 0: memory is owed that rests on this
+  // order, and the launch must be made without the attribute that allows it; then it is told
+  // so.
   std::uint64_t order_wanted(CUstream stream, NullStream null);
   void order_given(CUstream stream, NullStream null, std::uint64_t owed);
 
@@ -160,7 +161,7 @@ class Allocator {
 
   // ---- Asking.
 
-  [[nodiscard]] bool owns(Address address) const;  // in a segment of ours; takes no lock
+  [[nodiscard]] bool owns(Address address) const;    // in a segment of ours; takes no lock
   Ownership find(Address address, BlockInfo* info);  // info filled when Live; may be null
   Bytes reclaimable(CUcontext context);  // free or in limbo: what could be given back
   DeviceStats stats(int device);         // summed over the device's contexts

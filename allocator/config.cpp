@@ -96,7 +96,8 @@ constexpr std::array kOptions = {
             "auto: never under compute-sanitizer."},
            [](Config& c, std::string_view text) {
              using enum Caching;
-             return choose(&c.caching, text, {{"auto", Auto}, {"always", Always}, {"never", Never}});
+             return choose(
+                 &c.caching, text, {{"auto", Auto}, {"always", Always}, {"never", Never}});
            }},
     Option{{"backing",
             "choice",
@@ -111,24 +112,25 @@ constexpr std::array kOptions = {
                  text,
                  {{"auto", Backing::Auto}, {"vmm", Backing::Vmm}, {"driver", Backing::Driver}});
            }},
-    Option{{"free",
-            "choice",
-            "auto",
-            "auto|copies|never|strict|parameters",
-            "When cudaFree and cuMemFree wait. auto: only if pending work may write memory "
-            "that the host can read. copies: also for copies to the device out of pinned "
-            "memory. strict: for all work on the device, like the driver. never: not at all. "
-            "parameters: as auto, but a kernel counts only if its parameters hold an address of "
-            "host memory; wrong where kernels find such addresses in device memory."},
-           [](Config& c, std::string_view text) {
-             return choose<FreeMode>(&c.free_mode,
-                                     text,
-                                     {{"auto", FreeMode::Auto},
-                                      {"copies", FreeMode::Copies},
-                                      {"never", FreeMode::Never},
-                                      {"strict", FreeMode::Strict},
-                                      {"parameters", FreeMode::Parameters}});
-           }},
+    Option{
+        {"free",
+         "choice",
+         "auto",
+         "auto|copies|never|strict|parameters",
+         "When cudaFree and cuMemFree wait. auto: only if pending work may write memory "
+         "that the host can read. copies: also for copies to the device out of pinned "
+         "memory. strict: for all work on the device, like the driver. never: not at all. "
+         "parameters: as auto, but a kernel counts only if its parameters hold an address of "
+         "host memory; wrong where kernels find such addresses in device memory."},
+        [](Config& c, std::string_view text) {
+          return choose<FreeMode>(&c.free_mode,
+                                  text,
+                                  {{"auto", FreeMode::Auto},
+                                   {"copies", FreeMode::Copies},
+                                   {"never", FreeMode::Never},
+                                   {"strict", FreeMode::Strict},
+                                   {"parameters", FreeMode::Parameters}});
+        }},
     Option{{"magazines",
             "flag",
             "true",
@@ -143,43 +145,43 @@ constexpr std::array kOptions = {
             "true: while a single stream is active, its own order makes freed memory "
             "reusable at once."},
            [](Config& c, std::string_view text) { return set_flag(&c.one_lane, text); }},
+    Option{{"run_ahead",
+            "percent",
+            "10",
+            "0-1000",
+            "Extra memory, in percent of the bytes in use, that custash may allocate to avoid "
+            "making one stream wait for another."},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.run_ahead_percent, text, 1000, "%");
+           }},
     Option{
-        {"run_ahead",
-         "percent",
-         "10",
-         "0-1000",
-         "Extra memory, in percent of the bytes in use, that custash may allocate to avoid "
-         "making one stream wait for another."},
-        [](Config& c, std::string_view text) {
-          return set_number(&c.run_ahead_percent, text, 1000, "%");
-        }},
-    Option{{"limit",
-            "limit",
-            "0",
-            "bytes, or with K, M, G, T (powers of 1,024; 1.5G), or a share of the device with %",
-            "The most device memory to hold on each device, in use and cached. Beyond it, an "
-            "allocation fails with an out-of-memory error. At least 2M. 0: no limit."},
-           [](Config& c, std::string_view text) { return set_limit(&c, text); }},
-    Option{
-        {"decay",
-         "seconds",
-         "10",
-         "0-86400",
-         "Seconds after which unused device memory returns to the driver. Checked during "
-         "later calls, so it can take up to twice as long. Never stalls. 0 disables it."},
-        [](Config& c, std::string_view text) {
-          return set_number(&c.decay, text, 86400, "s");
-        }},
-    Option{
-        {"patience",
-         "seconds",
-         "10",
-         "0-86400",
-         "How long an allocation on a full device waits for work that the driver would not wait "
-         "for there, while nothing on the device ends. Then it is out of memory. 0: not at all."},
-        [](Config& c, std::string_view text) {
-          return set_number(&c.patience, text, 86400, "s");
-        }},
+        {"limit",
+         "limit",
+         "0",
+         "bytes, or with K, M, G, T (powers of 1,024; 1.5G), or a share of the device with %",
+         "The most device memory to hold on each device, in use and cached. Beyond it, an "
+         "allocation fails with an out-of-memory error. At least 2M. 0: no limit."},
+        [](Config& c, std::string_view text) { return set_limit(&c, text); }},
+    Option{{"decay",
+            "seconds",
+            "10",
+            "0-86400",
+            "Seconds after which unused device memory returns to the driver. Checked during "
+            "later calls, so it can take up to twice as long. Never stalls. 0 disables it."},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.decay, text, 86400, "s");
+           }},
+    Option{{"patience",
+            "seconds",
+            "10",
+            "0-86400",
+            "How long an allocation on a full device waits for work that the driver would not "
+            "wait "
+            "for there, while nothing on the device ends. Then it is out of memory. 0: not at "
+            "all."},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.patience, text, 86400, "s");
+           }},
     Option{{"pinned",
             "flag",
             "true",
@@ -195,14 +197,13 @@ constexpr std::array kOptions = {
            [](Config& c, std::string_view text) {
              return set_number(&c.pinned_threads, text, 256);
            }},
-    Option{
-        {"pinned_limit",
-         "bytes",
-         "0",
-         "bytes, or with K, M, G, T (powers of 1,024)",
-         "The most pinned memory to hold, in use and cached. Beyond it, an allocation fails "
-         "with an out-of-memory error. 0: no limit."},
-        [](Config& c, std::string_view text) { return set_bytes(&c.pinned_limit, text); }},
+    Option{{"pinned_limit",
+            "bytes",
+            "0",
+            "bytes, or with K, M, G, T (powers of 1,024)",
+            "The most pinned memory to hold, in use and cached. Beyond it, an allocation fails "
+            "with an out-of-memory error. 0: no limit."},
+           [](Config& c, std::string_view text) { return set_bytes(&c.pinned_limit, text); }},
     Option{{"pinned_decay",
             "seconds",
             "60",
@@ -257,16 +258,16 @@ constexpr std::array kOptions = {
             "true|false",
             "true: print statistics to standard error at exit."},
            [](Config& c, std::string_view text) { return set_flag(&c.summary, text); }},
-    Option{{"stats",
-            "choice",
-            "basic",
-            "basic|detailed",
-            "detailed: also count by call site and calling library, and measure how long "
-            "blocks live and how long each driver call takes."},
-           [](Config& c, std::string_view text) {
-             return choose<bool>(
-                 &c.detailed_stats, text, {{"basic", false}, {"detailed", true}});
-           }},
+    Option{
+        {"stats",
+         "choice",
+         "basic",
+         "basic|detailed",
+         "detailed: also count by call site and calling library, and measure how long "
+         "blocks live and how long each driver call takes."},
+        [](Config& c, std::string_view text) {
+          return choose<bool>(&c.detailed_stats, text, {{"basic", false}, {"detailed", true}});
+        }},
     Option{{"history",
             "count",
             "0",

@@ -15,8 +15,8 @@
 
 namespace custash {
 
-enum class Backing { Auto, Vmm, Driver };     // backing:
-enum class Caching { Auto, Always, Never };   // caching:
+enum class Backing { Auto, Vmm, Driver };                         // backing:
+enum class Caching { Auto, Always, Never };                       // caching:
 enum class FreeMode { Auto, Copies, Never, Strict, Parameters };  // free:
 
 struct Config {

@@ -15,27 +15,30 @@ bool CopiesAbroad::Copy::over() const {
 
 void CopiesAbroad::note(Address touched, Timeline& by, Lane& lane) {
   Copy copy{.touched = touched, .lane = &lane, .use = {&by, {}}};
-  // All that the context does now stands for it. Bare waits for this copy alone: no stream waits.
+  // All that the context does now stands for it. Bare waits for this copy alone: no stream
+  // waits.
   if (!by.record_use(lane, &copy.use.event))
     by.stamp_free(&copy.position, FenceKind::Late).ignore();
   if (!keep(std::move(copy))) by.wait_all().ignore();  // no host memory to note it
 }
 
-bool CopiesAbroad::keep(Copy copy) noexcept try {
+bool CopiesAbroad::keep(Copy copy) noexcept {
   Lock lock(mutex_);
   copy.number = ++last_;
   const auto before = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& old) {
     return old.lane == copy.lane && old.touched == copy.touched;
   });
-  if (before == copies_.end()) {
-    copies_.push_back(std::move(copy));
-  } else {
+  if (before != copies_.end()) {
     std::swap(*before, copy);  // it comes after that one
+    return true;
+  }
+  try {
+    copies_.push_back(std::move(copy));
+  } catch (const std::bad_alloc&) {
+    return false;
   }
   count_.store(copies_.size());
   return true;
-} catch (const std::bad_alloc&) {
-  return false;
 }
 
 Status CopiesAbroad::wait_for(Address base, Bytes size) {
@@ -62,9 +65,8 @@ std::vector<CopiesAbroad::Copy> CopiesAbroad::all() {
 void CopiesAbroad::drop(std::uint64_t number) {
   Copy dropped;  // let go outside the lock
   Lock lock(mutex_);
-  const auto at = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& copy) {
-    return copy.number == number;
-  });
+  const auto at = std::find_if(
+      copies_.begin(), copies_.end(), [&](const Copy& copy) { return copy.number == number; });
   if (at == copies_.end()) return;
   dropped = std::exchange(*at, std::move(copies_.back()));
   copies_.pop_back();

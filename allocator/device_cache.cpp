@@ -3,7 +3,6 @@
 // frees.cpp, giving back in reclaim.cpp, answers in describe.cpp.
 // Proved: tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/quick_ways.hpp"
-
 #include "allocator/rule.hpp"
 #include "allocator/size_policy.hpp"
 
@@ -53,17 +52,16 @@ DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice devic
 Asking DeviceCache::asking(const Request& request, bool debt) const {
   const std::uint64_t settled = this->settled();
   const bool graph = timeline_.capturing() && holds(Rule::a_stream_holds_back_no_graph);
-  return {.lane = graph ? nullptr : request.lane,  // a graph may run on any stream
-          .passed = timeline_.passed(),
-          .acceptable =
-              debt && debt_allowed() ? std::max(settled, timeline_.payable()) : settled};
+  return {
+      .lane = graph ? nullptr : request.lane,  // a graph may run on any stream
+      .passed = timeline_.passed(),
+      .acceptable = debt && debt_allowed() ? std::max(settled, timeline_.payable()) : settled};
 }
 
 // Up to here a block costs no more than is spent already: passed, or every stream waits for it
 // before its next submission, whoever has the block. So does the launch of a graph.
 std::uint64_t DeviceCache::settled() const {
-  return must_be_over() ? timeline_.passed()
-                        : std::max(timeline_.clear(), timeline_.owed());
+  return must_be_over() ? timeline_.passed() : std::max(timeline_.clear(), timeline_.owed());
 }
 
 // Not where it could not be paid: no wait in this context holds these kernels back.
@@ -209,7 +207,8 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
   if (fit == Fit::AsDriver && timeline_.capturing()) fit = Fit::FewPages;
   const Bytes bytes = whole(request).rounded;
   Block* block = nullptr;
-  // First what the stream has freed itself: it stays apart for that, and touches few pages as it lies.
+  // First what the stream has freed itself: it stays apart for that, and touches few pages as
+  // it lies.
   if (request.small() && request.lane != nullptr && fit == Fit::FewPages)
     block = arena.take_waiting(bytes, asking, Fit::Quick);
   if (block == nullptr) block = arena.take(bytes, asking, fit);

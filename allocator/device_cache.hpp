@@ -49,6 +49,7 @@ class DeviceCache {
   bool try_free(Address address, Rack* rack);
   // What option free: lets a plain free wait for; and whether there is anything.
   Status wait_before_free();
+
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
     if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
     return config_.free_mode != FreeMode::Never &&
@@ -62,9 +63,13 @@ class DeviceCache {
   void stream_destroyed(CUstream stream);
   void green_destroyed(CUcontext green);
   void thread_ended(std::uint64_t per_thread);
+
   Timeline& timeline() { return timeline_; }
+
   [[nodiscard]] CUcontext context() const { return context_; }
+
   [[nodiscard]] CUdevice device() const { return device_; }
+
   // ---- Giving back (reclaim.cpp, decay.cpp).
   Status trim(TrimWish wish = {.plain = PlainTrim::Now});
   // The same of the memory that calls naming this lane's stream have freed.
@@ -77,9 +82,13 @@ class DeviceCache {
   void unpin(Address base);
   bool is_pinned(Address base);
   Status quiet(Address base);
-  void add_accessor(DeviceCache& reader);  // its kernels reach this memory from now on, for good
+  void add_accessor(
+      DeviceCache& reader);  // its kernels reach this memory from now on, for good
+
   Owners& owners() { return owners_; }
+
   CopiesAbroad& copies_abroad() { return copies_abroad_; }
+
   void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
   void release_graph_blocks();  // graphs that may use blocks of captures are all gone
   // The context is about to die: forgets all but the pages that outlive it, for the second.
@@ -226,7 +235,7 @@ class DeviceCache {
   std::vector<Stale> stale_ GUARDED_BY(mutex_);
   Aliases aliases_ GUARDED_BY(mutex_);
   Pins pins_ GUARDED_BY(mutex_);
-  Abroad abroad_;  // what is in it: guarded by mutex_
+  Abroad abroad_;                                       // what is in it: guarded by mutex_
   std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
   std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_

@@ -29,10 +29,7 @@ namespace custash {
     (int*, CUdevice_attribute, CUdevice))                                                     \
   X(Required, device_total_mem, "cuDeviceTotalMem_v2", (size_t*, CUdevice))                   \
   X(Required, device_get_count, "cuDeviceGetCount", (int*))                                   \
-  X(Required,                                                                                 \
-    device_can_access_peer,                                                                   \
-    "cuDeviceCanAccessPeer",                                                                  \
-    (int*, CUdevice, CUdevice))                                                               \
+  X(Required, device_can_access_peer, "cuDeviceCanAccessPeer", (int*, CUdevice, CUdevice))    \
   X(Required, primary_ctx_retain, "cuDevicePrimaryCtxRetain", (CUcontext*, CUdevice))         \
   X(Required,                                                                                 \
     primary_ctx_get_state,                                                                    \

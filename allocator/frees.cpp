@@ -131,10 +131,10 @@ void DeviceCache::give(const Found& found) {
   bool ready = is_ready(found);
   if (!ready) atomic_max(waiting_high_, found.stamp().latest());
   if (found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small) {
-    // Small blocks of all streams share pages: what one that has to wait joins would wait with it.
-    // Apart they fill pages less well, so they stay apart only where there is plenty of memory. In
-    // a device that is nearly full they join their neighbours at once, as they do in the driver;
-    // who gets one looks at its stamp in any case.
+    // Small blocks of all streams share pages: what one that has to wait joins would wait with
+    // it. Apart they fill pages less well, so they stay apart only where there is plenty of
+    // memory. In a device that is nearly full they join their neighbours at once, as they do in
+    // the driver; who gets one looks at its stamp in any case.
     const bool apart = found.stamp().order > timeline_.passed() && !timeline_.one_lane() &&
                        room_.left(budget_) >= kPlenty;
     ready = room_.fit() == Fit::FewPages || (ready && !apart);

@@ -161,7 +161,8 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   const bool allowed = budget_.take(growth.made);
   if (allowed && pages_.prepare(growth.begin(), growth.end())) {
-    status = memory_.map(growth.begin(), growth.end(), growth.handle, moved, accessors, &mapped);
+    status =
+        memory_.map(growth.begin(), growth.end(), growth.handle, moved, accessors, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came while we mapped
   {

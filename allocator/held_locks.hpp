@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which of custash's locks the calling thread holds: a thread that comes back while it holds one,
-// from a malloc of ours that another library has made its own, must not take a second. Rank 0.
+// Which of custash's locks the calling thread holds: a thread that comes back while it holds
+// one, from a malloc of ours that another library has made its own, must not take a second.
+// Rank 0.
 #pragma once
 
 namespace custash {

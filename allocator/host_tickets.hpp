@@ -21,7 +21,8 @@ class HostTickets {
 
   // A ticket for what these timelines hold; each records a fence for it, nothing waits. 0,
   // which has always passed, when all are idle. An error is that of `own`: a kernel's fault.
-  // For the timelines of `waited` bare CUDA would have waited here: their fences are as at a free.
+  // For the timelines of `waited` bare CUDA would have waited here: their fences are as at a
+  // free.
   Status take(std::span<Timeline* const> timelines,
               std::span<Timeline* const> waited,
               const Timeline* own,

@@ -28,9 +28,9 @@ class Outside {
   // False: its context has ended, and its pages with it.
   static bool is_pinned(const PinnedBlock& block);
 
-  // Memory leaves the sight of its context's streams: another process, a network card or another
-  // interface is about to use this live block. Nobody pays there for work of the block's former
-  // owners, so that the host waits for it; nothing where it is over.
+  // Memory leaves the sight of its context's streams: another process, a network card or
+  // another interface is about to use this live block. Nobody pays there for work of the
+  // block's former owners, so that the host waits for it; nothing where it is over.
   Status quiet(Address base);
 
  private:

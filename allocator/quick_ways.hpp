@@ -19,10 +19,10 @@ namespace custash {
 // nothing, and those to which the host may hand memory while they run. (With one lane such a
 // kernel is in order behind all work on what is owed.)
 inline bool DeviceCache::must_be_over() const {
-  const bool peers = unpaid_peers_.load(std::memory_order_relaxed) &&
-                     holds(Rule::no_debt_with_unpaid_peers);
-  const bool handed =
-      (timeline_.host_may_hand_over() && !timeline_.one_lane()) || readers_.host_may_hand_over();
+  const bool peers =
+      unpaid_peers_.load(std::memory_order_relaxed) && holds(Rule::no_debt_with_unpaid_peers);
+  const bool handed = (timeline_.host_may_hand_over() && !timeline_.one_lane()) ||
+                      readers_.host_may_hand_over();
   return peers || (handed && holds(Rule::no_debt_where_the_host_hands_over));
 }
 

@@ -109,9 +109,9 @@ bool DeviceCache::empty_racks() {
   return any;
 }
 
-// Before memory is made for a request: what others keep ready, threads of the same pool, or streams,
-// which have memory of each other's pools. Who take turns would take each other's blocks at every
-// turn: once that is seen, memory is made.
+// Before memory is made for a request: what others keep ready, threads of the same pool, or
+// streams, which have memory of each other's pools. Who take turns would take each other's
+// blocks at every turn: once that is seen, memory is made.
 bool DeviceCache::rob_racks(const Request& request) {
   if (!empty_racks()) return false;
   if (!request.small()) return true;
@@ -157,9 +157,8 @@ bool DeviceCache::empty(Rack& rack) {
 void DeviceCache::empty_large(Rack& rack) {
   while (rack.large_count != 0) {
     Block* block = rack.large[0];  // the one freed first: that order is kept
-    std::copy(rack.large.begin() + 1,
-              rack.large.begin() + rack.large_count,
-              rack.large.begin());
+    std::copy(
+        rack.large.begin() + 1, rack.large.begin() + rack.large_count, rack.large.begin());
     --rack.large_count;
     rack.large_bytes -= block->size;
     pages_.end_block(block->address);

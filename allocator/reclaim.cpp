@@ -218,12 +218,13 @@ void DeviceCache::settle_handed(const CrossWait& wait) {
 }
 
 void DeviceCache::add_accessor(DeviceCache& reader) {
-  // Submissions that go unseen pay for nothing: then what is owed is waited for here, and nothing
-  // is owed any more.
+  // Submissions that go unseen pay for nothing: then what is owed is waited for here, and
+  // nothing is owed any more.
   const bool seen = config_.one_lane || !holds(Rule::unseen_peers_pay_nothing);
   const bool pays = seen && reader.owners_.add(timeline_) && readers_.add(reader.timeline_);
   if (!pays) unpaid_peers_.store(true);
-  // A kernel of the reader that runs already, and that the host may hand memory, has paid nothing.
+  // A kernel of the reader that runs already, and that the host may hand memory, has paid
+  // nothing.
   if (!pays || reader.timeline_.host_may_hand_over()) {
     {
       Lock lock(mutex_);

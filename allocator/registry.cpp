@@ -102,7 +102,8 @@ DeviceCache* Allocator::State::known(CUcontext context) {
   return green == greens.end() ? nullptr : green->second;
 }
 
-// The primary context, of which a stream's green context is a part; else `context`, the stream's.
+// The primary context, of which a stream's green context is a part; else `context`, the
+// stream's.
 CUcontext Allocator::State::home_of(CUstream stream, CUcontext context) const {
   CUcontext regular = nullptr;
   void* green = nullptr;

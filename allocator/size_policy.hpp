@@ -88,8 +88,8 @@ constexpr Bytes handle_bytes(Bytes growth, Bytes left) {
   return std::clamp(align_down(left / 2048, kPageBytes), kPageBytes, share);
 }
 
-// The same where `held` is more than the `most` that was ever in use: it is lost in handles that
-// blocks use in part, so the more is lost the smaller new ones are.
+// The same where `held` is more than the `most` that was ever in use: it is lost in handles
+// that blocks use in part, so the more is lost the smaller new ones are.
 constexpr Bytes finer_handle_bytes(Bytes held, Bytes most) {
   const Bytes fair = most / kShareLost;
   if (held <= most + fair) return ~0ULL;

@@ -117,8 +117,8 @@ class SlabShelf {
 
   // Blocks of the class were taken from others, who may want them back.
   void note_robbed(int size_class);
-  // Whether these did so soon after, with `ready` there: another slab is worth more, up to a block for
-  // each of `takers`.
+  // Whether these did so soon after, with `ready` there: another slab is worth more, up to a
+  // block for each of `takers`.
   bool robbed_again(int size_class, std::size_t ready, std::size_t takers);
 
   // How many of the class lie ready in so many slabs.

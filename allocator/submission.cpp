@@ -124,8 +124,7 @@ void Submission::done(CUresult result) {
   step_ ? timeline.wait_done(*lane_) : timeline.leave(*lane_, host_visible_);
   if (reaches_host_) timeline.reaching_done(reaching_);
   for (std::size_t i = 0; i < others_.size(); ++i) {
-    if (others_[i] != nullptr)
-      others_[i]->copies_abroad().note(touched_[i], timeline, *lane_);
+    if (others_[i] != nullptr) others_[i]->copies_abroad().note(touched_[i], timeline, *lane_);
   }
   lane_ = nullptr;
 }
@@ -224,7 +223,8 @@ ContextUsers* Allocator::users_of(CUcontext context) {
 }
 
 void Allocator::context_destroyed(CUcontext context) {
-  // Other contexts' copies may still use its memory. Bare, their frees since have waited for that.
+  // Other contexts' copies may still use its memory. Bare, their frees since have waited for
+  // that.
   if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere))
     visit_living(state_->all(),
                  [](DeviceCache& each) { each.timeline().wait_frees().ignore(); });

@@ -29,7 +29,16 @@ enum class NullStream { Legacy, PerThread };
 // ReachesHost: a kernel whose parameters hold an address of host memory, or a graph with one
 // (ReachesHostGraph). The host sees its effect, and may hand it memory while it runs. Apart: a
 // kernel whose parameters were read and hold no such address.
-enum class HostView { Hidden, Visible, Graph, VisibleGraph, Wait, ReachesHost, ReachesHostGraph, Apart };
+enum class HostView {
+  Hidden,
+  Visible,
+  Graph,
+  VisibleGraph,
+  Wait,
+  ReachesHost,
+  ReachesHostGraph,
+  Apart
+};
 
 // Set in the buffer ids of memory that a call naming a stream has given.
 inline constexpr std::uint64_t kOrderedId = 1ULL << 60U;
@@ -45,8 +54,8 @@ struct BlockInfo {
   [[nodiscard]] bool stream_ordered() const { return (buffer_id & kOrderedId) != 0; }
 };
 
-// A live block that another process uses, and what backs it. While it is pinned its memory stays
-// where it is, and is nobody else's even after its free.
+// A live block that another process uses, and what backs it. While it is pinned its memory
+// stays where it is, and is nobody else's even after its free.
 struct PinnedBlock {
   DeviceCache* cache = nullptr;
   Address base = 0;

@@ -49,10 +49,10 @@ void Timeline::leave(Lane& lane, bool host_visible) {
   atomic_max(lane.last, number);
   if (host_visible) note_host_visible(lane, number);
   // Asked after the number is counted: what prepare_capture() has not seen has a mark.
-  const bool by_lane = !context_events_.load() ||
-                       (holds(Rule::calls_beside_a_coming_capture_are_marked)
-                            ? gate_.capturing_or_coming()
-                            : capturing());
+  const bool by_lane =
+      !context_events_.load() ||
+      (holds(Rule::calls_beside_a_coming_capture_are_marked) ? gate_.capturing_or_coming()
+                                                             : capturing());
   if (by_lane && lane.is_default()) (void)note_tail(lane, number);
   lane.pending.fetch_sub(1);
 }
@@ -81,8 +81,8 @@ void Timeline::orphan(Lane& lane) {
   // gone.
   if (holds(Rule::destroyed_streams_leave_an_event) && lane.active.load() &&
       !lane.is_per_thread() && (!context_events_.load() || capturing())) {
-    // Where the handle cannot be recorded on for the last time, its work is waited for. (A thread's
-    // own stream has had its tail recorded at each submission.)
+    // Where the handle cannot be recorded on for the last time, its work is waited for. (A
+    // thread's own stream has had its tail recorded at each submission.)
     if (!note_tail(lane, lane.last.load()) && wait_device().ok()) lane.last.store(0);
   }
   lane.orphan.store(true);
@@ -336,9 +336,9 @@ bool Timeline::wait_stream(CUstream stream, const Lane* lane, const Fence& fence
 }
 
 void Timeline::prepare_capture() {
-  // What was submitted until now must be fenced while cuCtxRecordEvent is still allowed. What is
-  // owed is paid by the launch of the graph: a context's wait for it would come after the newest
-  // record, and after work that bare would not have waited for.
+  // What was submitted until now must be fenced while cuCtxRecordEvent is still allowed. What
+  // is owed is paid by the launch of the graph: a context's wait for it would come after the
+  // newest record, and after work that bare would not have waited for.
   if (unfinished() && holds(Rule::work_is_fenced_before_a_capture))
     ensure(submitted_.load(), FenceKind::Late).ignore();  // broken() tells
 }

@@ -39,7 +39,9 @@ class Timeline {
   // Around both, for a kernel that the host may hand memory while it runs: no wait of a stream
   // holds it back any more. Begins before any debt is looked at.
   void reaching_begins(CallsUnderWay::Call& call) { call.begin(reaching_); }
+
   void reaching_done(CallsUnderWay::Call& call);
+
   // Such a kernel may run. A later free has waited for it: only an earlier one's memory can be
   // owed then. (Not with free:never, where a wait for what is owed could be for that kernel.)
   [[nodiscard]] bool host_may_hand_over() const {
@@ -57,9 +59,10 @@ class Timeline {
 
   // ---- Frees.
   // A position for a block freed now, with a fence recorded for it (one for all frees between
-  // two submissions). Fails only when the context itself is broken. `Late` where bare CUDA would
-  // not have waited for this context: then no stream ever waits for that fence.
+  // two submissions). Fails only when the context itself is broken. `Late` where bare CUDA
+  // would not have waited for this context: then no stream ever waits for that fence.
   Status stamp_free(std::uint64_t* stamp, FenceKind kind = FenceKind::AtFree);
+
   // The same without a driver call: false when a fence would have to be recorded.
   [[gnu::always_inline]] bool try_stamp_free(std::uint64_t* stamp) const {
     *stamp = submitted_.load();
@@ -82,8 +85,10 @@ class Timeline {
   bool record_use(Lane& lane, EventRef* out);
   bool use_over(const EventRef& use);
   Status wait_use(const EventRef& use);
+
   // A position behind everything submitted so far; nothing is recorded.
   [[nodiscard]] std::uint64_t stamp_everything() const { return submitted_.load(); }
+
   // The same; work that goes unseen is counted, too.
   std::uint64_t stamp_now() {
     return config_.one_lane ? submitted_.load() : submitted_.fetch_add(1) + 1;
@@ -92,26 +97,36 @@ class Timeline {
   // Waits for submissions whose effect the host could see, and only for those. A kernel that
   // reaches the host may have told this thread of itself before its launch has returned.
   Status wait_host_visible();
+
   [[nodiscard, gnu::always_inline]] bool host_visible_outstanding() const {
     return host_outstanding_.load() != 0 || host_unmarked_.load() != 0;
   }
+
   [[nodiscard, gnu::always_inline]] bool host_visible_expected() const {
     return reaching_.any() && holds(Rule::frees_wait_for_launches_that_reach_the_host);
   }
 
   // ---- Asking.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
+
   [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
+
   [[nodiscard]] bool one_lane() const { return config_.one_lane && active_count_.load() <= 1; }
+
   [[nodiscard]] bool unfinished() const { return submitted_.load() > passed_.load(); }
+
   [[nodiscard]] bool capturing() const { return gate_.capturing(); }
+
   [[nodiscard]] bool broken() const { return broken_.load(); }
+
   // Fences up to here cost nothing: passed, or waited for by all later work.
   [[nodiscard, gnu::always_inline]] std::uint64_t clear() const {
     return std::max(passed_.load(), paid_.load());
   }
+
   // Fences up to here can be paid for by a wait.
   [[nodiscard]] std::uint64_t payable() const { return payable_.load(); }
+
   // Fences up to here are owed: the next submission pays, whoever else has memory from under
   // them.
   [[nodiscard]] std::uint64_t owed() const { return debt_.load(); }
@@ -148,10 +163,11 @@ class Timeline {
   bool wait_patiently(std::uint64_t position);
   // So for the newest marks of these: Lane::over.
   void pass_marks(const std::vector<Lane*>& lanes);
+
   Patience& patience() { return patience_; }
 
-  // ---- Captures: before the driver begins one; around a wait that may draw the stream into one,
-  // and when it has: then it was no submission.
+  // ---- Captures: before the driver begins one; around a wait that may draw the stream into
+  // one, and when it has: then it was no submission.
   void prepare_capture();
   void wait_begins(Lane& lane);
   void wait_done(Lane& lane);
@@ -159,16 +175,22 @@ class Timeline {
   struct Counters {
     std::uint64_t fences, queries, waits, host_waits;
   };
+
   [[nodiscard]] Counters counters() const;
   // Some call has told the program of a fault on the device: was it here?
   void look_for_fault();
+
   // Who asks or waits here for a call that the program made for another context.
   ContextUsers& users() { return users_; }
+
   // The context is about to go, and its events with it: nothing is asked or recorded any more.
   void abandon();
+
   // The driver has ended it: what it held has run or never will.
   void end() { ended_.store(true); }
+
   [[nodiscard]] bool abandoned() const { return abandoned_.load(); }
+
   // As the host sees it, without asking the driver.
   [[nodiscard]] bool over(std::uint64_t position) const {
     return passed() >= position || ended_.load() || (broken() && !abandoned());
@@ -178,6 +200,7 @@ class Timeline {
     mutex_.reset_after_fork();
     reaching_.reset_after_fork();
   }
+
   bool validate();
 
  private:

@@ -346,8 +346,9 @@ Status Timeline::wait_host(const Fence& fence) {
 void Timeline::retire(std::uint64_t covers) {
   if (covers > passed_.load()) patience_.note_end();
   atomic_max(passed_, covers);
-  const auto left = std::find_if(
-      fences_.begin(), fences_.end(), [&](const Fence& fence) { return fence.covers > covers; });
+  const auto left = std::find_if(fences_.begin(), fences_.end(), [&](const Fence& fence) {
+    return fence.covers > covers;
+  });
   fences_.erase(fences_.begin(), left);
   const auto idle = [&](Lane* lane) {
     if (!lane->idle_after(covers)) return false;

@@ -13,7 +13,8 @@ bool Timeline::wait_patiently(std::uint64_t position) {
   Patience::Wait waiting(patience_);
   for (poll(position); passed_.load() < position; poll(position)) {
     if (broken()) return false;
-    // Nothing can be asked: a record has failed, and on the legacy stream a late one is a barrier.
+    // Nothing can be asked: a record has failed, and on the legacy stream a late one is a
+    // barrier.
     if (newest_.load() < position && !capturing()) return wait_for(position).ok();
     if (!waiting.go_on()) return false;
   }

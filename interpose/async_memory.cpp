@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/async_memory.hpp"
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-
 #include "interpose/device_scope.hpp"
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
 
 namespace custash {
 namespace async_memory {
@@ -33,14 +33,15 @@ bool device_has_pools(const Driver& driver, CUdevice device) {
   return known.load(std::memory_order_relaxed) == Pools::Present;
 }
 
-// Stream-ordered memory outlives the context of the call, ours does not: only the primary context, which
-// nearly every program works in to its end, is served.
+// Stream-ordered memory outlives the context of the call, ours does not: only the primary
+// context, which nearly every program works in to its end, is served.
 constinit std::array<std::atomic<CUcontext>, kDevices> primaries{};
 constinit std::atomic<CUcontext> latest_primary{nullptr};  // one of them
 
 bool is_primary(Allocator& core, CUcontext context, CUdevice device) {
   std::atomic<CUcontext>& known = primaries[static_cast<std::size_t>(device)];
-  if (known.load(std::memory_order_relaxed) == nullptr) known.store(primary_context(core, device));
+  if (known.load(std::memory_order_relaxed) == nullptr)
+    known.store(primary_context(core, device));
   const bool primary = known.load(std::memory_order_relaxed) == context;
   if (primary) latest_primary.store(context, std::memory_order_relaxed);
   return primary;
@@ -91,8 +92,8 @@ bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device) {
   return false;
 }
 
-std::optional<Status> allocate(Allocator& core, CUstream stream, NullStream null, Bytes bytes,
-                               Address* out) {
+std::optional<Status> allocate(
+    Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out) {
   const Driver& driver = core.driver();
   CUcontext context = nullptr;
   CUdevice device = 0;
@@ -109,8 +110,7 @@ std::optional<Status> allocate(Allocator& core, CUstream stream, NullStream null
     }
   }
   if (driver.ctx_get_device(&device) != CUDA_SUCCESS || !device_has_pools(driver, device) ||
-      !is_primary(core, context, device) ||
-      captures::is_capturing(core, stream, null)) {
+      !is_primary(core, context, device) || captures::is_capturing(core, stream, null)) {
     return std::nullopt;
   }
   CUcontext of_stream = context;
@@ -125,8 +125,11 @@ std::optional<Status> allocate(Allocator& core, CUstream stream, NullStream null
 
 namespace handlers {
 
-CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real, NullStream null,
-                         CUdeviceptr* out, Count bytes, CUstream stream) {
+CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
+                         NullStream null,
+                         CUdeviceptr* out,
+                         Count bytes,
+                         CUstream stream) {
   Allocator* const core = process::core();
   if (core != nullptr && out != nullptr) {
     Address address = 0;
@@ -137,7 +140,9 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real, NullStream nu
   return doors::with_relief(real, [&](auto* call) { return call(out, bytes, stream); });
 }
 
-CUresult mem_free_async(Real<CUdeviceptr, CUstream> real, NullStream null, CUdeviceptr address,
+CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,
+                        NullStream null,
+                        CUdeviceptr address,
                         CUstream stream) {
   if (Allocator* const core = process::core(); core != nullptr && address != 0) {
     if (core->try_free_on(address, stream, null)) return CUDA_SUCCESS;
@@ -148,28 +153,39 @@ CUresult mem_free_async(Real<CUdeviceptr, CUstream> real, NullStream null, CUdev
   return process::left_behind(address) ? process::driver_says() : real(address, stream);
 }
 
-CUresult device_set_mem_pool(Real<CUdevice, CUmemoryPool> real, NullStream, CUdevice device,
+CUresult device_set_mem_pool(Real<CUdevice, CUmemoryPool> real,
+                             NullStream,
+                             CUdevice device,
                              CUmemoryPool pool) {
   const CUresult result = real(device, pool);
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsNot);
 }
 
-CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real, NullStream, void* location, int type,
+CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real,
+                          NullStream,
+                          void* location,
+                          int type,
                           CUmemoryPool pool) {
   const CUresult result = real(location, type, pool);
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsNot);
 }
 
 // A release threshold is advice on caching, and we cache; the other attributes can be felt.
-CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real, NullStream,
-                            CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
+                            NullStream,
+                            CUmemoryPool pool,
+                            CUmemPool_attribute attribute,
+                            void* value) {
   const CUresult result = real(pool, attribute, value);
   if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) return result;
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
 }
 
-CUresult pool_set_access(Real<CUmemoryPool, const CUmemAccessDesc*, Count> real, NullStream,
-                         CUmemoryPool pool, const CUmemAccessDesc* map, Count count) {
+CUresult pool_set_access(Real<CUmemoryPool, const CUmemAccessDesc*, Count> real,
+                         NullStream,
+                         CUmemoryPool pool,
+                         const CUmemAccessDesc* map,
+                         Count count) {
   const CUresult result = real(pool, map, count);
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Who called: NVIDIA's own libraries map flags of host memory for themselves and poll them; no
-// program reads those after a cudaFree. Asked for by rare calls only (it takes the loader's lock).
+// program reads those after a cudaFree. Asked for by rare calls only (it takes the loader's
+// lock).
 #pragma once
 
 namespace custash::callers {

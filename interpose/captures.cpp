@@ -2,12 +2,12 @@
 // Proved: tests/models/capture.pml.
 #include "interpose/captures.hpp"
 
-#include <atomic>
-
 #include "allocator/rule.hpp"
 #include "interpose/graphs.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/process.hpp"
+
+#include <atomic>
 
 namespace custash {
 namespace captures {
@@ -36,7 +36,8 @@ bool under_way() noexcept {
 bool is_capturing(Allocator& core, CUstream stream, NullStream null) noexcept {
   if (stream == nullptr && null == NullStream::PerThread) stream = CU_STREAM_PER_THREAD;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  // An error is the legacy stream's beside a capture (906), or a bad handle's: neither captures.
+  // An error is the legacy stream's beside a capture (906), or a bad handle's: neither
+  // captures.
   return core.driver().stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
@@ -65,29 +66,42 @@ CUresult begin_capture_v1(Real<CUstream> real, NullStream null, CUstream stream)
   return captures::begin(null, stream, [&] { return real(stream); });
 }
 
-CUresult begin_capture(Real<CUstream, CUstreamCaptureMode> real, NullStream null, CUstream stream,
+CUresult begin_capture(Real<CUstream, CUstreamCaptureMode> real,
+                       NullStream null,
+                       CUstream stream,
                        CUstreamCaptureMode mode) {
   return captures::begin(null, stream, [&] { return real(stream, mode); });
 }
 
-CUresult begin_capture_to_graph(Real<CUstream, CUgraph, const CUgraphNode*, const void*, Count,
-                                     CUstreamCaptureMode> real,
-                                NullStream null, CUstream stream, CUgraph graph,
-                                const CUgraphNode* after, const void* edges, Count count,
-                                CUstreamCaptureMode mode) {
-  return captures::begin(null, stream,
-                         [&] { return real(stream, graph, after, edges, count, mode); });
+CUresult begin_capture_to_graph(
+    Real<CUstream, CUgraph, const CUgraphNode*, const void*, Count, CUstreamCaptureMode> real,
+    NullStream null,
+    CUstream stream,
+    CUgraph graph,
+    const CUgraphNode* after,
+    const void* edges,
+    Count count,
+    CUstreamCaptureMode mode) {
+  return captures::begin(
+      null, stream, [&] { return real(stream, graph, after, edges, count, mode); });
 }
 
 CUresult begin_recapture(Real<CUstream, CUstreamCaptureMode, CUgraph, void*, void*> real,
-                         NullStream null, CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
-                         void* callback, void* data) {
-  return captures::begin(null, stream, [&] { return real(stream, mode, graph, callback, data); });
+                         NullStream null,
+                         CUstream stream,
+                         CUstreamCaptureMode mode,
+                         CUgraph graph,
+                         void* callback,
+                         void* data) {
+  return captures::begin(
+      null, stream, [&] { return real(stream, mode, graph, callback, data); });
 }
 
-// A capture may end by an error, too (invalidated, unjoined), and not every error ends one (wrong
-// thread, not its first stream): what the stream says before and after decides.
-CUresult end_capture(Real<CUstream, CUgraph*> real, NullStream null, CUstream stream,
+// A capture may end by an error, too (invalidated, unjoined), and not every error ends one
+// (wrong thread, not its first stream): what the stream says before and after decides.
+CUresult end_capture(Real<CUstream, CUgraph*> real,
+                     NullStream null,
+                     CUstream stream,
                      CUgraph* out) {
   Allocator* const core = process::core();
   if (core == nullptr) return real(stream, out);

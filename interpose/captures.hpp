@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the doors themselves must know of stream captures: how many are under way, whether a stream
-// is in one, and whether a graph was built by hand that the host could watch. Atomics, no lock.
+// What the doors themselves must know of stream captures: how many are under way, whether a
+// stream is in one, and whether a graph was built by hand that the host could watch. Atomics,
+// no lock.
 #pragma once
 
 #include "allocator/allocator.hpp"

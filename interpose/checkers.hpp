@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What watches over a program's use of device memory: compute-sanitizer, whose memcheck knows
 // allocations of the driver only, and cuda-gdb. How they are told: compute-sanitizer exports a
-// port to its target, or names its collection library for injection (profilers use that variable,
-// too); a debugger sets variables of libcuda (cudadebugger.h).
+// port to its target, or names its collection library for injection (profilers use that
+// variable, too); a debugger sets variables of libcuda (cudadebugger.h).
 #pragma once
 
 #include <string_view>

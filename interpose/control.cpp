@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 // The C API over the core: what custash.h promises, and nothing else.
+#include "interpose/control.hpp"
+
+#include "interpose/device_scope.hpp"
+#include "interpose/observe.hpp"
+
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "interpose/control.hpp"
-#include "interpose/device_scope.hpp"
-#include "interpose/observe.hpp"
-
 namespace custash {
 namespace {
 
+using control::find_device;
 using control::translate;
 using control::with_core;
 using control::with_device;
-using control::find_device;
 
 observe::Stream on_stream(custash_stream_t stream) {
   return {true, static_cast<CUstream>(stream), NullStream::Legacy};
@@ -22,8 +23,8 @@ observe::Stream on_stream(custash_stream_t stream) {
 
 // `take(core, context, &address)` allocates; `from` is what a recording says of it.
 template <typename Take>
-custash_status_t allocate(void** ptr, int device, std::size_t size, observe::Stream from,
-                          Take take) {
+custash_status_t allocate(
+    void** ptr, int device, std::size_t size, observe::Stream from, Take take) {
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
   return with_core([&](Allocator& core) {
@@ -45,11 +46,17 @@ custash_status_t allocate(void** ptr, int device, std::size_t size, observe::Str
   });
 }
 
-custash_status_t allocate_on(void** ptr, int device, std::size_t size, custash_stream_t stream) {
-  return allocate(ptr, device, size, on_stream(stream),
+custash_status_t allocate_on(void** ptr,
+                             int device,
+                             std::size_t size,
+                             custash_stream_t stream) {
+  return allocate(ptr,
+                  device,
+                  size,
+                  on_stream(stream),
                   [&](Allocator& core, CUcontext context, Address* out) {
-                    return core.allocate_on(context, static_cast<CUstream>(stream),
-                                            NullStream::Legacy, size, out);
+                    return core.allocate_on(
+                        context, static_cast<CUstream>(stream), NullStream::Legacy, size, out);
                   });
 }
 
@@ -66,7 +73,9 @@ custash_status_t freed(Allocator& core, Address address, const std::optional<Sta
 
 enum class When { Now, AtPeak };
 
-custash_status_t read_bytes(int device, StatArray DeviceStats::*which, When when,
+custash_status_t read_bytes(int device,
+                            StatArray DeviceStats::*which,
+                            When when,
                             std::size_t* bytes) {
   if (bytes == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   return with_device(device, [&](Allocator& core, int number) {
@@ -162,5 +171,6 @@ custash_status_t custash_max_memory_reserved(int device, size_t* bytes) {
 }
 
 custash_status_t custash_reset_peak_memory_stats(int device) {
-  return with_device(device, [](Allocator& core, int number) { core.reset_peak_stats(number); });
+  return with_device(device,
+                     [](Allocator& core, int number) { core.reset_peak_stats(number); });
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the functions of the C API share: the core in the state that custash.h promises, statuses,
-// and lists of counters. No state.
+// What the functions of the C API share: the core in the state that custash.h promises,
+// statuses, and lists of counters. No state.
 #pragma once
+
+#include "interpose/custash.h"
+#include "interpose/process.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,9 +12,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "interpose/custash.h"
-#include "interpose/process.hpp"
 
 namespace custash::control {
 
@@ -54,8 +54,10 @@ using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 std::vector<std::string> names_of(const Counters& counters);
 
 // `names` in the order of `counters`, the same at every call.
-custash_status_t tell(const Counters& counters, const std::vector<std::string>& names,
-                      custash_stat_t* stats, std::size_t* count);
+custash_status_t tell(const Counters& counters,
+                      const std::vector<std::string>& names,
+                      custash_stat_t* stats,
+                      std::size_t* count);
 
 // The text and a zero, or how much room they need.
 custash_status_t tell_text(const std::string& all, char* text, std::size_t* size);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/control.hpp"
-
-#include <cstring>
-
 #include "interpose/device_scope.hpp"
 #include "interpose/real_driver.hpp"
+
+#include <cstring>
 
 namespace custash::control {
 
@@ -41,12 +40,15 @@ custash_status_t find_device(Allocator& core, int* device) {
 
 std::vector<std::string> names_of(const Counters& counters) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : counters) names.push_back(name);
+  for (const auto& [name, value] : counters)
+    names.push_back(name);
   return names;
 }
 
-custash_status_t tell(const Counters& counters, const std::vector<std::string>& names,
-                      custash_stat_t* stats, std::size_t* count) {
+custash_status_t tell(const Counters& counters,
+                      const std::vector<std::string>& names,
+                      custash_stat_t* stats,
+                      std::size_t* count) {
   const std::size_t room = stats == nullptr ? 0 : *count;
   for (std::size_t i = 0; i < std::min(room, counters.size()); ++i)
     stats[i] = {names[i].c_str(), counters[i].second};

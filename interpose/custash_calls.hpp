@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What custash.hpp, custash_resource.hpp and custash_thrust.hpp share: the functions of custash.h, linked or
-// found by dlsym, and what is thrown. Not to be included by itself.
+// What custash.hpp, custash_resource.hpp and custash_thrust.hpp share: the functions of
+// custash.h, linked or found by dlsym, and what is thrown. Not to be included by itself.
 #pragma once
 
 #include "custash.h"
@@ -76,8 +76,8 @@ struct calls {
     return memory;
   }
 
-  // Device memory: of custash_malloc for `stream`, or of custash_malloc_any_stream. Aligned to 512;
-  // throws bad_alloc.
+  // Device memory: of custash_malloc for `stream`, or of custash_malloc_any_stream. Aligned to
+  // 512; throws bad_alloc.
   void* allocate_device(int device, std::size_t bytes, custash_stream_t stream) const {
     void* memory = nullptr;
     custash_status_t status = CUSTASH_ERROR_NOT_RUNNING;

@@ -54,8 +54,9 @@ void DeviceScope::enter(CUcontext context) {
   pushed_ = status_.ok();
 }
 
-// An active primary context has another user, and our reference is given back, so that the count is
-// as the program made it. An inactive one we keep: releasing it would destroy the memory.
+// An active primary context has another user, and our reference is given back, so that the
+// count is as the program made it. An inactive one we keep: releasing it would destroy the
+// memory.
 void DeviceScope::enter_primary(CUdevice device) {
   unsigned flags = 0;
   int active = 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// DeviceScope: a device's context, current for as long as the scope lives. The current one if it is
-// of that device, else the primary one, which is what the runtime uses. Owned by one thread.
+// DeviceScope: a device's context, current for as long as the scope lives. The current one if
+// it is of that device, else the primary one, which is what the runtime uses. Owned by one
+// thread.
 #pragma once
 
-#include <cuda.h>
-
 #include "allocator/allocator.hpp"
+
+#include <cuda.h>
 
 namespace custash {
 
@@ -15,7 +16,8 @@ bool is_primary_active(Allocator& core, CUdevice device);
 
 class DeviceScope {
  public:
-  // `device` negative: the calling thread's (without a context: device 0, as the runtime has it).
+  // `device` negative: the calling thread's (without a context: device 0, as the runtime has
+  // it).
   DeviceScope(Allocator& core, int device);
   // For a call that names a stream of a block: the context that is current, else the block's.
   DeviceScope(Allocator& core, Address block);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The preload library's half of resolve.cpp: the dlsym behind ours is libc's, found by version at the
-// first look-up (other preloaded libraries look names up before our constructor has run).
-#include "interpose/resolve.hpp"
-
+// The preload library's half of resolve.cpp: the dlsym behind ours is libc's, found by version
+// at the first look-up (other preloaded libraries look names up before our constructor has
+// run).
 #include "interpose/custash.h"
+#include "interpose/resolve.hpp"
 
 #include <dlfcn.h>
 

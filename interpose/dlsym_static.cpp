@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The static library's half of resolve.cpp. A program shows our dlsym to its libraries, a shared runtime among them,
-// and so comes before every preloaded library: the dlsym behind ours is theirs, then libc's.
+// The static library's half of resolve.cpp. A program shows our dlsym to its libraries, a
+// shared runtime among them, and so comes before every preloaded library: the dlsym behind ours
+// is theirs, then libc's.
 #include "interpose/resolve.hpp"
 
 #include <dlfcn.h>

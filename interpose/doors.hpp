@@ -37,12 +37,18 @@ inline CUresult heard(CUresult result) noexcept {
 // `view(core)` says what the host may see; `call(real)` is the driver's call.
 // A `stream` that is nullptr itself: the call names none, and is synchronous by its name.
 template <typename Real, typename Stream, typename View, typename Call>
-CUresult submit(Real* real, NullStream null, Stream stream, View view, Address first,
-                Address second, Call call) noexcept {
+CUresult submit(Real* real,
+                NullStream null,
+                Stream stream,
+                View view,
+                Address first,
+                Address second,
+                Call call) noexcept {
   if (real == nullptr) return kNoEntry;
   Allocator* const core = process::core();
   if (core == nullptr) return call(real);
-  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;  // stays only if the core has no memory for itself
+  CUresult result =
+      CUDA_ERROR_OUT_OF_MEMORY;  // stays only if the core has no memory for itself
   try {
     Submission submission(*core, stream, null, view(*core), first, second);
     result = call(real);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Entry: one number for each driver symbol of entry_points.def, in its order; and our wrappers, one
-// function each, declared under their exported name. They are called door_<symbol> here, so that
-// cuda.h's renaming macros and its own declarations, which differ from toolkit to toolkit, cannot
-// touch them. No state.
+// Entry: one number for each driver symbol of entry_points.def, in its order; and our wrappers,
+// one function each, declared under their exported name. They are called door_<symbol> here, so
+// that cuda.h's renaming macros and its own declarations, which differ from toolkit to toolkit,
+// cannot touch them. No state.
 #pragma once
 
-// cuda.h without its renaming macros (set by meson.build too, for files that include cuda.h before).
+// cuda.h without its renaming macros (set by meson.build too, for files that include cuda.h
+// before).
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL
 #endif

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT
-// The runtime's fast lane, in the preload library only: a hit is answered at once, so is a free that
-// lacks nothing but a fence; everything else (a miss, null, zero, a first use, a capture, an error)
-// goes to the real runtime, which comes back through the driver's door. It makes no error of its own
-// and sets no last error.
+// The runtime's fast lane, in the preload library only: a hit is answered at once, so is a free
+// that lacks nothing but a fence; everything else (a miss, null, zero, a first use, a capture,
+// an error) goes to the real runtime, which comes back through the driver's door. It makes no
+// error of its own and sets no last error.
 #include "interpose/async_memory.hpp"
 #include "interpose/captures.hpp"
+#include "interpose/observe.hpp"
 #include "interpose/process.hpp"
 #include "interpose/real_runtime.hpp"
-#include "interpose/observe.hpp"
 
-#define CUSTASH_RUNTIME_DOOR(door, name, params) \
-  custash::runtime::Error door params noexcept __asm__(name) __attribute__((visibility("default")))
+#define CUSTASH_RUNTIME_DOOR(door, name, params)             \
+  custash::runtime::Error door params noexcept __asm__(name) \
+      __attribute__((visibility("default")))
 
 namespace custash::runtime {
 namespace {
 
-// Only while the core runs: the lane never starts it, as only the runtime knows whether it may. Not
-// while calls are watched, which the driver's door does.
+// Only while the core runs: the lane never starts it, as only the runtime knows whether it may.
+// Not while calls are watched, which the driver's door does.
 Allocator* lane() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  return core != nullptr && !holds_a_lock() && !observe::on() && context_is_current() ? core : nullptr;
+  return core != nullptr && !holds_a_lock() && !observe::on() && context_is_current() ? core
+                                                                                      : nullptr;
 }
 
 // Nor while a stream captures, which the core asks by itself where it answers alone.
@@ -45,7 +47,8 @@ Address hit(Allocator& core, std::size_t bytes) {
 
 bool allocate_pinned(void** out, std::size_t bytes, unsigned flags) {
   Allocator* const core = lane_without_captures();
-  if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags)) return false;
+  if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags))
+    return false;
   CUcontext const context = current_context(*core);
   void* const buffer =
       context == nullptr ? nullptr : process::pinned().try_allocate(context, bytes, flags);
@@ -95,15 +98,20 @@ Error free_async(Call call, void* block, CUstream stream, NullStream null) {
 
 CUSTASH_RUNTIME_DOOR(door_malloc, "cudaMalloc", (void** out, std::size_t bytes));
 CUSTASH_RUNTIME_DOOR(door_free, "cudaFree", (void* block));
-CUSTASH_RUNTIME_DOOR(door_malloc_async, "cudaMallocAsync",
+CUSTASH_RUNTIME_DOOR(door_malloc_async,
+                     "cudaMallocAsync",
                      (void** out, std::size_t bytes, CUstream stream));
-CUSTASH_RUNTIME_DOOR(door_malloc_async_ptsz, "cudaMallocAsync_ptsz",
+CUSTASH_RUNTIME_DOOR(door_malloc_async_ptsz,
+                     "cudaMallocAsync_ptsz",
                      (void** out, std::size_t bytes, CUstream stream));
 CUSTASH_RUNTIME_DOOR(door_free_async, "cudaFreeAsync", (void* block, CUstream stream));
-CUSTASH_RUNTIME_DOOR(door_free_async_ptsz, "cudaFreeAsync_ptsz", (void* block, CUstream stream));
+CUSTASH_RUNTIME_DOOR(door_free_async_ptsz,
+                     "cudaFreeAsync_ptsz",
+                     (void* block, CUstream stream));
 
 CUSTASH_RUNTIME_DOOR(door_malloc_host, "cudaMallocHost", (void** out, std::size_t bytes));
-CUSTASH_RUNTIME_DOOR(door_host_alloc, "cudaHostAlloc",
+CUSTASH_RUNTIME_DOOR(door_host_alloc,
+                     "cudaHostAlloc",
                      (void** out, std::size_t bytes, unsigned flags));
 CUSTASH_RUNTIME_DOOR(door_free_host, "cudaFreeHost", (void* buffer));
 
@@ -152,16 +160,17 @@ Error door_malloc_host(void** out, std::size_t bytes) noexcept {
 
 Error door_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
   // Only here: the runtime may ask the driver for mapped memory whatever the program asked for.
-  if (Allocator* const core = lane(); core != nullptr && (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0)
+  if (Allocator* const core = lane();
+      core != nullptr && (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0)
     (void)quietly([&] { return core->kernels_become_host_visible("cudaHostAlloc"), true; });
   if (quietly([&] { return allocate_pinned(out, bytes, flags); })) return kSuccess;
   return forward<Error(void**, std::size_t, unsigned)>(Call::HostAlloc, out, bytes, flags);
 }
 
 Error door_free_host(void* buffer) noexcept {
-  if (buffer != nullptr && lane_without_captures() != nullptr &&
-      quietly([&] {
-        return process::pinned().try_free(buffer) || process::pinned().try_free_in_flight(buffer);
+  if (buffer != nullptr && lane_without_captures() != nullptr && quietly([&] {
+        return process::pinned().try_free(buffer) ||
+               process::pinned().try_free_in_flight(buffer);
       })) {
     return kSuccess;
   }

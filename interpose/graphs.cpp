@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/graphs.hpp"
 
-#include <mutex>
-#include <unordered_set>
-
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/process.hpp"
+
+#include <mutex>
+#include <unordered_set>
 
 namespace custash {
 namespace graphs {
@@ -86,20 +86,30 @@ CUresult graph_clone(Real<CUgraph*, CUgraph> real, NullStream, CUgraph* out, CUg
 }
 
 CUresult graph_instantiate_log(Real<CUgraphExec*, CUgraph, CUgraphNode*, char*, Count> real,
-                               NullStream, CUgraphExec* out, CUgraph graph, CUgraphNode* node,
-                               char* log, Count size) {
+                               NullStream,
+                               CUgraphExec* out,
+                               CUgraph graph,
+                               CUgraphNode* node,
+                               char* log,
+                               Count size) {
   const auto call = [&](auto* again) { return again(out, graph, node, log, size); };
   return graphs::note(doors::with_relief(real, call), out);
 }
 
-CUresult graph_instantiate_flags(Real<CUgraphExec*, CUgraph, unsigned long long> real, NullStream,
-                                 CUgraphExec* out, CUgraph graph, unsigned long long flags) {
+CUresult graph_instantiate_flags(Real<CUgraphExec*, CUgraph, unsigned long long> real,
+                                 NullStream,
+                                 CUgraphExec* out,
+                                 CUgraph graph,
+                                 unsigned long long flags) {
   const auto call = [&](auto* again) { return again(out, graph, flags); };
   return graphs::note(doors::with_relief(real, call), out);
 }
 
-CUresult graph_instantiate_params(Real<CUgraphExec*, CUgraph, void*> real, NullStream,
-                                  CUgraphExec* out, CUgraph graph, void* parameters) {
+CUresult graph_instantiate_params(Real<CUgraphExec*, CUgraph, void*> real,
+                                  NullStream,
+                                  CUgraphExec* out,
+                                  CUgraph graph,
+                                  void* parameters) {
   const auto call = [&](auto* again) { return again(out, graph, parameters); };
   return graphs::note(doors::with_relief(real, call), out);
 }

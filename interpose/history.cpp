@@ -36,7 +36,8 @@ std::uint16_t current_device() {
   const Allocator* const core = process::current.load(std::memory_order_acquire);
   CUdevice device = 0;
   if (core == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return 0;
-  return static_cast<std::uint16_t>(std::clamp<int>(device, 0, static_cast<int>(ledger::kDevices) - 1));
+  return static_cast<std::uint16_t>(
+      std::clamp<int>(device, 0, static_cast<int>(ledger::kDevices) - 1));
 }
 
 Bytes driver_free() {

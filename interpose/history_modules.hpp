@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The files whose code is mapped now, as the kernel lists them: without the loader's lock, which
-// another thread may hold while it waits for this one. No state.
+// The files whose code is mapped now, as the kernel lists them: without the loader's lock,
+// which another thread may hold while it waits for this one. No state.
 #pragma once
 
 #include "interpose/ledger.hpp"

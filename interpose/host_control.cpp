@@ -27,8 +27,10 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
 custash_status_t custash_host_free(void* ptr) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
-    if (observe::on()) observe::freed(observe::Memory::Pinned, reinterpret_cast<Address>(ptr), {});
-    if (const auto status = process::pinned().free_behind_streams(ptr)) return translate(*status);
+    if (observe::on())
+      observe::freed(observe::Memory::Pinned, reinterpret_cast<Address>(ptr), {});
+    if (const auto status = process::pinned().free_behind_streams(ptr))
+      return translate(*status);
     if (core.config().pinned) return CUSTASH_ERROR_NOT_OURS;
     // What option pinned:false has given.
     const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
@@ -38,9 +40,10 @@ custash_status_t custash_host_free(void* ptr) {
 
 custash_status_t custash_host_record_event(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
-    if (!core.config().pinned) return CUSTASH_SUCCESS;  // the driver's free waits for everything
-    return translate(process::pinned().record_stream(ptr, static_cast<CUstream>(stream),
-                                                     NullStream::Legacy));
+    if (!core.config().pinned)
+      return CUSTASH_SUCCESS;  // the driver's free waits for everything
+    return translate(process::pinned().record_stream(
+        ptr, static_cast<CUstream>(stream), NullStream::Legacy));
   });
 }
 

@@ -86,7 +86,9 @@ class Change {
     version.fetch_add(1);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
+
   ~Change() { version.fetch_add(1); }
+
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
 };

@@ -21,24 +21,36 @@ CUresult note_variable(const char* symbol, CUresult result, const CUdeviceptr* o
 
 }  // namespace
 
-CUresult module_get_global(Real<CUdeviceptr*, Count*, CUmodule, const char*> real, NullStream,
-                           CUdeviceptr* out, Count* bytes, CUmodule module, const char* name) {
+CUresult module_get_global(Real<CUdeviceptr*, Count*, CUmodule, const char*> real,
+                           NullStream,
+                           CUdeviceptr* out,
+                           Count* bytes,
+                           CUmodule module,
+                           const char* name) {
   const CUresult result =
       doors::with_relief(real, [&](auto* call) { return call(out, bytes, module, name); });
   return note_variable("cuModuleGetGlobal", result, out);
 }
 
-CUresult library_get_global(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
-                            CUdeviceptr* out, Count* bytes, void* library, const char* name) {
+CUresult library_get_global(Real<CUdeviceptr*, Count*, void*, const char*> real,
+                            NullStream,
+                            CUdeviceptr* out,
+                            Count* bytes,
+                            void* library,
+                            const char* name) {
   const CUresult result =
       doors::with_relief(real, [&](auto* call) { return call(out, bytes, library, name); });
   return note_variable("cuLibraryGetGlobal", result, out);
 }
 
-CUresult mem_create(Real<CUmemGenericAllocationHandle*, Count, const CUmemAllocationProp*,
-                         unsigned long long> real,
-                    NullStream, CUmemGenericAllocationHandle* out, Count bytes,
-                    const CUmemAllocationProp* properties, unsigned long long flags) {
+CUresult mem_create(
+    Real<CUmemGenericAllocationHandle*, Count, const CUmemAllocationProp*, unsigned long long>
+        real,
+    NullStream,
+    CUmemGenericAllocationHandle* out,
+    Count bytes,
+    const CUmemAllocationProp* properties,
+    unsigned long long flags) {
   const CUresult result =
       doors::with_relief(real, [&](auto* call) { return call(out, bytes, properties, flags); });
   return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
@@ -46,13 +58,15 @@ CUresult mem_create(Real<CUmemGenericAllocationHandle*, Count, const CUmemAlloca
              : result;
 }
 
-CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real, NullStream, CUmemoryPool* out,
+CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real,
+                     NullStream,
+                     CUmemoryPool* out,
                      const CUmemPoolProps* properties) {
   const CUresult result =
       doors::with_relief(real, [&](auto* call) { return call(out, properties); });
-  const bool of_device = properties == nullptr ||
-                         (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                          properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
+  const bool of_device =
+      properties == nullptr || (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                                properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
   return of_device ? result : views::note_host_pointer("cuMemPoolCreate", result);
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/host_view.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <span>
-#include <vector>
-
 #include "interpose/callers.hpp"
 #include "interpose/parameters.hpp"
 #include "interpose/process.hpp"
 #include "interpose/real_driver.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
 
 namespace custash::views {
 namespace {
@@ -21,8 +21,9 @@ struct Kind {
 };
 
 Kind kind_of(CUdeviceptr target) {
-  auto* const ask = real::function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>(
-      Entry::door_cuPointerGetAttributes);
+  auto* const ask =
+      real::function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>(
+          Entry::door_cuPointerGetAttributes);
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                       CU_POINTER_ATTRIBUTE_IS_MANAGED};
   Kind kind;
@@ -71,7 +72,8 @@ HostView to(Allocator& core, CUdeviceptr target) {
 
 HostView from(Allocator& core, const void* source) {
   const bool matters = core.config().free_mode == FreeMode::Copies;
-  return matters && is_shared_with_host(reinterpret_cast<CUdeviceptr>(source)) ? Visible : Hidden;
+  return matters && is_shared_with_host(reinterpret_cast<CUdeviceptr>(source)) ? Visible
+                                                                               : Hidden;
 }
 
 bool is_shared_with_host(CUdeviceptr address) {
@@ -79,7 +81,10 @@ bool is_shared_with_host(CUdeviceptr address) {
   return kind.type == CU_MEMORYTYPE_HOST || kind.managed != 0;
 }
 
-HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, const CUdeviceptr* sources,
+HostView of_batch(Allocator& core,
+                  CUstream stream,
+                  const CUdeviceptr* targets,
+                  const CUdeviceptr* sources,
                   std::size_t count) {
   constexpr std::size_t kSearched = 16;
   if (targets == nullptr || sources == nullptr) return Visible;
@@ -104,7 +109,8 @@ HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::si
 
 // Where every kernel counts already, none is looked at.
 HostView of_kernel(const Allocator& core, const void* function, void** params, void** extra) {
-  if (core.kernels_host_visible() && core.config().free_mode != FreeMode::Parameters) return Hidden;
+  if (core.kernels_host_visible() && core.config().free_mode != FreeMode::Parameters)
+    return Hidden;
   switch (parameters::look(core.driver(), function, params, extra)) {
     case parameters::Found::Address:
       return HostView::ReachesHost;

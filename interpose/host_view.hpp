@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 // What entry_points.def says of a submission: whether the host could see its effect, and which
-// addresses it touches. A copy is visible where its target is host memory, or may be: an address of
-// the unified space that is neither a block of ours nor device memory by the driver's word. No state.
+// addresses it touches. A copy is visible where its target is host memory, or may be: an
+// address of the unified space that is neither a block of ours nor device memory by the
+// driver's word. No state.
 #pragma once
-
-#include <cuda.h>
-
-#include <cstddef>
 
 #include "allocator/allocator.hpp"
 #include "interpose/captures.hpp"
+
+#include <cstddef>
+
+#include <cuda.h>
 
 namespace custash::views {
 
@@ -30,9 +31,12 @@ inline HostView between(Allocator& core, CUdeviceptr target, CUdeviceptr source)
 // Pinned, registered or managed memory. Pageable memory is not, even where kernels reach it.
 bool is_shared_with_host(CUdeviceptr address);
 
-// Of a batch of copies, which may touch memory of any device. Long ones are not searched: they count as
-// visible. A batch is refused on the legacy stream: without a name it is the thread's.
-HostView of_batch(Allocator& core, CUstream stream, const CUdeviceptr* targets, const CUdeviceptr* sources,
+// Of a batch of copies, which may touch memory of any device. Long ones are not searched: they
+// count as visible. A batch is refused on the legacy stream: without a name it is the thread's.
+HostView of_batch(Allocator& core,
+                  CUstream stream,
+                  const CUdeviceptr* targets,
+                  const CUdeviceptr* sources,
                   std::size_t count);
 HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::size_t count);
 
@@ -61,9 +65,10 @@ inline bool is_address(CUmemorytype type) {
   return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
-// Of a call that may have given the program a pointer by which kernels reach the host: hands its
-// result on. Unnamed: they may reach it without an address that a parameter holds.
-CUresult note_host_pointer(const char* symbol, CUresult result,
+// Of a call that may have given the program a pointer by which kernels reach the host: hands
+// its result on. Unnamed: they may reach it without an address that a parameter holds.
+CUresult note_host_pointer(const char* symbol,
+                           CUresult result,
                            Allocator::Reach reach = Allocator::Reach::Unnamed);
 
 template <typename Copy>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Launches that are more than a submission: those that need not wait for the kernel before them,
-// and one call that submits to several streams at once.
+// Launches that are more than a submission: those that need not wait for the kernel before
+// them, and one call that submits to several streams at once.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
@@ -16,7 +16,10 @@ namespace {
 
 // One Submission a stream, all alive around the call.
 template <typename Call>
-CUresult submit_from(Allocator& core, const CUDA_LAUNCH_PARAMS* list, unsigned count, Call call) {
+CUresult submit_from(Allocator& core,
+                     const CUDA_LAUNCH_PARAMS* list,
+                     unsigned count,
+                     Call call) {
   if (count == 0) return call();
   const HostView view = views::of_kernel(core, list->function, list->kernelParams, nullptr);
   Submission submission(core, list->hStream, NullStream::Legacy, view);
@@ -34,8 +37,11 @@ bool may_begin_early(const CUlaunchAttribute& attribute) {
 
 // The attribute is a permission; without it the launch comes after all that its stream holds.
 CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**> real,
-                          NullStream null, const CUlaunchConfig* config, CUfunction function,
-                          void** params, void** extra) {
+                          NullStream null,
+                          const CUlaunchConfig* config,
+                          CUfunction function,
+                          void** params,
+                          void** extra) {
   CUlaunchConfig ordered{};
   std::vector<CUlaunchAttribute> attributes;
   std::uint64_t owed = 0;
@@ -58,17 +64,27 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
   }
   const CUlaunchConfig* const given = attributes.empty() ? config : &ordered;
   const CUresult result = doors::submit(
-      real, null, views::stream_of(config), [view](Allocator&) { return view; }, 0, 0,
+      real,
+      null,
+      views::stream_of(config),
+      [view](Allocator&) { return view; },
+      0,
+      0,
       [&](auto* call) { return call(given, function, params, extra); });
   if (owed != 0 && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
   return result;
 }
 
-CUresult launch_multi_device(Real<CUDA_LAUNCH_PARAMS*, unsigned, unsigned> real, NullStream,
-                             CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags) {
-  constexpr unsigned kMostDevices = 256;  // more than any machine has: a call that will be refused
+CUresult launch_multi_device(Real<CUDA_LAUNCH_PARAMS*, unsigned, unsigned> real,
+                             NullStream,
+                             CUDA_LAUNCH_PARAMS* list,
+                             unsigned count,
+                             unsigned flags) {
+  constexpr unsigned kMostDevices =
+      256;  // more than any machine has: a call that will be refused
   Allocator* const core = process::core();
-  if (core == nullptr || list == nullptr || count > kMostDevices) return real(list, count, flags);
+  if (core == nullptr || list == nullptr || count > kMostDevices)
+    return real(list, count, flags);
   return submit_from(*core, list, count, [&] { return real(list, count, flags); });
 }
 

@@ -37,8 +37,8 @@ constinit std::atomic<bool> taken{false};
 
 constinit std::atomic<bool> copying{false};
 constinit std::atomic<std::uint64_t> events{0};
-constinit std::atomic<std::uint64_t> next_copy{0};     // at this event
-constinit std::atomic<std::int64_t> next_copy_at{0};   // or at this time
+constinit std::atomic<std::uint64_t> next_copy{0};    // at this event
+constinit std::atomic<std::int64_t> next_copy_at{0};  // or at this time
 
 std::int64_t coarse_now() {
   timespec now{};
@@ -158,12 +158,10 @@ bool launcher_waits() {
 
 void read_environment() noexcept {
   const char* const text = secure_getenv(ledger::kLauncher);
-  if (text == nullptr || std::sscanf(text,
-                                     "%7[hls] %lld %llu %199[^\n]",
-                                     reports,
-                                     &launcher,
-                                     &launcher_started,
-                                     folder) != 4)
+  if (text == nullptr ||
+      std::sscanf(
+          text, "%7[hls] %lld %llu %199[^\n]", reports, &launcher, &launcher_started, folder) !=
+          4)
     reports[0] = '\0';
 }
 

@@ -69,7 +69,8 @@ std::string count_text(std::int64_t count, const char* noun) {
 }
 
 std::string where_text(std::size_t memory, int device) {
-  constexpr const char* kMemory[] = {"on device ", "pinned, of device ", "of the driver, on device "};
+  constexpr const char* kMemory[] = {
+      "on device ", "pinned, of device ", "of the driver, on device "};
   return kMemory[memory] + std::to_string(device);
 }
 
@@ -83,7 +84,8 @@ std::string text(const std::string& title, const std::vector<Site>& sites, std::
   }
   const auto count = static_cast<std::int64_t>(sorted.size());
   std::string out = "custash: " + title + ": ";
-  out += count == 0 ? "nothing" : amount(bytes, blocks) + ", from " + count_text(count, "call site");
+  out += count == 0 ? "nothing"
+                    : amount(bytes, blocks) + ", from " + count_text(count, "call site");
   out += "\n";
   for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) {
     const Site& site = sorted[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is allocated, by call site, as text: the same at a program's exit, of a running process and of
-// a file. Pure.
+// What is allocated, by call site, as text: the same at a program's exit, of a running process
+// and of a file. Pure.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ std::string count_text(std::int64_t count, const char* noun);
 // `memory`: as observe::Memory counts.
 std::string where_text(std::size_t memory, int device);
 
-// The sites with the most bytes, `most` of them; those with the same text are one. `title`: "allocated now".
+// The sites with the most bytes, `most` of them; those with the same text are one. `title`:
+// "allocated now".
 std::string text(const std::string& title, const std::vector<Site>& sites, std::size_t most);
 
 }  // namespace custash::leaks

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Ledger: the data that a report is made from, flat and without pointers. It lies in memory that
-// the process shares with `custash run` where that waits for it, else in private memory. Rows
-// are published after they are whole, so a process that is killed leaves a ledger that can be
-// read. Library and command must be built alike, which `magic` and the sizes tell.
+// Ledger: the data that a report is made from, flat and without pointers. It lies in memory
+// that the process shares with `custash run` where that waits for it, else in private memory.
+// Rows are published after they are whole, so a process that is killed leaves a ledger that can
+// be read. Library and command must be built alike, which `magic` and the sizes tell.
 #pragma once
 
 #include "allocator/inventory.hpp"
@@ -24,9 +24,9 @@ inline constexpr std::size_t kCounted = 16;                  // devices with cou
 inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 
 // A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
-// its exit a process gives it this ending: from then on the launcher reports. Where the launcher
-// has ended or has removed the file, the process reports itself. It does so, too, where the
-// memory cannot be shared, and says so by the other ending.
+// its exit a process gives it this ending: from then on the launcher reports. Where the
+// launcher has ended or has removed the file, the process reports itself. It does so, too,
+// where the memory cannot be shared, and says so by the other ending.
 inline constexpr const char* kDone = ".done";
 inline constexpr const char* kOwn = ".own";
 

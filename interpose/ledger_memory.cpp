@@ -56,7 +56,8 @@ int Memory::open_again() const noexcept {
 
   struct stat info {};
 
-  if (file >= 0 && (fstat(file, &info) != 0 || info.st_dev != device_ || info.st_ino != inode_)) {
+  if (file >= 0 &&
+      (fstat(file, &info) != 0 || info.st_dev != device_ || info.st_ino != inode_)) {
     ::close(file);
     return -1;
   }

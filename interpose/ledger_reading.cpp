@@ -16,14 +16,14 @@ std::vector<Row> rows_of(Rows<Row>& rows) {
   return {rows.begin(), rows.end()};
 }
 
-// Oldest first. In a full ring the process may have been stopped while it wrote over the oldest.
+// Oldest first. In a full ring the process may have been stopped while it wrote over the
+// oldest.
 std::vector<Event> in_order(Copy& copy) {
   std::vector<Event>& ring = copy.events;
   const bool full = !ring.empty() && ring.size() >= copy.head.capacity;
   if (full && copy.head.oldest < ring.size())
-    std::rotate(ring.begin(),
-                ring.begin() + static_cast<std::ptrdiff_t>(copy.head.oldest),
-                ring.end());
+    std::rotate(
+        ring.begin(), ring.begin() + static_cast<std::ptrdiff_t>(copy.head.oldest), ring.end());
   if (full && !copy.whole) ring.erase(ring.begin());
   return std::move(ring);
 }
@@ -122,7 +122,8 @@ history::Reading reading_of(Copy copy) {
 }
 
 std::string text_of(const Copy& copy, TextPlace place) {
-  if (place.begin > copy.texts.size() || place.size > copy.texts.size() - place.begin) return "";
+  if (place.begin > copy.texts.size() || place.size > copy.texts.size() - place.begin)
+    return "";
   return {copy.texts.data() + place.begin, place.size};
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, peers, and the call that everything begins with.
-#include "interpose/doors.hpp"
 #include "allocator/context_users.hpp"
 #include "interpose/async_memory.hpp"
 #include "interpose/device_scope.hpp"
+#include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/layouts.hpp"
@@ -73,8 +73,8 @@ CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   return result;
 }
 
-// A green context is a context like others to whoever makes it current: what is kept of it, its events
-// before all, goes before it does.
+// A green context is a context like others to whoever makes it current: what is kept of it, its
+// events before all, goes before it does.
 CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
   using FromGreen = CUresult(CUcontext*, void*);
   auto* const from_green = reinterpret_cast<FromGreen*>(real::symbol("cuCtxFromGreenCtx"));
@@ -89,14 +89,18 @@ CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
   return result;
 }
 
-CUresult primary_retain(Real<CUcontext*, CUdevice> real, NullStream, CUcontext* out,
+CUresult primary_retain(Real<CUcontext*, CUdevice> real,
+                        NullStream,
+                        CUcontext* out,
                         CUdevice device) {
-  const CUresult result = doors::with_relief(real, [&](auto* call) { return call(out, device); });
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(out, device); });
   if (result == CUDA_SUCCESS) primary_uses.retained(device);
   return result;
 }
 
-// Only the last release destroys, and only afterwards is it known for certain which was the last.
+// Only the last release destroys, and only afterwards is it known for certain which was the
+// last.
 CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   Allocator* const core = process::core();
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
@@ -135,7 +139,10 @@ CUresult stream_destroy(Real<CUstream> real, NullStream, CUstream stream) {
   return real(stream);
 }
 
-CUresult peer_enable(Real<CUcontext, unsigned> real, NullStream, CUcontext peer, unsigned flags) {
+CUresult peer_enable(Real<CUcontext, unsigned> real,
+                     NullStream,
+                     CUcontext peer,
+                     unsigned flags) {
   const CUresult result =
       doors::with_relief(real, [&](auto* call) { return call(peer, flags); });
   Allocator* const core = process::core();

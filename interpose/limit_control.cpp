@@ -24,9 +24,8 @@ custash_status_t custash_trim_stream(custash_stream_t stream) {
 
 custash_status_t custash_trim_idle(int device) {
   custash_status_t result = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    result = translate(core.trim_idle(number));
-  });
+  const custash_status_t found = with_device(
+      device, [&](Allocator& core, int number) { result = translate(core.trim_idle(number)); });
   return found != CUSTASH_SUCCESS ? found : result;
 }
 

@@ -61,8 +61,8 @@ std::optional<Page> parse(std::string_view bytes);
 inline constexpr const char* kFolder = "/dev/shm";
 std::string path_of(uid_t user, const service::Identity& who);
 
-// Of a user, complete ones. Those of one's own processes that are gone are removed; torn and foreign
-// ones stay.
+// Of a user, complete ones. Those of one's own processes that are gone are removed; torn and
+// foreign ones stay.
 std::vector<Page> read_all(uid_t user);
 
 // As the kernel tells them; 0 where it does not.

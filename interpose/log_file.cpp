@@ -15,7 +15,9 @@ namespace {
 struct Log {
   std::string path;
   int file = -1;
+
   struct stat info {};  // of the file: the program may close any descriptor
+
   bool told = false;
 };
 

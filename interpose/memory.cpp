@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Plain device memory, and the calls by which a program may come to see device work from the host.
-// Zero sizes, null pointers and whatever is not ours are the driver's to answer.
+// Plain device memory, and the calls by which a program may come to see device work from the
+// host. Zero sizes, null pointers and whatever is not ours are the driver's to answer.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
@@ -22,8 +22,9 @@ CUresult free_block(Real real, CUdeviceptr address, Call call) {
   return process::left_behind(address) ? process::driver_says() : call(real);
 }
 
-// Managed pages come to the device when a kernel touches them, and push other managed ones out, but not what
-// we have cached: where that fills the device, the kernel faults. Nothing is lost where it cannot be given back.
+// Managed pages come to the device when a kernel touches them, and push other managed ones out,
+// but not what we have cached: where that fills the device, the kernel faults. Nothing is lost
+// where it cannot be given back.
 void make_room(Count bytes) {
   Allocator* const core = process::core();
   CUcontext context = nullptr;
@@ -69,8 +70,11 @@ CUresult mem_free_v1(Real<unsigned> real, NullStream, unsigned address) {
   return free_block(real, address, [address](auto* call) { return call(address); });
 }
 
-CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream, CUdeviceptr* out,
-                           Count bytes, unsigned flags) {
+CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real,
+                           NullStream,
+                           CUdeviceptr* out,
+                           Count bytes,
+                           unsigned flags) {
   const CUresult result =
       doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); });
   if (result == CUDA_SUCCESS && !captures::under_way()) make_room(bytes);
@@ -79,8 +83,12 @@ CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real, NullStream,
   return views::note_host_pointer("cuMemAllocManaged", result, Allocator::Reach::Addressed);
 }
 
-CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real, NullStream,
-                             CUdeviceptr* out, Count* bytes, void* library, const char* name) {
+CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real,
+                             NullStream,
+                             CUdeviceptr* out,
+                             Count* bytes,
+                             void* library,
+                             const char* name) {
   return views::note_host_pointer("cuLibraryGetManaged", real(out, bytes, library, name));
 }
 

@@ -57,7 +57,8 @@ int look(dl_phdr_info* module, std::size_t, void* closure) {
     if (segment.p_type != PT_NOTE || !is_loaded(*module, segment.p_vaddr, segment.p_memsz))
       continue;
     // NOLINTNEXTLINE: where the loader has put it
-    const auto* const notes = reinterpret_cast<const char*>(module->dlpi_addr + segment.p_vaddr);
+    const auto* const notes =
+        reinterpret_cast<const char*>(module->dlpi_addr + segment.p_vaddr);
     found.build_id = build_id_in({notes, segment.p_memsz}, segment.p_align);
   }
   return 1;

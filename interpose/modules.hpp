@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which loaded file an address of code lies in: its path, its build id and the address as the file
-// itself counts, from which the command finds the function and the line. Takes the loader's lock;
-// no state.
+// Which loaded file an address of code lies in: its path, its build id and the address as the
+// file itself counts, from which the command finds the function and the line. Takes the
+// loader's lock; no state.
 #pragma once
 
 #include <cstdint>

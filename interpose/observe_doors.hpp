@@ -52,7 +52,8 @@ void tell_refusal(const All& all) noexcept {
   }
 }
 
-// What a door does: `call()`, told to the watchers where the entry is one that allocates or frees.
+// What a door does: `call()`, told to the watchers where the entry is one that allocates or
+// frees.
 template <Entry kEntry, NullStream kNull, typename Call, typename... Args>
 CUresult around(Call call, const Args&... args) noexcept {
   constexpr Watched kWatched = watched(kEntryNames[static_cast<std::size_t>(kEntry)]);

@@ -43,8 +43,7 @@ std::string failure() {
 }  // namespace
 
 int create(const char* path) {
-  return ::open(
-      path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivate);
+  return ::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivate);
 }
 
 int open_to_append(const std::string& path) {
@@ -183,7 +182,8 @@ bool write(const std::string& path,
            Recognise recognise) {
   *why = objection(path, kind, replace, recognise);
   if (!why->empty()) return false;
-  const BlockedSignals blocked(BlockedSignals::all());  // an interrupt would leave the file beside its place
+  const BlockedSignals blocked(
+      BlockedSignals::all());  // an interrupt would leave the file beside its place
   const std::string beside = write_beside(path, text, why);
   if (beside.empty()) return false;
   if (move(beside, path, kind, replace, why, recognise)) return true;

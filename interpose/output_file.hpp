@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Output files: the one place where the library and the command make and replace files. A new
 // file is private to its user and never opened through a link. Text is written beside its place
-// and moved there, so readers see the old file or the whole new one. A file that custash did not
-// write is never replaced unasked. Libc only; no state; throws only where memory runs out.
+// and moved there, so readers see the old file or the whole new one. A file that custash did
+// not write is never replaced unasked. Libc only; no state; throws only where memory runs out.
 #pragma once
 
 #include "interpose/output_kind.hpp"

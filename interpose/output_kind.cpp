@@ -28,10 +28,8 @@ bool begins_with_event(std::string_view text) {
   const std::string line(text.substr(0, text.find('\n')));
   char op = 0;
   int end = -1;
-  const int found = std::sscanf(line.c_str(),
-                                "%*20[0-9] %*20[0-9] %c %*20[0-9] %*20[0-9] %*20[-0-9]%n",
-                                &op,
-                                &end);
+  const int found = std::sscanf(
+      line.c_str(), "%*20[0-9] %*20[0-9] %c %*20[0-9] %*20[0-9] %*20[-0-9]%n", &op, &end);
   return found == 1 && end == static_cast<int>(line.size()) && op != '\0' &&
          std::strchr("afhg", op) != nullptr;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pinned host memory. Odd sizes and flags, null pointers and whatever is not ours are the driver's
-// to answer; of a buffer of ours the segment that holds it must not show.
+// Pinned host memory. Odd sizes and flags, null pointers and whatever is not ours are the
+// driver's to answer; of a buffer of ours the segment that holds it must not show.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
@@ -45,8 +45,8 @@ CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call
   return process::pinned().allocate(context, bytes, flags, out).code();
 }
 
-// Drivers were seen to tell small portable buffers as such, and not to: this one is asked, once, by a
-// buffer of its own. It stays, as to free it would wait for the device.
+// Drivers were seen to tell small portable buffers as such, and not to: this one is asked,
+// once, by a buffer of its own. It stays, as to free it would wait for the device.
 bool tells_small_portable(Real<unsigned*, void*> get_flags) {
   enum class Answer : int { Unknown, No, Yes };
   static constinit std::atomic<Answer> known{Answer::Unknown};
@@ -56,7 +56,8 @@ bool tells_small_portable(Real<unsigned*, void*> get_flags) {
     constexpr Count kSmall = 512;
     void* buffer = nullptr;
     unsigned flags = 0;
-    if (core->driver().mem_host_alloc(&buffer, kSmall, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS ||
+    if (core->driver().mem_host_alloc(&buffer, kSmall, CU_MEMHOSTALLOC_PORTABLE) !=
+            CUDA_SUCCESS ||
         get_flags(&flags, buffer) != CUDA_SUCCESS) {
       return true;
     }
@@ -67,8 +68,8 @@ bool tells_small_portable(Real<unsigned*, void*> get_flags) {
 
 }  // namespace
 
-CUresult host_alloc(Real<void**, Count, unsigned> real, NullStream, void** out, Count bytes,
-                    unsigned flags) {
+CUresult host_alloc(
+    Real<void**, Count, unsigned> real, NullStream, void** out, Count bytes, unsigned flags) {
   return allocate(real, out, bytes, flags, [&](auto* call) { return call(out, bytes, flags); });
 }
 
@@ -91,7 +92,8 @@ CUresult host_get_flags(Real<unsigned*, void*> real, NullStream, unsigned* flags
   switch (flags == nullptr ? Ownership::Foreign : find(host, &info)) {
     case Ownership::Live:
       *flags = info.flags;
-      if (info.small && (info.flags & CU_MEMHOSTALLOC_PORTABLE) != 0 && !tells_small_portable(real))
+      if (info.small && (info.flags & CU_MEMHOSTALLOC_PORTABLE) != 0 &&
+          !tells_small_portable(real))
         *flags &= ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE);
       return CUDA_SUCCESS;
     case Ownership::Cached:
@@ -102,22 +104,26 @@ CUresult host_get_flags(Real<unsigned*, void*> real, NullStream, unsigned* flags
   return real(flags, host);
 }
 
-CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real, NullStream,
-                                 CUdeviceptr* out, void* host, unsigned flags) {
+CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real,
+                                 NullStream,
+                                 CUdeviceptr* out,
+                                 void* host,
+                                 unsigned flags) {
   if (find(host, nullptr) == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = real(out, host, flags);
   // By another address than the host's, which is all that is looked for.
-  const bool alias = result == CUDA_SUCCESS && out != nullptr &&
-                     *out != reinterpret_cast<CUdeviceptr>(host);
+  const bool alias =
+      result == CUDA_SUCCESS && out != nullptr && *out != reinterpret_cast<CUdeviceptr>(host);
   return views::note_host_pointer(
-      "cuMemHostGetDevicePointer", result,
+      "cuMemHostGetDevicePointer",
+      result,
       alias ? Allocator::Reach::Unnamed : Allocator::Reach::Addressed);
 }
 
 // The driver refuses memory that it has allocated, and says so otherwise than of memory that is
 // registered, as ours is.
-CUresult host_register(Real<void*, Count, unsigned> real, NullStream, void* host, Count bytes,
-                       unsigned flags) {
+CUresult host_register(
+    Real<void*, Count, unsigned> real, NullStream, void* host, Count bytes, unsigned flags) {
   if (process::core() != nullptr &&
       process::pinned().overlaps(reinterpret_cast<Address>(host), bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -126,7 +132,8 @@ CUresult host_register(Real<void*, Count, unsigned> real, NullStream, void* host
       doors::with_relief(real, [&](auto* call) { return call(host, bytes, flags); });
   if (result == CUDA_SUCCESS) host_ranges::add(host, bytes);
   return (flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0
-             ? views::note_host_pointer("cuMemHostRegister", result, Allocator::Reach::Addressed)
+             ? views::note_host_pointer(
+                   "cuMemHostRegister", result, Allocator::Reach::Addressed)
              : result;
 }
 

@@ -16,8 +16,8 @@ inline std::string printable(std::string_view name) {
     // In UTF-8 U+0080 to U+009F are control characters, too.
     const bool before_c1 = c == 0xc2 && i + 1 < name.size() &&
                            (static_cast<unsigned char>(name[i + 1]) & 0xe0U) == 0x80;
-    const bool is_c1 = i > 0 && static_cast<unsigned char>(name[i - 1]) == 0xc2 &&
-                       (c & 0xe0U) == 0x80;
+    const bool is_c1 =
+        i > 0 && static_cast<unsigned char>(name[i - 1]) == 0xc2 && (c & 0xe0U) == 0x80;
     if (c >= 0x20 && c != 0x7f && !before_c1 && !is_c1) {
       text += name[i];
       continue;

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process.hpp"
 
-#include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <cstring>
-#include <new>
-#include <string>
-
 #include "allocator/log.hpp"
 #include "allocator/outside.hpp"
 #include "interpose/checkers.hpp"
 #include "interpose/driver_calls.hpp"
 #include "interpose/dumps.hpp"
 #include "interpose/host_ranges.hpp"
-#include "interpose/layouts.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/launcher.hpp"
+#include "interpose/layouts.hpp"
 #include "interpose/log_file.hpp"
 #include "interpose/neighbours.hpp"
 #include "interpose/output_file.hpp"
@@ -28,6 +19,15 @@
 #include "interpose/service.hpp"
 #include "interpose/summary.hpp"
 
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
 namespace custash::process {
 
 constinit std::atomic<Allocator*> current{nullptr};
@@ -35,7 +35,8 @@ constinit std::atomic<Allocator*> current{nullptr};
 namespace {
 
 constinit std::atomic<State> now{State::NotStarted};
-constinit std::atomic<pid_t> starter{0};  // who is Starting: a child of a fork just then must not wait
+constinit std::atomic<pid_t> starter{
+    0};  // who is Starting: a child of a fork just then must not wait
 constinit Driver driver{};
 constinit const char* conf = nullptr;
 constinit bool conf_read = false;
@@ -89,14 +90,16 @@ void say_switched_off() {
   if (starter.load() == getpid()) say("custash: enabled:false: 0 allocations served");
 }
 
-// A cached block that is used after its free, or past its end, is memory like any other to a checker.
+// A cached block that is used after its free, or past its end, is memory like any other to a
+// checker.
 void heed_checkers(Config* config) {
   if (const char* const seen = checkers::debugger())
     log(LogLevel::Info, "event=debugger seen=" + std::string(seen));
   const char* const seen = checkers::sanitizer();
   if (seen != nullptr && config->caching == Caching::Auto) {
     config->caching = Caching::Never;
-    log(LogLevel::Warn, "event=caching_off reason=\"compute-sanitizer\" seen=" + std::string(seen));
+    log(LogLevel::Warn,
+        "event=caching_off reason=\"compute-sanitizer\" seen=" + std::string(seen));
   }
   if (config->caching == Caching::Never) config->pinned = false;
 }
@@ -105,14 +108,17 @@ State build() {
   if (another_copy_serves()) return State::Disabled;
   read_environment();
   ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
-  for (const std::string& complaint : parsed.complaints) say(complaint);
-  if (std::string why; !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
+  for (const std::string& complaint : parsed.complaints)
+    say(complaint);
+  if (std::string why;
+      !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
     say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
   if (!parsed.config.enabled) {
     if (parsed.config.summary) (void)std::atexit(say_switched_off);
     return State::Disabled;
   }
-  if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file); !why.empty())
+  if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
+      !why.empty())
     say("custash: " + why + "; no log is kept");
   heed_checkers(&parsed.config);
   if (!stands_in_front()) {
@@ -123,8 +129,9 @@ State build() {
     log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
     return State::Disabled;
   }
-  driver_calls::time_calls(&driver, parsed.config.detailed_stats ? driver_calls::Which::All
-                                                                       : driver_calls::Which::Slow);
+  driver_calls::time_calls(
+      &driver,
+      parsed.config.detailed_stats ? driver_calls::Which::All : driver_calls::Which::Slow);
   host_ranges::follow(&driver);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   auto* const made = new (storage) Allocator(driver, parsed.config);

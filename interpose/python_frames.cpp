@@ -25,7 +25,6 @@ struct Names {
   std::deque<Code> codes;
 };
 
-
 const Interpreter* interpreter() {
   static const Interpreter* const found = []() -> const Interpreter* {
     auto* const all = new Interpreter;

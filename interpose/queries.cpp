@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the driver says of memory, said of blocks instead of segments: a block must look as if the
-// driver had allocated it alone, and cached memory as if it were not there.
-#include <algorithm>
-
+// What the driver says of memory, said of blocks instead of segments: a block must look as if
+// the driver had allocated it alone, and cached memory as if it were not there.
 #include "interpose/doors.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
 #include "interpose/ipc.hpp"
+
+#include <algorithm>
 
 namespace custash::handlers {
 namespace {
@@ -27,8 +27,8 @@ Ownership find_any(CUdeviceptr address, BlockInfo* info) {
   if (ipc::find(address, info)) return Ownership::Live;
   HostBlockInfo host;
   const Ownership owner = process::pinned().find(address, &host);
-  if (owner == Ownership::Live) *info = {.base = host.base, .requested = host.requested,
-                                         .buffer_id = host.buffer_id};
+  if (owner == Ownership::Live)
+    *info = {.base = host.base, .requested = host.requested, .buffer_id = host.buffer_id};
   return owner;
 }
 
@@ -47,18 +47,22 @@ CUmemoryPool default_pool(CUdeviceptr address) {
   return told ? pool : nullptr;
 }
 
-// A device pointer to host memory: the program's kernels may write there. (A block of ours never is.)
+// A device pointer to host memory: the program's kernels may write there. (A block of ours
+// never is.)
 void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
   Allocator* const core = told == 0 ? nullptr : process::core();
   if (core != nullptr && !core->kernels_host_visible() && !core->owns(address) &&
       views::is_shared_with_host(address))
     views::note_host_pointer(
-        "cuPointerGetAttribute", CUDA_SUCCESS,
+        "cuPointerGetAttribute",
+        CUDA_SUCCESS,
         told == address ? Allocator::Reach::Addressed : Allocator::Reach::Unnamed);
 }
 
 // Writes what differs for a block; `answered`: the driver has written its own answer already.
-bool answer_for_block(const BlockInfo& block, CUpointer_attribute attribute, bool answered,
+bool answer_for_block(const BlockInfo& block,
+                      CUpointer_attribute attribute,
+                      bool answered,
                       void* data) {
   switch (static_cast<int>(attribute)) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:  // mapped memory belongs to none
@@ -119,8 +123,11 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
   return result;
 }
 
-CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real, NullStream,
-                               CUdeviceptr* base, Count* size, CUdeviceptr address) {
+CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real,
+                               NullStream,
+                               CUdeviceptr* base,
+                               Count* size,
+                               CUdeviceptr address) {
   BlockInfo block;
   switch (find_any(address, &block)) {
     case Ownership::Foreign:
@@ -135,13 +142,17 @@ CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real, Nul
   return CUDA_SUCCESS;
 }
 
-CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> real, NullStream,
-                               void* data, CUpointer_attribute attribute, CUdeviceptr address) {
+CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> real,
+                               NullStream,
+                               void* data,
+                               CUpointer_attribute attribute,
+                               CUdeviceptr address) {
   BlockInfo block;
   const Ownership owner = find_any(address, &block);
   const CUresult result =
       real(data, attribute, owner == Ownership::Cached ? kNowhere : address);
-  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && result == CUDA_SUCCESS && data != nullptr)
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && result == CUDA_SUCCESS &&
+      data != nullptr)
     note_device_pointer(address, *static_cast<CUdeviceptr*>(data));
   if (owner != Ownership::Live || data == nullptr) return result;
   const bool ours = answer_for_block(block, attribute, result == CUDA_SUCCESS, data);
@@ -149,18 +160,25 @@ CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> rea
 }
 
 CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUdeviceptr> real,
-                                NullStream, unsigned count, CUpointer_attribute* attributes,
-                                void** data, CUdeviceptr address) {
+                                NullStream,
+                                unsigned count,
+                                CUpointer_attribute* attributes,
+                                void** data,
+                                CUdeviceptr address) {
   BlockInfo block;
   const Ownership owner = find_any(address, &block);
   const CUresult result =
       real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
-  // The driver hands an address that it does not know on as a host pointer: the one that was asked about.
+  // The driver hands an address that it does not know on as a host pointer: the one that was
+  // asked about.
   for (unsigned i = 0; owner == Ownership::Cached && result == CUDA_SUCCESS && i < count; ++i) {
     auto* const told = static_cast<CUdeviceptr*>(data[i]);
-    if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && *told == kNowhere) *told = address;
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && *told == kNowhere)
+      *told = address;
   }
-  for (unsigned i = 0; result == CUDA_SUCCESS && attributes != nullptr && data != nullptr && i < count; ++i) {
+  for (unsigned i = 0;
+       result == CUDA_SUCCESS && attributes != nullptr && data != nullptr && i < count;
+       ++i) {
     if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && data[i] != nullptr)
       note_device_pointer(address, *static_cast<CUdeviceptr*>(data[i]));
   }
@@ -175,8 +193,10 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
 }
 
 // cuMemAlloc's memory has no such handle: a block has none either, whatever backs it.
-CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real, NullStream,
-                                  CUmemGenericAllocationHandle* out, void* address) {
+CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real,
+                                  NullStream,
+                                  CUmemGenericAllocationHandle* out,
+                                  void* address) {
   const auto at = reinterpret_cast<CUdeviceptr>(address);
   if (find(at, nullptr) == Ownership::Foreign) return real(out, address);
   return CUDA_ERROR_INVALID_VALUE;

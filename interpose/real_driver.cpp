@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The table of real addresses and the map from them to our wrappers (open addressing, filled in the
-// same order by whoever fills it, so that racing threads agree slot by slot).
+// The table of real addresses and the map from them to our wrappers (open addressing, filled in
+// the same order by whoever fills it, so that racing threads agree slot by slot).
 #include "interpose/real_driver.hpp"
 
-#include <dlfcn.h>
+#include "interpose/resolve.hpp"
 
 #include <cstdint>
 
-#include "interpose/resolve.hpp"
+#include <dlfcn.h>
 
 namespace custash::real {
 
@@ -52,7 +52,8 @@ void* address_in(unsigned short slot) {
 void insert(void* address, std::size_t entry) {
   for (std::size_t at = first_slot(address);; at = (at + 1) % kSlots) {
     unsigned short present = 0;
-    if (slots[at].compare_exchange_strong(present, static_cast<unsigned short>(entry + 1))) return;
+    if (slots[at].compare_exchange_strong(present, static_cast<unsigned short>(entry + 1)))
+      return;
     if (address_in(present) == address) return;
   }
 }

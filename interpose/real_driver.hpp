@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The real libcuda: found when the program has opened it, or when one of our wrappers is called.
-// Its functions are looked up on its own handle, by the real dlsym, never in the global scope (there
-// we would find ourselves). State: one table of addresses, filled once. Lock free: threads that come
-// first together all write the same values.
+// The real libcuda: found when the program has opened it, or when one of our wrappers is
+// called. Its functions are looked up on its own handle, by the real dlsym, never in the global
+// scope (there we would find ourselves). State: one table of addresses, filled once. Lock free:
+// threads that come first together all write the same values.
 #pragma once
+
+#include "interpose/entry_points.hpp"
 
 #include <atomic>
 #include <cstddef>
 
-#include "interpose/entry_points.hpp"
-
 namespace custash::real {
 
-// Address of each entry in the real driver; null: not filled yet, or the driver has no such entry.
+// Address of each entry in the real driver; null: not filled yet, or the driver has no such
+// entry.
 extern std::array<std::atomic<void*>, kEntryCount> addresses;
 
 // Fills the table (opening libcuda.so.1 where the program has not) and answers for one entry.

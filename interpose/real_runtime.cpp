@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/real_runtime.hpp"
 
-#include <dlfcn.h>
-#include <link.h>
+#include "interpose/resolve.hpp"
 
 #include <array>
 #include <atomic>
@@ -10,16 +9,22 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/resolve.hpp"
+#include <dlfcn.h>
+#include <link.h>
 
 namespace custash::runtime {
 namespace {
 
-constexpr std::array kNames = {"cudaMalloc",         "cudaFree",
-                               "cudaMallocAsync",    "cudaMallocAsync_ptsz",
-                               "cudaFreeAsync",      "cudaFreeAsync_ptsz",
-                               "cudaMallocHost",     "cudaHostAlloc",
-                               "cudaFreeHost",       "cudaRuntimeGetVersion"};
+constexpr std::array kNames = {"cudaMalloc",
+                               "cudaFree",
+                               "cudaMallocAsync",
+                               "cudaMallocAsync_ptsz",
+                               "cudaFreeAsync",
+                               "cudaFreeAsync_ptsz",
+                               "cudaMallocHost",
+                               "cudaHostAlloc",
+                               "cudaFreeHost",
+                               "cudaRuntimeGetVersion"};
 static_assert(kNames.size() == static_cast<std::size_t>(Call::Count));
 
 constinit std::array<std::atomic<void*>, kNames.size()> addresses{};

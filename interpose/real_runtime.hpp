@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The real CUDA runtime of a program whose runtime is a shared library. State: one address for each
-// entry of the fast lane, found at its first use. Lock free.
+// The real CUDA runtime of a program whose runtime is a shared library. State: one address for
+// each entry of the fast lane, found at its first use. Lock free.
 #pragma once
-
-#include <cuda.h>
 
 #include <atomic>
 #include <cstddef>
+
+#include <cuda.h>
 
 namespace custash::runtime {
 
@@ -17,8 +17,17 @@ inline constexpr Error kSuccess = 0;
 inline constexpr Error kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNotFound
 
 enum class Call {
-  Malloc, Free, MallocAsync, MallocAsyncPtsz, FreeAsync, FreeAsyncPtsz, MallocHost, HostAlloc, FreeHost,
-  GetVersion, Count
+  Malloc,
+  Free,
+  MallocAsync,
+  MallocAsyncPtsz,
+  FreeAsync,
+  FreeAsyncPtsz,
+  MallocHost,
+  HostAlloc,
+  FreeHost,
+  GetVersion,
+  Count
 };
 
 // The real function; null when the process has no shared runtime.
@@ -32,8 +41,8 @@ Function* function(Call call) noexcept {
 extern std::atomic<int> eager_contexts;  // not known yet while negative
 bool find_out_context_is_current() noexcept;
 
-// Whether the runtime makes a device's context current as soon as the device is set (12.0 on). An
-// older one does so lazily: the current context is then not always the one a call means.
+// Whether the runtime makes a device's context current as soon as the device is set (12.0 on).
+// An older one does so lazily: the current context is then not always the one a call means.
 inline bool context_is_current() noexcept {
   const int known = eager_contexts.load(std::memory_order_relaxed);
   return known < 0 ? find_out_context_is_current() : known != 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/resolve.hpp"
 
-#include <dlfcn.h>
-
 #include "interpose/handlers.hpp"
 #include "interpose/real_driver.hpp"
+
+#include <dlfcn.h>
 
 extern "C" {
 void __wrap_dlsym();  // NOLINT: ours in dlsym.S, by its local name
@@ -22,8 +22,8 @@ void replace(CUresult result, void** out) {
 }  // namespace
 
 Dlsym* libc_dlsym() noexcept {
-  // By version: an unversioned look-up would find us. x86-64 has the first two, aarch64 the third;
-  // 2.34 is where libdl moved into libc.
+  // By version: an unversioned look-up would find us. x86-64 has the first two, aarch64 the
+  // third; 2.34 is where libdl moved into libc.
   for (const char* version : {"GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.17"}) {
     if (void* const found = dlvsym(RTLD_NEXT, "dlsym", version))
       return reinterpret_cast<Dlsym*>(found);
@@ -40,8 +40,9 @@ Dlsym* real_dlsym() noexcept {
   return found;
 }
 
-// Of all in the program's scope only libc and libraries preloaded like us define dlsym, and what
-// is opened later comes after libc. By a handle: RTLD_DEFAULT would ask with our own scope.
+// Of all in the program's scope only libc and libraries preloaded like us define dlsym, and
+// what is opened later comes after libc. By a handle: RTLD_DEFAULT would ask with our own
+// scope.
 bool is_first_dlsym() noexcept {
   void* const program = dlopen(nullptr, RTLD_LAZY);
   if (program == nullptr) return false;
@@ -52,15 +53,23 @@ bool is_first_dlsym() noexcept {
 
 namespace handlers {
 
-CUresult get_proc_address(Real<const char*, void**, int, cuuint64_t> real, NullStream,
-                          const char* name, void** out, int version, cuuint64_t flags) {
+CUresult get_proc_address(Real<const char*, void**, int, cuuint64_t> real,
+                          NullStream,
+                          const char* name,
+                          void** out,
+                          int version,
+                          cuuint64_t flags) {
   const CUresult result = real(name, out, version, flags);
   replace(result, out);
   return result;
 }
 
-CUresult get_proc_address_v2(Real<const char*, void**, int, cuuint64_t, void*> real, NullStream,
-                             const char* name, void** out, int version, cuuint64_t flags,
+CUresult get_proc_address_v2(Real<const char*, void**, int, cuuint64_t, void*> real,
+                             NullStream,
+                             const char* name,
+                             void** out,
+                             int version,
+                             cuuint64_t flags,
                              void* status) {
   const CUresult result = real(name, out, version, flags, status);
   replace(result, out);
@@ -74,8 +83,8 @@ void* custash_resolve(void* handle, const char* name) noexcept {
   custash::Dlsym* const real = custash::real_dlsym();
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) return nullptr;
   if (name == nullptr || name[0] != 'c' || name[1] != 'u') return nullptr;
-  // For an ordinary handle the caller does not matter. A failure is repeated by the stub, so that
-  // the message is the one that the program would have got.
+  // For an ordinary handle the caller does not matter. A failure is repeated by the stub, so
+  // that the message is the one that the program would have got.
   void* const found = real(handle, name);
   return found == nullptr ? nullptr : custash::real::wrapper_of(found);
 }

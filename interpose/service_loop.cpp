@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::size_t kMostClients = 512;
 constexpr std::chrono::milliseconds kSlowClient{500};  // that does not read what it asked for
-constexpr std::chrono::seconds kMourning{2};  // where the kernel tells nothing of a process's end
+constexpr std::chrono::seconds kMourning{
+    2};  // where the kernel tells nothing of a process's end
 
 bool wait_writable(int fd, std::chrono::steady_clock::time_point until) {
   const auto left =

@@ -70,12 +70,12 @@ std::string as_trace(const Snapshot& snapshot);   // Chrome's trace events, for 
 
 std::string text_of(const Snapshot& snapshot, Format format);
 
-// Replace: a snapshot of the same form goes, and any other file is an error. Keep: where the name
-// is taken the process's number goes into it.
+// Replace: a snapshot of the same form goes, and any other file is an error. Keep: where the
+// name is taken the process's number goes into it.
 enum class Existing { Replace, Keep };
 
-// Leaves the old file or the whole new one (output_file.hpp). False, with why. `wrote` is told the
-// file's name.
+// Leaves the old file or the whole new one (output_file.hpp). False, with why. `wrote` is told
+// the file's name.
 bool write(Allocator& core,
            const std::string& path,
            Existing existing,

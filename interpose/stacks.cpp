@@ -33,10 +33,10 @@ _Unwind_Reason_Code step(_Unwind_Context* context, void* state) {
   return _URC_NO_REASON;
 }
 
-// A walk by the unwinder reads tables for each frame, a microsecond or two in all. A program comes the
-// same ways again: a walk that began at the same frame is the same as long as each return address of it
-// still stands where it stood. They are compared from the innermost on, so that none is read
-// that lies beyond the end of the stack.
+// A walk by the unwinder reads tables for each frame, a microsecond or two in all. A program
+// comes the same ways again: a walk that began at the same frame is the same as long as each
+// return address of it still stands where it stood. They are compared from the innermost on, so
+// that none is read that lies beyond the end of the stack.
 struct Remembered {
   std::atomic<bool> busy{false};
   const void* frame = nullptr;
@@ -67,7 +67,10 @@ Remembered& remembered(const void* frame, const void* caller) {
 }
 
 // `frame` is that of take().
-__attribute__((noinline)) void walk_stack(const void* frame, const void* caller, unsigned most, Walk* out) {
+__attribute__((noinline)) void walk_stack(const void* frame,
+                                          const void* caller,
+                                          unsigned most,
+                                          Walk* out) {
   Remembered& known = remembered(frame, caller);
   const bool ours = !known.busy.exchange(true, std::memory_order_acquire);
   if (ours && known.holds(frame, most)) {
@@ -96,7 +99,8 @@ __attribute__((noinline)) void take(unsigned depth, Stack* out) noexcept {
   depth = std::min(depth, kMostDepth);
   Walk walk;
   if (depth > 0) {
-    walk_stack(__builtin_frame_address(0), __builtin_return_address(0), depth + kOwnFrames, &walk);
+    walk_stack(
+        __builtin_frame_address(0), __builtin_return_address(0), depth + kOwnFrames, &walk);
   }
   // The door has noted its caller. Where it has not, our own frames are left to the reader, who
   // knows names.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Names for the words of a stack: the module and its exported symbol for an address, file and line
-// for Python. State: what was found already. Not for use under any lock: it takes the loader's.
+// Names for the words of a stack: the module and its exported symbol for an address, file and
+// line for Python. State: what was found already. Not for use under any lock: it takes the
+// loader's.
 #pragma once
 
 #include "interpose/frame.hpp"
@@ -42,7 +43,8 @@ class Symbols {
   std::vector<Frame> frames_;
 };
 
-// Where the call came from: the file of the first frame that has one; "python" has no say in it.
+// Where the call came from: the file of the first frame that has one; "python" has no say in
+// it.
 std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack);
 
 }  // namespace custash

@@ -54,6 +54,7 @@ Frame frame_here(stacks::Word word) {
 
 }  // namespace
 
-Symbols::Symbols() : Symbols(frame_here, own_module()) {}
+Symbols::Symbols() : Symbols(frame_here, own_module()) {
+}
 
 }  // namespace custash

@@ -67,8 +67,10 @@ class HostCache {
   void context_gone(CUcontext context);       // after it
 
   Ownership find(Address address, HostBlockInfo* info);
+
   // Without a lock: false only where find() answers Foreign.
   bool may_own(const void* host) const { return inside(reinterpret_cast<Address>(host)); }
+
   bool overlaps(Address address, Bytes bytes);
   HostStats stats();
   void reset_peak_stats();

@@ -25,15 +25,18 @@ constexpr const char* kRunHelp =
     "  custash run --record-history report.html -- python3 train.py\n"
     "  custash run --conf \"backing:driver,log:info,log_file:custash.log\" -- ./app\n"
     "\n"
-    "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf says\n"
-    "comes after it and wins. Programs that PROGRAM starts are served as well. It needs neither\n"
+    "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf "
+    "says\n"
+    "comes after it and wins. Programs that PROGRAM starts are served as well. It needs "
+    "neither\n"
     "root nor a rebuilt PROGRAM.\n"
     "\n"
     "Options for --conf and CUSTASH_CONF, as key:value,key:value:\n";
 
 constexpr const char* kRunExitCodes =
     "\n"
-    "Exit status: PROGRAM's own; 125 when custash itself fails (usage, library missing), 126 when\n"
+    "Exit status: PROGRAM's own; 125 when custash itself fails (usage, library missing), 126 "
+    "when\n"
     "PROGRAM cannot be run, 127 when it is not found.\n";
 
 // Ends our own words where the program's begin: at "--", or at the first word that is no
@@ -193,9 +196,9 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options) {
       ->required();
   add(report, "-o,--output", options->output, "OUT.html", "where to (FILE.html)");
   add_force(report, &options->force);
-  CLI::App* const diff =
-      app.add_subcommand("diff", "compare two snapshots by call site");
-  add(diff, "before", options->file, "FILE|PID", "a snapshot, or a running process")->required();
+  CLI::App* const diff = app.add_subcommand("diff", "compare two snapshots by call site");
+  add(diff, "before", options->file, "FILE|PID", "a snapshot, or a running process")
+      ->required();
   add(diff, "after", options->other, "FILE|PID", "a later one")->required();
   diff->add_flag("--json", options->json, "as JSON, all call sites");
   CLI::App* const leaks = app.add_subcommand("leaks", "list what is allocated, by call site");
@@ -302,7 +305,8 @@ std::string plain(std::string message) {
   constexpr std::string_view kBefore = ": 1 required ";
   constexpr std::string_view kAfter = " missing";
   constexpr std::string_view kNone = " is required";
-  if (message.ends_with(kNone)) return "missing: " + message.erase(message.size() - kNone.size());
+  if (message.ends_with(kNone))
+    return "missing: " + message.erase(message.size() - kNone.size());
   const auto at = message.find(kBefore);
   if (at == std::string::npos || !message.ends_with(kAfter)) return message;
   message.erase(message.size() - kAfter.size());

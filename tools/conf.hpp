@@ -9,7 +9,8 @@
 
 namespace custash {
 
-// What a complaint of the library's reader says, without "custash: CUSTASH_CONF: " and "; ignored".
+// What a complaint of the library's reader says, without "custash: CUSTASH_CONF: " and ";
+// ignored".
 std::string mistake_in(std::string_view complaint);
 
 // What `option` ("--conf") was given. Throws where the library would ignore a part of it.

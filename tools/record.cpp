@@ -37,7 +37,8 @@ int lock_recording(const std::string& path) {
   return -1;
 }
 
-// Cuts off the zeros that a killed process leaves behind the text, and gives the recording its name.
+// Cuts off the zeros that a killed process leaves behind the text, and gives the recording its
+// name.
 void end_recording(const std::string& from, const Output& to) {
   const int file = lock_recording(from);
   if (file < 0) {

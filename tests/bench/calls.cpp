@@ -108,7 +108,8 @@ constexpr Peer kOwn[] = {
      nullptr},
 };
 
-// Plug-ins are never unloaded: their caches live to the end. The others do without one that fails.
+// Plug-ins are never unloaded: their caches live to the end. The others do without one that
+// fails.
 void register_plug_ins(const char* list) {
   std::stringstream each(list);
   for (std::string path; std::getline(each, path, ':');) {

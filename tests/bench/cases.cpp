@@ -77,8 +77,8 @@ void live(benchmark::State& state, const Peer& peer) {
     void*& block = population.blocks[random % population.blocks.size()];
     peer.release(block, Population::kBytes, stream);
     block = peer.allocate(Population::kBytes, stream);
-    // Adds nothing, but the next turn has to wait for it: a program does more between two pairs than a
-    // processor looks ahead.
+    // Adds nothing, but the next turn has to wait for it: a program does more between two pairs
+    // than a processor looks ahead.
     random += reinterpret_cast<std::uintptr_t>(block) & 1U;
     if (block != nullptr) return true;
     state.SkipWithError("no memory");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Control: the least that an allocator can do that is safe against two frees at once. What many live
-// blocks cost it is the machine's.
+// Control: the least that an allocator can do that is safe against two frees at once. What many
+// live blocks cost it is the machine's.
 #include "tests/bench/measure.hpp"
 #include "tests/bench/peer.hpp"
 
@@ -10,7 +10,8 @@
 namespace bench {
 namespace {
 
-// What is free is a list, linked through one cache line of each block; an exchange says who frees it.
+// What is free is a list, linked through one cache line of each block; an exchange says who
+// frees it.
 struct alignas(64) Line {
   std::atomic<bool> live{true};
   Line* next = nullptr;
@@ -18,21 +19,20 @@ struct alignas(64) Line {
 
 Line* free_lines = nullptr;
 
-constexpr Peer kOneLine{
-    "one_line_a_block",
-    Kind::Plain,
-    [](std::size_t, void*) -> void* {
-      if (free_lines == nullptr) return new Line;
-      Line* const line = std::exchange(free_lines, free_lines->next);
-      line->live.store(true, std::memory_order_release);
-      return line;
-    },
-    [](void* block, std::size_t, void*) {
-      auto* const line = static_cast<Line*>(block);
-      if (!line->live.exchange(false)) return;
-      line->next = std::exchange(free_lines, line);
-    },
-    nullptr};
+constexpr Peer kOneLine{"one_line_a_block",
+                        Kind::Plain,
+                        [](std::size_t, void*) -> void* {
+                          if (free_lines == nullptr) return new Line;
+                          Line* const line = std::exchange(free_lines, free_lines->next);
+                          line->live.store(true, std::memory_order_release);
+                          return line;
+                        },
+                        [](void* block, std::size_t, void*) {
+                          auto* const line = static_cast<Line*>(block);
+                          if (!line->live.exchange(false)) return;
+                          line->next = std::exchange(free_lines, line);
+                        },
+                        nullptr};
 
 }  // namespace
 

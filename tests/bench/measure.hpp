@@ -25,8 +25,8 @@ inline void report(benchmark::State& state, double ns, double pairs) {
   state.counters["ns"] = benchmark::Counter(ns / pairs, benchmark::Counter::kAvgThreads);
 }
 
-// The body, over and over, until it says false. Threads begin together; each tells its own time, not
-// when the last has come to its end.
+// The body, over and over, until it says false. Threads begin together; each tells its own
+// time, not when the last has come to its end.
 template <typename Body>
 void timed(benchmark::State& state, Body body) {
   while (state.KeepRunningBatch(state.max_iterations)) {

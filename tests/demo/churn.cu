@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A plain CUDA program, written for nobody's allocator: again and again it allocates, has a kernel
-// fill a stretch of the memory, and frees. Sizes from 777 B to 33 MiB, log-uniform, the same in every
-// run. Every 64th stretch is copied back and checked. Prints one line; exits 1 when a word was wrong.
+// A plain CUDA program, written for nobody's allocator: again and again it allocates, has a
+// kernel fill a stretch of the memory, and frees. Sizes from 777 B to 33 MiB, log-uniform, the
+// same in every run. Every 64th stretch is copied back and checked. Prints one line; exits 1
+// when a word was wrong.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -89,9 +90,10 @@ int main(int count, char** arguments) {
     churn_fill<<<8, 256>>>(memory + offset, stretch, seed);
     require(cudaGetLastError(), "launch");
     if (i % kCheckEvery == 0) {
-      require(cudaMemcpy(back.data(), memory + offset, stretch * sizeof(unsigned),
-                         cudaMemcpyDeviceToHost),
-              "cudaMemcpy");
+      require(
+          cudaMemcpy(
+              back.data(), memory + offset, stretch * sizeof(unsigned), cudaMemcpyDeviceToHost),
+          "cudaMemcpy");
       for (std::size_t word = 0; word < stretch; ++word) {
         if (back[word] != expected(seed, word)) ++wrong;
       }
@@ -100,9 +102,14 @@ int main(int count, char** arguments) {
     require(cudaFree(memory), "cudaFree");
   }
   require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double, std::micro> took =
+      std::chrono::steady_clock::now() - start;
 
-  std::printf("churn: %d iterations, %.1f ms, %.2f us each, checked %lld, wrong %lld\n", iterations,
-              took.count() / 1000, iterations > 0 ? took.count() / iterations : 0.0, checked, wrong);
+  std::printf("churn: %d iterations, %.1f ms, %.2f us each, checked %lld, wrong %lld\n",
+              iterations,
+              took.count() / 1000,
+              iterations > 0 ? took.count() / iterations : 0.0,
+              checked,
+              wrong);
   return wrong > 0 ? 1 : 0;
 }

@@ -85,8 +85,8 @@ class FaultDoor final : public Door {
 
   CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
     return armed([&] {
-      return to_->submit_early(
-          stream, [&](bool may) { return unarmed([&] { return call(may); })(); });
+      return to_->submit_early(stream,
+                               [&](bool may) { return unarmed([&] { return call(may); })(); });
     });
   }
 

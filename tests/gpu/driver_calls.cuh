@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Driver entries for programs of the runtime, by the names that programs ask for; custash answers
-// them where it is preloaded.
+// Driver entries for programs of the runtime, by the names that programs ask for; custash
+// answers them where it is preloaded.
 #pragma once
 
 #include "check.cuh"
@@ -14,8 +14,8 @@ int driver(const char* name, Params... params) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult how{};
 #if CUDART_VERSION >= 13000
-  const cudaError_t asked = cudaGetDriverEntryPointByVersion(
-      name, &found, CUDART_VERSION, cudaEnableDefault, &how);
+  const cudaError_t asked =
+      cudaGetDriverEntryPointByVersion(name, &found, CUDART_VERSION, cudaEnableDefault, &how);
 #else
   const cudaError_t asked = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &how);
 #endif

@@ -72,8 +72,8 @@ static void plain_free_on_a_stream() {
               after >= before ? 1 : 0);
 }
 
-// A kernel of device 1 writes memory of device 0; then its access goes. It may fault, and nothing
-// more can be asked.
+// A kernel of device 1 writes memory of device 0; then its access goes. It may fault, and
+// nothing more can be asked.
 static void peer_access_taken_away() {
   int devices = 0;
   int can = 0;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// custash_resource.hpp and custash_thrust.hpp in a program like any other: sorts and sums on two streams
-// at once, from threads, with memory of custash alone. Only preloaded: bare there is nothing to ask.
+// custash_resource.hpp and custash_thrust.hpp in a program like any other: sorts and sums on
+// two streams at once, from threads, with memory of custash alone. Only preloaded: bare there
+// is nothing to ask.
 //
 //   entry_points [--quick]
 #define CUSTASH_PRELOADED
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#include "custash_resource.hpp"
+#include "custash_thrust.hpp"
 #include "scatter.cuh"
 
 #include <thread>
@@ -15,9 +18,6 @@
 #include <thrust/sequence.h>
 #include <thrust/sort.h>
 #include <thrust/transform.h>
-
-#include "custash_resource.hpp"
-#include "custash_thrust.hpp"
 
 namespace gpu {
 
@@ -48,10 +48,14 @@ static unsigned sort_on_a_stream(int rounds, unsigned seed) {
     Vector values(kInts);  // its fill runs on the default stream, and is over when it returns
     const auto policy = thrust::cuda::par_nosync(memory).on(stream);
     thrust::sequence(policy, values.begin(), values.end());
-    thrust::transform(policy, values.begin(), values.end(), values.begin(),
+    thrust::transform(policy,
+                      values.begin(),
+                      values.end(),
+                      values.begin(),
                       Scatter{seed + static_cast<unsigned>(i) * 977U});
     thrust::sort(policy, values.begin(), values.end());
-    count_misplaced<<<kInts / 256, 256, 0, stream>>>(thrust::raw_pointer_cast(values.data()), misplaced);
+    count_misplaced<<<kInts / 256, 256, 0, stream>>>(thrust::raw_pointer_cast(values.data()),
+                                                     misplaced);
     unsigned found = 0;
     CUDA_OK(cudaMemcpyAsync(&found, misplaced, sizeof found, cudaMemcpyDeviceToHost, stream));
     resource.deallocate_async(misplaced, sizeof(unsigned), 256, stream);
@@ -63,7 +67,8 @@ static unsigned sort_on_a_stream(int rounds, unsigned seed) {
 }
 
 // CUB with scratch memory of the resource.
-static long long sum_with_cub(cuda::mr::async_resource_ref<cuda::mr::device_accessible> memory) {
+static long long sum_with_cub(
+    cuda::mr::async_resource_ref<cuda::mr::device_accessible> memory) {
   const cuda::stream_ref stream{cudaStream_t{}};
   Vector values(kInts);
   thrust::sequence(values.begin(), values.end());
@@ -96,7 +101,8 @@ static int run(int argc, char** argv) {
   std::thread threads[4];
   for (unsigned i = 0; i < 4; ++i)
     threads[i] = std::thread([&wrong, rounds, i] { wrong[i] = sort_on_a_stream(rounds, i); });
-  for (std::thread& each : threads) each.join();
+  for (std::thread& each : threads)
+    each.join();
   const bool sorted = wrong[0] + wrong[1] + wrong[2] + wrong[3] == 0;
   say(sorted, "thrust_sorts_on_four_streams");
   custash::device_resource memory;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Memory freed under a kernel that still runs, and used again where no ordinary submission would
-// wait for that kernel: by other processes and cards, on green streams, by programmatic launches;
-// captures and allocations between kernels that need each other; what the host reads after a free.
-// Right bare, and must be right under any allocator. Lines "info" measure and are never wrong.
-// Every kernel that waits gives up after five seconds.
+// Memory freed under a kernel that still runs, and used again where no ordinary submission
+// would wait for that kernel: by other processes and cards, on green streams, by programmatic
+// launches; captures and allocations between kernels that need each other; what the host reads
+// after a free. Right bare, and must be right under any allocator. Lines "info" measure and are
+// never wrong. Every kernel that waits gives up after five seconds.
 //
 //   holes [--quick]
 #include "holes_answers.cuh"

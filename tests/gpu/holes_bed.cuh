@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the parts of holes.cu share: streams, a block whose last owner's kernel still runs, and a
-// kernel that waits for another.
+// What the parts of holes.cu share: streams, a block whose last owner's kernel still runs, and
+// a kernel that waits for another.
 #pragma once
 
 #include "driver_calls.cuh"
@@ -33,7 +33,8 @@ static __global__ void set_flag(volatile Word* flag) {
 
 // Blocks until one begins at `wanted`; those that came before go to `between`.
 inline void* take_at(const void* wanted, std::size_t bytes, std::vector<void*>* between) {
-  const std::size_t most = std::min<std::size_t>(8192, std::max<std::size_t>(4, 700 * kMiB / bytes));
+  const std::size_t most =
+      std::min<std::size_t>(8192, std::max<std::size_t>(4, 700 * kMiB / bytes));
   for (std::size_t i = 1;; ++i) {
     void* q = device_memory(bytes);
     if (q == wanted || i == most) return q;
@@ -50,7 +51,8 @@ struct HolesBed {
     CUDA_OK(cudaDeviceSynchronize());
   }
 
-  // Freed under a kernel that writes late, and had again. The first few may come from elsewhere.
+  // Freed under a kernel that writes late, and had again. The first few may come from
+  // elsewhere.
   void* owed_block(std::size_t bytes = kBlock) {
     for (int i = 0;; ++i) {
       void* p = device_memory(bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Programmatic dependent launches: what puts a launch behind the kernel before it, and whether the
-// next owner of a block is put there. Needs compute capability 9.0.
+// Programmatic dependent launches: what puts a launch behind the kernel before it, and whether
+// the next owner of a block is put there. Needs compute capability 9.0.
 #pragma once
 
 #include "holes_bed.cuh"
@@ -8,7 +8,10 @@
 namespace gpu {
 
 // Lets its dependents begin, then spins and writes.
-static __global__ void trigger_and_fill(Word* p, std::size_t words, Word pattern, unsigned long long ns) {
+static __global__ void trigger_and_fill(Word* p,
+                                        std::size_t words,
+                                        Word pattern,
+                                        unsigned long long ns) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
@@ -35,8 +38,8 @@ inline void launch_early(cudaStream_t stream, void* p, std::size_t words, bool e
   CUDA_OK(cudaLaunchKernelEx(&config, fill_early, static_cast<Word*>(p), words, kNext));
 }
 
-// How often the second kernel's words were overwritten by the first, which ends later if `between`
-// and the attribute do not hold the second one back. One block, never freed.
+// How often the second kernel's words were overwritten by the first, which ends later if
+// `between` and the attribute do not hold the second one back. One block, never freed.
 template <typename Between>
 inline void measure_order(HolesBed& bed, const char* name, bool early, Between between) {
   constexpr std::size_t kWords = 1024;

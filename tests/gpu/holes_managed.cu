@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// As `holes`, for a managed variable: a program that has one must wait at every free, so it has a
-// program of its own. Right bare, and must be right under any allocator.
+// As `holes`, for a managed variable: a program that has one must wait at every free, so it has
+// a program of its own. Right bare, and must be right under any allocator.
 #include "holes_host.cuh"
 
 namespace gpu {

@@ -77,7 +77,11 @@ inline void green(HolesBed& bed, Report& report) {
       wrong += bed.wrong.in(q, bytes, kNext);
       bed.settle(q);
     }
-    report.check(wrong == 0, bytes == 512 ? "green_small" : "green_large", "same=%d wrong=%llu", same, wrong);
+    report.check(wrong == 0,
+                 bytes == 512 ? "green_small" : "green_large",
+                 "same=%d wrong=%llu",
+                 same,
+                 wrong);
   }
   void* p = device_memory(kBlock);
   spin(stream, kLateNs);

@@ -176,8 +176,8 @@ static void free_beside_graph(Pair& pair, Report& report) {
   use(0);
 }
 
-// A copy by a stream of device 0 out of a block of device 1, which is freed before the copy runs.
-// The driver's free waits for it while the devices have no access to each other.
+// A copy by a stream of device 0 out of a block of device 1, which is freed before the copy
+// runs. The driver's free waits for it while the devices have no access to each other.
 static void free_beside_copy(Pair& pair, Report& report) {
   use(1);
   void* b = device_memory(kBlock);

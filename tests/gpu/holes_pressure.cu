@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A full device: allocations between two kernels that need each other, and beside ordinary ones;
-// frees on a stream of another context. Right bare, and must be right under any allocator. Lines
-// "info" measure and are never wrong. Every kernel that waits gives up after five seconds, sooner
-// than custash does: run it under custash with CUSTASH_CONF=patience:1, and once more with
-// backing:driver,patience:1; else such lines are info.
+// A full device: allocations between two kernels that need each other, and beside ordinary
+// ones; frees on a stream of another context. Right bare, and must be right under any
+// allocator. Lines "info" measure and are never wrong. Every kernel that waits gives up after
+// five seconds, sooner than custash does: run it under custash with CUSTASH_CONF=patience:1,
+// and once more with backing:driver,patience:1; else such lines are info.
 #include "holes_bed.cuh"
 
 #include <cstdlib>
@@ -38,9 +38,11 @@ static void between_pair(
   (void)cudaGetLastError();
   const bool seen = bed.end_pair();
   if (in_vain && !gives_up_in_time())
-    std::printf("info %s seen=%d code=%d us=%.0f\n", name, seen ? 1 : 0, static_cast<int>(code), took);
+    std::printf(
+        "info %s seen=%d code=%d us=%.0f\n", name, seen ? 1 : 0, static_cast<int>(code), took);
   else
-    report.check(seen, name, "seen=%d code=%d us=%.0f", seen ? 1 : 0, static_cast<int>(code), took);
+    report.check(
+        seen, name, "seen=%d code=%d us=%.0f", seen ? 1 : 0, static_cast<int>(code), took);
   if (code == cudaSuccess) CUDA_OK(cudaFree(q));
 }
 
@@ -78,7 +80,8 @@ static void plain(HolesBed& bed, Report& report) {
   between_pair(bed, report, "pressure_on_plain_memory", larger, true);
   void* q = nullptr;
   cudaError_t code = cudaMalloc(&q, larger);
-  report.check(code == cudaSuccess, "memory_is_there_afterwards", "code=%d", static_cast<int>(code));
+  report.check(
+      code == cudaSuccess, "memory_is_there_afterwards", "code=%d", static_cast<int>(code));
   if (code == cudaSuccess) CUDA_OK(cudaFree(q));
   (void)cudaGetLastError();
   // Beside ordinary work the allocation succeeds, as bare.
@@ -102,13 +105,14 @@ static void plain(HolesBed& bed, Report& report) {
   CUDA_OK(cudaFree(p));
   spin(bed.s, kOrdinaryNs);
   code = cudaMalloc(&q, larger);
-  report.check(code == cudaSuccess, "memory_beside_300_ms_of_work", "code=%d", static_cast<int>(code));
+  report.check(
+      code == cudaSuccess, "memory_beside_300_ms_of_work", "code=%d", static_cast<int>(code));
   if (code == cudaSuccess) CUDA_OK(cudaFree(q));
   (void)cudaGetLastError();
 }
 
-// Memory of one context freed on a stream of another: the call waits for nothing, and the next owner
-// comes after that stream's work. `writes`: kernels there reach the memory.
+// Memory of one context freed on a stream of another: the call waits for nothing, and the next
+// owner comes after that stream's work. `writes`: kernels there reach the memory.
 static void abroad(HolesBed& bed,
                    Report& report,
                    const char* name,
@@ -128,7 +132,11 @@ static void abroad(HolesBed& bed,
   (void)cudaGetLastError();
   leave();
   // Bare need not take memory of cudaMalloc here: then it says so and nothing is checked.
-  std::printf("info %s code=%d us=%.1f running=%d\n", name, static_cast<int>(freed), took, running ? 1 : 0);
+  std::printf("info %s code=%d us=%.1f running=%d\n",
+              name,
+              static_cast<int>(freed),
+              took,
+              running ? 1 : 0);
   std::vector<void*> taken;
   void* q = take_at(p, kBlock, &taken);
   fill(bed.s, q, kBlock, kNext);

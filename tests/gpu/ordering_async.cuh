@@ -65,8 +65,8 @@ inline void stream_ordered(Bed& bed) {
   by_event.first_give = give_on(b);
   play_async(bed, "async_handed_over_by_event", by_event);
 
-  // cudaFree of stream-ordered memory does not wait (an H200 faults when work is still to come), so
-  // the program does.
+  // cudaFree of stream-ordered memory does not wait (an H200 faults when work is still to
+  // come), so the program does.
   Round then_plain = steal;
   then_plain.first_give = [=](void* p) {
     CUDA_OK(cudaStreamSynchronize(a));

@@ -85,8 +85,8 @@ static int run(int argc, char** argv) {
                         number_after(argc, argv, "--length-us", 1000),
                         has_flag(argc, argv, "--uneven")};
   std::vector<cudaStream_t> streams;
-  std::vector<cudaEvent_t> events(
-      static_cast<std::size_t>(pattern.streams) * static_cast<std::size_t>(pattern.rounds));
+  std::vector<cudaEvent_t> events(static_cast<std::size_t>(pattern.streams) *
+                                  static_cast<std::size_t>(pattern.rounds));
   for (int i = 0; i < pattern.streams; ++i)
     streams.push_back(new_stream());
   for (cudaEvent_t& event : events)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A pinned buffer that is written again after nothing but a cudaFree, while its copy to the device
-// is queued behind a kernel: a known difference (docs/semantics.md). And how long a free takes in a
-// loop that prefetches by such copies. Lines "info" measure and are never wrong.
+// A pinned buffer that is written again after nothing but a cudaFree, while its copy to the
+// device is queued behind a kernel: a known difference (docs/semantics.md). And how long a free
+// takes in a loop that prefetches by such copies. Lines "info" measure and are never wrong.
 #include "kernels.cuh"
 
 namespace gpu {
@@ -19,7 +19,8 @@ struct Bed {
   }
 
   void copy(int which) {
-    CUDA_OK(cudaMemcpyAsync(device[which], host[which], kBuffer, cudaMemcpyHostToDevice, stream));
+    CUDA_OK(
+        cudaMemcpyAsync(device[which], host[which], kBuffer, cudaMemcpyHostToDevice, stream));
     CUDA_OK(cudaEventRecord(copied[which], stream));
   }
 

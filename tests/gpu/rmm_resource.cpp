@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // RMM's own containers over custash::device_resource: as a resource that is passed, and as the
-// device's. Preloaded. Prints a line for each expectation that does not hold, and how many there
-// were.
+// device's. Preloaded. Prints a line for each expectation that does not hold, and how many
+// there were.
 #define CUSTASH_PRELOADED
 #include "interpose/custash_resource.hpp"
 #include "tests/process/expect.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The only file for nvcc. Names without mangling, so that models.cpp can say which is which.
-#include <cub/device/device_radix_sort.cuh>
-
 #include "tests/harness/kernels.hpp"
+
+#include <cub/device/device_radix_sort.cuh>
 
 using namespace custash::harness;
 
@@ -20,9 +20,14 @@ cudaError_t sort_as(void* scratch,
                     void* to,
                     std::uint64_t n,
                     cudaStream_t stream) {
-  return cub::DeviceRadixSort::SortKeys(scratch, scratch_bytes, static_cast<const T*>(from),
-                                        static_cast<T*>(to), static_cast<int>(n), 0,
-                                        static_cast<int>(sizeof(T) * 8), stream);
+  return cub::DeviceRadixSort::SortKeys(scratch,
+                                        scratch_bytes,
+                                        static_cast<const T*>(from),
+                                        static_cast<T*>(to),
+                                        static_cast<int>(n),
+                                        0,
+                                        static_cast<int>(sizeof(T) * 8),
+                                        stream);
 }
 
 }  // namespace
@@ -31,7 +36,8 @@ cudaError_t sort_as(void* scratch,
   extern "C" __global__ void harness_##Work(Work work) {                                      \
     const std::uint64_t stride = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;          \
     for (std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; \
-         i < work.count(); i += stride)                                                       \
+         i < work.count();                                                                    \
+         i += stride)                                                                         \
       work(i);                                                                                \
   }                                                                                           \
   cudaError_t kernels::launch(const Work& work, cudaStream_t stream) {                        \
@@ -51,9 +57,13 @@ cudaError_t kernels::sort(void* scratch,
                           std::uint64_t n,
                           cudaStream_t stream) {
   switch (type) {
-    case DType::Float32: return sort_as<float>(scratch, scratch_bytes, from, to, n, stream);
-    case DType::Int32: return sort_as<int>(scratch, scratch_bytes, from, to, n, stream);
-    case DType::Int64: return sort_as<long long>(scratch, scratch_bytes, from, to, n, stream);
-    default: return cudaErrorNotSupported;
+    case DType::Float32:
+      return sort_as<float>(scratch, scratch_bytes, from, to, n, stream);
+    case DType::Int32:
+      return sort_as<int>(scratch, scratch_bytes, from, to, n, stream);
+    case DType::Int64:
+      return sort_as<long long>(scratch, scratch_bytes, from, to, n, stream);
+    default:
+      return cudaErrorNotSupported;
   }
 }

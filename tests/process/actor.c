@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * actor [DEVICE…]: a process that does what it is told, line by line, and answers each line with one: the
- * driver's code and what there is to say. Memory has small numbers, given in order. Runs on the
- * simulator and, unchanged, on a GPU. */
+ * actor [DEVICE…]: a process that does what it is told, line by line, and answers each line
+ * with one: the driver's code and what there is to say. Memory has small numbers, given in
+ * order. Runs on the simulator and, unchanged, on a GPU. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -17,26 +17,26 @@ struct ipc_handle {
   unsigned char bytes[64];
 };
 
-#define CALLS(X)                                                  \
-  X(cuInit, (unsigned))                                           \
-  X(cuDevicePrimaryCtxRetain, (void **, int))                     \
-  X(cuDevicePrimaryCtxReset_v2, (int))                            \
-  X(cuCtxSetCurrent, (void *))                                    \
-  X(cuCtxCreate_v2, (void **, unsigned, int))                     \
-  X(cuCtxDestroy_v2, (void *))                                    \
-  X(cuCtxSynchronize, (void))                                     \
-  X(cuMemAlloc_v2, (address *, size_t))                           \
-  X(cuMemAllocAsync, (address *, size_t, void *))                 \
-  X(cuMemAllocManaged, (address *, size_t, unsigned))             \
-  X(cuMemFree_v2, (address))                                      \
-  X(cuMemGetInfo_v2, (size_t *, size_t *))                        \
-  X(cuMemGetAddressRange_v2, (address *, size_t *, address))      \
-  X(cuMemGetHandleForAddressRange, (void *, address, size_t, int, address)) \
-  X(cuPointerGetAttribute, (void *, int, address))                \
-  X(cuMemsetD8_v2, (address, unsigned char, size_t))              \
-  X(cuMemcpyDtoH_v2, (void *, address, size_t))                   \
-  X(cuIpcGetMemHandle, (struct ipc_handle *, address))            \
-  X(cuIpcOpenMemHandle_v2, (address *, struct ipc_handle, unsigned)) \
+#define CALLS(X)                                                           \
+  X(cuInit, (unsigned))                                                    \
+  X(cuDevicePrimaryCtxRetain, (void**, int))                               \
+  X(cuDevicePrimaryCtxReset_v2, (int))                                     \
+  X(cuCtxSetCurrent, (void*))                                              \
+  X(cuCtxCreate_v2, (void**, unsigned, int))                               \
+  X(cuCtxDestroy_v2, (void*))                                              \
+  X(cuCtxSynchronize, (void))                                              \
+  X(cuMemAlloc_v2, (address*, size_t))                                     \
+  X(cuMemAllocAsync, (address*, size_t, void*))                            \
+  X(cuMemAllocManaged, (address*, size_t, unsigned))                       \
+  X(cuMemFree_v2, (address))                                               \
+  X(cuMemGetInfo_v2, (size_t*, size_t*))                                   \
+  X(cuMemGetAddressRange_v2, (address*, size_t*, address))                 \
+  X(cuMemGetHandleForAddressRange, (void*, address, size_t, int, address)) \
+  X(cuPointerGetAttribute, (void*, int, address))                          \
+  X(cuMemsetD8_v2, (address, unsigned char, size_t))                       \
+  X(cuMemcpyDtoH_v2, (void*, address, size_t))                             \
+  X(cuIpcGetMemHandle, (struct ipc_handle*, address))                      \
+  X(cuIpcOpenMemHandle_v2, (address*, struct ipc_handle, unsigned))        \
   X(cuIpcCloseMemHandle, (address))
 
 #define POINTER(name, params) static int(*name) params;
@@ -47,11 +47,11 @@ enum { MOST = 4096 };
 static address memory[MOST];
 static size_t sizes[MOST];
 static int count;
-static void *contexts[MOST];
+static void* contexts[MOST];
 static int context_count;
 
 static int find_driver(void) {
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == NULL) return 0;
 #define FIND(name, params) name = (int(*) params)dlsym(driver, #name);
   CALLS(FIND)
@@ -75,12 +75,13 @@ static void export_it(address at) {
   printf("%d", code);
   if (code == 0) {
     printf(" ");
-    for (size_t i = 0; i < sizeof handle; ++i) printf("%02x", handle.bytes[i]);
+    for (size_t i = 0; i < sizeof handle; ++i)
+      printf("%02x", handle.bytes[i]);
   }
   printf("\n");
 }
 
-static void open_it(const char *text, size_t size, unsigned flags) {
+static void open_it(const char* text, size_t size, unsigned flags) {
   struct ipc_handle handle;
   memset(&handle, 0, sizeof handle);
   for (size_t i = 0; i < sizeof handle && text[2 * i] != 0; ++i) {
@@ -95,10 +96,11 @@ static void open_it(const char *text, size_t size, unsigned flags) {
 
 /* How many bytes are not as they should be. */
 static void check(address at, size_t size, int value) {
-  unsigned char *host = malloc(size);
+  unsigned char* host = malloc(size);
   const int code = cuMemcpyDtoH_v2(host, at, size);
   size_t wrong = 0;
-  for (size_t i = 0; code == 0 && i < size; ++i) wrong += host[i] != (unsigned char)value;
+  for (size_t i = 0; code == 0 && i < size; ++i)
+    wrong += host[i] != (unsigned char)value;
   printf("%d %zu\n", code, wrong);
   free(host);
 }
@@ -115,7 +117,8 @@ static int descriptors(void) {
   return open;
 }
 
-/* A child of a fork, alive until the next "reap": what custash keeps open must not be open there. */
+/* A child of a fork, alive until the next "reap": what custash keeps open must not be open
+ * there. */
 static pid_t child;
 
 static void fork_it(void) {
@@ -126,9 +129,11 @@ static void fork_it(void) {
   if (child == 0) {
     const int sockets = descriptors();
     if (write(tell[1], &sockets, sizeof sockets) != sizeof sockets) _exit(1);
-    for (int fd = 0; fd < 3; ++fd) close(fd);  /* who waits for the end of the test's output has it */
+    for (int fd = 0; fd < 3; ++fd)
+      close(fd); /* who waits for the end of the test's output has it */
     alarm(20);
-    for (;;) pause();
+    for (;;)
+      pause();
   }
   int sockets = -1;
   if (read(tell[0], &sockets, sizeof sockets) != sizeof sockets) sockets = -1;
@@ -138,20 +143,21 @@ static void fork_it(void) {
 }
 
 static int threads(void) {
-  FILE *status = fopen("/proc/self/status", "r");
+  FILE* status = fopen("/proc/self/status", "r");
   char line[256];
   int number = 0;
-  while (fgets(line, sizeof line, status) != NULL) sscanf(line, "Threads: %d", &number);
+  while (fgets(line, sizeof line, status) != NULL)
+    sscanf(line, "Threads: %d", &number);
   fclose(status);
   return number;
 }
 
-static int obey(char *line) {
+static int obey(char* line) {
   char word[32] = "";
   char text[160] = "";
   unsigned long long a = 0, b = 0, c = 0;
   if (sscanf(line, "%31s", word) != 1) return 1;
-  const char *rest = line + strlen(word);
+  const char* rest = line + strlen(word);
   sscanf(rest, "%llu %llu %llu", &a, &b, &c);
   const unsigned n = (unsigned)a;
   if (!strcmp(word, "alloc")) {
@@ -201,7 +207,7 @@ static int obey(char *line) {
   } else if (!strcmp(word, "sync")) {
     printf("%d\n", cuCtxSynchronize());
   } else if (!strcmp(word, "device")) {
-    void *context = NULL;
+    void* context = NULL;
     int code = cuDevicePrimaryCtxRetain(&context, (int)a);
     if (code == 0) code = cuCtxSetCurrent(context);
     printf("%d\n", code);

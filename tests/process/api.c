@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+// clang-format off
 #define API(X)                                                                                 \
   X(custash_malloc) X(custash_free) X(custash_malloc_async) X(custash_free_async)              \
   X(custash_malloc_any_stream) X(custash_record_stream) X(custash_pluggable_malloc) X(custash_pluggable_free)               \
@@ -19,6 +20,8 @@
   X(custash_get_device_stats) X(custash_stats_text) X(custash_memory_summary)                  \
   X(custash_error_name) X(custash_error_string)
 
+// clang-format on
+
 static struct {
 #define MEMBER(name) __typeof__(&name) name;
   API(MEMBER)
@@ -27,7 +30,7 @@ static struct {
 
 static int failures;
 
-static void expect(int ok, const char *what) {
+static void expect(int ok, const char* what) {
   if (ok) return;
   printf("wrong: %s\n", what);
   ++failures;
@@ -39,8 +42,8 @@ static void find(void) {
 #ifdef LINKED
 #define FIND(name) api.name = name;
 #else
-#define FIND(name)                              \
-  *(void **)&api.name = dlsym(RTLD_DEFAULT, #name); \
+#define FIND(name)                                 \
+  *(void**)&api.name = dlsym(RTLD_DEFAULT, #name); \
   if (api.name == NULL) printf("missing: %s\n", #name), ++failures;
 #endif
   API(FIND)
@@ -54,26 +57,31 @@ static size_t allocated(void) {
 }
 
 static void memory(void) {
-  void *a = NULL, *b = NULL, *none = (void *)1;
+  void *a = NULL, *b = NULL, *none = (void*)1;
   size_t reserved = 0, peak = 0;
   EXPECT(api.custash_malloc(&a, 0, 5000, NULL) == CUSTASH_SUCCESS && a != NULL);
   EXPECT((uintptr_t)a % 512 == 0);
   EXPECT(allocated() >= 5000);
-  EXPECT(api.custash_memory_reserved(0, &reserved) == CUSTASH_SUCCESS && reserved >= allocated());
+  EXPECT(api.custash_memory_reserved(0, &reserved) == CUSTASH_SUCCESS &&
+         reserved >= allocated());
   EXPECT(api.custash_malloc_async(&b, 3 << 20, NULL) == CUSTASH_SUCCESS && b != NULL);
   EXPECT(api.custash_record_stream(b, NULL) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_record_stream((char *)b + (1 << 30), NULL) == CUSTASH_ERROR_INVALID_VALUE);
+  EXPECT(api.custash_record_stream((char*)b + (1 << 30), NULL) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_free_async(b, NULL) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_malloc_any_stream(&b, CUSTASH_CURRENT_DEVICE, 4096) == CUSTASH_SUCCESS && b != NULL);
+  EXPECT(api.custash_malloc_any_stream(&b, CUSTASH_CURRENT_DEVICE, 4096) == CUSTASH_SUCCESS &&
+         b != NULL);
   EXPECT(api.custash_free(b) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_malloc_any_stream(&b, 99, 4096) == CUSTASH_ERROR_INVALID_VALUE && b == NULL);
+  EXPECT(api.custash_malloc_any_stream(&b, 99, 4096) == CUSTASH_ERROR_INVALID_VALUE &&
+         b == NULL);
   EXPECT(api.custash_free(a) == CUSTASH_SUCCESS);
   EXPECT(api.custash_free(a) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_free(&failures) == CUSTASH_ERROR_NOT_OURS);
-  EXPECT(api.custash_free(NULL) == CUSTASH_SUCCESS && api.custash_free_async(NULL, NULL) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_free(NULL) == CUSTASH_SUCCESS &&
+         api.custash_free_async(NULL, NULL) == CUSTASH_SUCCESS);
   EXPECT(api.custash_malloc(&none, 0, 0, NULL) == CUSTASH_SUCCESS && none == NULL);
   EXPECT(allocated() == 0);
-  EXPECT(api.custash_max_memory_allocated(0, &peak) == CUSTASH_SUCCESS && peak >= 5000 + (3 << 20));
+  EXPECT(api.custash_max_memory_allocated(0, &peak) == CUSTASH_SUCCESS &&
+         peak >= 5000 + (3 << 20));
   EXPECT(api.custash_reset_peak_memory_stats(0) == CUSTASH_SUCCESS);
   EXPECT(api.custash_max_memory_allocated(0, &peak) == CUSTASH_SUCCESS && peak == 0);
   EXPECT(api.custash_max_memory_reserved(0, &peak) == CUSTASH_SUCCESS && peak > 0);
@@ -83,7 +91,7 @@ static void memory(void) {
 }
 
 static void another_device(void) {
-  void *a = NULL;
+  void* a = NULL;
   size_t bytes = 0;
   EXPECT(api.custash_malloc(&a, 1, 70000, NULL) == CUSTASH_SUCCESS);
   EXPECT(api.custash_memory_allocated(1, &bytes) == CUSTASH_SUCCESS && bytes >= 70000);
@@ -95,7 +103,7 @@ static void another_device(void) {
 }
 
 static void pluggable(void) {
-  void *a = api.custash_pluggable_malloc(1 << 20, 0, NULL);
+  void* a = api.custash_pluggable_malloc(1 << 20, 0, NULL);
   EXPECT(a != NULL && allocated() >= 1 << 20);
   api.custash_pluggable_free(a, 1 << 20, 0, NULL);
   EXPECT(allocated() == 0);
@@ -105,13 +113,16 @@ static void pluggable(void) {
 static void stats(void) {
   custash_stat_t values[256];
   size_t count = 0, room = 2;
-  EXPECT(api.custash_memory_stats(0, NULL, &count) == CUSTASH_SUCCESS && count > 40 && count < 256);
-  EXPECT(api.custash_memory_stats(0, values, &room) == CUSTASH_ERROR_BUFFER_TOO_SMALL && room == count);
+  EXPECT(api.custash_memory_stats(0, NULL, &count) == CUSTASH_SUCCESS && count > 40 &&
+         count < 256);
+  EXPECT(api.custash_memory_stats(0, values, &room) == CUSTASH_ERROR_BUFFER_TOO_SMALL &&
+         room == count);
   EXPECT(api.custash_memory_stats(0, values, &room) == CUSTASH_SUCCESS && room == count);
   EXPECT(api.custash_memory_stats(0, values, NULL) == CUSTASH_ERROR_INVALID_VALUE);
   int seen = 0;
   for (size_t i = 0; i < count; ++i)
-    seen += strcmp(values[i].name, "allocated_bytes.all.peak") == 0 || strcmp(values[i].name, "num_ooms") == 0;
+    seen += strcmp(values[i].name, "allocated_bytes.all.peak") == 0 ||
+            strcmp(values[i].name, "num_ooms") == 0;
   EXPECT(seen == 2);
 }
 
@@ -124,15 +135,18 @@ static void stats_structure(void) {
   all.size = sizeof all;
   EXPECT(api.custash_get_device_stats(0, &all) == CUSTASH_SUCCESS && all.size == sizeof all);
   EXPECT(all.device == 0 && all.max_split_size == -1 && all.total_bytes > 0);
-  EXPECT(all.allocation[CUSTASH_SMALL].current == 1 && all.allocation[CUSTASH_LARGE].current == 1);
+  EXPECT(all.allocation[CUSTASH_SMALL].current == 1 &&
+         all.allocation[CUSTASH_LARGE].current == 1);
   EXPECT(all.requested_bytes[CUSTASH_ALL].current == 5000 + (3 << 20));
   EXPECT(all.allocated_bytes[CUSTASH_ALL].current == (int64_t)allocated());
-  EXPECT(all.free_bytes == all.reserved_bytes[CUSTASH_ALL].current - all.active_bytes[CUSTASH_ALL].current);
+  EXPECT(all.free_bytes ==
+         all.reserved_bytes[CUSTASH_ALL].current - all.active_bytes[CUSTASH_ALL].current);
   EXPECT(all.largest_free_block > 0 && all.largest_free_block <= all.free_bytes);
   /* A program that knows less of the structure. */
   some.size = offsetof(custash_device_stats_t, segment);
   EXPECT(api.custash_get_device_stats(0, &some) == CUSTASH_SUCCESS);
-  EXPECT(some.allocation[CUSTASH_ALL].current == 2 && some.segment[CUSTASH_ALL].current == 0x5555555555555555);
+  EXPECT(some.allocation[CUSTASH_ALL].current == 2 &&
+         some.segment[CUSTASH_ALL].current == 0x5555555555555555);
   some.size = 4;
   EXPECT(api.custash_get_device_stats(0, &some) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_get_device_stats(0, NULL) == CUSTASH_ERROR_INVALID_VALUE);
@@ -142,15 +156,18 @@ static void stats_structure(void) {
 
 static void stats_texts(void) {
   static char text[1 << 16];
-  static const char *const within[] = {"\"allocated_bytes.all.peak\":", "custash_allocated_bytes_peak{device=\"0\"",
+  static const char* const within[] = {"\"allocated_bytes.all.peak\":",
+                                       "custash_allocated_bytes_peak{device=\"0\"",
                                        "| Allocated memory      |"};
   for (int form = 0; form < 3; ++form) {
     size_t need = 0, size = 1;
     EXPECT(api.custash_stats_text(0, form, NULL, &need) == CUSTASH_SUCCESS && need > 100);
     text[0] = 'x';
-    EXPECT(api.custash_stats_text(0, form, text, &size) == CUSTASH_ERROR_BUFFER_TOO_SMALL && size >= need && text[0] == 'x');
+    EXPECT(api.custash_stats_text(0, form, text, &size) == CUSTASH_ERROR_BUFFER_TOO_SMALL &&
+           size >= need && text[0] == 'x');
     size = sizeof text;
-    EXPECT(api.custash_stats_text(0, form, text, &size) == CUSTASH_SUCCESS && strlen(text) + 1 == size);
+    EXPECT(api.custash_stats_text(0, form, text, &size) == CUSTASH_SUCCESS &&
+           strlen(text) + 1 == size);
     EXPECT(strstr(text, within[form]) != NULL);
   }
   size_t size = sizeof text;

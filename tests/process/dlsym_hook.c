@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A preloaded tool that stands in front of dlsym, as limiters of device memory do, and counts look-ups of the driver. */
+ * A preloaded tool that stands in front of dlsym, as limiters of device memory do, and counts
+ * look-ups of the driver. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -7,9 +8,10 @@
 
 static int look_ups;
 
-__attribute__((visibility("default"))) void *dlsym(void *restrict handle, const char *restrict name) {
-  static void *(*next)(void *, const char *);
-  if (next == NULL) *(void **)&next = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+__attribute__((visibility("default"))) void* dlsym(void* restrict handle,
+                                                   const char* restrict name) {
+  static void* (*next)(void*, const char*);
+  if (next == NULL) *(void**)&next = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
   look_ups += strncmp(name, "cuGetProcAddress", 16) == 0;
   return next(handle, name);
 }

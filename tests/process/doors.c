@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Arguments: how the driver is found. Says the code of each call, in order; what differs between bare and
- * preloaded, how many allocations custash served, stands on lines that begin with #. */
+ * Arguments: how the driver is found. Says the code of each call, in order; what differs
+ * between bare and preloaded, how many allocations custash served, stands on lines that begin
+ * with #. */
+#include "tests/process/driver.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "tests/process/driver.h"
 
 static struct driver cu;
 
@@ -46,7 +47,7 @@ static void plain(void) {
 
 static void ordered(void) {
   device_address a = 0;
-  void *stream = NULL;
+  void* stream = NULL;
   SAY(cu.cuStreamCreate(&stream, 1));
   SAY(cu.cuMemAllocAsync(&a, 0, stream));
   SAY(cu.cuMemAllocAsync(&a, 70000, stream));
@@ -60,8 +61,8 @@ static void ordered(void) {
   SAY(cu.cuStreamDestroy_v2(stream));
 }
 
-int main(int argc, char **argv) {
-  void *context = NULL;
+int main(int argc, char** argv) {
+  void* context = NULL;
   device_address a = 0;
   if (argc < 2 || !find_driver(&cu, argv[1])) {
     printf("no driver this way\n");

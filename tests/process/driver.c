@@ -2,37 +2,37 @@
 #include "tests/process/driver.h"
 
 #define _GNU_SOURCE
+#include "interpose/custash.h"
+
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "interpose/custash.h"
 
 #ifdef LINKED
 #define DECLARE(name, params) int name params;
 DRIVER_CALLS(DECLARE)
 #endif
 
-static void *by_proc_address(void *library, const char *symbol) {
-  int (*get)(const char *, void **, int, uint64_t, void *);
-  *(void **)&get = dlsym(library, "cuGetProcAddress_v2");
+static void* by_proc_address(void* library, const char* symbol) {
+  int (*get)(const char*, void**, int, uint64_t, void*);
+  *(void**)&get = dlsym(library, "cuGetProcAddress_v2");
   char name[64];
-  void *found = NULL;
+  void* found = NULL;
   strncpy(name, symbol, sizeof name - 1);
   name[sizeof name - 1] = 0;
-  char *version = strstr(name, "_v2");
+  char* version = strstr(name, "_v2");
   if (version != NULL) *version = 0;
   return get != NULL && get(name, &found, 12000, 0, NULL) == 0 ? found : NULL;
 }
 
-static void *look_up(const char *how, void *library, const char *name) {
+static void* look_up(const char* how, void* library, const char* name) {
   if (strcmp(how, "open") == 0) return dlsym(library, name);
   if (strcmp(how, "proc") == 0) return by_proc_address(library, name);
   if (strcmp(how, "next") == 0) return dlsym(RTLD_NEXT, name);
   return strcmp(how, "default") == 0 ? dlsym(RTLD_DEFAULT, name) : NULL;
 }
 
-int find_driver(struct driver *driver, const char *how) {
+int find_driver(struct driver* driver, const char* how) {
 #ifdef LINKED
   if (strcmp(how, "linked") == 0) {
 #define TAKE(name, params) driver->name = name;
@@ -42,10 +42,10 @@ int find_driver(struct driver *driver, const char *how) {
   }
 #endif
   const int opens = strcmp(how, "open") == 0 || strcmp(how, "proc") == 0;
-  void *library = opens ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
+  void* library = opens ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
   if (opens && library == NULL) return 0;
-#define FIND(name, params) \
-  *(void **)&driver->name = look_up(how, library, #name); \
+#define FIND(name, params)                               \
+  *(void**)&driver->name = look_up(how, library, #name); \
   if (driver->name == NULL) return 0;
   DRIVER_CALLS(FIND)
 #undef FIND
@@ -53,8 +53,8 @@ int find_driver(struct driver *driver, const char *how) {
 }
 
 long long served(void) {
-  custash_status_t (*stats)(int, custash_stat_t *, size_t *);
-  *(void **)&stats = dlsym(RTLD_DEFAULT, "custash_memory_stats");
+  custash_status_t (*stats)(int, custash_stat_t*, size_t*);
+  *(void**)&stats = dlsym(RTLD_DEFAULT, "custash_memory_stats");
   if (stats == NULL) return -1;
   custash_stat_t values[200];
   size_t count = 200;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * A program that allocates and comes to an end in one way or another. Arguments: the way. Three blocks
- * of 4 MiB stay, and 100 rounds allocate and free one of 1 MiB. */
+ * A program that allocates and comes to an end in one way or another. Arguments: the way. Three
+ * blocks of 4 MiB stay, and 100 rounds allocate and free one of 1 MiB. */
 #define _GNU_SOURCE
+#include "tests/process/driver.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,11 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/process/driver.h"
-
 static struct driver cu;
 
-static void must(int code, const char *what) {
+static void must(int code, const char* what) {
   if (code == 0) return;
   fprintf(stderr, "%s: %d\n", what, code);
   exit(1);
@@ -24,7 +24,7 @@ static void must(int code, const char *what) {
 
 #define MUST(call) must(call, #call)
 
-static void *context;
+static void* context;
 
 static void start(void) {
   if (!find_driver(&cu, "open")) exit(3);
@@ -40,7 +40,8 @@ __attribute__((noinline, visibility("default"))) device_address leak_one(void) {
 }
 
 static void work(void) {
-  for (int i = 0; i < 2; ++i) leak_one();
+  for (int i = 0; i < 2; ++i)
+    leak_one();
   for (int i = 0; i < 100; ++i) {
     device_address out = 0;
     MUST(cu.cuMemAlloc_v2(&out, 1 << 20));
@@ -49,7 +50,7 @@ static void work(void) {
   leak_one();
 }
 
-static void *churn(void *unused) {
+static void* churn(void* unused) {
   MUST(cu.cuCtxSetCurrent(context));
   for (;;) {
     device_address out = 0;
@@ -72,7 +73,8 @@ static void on_signal(int number) {
 /* Goes on until its standard input ends. */
 static void go_on(void) {
   char byte = 0;
-  while (read(STDIN_FILENO, &byte, 1) > 0) continue;
+  while (read(STDIN_FILENO, &byte, 1) > 0)
+    continue;
 }
 
 static void say_dispositions(void) {
@@ -88,8 +90,8 @@ static void say_dispositions(void) {
     if (sigismember(&blocked, i) == 1) printf("blocked %d\n", i);
 }
 
-int main(int argc, char **argv) {
-  const char *how = argc > 1 ? argv[1] : "";
+int main(int argc, char** argv) {
+  const char* how = argc > 1 ? argv[1] : "";
   const struct rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
   alarm(60);
@@ -118,7 +120,8 @@ int main(int argc, char **argv) {
         return 0;
       }
     }
-    while (wait(NULL) > 0) continue;
+    while (wait(NULL) > 0)
+      continue;
     return 0;
   }
   start();
@@ -130,11 +133,12 @@ int main(int argc, char **argv) {
   if (strcmp(how, "crash") == 0) raise(SIGSEGV);
   if (strcmp(how, "kill") == 0) raise(SIGKILL);
   if (strcmp(how, "interrupt") == 0) kill(0, SIGINT);
-  if (strcmp(how, "exec") == 0) execl("/bin/sh", "sh", "-c", "exit 4", (char *)NULL);
-  if (strcmp(how, "again") == 0) execl(argv[0], argv[0], "_exit", (char *)NULL);
+  if (strcmp(how, "exec") == 0) execl("/bin/sh", "sh", "-c", "exit 4", (char*)NULL);
+  if (strcmp(how, "again") == 0) execl(argv[0], argv[0], "_exit", (char*)NULL);
   if (strcmp(how, "memory") == 0) {
     device_address out = 0;
-    while (cu.cuMemAlloc_v2(&out, 1 << 30) == 0) continue;
+    while (cu.cuMemAlloc_v2(&out, 1 << 30) == 0)
+      continue;
     abort();
   }
   if (strcmp(how, "fork") == 0) {
@@ -167,12 +171,14 @@ int main(int argc, char **argv) {
     ready();
     const struct timespec patience = {0, 500000000};
     int times = sigwaitinfo(&set, NULL) > 0;
-    while (sigtimedwait(&set, NULL, &patience) > 0) ++times;
+    while (sigtimedwait(&set, NULL, &patience) > 0)
+      ++times;
     printf("%d\n", times);
   }
   if (strcmp(how, "churn") == 0) {
     pthread_t thread;
-    for (int i = 0; i < 2; ++i) pthread_create(&thread, NULL, churn, NULL);
+    for (int i = 0; i < 2; ++i)
+      pthread_create(&thread, NULL, churn, NULL);
     ready();
     pause();
   }

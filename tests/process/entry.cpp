@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The entry points for frameworks, in C++ and without a device's kernels: PyTorch's pair, the memory
-// resource, the allocators. Preloaded. Prints a line for each expectation that does not hold.
+// The entry points for frameworks, in C++ and without a device's kernels: PyTorch's pair, the
+// memory resource, the allocators. Preloaded. Prints a line for each expectation that does not
+// hold.
 #define CUSTASH_PRELOADED
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #include "tests/process/expect.hpp"
@@ -22,8 +23,8 @@ namespace {
 void pytorch_pair() {
   auto* const take = reinterpret_cast<decltype(&custash_torch_malloc)>(
       dlsym(RTLD_DEFAULT, "custash_torch_malloc"));
-  auto* const give =
-      reinterpret_cast<decltype(&custash_torch_free)>(dlsym(RTLD_DEFAULT, "custash_torch_free"));
+  auto* const give = reinterpret_cast<decltype(&custash_torch_free)>(
+      dlsym(RTLD_DEFAULT, "custash_torch_free"));
   void* const memory = take(1 << 20, 0, nullptr);
   EXPECT(memory != nullptr && allocated() >= 1 << 20);
   give(memory, 1 << 20, 0, nullptr);
@@ -69,7 +70,8 @@ void resource() {
   EXPECT(allocated() == 0);
   EXPECT(refuses([&] { memory.allocate(100, 4096); }, CUSTASH_ERROR_INVALID_VALUE));
   EXPECT(refuses([&] { memory.allocate(std::size_t{1} << 45); }, CUSTASH_ERROR_OUT_OF_MEMORY));
-  EXPECT(refuses([] { custash::device_resource(99).allocate(1); }, CUSTASH_ERROR_INVALID_VALUE));
+  EXPECT(
+      refuses([] { custash::device_resource(99).allocate(1); }, CUSTASH_ERROR_INVALID_VALUE));
   EXPECT(memory == custash::device_resource(1));
 }
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * A program whose allocations are known by call site. Arguments: what to do, where snapshots go. */
+ * A program whose allocations are known by call site. Arguments: what to do, where snapshots
+ * go. */
 #define _GNU_SOURCE
+#include "interpose/custash.h"
+#include "tests/process/driver.h"
+
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "interpose/custash.h"
-#include "tests/process/driver.h"
 
 static struct driver cu;
 static __typeof__(&custash_snapshot) snapshot;
@@ -20,7 +21,7 @@ static __typeof__(&custash_last_error_message) last_error_message;
 static device_address kept[4096];
 static size_t kept_count;
 
-static void must(int code, const char *what) {
+static void must(int code, const char* what) {
   if (code == 0) return;
   fprintf(stderr, "%s: %d\n", what, code);
   exit(1);
@@ -29,16 +30,16 @@ static void must(int code, const char *what) {
 #define MUST(call) must(call, #call)
 
 static void start(void) {
-  void *context = NULL;
+  void* context = NULL;
   if (!find_driver(&cu, "open")) exit(3);
   MUST(cu.cuInit(0));
   MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
   MUST(cu.cuCtxSetCurrent(context));
-  *(void **)&snapshot = dlsym(RTLD_DEFAULT, "custash_snapshot");
-  *(void **)&history = dlsym(RTLD_DEFAULT, "custash_history");
-  *(void **)&history_stop = dlsym(RTLD_DEFAULT, "custash_history_stop");
-  *(void **)&leaks_text = dlsym(RTLD_DEFAULT, "custash_leaks_text");
-  *(void **)&last_error_message = dlsym(RTLD_DEFAULT, "custash_last_error_message");
+  *(void**)&snapshot = dlsym(RTLD_DEFAULT, "custash_snapshot");
+  *(void**)&history = dlsym(RTLD_DEFAULT, "custash_history");
+  *(void**)&history_stop = dlsym(RTLD_DEFAULT, "custash_history_stop");
+  *(void**)&leaks_text = dlsym(RTLD_DEFAULT, "custash_leaks_text");
+  *(void**)&last_error_message = dlsym(RTLD_DEFAULT, "custash_last_error_message");
 }
 
 /* Names that a reader of the stacks finds: exported, not inlined, no call in the last place. */
@@ -51,7 +52,8 @@ PLACE device_address allocate(size_t bytes) {
 }
 
 PLACE void keep_weights(void) {
-  for (int i = 0; i < 3; ++i) kept[kept_count++] = allocate(4 << 20);
+  for (int i = 0; i < 3; ++i)
+    kept[kept_count++] = allocate(4 << 20);
 }
 
 PLACE void leak_a_little(void) {
@@ -72,8 +74,8 @@ static void work(int rounds) {
   }
 }
 
-static void write_each(const char *folder) {
-  static const char *const names[] = {"s.json", "s.html", "s.pickle", "s.trace.json"};
+static void write_each(const char* folder) {
+  static const char* const names[] = {"s.json", "s.html", "s.pickle", "s.trace.json"};
   char path[4096];
   for (int i = 0; i < 4; ++i) {
     snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -83,7 +85,7 @@ static void write_each(const char *folder) {
 
 /* Two streams work on, so that what is freed waits. */
 static void busy(void) {
-  void *streams[2] = {NULL, NULL};
+  void* streams[2] = {NULL, NULL};
   device_address large = allocate(4 << 20), waits = allocate(6 << 20), small = allocate(3000);
   for (int i = 0; i < 2; ++i) {
     MUST(cu.cuStreamCreate(&streams[i], 1));
@@ -94,7 +96,7 @@ static void busy(void) {
   MUST(cu.cuMemFree_v2(large));
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const char *what = argc > 1 ? argv[1] : "", *where = argc > 2 ? argv[2] : ".";
   start();
   if (strcmp(what, "work") == 0) {
@@ -117,13 +119,16 @@ int main(int argc, char **argv) {
     write_each(where);
   } else if (strcmp(what, "oom") == 0) {
     device_address out = 0;
-    while (cu.cuMemAlloc_v2(&out, 256 << 20) == 0) continue;
+    while (cu.cuMemAlloc_v2(&out, 256 << 20) == 0)
+      continue;
   } else if (strcmp(what, "errors") == 0) {
     printf("%d %d ", snapshot(NULL), snapshot("a.txt"));
     printf("%d %s\n", snapshot(where), last_error_message());
     size_t size = 0, room = 3;
     char text[64];
-    printf("%d %d\n", leaks_text(NULL, NULL), leaks_text(text, &room) == CUSTASH_ERROR_BUFFER_TOO_SMALL);
+    printf("%d %d\n",
+           leaks_text(NULL, NULL),
+           leaks_text(text, &room) == CUSTASH_ERROR_BUFFER_TOO_SMALL);
     MUST(leaks_text(NULL, &size));
     printf("%zu\n", size);
   } else if (strcmp(what, "serve") == 0) {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The turns of a process's life. Argument: which one. What is said must be the same bare and
 // preloaded, but for the lines that begin with #.
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/process/driver.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include <dlfcn.h>
-
-#include "tests/process/driver.h"
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
@@ -80,8 +79,8 @@ void* first_use(void* failed) {
   bool ok = cu.cuInit(0) == 0 && cu.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
             cu.cuCtxSetCurrent(context) == 0;
   for (int i = 0; ok && i < 50; ++i) {
-    ok = cu.cuMemAlloc_v2(&a, 512U * (i + 1)) == 0 && cu.cuMemsetD8Async(a, 1, 512, nullptr) == 0 &&
-         cu.cuMemFree_v2(a) == 0;
+    ok = cu.cuMemAlloc_v2(&a, 512U * (i + 1)) == 0 &&
+         cu.cuMemsetD8Async(a, 1, 512, nullptr) == 0 && cu.cuMemFree_v2(a) == 0;
   }
   if (!ok) __atomic_fetch_add(static_cast<int*>(failed), 1, __ATOMIC_RELAXED);
   return nullptr;
@@ -93,8 +92,10 @@ void race() {
   int failed = 0;
   if (!find_driver(&cu, "open")) std::exit(3);
   pthread_barrier_init(&barrier, nullptr, kThreads);
-  for (pthread_t& thread : threads) pthread_create(&thread, nullptr, first_use, &failed);
-  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  for (pthread_t& thread : threads)
+    pthread_create(&thread, nullptr, first_use, &failed);
+  for (const pthread_t thread : threads)
+    pthread_join(thread, nullptr);
   say("failed", failed);
   std::printf("# %lld\n", served());
 }

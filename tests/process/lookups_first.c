@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 int tick(void);
-void *default_of_first(const char *name);
+void* default_of_first(const char* name);
 extern int lookups_next_is_linked;
 
 int tick(void) {
@@ -14,4 +14,6 @@ int tick(void) {
   return next == NULL ? -1 : next == tick ? -2 : next();
 }
 
-void *default_of_first(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+void* default_of_first(const char* name) {
+  return dlsym(RTLD_DEFAULT, name);
+}

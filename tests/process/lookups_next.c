@@ -5,4 +5,6 @@ extern int lookups_next_is_linked;
 
 int lookups_next_is_linked = 1;
 
-int tick(void) { return 42; }
+int tick(void) {
+  return 42;
+}

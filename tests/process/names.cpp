@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Ten functions that allocate, each another amount, for names.py, which compiles this file in several
-// ways. The line of each call is marked with the function's name. Argument: where snapshots go.
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
-
+// Ten functions that allocate, each another amount, for names.py, which compiles this file in
+// several ways. The line of each call is marked with the function's name. Argument: where
+// snapshots go.
 #include <cstdio>
 #include <string>
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 namespace {
 void* kept[16];
@@ -104,7 +105,8 @@ int main(int argc, char** argv) {
     using Snapshot = int (*)(const char*);
     const auto snapshot = reinterpret_cast<Snapshot>(dlsym(RTLD_DEFAULT, "custash_snapshot"));
     for (const char* ending : {".json", ".pickle", ".html"})
-      if (snapshot == nullptr || snapshot((argv[1] + std::string(ending)).c_str()) != 0) return 1;
+      if (snapshot == nullptr || snapshot((argv[1] + std::string(ending)).c_str()) != 0)
+        return 1;
     std::puts("ready");
     std::fflush(stdout);
     std::getchar();

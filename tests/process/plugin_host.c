@@ -4,10 +4,10 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-int main(int argc, char **argv) {
-  void *plugin = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+int main(int argc, char** argv) {
+  void* plugin = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
   void (*run)(void) = NULL;
-  if (plugin != NULL) *(void **)&run = dlsym(plugin, "run_plugin");
+  if (plugin != NULL) *(void**)&run = dlsym(plugin, "run_plugin");
   if (run == NULL) {
     printf("no plug-in: %s\n", dlerror());
     return 1;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * A program to be recorded. Arguments: what to do. Says what a recording of it must hold, one event a
- * line (op, size, stream), where that is known. */
+ * A program to be recorded. Arguments: what to do. Says what a recording of it must hold, one
+ * event a line (op, size, stream), where that is known. */
 #define _GNU_SOURCE
+#include "interpose/custash.h"
+#include "tests/process/driver.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,16 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "interpose/custash.h"
-#include "tests/process/driver.h"
-
 static struct driver cu;
-static void *context;
-static int (*host_alloc)(void **, size_t, unsigned);
-static int (*host_free)(void *);
-static int (*alloc_pitch)(device_address *, size_t *, size_t, size_t, unsigned);
+static void* context;
+static int (*host_alloc)(void**, size_t, unsigned);
+static int (*host_free)(void*);
+static int (*alloc_pitch)(device_address*, size_t*, size_t, size_t, unsigned);
 
-static void must(int code, const char *what) {
+static void must(int code, const char* what) {
   if (code == 0) return;
   fprintf(stderr, "%s: %d\n", what, code);
   exit(1);
@@ -30,10 +30,10 @@ static void must(int code, const char *what) {
 
 static void start(void) {
   if (!find_driver(&cu, "open")) exit(3);
-  void *library = dlopen("libcuda.so.1", RTLD_NOW);
-  *(void **)&host_alloc = dlsym(library, "cuMemHostAlloc");
-  *(void **)&host_free = dlsym(library, "cuMemFreeHost");
-  *(void **)&alloc_pitch = dlsym(library, "cuMemAllocPitch_v2");
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  *(void**)&host_alloc = dlsym(library, "cuMemHostAlloc");
+  *(void**)&host_free = dlsym(library, "cuMemFreeHost");
+  *(void**)&alloc_pitch = dlsym(library, "cuMemAllocPitch_v2");
   MUST(cu.cuInit(0));
   MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
   MUST(cu.cuCtxSetCurrent(context));
@@ -75,14 +75,14 @@ static void every_kind(void) {
 
 /* custash.h's own calls. */
 static void api(void) {
-  custash_status_t (*malloc_on)(void **, int, size_t, custash_stream_t);
-  custash_status_t (*free_plain)(void *), (*free_on)(void *, custash_stream_t);
-  custash_status_t (*malloc_host)(void **, size_t, unsigned), (*free_host)(void *);
-  *(void **)&malloc_on = dlsym(RTLD_DEFAULT, "custash_malloc");
-  *(void **)&free_plain = dlsym(RTLD_DEFAULT, "custash_free");
-  *(void **)&free_on = dlsym(RTLD_DEFAULT, "custash_free_async");
-  *(void **)&malloc_host = dlsym(RTLD_DEFAULT, "custash_host_malloc");
-  *(void **)&free_host = dlsym(RTLD_DEFAULT, "custash_host_free");
+  custash_status_t (*malloc_on)(void**, int, size_t, custash_stream_t);
+  custash_status_t (*free_plain)(void*), (*free_on)(void*, custash_stream_t);
+  custash_status_t (*malloc_host)(void**, size_t, unsigned), (*free_host)(void*);
+  *(void**)&malloc_on = dlsym(RTLD_DEFAULT, "custash_malloc");
+  *(void**)&free_plain = dlsym(RTLD_DEFAULT, "custash_free");
+  *(void**)&free_on = dlsym(RTLD_DEFAULT, "custash_free_async");
+  *(void**)&malloc_host = dlsym(RTLD_DEFAULT, "custash_host_malloc");
+  *(void**)&free_host = dlsym(RTLD_DEFAULT, "custash_host_free");
   void *a = NULL, *b = NULL, *host = NULL;
   MUST(malloc_on(&a, 0, 1000, NULL));
   puts("a 1000 0");
@@ -100,7 +100,7 @@ static void api(void) {
 
 enum { kThreads = 4, kRounds = 500, kHeld = 8 };
 
-static void *churn(void *argument) {
+static void* churn(void* argument) {
   device_address held[kHeld] = {0};
   MUST(cu.cuCtxSetCurrent(context));
   unsigned random = 1 + (unsigned)(size_t)argument;
@@ -117,13 +117,16 @@ static void *churn(void *argument) {
 
 static void threads(void) {
   pthread_t each[kThreads];
-  for (size_t i = 0; i < kThreads; ++i) pthread_create(&each[i], NULL, churn, (void *)i);
-  for (size_t i = 0; i < kThreads; ++i) pthread_join(each[i], NULL);
+  for (size_t i = 0; i < kThreads; ++i)
+    pthread_create(&each[i], NULL, churn, (void*)i);
+  for (size_t i = 0; i < kThreads; ++i)
+    pthread_join(each[i], NULL);
 }
 
 /* More than the recorder writes to a stretch of its file. */
 static void many(void) {
-  for (int i = 0; i < 60000; ++i) MUST(cu.cuMemFree_v2(alloc(4096)));
+  for (int i = 0; i < 60000; ++i)
+    MUST(cu.cuMemFree_v2(alloc(4096)));
 }
 
 static void forked(void) {
@@ -152,8 +155,8 @@ static void outlived(void) {
   alloc(2000);
 }
 
-int main(int argc, char **argv) {
-  const char *what = argc > 1 ? argv[1] : "";
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "fork") == 0) return forked(), 0;
   if (strcmp(what, "outlived") == 0) return outlived(), 0;
   start();
@@ -163,7 +166,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "many") == 0) many();
   if (strcmp(what, "killed") == 0) alloc(1000), raise(SIGKILL);
   if (strcmp(what, "quick") == 0) alloc(1000), _exit(5);
-  if (strcmp(what, "exec") == 0) alloc(1000), execl(argv[0], argv[0], "quick", (char *)NULL);
+  if (strcmp(what, "exec") == 0) alloc(1000), execl(argv[0], argv[0], "quick", (char*)NULL);
   if (strcmp(what, "fork_after") == 0) {
     alloc(1000);
     const pid_t child = fork();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The runtime's calls, codes and last errors. With PLUGIN it is a library that a program loads with
-// RTLD_LOCAL, as Python's extensions are; otherwise a program, linked with a shared or a static runtime.
-#include <cuda_runtime_api.h>
+// The runtime's calls, codes and last errors. With PLUGIN it is a library that a program loads
+// with RTLD_LOCAL, as Python's extensions are; otherwise a program, linked with a shared or a
+// static runtime.
+#include "tests/process/driver.h"
 
 #include <cstdint>
 #include <cstdio>
 
-#include "tests/process/driver.h"
+#include <cuda_runtime_api.h>
 
 namespace {
 
@@ -70,12 +71,21 @@ void everything() {
 
 #ifdef PLUGIN
 #define PLUGIN_CALL extern "C" __attribute__((visibility("default")))
-PLUGIN_CALL void run_plugin() { everything(); }
+
+PLUGIN_CALL void run_plugin() {
+  everything();
+}
+
 PLUGIN_CALL void* plugin_malloc(std::size_t bytes) {
   void* block = nullptr;
   return cudaMalloc(&block, bytes) == cudaSuccess ? block : nullptr;
 }
-PLUGIN_CALL int plugin_free(void* block) { return cudaFree(block); }
+
+PLUGIN_CALL int plugin_free(void* block) {
+  return cudaFree(block);
+}
 #else
-int main() { everything(); }
+int main() {
+  everything();
+}
 #endif

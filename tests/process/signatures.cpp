@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Compiled only: each wrapper has the shape of NVIDIA's function as this toolkit's cuda.h declares it
-// (with the renaming macros off, every exported ABI is declared). entry_points.def writes void* for
-// types that old toolkits lack, so any pointer passes for any other; an enumeration for an int.
+// Compiled only: each wrapper has the shape of NVIDIA's function as this toolkit's cuda.h
+// declares it (with the renaming macros off, every exported ABI is declared). entry_points.def
+// writes void* for types that old toolkits lack, so any pointer passes for any other; an
+// enumeration for an int.
 #include "interpose/entry_points.hpp"
 
 #include <type_traits>
@@ -27,7 +28,11 @@ LATER_PTSZ(cuStreamBeginRecaptureToGraph,
 #endif
 #if CUDA_VERSION < 13040
 LATER(cuGraphAddNode_v3,
-      (CUgraphNode*, CUgraph, const CUgraphNode*, const CUgraphEdgeData*, size_t,
+      (CUgraphNode*,
+       CUgraph,
+       const CUgraphNode*,
+       const CUgraphEdgeData*,
+       size_t,
        CUgraphNodeParams*))
 LATER(cuGraphNodeSetParams_v2, (CUgraphNode, CUgraphNodeParams*))
 #endif
@@ -45,7 +50,8 @@ struct Shape {
 };
 
 template <typename T>
-  requires std::is_enum_v<T>
+requires std::is_enum_v<T>
+
 struct Shape<T> {
   using type = int;
 };
@@ -64,10 +70,12 @@ constexpr bool kAlike =
 
 #define CHECK_One(symbol, params) \
   static_assert(kAlike<CUresult params, decltype(::symbol)>, #symbol);
-#define CHECK_Ptsz(symbol, params) \
-  CHECK_One(symbol, params) static_assert(kAlike<CUresult params, decltype(::symbol##_ptsz)>, #symbol "_ptsz");
-#define CHECK_Ptds(symbol, params) \
-  CHECK_One(symbol, params) static_assert(kAlike<CUresult params, decltype(::symbol##_ptds)>, #symbol "_ptds");
+#define CHECK_Ptsz(symbol, params)                                                            \
+  CHECK_One(symbol, params) static_assert(kAlike<CUresult params, decltype(::symbol##_ptsz)>, \
+                                          #symbol "_ptsz");
+#define CHECK_Ptds(symbol, params)                                                            \
+  CHECK_One(symbol, params) static_assert(kAlike<CUresult params, decltype(::symbol##_ptds)>, \
+                                          #symbol "_ptds");
 #define ENTRY(symbol, forms, params) CHECK_##forms(symbol, params)
 #include "interpose/entry_points.def"
 
@@ -76,4 +84,5 @@ constexpr bool kAlike =
 
 #endif
 
-int main() {}
+int main() {
+}

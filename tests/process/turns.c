@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT
- * Captures, graphs, pools, peers and the ends of contexts, at the driver's door. Says the code of
- * each call; lines that begin with # differ between bare and preloaded. */
+ * Captures, graphs, pools, peers and the ends of contexts, at the driver's door. Says the code
+ * of each call; lines that begin with # differ between bare and preloaded. */
 #define _GNU_SOURCE
+#include "tests/process/driver.h"
+
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/process/driver.h"
-
-#define MORE_CALLS(X)                                           \
-  X(cuStreamBeginCapture_v2, (void *, int))                     \
-  X(cuStreamBeginCaptureToGraph, (void *, void *, const void *, const void *, size_t, int)) \
-  X(cuStreamEndCapture, (void *, void **))                      \
-  X(cuGraphCreate, (void **, unsigned))                         \
-  X(cuGraphClone, (void **, void *))                            \
-  X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
-  X(cuGraphLaunch, (void *, void *))                            \
-  X(cuGraphDestroy, (void *))                                   \
-  X(cuGraphExecDestroy, (void *))                               \
-  X(cuMemcpyDtoHAsync_v2, (void *, device_address, size_t, void *)) \
-  X(cuMemcpyAsync, (device_address, device_address, size_t, void *)) \
-  X(cuCtxCreate_v2, (void **, unsigned, int))                   \
-  X(cuCtxDestroy_v2, (void *))                                  \
-  X(cuCtxEnablePeerAccess, (void *, unsigned))                  \
-  X(cuCtxDisablePeerAccess, (void *))                           \
-  X(cuDevicePrimaryCtxReset_v2, (int))                          \
-  X(cuDeviceGetDefaultMemPool, (void **, int))                  \
-  X(cuMemPoolSetAttribute, (void *, int, void *))
+#define MORE_CALLS(X)                                                                   \
+  X(cuStreamBeginCapture_v2, (void*, int))                                              \
+  X(cuStreamBeginCaptureToGraph, (void*, void*, const void*, const void*, size_t, int)) \
+  X(cuStreamEndCapture, (void*, void**))                                                \
+  X(cuGraphCreate, (void**, unsigned))                                                  \
+  X(cuGraphClone, (void**, void*))                                                      \
+  X(cuGraphInstantiateWithFlags, (void**, void*, unsigned long long))                   \
+  X(cuGraphLaunch, (void*, void*))                                                      \
+  X(cuGraphDestroy, (void*))                                                            \
+  X(cuGraphExecDestroy, (void*))                                                        \
+  X(cuMemcpyDtoHAsync_v2, (void*, device_address, size_t, void*))                       \
+  X(cuMemcpyAsync, (device_address, device_address, size_t, void*))                     \
+  X(cuCtxCreate_v2, (void**, unsigned, int))                                            \
+  X(cuCtxDestroy_v2, (void*))                                                           \
+  X(cuCtxEnablePeerAccess, (void*, unsigned))                                           \
+  X(cuCtxDisablePeerAccess, (void*))                                                    \
+  X(cuDevicePrimaryCtxReset_v2, (int))                                                  \
+  X(cuDeviceGetDefaultMemPool, (void**, int))                                           \
+  X(cuMemPoolSetAttribute, (void*, int, void*))
 
 static struct driver cu;
 
@@ -40,22 +40,22 @@ static struct {
 #define SAY(call) printf("%d %s\n", (call), #call)
 
 static int find_more(void) {
-  void *library = dlopen("libcuda.so.1", RTLD_NOW);
-#define FIND(name, params)                            \
-  *(void **)&more.name = dlsym(library, #name);       \
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+#define FIND(name, params)                     \
+  *(void**)&more.name = dlsym(library, #name); \
   if (more.name == NULL) printf("no %s\n", #name);
   MORE_CALLS(FIND)
 #undef FIND
   return library != NULL;
 }
 
-static void captures(void *stream) {
+static void captures(void* stream) {
   void *graph = NULL, *executable = NULL, *copy = NULL, *own = NULL;
   device_address a = 0;
   SAY(cu.cuMemAlloc_v2(&a, 4096));
   SAY(more.cuStreamEndCapture(stream, &graph)); /* none is under way */
-  SAY(more.cuStreamBeginCapture_v2(stream, 2));  /* relaxed */
-  SAY(more.cuStreamBeginCapture_v2(stream, 2));  /* twice */
+  SAY(more.cuStreamBeginCapture_v2(stream, 2)); /* relaxed */
+  SAY(more.cuStreamBeginCapture_v2(stream, 2)); /* twice */
   SAY(cu.cuMemsetD8Async(a, 5, 4096, stream));
   SAY(more.cuStreamEndCapture(stream, &graph));
   SAY(more.cuGraphClone(&copy, graph));
@@ -75,7 +75,7 @@ static void captures(void *stream) {
 }
 
 /* The host reads right after the free, which on the bare driver waits. */
-static void host_reads(void *stream) {
+static void host_reads(void* stream) {
   unsigned char read[4096];
   device_address a = 0;
   int wrong = 0;
@@ -83,8 +83,10 @@ static void host_reads(void *stream) {
     memset(read, 0, sizeof read);
     wrong += cu.cuMemAlloc_v2(&a, sizeof read) != 0;
     wrong += cu.cuMemsetD8Async(a, (unsigned char)(i + 1), sizeof read, stream) != 0;
-    if (i % 2) wrong += more.cuMemcpyDtoHAsync_v2(read, a, sizeof read, stream) != 0;
-    else wrong += more.cuMemcpyAsync((device_address)(uintptr_t)read, a, sizeof read, stream) != 0;
+    if (i % 2)
+      wrong += more.cuMemcpyDtoHAsync_v2(read, a, sizeof read, stream) != 0;
+    else
+      wrong += more.cuMemcpyAsync((device_address)(uintptr_t)read, a, sizeof read, stream) != 0;
     wrong += cu.cuMemFree_v2(a) != 0;
     wrong += read[0] != i + 1 || read[4095] != i + 1;
   }
@@ -115,8 +117,8 @@ static void contexts(void) {
 }
 
 /* A program that sets its default pool up gets it. */
-static void pools(void *stream) {
-  void *pool = NULL;
+static void pools(void* stream) {
+  void* pool = NULL;
   device_address a = 0;
   unsigned long long threshold = ~0ULL;
   int off = 0;
@@ -126,7 +128,8 @@ static void pools(void *stream) {
   SAY(cu.cuMemAllocAsync(&a, 4096, stream));
   printf("# threshold %d\n", served() != before);
   SAY(cu.cuMemFreeAsync(a, stream));
-  SAY(more.cuMemPoolSetAttribute(pool, 2, &off)); /* opportunistic reuse: the driver's from now on */
+  SAY(more.cuMemPoolSetAttribute(
+      pool, 2, &off)); /* opportunistic reuse: the driver's from now on */
   before = served();
   SAY(cu.cuMemAllocAsync(&a, 4096, stream));
   printf("# attribute %d\n", served() != before);

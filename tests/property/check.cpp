@@ -57,8 +57,8 @@ Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t eno
   return check_all(seed, wanted, enough, [](std::uint64_t at) {
     Program program = generate(at);
     Setup setup = setup_for(at);
-    setup.tight = setup.tight && !needs_flags(program) && !ends_contexts(program) &&
-                  program.memory == 0;
+    setup.tight =
+        setup.tight && !needs_flags(program) && !ends_contexts(program) && program.memory == 0;
     setup.memory = program.memory;
     // Plain segments are cut as memory is asked for first: what fits bare need not fit there.
     if (program.memory != 0) setup.config.backing = Backing::Vmm;

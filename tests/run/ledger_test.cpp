@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ledgers that are damaged or hostile: nothing in them is believed that does not fit.
-#include "tools/run/ledger_file.hpp"
-
 #include "tests/catch.hpp"
+#include "tools/run/ledger_file.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -55,8 +54,18 @@ TEST_CASE("a file that claims more rows than it holds is not read", "[ledger]") 
   head.size = sizeof head;
   head.version = CUSTASH_VERSION;
   constexpr std::uint64_t kRows = std::uint64_t{1} << 36U;
-  for (auto* area : {&head.events, &head.sites, &head.live, &head.segments, &head.words, &head.ends,
-                     &head.modules, &head.codes, &head.texts, &head.counters, &head.held, &head.pages,
+  for (auto* area : {&head.events,
+                     &head.sites,
+                     &head.live,
+                     &head.segments,
+                     &head.words,
+                     &head.ends,
+                     &head.modules,
+                     &head.codes,
+                     &head.texts,
+                     &head.counters,
+                     &head.held,
+                     &head.pages,
                      &head.pieces})
     area->row = 1;
   head.events.row = sizeof(custash::history::Event);

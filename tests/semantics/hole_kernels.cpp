@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the kernel of holes.cpp does, for the simulated driver: it writes a word where it is told.
+// What the kernel of holes.cpp does, for the simulated driver: it writes a word where it is
+// told.
 #include "tests/sim/kernel_abi.h"
 
 namespace {

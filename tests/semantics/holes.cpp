@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Memory freed under a kernel that still runs, and used again where no submission would wait for
-// that kernel. Argument: which part. What is said must be the same bare and preloaded, but for
-// the lines that begin with #. Kernels take what CUSTASH_SIM's kernel_ns says.
+// Memory freed under a kernel that still runs, and used again where no submission would wait
+// for that kernel. Argument: which part. What is said must be the same bare and preloaded, but
+// for the lines that begin with #. Kernels take what CUSTASH_SIM's kernel_ns says.
 #include "tests/semantics/driver.hpp"
 #include "tests/sim/detector_abi.h"
 
@@ -104,7 +104,8 @@ CUresult write_early(CUfunction function, CUdeviceptr p, CUstream stream, bool e
               static_cast<void**>(nullptr));
 }
 
-// Programmatic dependent launches: the next owner's kernel may begin before the last one's ended.
+// Programmatic dependent launches: the next owner's kernel may begin before the last one's
+// ended.
 void early_launches() {
   start();
   CUmodule module = nullptr;
@@ -161,8 +162,8 @@ void answers() {
   SAY(call("cuMemAllocPitch_v2", &p, &pitch, ~std::size_t{0}, std::size_t{1}, 4U));
 }
 
-// A kernel may write what the host reads right after a free. By which door it came to that memory
-// the argument says; the last one is none.
+// A kernel may write what the host reads right after a free. By which door it came to that
+// memory the argument says; the last one is none.
 void host_reach(const char* door) {
   start();
   CUfunction function = kernel();
@@ -194,8 +195,8 @@ void host_reach(const char* door) {
   std::printf("# at_free %d\n", call("cuStreamQuery", stream));
 }
 
-// A copy to the device is queued behind a kernel, and something else is freed. What it reads the argument
-// says. Whether the free has waited is told beside.
+// A copy to the device is queued behind a kernel, and something else is freed. What it reads
+// the argument says. Whether the free has waited is told beside.
 void refill(const char* from) {
   start();
   CUfunction function = kernel();
@@ -221,7 +222,8 @@ void refill(const char* from) {
     copy.Height = 1;
     SAY(call("cuMemcpy2DAsync_v2", &copy, stream));
   } else {
-    SAY(call("cuMemcpyHtoDAsync_v2", q, static_cast<const void*>(host), sizeof pageable, stream));
+    SAY(call(
+        "cuMemcpyHtoDAsync_v2", q, static_cast<const void*>(host), sizeof pageable, stream));
   }
   SAY(call("cuMemFree_v2", p));
   std::printf("# at_free %d\n", call("cuStreamQuery", stream));

@@ -121,8 +121,8 @@ void copy_out(Work& work) {
   SAY(call("cuMemFreeHost", pinned));
 }
 
-// A copy between blocks need not have ended when cuMemcpyDtoD returns, unless one of them is said to be
-// synchronous: then the stream is found idle.
+// A copy between blocks need not have ended when cuMemcpyDtoD returns, unless one of them is
+// said to be synchronous: then the stream is found idle.
 void sync_memops() {
   constexpr std::size_t kMuch = std::size_t{64} << 20U;
   CUdeviceptr one = 0;
@@ -133,7 +133,9 @@ void sync_memops() {
   const CUresult before = call("cuStreamQuery", CUstream{nullptr});
   SAY(call("cuCtxSynchronize"));
   unsigned on = 1;
-  SAY(call("cuPointerSetAttribute", static_cast<const void*>(&on), CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+  SAY(call("cuPointerSetAttribute",
+           static_cast<const void*>(&on),
+           CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
            one + 4096));
   SAY(call("cuMemcpyDtoD_v2", one + 512, two, kMuch - 512));
   std::printf("# settled %d %d\n", before, call("cuStreamQuery", CUstream{nullptr}));

@@ -103,8 +103,9 @@ CUresult planned(World& w, const Context& by, const Plan& plan, bool staged, Wor
   return CUDA_SUCCESS;
 }
 
-// Where the devices have no access to each other, a free of the other's memory waits for the copy,
-// and nothing else of that device does (checked on two H200s by tests/gpu/holes_peers.cu).
+// Where the devices have no access to each other, a free of the other's memory waits for the
+// copy, and nothing else of that device does (checked on two H200s by
+// tests/gpu/holes_peers.cu).
 void note_guest(World& w, const Context& by, Address end, OpId op) {
   const Region* region = region_at(w, end);
   Context* owner = region == nullptr ? nullptr : context_by_id(w, region->context_id);

@@ -168,9 +168,12 @@ Nanoseconds release_cost(Bytes bytes) {
 
 Nanoseconds copy_duration(Bytes bytes, CopyPath path) {
   switch (path) {  // bytes a nanosecond
-    case CopyPath::Device: return 1500 + bytes / 1500;
-    case CopyPath::Bus: return 1500 + bytes / 50;
-    case CopyPath::Staged: return 1500 + bytes / 10;
+    case CopyPath::Device:
+      return 1500 + bytes / 1500;
+    case CopyPath::Bus:
+      return 1500 + bytes / 50;
+    case CopyPath::Staged:
+      return 1500 + bytes / 10;
   }
   return 1500;
 }

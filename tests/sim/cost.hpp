@@ -16,8 +16,8 @@ inline constexpr Nanoseconds kSlabCost =
 Nanoseconds host_alloc_cost(Bytes bytes);
 Nanoseconds host_free_cost(Bytes bytes);
 Nanoseconds create_cost(Bytes bytes);  // VMM: one handle
-// VMM: one mapping, in a call that has `before` of them behind it: a call over many is cheaper than
-// a call for each.
+// VMM: one mapping, in a call that has `before` of them behind it: a call over many is cheaper
+// than a call for each.
 Nanoseconds access_cost(Bytes bytes, std::size_t before = 0);
 Nanoseconds unmap_cost(Bytes bytes, std::size_t before = 0);
 Nanoseconds release_cost(Bytes bytes);

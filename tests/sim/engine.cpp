@@ -207,11 +207,12 @@ OpId submit(World& w, Submission in) {
   std::sort(op.after.begin(), op.after.end());
   op.after.erase(std::unique(op.after.begin(), op.after.end()), op.after.end());
   op.touches = translate_all(w, c, op.work);
-  // Kernels of a stream run one after the other here. The observer is told of the order that there
-  // is on a device, where an early one comes after no more than the one before it did.
+  // Kernels of a stream run one after the other here. The observer is told of the order that
+  // there is on a device, where an early one comes after no more than the one before it did.
   std::vector<OpId> told = op.after;
-  const OpId overtaken =
-      op.work.early && in.stream != nullptr && in.stream->last_is_kernel ? in.stream->last : OpId{0};
+  const OpId overtaken = op.work.early && in.stream != nullptr && in.stream->last_is_kernel
+                             ? in.stream->last
+                             : OpId{0};
   if (overtaken != 0) {
     std::erase(told, overtaken);
     const std::vector<OpId>& before = in.stream->before_kernel;

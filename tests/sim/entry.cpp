@@ -65,7 +65,8 @@ CUresult run_entry(World& w, Symbol symbol, Needs needs, Body body, void* closur
     CUresult why = CUDA_SUCCESS;
     frame.context = current_context(w, thread, &why);
     if (frame.context == nullptr && needs == Needs::Context) return why;
-    if (frame.context != nullptr && frame.context->home->sticky != CUDA_SUCCESS) return frame.context->home->sticky;
+    if (frame.context != nullptr && frame.context->home->sticky != CUDA_SUCCESS)
+      return frame.context->home->sticky;
   }
   return body(closure, frame);
 }

@@ -72,24 +72,23 @@ CUresult fill_work(World& w,
                    Work* out) {
   const bool known = what.elementSize == 1 || what.elementSize == 2 || what.elementSize == 4;
   if (!known || what.width == 0 || what.height == 0) return CUDA_ERROR_INVALID_VALUE;
-  const Fill fill{
-      what.dst, what.pitch, what.value, what.elementSize, what.width, what.height};
+  const Fill fill{what.dst, what.pitch, what.value, what.elementSize, what.width, what.height};
   return planned(w, by, fill, out);
 }
 
-#define SIM_FILL(name, type, bytes)                                                                      \
-  SIM_DOORS(name##_v2, _ptds, (CUdeviceptr to, type value, size_t n), (to, value, n)) {                  \
-    return SIM_DOOR(Context) {                                                                           \
-      return run_fill(f, door, nullptr, {to, 0, value, bytes, n, 1}, true);                              \
-    }); \
-  }                                                                                                      \
-  SIM_DOORS(name##Async,                                                                                 \
-            _ptsz,                                                                                       \
-            (CUdeviceptr to, type value, size_t n, CUstream s),                                          \
-            (to, value, n, s)) {                                                                         \
-    return SIM_DOOR(Context) {                                                                           \
-      return run_fill(f, door, s, {to, 0, value, bytes, n, 1}, false);                                   \
-    });      \
+#define SIM_FILL(name, type, bytes)                                                     \
+  SIM_DOORS(name##_v2, _ptds, (CUdeviceptr to, type value, size_t n), (to, value, n)) { \
+    return SIM_DOOR(Context) {                                                          \
+      return run_fill(f, door, nullptr, {to, 0, value, bytes, n, 1}, true);             \
+    });                                                                                 \
+  }                                                                                     \
+  SIM_DOORS(name##Async,                                                                \
+            _ptsz,                                                                      \
+            (CUdeviceptr to, type value, size_t n, CUstream s),                         \
+            (to, value, n, s)) {                                                        \
+    return SIM_DOOR(Context) {                                                          \
+      return run_fill(f, door, s, {to, 0, value, bytes, n, 1}, false);                  \
+    });                                                                                 \
   }
 
 #define SIM_FILL_2D(name, type, bytes)                                                     \

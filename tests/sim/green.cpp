@@ -88,7 +88,8 @@ CUresult create(Frame& f, Green* out, void* description, int device, unsigned fl
   return CUDA_SUCCESS;
 }
 
-// The stream's work goes on, as the primary's (checked on an H200 by tests/gpu/driver_facts.cu).
+// The stream's work goes on, as the primary's (checked on an H200 by
+// tests/gpu/driver_facts.cu).
 void leave_to_primary(Context& home, std::unique_ptr<Stream> stream) {
   if (stream->last != 0) home.orphans.push_back(stream->last);
   stream->destroyed = true;

@@ -185,9 +185,8 @@ SIM_DOORS(cuLaunchKernelEx,
                           {c->blockDimX, c->blockDimY, c->blockDimZ}};
   bool early = false;
   for (unsigned i = 0; i < c->numAttrs; ++i) {
-    early = early ||
-            (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
-             c->attrs[i].value.programmaticStreamSerializationAllowed != 0);
+    early = early || (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+                      c->attrs[i].value.programmaticStreamSerializationAllowed != 0);
   }
   return launch_function(door, fn, shape, c->hStream, params, extra, early);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Machine: what simulators of several processes share when Options::machine names one: the
-// identity of the devices and how much memory of each is in use. A file, so that the numbers of a
-// process that is gone count no more. Used with the world's lock held.
+// identity of the devices and how much memory of each is in use. A file, so that the numbers of
+// a process that is gone count no more. Used with the world's lock held.
 #pragma once
 
 #include "tests/sim/world.hpp"

@@ -3,9 +3,9 @@
 // every exported form by its own name, so the macros must go. Include after cuda.h.
 #pragma once
 
-#include <cuda.h>
-
 #include "tests/sim/no_renames_graphs.hpp"
+
+#include <cuda.h>
 
 #undef cuCtxCreate
 #undef cuCtxDestroy

@@ -60,7 +60,7 @@ struct Context {
   unsigned flags = 0;
   unsigned api_version = 3020;
   CUresult sticky = CUDA_SUCCESS;
-  bool ending = false;  // a thread stands in the call that destroys it
+  bool ending = false;                // a thread stands in the call that destroys it
   std::vector<Context*> greens = {};  // of a primary one
 
   bool green() const { return home != this; }
@@ -71,10 +71,11 @@ struct Context {
   std::vector<std::unique_ptr<Stream>> dying = {};  // destroyed with work to do
   std::vector<OpId> orphans = {};  // last ops of destroyed streams, for context records
   std::vector<OpId> orphans_blocking = {};  // the same, for the legacy stream
-  std::vector<OpId> guests = {};  // copies by other contexts, which frees of its memory wait for
-  OpId barrier = 0;                         // the last context wait
-  OpId recorded = 0;                        // the newest context record
-  std::set<std::uint64_t> peers = {};       // contexts whose memory it may access
+  std::vector<OpId> guests =
+      {};             // copies by other contexts, which frees of its memory wait for
+  OpId barrier = 0;   // the last context wait
+  OpId recorded = 0;  // the newest context record
+  std::set<std::uint64_t> peers = {};  // contexts whose memory it may access
   std::vector<std::unique_ptr<Slab>> slabs = {};
 };
 
@@ -82,7 +83,7 @@ struct KernelInfo {
   std::string name;
   const custash_sim_kernel* body = nullptr;
   CUmodule module = nullptr;
-  bool of_library = false;  // a CUkernel
+  bool of_library = false;        // a CUkernel
   CUfunction function = nullptr;  // of a CUkernel, once it was asked for
 };
 

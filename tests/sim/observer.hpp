@@ -16,8 +16,8 @@
 
 namespace custash::sim {
 
-using OpId = std::uint64_t;  // rises with submission, never reused within a world; 0 is none
-using ActorId = std::uint32_t;   // of who submits nothing (actors.hpp); unique in a world
+using OpId = std::uint64_t;     // rises with submission, never reused within a world; 0 is none
+using ActorId = std::uint32_t;  // of who submits nothing (actors.hpp); unique in a world
 using ThreadId = std::uint32_t;  // 0, 1, 2, … in the order in which threads first enter a world
 
 enum class Memory { Device, Pinned, Pageable, Unmapped };

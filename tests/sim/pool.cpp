@@ -170,7 +170,8 @@ CUresult free_async(Frame& f, Door door, CUdeviceptr address, CUstream stream) {
   if (it->second.origin != Origin::Pool) return CUDA_ERROR_INVALID_VALUE;
   OpId op = 0;
   const bool captured = s->capture != nullptr;
-  const CUresult result = enqueue(f, *s, {.name = "free", .type = CU_GRAPH_NODE_TYPE_MEM_FREE}, &op);
+  const CUresult result =
+      enqueue(f, *s, {.name = "free", .type = CU_GRAPH_NODE_TYPE_MEM_FREE}, &op);
   if (result != CUDA_SUCCESS || captured) return result;
   const Bytes bytes = it->second.requested;
   put_back(w, it->second, op, s->id);

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Only in libcuda.so.1: the world as CUSTASH_SIM describes it (defaults: two devices of 8 GiB, timed,
-// with real bytes), the handler that cuInit hangs on exit, and the report that it writes.
+// Only in libcuda.so.1: the world as CUSTASH_SIM describes it (defaults: two devices of 8 GiB,
+// timed, with real bytes), the handler that cuInit hangs on exit, and the report that it
+// writes.
 //   CUSTASH_SIM="devices=2,memory=8g,seed=1,mode=timed,report=stderr,context_events=1,vmm=1,register=1,detector=0"
 // teardown_us: how long the end of a context takes, other threads going on.
-// machine=FILE: processes that name the same file share the devices: their memory, and handles of it.
-// Of NVIDIA's variables it knows CUDA_VISIBLE_DEVICES (numbers) and CUDA_LAUNCH_BLOCKING.
+// machine=FILE: processes that name the same file share the devices: their memory, and handles
+// of it. Of NVIDIA's variables it knows CUDA_VISIBLE_DEVICES (numbers) and
+// CUDA_LAUNCH_BLOCKING.
 #include "tests/sim/process.hpp"
+
+#include "tests/sim/world.hpp"
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
-
-#include "tests/sim/world.hpp"
 
 // As cudadebugger.h names it: a debugger sets it.
 extern "C" {
@@ -31,44 +33,73 @@ Bytes size_of(const std::string& text) {
   char* unit = nullptr;
   const Bytes n = std::strtoull(text.c_str(), &unit, 0);
   switch (*unit) {
-    case 'k': return n * 1_KiB;
-    case 'm': return n * 1_MiB;
-    case 'g': return n * 1_GiB;
-    case 't': return n * 1_GiB * 1024;
-    default: return n;
+    case 'k':
+      return n * 1_KiB;
+    case 'm':
+      return n * 1_MiB;
+    case 'g':
+      return n * 1_GiB;
+    case 't':
+      return n * 1_GiB * 1024;
+    default:
+      return n;
   }
 }
 
 bool set_mode(Options& options, const std::string& value) {
-  if (value == "told") options.advance = Advance::Told;
-  else if (value == "seeded") options.advance = Advance::Seeded;
-  else if (value == "timed") options.advance = Advance::Timed;
-  else return false;
+  if (value == "told")
+    options.advance = Advance::Told;
+  else if (value == "seeded")
+    options.advance = Advance::Seeded;
+  else if (value == "timed")
+    options.advance = Advance::Timed;
+  else
+    return false;
   return true;
 }
 
 bool set_option(Options& options, const std::string& key, const std::string& value) {
   const bool on = value != "0";
-  if (key == "devices") options.devices = std::atoi(value.c_str());
-  else if (key == "memory") options.device_memory = size_of(value);
-  else if (key == "room") options.room_for_objects = size_of(value);
-  else if (key == "granularity") options.vmm_granularity = size_of(value);
-  else if (key == "seed") options.seed = std::strtoull(value.c_str(), nullptr, 0);
-  else if (key == "mode") return set_mode(options, value);
-  else if (key == "machine") options.machine = value;
-  else if (key == "report") *report_to = value;
-  else if (key == "detector") detect = on;
-  else if (key == "context_events") options.context_events = on;
-  else if (key == "vmm") options.vmm = on;
-  else if (key == "data") options.data = on;
-  else if (key == "peers") options.peers = on;
-  else if (key == "register") options.registration = on;
-  else if (key == "pageable") options.pageable = on;
-  else if (key == "teardown_us") options.teardown = std::chrono::microseconds(std::atoi(value.c_str()));
-  else if (key == "portable_told") options.portable_told = on;
-  else if (key == "debugger") cudbgIpcFlag = on;
-  else if (key == "kernel_ns") options.default_kernel = std::strtoull(value.c_str(), nullptr, 0);
-  else return false;
+  if (key == "devices")
+    options.devices = std::atoi(value.c_str());
+  else if (key == "memory")
+    options.device_memory = size_of(value);
+  else if (key == "room")
+    options.room_for_objects = size_of(value);
+  else if (key == "granularity")
+    options.vmm_granularity = size_of(value);
+  else if (key == "seed")
+    options.seed = std::strtoull(value.c_str(), nullptr, 0);
+  else if (key == "mode")
+    return set_mode(options, value);
+  else if (key == "machine")
+    options.machine = value;
+  else if (key == "report")
+    *report_to = value;
+  else if (key == "detector")
+    detect = on;
+  else if (key == "context_events")
+    options.context_events = on;
+  else if (key == "vmm")
+    options.vmm = on;
+  else if (key == "data")
+    options.data = on;
+  else if (key == "peers")
+    options.peers = on;
+  else if (key == "register")
+    options.registration = on;
+  else if (key == "pageable")
+    options.pageable = on;
+  else if (key == "teardown_us")
+    options.teardown = std::chrono::microseconds(std::atoi(value.c_str()));
+  else if (key == "portable_told")
+    options.portable_told = on;
+  else if (key == "debugger")
+    cudbgIpcFlag = on;
+  else if (key == "kernel_ns")
+    options.default_kernel = std::strtoull(value.c_str(), nullptr, 0);
+  else
+    return false;
   return true;
 }
 
@@ -78,7 +109,8 @@ void read_settings(Options& options, const char* settings) {
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos ||
         !set_option(options, item.substr(0, equals), item.substr(equals + 1)))
-      std::fprintf(stderr, "simulated driver: CUSTASH_SIM: \"%s\" is not understood\n", item.c_str());
+      std::fprintf(
+          stderr, "simulated driver: CUSTASH_SIM: \"%s\" is not understood\n", item.c_str());
   }
 }
 
@@ -118,7 +150,8 @@ __attribute__((constructor)) void set_up() {
   options.initialised = false;
   options.host_function_thread = true;
   if (const char* settings = std::getenv("CUSTASH_SIM")) read_settings(options, settings);
-  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES")) read_visible_devices(options, list);
+  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES"))
+    read_visible_devices(options, list);
   const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   options.blocking_launches = blocking != nullptr && std::atoi(blocking) != 0;
   set_default_options(options);

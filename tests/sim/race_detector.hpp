@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // RaceDetector: reports accesses that nothing orders. It hears of operations from the simulator
-// (observer.hpp) and of allocations from the test, at the level of the program: through an allocator
-// the driver sees only segments. Bytes are told apart by what they physically are, so that a page
-// mapped at two addresses, or moved, counts once.
+// (observer.hpp) and of allocations from the test, at the level of the program: through an
+// allocator the driver sees only segments. Bytes are told apart by what they physically are, so
+// that a page mapped at two addresses, or moved, counts once.
 //
-// Order is kept in vector clocks with one component a chain. Host threads are chains; operations
-// join the chain of a predecessor where they can. Own lock, taken inside the simulator's; nothing
-// is called while it is held. Owned by the test.
+// Order is kept in vector clocks with one component a chain. Host threads are chains;
+// operations join the chain of a predecessor where they can. Own lock, taken inside the
+// simulator's; nothing is called while it is held. Owned by the test.
 #pragma once
 
-#include <cuda.h>
+#include "tests/sim/sim.hpp"
 
 #include <deque>
 #include <map>
@@ -18,20 +18,20 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/sim.hpp"
+#include <cuda.h>
 
 namespace custash::sim {
 
 struct Report {
   enum Kind {
-    Conflict,         // two accesses under one allocation, at least one a write, unordered
-    NotAllocated,     // access to device bytes that no allocation covers
-    BeforeAllocation, // access not ordered after the allocation
-    AfterFree,        // access ordered after the free
-    FreeUnordered,    // a free on a stream and an access, in no order
-    AllocatorFault,   // access under one allocation unordered with an access under a later one of
-                      // the same bytes; or two live allocations overlap
-    Fault,            // the simulator's: an operation ran over memory that was not there
+    Conflict,          // two accesses under one allocation, at least one a write, unordered
+    NotAllocated,      // access to device bytes that no allocation covers
+    BeforeAllocation,  // access not ordered after the allocation
+    AfterFree,         // access ordered after the free
+    FreeUnordered,     // a free on a stream and an access, in no order
+    AllocatorFault,    // access under one allocation unordered with an access under a later one
+                       // of the same bytes; or two live allocations overlap
+    Fault,             // the simulator's: an operation ran over memory that was not there
   };
 
   Kind kind = Conflict;
@@ -48,8 +48,9 @@ std::vector<OpId> order_point(CUstream stream);
 
 class RaceDetector final : public Observer {
  public:
-  // ---- Announced by the test. on_alloc after the call that allocates, on_free before the call that
-  // frees (another thread may have the address at once). `thread` as this_thread() gives it.
+  // ---- Announced by the test. on_alloc after the call that allocates, on_free before the call
+  // that frees (another thread may have the address at once). `thread` as this_thread() gives
+  // it.
 
   void on_alloc(Address address, Bytes bytes, ThreadId thread);
   // Allocated in the order of a stream: for what comes after its latest work.
@@ -60,15 +61,16 @@ class RaceDetector final : public Observer {
   // The block is in use on `stream` too: a later free on another stream comes after its work.
   void on_record_stream(Address address, CUstream stream);
 
-  // What `from` did until now comes before what `to` does from now on (join, mutex, condition …).
+  // What `from` did until now comes before what `to` does from now on (join, mutex, condition
+  // …).
   void thread_sync(ThreadId from, ThreadId to);
   // The host itself reads or writes (pinned, managed, pageable memory).
   void on_host_access(ThreadId thread, Address address, Bytes bytes, bool write);
-  // While ignored, waits that the driver makes for the thread (a plain free's, on bare) order nothing
-  // for the program, as they order nothing where the free does not wait.
+  // While ignored, waits that the driver makes for the thread (a plain free's, on bare) order
+  // nothing for the program, as they order nothing where the free does not wait.
   void ignore_joins(ThreadId thread, bool ignore);
-  // The thread need not wait for those of `ops` that the allocator has learnt, in any thread, to be
-  // complete: they come before what it does next.
+  // The thread need not wait for those of `ops` that the allocator has learnt, in any thread,
+  // to be complete: they come before what it does next.
   void join_learnt(ThreadId thread, std::span<const OpId> ops);
   void set_step(std::uint64_t step);
 
@@ -83,6 +85,7 @@ class RaceDetector final : public Observer {
   // ---- Told by the simulator.
 
   void on_reset() override { clear(); }
+
   void on_submit(OpId op,
                  ThreadId thread,
                  std::span<const OpId> predecessors,
@@ -108,7 +111,9 @@ class RaceDetector final : public Observer {
   // What has happened before: a position for each chain.
   class Clock {
    public:
-    [[nodiscard]] Position at(Chain chain) const { return chain < rows_.size() ? rows_[chain] : 0; }
+    [[nodiscard]] Position at(Chain chain) const {
+      return chain < rows_.size() ? rows_[chain] : 0;
+    }
 
     void set(Chain chain, Position position) {
       if (chain >= rows_.size()) rows_.resize(chain + 1);
@@ -117,6 +122,7 @@ class RaceDetector final : public Observer {
 
     void join(const Clock& other);
     [[nodiscard]] bool covers(const Clock& other) const;
+
     [[nodiscard]] std::size_t size() const { return rows_.size(); }
 
    private:
@@ -159,14 +165,14 @@ class RaceDetector final : public Observer {
     std::uint64_t freed_step = 0;
     ThreadId freed_by = 0;
     Clock died;
-    Clock used;                    // latest access on each chain
-    std::vector<CUstream> streams; // on_record_stream
-    std::vector<Use> history;      // bounded
+    Clock used;                     // latest access on each chain
+    std::vector<CUstream> streams;  // on_record_stream
+    std::vector<Use> history;       // bounded
     std::uint64_t uses = 0;
   };
 
-  // What the bytes from the map's key to `end` have seen: the last write, and the reads since; those
-  // of an earlier allocation stay until a write that comes after them.
+  // What the bytes from the map's key to `end` have seen: the last write, and the reads since;
+  // those of an earlier allocation stay until a write that comes after them.
   struct Cell {
     std::uint64_t end = 0;
     std::vector<Use> uses;
@@ -195,24 +201,25 @@ class RaceDetector final : public Observer {
   Cells::iterator split(std::uint64_t at);
   void forget(std::span<const Touch> touches);
 
-  void report(Report::Kind kind, std::uint64_t step, Address address, Bytes bytes, std::string text);
+  void report(
+      Report::Kind kind, std::uint64_t step, Address address, Bytes bytes, std::string text);
   std::string describe(const Use& use) const;
   std::string describe(AllocationIndex index) const;
 
   mutable std::mutex mutex_;
   std::uint64_t step_ = 0;
-  std::vector<Position> tails_;          // of each chain
-  std::vector<bool> host_chain_;         // such chains take no operations
-  std::vector<Chain> thread_chains_;     // by thread, plus one; 0: none yet
+  std::vector<Position> tails_;       // of each chain
+  std::vector<bool> host_chain_;      // such chains take no operations
+  std::vector<Chain> thread_chains_;  // by thread, plus one; 0: none yet
   std::vector<Clock> thread_clocks_;
-  std::vector<int> joins_ignored_;       // by thread
+  std::vector<int> joins_ignored_;  // by thread
   std::map<ActorId, Outsider> outsiders_;
   Clock heard_;  // what any host thread knows to be complete
   Clock known_;  // what the allocator has learnt itself
   std::deque<Node> nodes_;
-  std::vector<NodeIndex> op_nodes_;      // by op, from first_op_, plus one; 0: none
+  std::vector<NodeIndex> op_nodes_;  // by op, from first_op_, plus one; 0: none
   OpId first_op_ = 0;
-  std::deque<Allocation> allocations_;   // by index - 1
+  std::deque<Allocation> allocations_;             // by index - 1
   std::map<Address, AllocationIndex> by_address_;  // latest for each byte, live or freed
   Cells cells_;
   std::vector<Report> reports_;

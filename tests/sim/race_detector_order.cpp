@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What work submitted to a stream now would come after: the point at which a free or an allocation
-// on that stream stands. The same rule as the engine's, for streams of the current context.
+// What work submitted to a stream now would come after: the point at which a free or an
+// allocation on that stream stands. The same rule as the engine's, for streams of the current
+// context.
 #include "tests/sim/entry.hpp"
 #include "tests/sim/race_detector.hpp"
 
@@ -19,7 +20,8 @@ std::vector<OpId> order_point(CUstream handle) {
   std::vector<OpId> after{stream->last, context->barrier, context->home->barrier};
   if (stream->blocking()) after.push_back(context->legacy->last);
   if (stream->kind != StreamKind::Legacy) return after;
-  for (const auto& [id, own] : context->per_thread) after.push_back(own->last);
+  for (const auto& [id, own] : context->per_thread)
+    after.push_back(own->last);
   for (const Stream* other : context->streams) {
     if (other->blocking()) after.push_back(other->last);
   }

@@ -2,10 +2,9 @@
 // Order (clocks and chains) and the rules. The announcements of the test first, then what the
 // simulator tells, then the checks; texts are in race_detector_text.cpp.
 #include "tests/sim/race_detector.hpp"
+#include "tests/sim/sim.hpp"
 
 #include <algorithm>
-
-#include "tests/sim/sim.hpp"
 
 namespace custash::sim {
 
@@ -13,7 +12,8 @@ namespace custash::sim {
 
 void RaceDetector::Clock::join(const Clock& other) {
   if (other.rows_.size() > rows_.size()) rows_.resize(other.rows_.size());
-  for (std::size_t i = 0; i < other.rows_.size(); ++i) rows_[i] = std::max(rows_[i], other.rows_[i]);
+  for (std::size_t i = 0; i < other.rows_.size(); ++i)
+    rows_[i] = std::max(rows_[i], other.rows_[i]);
 }
 
 bool RaceDetector::Clock::covers(const Clock& other) const {
@@ -96,7 +96,8 @@ bool RaceDetector::on_free(Address address, ThreadId thread) {
 bool RaceDetector::on_free(Address address, ThreadId thread, CUstream stream) {
   std::vector<OpId> after = order_point(stream);
   for (CUstream other : recorded_streams(address)) {
-    for (const OpId op : order_point(other)) after.push_back(op);
+    for (const OpId op : order_point(other))
+      after.push_back(op);
   }
   const std::lock_guard lock(mutex_);
   return retire(address, thread, &after);
@@ -126,7 +127,8 @@ void RaceDetector::announce(Address address,
   made.thread = thread;
   made.step = step_;
   made.born = tick(thread);
-  for (const OpId op : after) join_op(made.born, op);
+  for (const OpId op : after)
+    join_op(made.born, op);
   allocations_.push_back(std::move(made));
   const auto index = static_cast<AllocationIndex>(allocations_.size());
 
@@ -139,7 +141,10 @@ void RaceDetector::announce(Address address,
       continue;
     }
     if (!other.freed) {
-      report(Report::AllocatorFault, step_, address, bytes,
+      report(Report::AllocatorFault,
+             step_,
+             address,
+             bytes,
              "an allocation overlaps a live one\n" + describe(at->second) + describe(index));
     }
     at = by_address_.erase(at);
@@ -159,9 +164,13 @@ bool RaceDetector::retire(Address address, ThreadId thread, const std::vector<Op
   allocation.died = tick(thread);
   if (after == nullptr) return true;  // plain: what is pending is the allocator's business
 
-  for (const OpId op : *after) join_op(allocation.died, op);
+  for (const OpId op : *after)
+    join_op(allocation.died, op);
   if (!allocation.died.covers(allocation.used)) {
-    report(Report::FreeUnordered, step_, address, allocation.bytes,
+    report(Report::FreeUnordered,
+           step_,
+           address,
+           allocation.bytes,
            "a free on a stream is not ordered after every access\n" + describe(found->second));
   }
   return true;
@@ -206,7 +215,8 @@ void RaceDetector::on_submit(OpId op,
                              const char* name) {
   const std::lock_guard lock(mutex_);
   Clock clock = tick(thread);
-  for (const OpId predecessor : predecessors) join_op(clock, predecessor);
+  for (const OpId predecessor : predecessors)
+    join_op(clock, predecessor);
   const Chain chain = choose_chain(clock, predecessors);
   const Position position = ++tails_[chain];
   clock.set(chain, position);
@@ -216,7 +226,8 @@ void RaceDetector::on_submit(OpId op,
   if (op < first_op_) return;  // not how ops are numbered
   op_nodes_.resize(std::max<std::size_t>(op_nodes_.size(), op - first_op_ + 1));
   op_nodes_[op - first_op_] = static_cast<NodeIndex>(nodes_.size());
-  for (const Touch& touch : touches) access(static_cast<NodeIndex>(nodes_.size() - 1), touch);
+  for (const Touch& touch : touches)
+    access(static_cast<NodeIndex>(nodes_.size() - 1), touch);
 }
 
 void RaceDetector::on_host_join(ThreadId thread, std::span<const OpId> completed) {
@@ -228,8 +239,8 @@ void RaceDetector::on_host_join(ThreadId thread, std::span<const OpId> completed
   }
 }
 
-// Memory fresh from the driver has no past that the allocator answers for. A mapping has: the page
-// may have served before.
+// Memory fresh from the driver has no past that the allocator answers for. A mapping has: the
+// page may have served before.
 void RaceDetector::on_alloc(ThreadId, Origin origin, Address address, Bytes bytes, OpId) {
   if (origin == Origin::Vmm) return;
   const std::vector<Touch> touches = translate(address, bytes);
@@ -237,14 +248,18 @@ void RaceDetector::on_alloc(ThreadId, Origin origin, Address address, Bytes byte
   forget(touches);
 }
 
-void RaceDetector::on_free(ThreadId thread, Origin origin, Address address, Bytes bytes, OpId op) {
+void RaceDetector::on_free(
+    ThreadId thread, Origin origin, Address address, Bytes bytes, OpId op) {
   on_alloc(thread, origin, address, bytes, op);
 }
 
 void RaceDetector::on_fault(OpId op, const Touch& touch, const char* why) {
   const std::lock_guard lock(mutex_);
   const Node* node = node_of(op);
-  report(Report::Fault, step_, touch.address, touch.bytes,
+  report(Report::Fault,
+         step_,
+         touch.address,
+         touch.bytes,
          std::string(why) + ", by operation " + std::to_string(op) + " " +
              (node != nullptr ? node->name : "") + "\n");
 }
@@ -267,7 +282,8 @@ void RaceDetector::access(NodeIndex node, const Touch& touch) {
       const Allocation& allocation = allocations_[candidate - 1];
       const Address allocation_end = allocation.address + allocation.bytes;
       if (at < allocation_end) {
-        // Pinned memory that went back to the system: its bytes are another block of the heap's.
+        // Pinned memory that went back to the system: its bytes are another block of the
+        // heap's.
         const bool gone = allocation.freed && touch.memory == Memory::Pageable;
         if (!gone) index = candidate;
         part_end = std::min(part_end, allocation_end);
@@ -279,12 +295,17 @@ void RaceDetector::access(NodeIndex node, const Touch& touch) {
   }
 }
 
-void RaceDetector::access_under(NodeIndex node, const Touch& touch, AllocationIndex allocation) {
+void RaceDetector::access_under(NodeIndex node,
+                                const Touch& touch,
+                                AllocationIndex allocation) {
   const Use use{node, allocation, touch.write};
   if (allocation != 0) {
     check_lifetime(use, touch);
   } else if (touch.memory == Memory::Device || touch.memory == Memory::Unmapped) {
-    report(Report::NotAllocated, nodes_[node].step, touch.address, touch.bytes,
+    report(Report::NotAllocated,
+           nodes_[node].step,
+           touch.address,
+           touch.bytes,
            "access to bytes that no allocation covers\n" + describe(use));
   }
   if (touch.memory == Memory::Unmapped) return;  // no bytes to be in order about
@@ -306,8 +327,8 @@ void RaceDetector::access_under(NodeIndex node, const Touch& touch, AllocationIn
     if (touch.write) {
       uses.clear();
     } else {
-      // A later read on the same chain stands for the earlier one; what a host thread knows to be
-      // over matters to accesses under its own allocation only.
+      // A later read on the same chain stands for the earlier one; what a host thread knows to
+      // be over matters to accesses under its own allocation only.
       std::erase_if(uses, [&](const Use& old) {
         if (old.allocation != allocation) return known(old);
         return !old.write && nodes_[old.node].chain == fresh.chain;
@@ -322,7 +343,8 @@ void RaceDetector::access_under(NodeIndex node, const Touch& touch, AllocationIn
 void RaceDetector::check_lifetime(const Use& use, const Touch& touch) {
   Allocation& allocation = allocations_[use.allocation - 1];
   const Node& node = nodes_[use.node];
-  if (allocation.used.at(node.chain) < node.position) allocation.used.set(node.chain, node.position);
+  if (allocation.used.at(node.chain) < node.position)
+    allocation.used.set(node.chain, node.position);
   constexpr std::size_t kHistory = 32;
   ++allocation.uses;
   if (allocation.history.size() < kHistory &&
@@ -342,7 +364,11 @@ void RaceDetector::check_lifetime(const Use& use, const Touch& touch) {
     what = after ? &kAfter : &kUnordered;
   }
   if (what == nullptr) return;
-  report(kind, node.step, touch.address, touch.bytes, *what + describe(use) + describe(use.allocation));
+  report(kind,
+         node.step,
+         touch.address,
+         touch.bytes,
+         *what + describe(use) + describe(use.allocation));
 }
 
 void RaceDetector::check_pair(const Use& old, const Use& fresh, const Touch& touch) {
@@ -356,15 +382,22 @@ void RaceDetector::check_pair(const Use& old, const Use& fresh, const Touch& tou
     if (!old.write && !fresh.write) return;
     // Host memory that nobody announced may be another block of the host's heap by now.
     if (fresh.allocation == 0 && heard_of(old)) return;
-    report(Report::Conflict, after.step, touch.address, touch.bytes,
-           "two accesses in no order\n" + describe(old) + describe(fresh) + describe(fresh.allocation));
+    report(Report::Conflict,
+           after.step,
+           touch.address,
+           touch.bytes,
+           "two accesses in no order\n" + describe(old) + describe(fresh) +
+               describe(fresh.allocation));
     return;
   }
   // Between two allocations the allocator may have used what it had learnt in any thread: it
   // hands that on from thread to thread under locks that the test does not announce. Reads
   // count too: every access by the last owner comes before every access by the next.
   if (known(old)) return;
-  report(Report::AllocatorFault, after.step, touch.address, touch.bytes,
+  report(Report::AllocatorFault,
+         after.step,
+         touch.address,
+         touch.bytes,
          "the same bytes under two allocations, accesses in no order\n" + describe(old) +
              describe(fresh) + describe(old.allocation) + describe(fresh.allocation));
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 // What the race detector says, and the list of what it has said.
+#include "tests/sim/race_detector.hpp"
+
 #include <algorithm>
 #include <cstdio>
-
-#include "tests/sim/race_detector.hpp"
 
 namespace custash::sim {
 namespace {
 
 std::string range(Address address, Bytes bytes) {
   char text[64];
-  std::snprintf(text, sizeof text, "%#llx, %llu bytes", static_cast<unsigned long long>(address),
+  std::snprintf(text,
+                sizeof text,
+                "%#llx, %llu bytes",
+                static_cast<unsigned long long>(address),
                 static_cast<unsigned long long>(bytes));
   return text;
 }
@@ -19,13 +22,20 @@ std::string range(Address address, Bytes bytes) {
 
 const char* name_of(Report::Kind kind) {
   switch (kind) {
-    case Report::Conflict: return "conflict";
-    case Report::NotAllocated: return "not allocated";
-    case Report::BeforeAllocation: return "before allocation";
-    case Report::AfterFree: return "after free";
-    case Report::FreeUnordered: return "free unordered";
-    case Report::AllocatorFault: return "ALLOCATOR FAULT";
-    case Report::Fault: return "fault";
+    case Report::Conflict:
+      return "conflict";
+    case Report::NotAllocated:
+      return "not allocated";
+    case Report::BeforeAllocation:
+      return "before allocation";
+    case Report::AfterFree:
+      return "after free";
+    case Report::FreeUnordered:
+      return "free unordered";
+    case Report::AllocatorFault:
+      return "ALLOCATOR FAULT";
+    case Report::Fault:
+      return "fault";
   }
   return "?";
 }
@@ -35,7 +45,8 @@ std::string RaceDetector::describe(const Use& use) const {
   return "  " + std::string(use.write ? "write" : "read") + " by " + node.name + ", step " +
          std::to_string(node.step) + ", thread " + std::to_string(node.thread) + ", chain " +
          std::to_string(node.chain) + " at " + std::to_string(node.position) +
-         (use.allocation != 0 ? ", under allocation " + std::to_string(use.allocation) : "") + "\n";
+         (use.allocation != 0 ? ", under allocation " + std::to_string(use.allocation) : "") +
+         "\n";
 }
 
 std::string RaceDetector::describe(AllocationIndex index) const {
@@ -51,7 +62,8 @@ std::string RaceDetector::describe(AllocationIndex index) const {
             std::to_string(allocation.freed_by);
   }
   text += ", " + std::to_string(allocation.uses) + " accesses\n";
-  for (const Use& use : allocation.history) text += "  " + describe(use);
+  for (const Use& use : allocation.history)
+    text += "  " + describe(use);
   return text;
 }
 
@@ -90,7 +102,8 @@ bool RaceDetector::clean() const {
 std::string RaceDetector::text() const {
   const std::lock_guard lock(mutex_);
   std::string text;
-  for (const Report& row : reports_) text += row.text;
+  for (const Report& row : reports_)
+    text += row.text;
   return text;
 }
 

@@ -41,15 +41,15 @@ struct Options {
   bool vmm = true;
   bool data =
       false;  // device memory is host memory at the same address, and work moves real bytes
-  bool log = true;           // keep the list of calls (the counts are always kept)
-  bool initialised = true;   // false: calls answer 3 until cuInit
-  bool peers = true;         // devices can access each other
+  bool log = true;             // keep the list of calls (the counts are always kept)
+  bool initialised = true;     // false: calls answer 3 until cuInit
+  bool peers = true;           // devices can access each other
   bool portable_told = false;  // cuMemHostGetFlags tells small portable buffers as such
-  bool registration = true;  // they say that host memory can be registered
-  bool pageable = false;     // they say that kernels reach pageable memory
+  bool registration = true;    // they say that host memory can be registered
+  bool pageable = false;       // they say that kernels reach pageable memory
   bool same_process_ipc =
       false;  // cuIpcOpenMemHandle of an own handle works, as if another process
-  bool blocking_launches = false;     // CUDA_LAUNCH_BLOCKING=1
+  bool blocking_launches = false;  // CUDA_LAUNCH_BLOCKING=1
   // A launch blocks while so many operations of its stream are not over; 0: none does.
   std::size_t queue_depth = 0;
   bool host_function_thread = false;  // run host functions on a thread of the simulator's own
@@ -57,8 +57,8 @@ struct Options {
   Advance advance = Advance::Told;
   AddressReuse reuse = AddressReuse::Lifo;
   Nanoseconds default_kernel = 5000;
-  // What contexts, streams, code and graphs need to be free on device 0 to be made: the driver takes
-  // memory for them.
+  // What contexts, streams, code and graphs need to be free on device 0 to be made: the driver
+  // takes memory for them.
   Bytes room_for_objects = 0;
   // How long (real time) the end of a context takes, other threads going on meanwhile.
   std::chrono::microseconds teardown{0};
@@ -103,7 +103,7 @@ CUresult add_kernel_node(CUgraphNode* out,
                          Kernel kernel);
 CUresult set_kernel_node(CUgraphNode node, Kernel kernel);
 CUresult set_kernel_node(CUgraphExec exec, CUgraphNode node, Kernel kernel);
-void set_flag(int flag);                               // by the host
+void set_flag(int flag);  // by the host
 
 bool step();  // one executable operation, if there is one
 std::size_t run(std::size_t n);
@@ -219,8 +219,8 @@ class Sim {
 // A Driver filled from the simulator, for an allocator; `now` is the modelled clock. What is
 // waited for through it the allocator knows (Observer::on_allocator_learns).
 Driver make_driver();
-// From now to the reset the detector lets an allocator use only those, and what the thread that frees
-// has waited for itself.
+// From now to the reset the detector lets an allocator use only those, and what the thread that
+// frees has waited for itself.
 void judge_by_allocator_waits();
 bool allocator_told();
 

@@ -25,11 +25,11 @@ struct Region {
   std::uint64_t access = 0;  // VMM: bit a device
   std::uint64_t handle = 0;  // VMM: its physical handle; pool blocks: the pool
   unsigned host_flags = 0;
-  bool registered = false;  // host memory of the program's own
-  bool shared = false;      // opened from another process's handle
-  unsigned opens = 0;       // so many times
+  bool registered = false;                              // host memory of the program's own
+  bool shared = false;                                  // opened from another process's handle
+  unsigned opens = 0;                                   // so many times
   std::uint64_t source_process = 0, source_buffer = 0;  // what the handle named
-  bool freed = false;       // stream-ordered memory that waits in its pool
+  bool freed = false;  // stream-ordered memory that waits in its pool
   bool sync_memops = false;
 };
 

@@ -228,8 +228,15 @@ CUresult export_handle(Frame& f, void* out, Handle handle, CUmemAllocationHandle
   if ((h->properties.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
   const int fd = memfd_create("shareable handle", MFD_CLOEXEC);
   if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  const Exported content{kExported, getpid(), w.space.file(), handle, h->physical, h->size,
-                         machine_number(w), physical_device(w, h->device), h->properties};
+  const Exported content{kExported,
+                         getpid(),
+                         w.space.file(),
+                         handle,
+                         h->physical,
+                         h->size,
+                         machine_number(w),
+                         physical_device(w, h->device),
+                         h->properties};
   if (h->file >= 0 || pwrite(fd, &content, sizeof content, 0) != sizeof content) {
     close(fd);
     return CUDA_ERROR_OUT_OF_MEMORY;

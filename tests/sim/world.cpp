@@ -70,8 +70,7 @@ World::World(const Options& o)
 
 World::~World() {
   for (const auto& [base, region] : regions)
-    if (region.origin == Origin::Host && !region.registered)
-      unmap_host(base, region.size);
+    if (region.origin == Origin::Host && !region.registered) unmap_host(base, region.size);
 }
 
 std::mutex& world_mutex() {

@@ -39,11 +39,8 @@ Address alloc(Bed& bed, CUcontext context) {
 
 // A capture on `origin` that `other`, of another context, is drawn into; `inside` in between.
 template <typename Inside>
-CUgraph capture_both(Bed& bed,
-                     CUstream origin,
-                     CUcontext others,
-                     CUstream other,
-                     Inside inside) {
+CUgraph capture_both(
+    Bed& bed, CUstream origin, CUcontext others, CUstream other, Inside inside) {
   use(bed.sim.context());
   const CUevent fork = new_event();
   begin_capture(bed, origin, kThread);
@@ -59,7 +56,8 @@ CUgraph capture_both(Bed& bed,
   return end_capture(bed, origin);
 }
 
-// A launch on the thread's own stream in `elsewhere`, at the driver's entry of number `entries`.
+// A launch on the thread's own stream in `elsewhere`, at the driver's entry of number
+// `entries`.
 Bed* beside = nullptr;
 int entries = 0;
 CUcontext elsewhere = nullptr;
@@ -159,8 +157,9 @@ TEST_CASE("a graph's launch waits for what every context owes", "[unit][captures
   sim::hold(busy);
   bed.free(p);
   REQUIRE(alloc(bed, second) == p);
-  CUgraph graph = capture_both(
-      bed, s, second, t, [&] { bed.launch(t, {.accesses = {{p, kBytes, true}}}); });
+  CUgraph graph = capture_both(bed, s, second, t, [&] {
+    bed.launch(t, {.accesses = {{p, kBytes, true}}});
+  });
   CUgraphExec exec = nullptr;
   REQUIRE(entry<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
               "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);

@@ -119,7 +119,8 @@ TEST_CASE("config: a bad value says which are good", "[config]") {
         "custash: CUSTASH_CONF: backing:divers is not one of auto|vmm|driver; did you mean "
         "'driver'?; ignored");
   CHECK(only_complaint("free:") ==
-        "custash: CUSTASH_CONF: free: is not one of auto|copies|never|strict|parameters; ignored");
+        "custash: CUSTASH_CONF: free: is not one of auto|copies|never|strict|parameters; "
+        "ignored");
   CHECK(only_complaint("summary:maybe") ==
         "custash: CUSTASH_CONF: summary:maybe is not one of true|false; ignored");
   CHECK(only_complaint("summary") ==

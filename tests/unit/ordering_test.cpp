@@ -55,7 +55,8 @@ TEST_CASE("one fence serves all frees between two submissions", "[unit][ordering
   REQUIRE(records() == 1);
 }
 
-TEST_CASE("a free that lacks nothing but a fence gets it on the quick way", "[unit][ordering]") {
+TEST_CASE("a free that lacks nothing but a fence gets it on the quick way",
+          "[unit][ordering]") {
   for (const Bytes bytes : {Bytes{512}, kBytes}) {
     Bed bed;
     const CUstream s = bed.stream();
@@ -196,7 +197,8 @@ TEST_CASE("a free waits for a copy to the host, and only for that", "[unit][orde
   REQUIRE(bed.stats().num_free_waits == 1);
 }
 
-TEST_CASE("free:never does not wait, free:strict waits for everything, free:copies as auto", "[unit][ordering]") {
+TEST_CASE("free:never does not wait, free:strict waits for everything, free:copies as auto",
+          "[unit][ordering]") {
   for (const FreeMode mode : {FreeMode::Copies, FreeMode::Never, FreeMode::Strict}) {
     Config config = Bed::vmm();
     config.free_mode = mode;
@@ -332,7 +334,8 @@ TEST_CASE("work that the host could see on the legacy stream is no barrier for o
   CHECK(sim::pending() == 0);
 }
 
-TEST_CASE("one context that could not be made current is not the end of it", "[unit][ordering]") {
+TEST_CASE("one context that could not be made current is not the end of it",
+          "[unit][ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory that the kernels of another device reach: what is owed before they use it, and how much
-// is held.
+// Memory that the kernels of another device reach: what is owed before they use it, and how
+// much is held.
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -9,7 +9,8 @@ namespace {
 
 constexpr Bytes kBytes = 64_MiB;
 
-// A second context, on device 1, whose memory the first one's kernels reach once open() is called.
+// A second context, on device 1, whose memory the first one's kernels reach once open() is
+// called.
 struct Peers : Bed {
   explicit Peers(const Config& config = vmm()) : Bed({}, config) {
     here = stream();
@@ -81,7 +82,8 @@ TEST_CASE("a peer's kernel comes after the former owner's, whenever access was e
   }
 }
 
-TEST_CASE("where submissions go unseen enabling access waits for what is owed", "[unit][peers]") {
+TEST_CASE("where submissions go unseen enabling access waits for what is owed",
+          "[unit][peers]") {
   Config config = Bed::vmm();
   config.one_lane = false;
   Peers bed(config);

@@ -192,7 +192,7 @@ TEST_CASE("access is given beside a kernel that the host is to feed only when no
   launch(bed, b, HostView::ReachesHost, {.needs_flag = 1});
   CUcontext ignored = nullptr;
   REQUIRE(entry<CUresult (*)(CUcontext, unsigned)>("cuCtxEnablePeerAccess")(bed.sim.context(),
-                                                                          0) == CUDA_SUCCESS);
+                                                                            0) == CUDA_SUCCESS);
   REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
   REQUIRE(bed.malloc(kLarge) == owed.p);  // in debt: the kernel cannot reach it yet
   REQUIRE_FALSE(owed.quiet(owed.p));
@@ -255,8 +255,7 @@ TEST_CASE("a free waits for a launch that has not returned where its kernel reac
   }
 }
 
-TEST_CASE("a free within a launch of the same thread does not wait for that",
-          "[unit][reach]") {
+TEST_CASE("a free within a launch of the same thread does not wait for that", "[unit][reach]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kLarge);

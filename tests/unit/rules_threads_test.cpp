@@ -200,8 +200,9 @@ TEST_CASE("memory taken in debt beside a launch that the host feeds is quiet",
     bed.free(p);
     reset(at, nullptr);
     Address q = 0;
-    std::thread allocates = stopped_thread(
-        bed.sim.context(), [&] { (void)bed.allocator->allocate(bed.sim.context(), kMore, &q); });
+    std::thread allocates = stopped_thread(bed.sim.context(), [&] {
+      (void)bed.allocator->allocate(bed.sim.context(), kMore, &q);
+    });
     stopped.wait(false);
     came = stops_at == 0;
     {

@@ -2,21 +2,22 @@
 // Threads that come and go leave nothing behind.
 #include "tests/unit/bed.hpp"
 
-#include <malloc.h>
 #include <thread>
+
+#include <malloc.h>
 
 using namespace custash;
 
 namespace {
 
-// Uses its own stream for memory and work, as a program built for per-thread default streams does.
+// Uses its own stream for memory and work, as a program built for per-thread default streams
+// does.
 void live_and_end(Bed& bed) {
   std::thread([&] {
     REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
     Address p = 0;
     REQUIRE(
-        bed.allocator
-            ->allocate_on(bed.sim.context(), nullptr, NullStream::PerThread, 4096, &p)
+        bed.allocator->allocate_on(bed.sim.context(), nullptr, NullStream::PerThread, 4096, &p)
             .ok());
     Submission submission(*bed.allocator, nullptr, NullStream::PerThread, HostView::Hidden);
     submission.done(sim::launch_ptsz(nullptr, {}));

@@ -74,8 +74,9 @@ void examine_device(const Driver& driver, int device, Findings* findings) {
   if (!pools) {
     advice = "Expect cudaMallocAsync to fail as it does without custash.";
   } else if (pageable) {
-    advice = "Synchronise before the host reads what a kernel has written to pageable memory, or "
-             "use free:strict: cudaFree does not wait for such kernels.";
+    advice =
+        "Synchronise before the host reads what a kernel has written to pageable memory, or "
+        "use free:strict: cudaFree does not wait for such kernels.";
   }
   findings->push_back({advice.empty() ? Level::Ok : Level::Note,
                        std::move(subject),

@@ -110,7 +110,8 @@ bool examine_modules(const std::vector<Module>& modules, Form form, Findings* fi
     const Way way = way_of(module, contents.text());
     if (way.how.empty()) continue;
     to_cuda = true;
-    if (!is_named(module, "libcudart.so")) examine_risks(module.path, contents.text(), findings);
+    if (!is_named(module, "libcudart.so"))
+      examine_risks(module.path, contents.text(), findings);
     // Custash inside the same module is called without a look-up.
     if (form != Form::LinkedWithoutDlsym || !holds_custash(contents.text()))
       findings->push_back(finding_of(module, way, form));

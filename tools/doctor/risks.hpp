@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a module takes from others that the known differences of docs/semantics.md may concern. Pure.
+// What a module takes from others that the known differences of docs/semantics.md may concern.
+// Pure.
 #pragma once
 
 #include "tools/doctor/findings.hpp"

@@ -76,6 +76,7 @@ bool show(const TopOptions& options, const Look& before, const Look& now, bool t
 
 int run_top(const TopOptions& options) {
   run::remove_stale_folders();
+
   struct sigaction action {};
 
   action.sa_handler = on_interrupt;  // without SA_RESTART: the wait ends

@@ -55,9 +55,10 @@ void limit_servers(Dwfl* session) {
   if (client == nullptr) return;  // then it asks nobody
   using Watch = int (*)(debuginfod_client*, long, long);
   void* const library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_NOLOAD);
-  auto* const watch_by = library == nullptr ? nullptr
-                                            : reinterpret_cast<void (*)(debuginfod_client*, Watch)>(
-                                                  dlsym(library, "debuginfod_set_progressfn"));
+  auto* const watch_by = library == nullptr
+                             ? nullptr
+                             : reinterpret_cast<void (*)(debuginfod_client*, Watch)>(
+                                   dlsym(library, "debuginfod_set_progressfn"));
   if (watch_by == nullptr) {
     unsetenv(kServers);
   } else {

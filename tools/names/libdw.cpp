@@ -10,7 +10,7 @@ const Libdw* libdw() {
     void* const library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return nullptr;
     static Libdw functions;
-#define CUSTASH_FIND(name)                                                    \
+#define CUSTASH_FIND(name)                                                     \
   functions.name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name)); \
   if (functions.name == nullptr) return nullptr;
     CUSTASH_LIBDW_FUNCTIONS(CUSTASH_FIND)

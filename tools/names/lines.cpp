@@ -13,7 +13,8 @@ namespace {
 
 std::string readable(const char* symbol) {
   if (symbol == nullptr) return "";
-  // Of other names the demangler makes types: "int" of a function i. A version is no part of a name.
+  // Of other names the demangler makes types: "int" of a function i. A version is no part of a
+  // name.
   const std::string_view given(symbol);
   if (!given.starts_with("_Z")) return std::string(given.substr(0, given.find('@')));
   // A copy that the compiler made of a function ("_Z3fooi.isra.0") is that function.
@@ -34,7 +35,8 @@ std::string full_name_of(Dwarf_Die* die) {
   Dwarf_Attribute attribute;
   for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
     Dwarf_Attribute* const found = libdw()->dwarf_attr_integrate(die, name, &attribute);
-    if (const char* const symbol = found == nullptr ? nullptr : libdw()->dwarf_formstring(found))
+    if (const char* const symbol =
+            found == nullptr ? nullptr : libdw()->dwarf_formstring(found))
       return readable(symbol);
   }
   return "";
@@ -84,8 +86,8 @@ bool is_holder(int tag, bool everywhere) {
          tag == DW_TAG_union_type || (everywhere && tag == DW_TAG_subprogram);
 }
 
-// The functions that an address lies in, the outermost first: one that has code of its own, and what is
-// inlined into it. (dwarf_getscopes() does not look into namespaces.)
+// The functions that an address lies in, the outermost first: one that has code of its own, and
+// what is inlined into it. (dwarf_getscopes() does not look into namespaces.)
 bool find_functions(Dwarf_Die* within,
                     Dwarf_Addr address,
                     bool everywhere,
@@ -126,7 +128,8 @@ std::vector<Line> lines_by_debug_information(Dwfl_Module* module, Dwarf_Addr add
   std::vector<Line> out;
   for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
     at.function = function_of(&*function);
-    // The symbol table has the parameters of a static function that stands in a symbol of its own.
+    // The symbol table has the parameters of a static function that stands in a symbol of its
+    // own.
     if (function + 1 == functions.rend() && full_name_of(&*function).empty()) {
       const std::vector<Line> symbol = line_by_symbol(module, address);
       if (!symbol.empty()) at.function = symbol.front().function;

@@ -43,8 +43,7 @@ class ModuleFile {
     const int file = open_file(path, &about);
     if (file < 0) return;
     static char* debug_path = nullptr;  // libdw's usual one
-    static const Dwfl_Callbacks callbacks = {
-        find_no_elf, find_debuginfo, nullptr, &debug_path};
+    static const Dwfl_Callbacks callbacks = {find_no_elf, find_debuginfo, nullptr, &debug_path};
     session_ = libdw()->dwfl_begin(&callbacks);
     module_ = session_ == nullptr ? nullptr
                                   : libdw()->dwfl_report_elf(

@@ -64,11 +64,9 @@ std::string key(Point at, const char* colour, const std::string& what) {
 
 std::string document(double width, double height, const std::string& body) {
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + ' ' +
-         number(height) +
-         "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n" +
+         number(height) + "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n" +
          std::string(output::kPictureMark) + "\n" +
-         "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n" +
-         body + "</svg>\n";
+         "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n" + body + "</svg>\n";
 }
 
 }  // namespace custash::svg

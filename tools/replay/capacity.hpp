@@ -10,8 +10,8 @@ namespace custash::replay {
 bool fits(const Trace& trace, const Config& config, Subject subject, Bytes memory);
 
 // By bisection, to 2 MiB. 0: not even on a device many times as large as the trace's peak.
-// `progress` is called before each try: the device's memory, the tries made, all tries as far as
-// that is known.
+// `progress` is called before each try: the device's memory, the tries made, all tries as far
+// as that is known.
 Bytes smallest_device(const Trace& trace,
                       const Config& config,
                       Subject subject,

@@ -27,8 +27,8 @@ std::vector<std::string> prepared(std::vector<std::string> words);
 
 extern const char* const kHelp;  // below the options in --help
 
-// The exit code: 0; 1 when a trace cannot be read, did not fit or its replay went wrong. A wrong
-// option throws.
+// The exit code: 0; 1 when a trace cannot be read, did not fit or its replay went wrong. A
+// wrong option throws.
 int run_command(const CommandOptions& options);
 
 }  // namespace custash::replay

@@ -47,8 +47,8 @@ struct BadTrace : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A trace as text, or a PyTorch snapshot (pickle); either may be .xz. Throws BadTrace, also where
-// there is no event in it.
+// A trace as text, or a PyTorch snapshot (pickle); either may be .xz. Throws BadTrace, also
+// where there is no event in it.
 Trace read_trace(const std::string& path);
 
 // The text form. `name` is what complaints call it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The subcommand `run`: starts a program with the library preloaded. With a report option it waits
-// for the program and reports; without one it becomes the program.
+// The subcommand `run`: starts a program with the library preloaded. With a report option it
+// waits for the program and reports; without one it becomes the program.
 #pragma once
 
 #include <string>

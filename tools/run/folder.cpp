@@ -51,8 +51,7 @@ void remove_folder(const std::string& folder) {
 bool is_ours(const std::string& folder) {
   struct stat info {};
 
-  return lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
-         info.st_uid == geteuid();
+  return lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
 // PID.START.NAMESPACE.RANDOM
@@ -60,11 +59,9 @@ bool is_stale(const std::string& name) {
   long long process = 0;
   unsigned long long started = 0;
   unsigned long long space = 0;
-  if (std::sscanf(name.c_str() + std::strlen(kPrefix),
-                  "%lld.%llu.%llu.",
-                  &process,
-                  &started,
-                  &space) != 3 ||
+  if (std::sscanf(
+          name.c_str() + std::strlen(kPrefix), "%lld.%llu.%llu.", &process, &started, &space) !=
+          3 ||
       space != live::pid_namespace() || process <= 0)
     return false;  // not ours to judge
   const auto pid = static_cast<pid_t>(process);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Folder: where the processes of one `custash run` put their ledgers, in memory where there is a
-// /dev/shm. Only this user may open it. Its name tells whose it is: those of launchers that have
-// gone are removed by the next one.
+// Folder: where the processes of one `custash run` put their ledgers, in memory where there is
+// a /dev/shm. Only this user may open it. Its name tells whose it is: those of launchers that
+// have gone are removed by the next one.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace custash::run {
 struct LedgerName {
   std::string path;
   pid_t process = 0;
-  int program = 0;      // of that process, counted from 0
-  std::string ending;   // ".done", ".own" or none
+  int program = 0;     // of that process, counted from 0
+  std::string ending;  // ".done", ".own" or none
 };
 
 class Folder {

@@ -38,7 +38,8 @@ class File {
     if (offset > size_ || bytes > size_ - offset) return false;
     auto* at = static_cast<char*>(to);
     for (std::uint64_t done = 0; done < bytes;) {
-      const ssize_t got = pread(file_, at + done, bytes - done, static_cast<off_t>(offset + done));
+      const ssize_t got =
+          pread(file_, at + done, bytes - done, static_cast<off_t>(offset + done));
       if (got <= 0) return false;
       done += static_cast<std::uint64_t>(got);
     }
@@ -119,13 +120,15 @@ std::vector<Inventory> rebuilt(const Copy& copy,
     Inventory& held = out[row.device];
     const bool joins = row.mapped != 0 && !held.empty() && held.back().mapped &&
                        held.back().base + held.back().size == row.address;
-    if (!joins) held.push_back({row.address, 0, StatPool::Large, row.mapped != 0, nullptr, {}, {}});
+    if (!joins)
+      held.push_back({row.address, 0, StatPool::Large, row.mapped != 0, nullptr, {}, {}});
     held.back().size += row.bytes;
     if (row.mapped != 0) held.back().pages.push_back(row.bytes);
   }
   std::map<Address, Bytes> blocks;
   for (const auto& [address, live] : history.live)
-    if (history.sites[live.site].memory == observe::Memory::Device) blocks[address] = live.bytes;
+    if (history.sites[live.site].memory == observe::Memory::Device)
+      blocks[address] = live.bytes;
   for (Inventory& held : out)
     for (HeldSegment& segment : held)
       add_pieces(&segment, blocks);
@@ -137,7 +140,8 @@ void set_current(custash_counter_t* counter, std::int64_t value) {
   counter->peak = std::max(counter->peak, value);
 }
 
-// Counts are exact; the rest is as old as the last copy, and corrected by what lived at the end.
+// Counts are exact; the rest is as old as the last copy, and corrected by what lived at the
+// end.
 void bring_up_to_date(const Copy& copy,
                       const ledger::Counters& counters,
                       std::size_t device,
@@ -201,15 +205,14 @@ std::optional<Copy> read_ledger(const std::string& path) {
   if (!file.read(0, &head, sizeof head) || head.magic != ledger::kMagic ||
       head.size != sizeof head || head.version != CUSTASH_VERSION)
     return std::nullopt;
-  const bool good = file.rows(head.events, &copy.events) && file.rows(head.sites, &copy.sites) &&
-                    file.rows(head.live, &copy.live) &&
-                    file.rows(head.segments, &copy.segments) &&
-                    file.rows(head.words, &copy.words) && file.rows(head.ends, &copy.ends) &&
-                    file.rows(head.modules, &copy.modules) &&
-                    file.rows(head.codes, &copy.codes) && file.rows(head.texts, &copy.texts) &&
-                    file.rows(head.counters, &copy.counters) &&
-                    file.rows(head.held, &copy.held) && file.rows(head.pages, &copy.pages) &&
-                    file.rows(head.pieces, &copy.pieces);
+  const bool good =
+      file.rows(head.events, &copy.events) && file.rows(head.sites, &copy.sites) &&
+      file.rows(head.live, &copy.live) && file.rows(head.segments, &copy.segments) &&
+      file.rows(head.words, &copy.words) && file.rows(head.ends, &copy.ends) &&
+      file.rows(head.modules, &copy.modules) && file.rows(head.codes, &copy.codes) &&
+      file.rows(head.texts, &copy.texts) && file.rows(head.counters, &copy.counters) &&
+      file.rows(head.held, &copy.held) && file.rows(head.pages, &copy.pages) &&
+      file.rows(head.pieces, &copy.pieces);
   if (!good) return std::nullopt;
   return copy;
 }

@@ -61,7 +61,8 @@ bool look_at(pid_t child, int* status) {
   if (changed < 0 && errno != EINTR)
     throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
   if (changed != child) return false;
-  if (WIFSTOPPED(*status) && (WSTOPSIG(*status) == SIGTSTP || in_foreground())) suspend_too(child);
+  if (WIFSTOPPED(*status) && (WSTOPSIG(*status) == SIGTSTP || in_foreground()))
+    suspend_too(child);
   return !WIFSTOPPED(*status) && !WIFCONTINUED(*status);
 }
 

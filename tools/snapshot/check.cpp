@@ -7,7 +7,6 @@
 namespace custash::snapshot {
 namespace {
 
-
 class Check {
  public:
   explicit Check(std::string name) : name_(std::move(name)) {}

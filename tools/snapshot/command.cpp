@@ -91,8 +91,10 @@ Json read_shown(const std::string& path) {
 void give_names(Json* snapshot, names::Servers servers) {
   static bool told = false;
   if (name_frames(snapshot, servers) || std::exchange(told, true)) return;
-  std::fputs("custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install libdw1)\n",
-             stderr);
+  std::fputs(
+      "custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install "
+      "libdw1)\n",
+      stderr);
 }
 
 // Of a process that runs; debuginfod's servers are never waited for then.
@@ -108,10 +110,11 @@ Json read_sites(const std::string& file, double patience) {
   Json snapshot = lives ? ask_snapshot(std::stoi(file), "leaks", patience) : read_shown(file);
   const Json& history = snapshot.at("history");
   if (!history.at("on").get<bool>() && history.at("sites").empty())
-    throw BadSnapshot(file + ": knows no call sites, as history " +
-                      (lives ? "is off (custash snapshot --history PID switches it on)"
-                             : "was off (custash run --record-history FILE -- PROGRAM, or custash "
-                               "snapshot --history PID)"));
+    throw BadSnapshot(
+        file + ": knows no call sites, as history " +
+        (lives ? "is off (custash snapshot --history PID switches it on)"
+               : "was off (custash run --record-history FILE -- PROGRAM, or custash "
+                 "snapshot --history PID)"));
   if (!lives) give_names(&snapshot, names::Servers::Ask);
   return snapshot;
 }
@@ -144,7 +147,8 @@ void diff(const CommandOptions& options) {
 }
 
 void leaks(const CommandOptions& options) {
-  const std::string title = is_number(options.file) ? "allocated now" : "allocated in " + options.file;
+  const std::string title =
+      is_number(options.file) ? "allocated now" : "allocated in " + options.file;
   const Json snapshot = read_sites(options.file, options.patience);
   std::fputs(leaks_text(snapshot, title, options.most).c_str(), stdout);
 }

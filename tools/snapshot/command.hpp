@@ -16,12 +16,13 @@ struct CommandOptions {
   std::string output;
   bool json = false;
   bool history = false;
-  bool force = false;   // replace a file that is not custash's
+  bool force = false;  // replace a file that is not custash's
   unsigned most = 20;  // call sites
   double patience = 10;
 };
 
-// What a name's ending asks for, as the service's verb has it; a page for "-". Throws BadSnapshot for others.
+// What a name's ending asks for, as the service's verb has it; a page for "-". Throws
+// BadSnapshot for others.
 std::string form_of(const std::string& path);
 
 // What a file of that ending holds. Throws BadSnapshot for others.

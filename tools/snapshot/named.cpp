@@ -14,7 +14,8 @@ namespace {
 
 using Ids = std::vector<std::size_t>;
 
-// One that allocates or frees, of a runtime that is linked in, or its template in cuda_runtime.h.
+// One that allocates or frees, of a runtime that is linked in, or its template in
+// cuda_runtime.h.
 bool is_runtime_call(std::string_view function) {
   constexpr std::string_view kCalls[] = {"cudaMalloc",
                                          "cudaMallocAsync",

@@ -16,7 +16,8 @@ namespace custash::snapshot {
 
 using Json = nlohmann::json;
 
-inline constexpr std::int64_t kMost = std::int64_t{1} << 53;  // largest integer that JavaScript holds exactly
+inline constexpr std::int64_t kMost = std::int64_t{1}
+                                      << 53;  // largest integer that JavaScript holds exactly
 
 // What is wrong with a file: "FILE: why".
 struct BadSnapshot : std::runtime_error {

@@ -112,10 +112,10 @@ class Conversion {
     const std::string build_id = text("build_id");
     const std::int64_t offset = natural(frame, "offset");
     const bool ours = pickle_.get(frame, "offset") != Pickle::kNothing;
-    const auto [it, fresh] = known_frames_.try_emplace(
-        file + "\n" + name + "\n" + std::to_string(line) + "\n" + module + "\n" +
-            std::to_string(offset),
-        static_cast<std::int64_t>(frames_.size()));
+    const auto [it, fresh] =
+        known_frames_.try_emplace(file + "\n" + name + "\n" + std::to_string(line) + "\n" +
+                                      module + "\n" + std::to_string(offset),
+                                  static_cast<std::int64_t>(frames_.size()));
     if (fresh) {
       const bool source = ours ? file != module : file != "??" && line > 0;
       const std::string unnamed = place_in(module, static_cast<std::uint64_t>(offset));

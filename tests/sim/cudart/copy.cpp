@@ -10,16 +10,24 @@ namespace {
 Error copy(const Calls& cu, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   if (bytes == 0) return cudaSuccess;
   switch (kind) {
-    case cudaMemcpyHostToDevice: return cu.copy_to_device(address(to), from, bytes);
-    case cudaMemcpyDeviceToHost: return cu.copy_to_host(to, address(from), bytes);
-    case cudaMemcpyDeviceToDevice: return cu.copy_on_device(address(to), address(from), bytes);
+    case cudaMemcpyHostToDevice:
+      return cu.copy_to_device(address(to), from, bytes);
+    case cudaMemcpyDeviceToHost:
+      return cu.copy_to_host(to, address(from), bytes);
+    case cudaMemcpyDeviceToDevice:
+      return cu.copy_on_device(address(to), address(from), bytes);
     case cudaMemcpyHostToHost:
-    case cudaMemcpyDefault: return cu.copy(address(to), address(from), bytes);
+    case cudaMemcpyDefault:
+      return cu.copy(address(to), address(from), bytes);
   }
   return cudaErrorInvalidMemcpyDirection;
 }
 
-Error copy_async(const Calls& cu, void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+Error copy_async(const Calls& cu,
+                 void* to,
+                 const void* from,
+                 size_t bytes,
+                 cudaMemcpyKind kind,
                  cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   switch (kind) {
@@ -30,7 +38,8 @@ Error copy_async(const Calls& cu, void* to, const void* from, size_t bytes, cuda
     case cudaMemcpyDeviceToDevice:
       return cu.copy_on_device_async(address(to), address(from), bytes, stream);
     case cudaMemcpyHostToHost:
-    case cudaMemcpyDefault: return cu.copy_async(address(to), address(from), bytes, stream);
+    case cudaMemcpyDefault:
+      return cu.copy_async(address(to), address(from), bytes, stream);
   }
   return cudaErrorInvalidMemcpyDirection;
 }
@@ -40,7 +49,11 @@ struct Plane {
   size_t pitch;
 };
 
-bool describe(Plane to, Plane from, size_t width, size_t height, cudaMemcpyKind kind,
+bool describe(Plane to,
+              Plane from,
+              size_t width,
+              size_t height,
+              cudaMemcpyKind kind,
               CUDA_MEMCPY2D* out) {
   if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return false;
   const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
@@ -75,39 +88,57 @@ Error symbol_range(const void* symbol, size_t bytes, size_t offset, void** out) 
 
 }  // namespace
 
-CUDART_ENTRY_BOTH(cudaMemcpy, _ptds,
+CUDART_ENTRY_BOTH(cudaMemcpy,
+                  _ptds,
                   (void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind),
                   { return copy(cu, to, from, bytes, kind); })
 
-CUDART_ENTRY_BOTH(cudaMemcpyAsync, _ptsz,
-                  (void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind,
-                   cudaStream_t stream),
-                  { return copy_async(cu, to, from, bytes, kind, stream); })
+CUDART_ENTRY_BOTH(
+    cudaMemcpyAsync,
+    _ptsz,
+    (void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
+    { return copy_async(cu, to, from, bytes, kind, stream); })
 
-CUDART_ENTRY_BOTH(cudaMemcpy2D, _ptds,
-                  (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                   size_t height, enum cudaMemcpyKind kind),
-                  {
-                    CUDA_MEMCPY2D copy;
-                    if (!describe({to, to_pitch}, {from, from_pitch}, width, height, kind, &copy))
-                      return cudaErrorInvalidMemcpyDirection;
-                    if (width == 0 || height == 0) return cudaSuccess;
-                    return cu.copy_2d(&copy);
-                  })
+CUDART_ENTRY_BOTH(
+    cudaMemcpy2D,
+    _ptds,
+    (void* to,
+     size_t to_pitch,
+     const void* from,
+     size_t from_pitch,
+     size_t width,
+     size_t height,
+     enum cudaMemcpyKind kind),
+    {
+      CUDA_MEMCPY2D copy;
+      if (!describe({to, to_pitch}, {from, from_pitch}, width, height, kind, &copy))
+        return cudaErrorInvalidMemcpyDirection;
+      if (width == 0 || height == 0) return cudaSuccess;
+      return cu.copy_2d(&copy);
+    })
 
-CUDART_ENTRY_BOTH(cudaMemcpy2DAsync, _ptsz,
-                  (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                   size_t height, enum cudaMemcpyKind kind, cudaStream_t stream),
-                  {
-                    CUDA_MEMCPY2D copy;
-                    if (!describe({to, to_pitch}, {from, from_pitch}, width, height, kind, &copy))
-                      return cudaErrorInvalidMemcpyDirection;
-                    if (width == 0 || height == 0) return cudaSuccess;
-                    return cu.copy_2d_async(&copy, stream);
-                  })
+CUDART_ENTRY_BOTH(
+    cudaMemcpy2DAsync,
+    _ptsz,
+    (void* to,
+     size_t to_pitch,
+     const void* from,
+     size_t from_pitch,
+     size_t width,
+     size_t height,
+     enum cudaMemcpyKind kind,
+     cudaStream_t stream),
+    {
+      CUDA_MEMCPY2D copy;
+      if (!describe({to, to_pitch}, {from, from_pitch}, width, height, kind, &copy))
+        return cudaErrorInvalidMemcpyDirection;
+      if (width == 0 || height == 0) return cudaSuccess;
+      return cu.copy_2d_async(&copy, stream);
+    })
 
 CUDART_ENTRY(cudaMemcpyPeer,
-             (void* to, int to_device, const void* from, int from_device, size_t bytes), {
+             (void* to, int to_device, const void* from, int from_device, size_t bytes),
+             {
                CUcontext to_context = nullptr;
                CUcontext from_context = nullptr;
                Error error = primary_context(to_device, &to_context);
@@ -117,7 +148,11 @@ CUDART_ENTRY(cudaMemcpyPeer,
              })
 
 CUDART_ENTRY(cudaMemcpyPeerAsync,
-             (void* to, int to_device, const void* from, int from_device, size_t bytes,
+             (void* to,
+              int to_device,
+              const void* from,
+              int from_device,
+              size_t bytes,
               cudaStream_t stream),
              {
                CUcontext to_context = nullptr;
@@ -125,8 +160,8 @@ CUDART_ENTRY(cudaMemcpyPeerAsync,
                Error error = primary_context(to_device, &to_context);
                if (error.ok()) error = primary_context(from_device, &from_context);
                if (!error.ok() || bytes == 0) return error;
-               return cu.copy_peer_async(address(to), to_context, address(from), from_context,
-                                         bytes, stream);
+               return cu.copy_peer_async(
+                   address(to), to_context, address(from), from_context, bytes, stream);
              })
 
 CUDART_ENTRY_BOTH(cudaMemset, _ptds, (void* at, int value, size_t bytes), {
@@ -134,31 +169,40 @@ CUDART_ENTRY_BOTH(cudaMemset, _ptds, (void* at, int value, size_t bytes), {
   return cu.set(address(at), static_cast<unsigned char>(value), bytes);
 })
 
-CUDART_ENTRY_BOTH(cudaMemsetAsync, _ptsz,
-                  (void* at, int value, size_t bytes, cudaStream_t stream), {
+CUDART_ENTRY_BOTH(cudaMemsetAsync,
+                  _ptsz,
+                  (void* at, int value, size_t bytes, cudaStream_t stream),
+                  {
                     if (bytes == 0) return cudaSuccess;
                     const auto byte = static_cast<unsigned char>(value);
                     return cu.set_async(address(at), byte, bytes, stream);
                   })
 
-CUDART_ENTRY_BOTH(cudaMemset2D, _ptds,
-                  (void* at, size_t pitch, int value, size_t width, size_t height), {
+CUDART_ENTRY_BOTH(cudaMemset2D,
+                  _ptds,
+                  (void* at, size_t pitch, int value, size_t width, size_t height),
+                  {
                     if (width == 0 || height == 0) return cudaSuccess;
                     const auto byte = static_cast<unsigned char>(value);
                     return cu.set_2d(address(at), pitch, byte, width, height);
                   })
 
-CUDART_ENTRY_BOTH(cudaMemset2DAsync, _ptsz,
-                  (void* at, size_t pitch, int value, size_t width, size_t height,
-                   cudaStream_t stream),
-                  {
-                    if (width == 0 || height == 0) return cudaSuccess;
-                    const auto byte = static_cast<unsigned char>(value);
-                    return cu.set_2d_async(address(at), pitch, byte, width, height, stream);
-                  })
+CUDART_ENTRY_BOTH(
+    cudaMemset2DAsync,
+    _ptsz,
+    (void* at, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
+    {
+      if (width == 0 || height == 0) return cudaSuccess;
+      const auto byte = static_cast<unsigned char>(value);
+      return cu.set_2d_async(address(at), pitch, byte, width, height, stream);
+    })
 
-CUDART_ENTRY_BOTH(cudaMemcpyToSymbol, _ptds,
-                  (const void* symbol, const void* from, size_t bytes, size_t offset,
+CUDART_ENTRY_BOTH(cudaMemcpyToSymbol,
+                  _ptds,
+                  (const void* symbol,
+                   const void* from,
+                   size_t bytes,
+                   size_t offset,
                    enum cudaMemcpyKind kind),
                   {
                     void* to = nullptr;
@@ -166,27 +210,38 @@ CUDART_ENTRY_BOTH(cudaMemcpyToSymbol, _ptds,
                     return error.ok() ? copy(cu, to, from, bytes, kind) : error;
                   })
 
-CUDART_ENTRY_BOTH(cudaMemcpyFromSymbol, _ptds,
-                  (void* to, const void* symbol, size_t bytes, size_t offset,
-                   enum cudaMemcpyKind kind),
-                  {
-                    void* from = nullptr;
-                    const Error error = symbol_range(symbol, bytes, offset, &from);
-                    return error.ok() ? copy(cu, to, from, bytes, kind) : error;
-                  })
+CUDART_ENTRY_BOTH(
+    cudaMemcpyFromSymbol,
+    _ptds,
+    (void* to, const void* symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind),
+    {
+      void* from = nullptr;
+      const Error error = symbol_range(symbol, bytes, offset, &from);
+      return error.ok() ? copy(cu, to, from, bytes, kind) : error;
+    })
 
-CUDART_ENTRY_BOTH(cudaMemcpyToSymbolAsync, _ptsz,
-                  (const void* symbol, const void* from, size_t bytes, size_t offset,
-                   enum cudaMemcpyKind kind, cudaStream_t stream),
+CUDART_ENTRY_BOTH(cudaMemcpyToSymbolAsync,
+                  _ptsz,
+                  (const void* symbol,
+                   const void* from,
+                   size_t bytes,
+                   size_t offset,
+                   enum cudaMemcpyKind kind,
+                   cudaStream_t stream),
                   {
                     void* to = nullptr;
                     const Error error = symbol_range(symbol, bytes, offset, &to);
                     return error.ok() ? copy_async(cu, to, from, bytes, kind, stream) : error;
                   })
 
-CUDART_ENTRY_BOTH(cudaMemcpyFromSymbolAsync, _ptsz,
-                  (void* to, const void* symbol, size_t bytes, size_t offset,
-                   enum cudaMemcpyKind kind, cudaStream_t stream),
+CUDART_ENTRY_BOTH(cudaMemcpyFromSymbolAsync,
+                  _ptsz,
+                  (void* to,
+                   const void* symbol,
+                   size_t bytes,
+                   size_t offset,
+                   enum cudaMemcpyKind kind,
+                   cudaStream_t stream),
                   {
                     void* from = nullptr;
                     const Error error = symbol_range(symbol, bytes, offset, &from);
@@ -198,7 +253,7 @@ CUDART_ENTRY(cudaGetSymbolAddress, (void** pointer, const void* symbol), {
   return symbol_range(symbol, 0, 0, pointer);
 })
 
-CUDART_ENTRY(cudaGetSymbolSize, (size_t* bytes, const void* symbol), {
+CUDART_ENTRY(cudaGetSymbolSize, (size_t * bytes, const void* symbol), {
   if (bytes == nullptr) return cudaErrorInvalidValue;
   CUdeviceptr start = 0;
   return variable_of(symbol, &start, bytes);

@@ -6,7 +6,9 @@ using namespace custash::cudart;
 
 namespace {
 
-bool valid(int device) { return device >= 0 && device < device_count(); }
+bool valid(int device) {
+  return device >= 0 && device < device_count();
+}
 
 }  // namespace
 
@@ -40,18 +42,22 @@ CUDART_ENTRY_BARE(cudaGetDeviceFlags, (unsigned* flags), {
   return result;
 })
 
-CUDART_ENTRY_BARE(cudaDeviceGetAttribute, (int* value, enum cudaDeviceAttr attribute, int device), {
-  if (!valid(device)) return cudaErrorInvalidDevice;
-  return cu.device_get_attribute(value, static_cast<CUdevice_attribute>(attribute), device);
-})
+CUDART_ENTRY_BARE(cudaDeviceGetAttribute,
+                  (int* value, enum cudaDeviceAttr attribute, int device),
+                  {
+                    if (!valid(device)) return cudaErrorInvalidDevice;
+                    return cu.device_get_attribute(
+                        value, static_cast<CUdevice_attribute>(attribute), device);
+                  })
 
 CUDART_ENTRY_BARE(cudaDeviceGetPCIBusId, (char* id, int length, int device), {
   if (!valid(device)) return cudaErrorInvalidDevice;
   return cu.device_get_pci_bus_id(id, length, device);
 })
 
-CUDART_ENTRY_BARE(cudaDeviceGetByPCIBusId, (int* device, const char* id),
-                  { return cu.device_get_by_pci_bus_id(device, id); })
+CUDART_ENTRY_BARE(cudaDeviceGetByPCIBusId, (int* device, const char* id), {
+  return cu.device_get_by_pci_bus_id(device, id);
+})
 
 CUDART_ENTRY_BARE(cudaDeviceCanAccessPeer, (int* can, int device, int peer), {
   if (!valid(device) || !valid(peer)) return cudaErrorInvalidDevice;
@@ -59,7 +65,8 @@ CUDART_ENTRY_BARE(cudaDeviceCanAccessPeer, (int* can, int device, int peer), {
 })
 
 CUDART_ENTRY_BARE(cudaDeviceGetP2PAttribute,
-                  (int* value, enum cudaDeviceP2PAttr attribute, int device, int peer), {
+                  (int* value, enum cudaDeviceP2PAttr attribute, int device, int peer),
+                  {
                     if (!valid(device) || !valid(peer)) return cudaErrorInvalidDevice;
                     const auto asked = static_cast<CUdevice_P2PAttribute>(attribute);
                     return cu.device_get_p2p_attribute(value, asked, device, peer);
@@ -83,14 +90,17 @@ CUDART_ENTRY(cudaDeviceSynchronize, (), { return cu.ctx_synchronize(); })
 
 CUDART_ENTRY_BARE(cudaDeviceReset, (), { return reset_device(); })
 
-CUDART_ENTRY(cudaDeviceGetLimit, (size_t* value, enum cudaLimit limit),
-             { return cu.ctx_get_limit(value, static_cast<CUlimit>(limit)); })
+CUDART_ENTRY(cudaDeviceGetLimit, (size_t * value, enum cudaLimit limit), {
+  return cu.ctx_get_limit(value, static_cast<CUlimit>(limit));
+})
 
-CUDART_ENTRY(cudaDeviceSetLimit, (enum cudaLimit limit, size_t value),
-             { return cu.ctx_set_limit(static_cast<CUlimit>(limit), value); })
+CUDART_ENTRY(cudaDeviceSetLimit, (enum cudaLimit limit, size_t value), {
+  return cu.ctx_set_limit(static_cast<CUlimit>(limit), value);
+})
 
-CUDART_ENTRY(cudaDeviceGetStreamPriorityRange, (int* least, int* greatest),
-             { return cu.ctx_get_stream_priority_range(least, greatest); })
+CUDART_ENTRY(cudaDeviceGetStreamPriorityRange, (int* least, int* greatest), {
+  return cu.ctx_get_stream_priority_range(least, greatest);
+})
 
 // Profilers are none of the double's business, and no reason to fail a program.
 CUDART_ENTRY(cudaProfilerStart, (), { return cudaSuccess; })

@@ -15,7 +15,10 @@ struct Calls {
 #undef X
 };
 
-using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t,
+using GetProcAddress = CUresult (*)(const char*,
+                                    void**,
+                                    int,
+                                    cuuint64_t,
                                     void* /* CUdriverProcAddressQueryResult*, since 12.0 */);
 
 struct DriverTable {

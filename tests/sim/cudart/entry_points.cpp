@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cudaGetDriverEntryPoint: what the driver's resolver gives for a name, as programs that mix both
-// APIs ask for it. Also the few entries that touch neither driver nor context.
+// cudaGetDriverEntryPoint: what the driver's resolver gives for a name, as programs that mix
+// both APIs ask for it. Also the few entries that touch neither driver nor context.
 #include "tests/sim/cudart/modules.hpp"
 #include "tests/sim/cudart/runtime.hpp"
 
@@ -8,10 +8,14 @@ using namespace custash::cudart;
 
 namespace {
 
-// cudaEnableDefault means the form that the calling code was built for. A name that the driver lacks
-// is no error; both enumerations of the status agree.
-Error entry_point(const char* name, void** entry, unsigned version, unsigned long long flags,
-                  unsigned long long default_flags, void* status) {
+// cudaEnableDefault means the form that the calling code was built for. A name that the driver
+// lacks is no error; both enumerations of the status agree.
+Error entry_point(const char* name,
+                  void** entry,
+                  unsigned version,
+                  unsigned long long flags,
+                  unsigned long long default_flags,
+                  void* status) {
   if (name == nullptr || entry == nullptr) return cudaErrorInvalidValue;
   *entry = nullptr;
   const cuuint64_t asked = flags == 0 ? default_flags : flags;
@@ -88,7 +92,7 @@ extern "C" cudaError_t cudaFuncGetName(const char** name, const void* function) 
   });
 }
 
-extern "C" cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
-                                                       cudaChannelFormatKind kind) {
+extern "C" cudaChannelFormatDesc cudaCreateChannelDesc(
+    int x, int y, int z, int w, cudaChannelFormatKind kind) {
   return cudaChannelFormatDesc{x, y, z, w, kind};
 }

@@ -4,17 +4,22 @@
 
 using namespace custash::cudart;
 
-CUDART_ENTRY_BOTH(cudaStreamBeginCapture, _ptsz,
-                  (cudaStream_t stream, enum cudaStreamCaptureMode mode), {
+CUDART_ENTRY_BOTH(cudaStreamBeginCapture,
+                  _ptsz,
+                  (cudaStream_t stream, enum cudaStreamCaptureMode mode),
+                  {
                     const auto given = static_cast<CUstreamCaptureMode>(mode);
                     return cu.stream_begin_capture(stream, given);
                   })
 
-CUDART_ENTRY_BOTH(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t* graph),
-                  { return cu.stream_end_capture(stream, graph); })
+CUDART_ENTRY_BOTH(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t* graph), {
+  return cu.stream_end_capture(stream, graph);
+})
 
-CUDART_ENTRY_BOTH(cudaStreamIsCapturing, _ptsz,
-                  (cudaStream_t stream, enum cudaStreamCaptureStatus* status), {
+CUDART_ENTRY_BOTH(cudaStreamIsCapturing,
+                  _ptsz,
+                  (cudaStream_t stream, enum cudaStreamCaptureStatus* status),
+                  {
                     auto* out = reinterpret_cast<CUstreamCaptureStatus*>(status);
                     return cu.stream_is_capturing(stream, out);
                   })
@@ -23,16 +28,19 @@ CUDART_ENTRY(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * 
   return cu.exchange_capture_mode(reinterpret_cast<CUstreamCaptureMode*>(mode));
 })
 
-CUDART_ENTRY(cudaGraphCreate, (cudaGraph_t * graph, unsigned flags),
-             { return cu.graph_create(graph, flags); })
+CUDART_ENTRY(cudaGraphCreate, (cudaGraph_t * graph, unsigned flags), {
+  return cu.graph_create(graph, flags);
+})
 
-CUDART_ENTRY(cudaGraphClone, (cudaGraph_t * clone, cudaGraph_t graph),
-             { return cu.graph_clone(clone, graph); })
+CUDART_ENTRY(cudaGraphClone, (cudaGraph_t * clone, cudaGraph_t graph), {
+  return cu.graph_clone(clone, graph);
+})
 
 CUDART_ENTRY(cudaGraphDestroy, (cudaGraph_t graph), { return cu.graph_destroy(graph); })
 
-CUDART_ENTRY(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count),
-             { return cu.graph_get_nodes(graph, nodes, count); })
+CUDART_ENTRY(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count), {
+  return cu.graph_get_nodes(graph, nodes, count);
+})
 
 #if CUDART_VERSION >= 12000
 CUDART_ENTRY(cudaGraphInstantiate,
@@ -40,8 +48,11 @@ CUDART_ENTRY(cudaGraphInstantiate,
              { return cu.graph_instantiate(executable, graph, flags); })
 #else
 CUDART_ENTRY(cudaGraphInstantiate,
-             (cudaGraphExec_t * executable, cudaGraph_t graph, cudaGraphNode_t* culprit,
-              char* text, size_t text_bytes),
+             (cudaGraphExec_t * executable,
+              cudaGraph_t graph,
+              cudaGraphNode_t* culprit,
+              char* text,
+              size_t text_bytes),
              {
                if (culprit != nullptr) *culprit = nullptr;
                if (text != nullptr && text_bytes > 0) *text = '\0';
@@ -53,11 +64,14 @@ CUDART_ENTRY(cudaGraphInstantiateWithFlags,
              (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags),
              { return cu.graph_instantiate(executable, graph, flags); })
 
-CUDART_ENTRY_BOTH(cudaGraphUpload, _ptsz, (cudaGraphExec_t executable, cudaStream_t stream),
-                  { return cu.graph_upload(executable, stream); })
+CUDART_ENTRY_BOTH(cudaGraphUpload, _ptsz, (cudaGraphExec_t executable, cudaStream_t stream), {
+  return cu.graph_upload(executable, stream);
+})
 
-CUDART_ENTRY_BOTH(cudaGraphLaunch, _ptsz, (cudaGraphExec_t executable, cudaStream_t stream),
-                  { return cu.graph_launch(executable, stream); })
+CUDART_ENTRY_BOTH(cudaGraphLaunch, _ptsz, (cudaGraphExec_t executable, cudaStream_t stream), {
+  return cu.graph_launch(executable, stream);
+})
 
-CUDART_ENTRY(cudaGraphExecDestroy, (cudaGraphExec_t executable),
-             { return cu.graph_exec_destroy(executable); })
+CUDART_ENTRY(cudaGraphExecDestroy, (cudaGraphExec_t executable), {
+  return cu.graph_exec_destroy(executable);
+})

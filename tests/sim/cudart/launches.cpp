@@ -7,19 +7,35 @@ using namespace custash::cudart;
 
 namespace {
 
-Error launch(const Calls& cu, const void* function, dim3 grid, dim3 block, void** arguments,
-             size_t shared_bytes, cudaStream_t stream) {
+Error launch(const Calls& cu,
+             const void* function,
+             dim3 grid,
+             dim3 block,
+             void** arguments,
+             size_t shared_bytes,
+             cudaStream_t stream) {
   CUfunction found = nullptr;
   const Error error = function_of(function, &found);
   if (!error.ok()) return error;
-  return cu.launch_kernel(found, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                          static_cast<unsigned>(shared_bytes), stream, arguments, nullptr);
+  return cu.launch_kernel(found,
+                          grid.x,
+                          grid.y,
+                          grid.z,
+                          block.x,
+                          block.y,
+                          block.z,
+                          static_cast<unsigned>(shared_bytes),
+                          stream,
+                          arguments,
+                          nullptr);
 }
 
 // Layout and numbers of the attributes are the driver's.
 static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
 
-Error launch_configured(const Calls& cu, const cudaLaunchConfig_t* config, const void* function,
+Error launch_configured(const Calls& cu,
+                        const cudaLaunchConfig_t* config,
+                        const void* function,
                         void** arguments) {
   if (config == nullptr) return cudaErrorInvalidValue;
   CUfunction found = nullptr;
@@ -64,43 +80,70 @@ Error attributes_of(cudaFuncAttributes* out, const void* function) {
 
 }  // namespace
 
-CUDART_ENTRY_BOTH(cudaLaunchKernel, _ptsz,
-                  (const void* function, dim3 grid, dim3 block, void** arguments,
-                   size_t shared_bytes, cudaStream_t stream),
-                  { return launch(cu, function, grid, block, arguments, shared_bytes, stream); })
+CUDART_ENTRY_BOTH(cudaLaunchKernel,
+                  _ptsz,
+                  (const void* function,
+                   dim3 grid,
+                   dim3 block,
+                   void** arguments,
+                   size_t shared_bytes,
+                   cudaStream_t stream),
+                  {
+                    return launch(cu, function, grid, block, arguments, shared_bytes, stream);
+                  })
 
 // What the host stubs of nvcc 12.9 and later call; the kernel is what __cudaGetKernel gave.
-CUDART_ENTRY_BOTH(__cudaLaunchKernel, _ptsz,
-                  (void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+CUDART_ENTRY_BOTH(__cudaLaunchKernel,
+                  _ptsz,
+                  (void* kernel,
+                   dim3 grid,
+                   dim3 block,
+                   void** arguments,
+                   size_t shared_bytes,
                    cudaStream_t stream),
                   { return launch(cu, kernel, grid, block, arguments, shared_bytes, stream); })
 
-CUDART_ENTRY_BOTH(cudaLaunchKernelExC, _ptsz,
+CUDART_ENTRY_BOTH(cudaLaunchKernelExC,
+                  _ptsz,
                   (const cudaLaunchConfig_t* config, const void* function, void** arguments),
                   { return launch_configured(cu, config, function, arguments); })
 
-CUDART_ENTRY_BOTH(cudaLaunchCooperativeKernel, _ptsz,
-                  (const void* function, dim3 grid, dim3 block, void** arguments,
-                   size_t shared_bytes, cudaStream_t stream),
+CUDART_ENTRY_BOTH(cudaLaunchCooperativeKernel,
+                  _ptsz,
+                  (const void* function,
+                   dim3 grid,
+                   dim3 block,
+                   void** arguments,
+                   size_t shared_bytes,
+                   cudaStream_t stream),
                   {
                     CUfunction found = nullptr;
                     const Error error = function_of(function, &found);
                     if (!error.ok()) return error;
-                    return cu.launch_cooperative_kernel(
-                        found, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                        static_cast<unsigned>(shared_bytes), stream, arguments);
+                    return cu.launch_cooperative_kernel(found,
+                                                        grid.x,
+                                                        grid.y,
+                                                        grid.z,
+                                                        block.x,
+                                                        block.y,
+                                                        block.z,
+                                                        static_cast<unsigned>(shared_bytes),
+                                                        stream,
+                                                        arguments);
                   })
 
-CUDART_ENTRY(cudaFuncGetAttributes, (struct cudaFuncAttributes * out, const void* function),
-             { return attributes_of(out, function); })
+CUDART_ENTRY(cudaFuncGetAttributes, (struct cudaFuncAttributes * out, const void* function), {
+  return attributes_of(out, function);
+})
 
 CUDART_ENTRY(cudaFuncSetAttribute,
-             (const void* function, enum cudaFuncAttribute attribute, int value), {
+             (const void* function, enum cudaFuncAttribute attribute, int value),
+             {
                CUfunction found = nullptr;
                const Error error = function_of(function, &found);
                if (!error.ok()) return error;
-               return cu.func_set_attribute(found, static_cast<CUfunction_attribute>(attribute),
-                                            value);
+               return cu.func_set_attribute(
+                   found, static_cast<CUfunction_attribute>(attribute), value);
              })
 
 CUDART_ENTRY(cudaFuncSetCacheConfig, (const void* function, enum cudaFuncCache config), {
@@ -110,28 +153,32 @@ CUDART_ENTRY(cudaFuncSetCacheConfig, (const void* function, enum cudaFuncCache c
   return cu.func_set_cache_config(found, static_cast<CUfunc_cache>(config));
 })
 
-CUDART_ENTRY(cudaGetFuncBySymbol, (cudaFunction_t * out, const void* function),
-             { return function_of(function, out); })
+CUDART_ENTRY(cudaGetFuncBySymbol, (cudaFunction_t * out, const void* function), {
+  return function_of(function, out);
+})
 
 CUDART_ENTRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
-             (int* blocks, const void* function, int threads, size_t shared_bytes), {
+             (int* blocks, const void* function, int threads, size_t shared_bytes),
+             {
                CUfunction found = nullptr;
                const Error error = function_of(function, &found);
                if (!error.ok()) return error;
                return cu.occupancy_blocks(blocks, found, threads, shared_bytes);
              })
 
-CUDART_ENTRY(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
-             (int* blocks, const void* function, int threads, size_t shared_bytes, unsigned flags),
-             {
-               CUfunction found = nullptr;
-               const Error error = function_of(function, &found);
-               if (!error.ok()) return error;
-               return cu.occupancy_blocks_with_flags(blocks, found, threads, shared_bytes, flags);
-             })
+CUDART_ENTRY(
+    cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+    (int* blocks, const void* function, int threads, size_t shared_bytes, unsigned flags),
+    {
+      CUfunction found = nullptr;
+      const Error error = function_of(function, &found);
+      if (!error.ok()) return error;
+      return cu.occupancy_blocks_with_flags(blocks, found, threads, shared_bytes, flags);
+    })
 
 CUDART_ENTRY(cudaOccupancyAvailableDynamicSMemPerBlock,
-             (size_t * bytes, const void* function, int blocks, int threads), {
+             (size_t * bytes, const void* function, int blocks, int threads),
+             {
                CUfunction found = nullptr;
                const Error error = function_of(function, &found);
                if (!error.ok()) return error;

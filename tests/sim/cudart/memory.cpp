@@ -48,10 +48,12 @@ Error describe(cudaPointerAttributes* out, const void* pointer) {
   int ordinal = cudaInvalidDeviceId;
   CUdeviceptr device_pointer = 0;
   void* host_pointer = nullptr;
-  CUpointer_attribute names[] = {
-      CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-      CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-      CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+  CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_CONTEXT,
+                                 CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                 CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                 CU_POINTER_ATTRIBUTE_HOST_POINTER};
   void* values[] = {&context, &type, &managed, &ordinal, &device_pointer, &host_pointer};
   const Error error = legacy().pointer_get_attributes(6, names, values, address(pointer));
   if (!error.ok()) return error;
@@ -62,7 +64,7 @@ Error describe(cudaPointerAttributes* out, const void* pointer) {
     out->hostPointer = const_cast<void*>(pointer);
     return cudaSuccess;
   }
-  out->type = managed != 0               ? cudaMemoryTypeManaged
+  out->type = managed != 0                 ? cudaMemoryTypeManaged
               : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
                                            : cudaMemoryTypeDevice;
   out->device = ordinal;
@@ -80,10 +82,11 @@ CUDART_ENTRY(cudaMalloc, (void** pointer, size_t bytes), {
 // NULL goes to the driver too: during a capture it is refused like any free.
 CUDART_ENTRY(cudaFree, (void* pointer), { return cu.mem_free(address(pointer)); })
 
-CUDART_ENTRY(cudaMallocPitch, (void** pointer, size_t* pitch, size_t width, size_t height),
-             { return allocate_pitched(pointer, pitch, width, height); })
+CUDART_ENTRY(cudaMallocPitch, (void** pointer, size_t* pitch, size_t width, size_t height), {
+  return allocate_pitched(pointer, pitch, width, height);
+})
 
-CUDART_ENTRY(cudaMalloc3D, (struct cudaPitchedPtr* out, struct cudaExtent extent), {
+CUDART_ENTRY(cudaMalloc3D, (struct cudaPitchedPtr * out, struct cudaExtent extent), {
   if (out == nullptr) return cudaErrorInvalidValue;
   out->xsize = extent.width;
   out->ysize = extent.height;
@@ -91,28 +94,32 @@ CUDART_ENTRY(cudaMalloc3D, (struct cudaPitchedPtr* out, struct cudaExtent extent
 })
 
 CUDART_ENTRY(cudaMallocManaged, (void** pointer, size_t bytes, unsigned flags), {
-  return allocate(pointer, bytes,
-                  [&](CUdeviceptr* at) { return cu.mem_alloc_managed(at, bytes, flags); });
+  return allocate(
+      pointer, bytes, [&](CUdeviceptr* at) { return cu.mem_alloc_managed(at, bytes, flags); });
 })
 
-CUDART_ENTRY(cudaMallocHost, (void** pointer, size_t bytes),
-             { return allocate_host(pointer, bytes, cudaHostAllocDefault); })
+CUDART_ENTRY(cudaMallocHost, (void** pointer, size_t bytes), {
+  return allocate_host(pointer, bytes, cudaHostAllocDefault);
+})
 
-CUDART_ENTRY(cudaHostAlloc, (void** pointer, size_t bytes, unsigned flags),
-             { return allocate_host(pointer, bytes, flags); })
+CUDART_ENTRY(cudaHostAlloc, (void** pointer, size_t bytes, unsigned flags), {
+  return allocate_host(pointer, bytes, flags);
+})
 
 CUDART_ENTRY(cudaFreeHost, (void* pointer), {
   if (pointer == nullptr) return cudaSuccess;
   return cu.mem_free_host(pointer);
 })
 
-CUDART_ENTRY(cudaHostRegister, (void* pointer, size_t bytes, unsigned flags),
-             { return cu.mem_host_register(pointer, bytes, flags); })
+CUDART_ENTRY(cudaHostRegister, (void* pointer, size_t bytes, unsigned flags), {
+  return cu.mem_host_register(pointer, bytes, flags);
+})
 
 CUDART_ENTRY(cudaHostUnregister, (void* pointer), { return cu.mem_host_unregister(pointer); })
 
-CUDART_ENTRY(cudaHostGetFlags, (unsigned* flags, void* pointer),
-             { return cu.mem_host_get_flags(flags, pointer); })
+CUDART_ENTRY(cudaHostGetFlags, (unsigned* flags, void* pointer), {
+  return cu.mem_host_get_flags(flags, pointer);
+})
 
 CUDART_ENTRY(cudaHostGetDevicePointer, (void** device, void* host, unsigned flags), {
   if (device == nullptr) return cudaErrorInvalidValue;
@@ -122,25 +129,29 @@ CUDART_ENTRY(cudaHostGetDevicePointer, (void** device, void* host, unsigned flag
   return result;
 })
 
-CUDART_ENTRY(cudaMemGetInfo, (size_t* free_bytes, size_t* total),
-             { return cu.mem_get_info(free_bytes, total); })
+CUDART_ENTRY(cudaMemGetInfo, (size_t * free_bytes, size_t* total), {
+  return cu.mem_get_info(free_bytes, total);
+})
 
 CUDART_ENTRY(cudaPointerGetAttributes,
-             (struct cudaPointerAttributes* attributes, const void* pointer),
+             (struct cudaPointerAttributes * attributes, const void* pointer),
              { return describe(attributes, pointer); })
 
-CUDART_ENTRY(cudaIpcGetMemHandle, (cudaIpcMemHandle_t* handle, void* pointer), {
+CUDART_ENTRY(cudaIpcGetMemHandle, (cudaIpcMemHandle_t * handle, void* pointer), {
   return cu.ipc_get_mem_handle(reinterpret_cast<CUipcMemHandle*>(handle), address(pointer));
 })
 
-CUDART_ENTRY(cudaIpcOpenMemHandle, (void** pointer, cudaIpcMemHandle_t handle, unsigned flags), {
-  if (pointer == nullptr) return cudaErrorInvalidValue;
-  CUdeviceptr opened = 0;
-  const auto& given = reinterpret_cast<const CUipcMemHandle&>(handle);
-  const CUresult result = cu.ipc_open_mem_handle(&opened, given, flags);
-  *pointer = reinterpret_cast<void*>(opened);
-  return result;
-})
+CUDART_ENTRY(cudaIpcOpenMemHandle,
+             (void** pointer, cudaIpcMemHandle_t handle, unsigned flags),
+             {
+               if (pointer == nullptr) return cudaErrorInvalidValue;
+               CUdeviceptr opened = 0;
+               const auto& given = reinterpret_cast<const CUipcMemHandle&>(handle);
+               const CUresult result = cu.ipc_open_mem_handle(&opened, given, flags);
+               *pointer = reinterpret_cast<void*>(opened);
+               return result;
+             })
 
-CUDART_ENTRY(cudaIpcCloseMemHandle, (void* pointer),
-             { return cu.ipc_close_mem_handle(address(pointer)); })
+CUDART_ENTRY(cudaIpcCloseMemHandle, (void* pointer), {
+  return cu.ipc_close_mem_handle(address(pointer));
+})

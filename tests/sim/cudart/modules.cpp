@@ -43,7 +43,9 @@ Registry& registry() {
   return *the;
 }
 
-Error current_context(CUcontext* context) { return legacy().ctx_get_current(context); }
+Error current_context(CUcontext* context) {
+  return legacy().ctx_get_current(context);
+}
 
 // With the registry's lock.
 Error module_of(Binary* binary, CUcontext context, CUmodule* module) {
@@ -76,7 +78,8 @@ Binary* add_binary(const void* image) {
   return at.binaries.back().get();
 }
 
-// Modules are left to the context: this runs at exit, when the driver may be gone, or at dlclose.
+// Modules are left to the context: this runs at exit, when the driver may be gone, or at
+// dlclose.
 void remove_binary(Binary* binary) {
   Registry& at = registry();
   const std::lock_guard lock(at.mutex);
@@ -125,7 +128,9 @@ Kernel* find_kernel(const void* function) {
   return by_handle != at.handles.end() ? by_handle->second : nullptr;
 }
 
-const char* kernel_name(const Kernel* kernel) { return kernel->name; }
+const char* kernel_name(const Kernel* kernel) {
+  return kernel->name;
+}
 
 Error function_of(Kernel* kernel, CUfunction* function) {
   CUcontext context = nullptr;
@@ -147,7 +152,8 @@ Error function_of(Kernel* kernel, CUfunction* function) {
 
 Error function_of(const void* function, CUfunction* found) {
   Kernel* kernel = find_kernel(function);
-  // What is not a function of the program's is taken for a kernel handle, as the real runtime does.
+  // What is not a function of the program's is taken for a kernel handle, as the real runtime
+  // does.
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;
   if (kernel == nullptr) return cudaErrorInvalidResourceHandle;
   return function_of(kernel, found);
@@ -164,8 +170,10 @@ Error variable_of(const void* host_variable, CUdeviceptr* address, size_t* bytes
 void forget_modules(CUcontext context) {
   Registry& at = registry();
   const std::lock_guard lock(at.mutex);
-  for (const auto& binary : at.binaries) binary->modules.erase(context);
-  for (const auto& [function, kernel] : at.kernels) kernel->functions.erase(context);
+  for (const auto& binary : at.binaries)
+    binary->modules.erase(context);
+  for (const auto& [function, kernel] : at.kernels)
+    kernel->functions.erase(context);
 }
 
 }  // namespace custash::cudart

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What a program registers before main: fat binaries, kernels, variables; and how they become
-// modules and functions of a context at their first use there. One lock over all of it, held across
-// the module calls (they are rare). Never destroyed.
+// modules and functions of a context at their first use there. One lock over all of it, held
+// across the module calls (they are rare). Never destroyed.
 #pragma once
 
-#include <cstddef>
-
 #include "tests/sim/cudart/runtime.hpp"
+
+#include <cstddef>
 
 namespace custash::cudart {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Stream-ordered memory. Structures and enumerations of the runtime have the driver's layout and
-// numbers here.
+// Stream-ordered memory. Structures and enumerations of the runtime have the driver's layout
+// and numbers here.
 #include "tests/sim/cudart/runtime.hpp"
 
 using namespace custash::cudart;
@@ -18,13 +18,16 @@ CUDART_ENTRY_BOTH(cudaMallocAsync, _ptsz, (void** pointer, size_t bytes, cudaStr
   return result;
 })
 
-CUDART_ENTRY_BOTH(cudaMallocFromPoolAsync, _ptsz,
-                  (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream), {
+CUDART_ENTRY_BOTH(cudaMallocFromPoolAsync,
+                  _ptsz,
+                  (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
+                  {
                     if (pointer == nullptr) return cudaErrorInvalidValue;
                     *pointer = nullptr;
                     if (bytes == 0) return cudaSuccess;
                     CUdeviceptr at = 0;
-                    const CUresult result = cu.mem_alloc_from_pool_async(&at, bytes, pool, stream);
+                    const CUresult result =
+                        cu.mem_alloc_from_pool_async(&at, bytes, pool, stream);
                     if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(at);
                     return result;
                   })
@@ -34,44 +37,58 @@ CUDART_ENTRY_BOTH(cudaFreeAsync, _ptsz, (void* pointer, cudaStream_t stream), {
   return cu.mem_free_async(address(pointer), stream);
 })
 
-CUDART_ENTRY_BARE(cudaDeviceGetDefaultMemPool, (cudaMemPool_t* pool, int device),
-                  { return cu.device_get_default_mem_pool(pool, device); })
-
-CUDART_ENTRY_BARE(cudaDeviceGetMemPool, (cudaMemPool_t* pool, int device),
-                  { return cu.device_get_mem_pool(pool, device); })
-
-CUDART_ENTRY_BARE(cudaDeviceSetMemPool, (int device, cudaMemPool_t pool),
-                  { return cu.device_set_mem_pool(device, pool); })
-
-CUDART_ENTRY(cudaMemPoolCreate, (cudaMemPool_t* pool, const struct cudaMemPoolProps* properties), {
-  return cu.mem_pool_create(pool, reinterpret_cast<const CUmemPoolProps*>(properties));
+CUDART_ENTRY_BARE(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * pool, int device), {
+  return cu.device_get_default_mem_pool(pool, device);
 })
+
+CUDART_ENTRY_BARE(cudaDeviceGetMemPool, (cudaMemPool_t * pool, int device), {
+  return cu.device_get_mem_pool(pool, device);
+})
+
+CUDART_ENTRY_BARE(cudaDeviceSetMemPool, (int device, cudaMemPool_t pool), {
+  return cu.device_set_mem_pool(device, pool);
+})
+
+CUDART_ENTRY(cudaMemPoolCreate,
+             (cudaMemPool_t * pool, const struct cudaMemPoolProps* properties),
+             {
+               return cu.mem_pool_create(pool,
+                                         reinterpret_cast<const CUmemPoolProps*>(properties));
+             })
 
 CUDART_ENTRY(cudaMemPoolDestroy, (cudaMemPool_t pool), { return cu.mem_pool_destroy(pool); })
 
-CUDART_ENTRY(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t keep),
-             { return cu.mem_pool_trim_to(pool, keep); })
+CUDART_ENTRY(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t keep), {
+  return cu.mem_pool_trim_to(pool, keep);
+})
 
 CUDART_ENTRY(cudaMemPoolSetAttribute,
-             (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value), {
+             (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value),
+             {
                const auto given = static_cast<CUmemPool_attribute>(attribute);
                return cu.mem_pool_set_attribute(pool, given, value);
              })
 
 CUDART_ENTRY(cudaMemPoolGetAttribute,
-             (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value), {
+             (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value),
+             {
                const auto asked = static_cast<CUmemPool_attribute>(attribute);
                return cu.mem_pool_get_attribute(pool, asked, value);
              })
 
 CUDART_ENTRY(cudaMemPoolSetAccess,
-             (cudaMemPool_t pool, const struct cudaMemAccessDesc* list, size_t count), {
+             (cudaMemPool_t pool, const struct cudaMemAccessDesc* list, size_t count),
+             {
                const auto* given = reinterpret_cast<const CUmemAccessDesc*>(list);
                return cu.mem_pool_set_access(pool, given, count);
              })
 
 CUDART_ENTRY(cudaMemPoolGetAccess,
-             (enum cudaMemAccessFlags * flags, cudaMemPool_t pool, struct cudaMemLocation* where), {
-               return cu.mem_pool_get_access(reinterpret_cast<CUmemAccess_flags*>(flags), pool,
+             (enum cudaMemAccessFlags * flags,
+              cudaMemPool_t pool,
+              struct cudaMemLocation* where),
+             {
+               return cu.mem_pool_get_access(reinterpret_cast<CUmemAccess_flags*>(flags),
+                                             pool,
                                              reinterpret_cast<CUmemLocation*>(where));
              })

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
-// cudaGetDeviceProperties under both its names (toolkits 12 call the second): every field that is one
-// driver attribute and that all toolkits from 11.8 to 13 have.
-#include <cstring>
-
+// cudaGetDeviceProperties under both its names (toolkits 12 call the second): every field that
+// is one driver attribute and that all toolkits from 11.8 to 13 have.
 #include "tests/sim/cudart/runtime.hpp"
+
+#include <cstring>
 
 using namespace custash::cudart;
 
 namespace {
 
 struct IntegerField {
-  int cudaDeviceProp::* field;
+  int cudaDeviceProp::*field;
   CUdevice_attribute attribute;
 };
 
 struct SizeField {
-  size_t cudaDeviceProp::* field;
+  size_t cudaDeviceProp::*field;
   CUdevice_attribute attribute;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What code that nvcc makes calls before main and around a launch. Nothing here loads the driver,
-// except a managed variable's first use. Prototypes as in crt/host_runtime.h, which only nvcc's
-// own output may include.
+// What code that nvcc makes calls before main and around a launch. Nothing here loads the
+// driver, except a managed variable's first use. Prototypes as in crt/host_runtime.h, which
+// only nvcc's own output may include.
 #include "tests/sim/cudart/modules.hpp"
 #include "tests/sim/cudart/runtime.hpp"
 
@@ -17,7 +17,9 @@ struct FatBinaryWrapper {
   void* names;
 };
 
-Binary* binary_of(void** handle) { return reinterpret_cast<Binary*>(handle); }
+Binary* binary_of(void** handle) {
+  return reinterpret_cast<Binary*>(handle);
+}
 
 // <<<…>>> may stand in a kernel's own arguments, hence a stack.
 struct Configuration {
@@ -40,22 +42,33 @@ void** __cudaRegisterFatBinary(void* wrapper) {
   return reinterpret_cast<void**>(add_binary(given->image));
 }
 
-void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaRegisterFatBinaryEnd(void**) {
+}
 
-void __cudaUnregisterFatBinary(void** handle) { remove_binary(binary_of(handle)); }
+void __cudaUnregisterFatBinary(void** handle) {
+  remove_binary(binary_of(handle));
+}
 
-void __cudaRegisterFunction(void** handle, const char* host_function, char*, const char* name, int,
-                            void*, void*, void*, void*, int*) {
+void __cudaRegisterFunction(void** handle,
+                            const char* host_function,
+                            char*,
+                            const char* name,
+                            int,
+                            void*,
+                            void*,
+                            void*,
+                            void*,
+                            int*) {
   add_kernel(binary_of(handle), host_function, name);
 }
 
-void __cudaRegisterVar(void** handle, char* host_variable, char*, const char* name, int, size_t,
-                       int, int) {
+void __cudaRegisterVar(
+    void** handle, char* host_variable, char*, const char* name, int, size_t, int, int) {
   add_variable(binary_of(handle), host_variable, name, nullptr);
 }
 
-void __cudaRegisterManagedVar(void** handle, void** host_variable, char*, const char* name, int,
-                              size_t, int, int) {
+void __cudaRegisterManagedVar(
+    void** handle, void** host_variable, char*, const char* name, int, size_t, int, int) {
   add_variable(binary_of(handle), host_variable, name, host_variable);
 }
 
@@ -75,7 +88,9 @@ unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
   return 0;
 }
 
-cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes,
+cudaError_t __cudaPopCallConfiguration(dim3* grid,
+                                       dim3* block,
+                                       size_t* shared_bytes,
                                        void* stream) {
   if (depth == 0) return record(cudaErrorMissingConfiguration);
   const Configuration& top = configurations[--depth];

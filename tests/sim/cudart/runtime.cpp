@@ -2,10 +2,10 @@
 // Initialisation, contexts and the last error.
 #include "tests/sim/cudart/runtime.hpp"
 
+#include "tests/sim/cudart/modules.hpp"
+
 #include <atomic>
 #include <mutex>
-
-#include "tests/sim/cudart/modules.hpp"
 
 namespace custash::cudart {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 constexpr int kMaxDevices = 64;
 
 struct Primary {
-  std::atomic<CUcontext> context{nullptr};  // stays after a reset: the driver hands out the same handle
+  std::atomic<CUcontext> context{
+      nullptr};  // stays after a reset: the driver hands out the same handle
   std::atomic<bool> active{false};
 };
 
@@ -62,9 +63,13 @@ Error initialise() {
   return at.init_error;
 }
 
-const DriverTable& driver() { return state().driver; }
+const DriverTable& driver() {
+  return state().driver;
+}
 
-int device_count() { return state().device_count; }
+int device_count() {
+  return state().device_count;
+}
 
 Error primary_context(int device, CUcontext* context) {
   State& at = state();
@@ -134,7 +139,9 @@ cudaError_t record(Error error) {
   return error.code;
 }
 
-cudaError_t peek_last_error() { return thread_last_error; }
+cudaError_t peek_last_error() {
+  return thread_last_error;
+}
 
 cudaError_t take_last_error() {
   const cudaError_t error = thread_last_error;

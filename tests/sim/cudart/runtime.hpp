@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What every entry of the runtime double goes through: lazy initialisation, the current device's
-// primary context, the thread's last error. The state is made at the first call and never
-// destroyed (programs call from static destructors). Thread safe; own lock around contexts only.
+// What every entry of the runtime double goes through: lazy initialisation, the current
+// device's primary context, the thread's last error. The state is made at the first call and
+// never destroyed (programs call from static destructors). Thread safe; own lock around
+// contexts only.
 #pragma once
+
+#include "tests/sim/cudart/driver_table.hpp"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
-
-#include "tests/sim/cudart/driver_table.hpp"
 
 namespace custash::cudart {
 
@@ -27,8 +28,14 @@ Error initialise();
 
 // Valid after initialise(), also when it failed (every entry then answers NOT_SUPPORTED).
 const DriverTable& driver();
-inline const Calls& legacy() { return driver().legacy; }
-inline const Calls& per_thread() { return driver().per_thread; }
+
+inline const Calls& legacy() {
+  return driver().legacy;
+}
+
+inline const Calls& per_thread() {
+  return driver().per_thread;
+}
 
 int device_count();
 
@@ -48,7 +55,9 @@ cudaError_t record(Error error);
 cudaError_t peek_last_error();
 cudaError_t take_last_error();
 
-inline CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+inline CUdeviceptr address(const void* pointer) {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
 
 // Runs an entry's body where no context is needed.
 template <class Body>
@@ -69,35 +78,36 @@ cudaError_t with_context(Body body) {
 
 }  // namespace custash::cudart
 
-// An entry and its per-thread-default-stream form. The body sees `cu`, the fitting driver table.
-#define CUDART_ENTRY_BOTH(name, suffix, parameters, ...)                           \
-  extern "C" cudaError_t name parameters {                                         \
-    return custash::cudart::with_context([&]() -> custash::cudart::Error {         \
-      [[maybe_unused]] const custash::cudart::Calls& cu = custash::cudart::legacy(); \
-      __VA_ARGS__                                                                  \
-    });                                                                            \
-  }                                                                                \
-  extern "C" cudaError_t name##suffix parameters {                                 \
-    return custash::cudart::with_context([&]() -> custash::cudart::Error {         \
+// An entry and its per-thread-default-stream form. The body sees `cu`, the fitting driver
+// table.
+#define CUDART_ENTRY_BOTH(name, suffix, parameters, ...)                                 \
+  extern "C" cudaError_t name parameters {                                               \
+    return custash::cudart::with_context([&]() -> custash::cudart::Error {               \
+      [[maybe_unused]] const custash::cudart::Calls& cu = custash::cudart::legacy();     \
+      __VA_ARGS__                                                                        \
+    });                                                                                  \
+  }                                                                                      \
+  extern "C" cudaError_t name##suffix parameters {                                       \
+    return custash::cudart::with_context([&]() -> custash::cudart::Error {               \
       [[maybe_unused]] const custash::cudart::Calls& cu = custash::cudart::per_thread(); \
-      __VA_ARGS__                                                                  \
-    });                                                                            \
+      __VA_ARGS__                                                                        \
+    });                                                                                  \
   }
 
 // An entry with one form that needs a current context.
-#define CUDART_ENTRY(name, parameters, ...)                                        \
-  extern "C" cudaError_t name parameters {                                         \
-    return custash::cudart::with_context([&]() -> custash::cudart::Error {         \
+#define CUDART_ENTRY(name, parameters, ...)                                          \
+  extern "C" cudaError_t name parameters {                                           \
+    return custash::cudart::with_context([&]() -> custash::cudart::Error {           \
       [[maybe_unused]] const custash::cudart::Calls& cu = custash::cudart::legacy(); \
-      __VA_ARGS__                                                                  \
-    });                                                                            \
+      __VA_ARGS__                                                                    \
+    });                                                                              \
   }
 
 // An entry that needs none.
-#define CUDART_ENTRY_BARE(name, parameters, ...)                                   \
-  extern "C" cudaError_t name parameters {                                         \
-    return custash::cudart::without_context([&]() -> custash::cudart::Error {      \
+#define CUDART_ENTRY_BARE(name, parameters, ...)                                     \
+  extern "C" cudaError_t name parameters {                                           \
+    return custash::cudart::without_context([&]() -> custash::cudart::Error {        \
       [[maybe_unused]] const custash::cudart::Calls& cu = custash::cudart::legacy(); \
-      __VA_ARGS__                                                                  \
-    });                                                                            \
+      __VA_ARGS__                                                                    \
+    });                                                                              \
   }

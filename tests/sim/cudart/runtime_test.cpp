@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The runtime double over the simulated driver: the values and codes that a program sees, each as
-// an H200 with driver 580 and runtime 13.0 gave it.
-#include <cuda_profiler_api.h>
-#include <cuda_runtime_api.h>
+// The runtime double over the simulated driver: the values and codes that a program sees, each
+// as an H200 with driver 580 and runtime 13.0 gave it.
+#include "tests/catch.hpp"
 
 #include <cstring>
 #include <thread>
 #include <vector>
 
-#include "tests/catch.hpp"
+#include <cuda_profiler_api.h>
+#include <cuda_runtime_api.h>
 
 namespace {
 
@@ -19,7 +19,9 @@ bool gives(cudaError_t result, cudaError_t expected) {
   return result == expected && last == expected && cudaGetLastError() == cudaSuccess;
 }
 
-bool works(cudaError_t result) { return gives(result, cudaSuccess); }
+bool works(cudaError_t result) {
+  return gives(result, cudaSuccess);
+}
 
 char* allocate(size_t bytes) {
   void* memory = nullptr;
@@ -211,7 +213,8 @@ TEST_CASE("a capture refuses what the driver refuses", "[unit][cudart]") {
 }
 
 TEST_CASE("codes have NVIDIA's names and texts", "[unit][cudart]") {
-  CHECK(std::string(cudaGetErrorName(cudaErrorMemoryAllocation)) == "cudaErrorMemoryAllocation");
+  CHECK(std::string(cudaGetErrorName(cudaErrorMemoryAllocation)) ==
+        "cudaErrorMemoryAllocation");
   CHECK(std::string(cudaGetErrorString(cudaErrorMemoryAllocation)) == "out of memory");
   CHECK(std::string(cudaGetErrorString(static_cast<cudaError_t>(12345))) ==
         "unrecognized error code");

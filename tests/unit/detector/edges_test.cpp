@@ -62,7 +62,8 @@ struct Rig {
   }
 
   static void record(CUevent event, CUstream stream) {
-    REQUIRE(entry<CUresult (*)(CUevent, CUstream)>("cuEventRecord")(event, stream) == CUDA_SUCCESS);
+    REQUIRE(entry<CUresult (*)(CUevent, CUstream)>("cuEventRecord")(event, stream) ==
+            CUDA_SUCCESS);
   }
 
   static void wait(CUstream stream, CUevent event) {
@@ -83,7 +84,8 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("an event between two streams is an edge, if it was recorded", "[unit][race_detector]") {
+TEST_CASE("an event between two streams is an edge, if it was recorded",
+          "[unit][race_detector]") {
   Rig rig;
   const CUevent event = Rig::make_event();
   SECTION("recorded and waited for") {
@@ -221,8 +223,8 @@ TEST_CASE("the host reads what a copy wrote only after it waited", "[unit][race_
   void* host = nullptr;
   const auto allocate = Rig::entry<CUresult (*)(void**, size_t, unsigned)>("cuMemHostAlloc");
   REQUIRE(allocate(&host, 4096, 0) == CUDA_SUCCESS);
-  const auto copy = Rig::entry<CUresult (*)(void*, CUdeviceptr, size_t, CUstream)>(
-      "cuMemcpyDtoHAsync_v2");
+  const auto copy =
+      Rig::entry<CUresult (*)(void*, CUdeviceptr, size_t, CUstream)>("cuMemcpyDtoHAsync_v2");
   REQUIRE(copy(host, rig.block, 4096, rig.a) == CUDA_SUCCESS);
   const auto address = reinterpret_cast<Address>(host);
   SECTION("at once") {
@@ -237,7 +239,8 @@ TEST_CASE("the host reads what a copy wrote only after it waited", "[unit][race_
   }
 }
 
-TEST_CASE("an allocation on a stream is for what comes after it there", "[unit][race_detector]") {
+TEST_CASE("an allocation on a stream is for what comes after it there",
+          "[unit][race_detector]") {
   Rig rig;
   rig.write(rig.a);
   rig.detector.on_free(rig.block, this_thread(), rig.a);

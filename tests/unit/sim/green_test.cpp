@@ -153,7 +153,8 @@ TEST_CASE("the race detector tells a green stream's work from the primary's", "[
   set_observer(nullptr);
 }
 
-TEST_CASE("a green context's end waits for nothing, and its work is the primary's", "[sim-green]") {
+TEST_CASE("a green context's end waits for nothing, and its work is the primary's",
+          "[sim-green]") {
   Green green;
   green.use(green.context.context);
   const CUdeviceptr p = make_block(kBytes);
