@@ -9,7 +9,7 @@
 // the control functions of sim.hpp that only read, and no driver entry.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <cstdint>
 #include <span>

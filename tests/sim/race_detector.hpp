@@ -165,6 +165,7 @@ class RaceDetector final : public Observer {
     std::uint64_t freed_step = 0;
     ThreadId freed_by = 0;
     Clock died;
+    Clock known_when_freed;         // by the thread that freed it; `died` is its stream's, too
     Clock used;                     // latest access on each chain
     std::vector<CUstream> streams;  // on_record_stream
     std::vector<Use> history;       // bounded

@@ -12,7 +12,7 @@ bool RaceDetector::known(const Use& use) const {
   if (known_.at(node.chain) >= node.position) return true;
   // The thread that freed it had learnt so itself.
   return use.allocation != 0 &&
-         allocations_[use.allocation - 1].died.at(node.chain) >= node.position;
+         allocations_[use.allocation - 1].known_when_freed.at(node.chain) >= node.position;
 }
 
 void RaceDetector::on_allocator_learns(std::span<const OpId> completed) {

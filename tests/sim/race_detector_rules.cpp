@@ -162,6 +162,7 @@ bool RaceDetector::retire(Address address, ThreadId thread, const std::vector<Op
   allocation.freed_by = thread;
   allocation.freed_step = step_;
   allocation.died = tick(thread);
+  allocation.known_when_freed = allocation.died;
   if (after == nullptr) return true;  // plain: what is pending is the allocator's business
 
   for (const OpId op : *after)

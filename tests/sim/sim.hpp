@@ -6,8 +6,8 @@
 // what to be.
 #pragma once
 
-#include "allocator/driver.hpp"
-#include "allocator/units.hpp"
+#include "allocator/base/driver.hpp"
+#include "allocator/base/units.hpp"
 #include "tests/sim/kernel_abi.h"
 #include "tests/sim/observer.hpp"
 

@@ -29,7 +29,7 @@ void drop_unused(World& w, Handle handle) {
   if (h->file >= 0) {
     close(h->file);
   } else {
-    w.space.drop_physical(h->physical, h->size);
+    if (!h->exported) w.space.drop_physical(h->physical, h->size);  // else others may have it
     return_memory(w, h->device, h->size);
   }
   w.handles.drop(handle);
@@ -241,6 +241,7 @@ CUresult export_handle(Frame& f, void* out, Handle handle, CUmemAllocationHandle
     close(fd);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  h->exported = true;
   *static_cast<int*>(out) = fd;
   return CUDA_SUCCESS;
 }

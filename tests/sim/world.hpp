@@ -38,6 +38,7 @@ struct PhysicalHandle {
   int mappings = 0;
   int file = -1;  // imported: another simulator's memory, from `offset` on
   std::uint64_t offset = 0;
+  bool exported = false;  // as a shareable handle
   CUmemAllocationProp properties = {};
 };
 
