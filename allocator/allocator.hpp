@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Allocator: the facade of the core, the only header of it that the folders above include.
 // Routes by context and by address to one DeviceCache a context. Thread safe throughout; no
-// lock is held across a driver call. Created once and never destroyed. Rank 6.
+// lock is held across a driver call. Created once and never destroyed.
 #pragma once
 
-#include "allocator/calls_under_way.hpp"
-#include "allocator/config.hpp"
-#include "allocator/driver.hpp"
-#include "allocator/inventory.hpp"
-#include "allocator/stats.hpp"
-#include "allocator/status.hpp"
-#include "allocator/terms.hpp"
-#include "allocator/units.hpp"
+#include "allocator/base/config.hpp"
+#include "allocator/base/driver.hpp"
+#include "allocator/base/inventory.hpp"
+#include "allocator/base/stats.hpp"
+#include "allocator/base/status.hpp"
+#include "allocator/base/units.hpp"
+#include "allocator/cache/pins.hpp"
+#include "allocator/heap/block_info.hpp"
+#include "allocator/order/calls_under_way.hpp"
+#include "allocator/order/host_use.hpp"
+#include "allocator/submission_kind.hpp"
 
 #include <array>
 #include <optional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The facade: limits, trimming, and what is done and said when memory has run out.
 #include "allocator/allocator.hpp"
-#include "allocator/last_error.hpp"
-#include "allocator/log.hpp"
+#include "allocator/base/last_error.hpp"
+#include "allocator/base/log.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/outside.hpp"
 
+#include "allocator/base/scope.hpp"
+#include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/scope.hpp"
-#include "allocator/size_policy.hpp"
 
 #include <algorithm>
 

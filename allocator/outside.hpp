@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Outside: what an allocator does for other processes and asks of them. Thread safe; no state
-// of its own. Rank 6.
+// of its own.
 #pragma once
 
 #include "allocator/allocator.hpp"

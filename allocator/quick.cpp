@@ -3,11 +3,11 @@
 // driver call. Decides as take() and finish_free() do, of blocks that are ready; whatever is
 // not plain goes the long way.
 // Proved: tests/models/rack.pml and tests/models/reuse.pml.
-#include "allocator/atomic_max.hpp"
-#include "allocator/quick_ways.hpp"
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/cache/quick_ways.hpp"
+#include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/rule.hpp"
-#include "allocator/size_policy.hpp"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 // Proved: tests/models/peers.pml.
 #include "allocator/registry.hpp"
 
-#include "allocator/rule.hpp"
-#include "allocator/scope.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/base/scope.hpp"
 
 #include <algorithm>
 

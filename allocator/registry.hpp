@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Allocator::State: which contexts and streams there are, found fast by what each thread
-// remembers (ThreadSeats). Own lock (rank Registry). Rank 6.
+// remembers (ThreadSeats). Own lock (rank Registry).
 // Proved: tests/models/ends.pml.
 #pragma once
 
 #include "allocator/allocator.hpp"
-#include "allocator/device_cache.hpp"
-#include "allocator/host_tickets.hpp"
-#include "allocator/rule.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/cache/device_cache.hpp"
+#include "allocator/order/host_tickets.hpp"
 #include "allocator/thread_seats.hpp"
 
 #include <algorithm>

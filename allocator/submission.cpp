@@ -2,10 +2,10 @@
 // Submissions, captures, and the ends of streams, contexts and graphs.
 // Proved: tests/models/capture.pml, tests/models/ends.pml and tests/models/peers.pml.
 #include "allocator/allocator.hpp"
-#include "allocator/atomic_max.hpp"
-#include "allocator/log.hpp"
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/log.hpp"
+#include "allocator/base/rule.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/rule.hpp"
 
 #include <algorithm>
 #include <array>

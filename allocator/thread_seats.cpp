@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/thread_seats.hpp"
 
-#include "allocator/rule.hpp"
+#include "allocator/base/rule.hpp"
 
 #include <algorithm>
 #include <atomic>

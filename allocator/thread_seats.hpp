@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // ThreadSeats: what one thread remembers of the contexts and streams that it uses, and its
 // racks there: a table asked with two or three loads. All seats are dropped at once, by a new
-// epoch, when a stream or a context goes. Given back when the thread ends. Rank 6.
+// epoch, when a stream or a context goes. Given back when the thread ends.
 #pragma once
 
-#include "allocator/device_cache.hpp"
+#include "allocator/cache/device_cache.hpp"
 
 #include <array>
 #include <cstdint>

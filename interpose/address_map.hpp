@@ -3,7 +3,7 @@
 // follows a removed entry moves up. Address 0 is no key. The owner locks.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -2,7 +2,7 @@
 // Proved: tests/models/capture.pml.
 #include "interpose/captures.hpp"
 
-#include "allocator/rule.hpp"
+#include "allocator/base/rule.hpp"
 #include "interpose/graphs.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/process.hpp"

@@ -5,7 +5,7 @@
 // atomic.
 #pragma once
 
-#include "allocator/driver.hpp"
+#include "allocator/base/driver.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The C API over history and snapshots: what custash.h promises, and nothing else.
-#include "allocator/last_error.hpp"
+#include "allocator/base/last_error.hpp"
 #include "interpose/control.hpp"
 #include "interpose/history.hpp"
 #include "interpose/leaks.hpp"

@@ -4,7 +4,7 @@
 // own lock for changes, never held across a call.
 #pragma once
 
-#include "allocator/driver.hpp"
+#include "allocator/base/driver.hpp"
 
 #include <atomic>
 #include <cstddef>

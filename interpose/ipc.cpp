@@ -3,9 +3,9 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
-#include "allocator/log.hpp"
+#include "allocator/base/log.hpp"
+#include "allocator/base/rule.hpp"
 #include "allocator/outside.hpp"
-#include "allocator/rule.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/ipc.hpp"
 

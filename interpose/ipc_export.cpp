@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The exporter's side. What importers hold is known to the service's thread alone.
+#include "allocator/base/rule.hpp"
+#include "allocator/base/scope.hpp"
 #include "allocator/outside.hpp"
-#include "allocator/rule.hpp"
-#include "allocator/scope.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/process.hpp"
 #include "interpose/real_driver.hpp"

@@ -2,7 +2,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
-#include "allocator/scope.hpp"
+#include "allocator/base/scope.hpp"
 #include "interpose/descriptors.hpp"
 #include "interpose/ipc_map.hpp"
 

@@ -4,7 +4,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
-#include "allocator/rule.hpp"
+#include "allocator/base/rule.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_view.hpp"
 

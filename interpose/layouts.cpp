@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/layouts.hpp"
 
-#include "allocator/scope.hpp"
+#include "allocator/base/scope.hpp"
 #include "interpose/real_driver.hpp"
 
 #include <atomic>

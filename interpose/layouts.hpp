@@ -4,7 +4,7 @@
 // given again; own lock for changes, never held across a call to the driver.
 #pragma once
 
-#include "allocator/driver.hpp"
+#include "allocator/base/driver.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -5,7 +5,7 @@
 // be read. Library and command must be built alike, which `magic` and the sizes tell.
 #pragma once
 
-#include "allocator/inventory.hpp"
+#include "allocator/base/inventory.hpp"
 #include "interpose/custash.h"
 #include "interpose/history.hpp"
 #include "pinned/host_stats.hpp"

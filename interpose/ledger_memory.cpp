@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/ledger_memory.hpp"
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 #include "interpose/output_file.hpp"
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, peers, and the call that everything begins with.
-#include "allocator/context_users.hpp"
+#include "allocator/order/context_users.hpp"
 #include "interpose/async_memory.hpp"
 #include "interpose/device_scope.hpp"
 #include "interpose/doors.hpp"

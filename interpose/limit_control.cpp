@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The C API over limits, trimming and running out: what custash.h promises, and nothing else.
-#include "allocator/last_error.hpp"
+#include "allocator/base/last_error.hpp"
 #include "interpose/control.hpp"
 
 using namespace custash;  // NOLINT: the definitions below are C's

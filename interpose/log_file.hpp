@@ -3,7 +3,7 @@
 // storage, lives as long as the process.
 #pragma once
 
-#include "allocator/log.hpp"
+#include "allocator/base/log.hpp"
 
 #include <string>
 

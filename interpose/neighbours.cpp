@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/neighbours.hpp"
 
-#include "allocator/log.hpp"
+#include "allocator/base/log.hpp"
 #include "allocator/outside.hpp"
 #include "interpose/real_driver.hpp"
 #include "interpose/service_client.hpp"

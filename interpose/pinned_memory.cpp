@@ -4,7 +4,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
-#include "allocator/scope.hpp"
+#include "allocator/base/scope.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/host_ranges.hpp"
 #include "interpose/host_view.hpp"

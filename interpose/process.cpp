@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process.hpp"
 
-#include "allocator/log.hpp"
+#include "allocator/base/log.hpp"
 #include "allocator/outside.hpp"
 #include "interpose/checkers.hpp"
 #include "interpose/driver_calls.hpp"

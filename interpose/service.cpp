@@ -2,7 +2,7 @@
 // Starting and stopping the service. What its thread does is in service_loop.cpp.
 #include "interpose/service.hpp"
 
-#include "allocator/log.hpp"
+#include "allocator/base/log.hpp"
 #include "interpose/live.hpp"
 #include "interpose/process.hpp"
 #include "interpose/service_loop.hpp"

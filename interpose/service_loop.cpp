@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/service_loop.hpp"
 
-#include "allocator/rule.hpp"
+#include "allocator/base/rule.hpp"
 #include "interpose/process.hpp"
 
 #include <algorithm>

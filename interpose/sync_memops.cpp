@@ -2,8 +2,8 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/doors.hpp"
 // clang-format on
+#include "allocator/base/rule.hpp"
 #include "allocator/outside.hpp"
-#include "allocator/rule.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/sync_memops.hpp"
 

@@ -5,7 +5,7 @@
 // Rank 0.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 namespace custash {
 

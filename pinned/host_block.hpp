@@ -4,7 +4,7 @@
 // Rank 0, pure.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <cstdint>
 #include <map>

@@ -2,9 +2,9 @@
 // Allocations and frees. What gives memory back is in host_cache_trim.cpp.
 #include "pinned/host_cache.hpp"
 
-#include "allocator/atomic_max.hpp"
-#include "allocator/log.hpp"
-#include "allocator/rule.hpp"
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/log.hpp"
+#include "allocator/base/rule.hpp"
 #include "pinned/host_limits.hpp"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
-#include "allocator/mutex.hpp"
+#include "allocator/base/mutex.hpp"
 #include "pinned/host_memory.hpp"
 #include "pinned/host_pool.hpp"
 #include "pinned/host_stats.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // HostCache: giving memory back, and what others ask of it.
-#include "allocator/context_users.hpp"
-#include "allocator/rule.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/order/context_users.hpp"
 #include "pinned/host_cache.hpp"
 
 #include <algorithm>

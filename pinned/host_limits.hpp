@@ -3,7 +3,7 @@
 // Linux: /proc, control groups, resource limits. No state. Rank 0.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <string>
 #include <string_view>

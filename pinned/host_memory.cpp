@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/host_memory.hpp"
 
-#include "allocator/log.hpp"
-#include "allocator/scope.hpp"
+#include "allocator/base/log.hpp"
+#include "allocator/base/scope.hpp"
 #include "pinned/first_touch.hpp"
 #include "pinned/host_limits.hpp"
 

@@ -5,8 +5,8 @@
 // what the devices can do. Rank 1.
 #pragma once
 
-#include "allocator/config.hpp"
-#include "allocator/driver.hpp"
+#include "allocator/base/config.hpp"
+#include "allocator/base/driver.hpp"
 #include "pinned/host_block.hpp"
 
 namespace custash {

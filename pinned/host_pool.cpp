@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/host_pool.hpp"
 
-#include "allocator/rule.hpp"
+#include "allocator/base/rule.hpp"
 #include "pinned/first_touch.hpp"
 
 #include <algorithm>

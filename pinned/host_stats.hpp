@@ -3,8 +3,8 @@
 // Rank 0, no lock: the host cache guards them.
 #pragma once
 
-#include "allocator/stats.hpp"
-#include "allocator/units.hpp"
+#include "allocator/base/stats.hpp"
+#include "allocator/base/units.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command_line.hpp"
 
-#include "allocator/words.hpp"
+#include "allocator/base/words.hpp"
 #include "tools/options_page.hpp"
 
 #include <algorithm>

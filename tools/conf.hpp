@@ -2,7 +2,7 @@
 // Options of the library as the command is given them: checked, and listed. Pure.
 #pragma once
 
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/describe.hpp"
 
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
 
 #include <cctype>
 #include <sstream>

@@ -2,7 +2,7 @@
 // Writes the table of options for people. No state.
 #include "tools/options_page.hpp"
 
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
 
 namespace custash {
 namespace {
@@ -10,7 +10,8 @@ namespace {
 constexpr std::string_view kIntroduction =
     "# Options\n"
     "\n"
-    "<!-- Written by `custash options`; change the table in allocator/config.cpp instead. -->\n"
+    "<!-- Written by `custash options`; change the table in allocator/base/config.cpp instead. "
+    "-->\n"
     "\n"
     "Given as `CUSTASH_CONF=\"key:value,key:value\"` in the environment, or with\n"
     "`custash run --conf \"key:value,key:value\"`, which comes after the environment: the last "

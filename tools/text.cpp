@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/text.hpp"
 
-#include "allocator/words.hpp"
+#include "allocator/base/words.hpp"
 
 #include <algorithm>
 #include <cstdarg>

@@ -2,7 +2,7 @@
 // Text that several subcommands write or read. Pure.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <optional>
 #include <string>

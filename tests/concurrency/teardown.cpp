@@ -5,7 +5,7 @@
 // request. After each round: no driver call named a context whose end had begun (undefined
 // behaviour on the driver), no error was told to a thread whose own context is well, and
 // everything is returned.
-#include "allocator/context_users.hpp"
+#include "allocator/order/context_users.hpp"
 #include "allocator/outside.hpp"
 #include "pinned/host_cache.hpp"
 #include "tests/concurrency/rounds.hpp"

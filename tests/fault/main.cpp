@@ -4,7 +4,7 @@
 // the core's own eyes, every block can be freed, the scenario works, and everything can be
 // given back to the driver. One child process a scenario and setup. Ends with "fault: N runs
 // over M scenarios, F failed".
-#include "allocator/mutex.hpp"
+#include "allocator/base/mutex.hpp"
 #include "tests/fault/plan.hpp"
 #include "tests/fault/scenarios.hpp"
 #include "tests/fault/script.hpp"

@@ -2,7 +2,7 @@
 // fault_pinned [SCENARIO-NUMBER]: as fault, for pinned memory: every driver call of the cache
 // made to fail in turn, registrations and what takes them back among them. Afterwards nothing
 // is wrong in its own eyes, the scenario works, and everything can be given back.
-#include "allocator/mutex.hpp"
+#include "allocator/base/mutex.hpp"
 #include "tests/fault/pinned_scenarios.hpp"
 #include "tests/fault/plan.hpp"
 #include "tests/property/pinned_world.hpp"

@@ -2,7 +2,7 @@
 // The scenarios in which every driver call of the core is made to fail in turn.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <span>
 #include <string_view>

@@ -2,7 +2,7 @@
 // CUDA's codes as exceptions, the way PyTorch raises them.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <stdexcept>
 #include <string>

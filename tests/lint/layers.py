@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Includes go strictly downward, as docs/layers.md says."""
+"""Includes go strictly downward between folders and in no circle within one, as docs/layers.md says."""
 import os
 import re
 
@@ -15,38 +15,17 @@ class Rules:
 
     def __init__(self, text):
         blocks = dict(re.findall(r"```(\w+)\n(.*?)```", text, re.S))
-        self.ranks = {}
-        self.order = {}  # where a name stands in the whole list
-        for line in blocks["ranks"].splitlines():
-            head, names = line.split(":")
-            folder, rank = head.split()
-            for name in names.split():
-                self.ranks[f"{folder}/{name}"] = int(rank)
-                self.order[f"{folder}/{name}"] = len(self.order)
         self.folders = {k: v.split() for k, v in (l.split(":") for l in blocks["folders"].splitlines())}
         self.outside = {k: v.split() for k, v in (l.split(":") for l in blocks["outside"].splitlines())}
-
-    def ranked_name(self, path):
-        """allocator/timeline_fences.cpp belongs to allocator/timeline."""
-        stem = os.path.splitext(path)[0]
-        while stem not in self.ranks and "_" in os.path.basename(stem):
-            stem = stem[:stem.rindex("_")]
-        return stem if stem in self.ranks else None
 
     def folder_of(self, path):
         fitting = [f for f in self.folders if path.startswith(f + "/")]
         return max(fitting, key=len) if fitting else None
 
     def allows(self, folder, target):
-        for word, following in zip(self.folders[folder], self.folders[folder][1:] + [""]):
-            if word == "anything" or word == os.path.splitext(target)[0]:
-                return True
-            limits = re.fullmatch(r"(\d+)-(\d+)", following)
-            name = self.ranked_name(target)
-            if limits and name and name.startswith(word + "/"):
-                if int(limits[1]) <= self.ranks[name] <= int(limits[2]):
-                    return True
-        return False
+        allowed = self.folders[folder]
+        return "anything" in allowed or os.path.dirname(target) + "/" in allowed \
+            or os.path.splitext(target)[0] in allowed
 
 
 def own_include_problem(rules, path, target):
@@ -57,16 +36,8 @@ def own_include_problem(rules, path, target):
     folder = rules.folder_of(path)
     if folder is None:
         return "its folder is not in docs/layers.md"
-    if os.path.dirname(target) == os.path.dirname(path) or target.startswith(folder + "/"):
-        if folder not in {name.split("/")[0] for name in rules.ranks}:
-            return None
-        mine, other = rules.ranked_name(path), rules.ranked_name(target)
-        if mine is None or other is None:
-            return None  # said once, of the file itself
-        if rules.ranks[other] == rules.ranks[mine] and path.endswith(".cpp"):
-            return None
-        if rules.order[other] > rules.order[mine]:
-            return f"{other} stands after {mine} in docs/layers.md"
+    # Below a folder of the page, in a subfolder that it does not name, is the same folder.
+    if rules.folder_of(target) == folder:
         return None
     return None if rules.allows(folder, target) else f"{folder}/ may not include it"
 
@@ -91,53 +62,75 @@ def problems_of(rules, path, text):
         if why:
             problems.append(f"{path}: includes {target}: {why}")
     if path.startswith("allocator/"):
-        rank = re.search(r"\bRank (\d)\b", text)
-        name = rules.ranked_name(path)
-        if name is None:
-            problems.append(f"{path}: has no rank in docs/layers.md")
-        elif rank and int(rank[1]) != rules.ranks[name]:
-            problems.append(f"{path}: says rank {rank[1]}, docs/layers.md says {rules.ranks[name]}")
         code = re.sub(r"//[^\n]*", "", text)
         for found in FORBIDDEN_IN_CORE.findall(code):
             problems.append(f"{path}: {found.strip()} does not belong in allocator/")
     return problems
 
 
+def circle(headers):
+    """The first circle among headers that include each other, as their names; or nothing."""
+    done = set()
+
+    def visit(name, above):
+        if name in above:
+            return [*above[above.index(name):], name]
+        if name in done:
+            return []
+        for target in headers.get(name, ()):
+            found = visit(target, [*above, name])
+            if found:
+                return found
+        done.add(name)
+        return []
+
+    return next(filter(None, (visit(name, []) for name in headers)), [])
+
+
+def circles_of(texts):
+    headers = {path: [t for kind, t in INCLUDE.findall(text) if kind == '"' and t in texts]
+               for path, text in texts.items()}
+    found = circle(headers)
+    return [f"headers in a circle: {' -> '.join(found)}"] if found else []
+
+
 def self_test():
     """Each planted fault is found, and its harmless neighbour is not."""
-    rules = Rules("```ranks\nallocator 0: units\nallocator 1: config\nallocator 2: block map\n```\n"
-                  "```folders\nallocator: nothing\ninterpose: allocator/config\ntests/sim: allocator 0-1\n"
-                  "tests: anything\n```\n```outside\nspdlog: allocator/log.cpp\ncuda: interpose\n```\n")
-    bad = [("allocator/units.hpp", '#include "allocator/config.hpp"'),
-           ("allocator/config.cpp", '#include "interpose/doors.hpp"'),
-           ("allocator/config.cpp", '#include "units.hpp"'),
-           ("allocator/config.cpp", "#include <spdlog/spdlog.h>"),
-           ("allocator/config.cpp", "#include <cuda.h>"),
-           ("allocator/config.cpp", 'x = getenv("A");'),
-           ("allocator/block.hpp", '#include "allocator/map.hpp"'),
-           ("allocator/config.cpp", "// Rank 2, pure."),
-           ("allocator/unknown.cpp", "int x;"),
-           ("interpose/a.cpp", '#include "allocator/block.hpp"'),
+    rules = Rules("```folders\nallocator/base: nothing\nallocator/heap: allocator/base/\n"
+                  "allocator: allocator/base/ allocator/heap/\ninterpose: allocator/base/config\n"
+                  "tests/sim: allocator/base/\ntests: anything\n```\n"
+                  "```outside\nspdlog: allocator/base/log.cpp\ncuda: interpose\n```\n")
+    bad = [("allocator/base/units.hpp", '#include "allocator/heap/block.hpp"'),
+           ("allocator/heap/block.hpp", '#include "allocator/allocator.hpp"'),
+           ("allocator/base/config.cpp", '#include "interpose/doors.hpp"'),
+           ("allocator/base/config.cpp", '#include "units.hpp"'),
+           ("allocator/base/config.cpp", "#include <spdlog/spdlog.h>"),
+           ("allocator/base/config.cpp", "#include <cuda.h>"),
+           ("allocator/base/config.cpp", 'x = getenv("A");'),
+           ("interpose/a.cpp", '#include "allocator/heap/block.hpp"'),
+           ("interpose/a.cpp", '#include "allocator/base/units.hpp"'),
            ("interpose/a.cpp", '#include "tests/sim/sim.hpp"'),
-           ("tests/sim/a.cpp", '#include "allocator/block.hpp"')]
-    good = [("allocator/block.cpp", '#include "allocator/block.hpp"\n#include "allocator/units.hpp"\n#include <map>'),
-            ("allocator/block.cpp", '#include "allocator/map.hpp"'),
-            ("allocator/map.hpp", '#include "allocator/block.hpp"'),
-            ("allocator/block_extra.cpp", '#include "allocator/block.hpp"'),
-            ("interpose/a.cpp", '#include "interpose/b.hpp"\n#include "allocator/config.hpp"\n#include <cuda.h>'),
-            ("tests/sim/a.cpp", '#include "allocator/units.hpp"'),
-            ("tests/unit/a.cpp", '#include "allocator/block.hpp"')]
+           ("tests/sim/a.cpp", '#include "allocator/heap/block.hpp"')]
+    good = [("allocator/heap/block.cpp", '#include "allocator/heap/block.hpp"\n#include <map>'),
+            ("allocator/heap/block.cpp", '#include "allocator/base/units.hpp"'),
+            ("allocator/allocator.cpp", '#include "allocator/heap/block.hpp"'),
+            ("interpose/a.cpp", '#include "interpose/b.hpp"\n#include "allocator/base/config.hpp"\n#include <cuda.h>'),
+            ("tests/sim/a.cpp", '#include "allocator/base/units.hpp"'),
+            ("tests/unit/a.cpp", '#include "allocator/heap/block.hpp"')]
     for path, text in bad:
         assert problems_of(rules, path, text), (path, text)
     for path, text in good:
         assert not problems_of(rules, path, text), problems_of(rules, path, text)
+    assert circles_of({"a.hpp": '#include "b.hpp"', "b.hpp": '#include "c.hpp"', "c.hpp": '#include "a.hpp"'})
+    assert not circles_of({"a.hpp": '#include "b.hpp"\n#include "c.hpp"', "b.hpp": '#include "c.hpp"', "c.hpp": ""})
 
 
 def main():
     self_test()
     rules = Rules(read("docs/layers.md"))
-    sources = files(*PRODUCT, "tests", ends=(".cpp", ".hpp", ".h", ".c", ".cu"))
-    problems = [p for path in sources for p in problems_of(rules, path, read(path))]
+    sources = {path: read(path) for path in files(*PRODUCT, "tests", ends=(".cpp", ".hpp", ".h", ".c", ".cu"))}
+    problems = [p for path, text in sources.items() for p in problems_of(rules, path, text)]
+    problems += circles_of({path: text for path, text in sources.items() if path.endswith((".hpp", ".h"))})
     finish(problems, len(sources))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The names of allocator/rule.hpp, the questions in the sources and the rows of docs/testing.md are the same."""
+"""The names of allocator/base/rule.hpp, the questions in the sources and the rows of docs/testing.md are the same."""
 import os
 import re
 import sys
@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
 from mutants import finders_of, rows_of  # noqa: E402
 
-LIST = "allocator/rule.hpp"
+LIST = "allocator/base/rule.hpp"
 FEWEST_WORDS = 12  # of a proof
 
 

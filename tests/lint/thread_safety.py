@@ -14,7 +14,7 @@ import tempfile
 from source import PRODUCT, ROOT, files, finish
 
 CLANG = shutil.which("clang++")
-PLANTED = """#include "allocator/mutex.hpp"
+PLANTED = """#include "allocator/base/mutex.hpp"
 struct Guarded {
   custash::Mutex mutex{custash::LockRank::Registry};
   int value GUARDED_BY(mutex) = 0;
@@ -71,7 +71,7 @@ def main():
         assert found and "requires holding mutex" in found, "an unguarded access is not seen"
     commands = commands_of(build)
     sources = [s for s in files(*PRODUCT, ends=(".cpp",)) if s in commands]
-    assert "allocator/timeline.cpp" in sources, "the core is not among what would be looked at"
+    assert "allocator/order/timeline.cpp" in sources, "the core is not among what would be looked at"
     units = dict(commands[source] for source in sources)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         problems = list(pool.map(

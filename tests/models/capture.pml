@@ -3,11 +3,11 @@
 // stream, draws in the second one's by a wait, and ends, while other threads free and submit.
 //
 // Stands for:
-//   allocator/capture_gate.hpp: capture_begins capture_begun capture_ended step_begins step_done Pass
-//   allocator/timeline.cpp: Timeline::prepare_capture Timeline::wait_begins Timeline::wait_done Timeline::note_tail
-//   allocator/timeline.cpp: Timeline::record_after Timeline::record_whole Timeline::wait_stream
-//   allocator/timeline_fences.cpp: Timeline::ensure Timeline::record Timeline::record_lanes Timeline::record_lane
-//   allocator/timeline_fences.cpp: Timeline::stream_captures Timeline::wait_all
+//   allocator/order/capture_gate.hpp: capture_begins capture_begun capture_ended step_begins step_done Pass
+//   allocator/order/timeline.cpp: Timeline::prepare_capture Timeline::wait_begins Timeline::wait_done Timeline::note_tail
+//   allocator/order/timeline.cpp: Timeline::record_after Timeline::record_whole Timeline::wait_stream
+//   allocator/order/timeline_fences.cpp: Timeline::ensure Timeline::record Timeline::record_lanes Timeline::record_lane
+//   allocator/order/timeline_fences.cpp: Timeline::stream_captures Timeline::wait_all
 //   allocator/submission.cpp: Allocator::capture_begins Allocator::capture_begin_done Allocator::capture_ended
 //   interpose/captures.cpp: end_capture
 //

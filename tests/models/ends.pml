@@ -3,13 +3,13 @@
 // the other context Y uses memory of X.
 //
 // Stands for:
-//   allocator/context_users.hpp: enter leave close open ContextUse
+//   allocator/order/context_users.hpp: enter leave close open ContextUse
 //   allocator/submission.cpp: Allocator::context_destroyed Allocator::context_gone
 //   allocator/registry.hpp: visit_living
-//   allocator/timeline.hpp: over end
-//   allocator/timeline_fences.cpp: Timeline::abandon Timeline::use_over Timeline::wait_frees
-//   allocator/reclaim.cpp: DeviceCache::abandon DeviceCache::return_surviving_pages
-//   allocator/host_tickets.cpp: HostTickets::poll
+//   allocator/order/timeline.hpp: over end
+//   allocator/order/timeline_fences.cpp: Timeline::abandon Timeline::use_over Timeline::wait_frees
+//   allocator/cache/reclaim.cpp: DeviceCache::abandon DeviceCache::return_surviving_pages
+//   allocator/order/host_tickets.cpp: HostTickets::poll
 //
 // Safety: no call of ours is in a context whose end has begun. Memory is given back, and a buffer is
 // used again, only when the work that uses it is over.

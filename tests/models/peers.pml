@@ -3,12 +3,12 @@
 // whose kernels, copies and graphs reach that memory.
 //
 // Stands for:
-//   allocator/owners.hpp: add pay
-//   allocator/timeline.cpp: Timeline::pay_on Timeline::enter
+//   allocator/order/owners.hpp: add pay
+//   allocator/order/timeline.cpp: Timeline::pay_on Timeline::enter
 //   allocator/submission.cpp: pay_for Submission::Submission Allocator::peer_access_enabled
-//   allocator/reclaim.cpp: DeviceCache::add_accessor
-//   allocator/device_cache.cpp: DeviceCache::settled DeviceCache::debt_allowed
-//   allocator/quick_ways.hpp: DeviceCache::quick_clear
+//   allocator/cache/reclaim.cpp: DeviceCache::add_accessor
+//   allocator/cache/device_cache.cpp: DeviceCache::settled DeviceCache::debt_allowed
+//   allocator/cache/quick_ways.hpp: DeviceCache::quick_clear
 //   allocator/allocator.cpp: Allocator::free
 //   allocator/registry.cpp: wait_for_others
 //

@@ -2,13 +2,13 @@
 // The threads' racks, the depot and the biased lock, on a weak memory.
 //
 // Stands for:
-//   allocator/biased_lock.hpp: enter leave ask give_back announce
-//   allocator/biased_lock.cpp: BiasedLock::barrier BiasedLock::await BiasedLock::step_back
-//   allocator/rack.hpp: RackScope
-//   allocator/racks.cpp: Racks::take_used Racks::give_back
-//   allocator/rack_traffic.cpp: DeviceCache::spill DeviceCache::restock DeviceCache::empty_racks DeviceCache::empty
+//   allocator/base/biased_lock.hpp: enter leave ask give_back announce
+//   allocator/base/biased_lock.cpp: BiasedLock::barrier BiasedLock::await BiasedLock::step_back
+//   allocator/cache/rack.hpp: RackScope
+//   allocator/cache/racks.cpp: Racks::take_used Racks::give_back
+//   allocator/cache/rack_traffic.cpp: DeviceCache::spill DeviceCache::restock DeviceCache::empty_racks DeviceCache::empty
 //   allocator/quick.cpp: DeviceCache::quick_small DeviceCache::quick_give
-//   allocator/depot.hpp: put take
+//   allocator/heap/depot.hpp: put take
 //
 // Safety: a block is taken from where it is, once; at the end none is lost, and a rack that holds one
 // says so (`used`), so that nothing is hoarded.

@@ -2,19 +2,19 @@
 // Reuse and debt in one context, with late fences and one active stream.
 //
 // Stands for:
-//   allocator/timeline.cpp: Timeline::enter Timeline::leave Timeline::activate Timeline::pay
-//   allocator/timeline.cpp: Timeline::take_debt Timeline::stamp_stream Timeline::find_mark Timeline::wait_mark
-//   allocator/timeline_fences.cpp: Timeline::stamp_free Timeline::ensure Timeline::commit Timeline::find_fence
-//   allocator/timeline_fences.cpp: Timeline::poll Timeline::poll_recorded Timeline::retire
-//   allocator/timeline_fences.cpp: Timeline::wait_frees Timeline::wait_all
-//   allocator/timeline_patience.cpp: Timeline::wait_patiently Timeline::pass_marks
-//   allocator/lane.hpp: idle_after forget_order
-//   allocator/block.hpp: accepts
-//   allocator/quick_ways.hpp: DeviceCache::quick_clear
+//   allocator/order/timeline.cpp: Timeline::enter Timeline::leave Timeline::activate Timeline::pay
+//   allocator/order/timeline.cpp: Timeline::take_debt Timeline::stamp_stream Timeline::find_mark Timeline::wait_mark
+//   allocator/order/timeline_fences.cpp: Timeline::stamp_free Timeline::ensure Timeline::commit Timeline::find_fence
+//   allocator/order/timeline_fences.cpp: Timeline::poll Timeline::poll_recorded Timeline::retire
+//   allocator/order/timeline_fences.cpp: Timeline::wait_frees Timeline::wait_all
+//   allocator/order/timeline_patience.cpp: Timeline::wait_patiently Timeline::pass_marks
+//   allocator/heap/block.hpp: idle_after forget_order
+//   allocator/heap/block.hpp: accepts
+//   allocator/cache/quick_ways.hpp: DeviceCache::quick_clear
 //   allocator/quick.cpp: DeviceCache::quick_accepts
-//   allocator/device_cache.cpp: DeviceCache::asking DeviceCache::settled DeviceCache::take_across DeviceCache::hand_out
-//   allocator/frees.cpp: DeviceCache::free DeviceCache::finish_free
-//   allocator/settle.cpp: DeviceCache::settle DeviceCache::settle_all DeviceCache::wait_idle
+//   allocator/cache/device_cache.cpp: DeviceCache::asking DeviceCache::settled DeviceCache::take_across DeviceCache::hand_out
+//   allocator/cache/frees.cpp: DeviceCache::free DeviceCache::finish_free
+//   allocator/cache/settle.cpp: DeviceCache::settle DeviceCache::settle_all DeviceCache::wait_idle
 //
 // Order: each stream has a clock, how much of each stream its next operation comes after. An event is
 // such a clock. There is no device that runs: a kernel that is not ordered after another one may run

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """mutants.py --programs FOLDER [--library … --driver … --process … --semantics …] [--every] [RULE…]
 
-Leaves out one ordering rule at a time (allocator/rule.hpp) and runs the tests that docs/testing.md names
+Leaves out one ordering rule at a time (allocator/base/rule.hpp) and runs the tests that docs/testing.md names
 for it: each of them must fail. Before that each must pass with all rules kept. --every asks all
 tests about each rule, those that take long too, and says who finds it.
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The one rule that does not hold: CUSTASH_WITHOUT_RULE names it. A name that no rule has ends
 // the process, so that nobody takes a rule for unfound that was misspelt.
-#include "allocator/rule.hpp"
+#include "allocator/base/rule.hpp"
 
 #include <cstdio>
 #include <cstdlib>

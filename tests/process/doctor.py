@@ -71,7 +71,7 @@ class Doctor(Case):
 
     def with_driver(self, code, version, devices=1, lacks=None):
         """The findings beside a driver of these answers, which has only the calls that custash must have."""
-        with open(os.path.join(ROOT, "allocator/driver.hpp"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "allocator/base/driver.hpp"), encoding="utf-8") as file:
             needed = set(re.findall(r'X\(Required,[\s\\]*\w+,[\s\\]*"(\w+)"', file.read())) - {"cuDeviceGetCount", lacks}
         self.assertGreater(len(needed), 20)
         with tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,7 @@
 // fail().
 #pragma once
 
-#include "allocator/mutex.hpp"
+#include "allocator/base/mutex.hpp"
 #include "tests/property/outcome.hpp"
 #include "tests/property/tracer.hpp"
 #include "tests/sim/sim.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
-#include "allocator/driver.hpp"
+#include "allocator/base/driver.hpp"
 
 #include <functional>
 #include <memory>

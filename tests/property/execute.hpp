@@ -5,7 +5,7 @@
 // thread-local state.
 #pragma once
 
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
 #include "tests/property/door.hpp"
 #include "tests/property/outcome.hpp"
 #include "tests/property/program.hpp"

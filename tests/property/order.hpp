@@ -4,7 +4,7 @@
 // bare simulator. One owner, no lock.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <vector>
 

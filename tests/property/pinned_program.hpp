@@ -4,7 +4,7 @@
 // subset of the commands is a program too. Pure.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <cstdint>
 #include <string>

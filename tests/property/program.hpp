@@ -4,7 +4,7 @@
 // of the commands is a program too, and a failing one can be shrunk. Pure.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <cstdint>
 #include <string>

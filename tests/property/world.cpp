@@ -3,7 +3,7 @@
 // world_work.cpp.
 #include "tests/property/world.hpp"
 
-#include "allocator/mutex.hpp"
+#include "allocator/base/mutex.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/arena.hpp"
+#include "allocator/heap/arena.hpp"
 
-#include "allocator/size_policy.hpp"
+#include "allocator/heap/size_policy.hpp"
 #include "tests/catch.hpp"
 
 using namespace custash;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
-#include "allocator/mutex.hpp"
+#include "allocator/base/mutex.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sim.hpp"
 

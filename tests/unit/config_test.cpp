@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // CUSTASH_CONF: every option is read, every mistake gets one clear line and changes nothing,
 // and the table that people see is the table that the reader works from.
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
 
 #include "tests/catch.hpp"
 

@@ -2,7 +2,7 @@
 // The end of a context, put between any two instructions of a thread that asks whether a
 // buffer's use is over: by a signal. Its own copy of the timeline, not optimised, so that there
 // are many of them.
-#include "allocator/timeline.hpp"
+#include "allocator/order/timeline.hpp"
 #include "tests/catch.hpp"
 
 #include <csignal>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Limits, trimming, decay, and the ladder rung by rung.
-#include "allocator/last_error.hpp"
+#include "allocator/base/last_error.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What threads keep ready: that it is nobody's loss, that of two frees one counts, and that the
 // numbers are the same as without.
-#include "allocator/biased_lock.hpp"
+#include "allocator/base/biased_lock.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <array>

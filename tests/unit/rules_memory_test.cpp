@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Ordering rules that no random program and no other test would miss, one test each: memory
 // that graphs, slabs, moved pages, peers and other threads hand on.
+#include "allocator/heap/size_policy.hpp"
 #include "allocator/outside.hpp"
-#include "allocator/size_policy.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <algorithm>

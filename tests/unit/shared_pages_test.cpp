@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Small blocks of classes that a program hardly uses share pages, and the gaps that large
 // blocks leave at the end of their pages.
-#include "allocator/size_policy.hpp"
+#include "allocator/heap/size_policy.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;

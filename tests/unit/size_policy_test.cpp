@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/size_policy.hpp"
+#include "allocator/heap/size_policy.hpp"
 
 #include "tests/catch.hpp"
 

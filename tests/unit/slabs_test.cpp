@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/slabs.hpp"
+#include "allocator/heap/slabs.hpp"
 
 #include "tests/catch.hpp"
 

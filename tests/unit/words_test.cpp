@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Words that people write: sizes, and the name that a misspelt one is nearest to.
-#include "allocator/words.hpp"
+#include "allocator/base/words.hpp"
 
 #include "tests/catch.hpp"
 

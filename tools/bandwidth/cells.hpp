@@ -3,7 +3,7 @@
 // of processes; a sample is one repetition of it in one process. Pure.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <optional>
 #include <span>

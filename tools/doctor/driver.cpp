@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/backing.hpp"
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
+#include "allocator/memory/backing.hpp"
 #include "tools/doctor/machine.hpp"
 #include "tools/text.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
 #include "interpose/checkers.hpp"
 #include "tools/conf.hpp"
 #include "tools/doctor/machine.hpp"

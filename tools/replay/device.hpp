@@ -3,7 +3,7 @@
 // time. A table of functions, as Driver is one.
 #pragma once
 
-#include "allocator/driver.hpp"
+#include "allocator/base/driver.hpp"
 
 #include <memory>
 #include <string>

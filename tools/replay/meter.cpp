@@ -3,7 +3,7 @@
 // type.
 #include "tools/replay/meter.hpp"
 
-#include "allocator/atomic_max.hpp"
+#include "allocator/base/atomic_max.hpp"
 
 #include <algorithm>
 #include <tuple>

@@ -4,7 +4,7 @@
 // functions has nowhere to keep a pointer. Thread safe.
 #pragma once
 
-#include "allocator/driver.hpp"
+#include "allocator/base/driver.hpp"
 
 #include <atomic>
 #include <map>

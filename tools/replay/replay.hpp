@@ -3,7 +3,7 @@
 // the bare driver, or the driver's own stream-ordered pool.
 #pragma once
 
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
 #include "tools/replay/device.hpp"
 #include "tools/replay/meter.hpp"
 #include "tools/replay/trace.hpp"

@@ -3,7 +3,7 @@
 // checks it whole, so that whoever replays it need not. Values only.
 #pragma once
 
-#include "allocator/units.hpp"
+#include "allocator/base/units.hpp"
 
 #include <cstdint>
 #include <stdexcept>

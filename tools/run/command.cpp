@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/run/command.hpp"
 
-#include "allocator/config.hpp"
+#include "allocator/base/config.hpp"
 #include "interpose/ledger.hpp"
 #include "interpose/live_page.hpp"
 #include "tools/conf.hpp"

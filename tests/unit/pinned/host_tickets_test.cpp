@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // When what was submitted before a ticket is over, in one context and in several.
-#include "allocator/host_tickets.hpp"
+#include "allocator/order/host_tickets.hpp"
 
 #include "tests/unit/bed.hpp"
 #include "tests/unit/sim/calls.hpp"

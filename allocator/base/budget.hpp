@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// DeviceBudget: what all contexts of one device together hold from the driver, and what they
+// may. Lock free.
+#pragma once
+
+#include "allocator/base/units.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace custash {
+
+class DeviceBudget {
+ public:
+  // Before memory is asked for; false where it would be over the limit.
+  bool take(Bytes bytes) {
+    Bytes held = held_.load();
+    do {
+      if (bytes > room(held)) return false;
+    } while (!held_.compare_exchange_weak(held, held + bytes));
+    return true;
+  }
+
+  // Memory went back, or was not had.
+  void give(Bytes bytes) { held_.fetch_sub(bytes); }
+
+  [[nodiscard]] Bytes room() const { return room(held_.load()); }
+
+  [[nodiscard]] Bytes held() const { return held_.load(); }
+
+  [[nodiscard]] Bytes limit() const { return limit_.load(); }
+
+  void set_limit(Bytes bytes) { limit_.store(bytes); }
+
+ private:
+  [[nodiscard]] Bytes room(Bytes held) const {
+    return limit_.load() - std::min(limit_.load(), held);
+  }
+
+  std::atomic<Bytes> held_{0};
+  std::atomic<Bytes> limit_{~0ULL};
+};
+
+}  // namespace custash

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Config: every option, immutable once read. One table (config.cpp) holds each option's name,
+// type, default, range and help; parsing, `custash run --help` and docs/options.md come from
+// it. Rank 1, no state, reads no environment.
+#pragma once
+
+#include "allocator/base/log.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace custash {
+
+enum class Backing { Auto, Vmm, Driver };                         // backing:
+enum class Caching { Auto, Always, Never };                       // caching:
+enum class FreeMode { Auto, Copies, Never, Strict, Parameters };  // free:
+
+struct Config {
+  bool enabled = true;                  // enabled:  false passes every call through
+  Caching caching = Caching::Auto;      // Never: each allocation is the driver's own
+  Backing backing = Backing::Auto;      // what segments are made of
+  FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
+  bool one_lane = true;   // use stream order itself as the fence while one stream works
+  bool magazines = true;  // magazines: blocks kept ready by each thread
+  // How many requests of a size class share pages with other classes' before it has slabs. No
+  // option: tests set it.
+  std::uint32_t slabs_after = 256;
+  std::uint32_t run_ahead_percent =
+      10;                   // run_ahead: new memory preferred to debt, share of bytes in use
+  std::uint64_t limit = 0;  // limit: bytes a device; 0: none
+  std::uint32_t limit_percent = 0;  // limit: or a share of the device
+  std::uint32_t decay = 10;         // decay: seconds; 0: never
+  std::uint32_t patience = 10;      // patience: seconds
+  bool pinned = true;               // pinned: false passes pinned memory through
+  std::uint32_t pinned_threads =
+      0;  // pinned_threads: touch new pinned memory; 0: a thread a core
+  std::uint64_t pinned_limit = 0;   // pinned_limit: bytes; 0: none
+  std::uint32_t pinned_decay = 60;  // pinned_decay: seconds; 0: never
+  bool neighbours = true;           // neighbours: give cache to other processes, and ask them
+  bool control = true;              // control: the command may reach the process
+  LogLevel log = LogLevel::Off;     // log:
+  std::string log_file;             // log_file: empty is stderr
+  bool summary = false;             // summary: print statistics to stderr at exit
+
+  bool detailed_stats = false;  // stats: detailed counts by call site, lifetimes, all calls
+  std::uint32_t history = 0;    // history: events kept; 0: none
+  std::uint32_t history_depth = 16;  // history_depth: addresses of a stack
+  bool history_python = true;        // history_python: lines of Python, too
+  std::string snapshot;  // snapshot: written at exit and when memory runs out; empty: none
+  std::uint32_t snapshot_signal = 0;  // snapshot_signal: number; 0: none
+  bool leaks = false;                 // leaks: say at exit what is still allocated
+
+  std::string record;  // record: where allocations are written down; empty: nowhere
+};
+
+struct OptionRow {
+  std::string_view name;
+  std::string_view
+      type;  // "flag", "choice", "percent", "count", "bytes", "limit", "seconds", "path"
+  std::string_view default_value;
+  std::string_view range;  // "true|false", "auto|vmm|driver", "0-1000", ""
+  std::string_view help;
+};
+
+// Every option, in the order of docs/options.md.
+std::span<const OptionRow> option_rows();
+
+struct ParsedConfig {
+  Config config;
+  std::vector<std::string>
+      complaints;  // one clear line for each bad key or value, which is ignored
+  std::vector<std::pair<std::string_view, std::string>> given;  // what was taken, once a name
+};
+
+// Reads "key:value,key:value". Never fails: what cannot be used is left at its default and
+// complained of.
+ParsedConfig parse_config(std::string_view text);
+
+}  // namespace custash

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Rule: the ordering rules of custash, each by a name that stands where the rule is kept. In
+// the product every rule holds, and nothing of this is compiled. The tests are built with
+// CUSTASH_RULES=1 as well: tests/mutants leaves out one rule at a time there, and some test
+// must notice (docs/testing.md lists the rules).
+#pragma once
+
+namespace custash {
+
+// clang-format off
+#define CUSTASH_EACH_RULE(RULE) \
+  RULE(quick_frees_have_a_fence) \
+  RULE(calls_count_when_they_return) \
+  RULE(streams_pay_what_is_owed) \
+  RULE(destroyed_streams_leave_an_event) \
+  RULE(lanes_serve_again_when_idle) \
+  RULE(new_streams_have_paid_nothing) \
+  RULE(no_context_event_in_a_capture) \
+  RULE(marks_are_recorded) \
+  RULE(marks_are_of_that_free) \
+  RULE(refused_waits_are_made_here) \
+  RULE(results_on_the_legacy_stream_are_no_barrier) \
+  RULE(unmarked_results_are_waited_for) \
+  RULE(debt_is_paid_with_the_fence_of_the_free) \
+  RULE(unpayable_debt_is_waited_for) \
+  RULE(debt_abroad_is_waited_for) \
+  RULE(work_is_fenced_before_a_capture) \
+  RULE(work_is_marked_before_its_stream_captures) \
+  RULE(frees_count_where_work_is_unseen) \
+  RULE(fences_cover_what_came_before) \
+  RULE(one_stream_alone_is_in_order) \
+  RULE(tails_are_the_newest) \
+  RULE(fences_cover_every_stream) \
+  RULE(no_event_lands_in_a_capture) \
+  RULE(late_fences_are_no_barrier) \
+  RULE(late_fences_are_only_asked) \
+  RULE(fences_stay_for_the_host) \
+  RULE(fences_cover_the_position) \
+  RULE(pending_fences_have_not_passed) \
+  RULE(unfenced_work_is_waited_for) \
+  RULE(streams_with_a_call_under_way_work) \
+  RULE(capture_steps_wait_for_fences) \
+  RULE(fences_wait_for_capture_steps) \
+  RULE(ending_contexts_are_passed_by) \
+  RULE(a_context_ends_after_its_users) \
+  RULE(merged_blocks_keep_the_later_fence) \
+  RULE(merged_blocks_keep_the_later_order) \
+  RULE(merged_blocks_of_two_streams_are_nobody_s) \
+  RULE(fences_must_be_acceptable) \
+  RULE(orders_must_have_passed) \
+  RULE(parts_keep_the_stamp) \
+  RULE(pages_in_use_are_not_given_back) \
+  RULE(pages_mapped_twice_are_not_given_back) \
+  RULE(moved_pages_are_acceptable) \
+  RULE(racks_are_emptied_without_their_owner) \
+  RULE(no_debt_with_unpaid_peers) \
+  RULE(no_debt_where_the_host_hands_over) \
+  RULE(no_debt_in_a_capture) \
+  RULE(a_stream_holds_back_no_graph) \
+  RULE(lost_marks_are_waited_for) \
+  RULE(unseen_work_is_paid_for_at_the_allocation) \
+  RULE(no_hoarding_where_no_debt_is) \
+  RULE(hand_outs_take_debt) \
+  RULE(hand_outs_wait_for_the_stream_of_the_free) \
+  RULE(each_thread_has_its_own_stream) \
+  RULE(each_green_context_has_a_legacy_stream) \
+  RULE(lanes_in_stamps_serve_nobody_else) \
+  RULE(frees_wait_for_results) \
+  RULE(frees_wait_for_copies_of_other_contexts) \
+  RULE(frees_wait_for_launches_that_reach_the_host) \
+  RULE(blocks_of_several_streams_are_nobody_s) \
+  RULE(captured_blocks_stay_with_graphs) \
+  RULE(exported_blocks_stay_when_freed) \
+  RULE(captured_blocks_wait_for_launches) \
+  RULE(moved_pages_keep_their_stamps) \
+  RULE(new_pages_reach_new_peers) \
+  RULE(tickets_cover_every_context) \
+  RULE(tickets_hold_back_no_other_device) \
+  RULE(tickets_pass_in_every_context) \
+  RULE(peers_pay_what_is_owed) \
+  RULE(exported_blocks_take_the_long_way) \
+  RULE(blocks_closed_elsewhere_wait_for_work_here) \
+  RULE(memory_that_leaves_the_sight_is_quiet) \
+  RULE(hits_are_of_their_own_stream) \
+  RULE(hits_are_clear_or_payable) \
+  RULE(hits_take_debt) \
+  RULE(quick_frees_wait_for_results) \
+  RULE(kept_blocks_take_the_long_way) \
+  RULE(no_hits_in_a_capture) \
+  RULE(no_hits_in_debt_where_it_must_be_over) \
+  RULE(ordered_frees_are_settled_by_marks) \
+  RULE(plain_memory_goes_back_when_idle) \
+  RULE(memory_freed_abroad_waits_for_its_event) \
+  RULE(waits_that_bare_does_not_make_end) \
+  RULE(large_frees_on_a_stream_are_marked) \
+  RULE(old_addresses_stay_while_used) \
+  RULE(unseen_peers_pay_nothing) \
+  RULE(what_is_owed_is_over_before_unpaid_peers) \
+  RULE(green_contexts_are_their_primary_s) \
+  RULE(frees_wait_for_other_contexts_of_the_device) \
+  RULE(slabs_wait_for_what_their_page_waits) \
+  RULE(pages_wait_for_what_their_blocks_wait) \
+  RULE(copies_reach_other_devices) \
+  RULE(waits_of_streams_count) \
+  RULE(kernels_that_reach_the_host_are_waited_for) \
+  RULE(graphs_that_reach_the_host_are_waited_for) \
+  RULE(copies_pay_the_other_context) \
+  RULE(graphs_pay_every_context) \
+  RULE(early_launches_wait_while_memory_is_owed) \
+  RULE(captured_blocks_wait_for_every_graph) \
+  RULE(captured_blocks_wait_for_captures) \
+  RULE(threads_forget_destroyed_streams) \
+  RULE(a_context_ends_after_frees_elsewhere) \
+  RULE(batches_pay_the_other_context) \
+  RULE(ended_threads_give_their_lane_back) \
+  RULE(graphs_are_counted_before_their_capture_ends) \
+  RULE(dma_bufs_are_of_quiet_memory) \
+  RULE(exported_handles_are_of_quiet_memory) \
+  RULE(early_launches_lose_their_attribute) \
+  RULE(importers_live_until_their_process_ends) \
+  RULE(memory_of_network_cards_is_quiet) \
+  RULE(debt_taken_beside_a_launch_is_waited_for) \
+  RULE(calls_under_way_are_not_waited_for) \
+  RULE(calls_beside_a_coming_capture_are_marked) \
+  RULE(freed_buffers_wait_for_a_ticket) \
+  RULE(frees_of_buffers_wait_for_results) \
+  RULE(quick_frees_of_buffers_are_idle) \
+  RULE(quick_frees_of_buffers_wait_for_results) \
+  RULE(buffers_wait_for_all_named_streams) \
+  RULE(buffers_are_unpinned_when_idle) \
+  RULE(a_context_ends_after_its_buffers_use) \
+  RULE(resting_buffers_wait_for_their_ticket)
+// clang-format on
+
+enum class Rule {
+#define CUSTASH_RULE(name) name,
+  CUSTASH_EACH_RULE(CUSTASH_RULE)
+#undef CUSTASH_RULE
+};
+
+#if CUSTASH_RULES
+bool holds(Rule rule);  // tests/mutants/without.cpp
+#else
+constexpr bool holds(Rule) {
+  return true;
+}
+#endif
+
+}  // namespace custash

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/base/stats.hpp"
+
+namespace custash {
+namespace {
+
+void change(StatArray& stats, StatPool pool, std::int64_t amount, int sign) {
+  for (const StatPool each : {StatPool::All, pool}) {
+    Stat& stat = stats[static_cast<std::size_t>(each)];
+    if (sign > 0) {
+      stat.increase(amount);
+    } else {
+      stat.decrease(amount);
+    }
+  }
+}
+
+constexpr StatArray DeviceStats::*kArrays[] = {
+    &DeviceStats::allocation,
+    &DeviceStats::segment,
+    &DeviceStats::active,
+    &DeviceStats::inactive_split,
+    &DeviceStats::allocated_bytes,
+    &DeviceStats::reserved_bytes,
+    &DeviceStats::active_bytes,
+    &DeviceStats::inactive_split_bytes,
+    &DeviceStats::requested_bytes,
+};
+
+constexpr std::int64_t DeviceStats::*kCounters[] = {
+    &DeviceStats::num_alloc_retries,
+    &DeviceStats::num_ooms,
+    &DeviceStats::num_sync_all_streams,
+    &DeviceStats::num_device_alloc,
+    &DeviceStats::num_device_free,
+    &DeviceStats::num_fences,
+    &DeviceStats::num_fence_queries,
+    &DeviceStats::num_debt_waits,
+    &DeviceStats::num_free_waits,
+    &DeviceStats::num_pages_moved,
+    &DeviceStats::limbo_bytes,
+};
+
+}  // namespace
+
+Stat& Stat::operator+=(const Stat& other) {
+  current += other.current;
+  peak += other.peak;
+  allocated += other.allocated;
+  freed += other.freed;
+  return *this;
+}
+
+void DeviceStats::count_owned(StatPool pool,
+                              std::int64_t bytes,
+                              std::int64_t requested,
+                              int sign) {
+  change(allocation, pool, 1, sign);
+  change(allocated_bytes, pool, bytes, sign);
+  change(requested_bytes, pool, requested, sign);
+}
+
+void DeviceStats::count_active(StatPool pool, std::int64_t bytes, int sign) {
+  change(active, pool, 1, sign);
+  change(active_bytes, pool, bytes, sign);
+}
+
+void DeviceStats::split_blocks(StatPool pool,
+                               std::int64_t bytes,
+                               std::int64_t count,
+                               int sign) {
+  change(inactive_split, pool, count, sign);
+  change(inactive_split_bytes, pool, bytes * count, sign);
+}
+
+void DeviceStats::count_reserved(StatPool pool,
+                                 std::int64_t bytes,
+                                 std::int64_t segments,
+                                 int sign) {
+  change(segment, pool, segments, sign);
+  change(reserved_bytes, pool, bytes, sign);
+  (sign > 0 ? num_device_alloc : num_device_free) += segments;
+}
+
+DeviceStats& DeviceStats::operator+=(const DeviceStats& other) {
+  for (const auto member : kArrays) {
+    for (std::size_t i = 0; i < (this->*member).size(); ++i)
+      (this->*member)[i] += (other.*member)[i];
+  }
+  for (const auto member : kCounters)
+    this->*member += other.*member;
+  return *this;
+}
+
+void DeviceStats::reset_peaks() {
+  for (const auto member : kArrays) {
+    for (Stat& stat : this->*member)
+      stat.reset_peak();
+  }
+}
+
+}  // namespace custash

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// CacheShared: what all caches of the process share.
+#pragma once
+
+#include "allocator/base/budget.hpp"
+#include "allocator/base/config.hpp"
+#include "allocator/base/driver.hpp"
+#include "allocator/heap/page_map.hpp"
+#include "allocator/memory/leftovers.hpp"
+#include "allocator/order/capture_gate.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace custash {
+
+class DeviceCache;
+
+struct CacheShared {
+  // Whether the other contexts of a cache's device have nothing to do; `anew`: nor work that
+  // goes unseen, as far as it was submitted before this question.
+  struct Others {
+    bool (*idle)(void* state, DeviceCache& self, bool anew);
+    void* state;
+  };
+
+  const Driver& driver;
+  const Config& config;
+  PageMap& pages;
+  Leftovers& leftovers;
+  const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
+  DeviceBudget& budget;                     // of the device
+  CaptureGate& gate;
+  Others others;
+};
+
+}  // namespace custash

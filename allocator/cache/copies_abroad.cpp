@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/cache/copies_abroad.hpp"
+
+#include "allocator/base/rule.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace custash {
+
+bool CopiesAbroad::Copy::over() const {
+  return use.event ? use.timeline->use_over(use.event) : use.timeline->over(position);
+}
+
+void CopiesAbroad::note(Address touched, Timeline& by, Lane& lane) {
+  Copy copy{.touched = touched, .lane = &lane, .use = {&by, {}}};
+  // All that the context does now stands for it. Bare waits for this copy alone: no stream
+  // waits.
+  if (!by.record_use(lane, &copy.use.event))
+    by.stamp_free(&copy.position, FenceKind::Late).ignore();
+  if (!keep(std::move(copy))) by.wait_all().ignore();  // no host memory to note it
+}
+
+bool CopiesAbroad::keep(Copy copy) noexcept {
+  Lock lock(mutex_);
+  copy.number = ++last_;
+  const auto before = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& old) {
+    return old.lane == copy.lane && old.touched == copy.touched;
+  });
+  if (before != copies_.end()) {
+    std::swap(*before, copy);  // it comes after that one
+    return true;
+  }
+  try {
+    copies_.push_back(std::move(copy));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  count_.store(copies_.size());
+  return true;
+}
+
+Status CopiesAbroad::wait_for(Address base, Bytes size) {
+  Status result;
+  for (const Copy& copy : all()) {
+    if (!copy.over() && copy.touched - base < size &&
+        holds(Rule::frees_wait_for_copies_of_other_contexts)) {
+      const ContextUse use(copy.use.timeline->users());
+      if (!use) continue;  // its end waits for its work
+      const Status waited = copy.use.event ? copy.use.timeline->wait_use(copy.use.event)
+                                           : copy.use.timeline->wait_for(copy.position);
+      if (!waited.ok()) result = waited;
+    }
+    if (copy.over()) drop(copy.number);
+  }
+  return result;
+}
+
+std::vector<CopiesAbroad::Copy> CopiesAbroad::all() {
+  Lock lock(mutex_);
+  return copies_;
+}
+
+void CopiesAbroad::drop(std::uint64_t number) {
+  Copy dropped;  // let go outside the lock
+  Lock lock(mutex_);
+  const auto at = std::find_if(
+      copies_.begin(), copies_.end(), [&](const Copy& copy) { return copy.number == number; });
+  if (at == copies_.end()) return;
+  dropped = std::exchange(*at, std::move(copies_.back()));
+  copies_.pop_back();
+  count_.store(copies_.size());
+}
+
+}  // namespace custash

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: memory that idles goes back, a little at a time.
+#include "allocator/cache/device_cache.hpp"
+
+namespace custash {
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+// Unmapping is charged by the page; no call pays for more than some milliseconds of it.
+constexpr Bytes kAtOnce = 4_GiB;
+
+}  // namespace
+
+void DeviceCache::decay() {
+  if (config_.decay == 0 || timeline_.capturing()) return;
+  const Nanoseconds now = driver_.now();
+  Nanoseconds due = next_decay_.load(std::memory_order_relaxed);
+  if (now < due || !next_decay_.compare_exchange_strong(due, now + config_.decay * kSecond))
+    return;
+  trim_idle().ignore();  // what is refused stays
+}
+
+// What was free at the last look and is free still; at the first look nothing was.
+Status DeviceCache::trim_idle() {
+  const Status trimmed = trim({.bytes = kAtOnce, .idle_only = true});
+  Lock lock(mutex_);
+  return_empty_slabs(timeline_.passed());
+  for (const auto& pool : pools_) {
+    pool->large.age();
+    pool->small_pages.age();
+  }
+  return trimmed;
+}
+
+}  // namespace custash

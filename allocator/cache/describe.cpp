@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: answers, statistics, and the check of everything.
+#include "allocator/cache/device_cache.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+BlockAnswer DeviceCache::describe(Address address) {
+  Lock lock(mutex_);
+  const PageOwner owner = pages_.find(address);
+  if (owner.slab != nullptr && owner.slab->cache == this) {
+    Slab* slab = owner.slab;
+    const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
+    if (index >= slab->blocks.size()) return {};
+    const SmallRef ref{slab, index};
+    const SmallBlock& block = ref.block();
+    const std::uint64_t id = block.buffer_id.look();
+    if (id == 0) return {};
+    return {true, ref.address(), block.requested, slab->block_bytes(), id};
+  }
+  if (owner.segment == nullptr || owner.segment->cache != this) return {};
+  auto it = owner.segment->used.upper_bound(address);
+  if (it == owner.segment->used.begin()) return {};
+  const Block& block = *std::prev(it)->second;
+  const std::uint64_t id = block.buffer_id.look();
+  if (address >= block.end() || id == 0) return {};
+  return {true, block.address, block.requested, block.size, id};
+}
+
+Bytes DeviceCache::returnable() {
+  if (waiting_high_.load() > timeline_.passed()) timeline_.poll(waiting_high_.load());
+  Lock lock(mutex_);
+  drain();
+  Bytes sum = 0;
+  for (const auto& pool : pools_) {
+    sum +=
+        pool->small_pages.returnable() + pool->large.returnable() + pool->slabs.empty_bytes();
+  }
+  return sum;
+}
+
+std::string DeviceCache::describe_use() {
+  const auto mib = [](std::int64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; };
+  const DeviceStats now = stats();
+  Bytes largest = 0;
+  Bytes free = 0;
+  {
+    Lock lock(mutex_);
+    for (const auto& pool : pools_) {
+      largest = std::max(largest, pool->large.largest_free());
+      free += pool->large.returnable() - pool->large.limbo_bytes();
+    }
+  }
+  const Bytes scattered = free == 0 ? 0 : 100 - largest * 100 / free;
+  return mib(now.allocated_bytes[0].current) + " in use, " +
+         mib(now.reserved_bytes[0].current - now.allocated_bytes[0].current) + " cached (" +
+         mib(now.limbo_bytes) + " of it waiting for work in flight), largest free block " +
+         mib(static_cast<std::int64_t>(largest)) + ", fragmentation " +
+         std::to_string(scattered) + " %";
+}
+
+DeviceStats DeviceCache::stats() {
+  const Timeline::Counters counters = timeline_.counters();
+  Lock lock(mutex_);
+  empty_racks();
+  DeviceStats out = stats_;
+  out.num_fences = static_cast<std::int64_t>(counters.fences);
+  out.num_fence_queries = static_cast<std::int64_t>(counters.queries);
+  out.num_debt_waits = static_cast<std::int64_t>(counters.waits);
+  out.num_free_waits = static_cast<std::int64_t>(counters.host_waits);
+  for (const auto& pool : pools_) {
+    out.limbo_bytes +=
+        static_cast<std::int64_t>(pool->large.limbo_bytes() + pool->slabs.limbo_bytes());
+  }
+  return out;
+}
+
+void DeviceCache::reset_peaks() {
+  Lock lock(mutex_);
+  empty_racks();
+  stats_.reset_peaks();
+}
+
+void DeviceCache::count_oom() {
+  Lock lock(mutex_);
+  ++stats_.num_ooms;
+}
+
+bool DeviceCache::validate() {
+  if (!timeline_.validate()) return false;
+  Lock lock(mutex_);
+  empty_racks();
+  Bytes mapped = 0;
+  for (const auto& pool : pools_) {
+    if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate())
+      return false;
+    mapped += pool->small_pages.mapped() + pool->large.mapped();
+  }
+  return mapped == static_cast<Bytes>(stats_.reserved_bytes[0].current) &&
+         stats_.allocation[0].current >= 0 &&
+         stats_.active[0].current >= stats_.allocation[0].current;
+}
+
+void DeviceCache::after_fork_in_child() {
+  mutex_.reset_after_fork();
+  timeline_.reset_lock_after_fork();
+  copies_abroad_.reset_lock_after_fork();
+}
+
+}  // namespace custash

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: new memory from the driver, and the ladder when the driver says no.
+#include "allocator/base/log.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/cache/device_cache.hpp"
+#include "allocator/heap/size_policy.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace custash {
+namespace {
+
+Bytes held(const DeviceStats& stats) {
+  return static_cast<Bytes>(stats.reserved_bytes[0].current);
+}
+
+// The most that was ever in use, the request included.
+Bytes most_in_use(const DeviceStats& stats, const Request& request) {
+  const Stat& in_use = stats.allocated_bytes[0];
+  const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
+  return std::max(static_cast<Bytes>(in_use.peak), now);
+}
+
+// Slabs come one by one; the driver charges by call. A small share of what is held already.
+Bytes slab_growth(Bytes all) {
+  return std::clamp<Bytes>(align_down(all / 256, kSlabBytes), kSlabBytes, 8_MiB);
+}
+
+// The least to make at once, as the driver charges by the call: while a program grows, its next
+// requests will have it.
+Bytes slack(const Arena& arena, Bytes all, Bytes room) {
+  if (arena.pool() == StatPool::Small) return slab_growth(all);
+  return align_down(
+      std::max(arena.mapped() / kShareBeforeMoves, std::min(all / kShareAhead, room)),
+      kPageBytes);
+}
+
+}  // namespace
+
+Status DeviceCache::grow(const Request& wanted, Address* out) {
+  const bool nearly_full = room_.look(memory_, budget_) == Fit::FewPages;
+  if (nearly_full && find_before_growing(wanted, out)) return {};
+  Request request = wanted;
+  Pool* pool = nullptr;
+  {
+    Lock lock(mutex_);
+    pool = &pool_of(request.lane);
+    if (wanted.small()) {
+      pool->slabs.pages_wanted();
+      if (!cuts_slabs(wanted)) request = whole(wanted);
+    }
+  }
+  Arena& arena = wanted.small() ? pool->small_pages : pool->large;
+  if (memory_.vmm()) {
+    const Status status = grow_range(*pool, arena, request, out);
+    if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || timeline_.broken())
+      return status;
+    log(LogLevel::Error,
+        "event=vmm_refused code=" + std::to_string(status.code()) + " backing=driver");
+    memory_.give_up_vmm();
+  }
+  return grow_plain(*pool, arena, request, out);
+}
+
+// What may be made until what is held comes to the most that was ever in use and a `share` of
+// that, and to what was missed.
+Bytes DeviceCache::room_to_make(const Request& request, Bytes share) {
+  const Bytes most = most_in_use(stats_, request);
+  Bytes allowed = most + most / share;
+  for (const auto& pool : pools_)
+    allowed += pool->slabs.missed_bytes();
+  const Bytes now_held = held(stats_);
+  const Bytes room = allowed > now_held ? allowed - now_held : 0;
+  return align_down(std::min(room, room_.left(budget_)), kPageBytes);
+}
+
+bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
+  const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+  const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
+  Bytes need = 0;
+  if (!arena.open_growth(bytes, asked, fit_of(arena, room_.fit()), out, &need)) return false;
+  const Bytes finer = finer_handle_bytes(held(stats_) + need, most_in_use(stats_, request));
+  const Bytes room = room_to_make(request, kShareBeforeMoves);
+  if (need > room) return_empty_slabs(asked.passed);
+  const Bytes most = out->hole->size;
+  Bytes moved = 0;
+  for (const auto& each : pools_) {
+    for (Arena* from : {&each->large, &each->small_pages}) {
+      if (need <= room + moved) continue;
+      const Bytes before = moved;
+      moved += from->collect_moves(need - room - moved, most - moved, asked, &out->moves);
+      if (moved != before && from == &each->small_pages) each->slabs.pages_given_up();
+    }
+  }
+  for (const PageMove& move : out->moves) {
+    take_out(*move.from, move.item);
+    if (holds(Rule::moved_pages_keep_their_stamps))
+      out->block->stamp.join(move.item.block->stamp, asked.passed);
+  }
+  Bytes made = moved < need ? need - moved : 0;
+  if (made != 0 && room_.fit() == Fit::Quick)
+    made = std::clamp(slack(arena, held(stats_), room_to_make(request, kShareAhead)),
+                      made,
+                      std::max(made, most - moved));
+  arena.close_growth(out, moved + made);
+  out->made = made;
+  out->handle = std::min(handle_bytes(made, room_.left(budget_)), finer);
+  return true;
+}
+
+// A large block rarely ends where its page does. What it leaves there cannot be moved, and
+// serves small requests when no more should be made.
+Address DeviceCache::take_gap(Pool& pool, const Request& request) {
+  if (room_.fit() != Fit::Quick || room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
+    return 0;
+  const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
+  const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+  for (const auto& each : pools_) {
+    Block* block = each->large.take_gap(bytes, asked);
+    if (block != nullptr) return commit(pool, block, request);
+  }
+  return 0;
+}
+
+// Leaves everything as it was planned from.
+void DeviceCache::abandon(Arena& arena, const Growth& growth) {
+  for (const PageMove& move : growth.moves)
+    commit_trim(*move.from, move.item, 0);
+  arena.abandon_growth(growth, timeline_.passed());
+}
+
+Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request, Address* out) {
+  unmap_stale();
+  Growth growth;
+  bool planned = false;
+  for (int attempt = 0; !planned && attempt < 2; ++attempt) {
+    if (attempt == 1) {
+      const Status status = add_range(arena, std::max(request.rounded, kSlabBytes));
+      if (!status.ok()) return status;
+    }
+    Lock lock(mutex_);
+    if (&arena == &pool.small_pages) {
+      *out = take_gap(pool, request);
+      if (*out != 0) return {};
+    }
+    planned = plan(arena, request, &growth);
+  }
+  if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::vector<Page> moved;
+  for (const PageMove& move : growth.moves)
+    moved.insert(moved.end(), move.item.pages.begin(), move.item.pages.end());
+  std::vector<CUdevice> accessors;
+  std::uint64_t changes = 0;
+  {
+    Lock lock(mutex_);
+    accessors = accessors_;
+    changes = accessor_changes_;
+  }
+  std::vector<Page> mapped;
+  Status status = CUDA_ERROR_OUT_OF_MEMORY;
+  const bool allowed = budget_.take(growth.made);
+  if (allowed && pages_.prepare(growth.begin(), growth.end())) {
+    status =
+        memory_.map(growth.begin(), growth.end(), growth.handle, moved, accessors, &mapped);
+  }
+  std::vector<CUdevice> late;  // peers that came while we mapped
+  {
+    Lock lock(mutex_);
+    if (!status.ok()) {
+      if (allowed) budget_.give(growth.made);
+      abandon(arena, growth);
+      return status;
+    }
+    if (changes != accessor_changes_ && holds(Rule::new_pages_reach_new_peers))
+      late = accessors_;
+    for (const PageMove& move : growth.moves) {
+      move.from->leave_stale(move.item);
+      stale_.push_back({move.item.block, move.item.pages});
+      aliases_.add(move.item.pages);
+    }
+    room_.use(growth.made);
+    stats_.num_pages_moved += static_cast<std::int64_t>(moved.size());
+    enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
+    const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+    *out = commit(pool, arena.commit_growth(growth, mapped, bytes), request);
+  }
+  for (const CUdevice peer : late) {
+    for (const Page& page : mapped) {
+      memory_.give_access(page.address, page.size, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+          .ignore();
+    }
+  }
+  return {};
+}
+
+Status DeviceCache::add_range(Arena& arena, Bytes bytes) {
+  Address base = 0;
+  Bytes size = 0;
+  const Status status = memory_.reserve(bytes, &base, &size);
+  if (!status.ok()) return status;
+  Lock lock(mutex_);
+  arena.add_range(make_segment(base, size, SegmentKind::Range, arena));
+  return {};
+}
+
+Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out) {
+  Bytes size = 0;
+  {
+    Lock lock(mutex_);
+    size = arena.pool() == StatPool::Small ? slab_growth(held(stats_))
+                                           : driver_segment_bytes(request.rounded);
+  }
+  const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
+  if (room_.fit() == Fit::FewPages) size = least;
+  Address base = 0;
+  const auto try_size = [&]() -> Status {
+    if (!budget_.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const Status status = memory_.alloc(size, &base);
+    if (status.ok()) {
+      room_.use(size);
+    } else {
+      budget_.give(size);
+    }
+    return status;
+  };
+  Status status = try_size();
+  if (!status.ok() && size > least) {
+    size = least;
+    status = try_size();
+  }
+  if (!status.ok()) return status;
+  if (!pages_.prepare(base, base + size)) {
+    // Not where the map can hold it: hand out the driver's own memory, which it frees itself.
+    budget_.give(size);
+    if (const Status freed = memory_.free(base); !freed.ok()) return freed;
+    return memory_.alloc(request.bytes, out);
+  }
+  Lock lock(mutex_);
+  Segment* segment = make_segment(base, size, SegmentKind::Plain, arena);
+  enter(*segment, base, base + size, 1);
+  const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+  *out = commit(pool, arena.add_plain(segment, bytes), request);
+  return {};
+}
+
+Address DeviceCache::commit(Pool& pool, Block* block, const Request& request) {
+  if (!request.small()) return hand_out(request, {.small = {}, .large = block});
+  return hand_out(request, {.small = slab_from(pool, block, request), .large = nullptr});
+}
+
+Segment* DeviceCache::make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena) {
+  Segment* segment = nullptr;
+  if (spare_segments_.empty()) {
+    segment = new Segment;
+  } else {
+    segment = spare_segments_.back();
+    spare_segments_.pop_back();
+  }
+  segment->base = base;
+  segment->size = size;
+  segment->kind = kind;
+  segment->cache = this;
+  segment->arena = &arena;
+  segment->mapped = 0;
+  return segment;
+}
+
+}  // namespace custash

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: blocks that other processes have open. Such a block is handed out again by
+// nobody, and its pages are not free ones, so that they are neither moved nor given back.
+#include "allocator/cache/pins.hpp"
+
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/cache/device_cache.hpp"
+
+namespace custash {
+
+Found Pins::end(Address base) {
+  const auto it = pins_.find(base);
+  if (it == pins_.end() || --it->second.count != 0) return {};  // its context may have ended
+  const Found parked = it->second.parked;
+  pins_.erase(it);
+  return parked;
+}
+
+bool Pins::park(const Found& found) {
+  if (pins_.empty()) return false;
+  const auto it = pins_.find(found.small ? found.small.address() : found.large->address);
+  if (it == pins_.end()) return false;
+  it->second.parked = found;
+  return true;
+}
+
+bool DeviceCache::pin(Address base, std::uint64_t buffer_id, PinnedBlock* out) {
+  Lock lock(mutex_);
+  const Found found = locate(base);
+  if (!found) return false;
+  // From now on every free comes by here: no order of one stream's is enough.
+  if (holds(Rule::exported_blocks_take_the_long_way))
+    (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
+  if (found.buffer_id() != buffer_id) return false;
+  const Block& block = found.small ? *found.small.slab->backing : *found.large;
+  const Segment& segment = *block.segment;
+  *out = {.cache = this, .base = base, .context = context_, .device = device_};
+  out->requested = found.requested();
+  if (segment.kind == SegmentKind::Plain) {
+    out->segment = segment.base;
+  } else {
+    const Address end = base + out->requested;
+    auto page = segment.pages.upper_bound(base);
+    if (page == segment.pages.begin()) return false;
+    for (--page; page != segment.pages.end() && page->first < end; ++page)
+      out->pages.push_back(page->second);
+  }
+  pins_.begin(base);
+  return true;
+}
+
+void DeviceCache::unpin(Address base) {
+  Lock lock(mutex_);
+  const Found parked = pins_.end(base);
+  if (!parked) return;
+  // The other process has ended its own work; what was submitted here meanwhile may go on.
+  const std::uint64_t position = timeline_.stamp_everything();
+  parked.stamp() = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
+                       ? Stamp{.order = position}
+                       : Stamp{};
+  atomic_max(order_high_, position);
+  give(parked);
+}
+
+Status DeviceCache::quiet(Address base) {
+  std::uint64_t owed = 0;
+  {
+    Lock lock(mutex_);
+    const Found found = locate(base);
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
+    owed = found.stamp().fence;
+  }
+  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? timeline_.wait_for(owed)
+                                                            : Status();
+}
+
+bool DeviceCache::is_pinned(Address base) {
+  Lock lock(mutex_);
+  return pins_.has(base);
+}
+
+}  // namespace custash

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Rack: what one thread keeps ready of one pool: a magazine for each size class, and the large
+// blocks that it freed last. Its owner takes from it and gives to it without a shared lock, and
+// nothing of it is lost to the others: before a cache makes memory or tells what it holds it
+// empties every rack (DeviceCache::empty_racks).
+// Proved: tests/models/rack.pml.
+#pragma once
+
+#include "allocator/base/biased_lock.hpp"
+#include "allocator/base/tally.hpp"
+#include "allocator/heap/pool.hpp"
+
+#include <array>
+#include <atomic>
+
+namespace custash {
+
+struct Magazine {
+  static constexpr std::uint32_t kBlocks = 16;
+
+  // Bounded in bytes, too: half a MiB to two of each class.
+  static constexpr std::uint32_t capacity(int size_class) {
+    return size_class < kManyFit ? kBlocks : (size_class < kSomeFit ? kBlocks / 4 : 2);
+  }
+
+  static constexpr int kManyFit = size_class(64_KiB) + 1;
+  static constexpr int kSomeFit = size_class(256_KiB) + 1;
+
+  std::uint32_t count = 0;
+  std::array<StoredBlock, kBlocks> blocks;
+};
+
+// On cache lines of its own: neighbours are other threads'.
+struct alignas(128) Rack {
+  static constexpr std::uint32_t kLarge = 8;
+  static constexpr Bytes kLargeBytes = 1_GiB;
+
+  // Which thread's, and of which pool: written by its thread, or under the cache's lock while
+  // the thread has no way to it.
+  const void* owner = nullptr;
+  DeviceCache* cache = nullptr;
+  Lane* lane = nullptr;  // null: of plain calls
+  Pool* pool = nullptr;
+
+  BiasedLock lock;
+  // Something was taken or given since the rack was last emptied.
+  std::atomic<bool> used{false};
+
+  // Guarded by `lock`:
+  std::array<Magazine, kSizeClasses> magazines;
+  std::array<Block*, kLarge> large;  // the latest last
+  std::uint32_t large_count = 0;
+  Bytes large_bytes = 0;
+  Tally tally;
+  std::uint64_t next_id = 0, last_id = 0;  // buffer ids that are this rack's to give
+  std::uint32_t hits = 0;
+
+  [[nodiscard]] Magazine& magazine(int size_class) {
+    return magazines[static_cast<std::size_t>(size_class)];
+  }
+};
+
+// The owner's way in.
+class RackScope {
+ public:
+  [[gnu::always_inline]] explicit RackScope(Rack& rack) : rack_(rack) {
+    rack_.lock.enter();
+    rack_.used.store(true, std::memory_order_relaxed);
+  }
+
+  ~RackScope() { rack_.lock.leave(); }
+
+  RackScope(const RackScope&) = delete;
+  RackScope& operator=(const RackScope&) = delete;
+
+ private:
+  Rack& rack_;
+};
+
+}  // namespace custash

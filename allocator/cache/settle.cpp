@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// DeviceCache: what is waited for when memory is short, and blocks freed on streams of other
+// contexts. Fences of plain frees are waited for as bare CUDA had been at these frees. Nothing
+// else would bare wait for in an allocation: it is waited for with patience (patience.hpp),
+// without a lock. Proved: tests/models/reuse.pml.
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/cache/device_cache.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+Status DeviceCache::settle() {
+  const Status waited = timeline_.wait_frees();
+  std::vector<Lane*> lanes;
+  {
+    Lock lock(mutex_);
+    for (Lane& lane : all_lanes_)
+      if (lane.marked.load() > std::max(timeline_.passed(), lane.over.load()))
+        lanes.push_back(&lane);
+  }
+  if (holds(Rule::ordered_frees_are_settled_by_marks)) timeline_.pass_marks(lanes);
+  (void)collect_abroad(true);
+  Lock lock(mutex_);
+  ++stats_.num_sync_all_streams;
+  empty_racks();
+  for (const auto& pool : pools_) {
+    if (lanes.empty()) break;
+    pool->slabs.forget_orders();
+    pool->small_pages.forget_orders(timeline_.passed());
+    pool->large.forget_orders(timeline_.passed());
+  }
+  drain();
+  return waited;
+}
+
+// Frees without an event of their own: small blocks', and those for which none could be had. An
+// event recorded now covers younger work, too.
+bool DeviceCache::settle_all() {
+  {
+    Lock lock(mutex_);
+    const std::uint64_t passed = timeline_.passed();
+    const bool waits = std::any_of(pools_.begin(), pools_.end(), [&](const auto& pool) {
+      return pool->large.waits(passed) || pool->small_pages.waits(passed) ||
+             pool->slabs.waits(passed);
+    });
+    if (!waits) return false;
+  }
+  const bool passed = timeline_.wait_patiently(timeline_.stamp_everything());
+  Lock lock(mutex_);
+  drain();
+  return passed;
+}
+
+// Freeing plain memory waits for the device, and so for kernels that are younger than any free.
+// True: it is idle, or has got through all that it had several times over, other threads giving
+// it more.
+bool DeviceCache::wait_idle() {
+  constexpr int kRounds = 8;
+  Patience::Wait waiting(timeline_.patience());
+  for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t everything = timeline_.stamp_now();
+    for (bool idle = false, anew = true; !idle; anew = false) {
+      timeline_.poll(everything);
+      idle = others_.idle(others_.state, *this, anew) && timeline_.passed() >= everything;
+      if (timeline_.broken()) return true;  // the driver tells
+      if (!idle && !waiting.go_on()) return false;
+    }
+    if (!timeline_.unfinished()) return true;
+  }
+  return true;
+}
+
+bool DeviceCache::plain_may_go() {
+  {
+    Lock lock(mutex_);
+    const bool any = std::any_of(pools_.begin(), pools_.end(), [](const auto& pool) {
+      return pool->large.has_free_segment() || pool->small_pages.has_free_segment();
+    });
+    if (!any) return false;
+  }
+  return !holds(Rule::plain_memory_goes_back_when_idle) || wait_idle();
+}
+
+void DeviceCache::give_way() {
+  settle().ignore();
+  (void)settle_all();
+  trim({.plain = plain_may_go() ? PlainTrim::Now : PlainTrim::No}).ignore();
+}
+
+// Where nothing may be had in debt a program that frees and allocates would have ever more
+// memory. It waits for its oldest frees, as bare had it wait at these.
+bool DeviceCache::take_after_waiting(const Request& request, Address* out) {
+  while (*out == 0 && !timeline_.capturing() && timeline_.wait_oldest_free()) {
+    Lock lock(mutex_);
+    *out = take(request, asking(request, false));
+  }
+  return *out != 0;
+}
+
+Status DeviceCache::free_abroad(Address address, HostUse until) {
+  (void)collect_abroad(false);
+  Lock lock(mutex_);
+  abroad_.make_room();
+  const Found found = begin_free(address);
+  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  Stamp stamp;
+  if (found.shared()) stamp.order = timeline_.stamp_everything();
+  atomic_max(order_high_, stamp.order);
+  abroad_.add({found, std::move(until), stamp});
+  return {};
+}
+
+bool DeviceCache::collect_abroad(bool wait) {
+  if (abroad_.empty()) return false;
+  std::vector<HostUse> over;
+  {
+    Lock lock(mutex_);
+    over = abroad_.uses();
+  }
+  Patience::Wait waiting(timeline_.patience());
+  std::erase_if(over, [&](const HostUse& use) {
+    while (!use.timeline->use_over(use.event) &&
+           holds(Rule::memory_freed_abroad_waits_for_its_event)) {
+      if (!wait || !waiting.go_on()) return true;
+    }
+    timeline_.patience().note_end();
+    return false;
+  });
+  Lock lock(mutex_);
+  while (const auto entry = abroad_.take(over)) {
+    entry->found.stamp() = entry->stamp;
+    hold_or_give(entry->found);
+  }
+  return !over.empty();
+}
+
+}  // namespace custash

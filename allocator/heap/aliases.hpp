@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Aliases: which physical pages are still mapped at an address that they were moved from. Such
+// a page is not given back: a driver (580.159) corrupts its own heap when one thread unmaps an
+// old address while another unmaps and releases the page. Guarded by the cache's lock. Rank 2,
+// pure.
+#pragma once
+
+#include "allocator/heap/segment.hpp"
+
+#include <unordered_map>
+#include <vector>
+
+namespace custash {
+
+// Old addresses of moved pages.
+struct Stale {
+  Block* block;
+  std::vector<Page> pages;
+};
+
+class Aliases {
+ public:
+  void add(const std::vector<Page>& pages) {
+    for (const Page& page : pages)
+      ++count_[page.handle];
+  }
+
+  void drop(const std::vector<Page>& pages) {
+    for (const Page& page : pages) {
+      const auto it = count_.find(page.handle);
+      if (it != count_.end() && --it->second == 0) count_.erase(it);
+    }
+  }
+
+  [[nodiscard]] bool has(const Page& page) const {
+    return !count_.empty() && count_.contains(page.handle);
+  }
+
+  void clear() { count_.clear(); }
+
+ private:
+  std::unordered_map<CUmemGenericAllocationHandle, unsigned> count_;
+};
+
+}  // namespace custash

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Depot: small blocks of one pool on their way from one thread's magazine to another's, a
+// handful at a time: nobody looks into them in between, and each is as good as in a magazine.
+// Guarded by the lock of the DeviceCache that owns the pool.
+// Proved: tests/models/rack.pml.
+#pragma once
+
+#include "allocator/heap/slabs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace custash {
+
+// A small block in eight bytes: its slab, and its index below the 48 bits of a pointer.
+class StoredBlock {
+ public:
+  StoredBlock() = default;
+
+  explicit StoredBlock(SmallRef ref)
+      : value_(reinterpret_cast<std::uintptr_t>(ref.slab) << kIndexBits | ref.index) {}
+
+  operator SmallRef() const {  // NOLINT: the same in other words
+    return {reinterpret_cast<Slab*>(value_ >> kIndexBits),
+            static_cast<std::uint32_t>(value_ & ((1U << kIndexBits) - 1))};
+  }
+
+ private:
+  static constexpr unsigned kIndexBits = 16;
+  std::uint64_t value_ = 0;
+};
+
+class Depot {
+ public:
+  // Without the lock: worth asking for it.
+  [[nodiscard]] bool may_have(int size_class) const { return at(size_class).count != 0; }
+
+  // How many of them it took, the first ones.
+  std::uint32_t put(int size_class, const StoredBlock* blocks, std::uint32_t count) {
+    Class& of = classes_[static_cast<std::size_t>(size_class)];
+    const std::uint32_t taken = std::min(count, capacity(size_class) - of.count);
+    of.blocks.insert(of.blocks.end(), blocks, blocks + taken);
+    of.count = of.count + taken;
+    return taken;
+  }
+
+  // How many it gave.
+  std::uint32_t take(int size_class, StoredBlock* out, std::uint32_t most) {
+    Class& of = classes_[static_cast<std::size_t>(size_class)];
+    const std::uint32_t given = std::min<std::uint32_t>(most, of.count);
+    std::copy_n(of.blocks.end() - given, given, out);
+    of.blocks.resize(of.blocks.size() - given);
+    of.count = of.count - given;
+    return given;
+  }
+
+ private:
+  struct Class {
+    Relaxed<std::uint32_t> count = 0;
+    std::vector<StoredBlock> blocks;
+  };
+
+  // One MiB of each class.
+  static std::uint32_t capacity(int size_class) {
+    return static_cast<std::uint32_t>(std::min<Bytes>(1_MiB / class_bytes(size_class), 64));
+  }
+
+  [[nodiscard]] const Class& at(int size_class) const {
+    return classes_[static_cast<std::size_t>(size_class)];
+  }
+
+  std::array<Class, kSizeClasses> classes_;
+};
+
+}  // namespace custash

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// FreeIndex: blocks by (size, address): best fit, lowest address first. Guarded by its owner.
+// Pure.
+#pragma once
+
+#include "allocator/heap/block.hpp"
+
+#include <set>
+
+namespace custash {
+
+class FreeIndex {
+ public:
+  void insert(Block* block) { blocks_.insert(block); }
+
+  void erase(Block* block) { blocks_.erase(block); }
+
+  // The smallest block of at least `bytes` that `accepts` likes. Looks at a bounded number of
+  // candidates, so that a row of blocks that nobody may have yet costs little.
+  template <typename Accepts>
+  Block* find(Bytes bytes, Accepts accepts, int candidates = 32) const {
+    for (auto it = from(bytes); it != blocks_.end() && candidates > 0; ++it, --candidates) {
+      if (accepts(**it)) return *it;
+    }
+    return nullptr;
+  }
+
+  // Of the smallest that `accepts` likes the one that was freed first: the work that its next
+  // owner has to wait for is over soonest.
+  template <typename Accepts>
+  Block* find_oldest(Bytes bytes, Accepts accepts, int candidates = 256) const {
+    Block* oldest = nullptr;
+    for (auto it = from(bytes); it != blocks_.end() && candidates > 0; ++it, --candidates) {
+      if (oldest != nullptr && (*it)->size > oldest->size) break;
+      if (!accepts(**it)) continue;
+      if (oldest == nullptr || (*it)->stamp.latest() < oldest->stamp.latest()) oldest = *it;
+    }
+    return oldest;
+  }
+
+  // The one with the lowest address; looks at all.
+  template <typename Accepts>
+  Block* find_lowest(Bytes bytes, Accepts accepts) const {
+    Block* lowest = nullptr;
+    for (auto it = from(bytes); it != blocks_.end(); ++it) {
+      if ((lowest == nullptr || (*it)->address < lowest->address) && accepts(**it))
+        lowest = *it;
+    }
+    return lowest;
+  }
+
+  [[nodiscard]] const auto& blocks() const { return blocks_; }
+
+ private:
+  struct BySizeThenAddress {
+    bool operator()(const Block* a, const Block* b) const {
+      return a->size != b->size ? a->size < b->size : a->address < b->address;
+    }
+  };
+
+  // Its type in full: clang 14 does not deduce it for the functions above.
+  [[nodiscard]] std::set<Block*, BySizeThenAddress>::const_iterator from(Bytes bytes) const {
+    Block key;
+    key.size = bytes;
+    return blocks_.lower_bound(&key);
+  }
+
+  std::set<Block*, BySizeThenAddress> blocks_;
+};
+
+}  // namespace custash

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Segment: addresses obtained from the driver, and what backs them: one cuMemAlloc, or pages
+// mapped into a reserved range. Guarded by the lock of the DeviceCache that owns it. Segment
+// objects are recycled, never freed: the page map may still be read. Pure.
+#pragma once
+
+#include "allocator/base/units.hpp"
+#include "allocator/heap/block.hpp"
+
+#include <map>
+#include <vector>
+
+#include <cuda.h>
+
+namespace custash {
+
+class Arena;
+class DeviceCache;
+
+enum class SegmentKind { Plain, Range };
+
+struct Page {
+  Address address = 0;
+  Bytes size = 0;
+  CUmemGenericAllocationHandle handle = 0;
+};
+
+struct Segment {
+  Address base = 0;
+  Bytes size = 0;
+  SegmentKind kind = SegmentKind::Plain;
+  DeviceCache* cache = nullptr;
+  Arena* arena = nullptr;
+  Block* first = nullptr;
+  std::map<Address, Block*> used;  // blocks that callers own, or that are on their way back
+  std::map<Address, Page> pages;   // Range only
+  Bytes mapped = 0;                // bytes with memory behind them
+};
+
+}  // namespace custash

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Which sizes are small, how they are rounded, how big a page is. Pure.
+#pragma once
+
+#include "allocator/base/units.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace custash {
+
+inline constexpr Bytes kAlignment = 512;     // what cudaMalloc gives in practice
+inline constexpr Bytes kSmallLimit = 1_MiB;  // requests up to this come from slabs
+inline constexpr Bytes kSlabBytes = 2_MiB;
+inline constexpr Bytes kPageBytes = 2_MiB;  // a page is this or a multiple
+
+// Size classes: 512, 1024, 1536, 2048, then four to a doubling up to 1 MiB.
+inline constexpr int kSizeClasses = 4 + 9 * 4;
+
+struct ClassTable {
+  constexpr ClassTable() {
+    for (int i = 0; i < kSizeClasses; ++i) {
+      const Bytes base = i < 4 ? 0 : 2048ULL << (i - 4) / 4;
+      const Bytes step = i < 4 ? kAlignment : base / 4;
+      bytes[i] = base + step * static_cast<Bytes>(i % 4 + 1);
+      const Bytes units = bytes[i] / kAlignment;
+      reciprocal[i] = ((1ULL << 32U) + units - 1) / units;
+    }
+  }
+
+  Bytes bytes[kSizeClasses] = {};
+  std::uint64_t reciprocal[kSizeClasses] =
+      {};  // of the bytes in units of kAlignment, times 2^32
+};
+
+inline constexpr ClassTable kClasses;
+
+constexpr Bytes class_bytes(int size_class) {
+  return kClasses.bytes[size_class];
+}
+
+// The smallest class that holds `bytes` (1 .. kSmallLimit).
+constexpr int size_class(Bytes bytes) {
+  if (bytes <= 2048) return static_cast<int>((bytes + kAlignment - 1) / kAlignment) - 1;
+  const int doubling = std::bit_width(bytes - 1) - 12;  // 2049..4096 -> 0
+  const Bytes base = 2048ULL << doubling;
+  const Bytes quarter = base / 4;
+  return 4 + doubling * 4 + static_cast<int>((bytes - base + quarter - 1) / quarter) - 1;
+}
+
+// Which block of a slab of that class an offset lies in: a division by the class's bytes, as a
+// multiplication (exact: offsets are below 2^12 units, classes below 2^11).
+constexpr std::uint32_t class_index(int size_class, Bytes offset) {
+  return static_cast<std::uint32_t>((offset / kAlignment * kClasses.reciprocal[size_class]) >>
+                                    32U);
+}
+
+constexpr Bytes round_large(Bytes bytes) {
+  return align_up(bytes, kAlignment);
+}
+
+// How much to ask the driver for when a large request finds nothing (segments of plain
+// cuMemAlloc): PyTorch's sizes, so that neighbours of moderate size share a segment.
+constexpr Bytes driver_segment_bytes(Bytes bytes) {
+  return bytes < 10_MiB ? 20_MiB : align_up(bytes, kPageBytes);
+}
+
+// With less than this left of the device, memory is saved at the cost of time: what fits
+// without a cache must fit with one.
+inline constexpr Bytes kNearlyFull = 1_GiB;
+// With this left some is spent on not making streams wait for each other.
+inline constexpr Bytes kPlenty = 4_GiB;
+
+// New memory below this is never worth a wait.
+inline constexpr Bytes kRunAheadFloor = 32_MiB;
+
+inline constexpr Bytes kHandleBytes = 32_MiB;
+inline constexpr Bytes kFineHandleBytes = 18_MiB;
+inline constexpr Bytes kShareLost = 32;  // of what was ever in use; beyond it much is lost
+
+// The handle size for new pages when `left` is about what the device has left. The driver
+// charges by the handle (some 25 µs with its access, whatever it holds), and only handles that
+// are wholly free can be moved or given back; the fuller the device, the more that matters.
+constexpr Bytes handle_bytes(Bytes growth, Bytes left) {
+  if (left < kNearlyFull) return kPageBytes;
+  const Bytes share = std::clamp(align_up(growth / 64, kPageBytes), kHandleBytes, 256_MiB);
+  return std::clamp(align_down(left / 2048, kPageBytes), kPageBytes, share);
+}
+
+// The same where `held` is more than the `most` that was ever in use: it is lost in handles
+// that blocks use in part, so the more is lost the smaller new ones are.
+constexpr Bytes finer_handle_bytes(Bytes held, Bytes most) {
+  const Bytes fair = most / kShareLost;
+  if (held <= most + fair) return ~0ULL;
+  const Bytes bytes = kHandleBytes / kPageBytes * fair / (held - most) * kPageBytes;
+  return std::max(bytes, kFineHandleBytes);
+}
+
+// Where in a free range a block may lie: at its start; only where it touches no more pages than
+// it needs; or, of small blocks, only where the driver itself would have put it.
+enum class Fit { Quick, FewPages, AsDriver };
+
+// Where in a free range from `begin` on a block starts that touches no more pages than it
+// needs: then it never keeps more of them than cuMemAlloc would have taken for it.
+constexpr Address fitted(Address begin, Bytes bytes) {
+  return begin % kPageBytes + bytes <= align_up(bytes, kPageBytes)
+             ? begin
+             : align_up(begin, kPageBytes);
+}
+
+// Shares of the most that was ever in use: how much may be held beyond it before pages are
+// moved instead of made; and how much may be made ahead of the requests.
+inline constexpr Bytes kShareBeforeMoves = 128;
+inline constexpr Bytes kShareAhead = 64;
+
+}  // namespace custash

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Backing: how the driver is asked for memory, as plain cuMemAlloc or as pages mapped into
+// reserved addresses, and how it gets it back. No state but what was found out about the
+// device; called without any lock held.
+#pragma once
+
+#include "allocator/base/config.hpp"
+#include "allocator/base/driver.hpp"
+#include "allocator/heap/segment.hpp"
+#include "allocator/memory/leftovers.hpp"
+
+#include <atomic>
+#include <vector>
+
+namespace custash {
+
+class DriverMemory {
+ public:
+  DriverMemory(const Driver& driver,
+               Leftovers& leftovers,
+               Backing wanted,
+               CUcontext context,
+               CUdevice device);
+
+  [[nodiscard]] bool vmm() const { return vmm_.load(std::memory_order_relaxed); }
+
+  // VMM failed for a reason that will not go away: segments are plain from now on.
+  void give_up_vmm() { vmm_.store(false); }
+
+  // More than this cannot be had. Without limit when the driver did not tell.
+  [[nodiscard]] Bytes device_bytes() const {
+    return device_bytes_ == 0 ? 1ULL << 47U : device_bytes_;
+  }
+
+  // What the driver would still give; without limit when it does not tell.
+  [[nodiscard]] Bytes free_bytes() const;
+
+  // Addresses without memory; at least `bytes`, as many as a device could ever fill.
+  Status reserve(Bytes bytes, Address* base, Bytes* size) const;
+  void unreserve(Address base, Bytes size) const;
+
+  // Fills [begin, end) with pages that this device and `accessors` may use: first with `moved`
+  // ones, which stay mapped where they are as well, then with new ones of up to `handle` bytes.
+  // All or nothing.
+  Status map(Address begin,
+             Address end,
+             Bytes handle,
+             const std::vector<Page>& moved,
+             const std::vector<CUdevice>& accessors,
+             std::vector<Page>* out) const;
+  // Of a range whose pages were moved.
+  Status unmap(Address begin, Bytes bytes) const;
+  Status give_access(Address begin,
+                     Bytes bytes,
+                     CUdevice device,
+                     CUmemAccess_flags flags) const;
+
+  Status alloc(Bytes bytes, Address* out) const;
+  Status free(Address address) const;
+
+ private:
+  Status make_page(Address at, Bytes bytes, Page* out) const;
+
+  const Driver& driver_;
+  Leftovers& leftovers_;
+  const CUcontext context_;
+  const CUdevice device_;
+  CUmemAllocationProp properties_{};
+  Bytes device_bytes_ = 0;
+  std::atomic<bool> vmm_{false};
+};
+
+}  // namespace custash

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Room: about how much more the driver would give. Asking takes some microseconds, so it is
+// asked again only when an eighth of its last answer is used up. Lock free.
+#pragma once
+
+#include "allocator/base/budget.hpp"
+#include "allocator/heap/size_policy.hpp"
+#include "allocator/memory/backing.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace custash {
+
+class Room {
+ public:
+  // Before memory is made: how blocks are to lie from now on.
+  Fit look(const DriverMemory& memory, const DeviceBudget& budget) {
+    if (used_.load() >= known_.load() / 8) {
+      known_.store(memory.free_bytes());
+      used_.store(0);
+    }
+    const Fit fit = left(budget) < kNearlyFull ? Fit::FewPages : Fit::Quick;
+    fit_.store(fit);
+    return fit;
+  }
+
+  [[nodiscard]] Fit fit() const { return fit_.load(std::memory_order_relaxed); }
+
+  // As far as is known already.
+  [[nodiscard]] Bytes left(const DeviceBudget& budget) const {
+    const Bytes known = known_.load();
+    return std::min(known - std::min(known, used_.load()), budget.room());
+  }
+
+  void use(Bytes bytes) { used_.fetch_add(bytes); }
+
+  // Memory went back: the driver is asked next time.
+  void forget() { known_.store(0); }
+
+ private:
+  std::atomic<Bytes> known_{0};
+  std::atomic<Bytes> used_{0};
+  std::atomic<Fit> fit_{Fit::Quick};
+};
+
+}  // namespace custash

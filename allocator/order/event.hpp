@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// EventPool: CUDA events of one context, recycled; EventRef: a counted use of one. An event is
+// recorded again only when nobody can still wait for its last record: re-recording it earlier
+// would make a wait cover later work, which bare CUDA would not have waited for.
+// Own lock (the innermost); the driver is called outside it.
+#pragma once
+
+#include "allocator/base/driver.hpp"
+#include "allocator/base/mutex.hpp"
+
+#include <atomic>
+#include <utility>
+
+namespace custash {
+
+class EventPool;
+
+struct PooledEvent {
+  CUevent handle = nullptr;
+  EventPool* pool = nullptr;
+  std::atomic<int> uses{0};
+  PooledEvent* next = nullptr;  // while nobody uses it
+};
+
+class EventRef {
+ public:
+  EventRef() = default;
+
+  explicit EventRef(PooledEvent* event) : event_(event) { event_->uses.fetch_add(1); }
+
+  EventRef(const EventRef& other) : event_(other.event_) {
+    if (event_ != nullptr) event_->uses.fetch_add(1);
+  }
+
+  EventRef(EventRef&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+
+  EventRef& operator=(EventRef other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+
+  ~EventRef();
+
+  explicit operator bool() const { return event_ != nullptr; }
+
+  [[nodiscard]] CUevent handle() const { return event_->handle; }
+
+  bool operator==(const EventRef&) const = default;
+
+ private:
+  PooledEvent* event_ = nullptr;
+};
+
+class EventPool {
+ public:
+  EventPool(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
+
+  // An event that nobody uses; made when there is none.
+  Status take(EventRef* out);
+
+  // The context is gone and its events with it: forget them all.
+  void abandon();
+
+ private:
+  friend class EventRef;
+  void give(PooledEvent* event);
+
+  const Driver& driver_;
+  const CUcontext context_;
+  Mutex mutex_{LockRank::Events};
+  PooledEvent* idle_ GUARDED_BY(mutex_) = nullptr;  // a list, since give() must not fail
+  bool abandoned_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace custash

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// HostTickets: when the host may write again what the device may still read. A ticket stands
+// for everything submitted so far in every context; it has passed once all of that is over as
+// the host sees it. Tickets rise and pass in order, so "this buffer is free" is one comparison.
+// Own lock (rank HostTickets), never held across a driver call.
+#pragma once
+
+#include "allocator/base/mutex.hpp"
+#include "allocator/order/timeline.hpp"
+
+#include <atomic>
+#include <deque>
+#include <span>
+#include <vector>
+
+namespace custash {
+
+class HostTickets {
+ public:
+  explicit HostTickets(const Config& config) : config_(config) {}
+
+  // A ticket for what these timelines hold; each records a fence for it, nothing waits. 0,
+  // which has always passed, when all are idle. An error is that of `own`: a kernel's fault.
+  // For the timelines of `waited` bare CUDA would have waited here: their fences are as at a
+  // free.
+  Status take(std::span<Timeline* const> timelines,
+              std::span<Timeline* const> waited,
+              const Timeline* own,
+              std::uint64_t* ticket);
+
+  // What is known; no driver call.
+  [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
+
+  // Asks the driver, from the oldest ticket on, as far as they have passed.
+  void poll();
+
+  // Waits on the host until the ticket has passed: for nothing that bare CUDA would not have
+  // waited for when the ticket was taken.
+  Status wait(std::uint64_t ticket);
+
+  void reset_lock_after_fork() { mutex_.reset_after_fork(); }
+
+ private:
+  struct Place {
+    Timeline* timeline;  // never destroyed
+    std::uint64_t position;
+
+    bool operator==(const Place&) const = default;
+
+    [[nodiscard]] bool over() const { return timeline->over(position); }
+  };
+
+  struct Ticket {
+    std::uint64_t number = 0;
+    std::vector<Place> places;
+  };
+
+  static bool over(const Ticket& ticket);
+  bool first(Ticket* out);
+  void retire();
+
+  const Config& config_;
+  std::atomic<std::uint64_t> passed_{0};
+  Mutex mutex_{LockRank::HostTickets};
+  std::deque<Ticket> open_ GUARDED_BY(mutex_);  // by number
+  std::uint64_t last_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace custash

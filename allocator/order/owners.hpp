@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// Owners: the contexts whose memory the kernels of one context reach by peer access. What they
+// owe its streams pay, too. Or the contexts whose kernels reach the memory of one. Lock free;
+// an owner is never taken out, since its place is a lane's slot.
+// Proved: tests/models/peers.pml.
+#pragma once
+
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/order/timeline.hpp"
+
+#include <array>
+#include <atomic>
+
+namespace custash {
+
+class Owners {
+ public:
+  // False: there is no place left.
+  bool add(Timeline& owner) {
+    for (std::atomic<Timeline*>& place : places_) {
+      Timeline* there = nullptr;
+      if (place.compare_exchange_strong(there, &owner) || there == &owner) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool host_may_hand_over() const {
+    for (const std::atomic<Timeline*>& place : places_) {
+      const Timeline* there = place.load(std::memory_order_relaxed);
+      if (there == nullptr || there->host_may_hand_over()) return there != nullptr;
+    }
+    return false;
+  }
+
+  // Before a submission of `lane`.
+  void pay(Lane& lane) {
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      Timeline* owner = places_[i].load();
+      if (owner == nullptr) return;
+      const std::uint64_t debt = owner->owed();
+      if (debt <= lane.paid_abroad[i].load() || debt <= owner->passed()) continue;
+      if (holds(Rule::peers_pay_what_is_owed)) owner->pay_on(lane.stream);
+      atomic_max(lane.paid_abroad[i], debt);
+    }
+  }
+
+ private:
+  std::array<std::atomic<Timeline*>, Lane::kOwners> places_{};
+};
+
+}  // namespace custash
