@@ -15,60 +15,62 @@ Allocator::Allocator(const Driver& driver, const Config& config)
 }
 
 Status Allocator::allocate(CUcontext context, Bytes bytes, Address* out) {
-  Seat* seat = state_->seat(context);
-  return seat == nullptr ? Status(CUDA_ERROR_INVALID_CONTEXT)
-                         : state_->allocate(*seat, bytes, out);
+  StreamBinding* binding = state_->binding(context);
+  return binding == nullptr ? Status(CUDA_ERROR_INVALID_CONTEXT)
+                            : state_->allocate(*binding, bytes, out);
 }
 
 std::optional<Status> Allocator::free(Address address) {
   if (try_free(address)) return Status();
-  DeviceCache* cache = state_->owner(address);
+  ContextCache* cache = state_->owner(address);
   if (cache == nullptr) return std::nullopt;
-  Seat* seat = state_->seat(cache->context());
-  Rack* rack =
-      seat == nullptr || seat->cache != cache ? nullptr : ThreadSeats::mine().rack(*seat);
+  StreamBinding* binding = state_->binding(cache->context());
+  ThreadCache* thread_cache = binding == nullptr || binding->cache != cache
+                                  ? nullptr
+                                  : ThreadBindings::mine().thread_cache(*binding);
   const Status waited = state_->wait_for_others(*cache);
-  const Status freed = cache->free(address, nullptr, rack);
+  const Status freed = cache->free(address, nullptr, thread_cache);
   return freed.ok() ? waited : freed;
 }
 
 Status Allocator::allocate_on(
     CUcontext context, CUstream stream, NullStream null, Bytes bytes, Address* out) {
-  Seat* seat = state_->seat(stream, null);
-  return seat == nullptr ? allocate(context, bytes, out) : state_->allocate(*seat, bytes, out);
+  StreamBinding* binding = state_->binding(stream, null);
+  return binding == nullptr ? allocate(context, bytes, out)
+                            : state_->allocate(*binding, bytes, out);
 }
 
 std::optional<Status> Allocator::free_on(Address address, CUstream stream, NullStream null) {
-  DeviceCache* cache = state_->owner(address);
+  ContextCache* cache = state_->owner(address);
   if (cache == nullptr) return std::nullopt;
-  Seat* seat = state_->seat(stream, null);
-  if (seat == nullptr) return cache->free(address, nullptr, nullptr);
-  if (seat->cache == cache) {
-    return cache->free(address, seat->lane, ThreadSeats::mine().rack(*seat));
+  StreamBinding* binding = state_->binding(stream, null);
+  if (binding == nullptr) return cache->free(address, nullptr, nullptr);
+  if (binding->cache == cache) {
+    return cache->free(address, binding->lane, ThreadBindings::mine().thread_cache(*binding));
   }
   // A stream of another context: its order means nothing on this one's timeline.
-  Timeline& theirs = seat->cache->timeline();
+  Timeline& theirs = binding->cache->timeline();
   HostUse until{&theirs, {}};
-  if (theirs.record_free_abroad(*seat->lane, &until.event))
+  if (theirs.record_free_abroad(*binding->lane, &until.event))
     return cache->free_abroad(address, std::move(until));
   const Status waited = theirs.wait_all();
   return waited.ok() ? cache->free(address, nullptr, nullptr) : waited;
 }
 
 Status Allocator::record_stream(Address address, CUstream stream, NullStream null) {
-  DeviceCache* cache = state_->owner(address);
+  ContextCache* cache = state_->owner(address);
   if (cache == nullptr || !state_->place(stream, null)) return CUDA_ERROR_INVALID_VALUE;
   return cache->record_stream(address);
 }
 
 Status Allocator::empty_cache(CUcontext context) {
-  DeviceCache* cache = state_->known(context);
+  ContextCache* cache = state_->known(context);
   return cache == nullptr ? Status() : cache->trim();
 }
 
 void Allocator::empty_all_caches() {
   // Each error shows at its next call.
-  visit_living(state_->all(), [](DeviceCache& cache) { cache.trim().ignore(); });
+  visit_living(state_->all(), [](ContextCache& cache) { cache.trim().ignore(); });
 }
 
 bool Allocator::owns(Address address) const {
@@ -76,7 +78,7 @@ bool Allocator::owns(Address address) const {
 }
 
 Ownership Allocator::find(Address address, BlockInfo* info) {
-  DeviceCache* cache = state_->owner(address);
+  ContextCache* cache = state_->owner(address);
   if (cache == nullptr) return Ownership::Foreign;
   const BlockAnswer answer = cache->describe(address);
   if (!answer.live) return Ownership::Cached;
@@ -88,35 +90,35 @@ Ownership Allocator::find(Address address, BlockInfo* info) {
 
 Bytes Allocator::reclaimable(CUcontext context) {
   Bytes sum = 0;
-  DeviceCache* cache = state_->known(context);
+  ContextCache* cache = state_->known(context);
   if (cache == nullptr) return 0;
   visit_living(state_->on_device(cache->device()),
-               [&](DeviceCache& each) { sum += each.returnable(); });
+               [&](ContextCache& each) { sum += each.returnable(); });
   return sum;
 }
 
 DeviceStats Allocator::stats(int device) {
   DeviceStats sum;
-  for (DeviceCache* cache : state_->on_device(device))
+  for (ContextCache* cache : state_->on_device(device))
     sum += cache->stats();
   return sum;
 }
 
 Inventory Allocator::inventory(int device) {
   Inventory all;
-  for (DeviceCache* cache : state_->on_device(device))
+  for (ContextCache* cache : state_->on_device(device))
     cache->take_inventory(&all);
   return all;
 }
 
 void Allocator::reset_peak_stats(int device) {
-  for (DeviceCache* cache : state_->on_device(device))
+  for (ContextCache* cache : state_->on_device(device))
     cache->reset_peaks();
 }
 
 bool Allocator::validate() {
   bool valid = true;
-  for (DeviceCache* cache : state_->all())
+  for (ContextCache* cache : state_->all())
     valid &= cache->validate();
   return valid;
 }
@@ -124,7 +126,7 @@ bool Allocator::validate() {
 void Allocator::after_fork_in_child() {
   state_->mutex.reset_after_fork();
   state_->tickets.reset_lock_after_fork();
-  for (DeviceCache* cache : state_->all())
+  for (ContextCache* cache : state_->all())
     cache->after_fork_in_child();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Allocator: the facade of the core, the only header of it that the folders above include.
-// Routes by context and by address to one DeviceCache a context. Thread safe throughout; no
+// Routes by context and by address to one ContextCache a context. Thread safe throughout; no
 // lock is held across a driver call. Created once and never destroyed.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "allocator/base/stats.hpp"
 #include "allocator/base/status.hpp"
 #include "allocator/base/units.hpp"
-#include "allocator/cache/pins.hpp"
+#include "allocator/cache/exported_blocks.hpp"
 #include "allocator/heap/block_info.hpp"
 #include "allocator/order/calls_under_way.hpp"
 #include "allocator/order/host_use.hpp"
@@ -24,7 +24,7 @@
 namespace custash {
 
 class ContextUsers;
-class DeviceCache;
+class ContextCache;
 class Lane;
 
 class Allocator {
@@ -162,7 +162,7 @@ class Allocator {
   void add_oom_hook(OutOfMemoryHook hook, void* data);
   bool remove_oom_hook(OutOfMemoryHook hook, void* data);  // false: it was not there
 
-  // ---- Asking.
+  // ---- ReuseLimits.
 
   [[nodiscard]] bool owns(Address address) const;    // in a segment of ours; takes no lock
   Ownership find(Address address, BlockInfo* info);  // info filled when Live; may be null
@@ -183,7 +183,7 @@ class Allocator {
   const Config& config() const { return config_; }
 
  private:
-  friend class Outside;
+  friend class PeerProcesses;
 
   friend class Submission;
 
@@ -194,7 +194,7 @@ class Allocator {
 
 // Around exactly one driver call that submits work to a stream:
 //
-//   Submission submission(allocator, stream, NullStream::Legacy, HostView::Hidden);
+//   Submission submission(allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
 //   CUresult result = real_call(...);
 //   submission.done(result);
 //
@@ -207,7 +207,7 @@ class Submission {
   Submission(Allocator& allocator,
              CUstream stream,
              NullStream null,
-             HostView view,
+             SubmissionKind view,
              Address first_touched = 0,
              Address second_touched = 0);
   ~Submission();
@@ -218,11 +218,11 @@ class Submission {
   void done(CUresult result);
 
  private:
-  DeviceCache* cache_ = nullptr;
+  ContextCache* cache_ = nullptr;
   Lane* lane_ = nullptr;  // null: nothing to count (no context, or the call is captured)
   bool host_visible_ = false;
   bool reaches_host_ = false;
-  std::array<DeviceCache*, 2> others_ = {};  // of other contexts, whose blocks it touches
+  std::array<ContextCache*, 2> others_ = {};  // of other contexts, whose blocks it touches
   std::array<Address, 2> touched_ = {};
   CallsUnderWay::Call reaching_ = {};
   bool step_ = false;  // nobody may record a fence meanwhile

@@ -8,12 +8,12 @@
 namespace custash {
 
 Status Allocator::take_host_ticket(CUcontext own, std::uint64_t* ticket) {
-  if (DeviceCache* only = state_->only.load()) {
+  if (ContextCache* only = state_->only.load()) {
     Timeline* const one[] = {&only->timeline()};
     if (only->context() != own) return state_->tickets.take(one, {}, nullptr, ticket);
     return state_->tickets.take(one, one, one[0], ticket);
   }
-  DeviceCache* cache = state_->known(own);
+  ContextCache* cache = state_->known(own);
   if (cache == nullptr) return state_->tickets.take(state_->timelines(), {}, nullptr, ticket);
   // Bare CUDA waits for the buffer's device, and for no other.
   const std::vector<Timeline*> here = timelines_of(state_->on_device(cache->device()));
@@ -45,7 +45,7 @@ bool Allocator::host_use_over(const HostUse& use) {
 }
 
 Status Allocator::wait_as_free_does(CUcontext context) {
-  DeviceCache* cache = state_->known(context);
+  ContextCache* cache = state_->known(context);
   if (cache == nullptr) return {};
   const Status others = state_->wait_for_others(*cache);
   const Status own = cache->wait_before_free();
@@ -53,22 +53,23 @@ Status Allocator::wait_as_free_does(CUcontext context) {
 }
 
 bool Allocator::free_would_not_wait(CUcontext context) {
-  const Seat* seat = state_->known_seat(context);
-  return seat != nullptr && !seat->cache->free_waits() && !state_->others_at_work(*seat->cache);
+  const StreamBinding* binding = state_->known_binding(context);
+  return binding != nullptr && !binding->cache->free_waits() &&
+         !state_->others_at_work(*binding->cache);
 }
 
 bool Allocator::context_broken(CUcontext context) {
-  DeviceCache* cache = state_->cache(context);
+  ContextCache* cache = state_->cache(context);
   return cache == nullptr || cache->timeline().broken();
 }
 
 void Allocator::look_for_faults() {
-  visit_living(state_->all(), [](DeviceCache& cache) { cache.timeline().look_for_fault(); });
+  visit_living(state_->all(), [](ContextCache& cache) { cache.timeline().look_for_fault(); });
 }
 
 bool Allocator::idle() {
   if (!config_.one_lane) return false;  // submissions may have gone unseen
-  if (DeviceCache* cache = state_->only.load()) return !cache->timeline().unfinished();
+  if (ContextCache* cache = state_->only.load()) return !cache->timeline().unfinished();
   const std::vector<Timeline*> all = state_->timelines();
   return std::none_of(
       all.begin(), all.end(), [](const Timeline* each) { return each->unfinished(); });

@@ -12,9 +12,9 @@ namespace custash {
 namespace {
 
 // The last rung but the hooks: what the other contexts of the device hold.
-bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* self) {
+bool trim_others(const std::vector<ContextCache*>& caches, const ContextCache* self) {
   bool returned = false;
-  visit_living(caches, [&](DeviceCache& cache) {
+  visit_living(caches, [&](ContextCache& cache) {
     if (&cache == self || cache.returnable() == 0) return;
     cache.give_way();  // what cannot be returned now is simply not there for the retry
     returned = true;
@@ -24,15 +24,16 @@ bool trim_others(const std::vector<DeviceCache*>& caches, const DeviceCache* sel
 
 }  // namespace
 
-Status Allocator::State::allocate(Seat& seat, Bytes bytes, Address* out) {
-  DeviceCache& cache = *seat.cache;
-  Lane* const lane = seat.lane;
-  Rack* const rack = ThreadSeats::mine().rack(seat);  // a hook may make the seat another's
-  if (const Address hit = cache.quick_allocate(*rack, bytes); hit != 0) {
+Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* out) {
+  ContextCache& cache = *binding.cache;
+  Lane* const lane = binding.lane;
+  ThreadCache* const thread_cache =
+      ThreadBindings::mine().thread_cache(binding);  // a hook may make the binding another's
+  if (const Address hit = cache.quick_allocate(*thread_cache, bytes); hit != 0) {
     *out = hit;
     return {};
   }
-  const auto allocate = [&] { return cache.allocate(bytes, lane, rack, out); };
+  const auto allocate = [&] { return cache.allocate(bytes, lane, thread_cache, out); };
   Status status = allocate();
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   if (trim_others(on_device(cache.device()), &cache)) status = allocate();
@@ -56,7 +57,7 @@ bool Allocator::State::call_oom_hooks(CUdevice device, Bytes bytes) {
   return again;
 }
 
-void Allocator::State::tell_out_of_memory(DeviceCache& cache, Bytes bytes) {
+void Allocator::State::tell_out_of_memory(ContextCache& cache, Bytes bytes) {
   cache.count_oom();
   const auto mib = [](Bytes amount) { return std::to_string(amount >> 20U) + " MiB"; };
   const DeviceBudget& held = budget(cache.device());
@@ -75,13 +76,13 @@ void Allocator::State::tell_out_of_memory(DeviceCache& cache, Bytes bytes) {
 }
 
 bool Allocator::relieve(CUcontext context) {
-  DeviceCache* cache = state_->known(context);
+  ContextCache* cache = state_->known(context);
   return cache != nullptr && trim_others(state_->on_device(cache->device()), nullptr);
 }
 
 Status Allocator::trim(int device, Bytes bytes) {
   Status result;
-  visit_living(state_->on_device(device), [&](DeviceCache& cache) {
+  visit_living(state_->on_device(device), [&](ContextCache& cache) {
     const Bytes before = state_->budget(device).held();
     if (const Status trimmed = cache.trim({.bytes = bytes, .plain = PlainTrim::Now});
         !trimmed.ok())
@@ -100,7 +101,7 @@ Status Allocator::trim_stream(CUstream stream, NullStream null) {
 
 Status Allocator::trim_idle(int device) {
   Status result;
-  visit_living(state_->on_device(device), [&](DeviceCache& cache) {
+  visit_living(state_->on_device(device), [&](ContextCache& cache) {
     if (const Status trimmed = cache.trim_idle(); !trimmed.ok()) result = trimmed;
   });
   return result;
@@ -115,7 +116,7 @@ Bytes Allocator::limit(int device) const {
 }
 
 Bytes Allocator::room_under_limit(CUcontext context) {
-  DeviceCache* cache = state_->known(context);
+  ContextCache* cache = state_->known(context);
   if (cache == nullptr) return ~0ULL;
   const Bytes room = state_->budget(cache->device()).room();
   const Bytes free = reclaimable(context);

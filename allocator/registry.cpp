@@ -22,7 +22,7 @@ CUresult ask_twice(Question ask) {
 
 StreamName::StreamName(CUstream given, NullStream null)
     : stream(Allocator::State::normalise(given, null)) {
-  if (stream == CU_STREAM_PER_THREAD) thread = ThreadSeats::mine().number();
+  if (stream == CU_STREAM_PER_THREAD) thread = ThreadBindings::mine().number();
 }
 
 void Allocator::State::close_capture(const StreamName& stream) {
@@ -40,22 +40,22 @@ void Allocator::State::close_capture(const StreamName& stream) {
   release_graph_blocks();
 }
 
-DeviceCache* Allocator::State::cache(CUcontext context) {
-  Seat* found = seat(context);
+ContextCache* Allocator::State::cache(CUcontext context) {
+  StreamBinding* found = binding(context);
   return found == nullptr ? nullptr : found->cache;
 }
 
-Seat* Allocator::State::seat(CUcontext context) {
-  ThreadSeats& seats = ThreadSeats::mine();
+StreamBinding* Allocator::State::binding(CUcontext context) {
+  ThreadBindings& bindings = ThreadBindings::mine();
   const std::uint64_t now = epoch.load();
-  if (Seat* found = seats.find_plain(now, context)) return found;
-  DeviceCache* found = known(context);
+  if (StreamBinding* found = bindings.find_plain(now, context)) return found;
+  ContextCache* found = known(context);
   if (found == nullptr) found = make_cache(context);
   if (found == nullptr) return nullptr;
-  return seats.remember({.epoch = now, .context = context, .cache = found});
+  return bindings.remember({.epoch = now, .context = context, .cache = found});
 }
 
-DeviceCache* Allocator::State::make_cache(CUcontext context) {
+ContextCache* Allocator::State::make_cache(CUcontext context) {
   CUdevice device = 0;
   CUcontext home = context;
   {
@@ -65,15 +65,21 @@ DeviceCache* Allocator::State::make_cache(CUcontext context) {
     if (current.status().ok()) home = home_of(CU_STREAM_LEGACY, context);
   }
   if (home != context) {
-    DeviceCache* its = cache(home);
+    ContextCache* its = cache(home);
     Lock lock(mutex);
     if (its != nullptr) greens[context] = its;
     return its;
   }
-  auto* made = new DeviceCache(
-      {driver, config, pages, leftovers, graphs, budget(device), gate, {others_idle, this}},
-      context,
-      device);
+  auto* made = new ContextCache({driver,
+                                 config,
+                                 pages,
+                                 deferred_unmaps,
+                                 graphs,
+                                 budget(device),
+                                 gate,
+                                 {others_idle, this}},
+                                context,
+                                device);
   apply_limit(device);
   Lock lock(mutex);
   const auto [it, inserted] = caches.emplace(context, made);
@@ -94,7 +100,7 @@ void Allocator::State::apply_limit(CUdevice device) {
   if (budget(device).limit() == ~0ULL) budget(device).set_limit(limit);
 }
 
-DeviceCache* Allocator::State::known(CUcontext context) {
+ContextCache* Allocator::State::known(CUcontext context) {
   Lock lock(mutex);
   const auto it = caches.find(context);
   if (it != caches.end()) return it->second;
@@ -114,11 +120,11 @@ CUcontext Allocator::State::home_of(CUstream stream, CUcontext context) const {
 }
 
 StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
-  const Seat* found = seat(stream, null);
+  const StreamBinding* found = binding(stream, null);
   return found == nullptr ? StreamPlace() : StreamPlace{found->cache, found->lane};
 }
 
-Seat* Allocator::State::seat(CUstream stream, NullStream null) {
+StreamBinding* Allocator::State::binding(CUstream stream, NullStream null) {
   stream = normalise(stream, null);
   CUcontext context = nullptr;
   if (is_default(stream) &&
@@ -127,8 +133,8 @@ Seat* Allocator::State::seat(CUstream stream, NullStream null) {
     return nullptr;
   }
   const std::uint64_t now = epoch.load();
-  ThreadSeats& seats = ThreadSeats::mine();
-  if (Seat* found = seats.find(now, context, stream)) return found;
+  ThreadBindings& bindings = ThreadBindings::mine();
+  if (StreamBinding* found = bindings.find(now, context, stream)) return found;
   CUcontext owner = context;
   // Should the driver not tell, the current context is right for nearly every program; to leave
   // the submission uncounted would be wrong for all.
@@ -137,48 +143,48 @@ Seat* Allocator::State::seat(CUstream stream, NullStream null) {
     return nullptr;
   }
   const CUcontext home = home_of(is_default(stream) ? CU_STREAM_LEGACY : stream, owner);
-  DeviceCache* found = cache(home);
+  ContextCache* found = cache(home);
   if (found == nullptr) return nullptr;
-  if (stream == CU_STREAM_PER_THREAD) seats.note_own_stream(found);
-  Lane* lane = found->lane(stream, seats.number(), home == owner ? nullptr : owner);
-  return seats.remember(
+  if (stream == CU_STREAM_PER_THREAD) bindings.note_own_stream(found);
+  Lane* lane = found->lane(stream, bindings.number(), home == owner ? nullptr : owner);
+  return bindings.remember(
       {.epoch = now, .context = context, .stream = stream, .cache = found, .lane = lane});
 }
 
-std::array<DeviceCache*, 2> Allocator::State::others(const DeviceCache& self,
-                                                     Address first,
-                                                     Address second) const {
-  std::array<DeviceCache*, 2> owners{first == 0 ? nullptr : owner(first),
-                                     second == 0 ? nullptr : owner(second)};
-  for (DeviceCache*& each : owners) {
+std::array<ContextCache*, 2> Allocator::State::others(const ContextCache& self,
+                                                      Address first,
+                                                      Address second) const {
+  std::array<ContextCache*, 2> owners{first == 0 ? nullptr : owner(first),
+                                      second == 0 ? nullptr : owner(second)};
+  for (ContextCache*& each : owners) {
     if (each == &self) each = nullptr;
   }
   return owners;
 }
 
-std::vector<DeviceCache*> Allocator::State::all() {
+std::vector<ContextCache*> Allocator::State::all() {
   Lock lock(mutex);
-  std::vector<DeviceCache*> out;
+  std::vector<ContextCache*> out;
   for (const auto& [context, cache] : caches)
     out.push_back(cache);
   return out;
 }
 
-std::vector<Timeline*> timelines_of(std::span<DeviceCache* const> caches) {
+std::vector<Timeline*> timelines_of(std::span<ContextCache* const> caches) {
   std::vector<Timeline*> out;
-  for (DeviceCache* cache : caches)
+  for (ContextCache* cache : caches)
     out.push_back(&cache->timeline());
   return out;
 }
 
 std::vector<Timeline*> Allocator::State::timelines() {
-  if (DeviceCache* cache = only.load()) return {&cache->timeline()};
+  if (ContextCache* cache = only.load()) return {&cache->timeline()};
   return timelines_of(all());
 }
 
-std::vector<DeviceCache*> Allocator::State::on_device(CUdevice device) {
-  std::vector<DeviceCache*> out = all();
-  std::erase_if(out, [&](const DeviceCache* cache) { return cache->device() != device; });
+std::vector<ContextCache*> Allocator::State::on_device(CUdevice device) {
+  std::vector<ContextCache*> out = all();
+  std::erase_if(out, [&](const ContextCache* cache) { return cache->device() != device; });
   return out;
 }
 
@@ -192,18 +198,18 @@ void Allocator::State::count_contexts() {
   device_shared.store(std::adjacent_find(devices.begin(), devices.end()) != devices.end());
 }
 
-bool Allocator::State::others_are_at_work(DeviceCache& cache) {
-  const std::vector<DeviceCache*> caches_here = on_device(cache.device());
-  return std::any_of(caches_here.begin(), caches_here.end(), [&](DeviceCache* other) {
+bool Allocator::State::others_are_at_work(ContextCache& cache) {
+  const std::vector<ContextCache*> caches_here = on_device(cache.device());
+  return std::any_of(caches_here.begin(), caches_here.end(), [&](ContextCache* other) {
     return other != &cache && other->timeline().unfinished();
   });
 }
 
-bool Allocator::State::others_idle(void* state, DeviceCache& self, bool anew) {
+bool Allocator::State::others_idle(void* state, ContextCache& self, bool anew) {
   State& all = *static_cast<State*>(state);
   if (!all.device_shared.load()) return true;
   bool idle = true;
-  visit_living(all.on_device(self.device()), [&](DeviceCache& other) {
+  visit_living(all.on_device(self.device()), [&](ContextCache& other) {
     if (&other == &self) return;
     Timeline& timeline = other.timeline();
     const std::uint64_t before = timeline.passed();
@@ -214,11 +220,11 @@ bool Allocator::State::others_idle(void* state, DeviceCache& self, bool anew) {
   return idle;
 }
 
-Status Allocator::State::wait_for_others(DeviceCache& cache) {
+Status Allocator::State::wait_for_others(ContextCache& cache) {
   if (!others_at_work(cache)) return {};
   Status result;
   // Who destroys one waits for its work.
-  visit_living(on_device(cache.device()), [&](DeviceCache& other) {
+  visit_living(on_device(cache.device()), [&](ContextCache& other) {
     if (&other == &cache) return;
     // Its kernels' faults are not told here.
     const Status waited = other.timeline().wait_all();
@@ -227,11 +233,11 @@ Status Allocator::State::wait_for_others(DeviceCache& cache) {
   return result;
 }
 
-DeviceCache* Allocator::State::remove(CUcontext context) {
+ContextCache* Allocator::State::remove(CUcontext context) {
   Lock lock(mutex);
   const auto it = caches.find(context);
   if (it == caches.end()) return nullptr;
-  DeviceCache* found = it->second;
+  ContextCache* found = it->second;
   caches.erase(it);
   std::erase_if(greens, [&](const auto& green) { return green.second == found; });
   count_contexts();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Allocator::State: which contexts and streams there are, found fast by what each thread
-// remembers (ThreadSeats). Own lock (rank Registry).
+// remembers (ThreadBindings). Own lock (rank Registry).
 // Proved: tests/models/ends.pml.
 #pragma once
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/device_cache.hpp"
+#include "allocator/cache/context_cache.hpp"
 #include "allocator/order/host_tickets.hpp"
-#include "allocator/thread_seats.hpp"
+#include "allocator/thread_bindings.hpp"
 
 #include <algorithm>
 #include <array>
@@ -22,13 +22,13 @@ namespace custash {
 
 // A stream as the registry knows it.
 struct StreamPlace {
-  DeviceCache* cache = nullptr;
+  ContextCache* cache = nullptr;
   Lane* lane = nullptr;
 
   explicit operator bool() const { return lane != nullptr; }
 };
 
-std::vector<Timeline*> timelines_of(std::span<DeviceCache* const> caches);
+std::vector<Timeline*> timelines_of(std::span<ContextCache* const> caches);
 
 // A stream as the program names it: the handle of the per-thread stream means one in every
 // thread.
@@ -43,8 +43,8 @@ struct StreamName {
 
 // Visits those whose end has not begun; it waits until the visit is over.
 template <typename Visit>
-void visit_living(const std::vector<DeviceCache*>& caches, Visit visit) {
-  for (DeviceCache* cache : caches) {
+void visit_living(const std::vector<ContextCache*>& caches, Visit visit) {
+  for (ContextCache* cache : caches) {
     if (const ContextUse use(cache->timeline().users()); use) visit(*cache);
   }
 }
@@ -53,29 +53,32 @@ struct Allocator::State {
   State(const Driver& driver, const Config& config) : driver(driver), config(config) {}
 
   // The cache of a context; made at need. Null when the driver does not know the context.
-  DeviceCache* cache(CUcontext context);
+  ContextCache* cache(CUcontext context);
   // What the calling thread remembers of a context's plain calls / of a stream; made at need,
   // null when the driver does not know it. The known_ forms make nothing and take no lock.
-  Seat* seat(CUcontext context);
-  Seat* seat(CUstream stream, NullStream null);
+  StreamBinding* binding(CUcontext context);
+  StreamBinding* binding(CUstream stream, NullStream null);
 
-  Seat* known_seat(CUcontext context) const {
-    ThreadSeats* seats = ThreadSeats::known();
-    return seats == nullptr ? nullptr : seats->find_plain(epoch.load(), context);
+  StreamBinding* known_binding(CUcontext context) const {
+    ThreadBindings* bindings = ThreadBindings::known();
+    return bindings == nullptr ? nullptr : bindings->find_plain(epoch.load(), context);
   }
 
-  // Where a plain free of that cache's memory may go by the calling thread's rack; else null.
-  [[gnu::always_inline]] inline const Seat* seat_to_free(DeviceCache* cache) {
+  // Where a plain free of that cache's memory may go by the calling thread's thread cache; else
+  // null.
+  [[gnu::always_inline]] inline const StreamBinding* binding_to_free(ContextCache* cache) {
     if (cache == nullptr || others_at_work(*cache) || captures_open.load() != 0) return nullptr;
-    const Seat* seat = known_seat(cache->context());
-    return seat != nullptr && seat->cache == cache && seat->rack != nullptr ? seat : nullptr;
+    const StreamBinding* binding = known_binding(cache->context());
+    return binding != nullptr && binding->cache == cache && binding->thread_cache != nullptr
+               ? binding
+               : nullptr;
   }
 
   // `context` is current, or anything for a stream that is no default one.
-  Seat* known_seat(CUcontext context, CUstream stream, NullStream null) const {
-    ThreadSeats* seats = ThreadSeats::known();
-    if (seats == nullptr) return nullptr;
-    return seats->find(
+  StreamBinding* known_binding(CUcontext context, CUstream stream, NullStream null) const {
+    ThreadBindings* bindings = ThreadBindings::known();
+    if (bindings == nullptr) return nullptr;
+    return bindings->find(
         epoch.load(), is_default(stream) ? context : nullptr, normalise(stream, null));
   }
 
@@ -88,51 +91,51 @@ struct Allocator::State {
     return null == NullStream::PerThread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
   }
 
-  DeviceCache* make_cache(CUcontext context);
+  ContextCache* make_cache(CUcontext context);
   CUcontext home_of(CUstream stream, CUcontext context) const;
   // The lane of a stream; a default stream is the current context's. Empty without a context.
   StreamPlace place(CUstream stream, NullStream null);
 
-  DeviceCache* owner(Address address) const { return cache_of(pages.find(address)); }
+  ContextCache* owner(Address address) const { return cache_of(pages.find(address)); }
 
-  static DeviceCache* cache_of(const PageOwner& owner) {
+  static ContextCache* cache_of(const PageOwner& owner) {
     if (owner.slab != nullptr) return owner.slab->cache;
     return owner.segment != nullptr ? owner.segment->cache : nullptr;
   }
 
   // Of those, the owners that are not `self`; for what a copy names.
-  std::array<DeviceCache*, 2> others(const DeviceCache& self,
-                                     Address first,
-                                     Address second) const;
-  DeviceCache* known(CUcontext context);  // without making one
+  std::array<ContextCache*, 2> others(const ContextCache& self,
+                                      Address first,
+                                      Address second) const;
+  ContextCache* known(CUcontext context);  // without making one
   // The cache's ladder, then what other contexts of the device hold.
-  Status allocate(Seat& seat, Bytes bytes, Address* out);
+  Status allocate(StreamBinding& binding, Bytes bytes, Address* out);
   void release_graph_blocks();
 
   // A plain free waits for the block's whole device: the other contexts on it are waited for
   // here.
-  [[nodiscard]] bool others_at_work(DeviceCache& cache) {
+  [[nodiscard]] bool others_at_work(ContextCache& cache) {
     return device_shared.load() && holds(Rule::frees_wait_for_other_contexts_of_the_device) &&
            others_are_at_work(cache);
   }
 
-  [[nodiscard]] bool others_are_at_work(DeviceCache& cache);
-  Status wait_for_others(DeviceCache& cache);
-  static bool others_idle(void* state, DeviceCache& self, bool anew);  // see CacheShared
+  [[nodiscard]] bool others_are_at_work(ContextCache& cache);
+  Status wait_for_others(ContextCache& cache);
+  static bool others_idle(void* state, ContextCache& self, bool anew);  // see CacheShared
   void count_contexts() REQUIRES(mutex);
-  std::vector<DeviceCache*> all();
+  std::vector<ContextCache*> all();
   std::vector<Timeline*> timelines();
-  std::vector<DeviceCache*> on_device(CUdevice device);
+  std::vector<ContextCache*> on_device(CUdevice device);
   void green_destroyed(CUcontext context);
   // Takes it out; null when unknown.
-  DeviceCache* remove(CUcontext context);
+  ContextCache* remove(CUcontext context);
 
   void new_epoch() { epoch.store(next_epoch.fetch_add(1)); }
 
   const Driver& driver;
   const Config& config;
   PageMap pages;
-  Leftovers leftovers{driver};
+  DeferredUnmaps deferred_unmaps{driver};
   // Unique over all allocators of the process: what threads remember names its epoch.
   static inline std::atomic<std::uint64_t> next_epoch{1};
   std::atomic<std::uint64_t> epoch{next_epoch.fetch_add(1)};
@@ -152,18 +155,18 @@ struct Allocator::State {
   std::atomic<bool> graphs_visible{false};
   std::atomic<bool> graphs_reach_host{false};
   std::atomic<std::uint32_t> contexts{0};
-  std::atomic<DeviceCache*> only{nullptr};  // where there is one context
-  std::atomic<bool> device_shared{false};   // two contexts on one device
+  std::atomic<ContextCache*> only{nullptr};  // where there is one context
+  std::atomic<bool> device_shared{false};    // two contexts on one device
 
   Mutex mutex{LockRank::Registry};
-  std::unordered_map<CUcontext, DeviceCache*> caches GUARDED_BY(mutex);
+  std::unordered_map<CUcontext, ContextCache*> caches GUARDED_BY(mutex);
   // Green contexts that were current, and the caches of their primaries.
-  std::unordered_map<CUcontext, DeviceCache*> greens GUARDED_BY(mutex);
+  std::unordered_map<CUcontext, ContextCache*> greens GUARDED_BY(mutex);
   // Between destroyed and gone, in that order: the driver may give a handle again before the
   // last context that had it is known to be gone.
-  std::vector<std::pair<CUcontext, DeviceCache*>> doomed GUARDED_BY(mutex);
+  std::vector<std::pair<CUcontext, ContextCache*>> doomed GUARDED_BY(mutex);
 
-  std::vector<DeviceCache*> retired
+  std::vector<ContextCache*> retired
       GUARDED_BY(mutex);  // their contexts are gone; the map may be read
 
   struct OomHook {
@@ -174,7 +177,7 @@ struct Allocator::State {
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;  // outside.hpp
   bool neighbours_gave(CUdevice device, Bytes bytes);
   bool call_oom_hooks(CUdevice device, Bytes bytes);
-  void tell_out_of_memory(DeviceCache& cache, Bytes bytes);
+  void tell_out_of_memory(ContextCache& cache, Bytes bytes);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);
 
   // Captures that go on, so that each end finds what its begin has counted, whatever has

@@ -26,22 +26,22 @@ bool captures(const Driver& driver, const StreamPlace& place) {
   return place.cache->timeline().capturing() && is_capturing(driver, place.lane->stream);
 }
 
-bool is_graph(HostView view) {
-  return view == HostView::Graph || view == HostView::VisibleGraph ||
-         view == HostView::ReachesHostGraph;
+bool is_graph(SubmissionKind view) {
+  return view == SubmissionKind::Graph || view == SubmissionKind::VisibleGraph ||
+         view == SubmissionKind::ReachesHostGraph;
 }
 
 template <typename Owners>
 void reach(CUdevice device, const Owners& owners) {
-  for (DeviceCache* owner : owners) {
+  for (ContextCache* owner : owners) {
     if (owner != nullptr && holds(Rule::copies_reach_other_devices))
       owner->let_copies_reach(device);
   }
 }
 
 template <typename Owners>
-void pay_for(const Owners& owners, CUstream stream, const DeviceCache* but = nullptr) {
-  for (DeviceCache* owner : owners) {
+void pay_for(const Owners& owners, CUstream stream, const ContextCache* but = nullptr) {
+  for (ContextCache* owner : owners) {
     if (owner != nullptr && owner != but) owner->timeline().pay_on(stream);
   }
 }
@@ -52,19 +52,20 @@ struct Effect {
   bool reaches = false;
 };
 
-Effect effect_of(HostView view, const Allocator::State& state) {
-  const bool named = view == HostView::ReachesHost || view == HostView::ReachesHostGraph;
-  const bool apart = view == HostView::Apart &&
+Effect effect_of(SubmissionKind view, const Allocator::State& state) {
+  const bool named =
+      view == SubmissionKind::ReachesHost || view == SubmissionKind::ReachesHostGraph;
+  const bool apart = view == SubmissionKind::Apart &&
                      state.config.free_mode == FreeMode::Parameters &&
                      !state.any_kernel_visible.load();
-  const bool any = view != HostView::Wait && !apart && state.kernels_visible.load() &&
+  const bool any = view != SubmissionKind::Wait && !apart && state.kernels_visible.load() &&
                    holds(Rule::kernels_that_reach_the_host_are_waited_for);
   Effect effect;
   effect.reaches = named || (is_graph(view) && state.graphs_reach_host.load()) ||
-                   (any && view != HostView::Visible);
-  effect.visible = any || effect.reaches || view == HostView::Visible ||
-                   view == HostView::VisibleGraph ||
-                   (view == HostView::Graph && state.graphs_visible.load() &&
+                   (any && view != SubmissionKind::Visible);
+  effect.visible = any || effect.reaches || view == SubmissionKind::Visible ||
+                   view == SubmissionKind::VisibleGraph ||
+                   (view == SubmissionKind::Graph && state.graphs_visible.load() &&
                     holds(Rule::graphs_that_reach_the_host_are_waited_for));
   return effect;
 }
@@ -77,7 +78,7 @@ thread_local Timeline* beginning = nullptr;
 Submission::Submission(Allocator& allocator,
                        CUstream stream,
                        NullStream null,
-                       HostView view,
+                       SubmissionKind view,
                        Address first_touched,
                        Address second_touched) {
   Allocator::State& state = *allocator.state_;
@@ -91,13 +92,13 @@ Submission::Submission(Allocator& allocator,
     reach(place.cache->device(), others);
   }
   if (captures(state.driver, place)) {
-    if (view == HostView::Visible || view == HostView::VisibleGraph)
+    if (view == SubmissionKind::Visible || view == SubmissionKind::VisibleGraph)
       state.graphs_visible.store(true);
-    if (view == HostView::ReachesHost || view == HostView::ReachesHostGraph)
+    if (view == SubmissionKind::ReachesHost || view == SubmissionKind::ReachesHostGraph)
       state.graphs_reach_host.store(true);
     return;  // nothing runs now
   }
-  if (view == HostView::Wait && !holds(Rule::waits_of_streams_count) &&
+  if (view == SubmissionKind::Wait && !holds(Rule::waits_of_streams_count) &&
       !place.cache->timeline().capturing())
     return;
   cache_ = place.cache;
@@ -113,7 +114,7 @@ Submission::Submission(Allocator& allocator,
   else if (several)
     cache_->owners().pay(*lane_);
   timeline.enter(*lane_);
-  step_ = view == HostView::Wait && timeline.capturing();
+  step_ = view == SubmissionKind::Wait && timeline.capturing();
   if (step_) timeline.wait_begins(*lane_);
 }
 
@@ -166,7 +167,7 @@ void Allocator::capture_begins(CUstream stream, NullStream null) {
   beginning = place ? &place.cache->timeline() : nullptr;
   if (beginning == nullptr) return;
   state_->gate.capture_comes();
-  visit_living(state_->all(), [](DeviceCache& each) { each.timeline().prepare_capture(); });
+  visit_living(state_->all(), [](ContextCache& each) { each.timeline().prepare_capture(); });
   state_->gate.capture_begins();
 }
 
@@ -200,7 +201,7 @@ void Allocator::graph_destroyed() {
 
 void Allocator::State::release_graph_blocks() {
   if (graphs.load() > 0 && holds(Rule::captured_blocks_wait_for_every_graph)) return;
-  for (DeviceCache* cache : all()) {
+  for (ContextCache* cache : all()) {
     if (!cache->timeline().capturing() || !holds(Rule::captured_blocks_wait_for_captures))
       cache->release_graph_blocks();
   }
@@ -218,7 +219,7 @@ void Allocator::stream_destroyed(CUstream stream) {
 }
 
 ContextUsers* Allocator::users_of(CUcontext context) {
-  DeviceCache* cache = state_->known(context);
+  ContextCache* cache = state_->known(context);
   return cache == nullptr ? nullptr : &cache->timeline().users();
 }
 
@@ -227,8 +228,8 @@ void Allocator::context_destroyed(CUcontext context) {
   // that.
   if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere))
     visit_living(state_->all(),
-                 [](DeviceCache& each) { each.timeline().wait_frees().ignore(); });
-  DeviceCache* cache = state_->remove(context);
+                 [](ContextCache& each) { each.timeline().wait_frees().ignore(); });
+  ContextCache* cache = state_->remove(context);
   state_->new_epoch();
   if (cache == nullptr) return state_->green_destroyed(context);
   cache->timeline().users().close();
@@ -248,12 +249,12 @@ void Allocator::State::green_destroyed(CUcontext context) {
     Lock lock(mutex);
     greens.erase(context);
   }
-  for (DeviceCache* cache : all())
+  for (ContextCache* cache : all())
     cache->green_destroyed(context);
 }
 
 void Allocator::context_gone(CUcontext context) {
-  DeviceCache* cache = nullptr;
+  ContextCache* cache = nullptr;
   {
     Lock lock(state_->mutex);
     const auto it = std::find_if(state_->doomed.begin(),
@@ -274,9 +275,9 @@ void Allocator::will_touch(CUstream stream,
   if (state_->contexts.load() < 2) return;
   const StreamPlace place = state_->place(stream, null);
   if (!place) return;
-  std::vector<DeviceCache*> owners;
+  std::vector<ContextCache*> owners;
   for (const Address address : addresses) {
-    DeviceCache* owner = state_->owner(address);
+    ContextCache* owner = state_->owner(address);
     if (owner == nullptr || owner == place.cache) continue;
     if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
   }
@@ -286,14 +287,14 @@ void Allocator::will_touch(CUstream stream,
 }
 
 void Allocator::let_copies_reach(CUcontext context, Address first, Address second) {
-  DeviceCache* cache = context == nullptr ? nullptr : state_->cache(context);
+  ContextCache* cache = context == nullptr ? nullptr : state_->cache(context);
   if (cache != nullptr && state_->contexts.load() > 1)
     reach(cache->device(), state_->others(*cache, first, second));
 }
 
 void Allocator::peer_access_enabled(CUcontext owner, CUcontext accessor) {
-  DeviceCache* memory = state_->cache(owner);
-  DeviceCache* reader = state_->cache(accessor);
+  ContextCache* memory = state_->cache(owner);
+  ContextCache* reader = state_->cache(accessor);
   if (memory != nullptr && reader != nullptr) memory->add_accessor(*reader);
 }
 

@@ -16,7 +16,7 @@ enum class NullStream { Legacy, PerThread };
 // ReachesHost: a kernel whose parameters hold an address of host memory, or a graph with one
 // (ReachesHostGraph). The host sees its effect, and may hand it memory while it runs. Apart: a
 // kernel whose parameters were read and hold no such address.
-enum class HostView {
+enum class SubmissionKind {
   Hidden,
   Visible,
   Graph,

@@ -74,7 +74,7 @@ bool free_async(void* block, CUstream stream, NullStream null) {
   return status && status->ok();
 }
 
-// Whatever goes wrong on the lane, the long way is still open.
+// Whatever goes wrong on the lane, the slow path is still open.
 template <typename Try>
 bool quietly(Try attempt) noexcept {
   try {

@@ -19,8 +19,8 @@ static_assert(offsetof(Params, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, k
 void note(const CUDA_KERNEL_NODE_PARAMS_v1& node, const void* kernel) {
   Allocator* const core = process::core();
   const void* const function = node.func != nullptr ? node.func : kernel;
-  if (core != nullptr &&
-      views::of_kernel(*core, function, node.kernelParams, node.extra) == HostView::ReachesHost)
+  if (core != nullptr && views::of_kernel(*core, function, node.kernelParams, node.extra) ==
+                             SubmissionKind::ReachesHost)
     captures::add_host_reaching_node();
 }
 

@@ -78,9 +78,9 @@ class Given {
         node->fill.context != nullptr ||
         core->find(node->fill.what.dst, &block) != Ownership::Live)
       return;
-    std::memcpy(room_.data(), what, room_.size());
-    reinterpret_cast<NodeParams*>(room_.data())->fill.context = block.context;
-    what_ = room_.data();
+    std::memcpy(headroom_.data(), what, headroom_.size());
+    reinterpret_cast<NodeParams*>(headroom_.data())->fill.context = block.context;
+    what_ = headroom_.data();
   }
 
   [[nodiscard]] void* params() { return what_; }
@@ -88,7 +88,7 @@ class Given {
  private:
   static constexpr std::size_t kSize = 256;  // of CUgraphNodeParams, in every version
   void* what_;
-  alignas(16) std::array<unsigned char, kSize> room_;
+  alignas(16) std::array<unsigned char, kSize> headroom_;
 };
 #if CUDA_VERSION >= 12020
 static_assert(sizeof(CUgraphNodeParams) == 256);

@@ -66,11 +66,11 @@ static_assert(BatchOperand::kPointer == CU_MEMCPY_OPERAND_TYPE_POINTER);
 
 }  // namespace
 
-HostView to(Allocator& core, CUdeviceptr target) {
+SubmissionKind to(Allocator& core, CUdeviceptr target) {
   return core.owns(target) || is_device_only(target) ? Hidden : Visible;
 }
 
-HostView from(Allocator& core, const void* source) {
+SubmissionKind from(Allocator& core, const void* source) {
   const bool matters = core.config().free_mode == FreeMode::Copies;
   return matters && is_shared_with_host(reinterpret_cast<CUdeviceptr>(source)) ? Visible
                                                                                : Hidden;
@@ -81,11 +81,11 @@ bool is_shared_with_host(CUdeviceptr address) {
   return kind.type == CU_MEMORYTYPE_HOST || kind.managed != 0;
 }
 
-HostView of_batch(Allocator& core,
-                  CUstream stream,
-                  const CUdeviceptr* targets,
-                  const CUdeviceptr* sources,
-                  std::size_t count) {
+SubmissionKind of_batch(Allocator& core,
+                        CUstream stream,
+                        const CUdeviceptr* targets,
+                        const CUdeviceptr* sources,
+                        std::size_t count) {
   constexpr std::size_t kSearched = 16;
   if (targets == nullptr || sources == nullptr) return Visible;
   core.will_touch(stream, NullStream::PerThread, {targets, count});
@@ -96,7 +96,10 @@ HostView of_batch(Allocator& core,
   return Hidden;
 }
 
-HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::size_t count) {
+SubmissionKind of_batch_3d(Allocator& core,
+                           CUstream stream,
+                           const void* list,
+                           std::size_t count) {
   if (list == nullptr) return Visible;
   std::vector<CUdeviceptr> touched;
   for (const BatchCopy& copy : std::span(static_cast<const BatchCopy*>(list), count)) {
@@ -108,15 +111,18 @@ HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::si
 }
 
 // Where every kernel counts already, none is looked at.
-HostView of_kernel(const Allocator& core, const void* function, void** params, void** extra) {
+SubmissionKind of_kernel(const Allocator& core,
+                         const void* function,
+                         void** params,
+                         void** extra) {
   if (core.kernels_host_visible() && core.config().free_mode != FreeMode::Parameters)
     return Hidden;
   switch (parameters::look(core.driver(), function, params, extra)) {
-    case parameters::Found::Address:
-      return HostView::ReachesHost;
-    case parameters::Found::None:
-      return HostView::Apart;
-    case parameters::Found::Unknown:
+    case parameters::BlockRef::Address:
+      return SubmissionKind::ReachesHost;
+    case parameters::BlockRef::None:
+      return SubmissionKind::Apart;
+    case parameters::BlockRef::Unknown:
       break;
   }
   return Hidden;

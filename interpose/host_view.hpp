@@ -14,16 +14,16 @@
 
 namespace custash::views {
 
-inline constexpr HostView Hidden = HostView::Hidden;
-inline constexpr HostView Visible = HostView::Visible;
+inline constexpr SubmissionKind Hidden = SubmissionKind::Hidden;
+inline constexpr SubmissionKind Visible = SubmissionKind::Visible;
 
-HostView to(Allocator& core, CUdeviceptr target);
+SubmissionKind to(Allocator& core, CUdeviceptr target);
 
 // Of a copy out of `source`, which the host may write again after a free: Visible where option
 // free: lets frees wait for that.
-HostView from(Allocator& core, const void* source);
+SubmissionKind from(Allocator& core, const void* source);
 
-inline HostView between(Allocator& core, CUdeviceptr target, CUdeviceptr source) {
+inline SubmissionKind between(Allocator& core, CUdeviceptr target, CUdeviceptr source) {
   const bool is_seen = from(core, reinterpret_cast<const void*>(source)) == Visible;
   return is_seen ? Visible : to(core, target);
 }
@@ -33,16 +33,19 @@ bool is_shared_with_host(CUdeviceptr address);
 
 // Of a batch of copies, which may touch memory of any device. Long ones are not searched: they
 // count as visible. A batch is refused on the legacy stream: without a name it is the thread's.
-HostView of_batch(Allocator& core,
-                  CUstream stream,
-                  const CUdeviceptr* targets,
-                  const CUdeviceptr* sources,
-                  std::size_t count);
-HostView of_batch_3d(Allocator& core, CUstream stream, const void* list, std::size_t count);
+SubmissionKind of_batch(Allocator& core,
+                        CUstream stream,
+                        const CUdeviceptr* targets,
+                        const CUdeviceptr* sources,
+                        std::size_t count);
+SubmissionKind of_batch_3d(Allocator& core,
+                           CUstream stream,
+                           const void* list,
+                           std::size_t count);
 
 // CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER alike.
 template <typename Copy>
-HostView of_copy(Allocator& core, const Copy* copy) {
+SubmissionKind of_copy(Allocator& core, const Copy* copy) {
   if (copy == nullptr) return Hidden;  // the driver refuses it
   if (copy->dstMemoryType == CU_MEMORYTYPE_HOST) return Visible;
   if (copy->srcMemoryType == CU_MEMORYTYPE_HOST && from(core, copy->srcHost) == Visible)
@@ -54,11 +57,15 @@ HostView of_copy(Allocator& core, const Copy* copy) {
 }
 
 // Of a kernel, by its parameters; Hidden where these say nothing. `function` may be a CUkernel.
-HostView of_kernel(const Allocator& core, const void* function, void** params, void** extra);
+SubmissionKind of_kernel(const Allocator& core,
+                         const void* function,
+                         void** params,
+                         void** extra);
 
-inline HostView of_graphs() {
-  if (captures::host_reaching_node_added()) return HostView::ReachesHostGraph;
-  return captures::host_visible_node_added() ? HostView::VisibleGraph : HostView::Graph;
+inline SubmissionKind of_graphs() {
+  if (captures::host_reaching_node_added()) return SubmissionKind::ReachesHostGraph;
+  return captures::host_visible_node_added() ? SubmissionKind::VisibleGraph
+                                             : SubmissionKind::Graph;
 }
 
 inline bool is_address(CUmemorytype type) {

@@ -5,7 +5,7 @@
 // clang-format on
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/ipc.hpp"
 
@@ -94,8 +94,8 @@ CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned 
   const CUresult result =
       real(out, owner == Ownership::Cached ? kNowhere : address, bytes, type, flags);
   if (owner != Ownership::Live || result != CUDA_SUCCESS) return result;
-  PinnedBlock pinned;
-  Outside outside(*process::core());
+  ExportedBlock pinned;
+  PeerProcesses outside(*process::core());
   (void)outside.pin(block.base, block.buffer_id, &pinned);
   if (holds(Rule::dma_bufs_are_of_quiet_memory))
     outside.quiet(block.base).ignore();  // the next call that synchronises tells

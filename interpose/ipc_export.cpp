@@ -2,7 +2,7 @@
 // The exporter's side. What importers hold is known to the service's thread alone.
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/process.hpp"
 #include "interpose/real_driver.hpp"
@@ -21,7 +21,7 @@ using service::Session;
 
 // Blocks that one importer has open.
 struct Held {
-  PinnedBlock block;
+  ExportedBlock block;
   unsigned times = 0;
 };
 
@@ -49,7 +49,7 @@ Held* find(const Session& session, std::uint64_t id) {
   return held == holdings->second.end() ? nullptr : &held->second;
 }
 
-CUresult driver_handle(Allocator& core, const PinnedBlock& block, CUipcMemHandle* out) {
+CUresult driver_handle(Allocator& core, const ExportedBlock& block, CUipcMemHandle* out) {
   auto* const call =
       real::function<CUresult(CUipcMemHandle*, CUdeviceptr)>(Entry::door_cuIpcGetMemHandle);
   const CurrentContext current(core.driver(), block.context);
@@ -77,7 +77,7 @@ bool pages_have_descriptors(Allocator& core, CUdevice device) {
          value != 0;
 }
 
-bool describe(Allocator& core, const PinnedBlock& block, Share* out) {
+bool describe(Allocator& core, const ExportedBlock& block, Share* out) {
   out->size = block.requested;
   if (block.segment != 0) {
     out->offset = block.base - block.segment;
@@ -93,13 +93,14 @@ bool describe(Allocator& core, const PinnedBlock& block, Share* out) {
 }  // namespace
 
 CUresult make_handle(Allocator& core, const BlockInfo& block, CUipcMemHandle* out) {
-  PinnedBlock pinned;
-  if (!Outside(core).pin(block.base, block.buffer_id, &pinned)) return CUDA_ERROR_INVALID_VALUE;
-  Outside(core).unpin(pinned);
+  ExportedBlock pinned;
+  if (!PeerProcesses(core).pin(block.base, block.buffer_id, &pinned))
+    return CUDA_ERROR_INVALID_VALUE;
+  PeerProcesses(core).unpin(pinned);
   const bool possible = pinned.segment != 0 || pages_have_descriptors(core, pinned.device);
   if (!possible || !service::start()) return CUDA_ERROR_NOT_SUPPORTED;
   if (holds(Rule::exported_handles_are_of_quiet_memory)) {
-    const Status quiet = Outside(core).quiet(block.base);
+    const Status quiet = PeerProcesses(core).quiet(block.base);
     if (!quiet.ok()) return quiet.code();
   }
   const service::Identity self = service::identity();
@@ -120,8 +121,8 @@ void share(Allocator& core, Session& session, std::string_view arguments, Answer
   Holdings& holdings = sessions()[session.id];
   Held& held = holdings[id];
   session.holds = true;
-  PinnedBlock block;
-  const bool pinned = id != 0 && Outside(core).pin(base, id, &block);
+  ExportedBlock block;
+  const bool pinned = id != 0 && PeerProcesses(core).pin(base, id, &block);
   if (pinned && describe(core, block, &told)) {
     held.block = std::move(block);
     ++held.times;
@@ -129,7 +130,7 @@ void share(Allocator& core, Session& session, std::string_view arguments, Answer
     answer->status = ReplyStatus::Done;
     return;
   }
-  if (pinned) Outside(core).unpin(block);
+  if (pinned) PeerProcesses(core).unpin(block);
   if (held.times == 0) holdings.erase(id);
   answer->text.clear();
   answer->status = ReplyStatus::Refused;
@@ -145,7 +146,7 @@ void pages(Allocator& core, Session& session, std::string_view arguments, Answer
   answer->status = ReplyStatus::Refused;
   const Held* const held = find(session, id);
   if (held == nullptr || held->times == 0 || first >= held->block.pages.size() ||
-      !Outside::is_pinned(held->block))
+      !PeerProcesses::is_pinned(held->block))
     return;
   const CurrentContext current(core.driver(), held->block.context);
   const auto& all = held->block.pages;
@@ -170,7 +171,7 @@ void unshare(Allocator& core, Session& session, std::string_view arguments, Answ
   answer->status =
       held == nullptr || held->times == 0 ? ReplyStatus::Refused : ReplyStatus::Done;
   if (answer->status != ReplyStatus::Done) return;
-  Outside(core).unpin(held->block);
+  PeerProcesses(core).unpin(held->block);
   if (--held->times == 0) sessions()[session.id].erase(id);
 }
 
@@ -186,7 +187,7 @@ void session_ended(const Session& session) {
   if (Allocator* const core = process::core()) {
     for (const auto& [id, held] : holdings->second)
       for (unsigned i = 0; i < held.times; ++i)
-        Outside(*core).unpin(held.block);
+        PeerProcesses(*core).unpin(held.block);
   }
   sessions().erase(holdings);
 }

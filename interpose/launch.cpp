@@ -21,7 +21,8 @@ CUresult submit_from(Allocator& core,
                      unsigned count,
                      Call call) {
   if (count == 0) return call();
-  const HostView view = views::of_kernel(core, list->function, list->kernelParams, nullptr);
+  const SubmissionKind view =
+      views::of_kernel(core, list->function, list->kernelParams, nullptr);
   Submission submission(core, list->hStream, NullStream::Legacy, view);
   const CUresult result = submit_from(core, list + 1, count - 1, call);
   submission.done(result);
@@ -45,7 +46,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
   CUlaunchConfig ordered{};
   std::vector<CUlaunchAttribute> attributes;
   std::uint64_t owed = 0;
-  HostView view = views::Hidden;
+  SubmissionKind view = views::Hidden;
   bool in_order = false;
   Allocator* const core = process::core();
   if (core != nullptr) view = views::of_kernel(*core, function, params, extra);
@@ -53,7 +54,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
       std::any_of(config->attrs, config->attrs + config->numAttrs, may_begin_early)) {
     owed = core->order_wanted(config->hStream, null);
     // One that may be handed memory comes after all that frees have left to its stream's order.
-    in_order = owed != 0 || view == HostView::ReachesHost;
+    in_order = owed != 0 || view == SubmissionKind::ReachesHost;
   }
   if (in_order && holds(Rule::early_launches_lose_their_attribute)) {
     attributes.assign(config->attrs, config->attrs + config->numAttrs);

@@ -2,7 +2,7 @@
 #include "interpose/neighbours.hpp"
 
 #include "allocator/base/log.hpp"
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "interpose/real_driver.hpp"
 #include "interpose/service_client.hpp"
 
@@ -131,7 +131,7 @@ void give(Allocator& core,
   Bytes given = 0;
   for (int device = 0; device < count; ++device)
     if (uuid_of(device) == arguments.substr(0, blank))
-      given = Outside(core).give_back(device, bytes);
+      given = PeerProcesses(core).give_back(device, bytes);
   answer->text = std::to_string(given);
 }
 

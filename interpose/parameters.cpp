@@ -55,22 +55,25 @@ bool finds(Look& ranges, const layouts::Layout* layout, void** params, const Pac
 
 }  // namespace
 
-Found look(const Driver& driver, const void* function, void** params, void** extra) noexcept {
+BlockRef look(const Driver& driver,
+              const void* function,
+              void** params,
+              void** extra) noexcept {
   constexpr int kTurns = 4;
-  if (host_ranges::none()) return Found::None;
+  if (host_ranges::none()) return BlockRef::None;
   // CUDA has none that are larger: the launch will be refused.
   constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
   const Packed packed = unpack(extra);
-  if (packed.bytes > kMostBytes) return Found::Unknown;
+  if (packed.bytes > kMostBytes) return BlockRef::Unknown;
   const layouts::Layout* const layout =
       params == nullptr ? nullptr : layouts::of(driver, function);
-  if (!packed.understood || (params != nullptr && layout == nullptr)) return Found::Unknown;
+  if (!packed.understood || (params != nullptr && layout == nullptr)) return BlockRef::Unknown;
   for (int turn = 0; turn < kTurns; ++turn) {
     Look ranges;
     const bool found = finds(ranges, layout, params, packed);
-    if (!ranges.changed()) return found ? Found::Address : Found::None;
+    if (!ranges.changed()) return found ? BlockRef::Address : BlockRef::None;
   }
-  return Found::Address;  // for all that is known
+  return BlockRef::Address;  // for all that is known
 }
 
 }  // namespace custash::parameters

@@ -8,7 +8,7 @@
 
 namespace custash::parameters {
 
-enum class Found {
+enum class BlockRef {
   None,
   Address,  // at least one
   Unknown,  // the driver cannot tell the layout
@@ -16,6 +16,6 @@ enum class Found {
 
 // `function`: a CUfunction, or a CUkernel in its place. The others as cuLaunchKernel takes
 // them.
-Found look(const Driver& driver, const void* function, void** params, void** extra) noexcept;
+BlockRef look(const Driver& driver, const void* function, void** params, void** extra) noexcept;
 
 }  // namespace custash::parameters

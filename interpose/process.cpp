@@ -2,7 +2,7 @@
 #include "interpose/process.hpp"
 
 #include "allocator/base/log.hpp"
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "interpose/checkers.hpp"
 #include "interpose/driver_calls.hpp"
 #include "interpose/dumps.hpp"
@@ -135,7 +135,7 @@ State build() {
   host_ranges::follow(&driver);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   auto* const made = new (storage) Allocator(driver, parsed.config);
-  if (parsed.config.neighbours) Outside(*made).set_neighbours(neighbours::ask);
+  if (parsed.config.neighbours) PeerProcesses(*made).set_neighbours(neighbours::ask);
   new (pinned_storage) HostCache(driver, made->config(), *made);
   built.store(made, std::memory_order_release);
   // The driver registered its own handler in cuInit, so that ours, later, runs before it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Asking the services (service.hpp) of other processes: libcustash does it as a neighbour and
-// as an importer of memory, the command on behalf of its user. Needs libc alone. Every wait has
-// an end; every descriptor is closed on exec. Thread safe; a Connection belongs to one thread
-// at a time.
+// ReuseLimits the services (service.hpp) of other processes: libcustash does it as a neighbour
+// and as an importer of memory, the command on behalf of its user. Needs libc alone. Every wait
+// has an end; every descriptor is closed on exec. Thread safe; a Connection belongs to one
+// thread at a time.
 #pragma once
 
 #include "interpose/service_wire.hpp"

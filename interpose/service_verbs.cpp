@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the service answers. A verb is one row of the table; its function may be anywhere.
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "interpose/ipc.hpp"
 #include "interpose/live.hpp"
 #include "interpose/neighbours.hpp"
@@ -39,7 +39,7 @@ void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer)
   if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
   Bytes given = 0;
   for (int device = 0; device < devices && given < wanted; ++device)
-    given += Outside(core).give_back(device, wanted - given);
+    given += PeerProcesses(core).give_back(device, wanted - given);
   answer->text = std::to_string(given);
 }
 

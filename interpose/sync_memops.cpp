@@ -3,7 +3,7 @@
 #include "interpose/doors.hpp"
 // clang-format on
 #include "allocator/base/rule.hpp"
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "interpose/handlers.hpp"
 #include "interpose/sync_memops.hpp"
 
@@ -83,7 +83,7 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   sync_memops::set(block.buffer_id, on);
   // Set before the memory is registered with a network card, which waits for no stream.
   return on && holds(Rule::memory_of_network_cards_is_quiet)
-             ? Outside(*core).quiet(block.base).code()
+             ? PeerProcesses(*core).quiet(block.base).code()
              : CUDA_SUCCESS;
 }
 

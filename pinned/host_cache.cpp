@@ -298,7 +298,7 @@ bool HostCache::try_free_in_flight(void* buffer) {
   if (stamped.ok()) {
     leaving.pool->rest(leaving.block, ticket);
   } else {
-    leaving.block->state = HostBlockState::Used;  // the long way tells of it
+    leaving.block->state = HostBlockState::Used;  // the slow path tells of it
   }
   return stamped.ok();
 }

@@ -49,7 +49,7 @@ class HostCache {
   // nullopt: not ours. INVALID_VALUE: interior, or free already. The free itself never waits;
   // option free: may let it wait for results that the host could be about to read.
   std::optional<Status> free(void* buffer);
-  // The quick ways, which neither wait nor tell errors: false sends the caller the long way.
+  // The fast paths, which neither wait nor tell errors: false sends the caller the slow path.
   // While nothing is in flight without a driver call; otherwise with one fence.
   bool try_free(void* buffer);
   bool try_free_in_flight(void* buffer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/rack.pml.
+// Proved: tests/models/thread_cache.pml.
 #include "allocator/base/biased_lock.hpp"
 
 #include "allocator/base/rule.hpp"
@@ -39,7 +39,7 @@ void BiasedLock::barrier() {
 
 void BiasedLock::await() const {
   while (busy_.load(std::memory_order_acquire) != 0 &&
-         holds(Rule::racks_are_emptied_without_their_owner))
+         holds(Rule::thread_caches_are_emptied_without_their_owner))
     std::this_thread::yield();  // some tens of instructions, unless the owner was preempted
 }
 

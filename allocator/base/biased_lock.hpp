@@ -3,7 +3,7 @@
 // owner pays two plain stores and a load; the others pay for both: membarrier(2) makes every
 // running thread of the process execute the barrier that the owner leaves out. Where the kernel
 // has no membarrier the owner executes it itself. Not recursive.
-// Proved: tests/models/rack.pml.
+// Proved: tests/models/thread_cache.pml.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Abroad: blocks freed on a stream of another context, until an event on that stream has
 // passed. Positions of this context say nothing of such a stream. Guarded by the lock of its
-// DeviceCache.
+// ContextCache.
 #pragma once
 
 #include "allocator/heap/pool.hpp"
@@ -18,7 +18,7 @@ namespace custash {
 class Abroad {
  public:
   struct Entry {
-    Found found;
+    BlockRef found;
     HostUse until;
     Stamp stamp;  // what it waits for here, besides
   };

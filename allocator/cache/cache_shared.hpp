@@ -6,7 +6,7 @@
 #include "allocator/base/config.hpp"
 #include "allocator/base/driver.hpp"
 #include "allocator/heap/page_map.hpp"
-#include "allocator/memory/leftovers.hpp"
+#include "allocator/memory/deferred_unmaps.hpp"
 #include "allocator/order/capture_gate.hpp"
 
 #include <atomic>
@@ -14,20 +14,20 @@
 
 namespace custash {
 
-class DeviceCache;
+class ContextCache;
 
 struct CacheShared {
   // Whether the other contexts of a cache's device have nothing to do; `anew`: nor work that
   // goes unseen, as far as it was submitted before this question.
   struct Others {
-    bool (*idle)(void* state, DeviceCache& self, bool anew);
+    bool (*idle)(void* state, ContextCache& self, bool anew);
     void* state;
   };
 
   const Driver& driver;
   const Config& config;
   PageMap& pages;
-  Leftovers& leftovers;
+  DeferredUnmaps& deferred_unmaps;
   const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
   DeviceBudget& budget;                     // of the device
   CaptureGate& gate;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: memory that idles goes back, a little at a time.
-#include "allocator/cache/device_cache.hpp"
+// ContextCache: memory that idles goes back, a little at a time.
+#include "allocator/cache/context_cache.hpp"
 
 namespace custash {
 namespace {
@@ -12,7 +12,7 @@ constexpr Bytes kAtOnce = 4_GiB;
 
 }  // namespace
 
-void DeviceCache::decay() {
+void ContextCache::decay() {
   if (config_.decay == 0 || timeline_.capturing()) return;
   const Nanoseconds now = driver_.now();
   Nanoseconds due = next_decay_.load(std::memory_order_relaxed);
@@ -22,7 +22,7 @@ void DeviceCache::decay() {
 }
 
 // What was free at the last look and is free still; at the first look nothing was.
-Status DeviceCache::trim_idle() {
+Status ContextCache::trim_idle() {
   const Status trimmed = trim({.bytes = kAtOnce, .idle_only = true});
   Lock lock(mutex_);
   return_empty_slabs(timeline_.passed());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: answers, statistics, and the check of everything.
-#include "allocator/cache/device_cache.hpp"
+// ContextCache: answers, statistics, and the check of everything.
+#include "allocator/cache/context_cache.hpp"
 
 #include <algorithm>
 
 namespace custash {
 
-BlockAnswer DeviceCache::describe(Address address) {
+BlockAnswer ContextCache::describe(Address address) {
   Lock lock(mutex_);
   const PageOwner owner = pages_.find(address);
   if (owner.slab != nullptr && owner.slab->cache == this) {
@@ -28,7 +28,7 @@ BlockAnswer DeviceCache::describe(Address address) {
   return {true, block.address, block.requested, block.size, id};
 }
 
-Bytes DeviceCache::returnable() {
+Bytes ContextCache::returnable() {
   if (waiting_high_.load() > timeline_.passed()) timeline_.poll(waiting_high_.load());
   Lock lock(mutex_);
   drain();
@@ -40,7 +40,7 @@ Bytes DeviceCache::returnable() {
   return sum;
 }
 
-std::string DeviceCache::describe_use() {
+std::string ContextCache::describe_use() {
   const auto mib = [](std::int64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; };
   const DeviceStats now = stats();
   Bytes largest = 0;
@@ -60,10 +60,10 @@ std::string DeviceCache::describe_use() {
          std::to_string(scattered) + " %";
 }
 
-DeviceStats DeviceCache::stats() {
+DeviceStats ContextCache::stats() {
   const Timeline::Counters counters = timeline_.counters();
   Lock lock(mutex_);
-  empty_racks();
+  empty_thread_caches();
   DeviceStats out = stats_;
   out.num_fences = static_cast<std::int64_t>(counters.fences);
   out.num_fence_queries = static_cast<std::int64_t>(counters.queries);
@@ -76,21 +76,21 @@ DeviceStats DeviceCache::stats() {
   return out;
 }
 
-void DeviceCache::reset_peaks() {
+void ContextCache::reset_peaks() {
   Lock lock(mutex_);
-  empty_racks();
+  empty_thread_caches();
   stats_.reset_peaks();
 }
 
-void DeviceCache::count_oom() {
+void ContextCache::count_oom() {
   Lock lock(mutex_);
   ++stats_.num_ooms;
 }
 
-bool DeviceCache::validate() {
+bool ContextCache::validate() {
   if (!timeline_.validate()) return false;
   Lock lock(mutex_);
-  empty_racks();
+  empty_thread_caches();
   Bytes mapped = 0;
   for (const auto& pool : pools_) {
     if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate())
@@ -102,7 +102,7 @@ bool DeviceCache::validate() {
          stats_.active[0].current >= stats_.allocation[0].current;
 }
 
-void DeviceCache::after_fork_in_child() {
+void ContextCache::after_fork_in_child() {
   mutex_.reset_after_fork();
   timeline_.reset_lock_after_fork();
   copies_abroad_.reset_lock_after_fork();

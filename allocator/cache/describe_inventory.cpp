@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: the inventory, by a walk over every segment under the lock.
+// ContextCache: the inventory, by a walk over every segment under the lock.
 #include "allocator/base/inventory.hpp"
-#include "allocator/cache/device_cache.hpp"
+#include "allocator/cache/context_cache.hpp"
 
 namespace custash {
 namespace {
@@ -48,9 +48,9 @@ void add_pages(const Segment& segment, HeldSegment* out) {
 
 }  // namespace
 
-void DeviceCache::take_inventory(Inventory* out) {
+void ContextCache::take_inventory(Inventory* out) {
   Lock lock(mutex_);
-  empty_racks();
+  empty_thread_caches();
   std::unordered_map<const Pool*, CUstream> streams;
   for (const Lane& lane : all_lanes_)
     if (lane.pool != nullptr) streams[lane.pool] = lane.stream;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: frees. The fence is recorded at the free, before the block can be found again;
+// ContextCache: frees. The fence is recorded at the free, before the block can be found again;
 // it is recorded outside the lock, while the block is in nobody's hands but ours.
 // Proved: tests/models/reuse.pml.
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/quick_ways.hpp"
+#include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
 
 namespace custash {
 
-Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
-  if (rack != nullptr && fence_and_free(*rack, address)) return {};
-  Found found;
+Status ContextCache::free(Address address, Lane* lane, ThreadCache* thread_cache) {
+  if (thread_cache != nullptr && fence_and_free(*thread_cache, address)) return {};
+  BlockRef found;
   {
     Lock lock(mutex_);
-    if (rack != nullptr) settle_rack(*rack, false);
+    if (thread_cache != nullptr) settle_thread_cache(*thread_cache, false);
     found = begin_free(address);
   }
   if (!found) return CUDA_ERROR_INVALID_VALUE;
@@ -39,28 +39,28 @@ Status DeviceCache::free(Address address, Lane* lane, Rack* rack) {
                   // same
 }
 
-Status DeviceCache::wait_before_free() {
+Status ContextCache::wait_before_free() {
   if (config_.free_mode == FreeMode::Strict) return timeline_.wait_device();
   return config_.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
              ? timeline_.wait_host_visible()
              : Status();
 }
 
-bool DeviceCache::try_free(Address address, Rack* rack) {
+bool ContextCache::try_free(Address address, ThreadCache* thread_cache) {
   if (free_waits()) return false;
   std::uint64_t position = 0;
   if (!timeline_.try_stamp_free(&position)) return false;
   Lock lock(mutex_);
-  if (rack != nullptr) settle_rack(*rack, false);
-  const Found found = begin_free(address);
+  if (thread_cache != nullptr) settle_thread_cache(*thread_cache, false);
+  const BlockRef found = begin_free(address);
   if (!found) return false;
   finish_free(found, nullptr, position);
   return true;
 }
 
-Found DeviceCache::locate(Address address) {
+BlockRef ContextCache::locate(Address address) {
   const PageOwner owner = pages_.find(address);
-  Found found;
+  BlockRef found;
   if (owner.slab != nullptr) {
     const std::uint32_t index = owner.slab->index_at(address);
     if (owner.slab->cache == this && index < owner.slab->count)
@@ -72,11 +72,11 @@ Found DeviceCache::locate(Address address) {
         found.large != nullptr ? owner.segment->used.end() : owner.segment->used.find(address);
     if (it != owner.segment->used.end()) found.large = it->second;
   }
-  return found && found.buffer_id() != 0 ? found : Found{};
+  return found && found.buffer_id() != 0 ? found : BlockRef{};
 }
 
-Found DeviceCache::begin_free(Address address) {
-  const Found found = locate(address);
+BlockRef ContextCache::begin_free(Address address) {
+  const BlockRef found = locate(address);
   if (!found || found.buffer_id().exchange(0) == 0) return {};
   stats_.count_owned(
       found.pool(), found.block_bytes(), static_cast<std::int64_t>(found.requested()), -1);
@@ -89,7 +89,7 @@ Found DeviceCache::begin_free(Address address) {
   return found;
 }
 
-void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t position) {
+void ContextCache::finish_free(const BlockRef& found, Lane* lane, std::uint64_t position) {
   Stamp stamp;
   if (lane == nullptr) {
     stamp.fence = position;
@@ -104,7 +104,7 @@ void DeviceCache::finish_free(const Found& found, Lane* lane, std::uint64_t posi
   hold_or_give(found);
 }
 
-void DeviceCache::hold_or_give(const Found& found) {
+void ContextCache::hold_or_give(const BlockRef& found) {
   const bool captured =
       found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   if (captured && holds(Rule::captured_blocks_stay_with_graphs) &&
@@ -117,7 +117,7 @@ void DeviceCache::hold_or_give(const Found& found) {
 
 // Whether it may lie with the blocks that everybody may have. Else it goes to limbo: it was
 // freed on a stream that is not the pool's, or other streams work.
-bool DeviceCache::is_ready(const Found& found) const {
+bool ContextCache::is_ready(const BlockRef& found) const {
   const Stamp& stamp = found.stamp();
   if (stamp.order > timeline_.passed()) {
     const Pool* pool = stamp.order_lane == nullptr ? nullptr : stamp.order_lane->pool;
@@ -126,8 +126,8 @@ bool DeviceCache::is_ready(const Found& found) const {
   return quick_clear(stamp.fence);
 }
 
-void DeviceCache::give(const Found& found) {
-  if (holds(Rule::exported_blocks_stay_when_freed) && pins_.park(found)) return;
+void ContextCache::give(const BlockRef& found) {
+  if (holds(Rule::exported_blocks_stay_when_freed) && exported_blocks_.park(found)) return;
   bool ready = is_ready(found);
   if (!ready) atomic_max(waiting_high_, found.stamp().latest());
   if (found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small) {
@@ -136,14 +136,14 @@ void DeviceCache::give(const Found& found) {
     // memory. In a device that is nearly full they join their neighbours at once, as they do in
     // the driver; who gets one looks at its stamp in any case.
     const bool apart = found.stamp().order > timeline_.passed() && !timeline_.one_lane() &&
-                       room_.left(budget_) >= kPlenty;
-    ready = room_.fit() == Fit::FewPages || (ready && !apart);
+                       headroom_.left(budget_) >= kPlenty;
+    ready = headroom_.fit() == Fit::FewPages || (ready && !apart);
   }
   if (ready) stats_.count_active(found.pool(), found.block_bytes(), -1);
   put(found, ready);
 }
 
-void DeviceCache::put(const Found& found, bool ready) {
+void ContextCache::put(const BlockRef& found, bool ready) {
   if (!ready) atomic_max(waiting_high_, found.stamp().latest());
   if (found.large != nullptr) {
     Arena& arena = *found.large->segment->arena;
@@ -151,32 +151,33 @@ void DeviceCache::put(const Found& found, bool ready) {
                  : arena.give_waiting(found.large);
   }
   Slab* slab = found.small.slab;
-  if (!ready) return slab->shelf->give_waiting(found.small);
-  if (slab->shelf->give_ready(found.small)) return_spare_slabs(*slab);
+  if (!ready) return slab->slab_heap->give_waiting(found.small);
+  if (slab->slab_heap->give_ready(found.small)) return_spare_slabs(*slab);
 }
 
 // All slabs of a class that nobody uses but one.
-void DeviceCache::return_spare_slabs(const Slab& like) {
+void ContextCache::return_spare_slabs(const Slab& like) {
   std::vector<Slab*> empty;
-  like.shelf->take_empty_of(like.size_class, 1, timeline_.passed(), &empty);
+  like.slab_heap->take_empty_of(like.size_class, 1, timeline_.passed(), &empty);
   return_slabs(empty);
 }
 
-void DeviceCache::return_empty_slabs(std::uint64_t passed) {
+void ContextCache::return_empty_slabs(std::uint64_t passed) {
   for (const auto& pool : pools_)
     return_slabs(pool->slabs.take_empty(passed));
 }
 
-void DeviceCache::return_slabs(const std::vector<Slab*>& slabs) {
+void ContextCache::return_slabs(const std::vector<Slab*>& slabs) {
   for (Slab* slab : slabs) {
     Block* backing = slab->backing;
     Arena& arena = *backing->segment->arena;
     (void)pages_.set(slab->base, slab->base + kSlabBytes, backing->segment);
     arena.release(backing);
-    const bool ready = Asking{.passed = timeline_.passed(),
-                              .acceptable = timeline_.one_lane() ? ~0ULL : timeline_.clear()}
-                           .accepts(backing->stamp);
-    slab->shelf->recycle(slab);
+    const bool ready =
+        ReuseLimits{.passed = timeline_.passed(),
+                    .acceptable = timeline_.one_lane() ? ~0ULL : timeline_.clear()}
+            .accepts(backing->stamp);
+    slab->slab_heap->recycle(slab);
     if (ready) {
       arena.give_ready(backing, timeline_.passed());
     } else {
@@ -186,18 +187,18 @@ void DeviceCache::return_slabs(const std::vector<Slab*>& slabs) {
   }
 }
 
-Status DeviceCache::record_stream(Address address) {
+Status ContextCache::record_stream(Address address) {
   Lock lock(mutex_);
-  const Found found = locate(address);
+  const BlockRef found = locate(address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
   return {};
 }
 
-void DeviceCache::release_graph_blocks() {
+void ContextCache::release_graph_blocks() {
   Lock lock(mutex_);
   const std::uint64_t position = timeline_.stamp_everything();
-  for (const Found& found : std::exchange(held_, {})) {
+  for (const BlockRef& found : std::exchange(held_, {})) {
     // Launches of the graph since the free count as well: safe once all of them have passed.
     found.stamp() =
         holds(Rule::captured_blocks_wait_for_launches) ? Stamp{.order = position} : Stamp{};

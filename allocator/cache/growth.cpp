@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: new memory from the driver, and the ladder when the driver says no.
+// ContextCache: new memory from the driver, and the ladder when the driver says no.
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/device_cache.hpp"
+#include "allocator/cache/context_cache.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ Bytes slack(const Arena& arena, Bytes all, Bytes room) {
 
 }  // namespace
 
-Status DeviceCache::grow(const Request& wanted, Address* out) {
-  const bool nearly_full = room_.look(memory_, budget_) == Fit::FewPages;
+Status ContextCache::grow(const Request& wanted, Address* out) {
+  const bool nearly_full = headroom_.look(memory_, budget_) == Fit::FewPages;
   if (nearly_full && find_before_growing(wanted, out)) return {};
   Request request = wanted;
   Pool* pool = nullptr;
@@ -65,21 +65,22 @@ Status DeviceCache::grow(const Request& wanted, Address* out) {
 
 // What may be made until what is held comes to the most that was ever in use and a `share` of
 // that, and to what was missed.
-Bytes DeviceCache::room_to_make(const Request& request, Bytes share) {
+Bytes ContextCache::room_to_make(const Request& request, Bytes share) {
   const Bytes most = most_in_use(stats_, request);
   Bytes allowed = most + most / share;
   for (const auto& pool : pools_)
     allowed += pool->slabs.missed_bytes();
   const Bytes now_held = held(stats_);
   const Bytes room = allowed > now_held ? allowed - now_held : 0;
-  return align_down(std::min(room, room_.left(budget_)), kPageBytes);
+  return align_down(std::min(room, headroom_.left(budget_)), kPageBytes);
 }
 
-bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
+bool ContextCache::plan(Arena& arena, const Request& request, Growth* out) {
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
+  const ReuseLimits asked = reuse_limits(request, timeline_.one_lane() && debt_allowed());
   Bytes need = 0;
-  if (!arena.open_growth(bytes, asked, fit_of(arena, room_.fit()), out, &need)) return false;
+  if (!arena.open_growth(bytes, asked, fit_of(arena, headroom_.fit()), out, &need))
+    return false;
   const Bytes finer = finer_handle_bytes(held(stats_) + need, most_in_use(stats_, request));
   const Bytes room = room_to_make(request, kShareBeforeMoves);
   if (need > room) return_empty_slabs(asked.passed);
@@ -99,22 +100,22 @@ bool DeviceCache::plan(Arena& arena, const Request& request, Growth* out) {
       out->block->stamp.join(move.item.block->stamp, asked.passed);
   }
   Bytes made = moved < need ? need - moved : 0;
-  if (made != 0 && room_.fit() == Fit::Quick)
+  if (made != 0 && headroom_.fit() == Fit::Quick)
     made = std::clamp(slack(arena, held(stats_), room_to_make(request, kShareAhead)),
                       made,
                       std::max(made, most - moved));
   arena.close_growth(out, moved + made);
   out->made = made;
-  out->handle = std::min(handle_bytes(made, room_.left(budget_)), finer);
+  out->handle = std::min(handle_bytes(made, headroom_.left(budget_)), finer);
   return true;
 }
 
 // A large block rarely ends where its page does. What it leaves there cannot be moved, and
 // serves small requests when no more should be made.
-Address DeviceCache::take_gap(Pool& pool, const Request& request) {
-  if (room_.fit() != Fit::Quick || room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
+Address ContextCache::take_gap(Pool& pool, const Request& request) {
+  if (headroom_.fit() != Fit::Quick || room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
     return 0;
-  const Asking asked = asking(request, timeline_.one_lane() && debt_allowed());
+  const ReuseLimits asked = reuse_limits(request, timeline_.one_lane() && debt_allowed());
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   for (const auto& each : pools_) {
     Block* block = each->large.take_gap(bytes, asked);
@@ -124,13 +125,16 @@ Address DeviceCache::take_gap(Pool& pool, const Request& request) {
 }
 
 // Leaves everything as it was planned from.
-void DeviceCache::abandon(Arena& arena, const Growth& growth) {
+void ContextCache::abandon(Arena& arena, const Growth& growth) {
   for (const PageMove& move : growth.moves)
     commit_trim(*move.from, move.item, 0);
   arena.abandon_growth(growth, timeline_.passed());
 }
 
-Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request, Address* out) {
+Status ContextCache::grow_range(Pool& pool,
+                                Arena& arena,
+                                const Request& request,
+                                Address* out) {
   unmap_stale();
   Growth growth;
   bool planned = false;
@@ -179,7 +183,7 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
       stale_.push_back({move.item.block, move.item.pages});
       aliases_.add(move.item.pages);
     }
-    room_.use(growth.made);
+    headroom_.use(growth.made);
     stats_.num_pages_moved += static_cast<std::int64_t>(moved.size());
     enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
@@ -194,7 +198,7 @@ Status DeviceCache::grow_range(Pool& pool, Arena& arena, const Request& request,
   return {};
 }
 
-Status DeviceCache::add_range(Arena& arena, Bytes bytes) {
+Status ContextCache::add_range(Arena& arena, Bytes bytes) {
   Address base = 0;
   Bytes size = 0;
   const Status status = memory_.reserve(bytes, &base, &size);
@@ -204,7 +208,10 @@ Status DeviceCache::add_range(Arena& arena, Bytes bytes) {
   return {};
 }
 
-Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out) {
+Status ContextCache::grow_plain(Pool& pool,
+                                Arena& arena,
+                                const Request& request,
+                                Address* out) {
   Bytes size = 0;
   {
     Lock lock(mutex_);
@@ -212,13 +219,13 @@ Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request,
                                            : driver_segment_bytes(request.rounded);
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
-  if (room_.fit() == Fit::FewPages) size = least;
+  if (headroom_.fit() == Fit::FewPages) size = least;
   Address base = 0;
   const auto try_size = [&]() -> Status {
     if (!budget_.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
     const Status status = memory_.alloc(size, &base);
     if (status.ok()) {
-      room_.use(size);
+      headroom_.use(size);
     } else {
       budget_.give(size);
     }
@@ -244,12 +251,12 @@ Status DeviceCache::grow_plain(Pool& pool, Arena& arena, const Request& request,
   return {};
 }
 
-Address DeviceCache::commit(Pool& pool, Block* block, const Request& request) {
+Address ContextCache::commit(Pool& pool, Block* block, const Request& request) {
   if (!request.small()) return hand_out(request, {.small = {}, .large = block});
   return hand_out(request, {.small = slab_from(pool, block, request), .large = nullptr});
 }
 
-Segment* DeviceCache::make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena) {
+Segment* ContextCache::make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena) {
   Segment* segment = nullptr;
   if (spare_segments_.empty()) {
     segment = new Segment;

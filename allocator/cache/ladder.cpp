@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: the ladder, when the driver or the limit says no. What other contexts, the
+// ContextCache: the ladder, when the driver or the limit says no. What other contexts, the
 // program's hooks and neighbours can give comes after it (registry.cpp).
-#include "allocator/cache/device_cache.hpp"
+#include "allocator/cache/context_cache.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace custash {
 
 // On a nearly full device, where memory lies matters. Patience ends all waits but bare CUDA's.
-bool DeviceCache::find_before_growing(const Request& request, Address* out) {
+bool ContextCache::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
   const bool waiting = waiting_high_.load() > timeline_.passed();
   if (!waiting || timeline_.capturing()) return false;
@@ -17,7 +17,7 @@ bool DeviceCache::find_before_growing(const Request& request, Address* out) {
   return search_all(request, out) || (settle_all() && search_all(request, out));
 }
 
-Status DeviceCache::climb_ladder(const Request& request, Status first, Address* out) {
+Status ContextCache::climb_ladder(const Request& request, Status first, Address* out) {
   {
     Lock lock(mutex_);
     ++stats_.num_alloc_retries;
@@ -35,9 +35,9 @@ Status DeviceCache::climb_ladder(const Request& request, Status first, Address* 
 }
 
 // Any gap, be it among blocks of the other kind or across more pages than need be.
-bool DeviceCache::rung_gap(const Request& request, Address* out) {
+bool ContextCache::rung_gap(const Request& request, Address* out) {
   Lock lock(mutex_);
-  const Asking asked = asking(request, debt_allowed());
+  const ReuseLimits asked = reuse_limits(request, debt_allowed());
   for (const auto& pool : pools_) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       Block* block = arena->take(whole(request).rounded, asked);
@@ -49,34 +49,34 @@ bool DeviceCache::rung_gap(const Request& request, Address* out) {
   return false;
 }
 
-bool DeviceCache::search_all(const Request& request, Address* out) {
+bool ContextCache::search_all(const Request& request, Address* out) {
   Lock lock(mutex_);
-  empty_racks();
-  *out = take(request, asking(request, debt_allowed()));
+  empty_thread_caches();
+  *out = take(request, reuse_limits(request, debt_allowed()));
   if (*out == 0) *out = take_across(request);
   if (*out == 0) *out = take_in_debt(request);
   return *out != 0;
 }
 
 // What has passed meanwhile, and what can be had in debt.
-bool DeviceCache::rung_poll(const Request& request, Address* out) {
+bool ContextCache::rung_poll(const Request& request, Address* out) {
   timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
   return search_all(request, out);
 }
 
 // Waits for what is in limbo, as bare CUDA would have at the frees, and for streams that have
 // freed memory; then its pages can be moved.
-bool DeviceCache::rung_wait(const Request& request, Address* out) {
+bool ContextCache::rung_wait(const Request& request, Address* out) {
   if (!settle().ok()) return false;
   return search_all(request, out) || grow(request, out).ok();
 }
 
-bool DeviceCache::rung_wait_all(const Request& request, Address* out) {
+bool ContextCache::rung_wait_all(const Request& request, Address* out) {
   return settle_all() && (search_all(request, out) || grow(request, out).ok());
 }
 
-Status DeviceCache::rung_trim(const Request& request, TrimWish wish, Address* out) {
-  if (const Status trimmed = trim(wish); !trimmed.ok()) return trimmed;
+Status ContextCache::rung_trim(const Request& request, TrimRequest trim_request, Address* out) {
+  if (const Status trimmed = trim(trim_request); !trimmed.ok()) return trimmed;
   const Status grown = grow(request, out);
   if (grown.ok() || grown.code() != CUDA_ERROR_OUT_OF_MEMORY) return grown;
   return search_all(request, out) ? Status() : grown;

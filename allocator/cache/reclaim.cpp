@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: giving memory back, peers, and the end of a context.
+// ContextCache: giving memory back, peers, and the end of a context.
 // Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
-#include "allocator/cache/quick_ways.hpp"
+#include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ std::uint64_t bit_of(CUdevice device) {
 
 }  // namespace
 
-void DeviceCache::drain() {
-  empty_racks();
+void ContextCache::drain() {
+  empty_thread_caches();
   const std::uint64_t passed = timeline_.passed();
   for (const auto& pool : pools_) {
     for (int i = 0; i < kSizeClasses; ++i)
@@ -32,28 +32,28 @@ void DeviceCache::drain() {
   }
 }
 
-Status DeviceCache::trim(TrimWish wish) {
-  return trim_pools(wish, nullptr);
+Status ContextCache::trim(TrimRequest trim_request) {
+  return trim_pools(trim_request, nullptr);
 }
 
-Status DeviceCache::trim(TrimWish wish, const Lane& lane) {
+Status ContextCache::trim(TrimRequest trim_request, const Lane& lane) {
   const Pool* pool = nullptr;
   {
     Lock lock(mutex_);
     pool = lane.pool;
   }
-  return pool == nullptr ? Status() : trim_pools(wish, pool);
+  return pool == nullptr ? Status() : trim_pools(trim_request, pool);
 }
 
-Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
+Status ContextCache::trim_pools(TrimRequest trim_request, const Pool* only) {
   // Threads that have no context may ask. Where it cannot be had, each call says so for itself.
   const CurrentContext current(driver_, context_);
-  leftovers_.retry();
+  deferred_unmaps_.retry();
   poll_briefly();
   unmap_stale();
   (void)collect_abroad(false);
-  if (wish.plain == PlainTrim::WhenIdle && !others_.idle(others_.state, *this, true))
-    wish.plain = PlainTrim::No;
+  if (trim_request.plain == PlainTrim::WhenIdle && !others_.idle(others_.state, *this, true))
+    trim_request.plain = PlainTrim::No;
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
   {
@@ -63,15 +63,15 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
     return_empty_slabs(passed);
     for (const auto& pool : pools_)
       pool->slabs.forget_missed();
-    wish.aliases = &aliases_;
+    trim_request.aliases = &aliases_;
     for (const auto& pool : pools_) {
       if (only != nullptr && pool.get() != only) continue;
       for (Arena* arena : {&pool->large, &pool->small_pages})
-        plan_trim(*arena, wish, &pages, &plain);
+        plan_trim(*arena, trim_request, &pages, &plain);
     }
   }
   Status result;
-  room_.forget();
+  headroom_.forget();
   std::vector<std::size_t> returned;
   for (const auto& [arena, item] : pages) {
     returned.push_back(unmap(item, &result));
@@ -103,7 +103,7 @@ Status DeviceCache::trim_pools(TrimWish wish, const Pool* only) {
 }
 
 // Old addresses of moved pages, as far as no work in flight uses them: unmapping does not wait.
-void DeviceCache::unmap_stale() {
+void ContextCache::unmap_stale() {
   const auto until = [](const Stale& each) { return each.block->stamp.latest(); };
   std::uint64_t need = 0;
   {
@@ -140,7 +140,7 @@ void DeviceCache::unmap_stale() {
 }
 
 // A fence recorded just now is not ready at once, even where the device has long been idle.
-void DeviceCache::poll_briefly() {
+void ContextCache::poll_briefly() {
   constexpr int kQuestions = 200;  // some 30 µs
   const std::uint64_t everything = timeline_.stamp_everything();
   for (int i = 0; i < kQuestions && timeline_.passed() < everything; ++i)
@@ -148,10 +148,10 @@ void DeviceCache::poll_briefly() {
 }
 
 // How many pages the driver took; it stops at the first refusal.
-std::size_t DeviceCache::unmap(const PageReturn& item, Status* result) const {
+std::size_t ContextCache::unmap(const PageReturn& item, Status* result) const {
   std::size_t count = 0;
   for (const Page& page : item.pages) {
-    const Status status = leftovers_.give_back(page);
+    const Status status = deferred_unmaps_.give_back(page);
     if (!status.ok()) {
       *result = status;
       break;
@@ -161,7 +161,7 @@ std::size_t DeviceCache::unmap(const PageReturn& item, Status* result) const {
   return count;
 }
 
-void DeviceCache::commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) {
+void ContextCache::commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) {
   if (returned < item.pages.size()) {
     enter(*item.block->segment,
           item.pages[returned].address,
@@ -172,7 +172,7 @@ void DeviceCache::commit_trim(Arena& arena, const PageReturn& item, std::size_t 
 }
 
 // Ledger first: nobody may find these any more when the driver hands the addresses out again.
-void DeviceCache::take_out(const Arena& arena, const PageReturn& item) {
+void ContextCache::take_out(const Arena& arena, const PageReturn& item) {
   pages_.clear(item.block->address, item.block->end());
   stats_.count_reserved(arena.pool(),
                         static_cast<std::int64_t>(item.block->size),
@@ -181,7 +181,7 @@ void DeviceCache::take_out(const Arena& arena, const PageReturn& item) {
 }
 
 // Into the ledger: the page map and the count of what is reserved. The map has its leaves.
-void DeviceCache::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
+void ContextCache::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
   pages_.clear(begin, end);  // see forget()
   (void)pages_.set(begin, end, &segment);
   stats_.count_reserved(segment.arena->pool(),
@@ -190,19 +190,19 @@ void DeviceCache::enter(Segment& segment, Address begin, Address end, std::size_
                         1);
 }
 
-void DeviceCache::plan_trim(Arena& arena,
-                            TrimWish& wish,
-                            std::vector<std::pair<Arena*, PageReturn>>* pages,
-                            std::vector<Segment*>* plain) {
+void ContextCache::plan_trim(Arena& arena,
+                             TrimRequest& trim_request,
+                             std::vector<std::pair<Arena*, PageReturn>>* pages,
+                             std::vector<Segment*>* plain) {
   const StatPool pool = arena.pool();
-  for (PageReturn& item : arena.plan_return(timeline_.passed(), wish)) {
+  for (PageReturn& item : arena.plan_return(timeline_.passed(), trim_request)) {
     take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
   // Freeing plain memory waits for the device, and so for work that is younger than any free.
-  if (wish.plain == PlainTrim::No) return;
-  if (wish.plain == PlainTrim::WhenIdle && timeline_.unfinished()) return;
-  for (Segment* segment : arena.take_free_segments(wish)) {
+  if (trim_request.plain == PlainTrim::No) return;
+  if (trim_request.plain == PlainTrim::WhenIdle && timeline_.unfinished()) return;
+  for (Segment* segment : arena.take_free_segments(trim_request)) {
     pages_.clear(segment->base, segment->base + segment->size);
     stats_.count_reserved(pool, static_cast<std::int64_t>(segment->size), 1, -1);
     plain->push_back(segment);
@@ -211,13 +211,13 @@ void DeviceCache::plan_trim(Arena& arena,
 
 // A kernel may have the host hand it memory while it runs. Who asks and then takes debt asks
 // once more: a launch that did not see the debt is seen then.
-void DeviceCache::settle_handed(const CrossWait& wait) {
+void ContextCache::settle_handed(const CrossWait& wait) {
   if (wait.owed > timeline_.passed() && must_be_over() &&
       holds(Rule::debt_taken_beside_a_launch_is_waited_for))
     timeline_.wait_for(wait.owed).ignore();  // broken() tells
 }
 
-void DeviceCache::add_accessor(DeviceCache& reader) {
+void ContextCache::add_accessor(ContextCache& reader) {
   // Submissions that go unseen pay for nothing: then what is owed is waited for here, and
   // nothing is owed any more.
   const bool seen = config_.one_lane || !holds(Rule::unseen_peers_pay_nothing);
@@ -228,7 +228,7 @@ void DeviceCache::add_accessor(DeviceCache& reader) {
   if (!pays || reader.timeline_.host_may_hand_over()) {
     {
       Lock lock(mutex_);
-      empty_racks();  // no thread is in the middle of a hand-out that has not seen it
+      empty_thread_caches();  // no thread is in the middle of a hand-out that has not seen it
     }
     if (holds(Rule::what_is_owed_is_over_before_unpaid_peers))
       timeline_.wait_for(timeline_.owed()).ignore();  // broken() tells
@@ -238,7 +238,7 @@ void DeviceCache::add_accessor(DeviceCache& reader) {
 
 // Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told. Who asks
 // for access that another thread is just giving gives it, too: it must be there on return.
-void DeviceCache::let_copies_reach(CUdevice device) {
+void ContextCache::let_copies_reach(CUdevice device) {
   const bool known = device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
   if (known || device == device_ || !memory_.vmm()) return;
   std::vector<Page> mapped;
@@ -260,10 +260,10 @@ void DeviceCache::let_copies_reach(CUdevice device) {
   reached_by_.fetch_or(bit_of(device));
 }
 
-void DeviceCache::abandon() {
+void ContextCache::abandon() {
   timeline_.abandon();
   Lock lock(mutex_);
-  empty_racks();
+  empty_thread_caches();
   for (const Stale& each : stale_)
     surviving_.push_back({each.block->address, each.block->size, 0});
   stale_.clear();
@@ -280,13 +280,13 @@ void DeviceCache::abandon() {
   }
   held_.clear();
   abroad_.clear();
-  pins_.clear();
+  exported_blocks_.clear();
   lanes_.clear();
   budget_.give(static_cast<Bytes>(stats_.reserved_bytes[0].current));
   stats_ = DeviceStats{};
 }
 
-void DeviceCache::forget(Segment& segment) {
+void ContextCache::forget(Segment& segment) {
   if (segment.kind == SegmentKind::Plain) {
     // The last release of a primary context is known as such only afterwards: what the driver
     // has given to another context since is that one's.
@@ -305,7 +305,7 @@ void DeviceCache::forget(Segment& segment) {
   surviving_ranges_.emplace_back(segment.base, segment.size);
 }
 
-void DeviceCache::return_surviving_pages() {
+void ContextCache::return_surviving_pages() {
   std::vector<Page> pages;
   std::vector<std::pair<Address, Bytes>> ranges;
   {
@@ -315,7 +315,7 @@ void DeviceCache::return_surviving_pages() {
   }
   // The context is gone and with it whoever could be told of an error.
   for (const Page& page : pages)
-    leftovers_.abandon(page);
+    deferred_unmaps_.abandon(page);
   for (const auto& [base, size] : ranges)
     memory_.unreserve(base, size);
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: what is waited for when memory is short, and blocks freed on streams of other
+// ContextCache: what is waited for when memory is short, and blocks freed on streams of other
 // contexts. Fences of plain frees are waited for as bare CUDA had been at these frees. Nothing
 // else would bare wait for in an allocation: it is waited for with patience (patience.hpp),
 // without a lock. Proved: tests/models/reuse.pml.
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/device_cache.hpp"
+#include "allocator/cache/context_cache.hpp"
 
 #include <algorithm>
 
 namespace custash {
 
-Status DeviceCache::settle() {
+Status ContextCache::settle() {
   const Status waited = timeline_.wait_frees();
   std::vector<Lane*> lanes;
   {
@@ -24,7 +24,7 @@ Status DeviceCache::settle() {
   (void)collect_abroad(true);
   Lock lock(mutex_);
   ++stats_.num_sync_all_streams;
-  empty_racks();
+  empty_thread_caches();
   for (const auto& pool : pools_) {
     if (lanes.empty()) break;
     pool->slabs.forget_orders();
@@ -37,7 +37,7 @@ Status DeviceCache::settle() {
 
 // Frees without an event of their own: small blocks', and those for which none could be had. An
 // event recorded now covers younger work, too.
-bool DeviceCache::settle_all() {
+bool ContextCache::settle_all() {
   {
     Lock lock(mutex_);
     const std::uint64_t passed = timeline_.passed();
@@ -56,7 +56,7 @@ bool DeviceCache::settle_all() {
 // Freeing plain memory waits for the device, and so for kernels that are younger than any free.
 // True: it is idle, or has got through all that it had several times over, other threads giving
 // it more.
-bool DeviceCache::wait_idle() {
+bool ContextCache::wait_idle() {
   constexpr int kRounds = 8;
   Patience::Wait waiting(timeline_.patience());
   for (int round = 0; round < kRounds; ++round) {
@@ -72,7 +72,7 @@ bool DeviceCache::wait_idle() {
   return true;
 }
 
-bool DeviceCache::plain_may_go() {
+bool ContextCache::plain_may_go() {
   {
     Lock lock(mutex_);
     const bool any = std::any_of(pools_.begin(), pools_.end(), [](const auto& pool) {
@@ -83,7 +83,7 @@ bool DeviceCache::plain_may_go() {
   return !holds(Rule::plain_memory_goes_back_when_idle) || wait_idle();
 }
 
-void DeviceCache::give_way() {
+void ContextCache::give_way() {
   settle().ignore();
   (void)settle_all();
   trim({.plain = plain_may_go() ? PlainTrim::Now : PlainTrim::No}).ignore();
@@ -91,19 +91,19 @@ void DeviceCache::give_way() {
 
 // Where nothing may be had in debt a program that frees and allocates would have ever more
 // memory. It waits for its oldest frees, as bare had it wait at these.
-bool DeviceCache::take_after_waiting(const Request& request, Address* out) {
+bool ContextCache::take_after_waiting(const Request& request, Address* out) {
   while (*out == 0 && !timeline_.capturing() && timeline_.wait_oldest_free()) {
     Lock lock(mutex_);
-    *out = take(request, asking(request, false));
+    *out = take(request, reuse_limits(request, false));
   }
   return *out != 0;
 }
 
-Status DeviceCache::free_abroad(Address address, HostUse until) {
+Status ContextCache::free_abroad(Address address, HostUse until) {
   (void)collect_abroad(false);
   Lock lock(mutex_);
   abroad_.make_room();
-  const Found found = begin_free(address);
+  const BlockRef found = begin_free(address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   Stamp stamp;
   if (found.shared()) stamp.order = timeline_.stamp_everything();
@@ -112,7 +112,7 @@ Status DeviceCache::free_abroad(Address address, HostUse until) {
   return {};
 }
 
-bool DeviceCache::collect_abroad(bool wait) {
+bool ContextCache::collect_abroad(bool wait) {
   if (abroad_.empty()) return false;
   std::vector<HostUse> over;
   {

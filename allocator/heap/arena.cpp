@@ -39,9 +39,13 @@ Address gap_in(const Block& block, Bytes bytes) {
 
 }  // namespace
 
-Block* Arena::find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fit fit) const {
+Block* Arena::find(const FreeIndex& index,
+                   Bytes bytes,
+                   const ReuseLimits& reuse_limits,
+                   Fit fit) const {
   const auto accepts = [&](const Block& block) {
-    return asking.accepts(block.stamp) && start_of(block, bytes, fit) + bytes <= block.end();
+    return reuse_limits.accepts(block.stamp) &&
+           start_of(block, bytes, fit) + bytes <= block.end();
   };
   if (fit == Fit::Quick) return index.find(bytes, accepts);
   // Among small blocks the lowest address, which leaves the higher pages empty.
@@ -49,9 +53,9 @@ Block* Arena::find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fi
                                   : index.find(bytes, accepts, kCandidates);
 }
 
-Block* Arena::take(Bytes bytes, const Asking& asking, Fit fit) {
-  if (fit == Fit::AsDriver) return take_as_driver(bytes, asking);
-  Block* block = find(free_, bytes, asking, fit);
+Block* Arena::take(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit) {
+  if (fit == Fit::AsDriver) return take_as_driver(bytes, reuse_limits);
+  Block* block = find(free_, bytes, reuse_limits, fit);
   if (block == nullptr) return nullptr;
   remove_free(block);
   block = cut_head(block, start_of(*block, bytes, fit));
@@ -60,24 +64,24 @@ Block* Arena::take(Bytes bytes, const Asking& asking, Fit fit) {
 }
 
 // There or nowhere: elsewhere it could keep a page that the driver would have free by then.
-Block* Arena::take_as_driver(Bytes bytes, const Asking& asking) {
-  PageAges::Place best;
+Block* Arena::take_as_driver(Bytes bytes, const ReuseLimits& reuse_limits) {
+  DriverPlacement::Place best;
   for (Block* block : free_.blocks())
     if (block->size >= bytes) ages_.look(*block, bytes, &best);
-  if (best.block == nullptr || !asking.accepts(best.block->stamp)) return nullptr;
+  if (best.block == nullptr || !reuse_limits.accepts(best.block->stamp)) return nullptr;
   remove_free(best.block);
   Block* block = cut_head(best.block, best.address);
   make_used(block, bytes);
   return block;
 }
 
-Block* Arena::take_gap(Bytes bytes, const Asking& asking) {
+Block* Arena::take_gap(Bytes bytes, const ReuseLimits& reuse_limits) {
   Block* lowest = nullptr;
   Address at = 0;
   for (Block* block : free_.blocks()) {
     if (block->size < bytes || block->segment->kind != SegmentKind::Range) continue;
     if (lowest != nullptr && lowest->address < block->address) continue;
-    if (!asking.accepts(block->stamp)) continue;
+    if (!reuse_limits.accepts(block->stamp)) continue;
     if (const Address here = gap_in(*block, bytes); here != 0) {
       lowest = block;
       at = here;
@@ -90,10 +94,10 @@ Block* Arena::take_gap(Bytes bytes, const Asking& asking) {
   return lowest;
 }
 
-Block* Arena::take_waiting(Bytes bytes, const Asking& asking, Fit fit) {
-  const auto accepts = [&](const Block& each) { return asking.accepts(each.stamp); };
+Block* Arena::take_waiting(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit) {
+  const auto accepts = [&](const Block& each) { return reuse_limits.accepts(each.stamp); };
   Block* block = fit == Fit::Quick ? waiting_.find_oldest(bytes, accepts)
-                                   : find(waiting_, bytes, asking, fit);
+                                   : find(waiting_, bytes, reuse_limits, fit);
   if (block == nullptr) return nullptr;
   leave_limbo(block);
   block = cut_head(block, start_of(*block, bytes, fit));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Arena: the blocks of the segments of one pool, either for large requests or for slabs: best
 // fit, split, coalesce, limbo, and the plans for growing into holes and for giving pages back.
-// Makes no driver call. Guarded by the lock of its DeviceCache.
+// Makes no driver call. Guarded by the lock of its ContextCache.
 #pragma once
 
 #include "allocator/base/stats.hpp"
 #include "allocator/heap/aliases.hpp"
+#include "allocator/heap/driver_placement.hpp"
 #include "allocator/heap/free_index.hpp"
-#include "allocator/heap/page_ages.hpp"
 #include "allocator/heap/segment.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -53,7 +53,7 @@ struct Growth {
 enum class PlainTrim { Now, WhenIdle, No };
 
 // What is to be given back.
-struct TrimWish {
+struct TrimRequest {
   Bytes bytes = ~0ULL;     // enough; whole pages, so it may be more
   bool idle_only = false;  // only what was free when age() was called the time before last
   PlainTrim plain = PlainTrim::WhenIdle;
@@ -65,12 +65,12 @@ class Arena {
   Arena(StatPool pool, DeviceStats& stats) : pool_(pool), stats_(stats) {}
 
   // A block of exactly `bytes`, Used; null when nothing acceptable is free.
-  Block* take(Bytes bytes, const Asking& asking, Fit fit = Fit::Quick);
+  Block* take(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit = Fit::Quick);
   // The same of what a used block leaves free of its page, lowest address first: no page that
   // is wholly free is broken. Slabs (kSlabBytes) begin at a multiple of kPageBytes.
-  Block* take_gap(Bytes bytes, const Asking& asking);
+  Block* take_gap(Bytes bytes, const ReuseLimits& reuse_limits);
   // The same as take() among the blocks in limbo, whole.
-  Block* take_waiting(Bytes bytes, const Asking& asking, Fit fit = Fit::Quick);
+  Block* take_waiting(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit = Fit::Quick);
 
   // Used -> Busy: on its way back, out of the callers' sight.
   void release(Block* block);
@@ -90,7 +90,8 @@ class Arena {
   void add_range(Segment* segment);
   // Finds the hole where the fewest new bytes (*need) are wanted; then how many it gets is
   // said.
-  bool open_growth(Bytes bytes, const Asking& asking, Fit fit, Growth* out, Bytes* need);
+  bool open_growth(
+      Bytes bytes, const ReuseLimits& reuse_limits, Fit fit, Growth* out, Bytes* need);
   void close_growth(Growth* growth, Bytes bytes);
   Block* commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
   void abandon_growth(const Growth& growth, std::uint64_t passed);
@@ -99,7 +100,7 @@ class Arena {
   // from the smallest free blocks first.
   Bytes collect_moves(Bytes wanted,
                       Bytes most,
-                      const Asking& asking,
+                      const ReuseLimits& reuse_limits,
                       std::vector<PageMove>* out);
   // The pages are mapped elsewhere now; or they stay, since that was refused.
   void leave_stale(const PageReturn& item);
@@ -108,14 +109,14 @@ class Arena {
 
   // ---- Giving back.
   // Lowers wish.bytes by what is found.
-  std::vector<PageReturn> plan_return(std::uint64_t passed, TrimWish& wish);
+  std::vector<PageReturn> plan_return(std::uint64_t passed, TrimRequest& trim_request);
   // What is free now is idle, unless it is used until the next call.
   void age();
   // The first `returned` pages are with the driver; the others stay, as a free block.
   void commit_return(const PageReturn& item, std::size_t returned);
   // Takes out the segments of plain memory that are wholly free; the caller frees them, or
   // links them in again where the driver refuses.
-  std::vector<Segment*> take_free_segments(TrimWish& wish);
+  std::vector<Segment*> take_free_segments(TrimRequest& trim_request);
   void put_back(Segment* segment);
   [[nodiscard]] bool has_free_segment() const;
 
@@ -145,8 +146,11 @@ class Arena {
     std::uint64_t until;
   };
 
-  Block* find(const FreeIndex& index, Bytes bytes, const Asking& asking, Fit fit) const;
-  Block* take_as_driver(Bytes bytes, const Asking& asking);
+  Block* find(const FreeIndex& index,
+              Bytes bytes,
+              const ReuseLimits& reuse_limits,
+              Fit fit) const;
+  Block* take_as_driver(Bytes bytes, const ReuseLimits& reuse_limits);
   void make_used(Block* block, Bytes bytes);
   void split(Block* block, Bytes bytes);
   Block* cut_head(Block* block, Address at);
@@ -167,7 +171,7 @@ class Arena {
   FreeIndex free_;
   FreeIndex waiting_;
   FreeIndex holes_;
-  PageAges ages_;  // of small pages
+  DriverPlacement ages_;  // of small pages
   std::deque<InLimbo> limbo_;
   std::vector<Segment*> segments_;
   std::deque<Block>

@@ -40,12 +40,13 @@ void Arena::insert_hole(Segment* segment, Address address, Bytes size, Block* af
   holes_.insert(hole);
 }
 
-bool Arena::open_growth(Bytes bytes, const Asking& asking, Fit fit, Growth* out, Bytes* need) {
+bool Arena::open_growth(
+    Bytes bytes, const ReuseLimits& reuse_limits, Fit fit, Growth* out, Bytes* need) {
   // The free block just before a hole is used as well, from here on; or the hole alone.
   const auto start = [&](const Block* hole) {
     const Block* before = hole->previous;
     if (before == nullptr || before->state != BlockState::Free ||
-        !asking.accepts(before->stamp))
+        !reuse_limits.accepts(before->stamp))
       return hole->address;
     const Address at = fit == Fit::Quick ? before->address : fitted(before->address, bytes);
     return at + bytes > hole->address ? std::min(at, hole->address) : hole->address;
@@ -110,14 +111,14 @@ void Arena::abandon_growth(const Growth& growth, std::uint64_t passed) {
   insert_hole(segment, begin, growth.bytes, before);
 }
 
-std::vector<PageReturn> Arena::plan_return(std::uint64_t passed, TrimWish& wish) {
+std::vector<PageReturn> Arena::plan_return(std::uint64_t passed, TrimRequest& trim_request) {
   drain(passed);
-  const Asking asking{.passed = passed, .acceptable = passed};
+  const ReuseLimits reuse_limits{.passed = passed, .acceptable = passed};
   std::vector<Block*> candidates;
   for (Block* block : free_.blocks()) {
-    if (wish.idle_only && !block->idle) continue;
+    if (trim_request.idle_only && !block->idle) continue;
     const bool over =
-        asking.accepts(block->stamp) || !holds(Rule::pages_in_use_are_not_given_back);
+        reuse_limits.accepts(block->stamp) || !holds(Rule::pages_in_use_are_not_given_back);
     if (block->segment->kind == SegmentKind::Range && over) {
       candidates.push_back(block);
     }
@@ -125,9 +126,10 @@ std::vector<PageReturn> Arena::plan_return(std::uint64_t passed, TrimWish& wish)
   std::vector<PageReturn> plan;
   for (Block* block : candidates) {
     PageReturn item;
-    if (wish.bytes == 0) break;
-    if (!carve_pages(block, enough(wish.bytes, *block), wish.aliases, &item)) continue;
-    wish.bytes -= std::min(wish.bytes, item.block->size);
+    if (trim_request.bytes == 0) break;
+    if (!carve_pages(block, enough(trim_request.bytes, *block), trim_request.aliases, &item))
+      continue;
+    trim_request.bytes -= std::min(trim_request.bytes, item.block->size);
     plan.push_back(std::move(item));
   }
   return plan;
@@ -185,12 +187,12 @@ bool Arena::carve_pages(Block* block, Bytes most, const Aliases* staying, PageRe
 
 Bytes Arena::collect_moves(Bytes wanted,
                            Bytes most,
-                           const Asking& asking,
+                           const ReuseLimits& reuse_limits,
                            std::vector<PageMove>* out) {
   std::vector<Block*> candidates;
   for (Block* block : free_.blocks()) {
     const bool accepted =
-        asking.accepts(block->stamp) || !holds(Rule::moved_pages_are_acceptable);
+        reuse_limits.accepts(block->stamp) || !holds(Rule::moved_pages_are_acceptable);
     if (block->segment->kind == SegmentKind::Range && accepted) candidates.push_back(block);
   }
   Bytes found = 0;
@@ -263,17 +265,17 @@ bool Arena::has_free_segment() const {
   });
 }
 
-std::vector<Segment*> Arena::take_free_segments(TrimWish& wish) {
+std::vector<Segment*> Arena::take_free_segments(TrimRequest& trim_request) {
   std::vector<Segment*> taken;
   for (Segment* segment : segments_) {
     Block* only = segment->first;
     if (!is_free_segment(*segment)) continue;
-    if (wish.bytes == 0 || (wish.idle_only && !only->idle)) continue;
+    if (trim_request.bytes == 0 || (trim_request.idle_only && !only->idle)) continue;
     only->state == BlockState::Waiting ? leave_limbo(only) : remove_free(only);
     drop_block(only);
     segment->first = nullptr;
     mapped_ -= segment->size;
-    wish.bytes -= std::min(wish.bytes, segment->size);
+    trim_request.bytes -= std::min(trim_request.bytes, segment->size);
     taken.push_back(segment);
   }
   std::erase_if(segments_, [](const Segment* segment) { return segment->first == nullptr; });

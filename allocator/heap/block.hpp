@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Block: a range of a segment that a caller owns or that waits to be owned, and Stamp: what
-// must have passed before it may be owned again. Guarded by the lock of the DeviceCache that
+// must have passed before it may be owned again. Guarded by the lock of the ContextCache that
 // owns the segment. Pure.
 // Proved: tests/models/reuse.pml.
 #pragma once
 
-#include "allocator/base/relaxed.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/base/shared_field.hpp"
 #include "allocator/base/units.hpp"
 #include "allocator/order/lane.hpp"
 
@@ -49,7 +49,7 @@ inline void forget_order(Stamp& stamp) {
 }
 
 // What whoever asks for memory can put up with.
-struct Asking {
+struct ReuseLimits {
   const Lane* lane = nullptr;    // the stream named, or null for a plain call
   std::uint64_t passed = 0;      // submissions known to be over
   std::uint64_t acceptable = 0;  // plain fences up to here: passed, paid, or (in debt) payable
@@ -80,8 +80,8 @@ enum class BlockState : std::uint8_t {
 struct alignas(64) Block {
   Address address = 0;
   Bytes size = 0;
-  Relaxed<Bytes> requested = 0;
-  Relaxed<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
+  SharedField<Bytes> requested = 0;
+  SharedField<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
   Stamp stamp;
   Segment* segment = nullptr;
   Block* previous = nullptr;  // neighbours by address, in the same segment
@@ -96,7 +96,7 @@ struct alignas(64) Block {
 
   [[nodiscard]] Address end() const { return address + size; }
 
-  // Not every order is enough for its next owner: only the long way knows.
+  // Not every order is enough for its next owner: only the slow path knows.
   [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Depot: small blocks of one pool on their way from one thread's magazine to another's, a
 // handful at a time: nobody looks into them in between, and each is as good as in a magazine.
-// Guarded by the lock of the DeviceCache that owns the pool.
-// Proved: tests/models/rack.pml.
+// Guarded by the lock of the ContextCache that owns the pool.
+// Proved: tests/models/thread_cache.pml.
 #pragma once
 
 #include "allocator/heap/slabs.hpp"
@@ -58,7 +58,7 @@ class Depot {
 
  private:
   struct Class {
-    Relaxed<std::uint32_t> count = 0;
+    SharedField<std::uint32_t> count = 0;
     std::vector<StoredBlock> blocks;
   };
 

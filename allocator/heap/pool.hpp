@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Pool: the free blocks of calls that name one stream, or none; Found: a live block in one of
-// its two shapes. Guarded by the lock of the DeviceCache that owns the pool.
+// its two shapes. Guarded by the lock of the ContextCache that owns the pool.
 #pragma once
 
 #include "allocator/heap/arena.hpp"
@@ -32,10 +32,10 @@ struct Pool {
 
   Arena small_pages;  // slabs, and small blocks without one
   Arena large;
-  SlabShelf slabs;
+  SlabHeap slabs;
   Depot depot;
   const std::uint32_t slabs_after;
-  std::uint32_t racks = 0;                                 // threads that take from it
+  std::uint32_t thread_caches = 0;                         // threads that take from it
   std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
 };
 
@@ -48,7 +48,7 @@ struct BlockAnswer {
 };
 
 // A live block, wherever it lies.
-struct Found {
+struct BlockRef {
   SmallRef small;
   Block* large = nullptr;
 
@@ -64,13 +64,13 @@ struct Found {
 
   // Its memory is this pool's.
   [[nodiscard]] bool home_is(const Pool& of) const {
-    if (small) return small.slab->shelf == &of.slabs;
+    if (small) return small.slab->slab_heap == &of.slabs;
     return large->segment->arena == &of.large || large->segment->arena == &of.small_pages;
   }
 
   [[nodiscard]] Stamp& stamp() const { return small ? small.block().stamp : large->stamp; }
 
-  [[nodiscard]] Relaxed<std::uint64_t>& buffer_id() const {
+  [[nodiscard]] SharedField<std::uint64_t>& buffer_id() const {
     return small ? small.block().buffer_id : large->buffer_id;
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Request: one allocation on its way through a DeviceCache. Owned by its thread. Pure.
+// Request: one allocation on its way through a ContextCache. Owned by its thread. Pure.
 #pragma once
 
 #include "allocator/heap/size_policy.hpp"
@@ -8,7 +8,7 @@
 namespace custash {
 
 class Lane;
-struct Rack;
+struct ThreadCache;
 
 // What a named stream must be made to wait for before a block of another stream is its own, and
 // the fence of a plain free that the block was handed out with.
@@ -24,7 +24,8 @@ struct Request {
   int size_class = -1;  // -1: large
   Lane* lane = nullptr;
   CrossWait* wait = nullptr;
-  Rack* rack = nullptr;  // the calling thread's, of the pool that is asked first; null: none
+  ThreadCache* thread_cache =
+      nullptr;  // the calling thread's, of the pool that is asked first; null: none
 
   [[nodiscard]] bool small() const { return size_class >= 0; }
 };

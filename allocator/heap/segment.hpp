@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Segment: addresses obtained from the driver, and what backs them: one cuMemAlloc, or pages
-// mapped into a reserved range. Guarded by the lock of the DeviceCache that owns it. Segment
+// mapped into a reserved range. Guarded by the lock of the ContextCache that owns it. Segment
 // objects are recycled, never freed: the page map may still be read. Pure.
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace custash {
 
 class Arena;
-class DeviceCache;
+class ContextCache;
 
 enum class SegmentKind { Plain, Range };
 
@@ -29,7 +29,7 @@ struct Segment {
   Address base = 0;
   Bytes size = 0;
   SegmentKind kind = SegmentKind::Plain;
-  DeviceCache* cache = nullptr;
+  ContextCache* cache = nullptr;
   Arena* arena = nullptr;
   Block* first = nullptr;
   std::map<Address, Block*> used;  // blocks that callers own, or that are on their way back

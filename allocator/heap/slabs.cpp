@@ -21,34 +21,34 @@ std::int64_t requests(const DeviceStats& stats) {
 
 }  // namespace
 
-SmallRef SlabShelf::take_for_magazine(int size_class, const Asking& asking) {
+SmallRef SlabHeap::take_for_magazine(int size_class, const ReuseLimits& reuse_limits) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
   Slab* fullest = nullptr;
   std::size_t left = kCandidates;
   for (auto it = of.with_ready.rbegin(); it != of.with_ready.rend() && left > 0; ++it, --left) {
     Slab* slab = *it;
     if (fullest != nullptr && slab->taken <= fullest->taken) continue;
-    if (asking.accepts(slab->blocks[slab->ready].stamp)) fullest = slab;
+    if (reuse_limits.accepts(slab->blocks[slab->ready].stamp)) fullest = slab;
   }
   return fullest == nullptr ? SmallRef{} : pop(of, fullest);
 }
 
-SmallRef SlabShelf::take(int size_class, const Asking& asking) {
-  const SmallRef ref = take_for_magazine(size_class, asking);
+SmallRef SlabHeap::take(int size_class, const ReuseLimits& reuse_limits) {
+  const SmallRef ref = take_for_magazine(size_class, reuse_limits);
   if (ref) count_free(*ref.slab, -1);
   return ref;
 }
 
-SmallRef SlabShelf::take_first(Slab* slab) {
+SmallRef SlabHeap::take_first(Slab* slab) {
   count_free(*slab, -1);
   return pop(classes_[static_cast<std::size_t>(slab->size_class)], slab);
 }
 
-void SlabShelf::count_free(const Slab& slab, int by) {
+void SlabHeap::count_free(const Slab& slab, int by) {
   stats_.split_block(StatPool::Small, static_cast<std::int64_t>(slab.block_bytes()), by);
 }
 
-SmallRef SlabShelf::pop(Class& of, Slab* slab) {
+SmallRef SlabHeap::pop(Class& of, Slab* slab) {
   const SmallRef ref{slab, slab->ready};
   SmallBlock& block = ref.block();
   slab->ready = block.next;
@@ -63,16 +63,16 @@ SmallRef SlabShelf::pop(Class& of, Slab* slab) {
   return ref;
 }
 
-SmallRef SlabShelf::take_waiting(int size_class, const Asking& asking) {
+SmallRef SlabHeap::take_waiting(int size_class, const ReuseLimits& reuse_limits) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
-  if (of.limbo.empty() || !asking.accepts(of.limbo.front().block().stamp)) return {};
+  if (of.limbo.empty() || !reuse_limits.accepts(of.limbo.front().block().stamp)) return {};
   const SmallRef ref = of.limbo.front();
   leave_limbo(of);
   ref.block().state = BlockState::Used;
   return ref;
 }
 
-bool SlabShelf::give_ready(SmallRef ref) {
+bool SlabHeap::give_ready(SmallRef ref) {
   Slab* slab = ref.slab;
   count_free(*slab, 1);
   SmallBlock& block = ref.block();
@@ -84,19 +84,19 @@ bool SlabShelf::give_ready(SmallRef ref) {
   return --slab->taken == 0 && ++of.empties > 1;
 }
 
-void SlabShelf::list(Class& of, Slab* slab) {
+void SlabHeap::list(Class& of, Slab* slab) {
   if (slab->listed) return;
   slab->listed = true;
   of.with_ready.push_back(slab);
 }
 
-void SlabShelf::give_waiting(SmallRef ref) {
+void SlabHeap::give_waiting(SmallRef ref) {
   ref.block().state = BlockState::Waiting;
   limbo_bytes_ += ref.slab->block_bytes();
   classes_[static_cast<std::size_t>(ref.slab->size_class)].limbo.push_back(ref);
 }
 
-void SlabShelf::drain(int size_class, std::uint64_t passed) {
+void SlabHeap::drain(int size_class, std::uint64_t passed) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
   while (!of.limbo.empty()) {
     const SmallRef ref = of.limbo.front();
@@ -107,7 +107,7 @@ void SlabShelf::drain(int size_class, std::uint64_t passed) {
   }
 }
 
-void SlabShelf::forget_orders() {
+void SlabHeap::forget_orders() {
   for (const Class& of : classes_)
     for (Slab* slab : of.slabs)
       for (SmallBlock& block : slab->blocks)
@@ -115,7 +115,7 @@ void SlabShelf::forget_orders() {
           forget_order(block.stamp);
 }
 
-bool SlabShelf::waits(std::uint64_t passed) const {
+bool SlabHeap::waits(std::uint64_t passed) const {
   if (limbo_bytes_ != 0) return true;
   for (const Class& of : classes_)
     for (const Slab* slab : of.slabs)
@@ -124,14 +124,14 @@ bool SlabShelf::waits(std::uint64_t passed) const {
   return false;
 }
 
-void SlabShelf::leave_limbo(Class& of) {
+void SlabHeap::leave_limbo(Class& of) {
   const auto bytes = of.limbo.front().slab->block_bytes();
   of.limbo.pop_front();
   limbo_bytes_ -= bytes;
   stats_.count_active(StatPool::Small, static_cast<std::int64_t>(bytes), -1);
 }
 
-Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
+Slab* SlabHeap::add(Block* backing, int size_class, ContextCache* cache) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
   note_wanted(of.regret);
   Slab* slab = nullptr;
@@ -140,7 +140,7 @@ Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
     slab->size_class = size_class;
     slab->count = static_cast<std::uint32_t>(kSlabBytes / class_bytes(size_class));
     slab->blocks.resize(slab->count);
-    slab->shelf = this;
+    slab->slab_heap = this;
     slab->cache = cache;
   } else {
     slab = of.spare.back();
@@ -167,7 +167,7 @@ Slab* SlabShelf::add(Block* backing, int size_class, DeviceCache* cache) {
   return slab;
 }
 
-std::vector<Slab*> SlabShelf::take_empty(std::uint64_t passed) {
+std::vector<Slab*> SlabHeap::take_empty(std::uint64_t passed) {
   std::vector<Slab*> taken;
   for (int i = 0; i < kSizeClasses; ++i) {
     const std::size_t before = taken.size();
@@ -179,15 +179,15 @@ std::vector<Slab*> SlabShelf::take_empty(std::uint64_t passed) {
   return taken;
 }
 
-void SlabShelf::pages_given_up() {
+void SlabHeap::pages_given_up() {
   pages_.given_up = requests(stats_);
 }
 
-bool SlabShelf::soon_after(std::int64_t then) const {
+bool SlabHeap::soon_after(std::int64_t then) const {
   return requests(stats_) - then < kSoon;
 }
 
-void SlabShelf::note_wanted(Regret& regret) {
+void SlabHeap::note_wanted(Regret& regret) {
   if (regret.given_up < 0) return;
   const bool soon = soon_after(regret.given_up);
   if (soon && !regret.missed) ++missed_;
@@ -196,11 +196,11 @@ void SlabShelf::note_wanted(Regret& regret) {
   regret.given_up = -1;
 }
 
-void SlabShelf::note_robbed(int size_class) {
+void SlabHeap::note_robbed(int size_class) {
   classes_[static_cast<std::size_t>(size_class)].robbed = requests(stats_);
 }
 
-bool SlabShelf::robbed_again(int size_class, std::size_t ready, std::size_t takers) {
+bool SlabHeap::robbed_again(int size_class, std::size_t ready, std::size_t takers) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
   const bool soon = of.robbed >= 0 && soon_after(of.robbed);
   of.robbed = -1;
@@ -212,7 +212,7 @@ bool SlabShelf::robbed_again(int size_class, std::size_t ready, std::size_t take
   return true;
 }
 
-std::size_t SlabShelf::ready(int size_class, std::size_t most_slabs) const {
+std::size_t SlabHeap::ready(int size_class, std::size_t most_slabs) const {
   const Class& of = classes_[static_cast<std::size_t>(size_class)];
   std::size_t sum = 0;
   for (std::size_t i = 0; i < std::min(most_slabs, of.with_ready.size()); ++i) {
@@ -222,7 +222,7 @@ std::size_t SlabShelf::ready(int size_class, std::size_t most_slabs) const {
   return sum;
 }
 
-void SlabShelf::forget_missed() {
+void SlabHeap::forget_missed() {
   missed_ = 0;
   pages_ = {};
   for (Class& of : classes_) {
@@ -232,10 +232,10 @@ void SlabShelf::forget_missed() {
   }
 }
 
-void SlabShelf::take_empty_of(int size_class,
-                              std::size_t keep,
-                              std::uint64_t passed,
-                              std::vector<Slab*>* out) {
+void SlabHeap::take_empty_of(int size_class,
+                             std::size_t keep,
+                             std::uint64_t passed,
+                             std::vector<Slab*>* out) {
   Class& of = classes_[static_cast<std::size_t>(size_class)];
   const auto leaves = [&](Slab* slab) {
     if (of.empties <= keep || slab->taken != 0) return false;
@@ -256,14 +256,14 @@ void SlabShelf::take_empty_of(int size_class,
   std::erase_if(of.slabs, leaves);
 }
 
-Bytes SlabShelf::empty_bytes() const {
+Bytes SlabHeap::empty_bytes() const {
   Bytes sum = 0;
   for (const Class& of : classes_)
     sum += of.empties * kSlabBytes;
   return sum;
 }
 
-std::vector<Slab*> SlabShelf::dissolve() {
+std::vector<Slab*> SlabHeap::dissolve() {
   std::vector<Slab*> all;
   for (Class& of : classes_) {
     all.insert(all.end(), of.slabs.begin(), of.slabs.end());
@@ -275,7 +275,7 @@ std::vector<Slab*> SlabShelf::dissolve() {
   return all;
 }
 
-bool SlabShelf::validate() const {
+bool SlabHeap::validate() const {
   for (const Class& of : classes_) {
     std::size_t empties = 0;
     for (const Slab* slab : of.slabs) {

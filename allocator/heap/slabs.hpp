@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Slab: a page cut into blocks of one size class; SlabShelf: the slabs of one pool, by class,
+// Slab: a page cut into blocks of one size class; SlabHeap: the slabs of one pool, by class,
 // with what is ready and what is in limbo. Makes no driver call. Guarded by the lock of its
-// DeviceCache. Slab objects are recycled, never freed: the page map may still be read.
+// ContextCache. Slab objects are recycled, never freed: the page map may still be read.
 #pragma once
 
 #include "allocator/base/stats.hpp"
@@ -14,15 +14,15 @@
 
 namespace custash {
 
-class DeviceCache;
-class SlabShelf;
+class ContextCache;
+class SlabHeap;
 
 // On a cache line of its own: a hit writes to it, and the block beside it may be another
 // thread's.
 struct alignas(64) SmallBlock {
   Stamp stamp;
-  Relaxed<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
-  Relaxed<std::uint32_t> requested = 0;
+  SharedField<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
+  SharedField<std::uint32_t> requested = 0;
   std::uint16_t next = 0;  // in the stack of ready blocks; kNone ends it
   BlockState state = BlockState::Free;
   bool held_by_graph = false;
@@ -34,16 +34,16 @@ struct alignas(64) SmallBlock {
 struct Slab {
   static constexpr std::uint16_t kNone = 0xffff;
 
-  Relaxed<Address> base = 0;  // where the slab object lies now: it is used again elsewhere
-  int size_class = 0;         // for good, and with it:
-  std::uint32_t count = 0;    // of blocks
-  std::uint32_t taken = 0;    // blocks that are not ready: owned, in limbo, in a magazine
+  SharedField<Address> base = 0;  // where the slab object lies now: it is used again elsewhere
+  int size_class = 0;             // for good, and with it:
+  std::uint32_t count = 0;        // of blocks
+  std::uint32_t taken = 0;        // blocks that are not ready: owned, in limbo, in a magazine
   std::uint16_t ready = kNone;
   bool listed = false;  // in its class's list of slabs with ready blocks
   std::vector<SmallBlock> blocks;
   Block* backing = nullptr;
-  SlabShelf* shelf = nullptr;
-  DeviceCache* cache = nullptr;
+  SlabHeap* slab_heap = nullptr;
+  ContextCache* cache = nullptr;
 
   [[nodiscard]] Bytes block_bytes() const { return class_bytes(size_class); }
 
@@ -71,18 +71,18 @@ struct SmallRef {
   explicit operator bool() const { return slab != nullptr; }
 };
 
-class SlabShelf {
+class SlabHeap {
  public:
-  explicit SlabShelf(DeviceStats& stats) : stats_(stats) {}
+  explicit SlabHeap(DeviceStats& stats) : stats_(stats) {}
 
   // Used, or nothing when no acceptable block is ready.
-  SmallRef take(int size_class, const Asking& asking);
+  SmallRef take(int size_class, const ReuseLimits& reuse_limits);
   // The first of a new slab, whatever its page waits for.
   SmallRef take_first(Slab* slab);
   // As take(), into a magazine: it stays free as far as the statistics go.
-  SmallRef take_for_magazine(int size_class, const Asking& asking);
+  SmallRef take_for_magazine(int size_class, const ReuseLimits& reuse_limits);
   // The oldest in limbo, when acceptable.
-  SmallRef take_waiting(int size_class, const Asking& asking);
+  SmallRef take_waiting(int size_class, const ReuseLimits& reuse_limits);
 
   // True when its class now has more than one slab that nobody uses.
   bool give_ready(SmallRef ref);
@@ -93,7 +93,7 @@ class SlabShelf {
   [[nodiscard]] bool waits(std::uint64_t passed) const;
 
   // `backing` is a Used block of kSlabBytes; the slab's blocks are ready.
-  Slab* add(Block* backing, int size_class, DeviceCache* cache);
+  Slab* add(Block* backing, int size_class, ContextCache* cache);
   // Takes out the slabs that nobody uses (of one class: all but `keep`). The caller gives their
   // backing blocks, stamped, back to the arena.
   std::vector<Slab*> take_empty(std::uint64_t passed);

@@ -30,11 +30,11 @@ bool all_reach(const Driver& driver, CUdevice device) {
 }  // namespace
 
 DriverMemory::DriverMemory(const Driver& driver,
-                           Leftovers& leftovers,
+                           DeferredUnmaps& deferred_unmaps,
                            Backing wanted,
                            CUcontext context,
                            CUdevice device)
-    : driver_(driver), leftovers_(leftovers), context_(context), device_(device) {
+    : driver_(driver), deferred_unmaps_(deferred_unmaps), context_(context), device_(device) {
   const RelaxedCapture relaxed(driver_);
   std::size_t total = 0;
   if (driver_.device_total_mem(&total, device) == CUDA_SUCCESS) device_bytes_ = total;
@@ -97,7 +97,7 @@ Status DriverMemory::map(Address begin,
                          const std::vector<CUdevice>& accessors,
                          std::vector<Page>* out) const {
   const RelaxedCapture relaxed(driver_);
-  leftovers_.retry();  // a page that could not be unmapped may lie just here
+  deferred_unmaps_.retry();  // a page that could not be unmapped may lie just here
   Status status;
   Address at = begin;
   const auto add = [&](const Page& page) {
@@ -123,7 +123,7 @@ Status DriverMemory::map(Address begin,
   for (std::size_t i = 0; i < out->size(); ++i) {
     Page page = (*out)[i];
     if (i < moved.size()) page.handle = 0;  // it lives on at its old address
-    leftovers_.abandon(page);               // the first error is the one to tell
+    deferred_unmaps_.abandon(page);         // the first error is the one to tell
   }
   out->clear();
   return status;
@@ -140,7 +140,7 @@ Status DriverMemory::make_page(Address at, Bytes bytes, Page* out) const {
   if (!status.ok()) return status;
   status = driver_.mem_map(at, bytes, 0, handle, 0);
   if (!status.ok()) {
-    leftovers_.release(handle);
+    deferred_unmaps_.release(handle);
     return status;
   }
   *out = {at, bytes, handle};

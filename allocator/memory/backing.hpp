@@ -7,7 +7,7 @@
 #include "allocator/base/config.hpp"
 #include "allocator/base/driver.hpp"
 #include "allocator/heap/segment.hpp"
-#include "allocator/memory/leftovers.hpp"
+#include "allocator/memory/deferred_unmaps.hpp"
 
 #include <atomic>
 #include <vector>
@@ -17,7 +17,7 @@ namespace custash {
 class DriverMemory {
  public:
   DriverMemory(const Driver& driver,
-               Leftovers& leftovers,
+               DeferredUnmaps& deferred_unmaps,
                Backing wanted,
                CUcontext context,
                CUdevice device);
@@ -62,7 +62,7 @@ class DriverMemory {
   Status make_page(Address at, Bytes bytes, Page* out) const;
 
   const Driver& driver_;
-  Leftovers& leftovers_;
+  DeferredUnmaps& deferred_unmaps_;
   const CUcontext context_;
   const CUdevice device_;
   CUmemAllocationProp properties_{};

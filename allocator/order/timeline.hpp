@@ -106,7 +106,7 @@ class Timeline {
     return reaching_.any() && holds(Rule::frees_wait_for_launches_that_reach_the_host);
   }
 
-  // ---- Asking.
+  // ---- ReuseLimits.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
 
   [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }

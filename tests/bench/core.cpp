@@ -87,7 +87,7 @@ void* new_stream() {
 
 void submit(void* stream) {
   const auto on = static_cast<CUstream>(stream);
-  custash::Submission submission(bed().allocator, on, kNull, custash::HostView::Hidden);
+  custash::Submission submission(bed().allocator, on, kNull, custash::SubmissionKind::Hidden);
   const CUresult result = custash::sim::launch(on, {});
   submission.done(result);
   if (result != CUDA_SUCCESS) std::abort();

@@ -140,7 +140,7 @@ class Worker {
   }
 
   void launch(const Owned& block, CUstream stream) {
-    Submission submission(round_.allocator, stream, NullStream::Legacy, HostView::Hidden);
+    Submission submission(round_.allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
     // Reads only: one thread's streams are not ordered here; that no other owner's access is
     // beside it is what the detector looks at.
     const CUresult result =
@@ -161,8 +161,12 @@ class Worker {
     const CUstream stream = streams_[pick(3)];
     sim::OpId op = 0;
     {
-      Submission submission(
-          round_.allocator, stream, NullStream::Legacy, HostView::Visible, 0, block.address);
+      Submission submission(round_.allocator,
+                            stream,
+                            NullStream::Legacy,
+                            SubmissionKind::Visible,
+                            0,
+                            block.address);
       const CUresult result = cuMemcpyDtoHAsync(host_, block.address, 512, stream);
       // Before done(): what other threads' fences put behind that is waited for by nobody.
       op = sim::last_op(stream);
@@ -177,11 +181,11 @@ class Worker {
     std::optional<Owned> got;
     {
       const std::lock_guard lock(round_.exchange.mutex);
-      auto& shelf = round_.exchange.blocks;
-      if (!blocks_.empty()) shelf.push_back(take());
-      if (shelf.size() > 4) {
-        got = shelf.front();
-        shelf.erase(shelf.begin());
+      auto& slab_heap = round_.exchange.blocks;
+      if (!blocks_.empty()) slab_heap.push_back(take());
+      if (slab_heap.size() > 4) {
+        got = slab_heap.front();
+        slab_heap.erase(slab_heap.begin());
       }
       if (got) round_.detector.thread_sync(got->from, self_);
     }
@@ -200,7 +204,7 @@ class Worker {
     allocator.capture_begin_done(stream, NullStream::Legacy, began == CUDA_SUCCESS);
     expect(began, "cuStreamBeginCapture");
     {
-      Submission submission(allocator, stream, NullStream::Legacy, HostView::Hidden);
+      Submission submission(allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
       submission.done(sim::launch(stream, {}));
     }
     Address address = 0;

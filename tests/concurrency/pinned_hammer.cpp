@@ -37,7 +37,7 @@ struct Round {
   unsigned flags;
   std::mutex mutex;
   std::vector<std::pair<Owned, sim::ThreadId>>
-      shelf;  // where threads leave buffers for each other
+      slab_heap;  // where threads leave buffers for each other
 };
 
 class Worker {
@@ -130,7 +130,7 @@ class Worker {
       expect(round_.cache.record_stream(from.buffer, stream.handle, NullStream::Legacy).code(),
              "record_stream");
     Submission submission(
-        round_.core, stream.handle, NullStream::Legacy, HostView::Hidden, stream.memory);
+        round_.core, stream.handle, NullStream::Legacy, SubmissionKind::Hidden, stream.memory);
     const CUresult result =
         cuMemcpyHtoDAsync(stream.memory, from.buffer, from.bytes, stream.handle);
     submission.done(result);
@@ -146,11 +146,11 @@ class Worker {
 
   void swap() {
     const std::lock_guard lock(round_.mutex);
-    if (!owned_.empty()) round_.shelf.emplace_back(take(), self_);
-    if (round_.shelf.size() <= 4) return;
-    round_.detector.thread_sync(round_.shelf.front().second, self_);
-    owned_.push_back(round_.shelf.front().first);
-    round_.shelf.erase(round_.shelf.begin());
+    if (!owned_.empty()) round_.slab_heap.emplace_back(take(), self_);
+    if (round_.slab_heap.size() <= 4) return;
+    round_.detector.thread_sync(round_.slab_heap.front().second, self_);
+    owned_.push_back(round_.slab_heap.front().first);
+    round_.slab_heap.erase(round_.slab_heap.begin());
   }
 
   // It allocates, works and ends with buffers in flight.
@@ -166,7 +166,8 @@ class Worker {
     round_.detector.on_alloc(stream.memory, 4096, self_);
     expect(round_.cache.allocate(other, 4096, round_.flags, &buffer).code(), "allocate");
     {
-      Submission submission(round_.core, stream.handle, NullStream::Legacy, HostView::Hidden);
+      Submission submission(
+          round_.core, stream.handle, NullStream::Legacy, SubmissionKind::Hidden);
       const CUresult result = cuMemcpyHtoDAsync(stream.memory, buffer, 4096, stream.handle);
       submission.done(result);
       expect(result, "cuMemcpyHtoDAsync");
@@ -218,7 +219,7 @@ bool check_round(std::uint64_t seed) {
               .context = world.context(),
               .flags = seed % 8 == 0 ? 0 : kUntouched};
   run_threads<Worker>(round, seed);
-  for (const auto& [left, from] : round.shelf) {
+  for (const auto& [left, from] : round.slab_heap) {
     detector.on_free(at(left.buffer), sim::this_thread());
     expect(cache->free(left.buffer)->code(), "the last free");
   }

@@ -6,7 +6,7 @@
 // behaviour on the driver), no error was told to a thread whose own context is well, and
 // everything is returned.
 #include "allocator/order/context_users.hpp"
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "pinned/host_cache.hpp"
 #include "tests/concurrency/rounds.hpp"
 
@@ -32,7 +32,7 @@ struct Round {
 };
 
 void launch(Round& round, CUstream stream) {
-  Submission submission(round.core, stream, NullStream::Legacy, HostView::Hidden);
+  Submission submission(round.core, stream, NullStream::Legacy, SubmissionKind::Hidden);
   const CUresult result = sim::launch(stream, {});
   submission.done(result);
   expect(result, "launch");
@@ -92,7 +92,7 @@ void keep_house(Round& round, std::uint64_t seed, CUcontext context) {
   while (round.enders.load() != 0) {
     const auto dice = random() % 10;
     if (context == nullptr || dice == 0) {
-      (void)Outside(round.core).give_back(0, ~Bytes{0});
+      (void)PeerProcesses(round.core).give_back(0, ~Bytes{0});
     } else if (dice == 1) {
       expect(round.core.trim(0, ~Bytes{0}).code(), "trim");
     } else if (dice == 2) {

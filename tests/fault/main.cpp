@@ -48,7 +48,7 @@ class FaultDoor final : public Door {
   }
 
   CUresult submit(CUstream stream,
-                  HostView view,
+                  SubmissionKind view,
                   Address first,
                   Address second,
                   const Call& call) override {

@@ -57,11 +57,11 @@ TABLE = [
                     "broken_before_abandoned", "others_frees_not_waited_for", "pages_back_at_abandon",
                     "abandoned_taken_for_over", "ended_before_driver", "late_user_leaves_quietly",
                     "abandoned_asked_first")),
-    Bounds("membarrier", "rack", "OPS=2 BLOCKS=2 ASYMMETRIC=1", ends=True,
+    Bounds("membarrier", "thread_cache", "OPS=2 BLOCKS=2 ASYMMETRIC=1", ends=True,
            removed=("no_membarrier", "no_await", "owner_does_not_look", "owner_stays_busy", "used_cleared_late",
                     "leave_is_no_release", "looks_before_busy", "give_back_is_no_release", "asks_after_barrier",
                     "count_read_before_lock")),
-    Bounds("no-membarrier", "rack", "OPS=2 BLOCKS=2 ASYMMETRIC=0", ends=True),
+    Bounds("no-membarrier", "thread_cache", "OPS=2 BLOCKS=2 ASYMMETRIC=0", ends=True),
     # Larger bounds, and the rules that are equivalent.
     Bounds("one-thread-7", "reuse", "THREADS=1 CALLS=7 S=3 B=2", nightly=True),
     Bounds("one-thread-equivalent", "reuse", "THREADS=1 CALLS=6 S=3 B=2", nightly=True,

@@ -6,9 +6,9 @@
 //   allocator/order/owners.hpp: add pay
 //   allocator/order/timeline.cpp: Timeline::pay_on Timeline::enter
 //   allocator/submission.cpp: pay_for Submission::Submission Allocator::peer_access_enabled
-//   allocator/cache/reclaim.cpp: DeviceCache::add_accessor
-//   allocator/cache/device_cache.cpp: DeviceCache::settled DeviceCache::debt_allowed
-//   allocator/cache/quick_ways.hpp: DeviceCache::quick_clear
+//   allocator/cache/reclaim.cpp: ContextCache::add_accessor
+//   allocator/cache/context_cache.cpp: ContextCache::settled ContextCache::debt_allowed
+//   allocator/cache/fast_path_checks.hpp: ContextCache::quick_clear
 //   allocator/allocator.cpp: Allocator::free
 //   allocator/registry.cpp: wait_for_others
 //
@@ -68,7 +68,7 @@ short f_event[F];
 
 // ---- Peers.
 bool access, known_owner, unpaid_peers;
-bool rack;   // a thread is in a hand-out: the lock of its rack, or the cache's
+bool thread cache;   // a thread is in a hand-out: the lock of its thread cache, or the cache's
 
 #define OWNED 1
 #define FREE 0
@@ -259,14 +259,14 @@ inline free_it() {
 #define SETTLED(p) (p <= passed || (p <= debt && (!unpaid_peers || owed_taken_for_settled)))
 
 inline allocate() {
-  // In its rack, or under the cache's lock: decided, then the debt is taken.
-  if :: hand_outs_not_waited_for -> true :: else -> atomic { !rack -> rack = true } fi;
+  // In its thread cache, or under the cache's lock: decided, then the debt is taken.
+  if :: hand_outs_not_waited_for -> true :: else -> atomic { !thread cache -> thread cache = true } fi;
   may = SETTLED(stamp_fence[b]) || (DEBT_ALLOWED && stamp_fence[b] <= payable);
   if
   :: may && stamp_fence[b] > passed -> debt = MAX(debt, stamp_fence[b])
   :: else
   fi;
-  if :: !hand_outs_not_waited_for -> rack = false :: else fi;
+  if :: !hand_outs_not_waited_for -> thread cache = false :: else fi;
   atomic {
     if
     :: may -> uses_before[b] = JOIN(uses_before[b], uses[b]); uses[b] = 0; state[b] = OWNED
@@ -279,7 +279,7 @@ inline allocate() {
 inline enable() {
 #if NO_PLACE
   if :: flag_set_after_wait -> true :: else -> unpaid_peers = true fi;
-  if :: !hand_outs_not_waited_for -> !rack :: else fi;
+  if :: !hand_outs_not_waited_for -> !thread cache :: else fi;
   if :: !owed_not_waited_for -> wait_for(debt) :: else fi;
   unpaid_peers = true;
 #else

@@ -8,13 +8,14 @@
 //   allocator/order/timeline_fences.cpp: Timeline::poll Timeline::poll_recorded Timeline::retire
 //   allocator/order/timeline_fences.cpp: Timeline::wait_frees Timeline::wait_all
 //   allocator/order/timeline_patience.cpp: Timeline::wait_patiently Timeline::pass_marks
-//   allocator/heap/block.hpp: idle_after forget_order
+//   allocator/order/lane.hpp: idle_after
+//   allocator/heap/block.hpp: forget_order
 //   allocator/heap/block.hpp: accepts
-//   allocator/cache/quick_ways.hpp: DeviceCache::quick_clear
-//   allocator/quick.cpp: DeviceCache::quick_accepts
-//   allocator/cache/device_cache.cpp: DeviceCache::asking DeviceCache::settled DeviceCache::take_across DeviceCache::hand_out
-//   allocator/cache/frees.cpp: DeviceCache::free DeviceCache::finish_free
-//   allocator/cache/settle.cpp: DeviceCache::settle DeviceCache::settle_all DeviceCache::wait_idle
+//   allocator/cache/fast_path_checks.hpp: ContextCache::quick_clear
+//   allocator/fast_path.cpp: ContextCache::quick_accepts
+//   allocator/cache/context_cache.cpp: ContextCache::reuse_limits ContextCache::settled ContextCache::take_across ContextCache::hand_out
+//   allocator/cache/frees.cpp: ContextCache::free ContextCache::finish_free
+//   allocator/cache/settle.cpp: ContextCache::settle ContextCache::settle_all ContextCache::wait_idle
 //
 // Order: each stream has a clock, how much of each stream its next operation comes after. An event is
 // such a clock. There is no device that runs: a kernel that is not ordered after another one may run

@@ -53,7 +53,7 @@ Setup setup_for(std::uint64_t seed) {
 
 }  // namespace
 
-Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough) {
+StatsDelta check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough) {
   return check_all(seed, wanted, enough, [](std::uint64_t at) {
     Program program = generate(at);
     Setup setup = setup_for(at);

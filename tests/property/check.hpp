@@ -8,9 +8,11 @@ namespace custash::property {
 
 // Programs seed, seed + 1, … until `wanted` were run. Failures are printed; stops after
 // `enough`.
-Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough);
+StatsDelta check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough);
 
 // The same with pinned memory.
-Tally check_pinned_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough);
+StatsDelta check_pinned_programs(std::uint64_t seed,
+                                 std::uint64_t wanted,
+                                 std::uint64_t enough);
 
 }  // namespace custash::property

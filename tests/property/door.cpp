@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/door.hpp"
 
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "tests/sim/sim.hpp"
 
 #include <map>
@@ -28,7 +28,7 @@ class BareDoor final : public Door {
 
   CUresult record_stream(Address, CUstream) override { return CUDA_SUCCESS; }
 
-  CUresult submit(CUstream, HostView, Address, Address, const Call& call) override {
+  CUresult submit(CUstream, SubmissionKind, Address, Address, const Call& call) override {
     return call();
   }
 
@@ -108,7 +108,7 @@ class CachedDoor final : public Door {
   }
 
   CUresult submit(CUstream stream,
-                  HostView view,
+                  SubmissionKind view,
                   Address first,
                   Address second,
                   const Call& call) override {
@@ -159,7 +159,7 @@ class CachedDoor final : public Door {
   CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
     const std::uint64_t owed = allocator_.order_wanted(stream, NullStream::Legacy);
     const CUresult result =
-        submit(stream, HostView::Hidden, 0, 0, [&] { return call(owed == 0); });
+        submit(stream, SubmissionKind::Hidden, 0, 0, [&] { return call(owed == 0); });
     if (owed != 0 && result == CUDA_SUCCESS)
       allocator_.order_given(stream, NullStream::Legacy, owed);
     return result;
@@ -171,10 +171,10 @@ class CachedDoor final : public Door {
 
   CUresult share(Address address) override {
     BlockInfo info;
-    PinnedBlock block;
+    ExportedBlock block;
     if (allocator_.find(address, &info) != Ownership::Live) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult left = leave(address); left != CUDA_SUCCESS) return left;
-    if (!Outside(allocator_).pin(address, info.buffer_id, &block))
+    if (!PeerProcesses(allocator_).pin(address, info.buffer_id, &block))
       return CUDA_ERROR_INVALID_VALUE;
     pinned_[address] = std::move(block);
     return CUDA_SUCCESS;
@@ -183,11 +183,13 @@ class CachedDoor final : public Door {
   void unshare(Address address) override {
     const auto found = pinned_.find(address);
     if (found == pinned_.end()) return;
-    Outside(allocator_).unpin(found->second);
+    PeerProcesses(allocator_).unpin(found->second);
     pinned_.erase(found);
   }
 
-  CUresult leave(Address address) override { return Outside(allocator_).quiet(address).code(); }
+  CUresult leave(Address address) override {
+    return PeerProcesses(allocator_).quiet(address).code();
+  }
 
   CUresult empty_cache(CUcontext context) override {
     return allocator_.empty_cache(context).code();
@@ -248,7 +250,7 @@ class CachedDoor final : public Door {
   const bool fast_;
   const Driver* driver_;
   Allocator& allocator_;
-  std::map<Address, PinnedBlock> pinned_;
+  std::map<Address, ExportedBlock> pinned_;
 };
 
 }  // namespace

@@ -26,8 +26,11 @@ class Door {
                                 Address* out) = 0;
   virtual CUresult free_async(Address address, CUstream stream) = 0;
   virtual CUresult record_stream(Address address, CUstream stream) = 0;
-  virtual CUresult submit(
-      CUstream stream, HostView view, Address first, Address second, const Call& call) = 0;
+  virtual CUresult submit(CUstream stream,
+                          SubmissionKind view,
+                          Address first,
+                          Address second,
+                          const Call& call) = 0;
   // A kernel that may begin before the one in front of it has ended, as cuLaunchKernelEx makes
   // it; `call` is told whether it still may.
   virtual CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) = 0;

@@ -112,7 +112,7 @@ class PinnedWorld {
 
   // A call of the program that submits work, as the hooks make it.
   template <typename Call>
-  CUresult submit(CUstream stream, HostView view, Address touched, const Call& call);
+  CUresult submit(CUstream stream, SubmissionKind view, Address touched, const Call& call);
   template <typename Call>
   auto ours(const Call& call);
 

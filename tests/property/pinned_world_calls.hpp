@@ -17,7 +17,7 @@ auto PinnedWorld::ours(const Call& call) {
 
 template <typename Call>
 CUresult PinnedWorld::submit(CUstream stream,
-                             HostView view,
+                             SubmissionKind view,
                              Address touched,
                              const Call& call) {
   if (core_ == nullptr) return call();

@@ -23,17 +23,18 @@ CUresult PinnedWorld::work(const PinCommand& c, CUstream stream) {
       if (const auto capture = captured_.find(c.stream); capture != captured_.end())
         capture->second.push_back(c.buffer);
     }
-    return submit(
-        stream, HostView::Hidden, 0, [&] { return sim::launch(stream, std::move(kernel)); });
+    return submit(stream, SubmissionKind::Hidden, 0, [&] {
+      return sim::launch(stream, std::move(kernel));
+    });
   }
   if (found == nullptr || captured_.count(c.stream) != 0) return CUDA_SUCCESS;  // was shrunk
   const Address device = own_memory(c);
   if (c.op == PinOp::CopyIn) {
-    return submit(stream, HostView::Hidden, device, [&] {
+    return submit(stream, SubmissionKind::Hidden, device, [&] {
       return cuMemcpyHtoDAsync(device, found->address, found->bytes, stream);
     });
   }
-  const CUresult result = submit(stream, HostView::Visible, device, [&] {
+  const CUresult result = submit(stream, SubmissionKind::Visible, device, [&] {
     return cuMemcpyDtoHAsync(found->address, device, found->bytes, stream);
   });
   visible_.emplace_back(c.context, sim::last_op(stream));
@@ -66,7 +67,8 @@ CUresult PinnedWorld::events(const PinCommand& c, CUstream stream) {
   }
   CUevent const event = events_[c.other].first;
   if (event == nullptr) return CUDA_SUCCESS;
-  return submit(stream, HostView::Wait, 0, [&] { return cuStreamWaitEvent(stream, event, 0); });
+  return submit(
+      stream, SubmissionKind::Wait, 0, [&] { return cuStreamWaitEvent(stream, event, 0); });
 }
 
 CUresult PinnedWorld::end_capture(int id, int graph) {
@@ -126,7 +128,7 @@ CUresult PinnedWorld::graphs(const PinCommand& c) {
     return buffer(id) != nullptr;
   });
   if (s == nullptr || !whole) return CUDA_SUCCESS;  // was shrunk
-  return submit(*s, HostView::Graph, 0, [&] { return cuGraphLaunch(object.exec, *s); });
+  return submit(*s, SubmissionKind::Graph, 0, [&] { return cuGraphLaunch(object.exec, *s); });
 }
 
 }  // namespace custash::property

@@ -22,8 +22,9 @@ CUresult World::wait_for_stream(int context, int waiting, int other) {
   use_context(context);
   const CUstream stream = to->second.handle;
   if (result == CUDA_SUCCESS)
-    result = door_->submit(
-        stream, HostView::Wait, 0, 0, [&] { return cuStreamWaitEvent(stream, event, 0); });
+    result = door_->submit(stream, SubmissionKind::Wait, 0, 0, [&] {
+      return cuStreamWaitEvent(stream, event, 0);
+    });
   if (result == CUDA_SUCCESS) to->second.origin = from->second.origin;
   (void)cuEventDestroy(event);
   return result;
@@ -117,7 +118,8 @@ CUresult World::graphs(const Command& c) {
     return block(id) != nullptr || held_.count(id) != 0;
   });
   if (s == nullptr || !whole) return CUDA_SUCCESS;
-  return door_->submit(*s, HostView::Graph, 0, 0, [&] { return cuGraphLaunch(exec, *s); });
+  return door_->submit(
+      *s, SubmissionKind::Graph, 0, 0, [&] { return cuGraphLaunch(exec, *s); });
 }
 
 }  // namespace custash::property

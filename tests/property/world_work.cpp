@@ -23,13 +23,14 @@ CUresult World::kernel(const Command& c, CUstream stream) {
       return sim::launch(stream, kernel);
     });
   }
-  return door_->submit(
-      stream, HostView::Hidden, 0, 0, [&] { return sim::launch(stream, std::move(kernel)); });
+  return door_->submit(stream, SubmissionKind::Hidden, 0, 0, [&] {
+    return sim::launch(stream, std::move(kernel));
+  });
 }
 
 CUresult World::copy(const Command& c, CUstream stream) {
   if (c.op == Op::HostFunction) {
-    const CUresult result = door_->submit(stream, HostView::Visible, 0, 0, [&] {
+    const CUresult result = door_->submit(stream, SubmissionKind::Visible, 0, 0, [&] {
       return cuLaunchHostFunc(
           stream, [](void*) {}, nullptr);
     });
@@ -40,7 +41,7 @@ CUresult World::copy(const Command& c, CUstream stream) {
   if (target == nullptr) return CUDA_SUCCESS;
   const Address address = target->address;
   if (c.op == Op::Memset) {
-    return door_->submit(stream, HostView::Hidden, 0, 0, [&] {
+    return door_->submit(stream, SubmissionKind::Hidden, 0, 0, [&] {
       return cuMemsetD8Async(address, 1, target->bytes, stream);
     });
   }
@@ -48,7 +49,7 @@ CUresult World::copy(const Command& c, CUstream stream) {
     const BlockObject* source = block(c.other);
     if (source == nullptr) return CUDA_SUCCESS;
     const Address from = source->address;
-    return door_->submit(stream, HostView::Hidden, address, from, [&] {
+    return door_->submit(stream, SubmissionKind::Hidden, address, from, [&] {
       if (c.flags == 1) return cuMemcpyAsync(address, from, c.bytes, stream);
       if (source->context == target->context)
         return cuMemcpyDtoDAsync(address, from, c.bytes, stream);
@@ -63,11 +64,11 @@ CUresult World::copy(const Command& c, CUstream stream) {
   void* host = hosts_[static_cast<std::size_t>(c.other)];
   const Bytes bytes = std::min<Bytes>(target->bytes, kHostBufferBytes);
   if (c.op == Op::CopyFromHost) {
-    return door_->submit(stream, HostView::Hidden, address, 0, [&] {
+    return door_->submit(stream, SubmissionKind::Hidden, address, 0, [&] {
       return cuMemcpyHtoDAsync(address, host, bytes, stream);
     });
   }
-  const CUresult result = door_->submit(stream, HostView::Visible, 0, address, [&] {
+  const CUresult result = door_->submit(stream, SubmissionKind::Visible, 0, address, [&] {
     return cuMemcpyDtoHAsync(host, address, bytes, stream);
   });
   note_visible(c.context, stream);
@@ -93,8 +94,9 @@ CUresult World::events(const Command& c) {
   const CUstream* s = stream(c);
   if (s == nullptr) return CUDA_SUCCESS;
   const CUstream waiting = *s;
-  return door_->submit(
-      waiting, HostView::Wait, 0, 0, [&] { return cuStreamWaitEvent(waiting, event, 0); });
+  return door_->submit(waiting, SubmissionKind::Wait, 0, 0, [&] {
+    return cuStreamWaitEvent(waiting, event, 0);
+  });
 }
 
 }  // namespace custash::property

@@ -3,7 +3,7 @@
 // card that is given a block, and a running kernel that is told of one.
 #include "tests/sim/actors.hpp"
 
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "tests/sim/race_detector.hpp"
 #include "tests/unit/bed.hpp"
 
@@ -45,7 +45,7 @@ TEST_CASE("a process or card that is given a block meets nobody", "[unit][actors
     for (const bool quiet : {true, false}) {  // false: the fault that the detector must see
       Watched bed;
       const Address q = bed.owed(bytes);
-      if (quiet) REQUIRE(Outside(*bed.allocator).quiet(q).ok());
+      if (quiet) REQUIRE(PeerProcesses(*bed.allocator).quiet(q).ok());
       sim::Actor card("card");
       card.told();
       card.opens(q, bytes);
@@ -58,7 +58,7 @@ TEST_CASE("a process or card that is given a block meets nobody", "[unit][actors
 
 TEST_CASE("a running kernel that is told of a block meets nobody", "[unit][actors]") {
   // Hidden: the fault, a kernel that nobody knows to be fed by the host.
-  for (const HostView view : {HostView::ReachesHost, HostView::Hidden}) {
+  for (const SubmissionKind view : {SubmissionKind::ReachesHost, SubmissionKind::Hidden}) {
     constexpr Bytes bytes = 96_MiB;  // more than is had beside what is in use
     Watched bed;
     const CUstream s = bed.stream();
@@ -71,12 +71,12 @@ TEST_CASE("a running kernel that is told of a block meets nobody", "[unit][actor
     const sim::OpId server = sim::last_op(s);
     submission.done(CUDA_SUCCESS);
     const Address q = bed.have(bytes);
-    CHECK((q == p || view == HostView::ReachesHost));
+    CHECK((q == p || view == SubmissionKind::ReachesHost));
     sim::run_all();
     REQUIRE(sim::hand_to_running(server, {q, bytes, true}));
     INFO(bed.detector.text());
     CHECK(bed.detector.count(sim::Report::AllocatorFault) ==
-          (view == HostView::ReachesHost ? 0 : 1));
+          (view == SubmissionKind::ReachesHost ? 0 : 1));
     sim::set_flag(1);
   }
 }

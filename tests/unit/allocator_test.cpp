@@ -224,7 +224,7 @@ TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit]
 TEST_CASE("a capture that begins right behind a submission stays valid, and the free waits",
           "[unit][allocator]") {
   for (const bool on_legacy : {true, false}) {
-    for (const auto view : {HostView::Visible, HostView::Hidden}) {
+    for (const auto view : {SubmissionKind::Visible, SubmissionKind::Hidden}) {
       Bed bed;
       const CUstream s = bed.stream(CU_STREAM_DEFAULT);
       const CUstream submitted = on_legacy ? CU_STREAM_LEGACY : s;
@@ -237,7 +237,7 @@ TEST_CASE("a capture that begins right behind a submission stays valid, and the 
       end_capture(bed, s);
       const auto work = sim::last_op(submitted);
       bed.free(p);
-      REQUIRE(sim::complete(work) == (view == HostView::Visible));
+      REQUIRE(sim::complete(work) == (view == SubmissionKind::Visible));
     }
   }
 }

@@ -9,8 +9,8 @@ using namespace custash;
 namespace {
 
 constexpr Address kBase = 1_GiB;
-constexpr Asking kAnything{.passed = ~0ULL, .acceptable = ~0ULL};
-constexpr Asking kNothingPassed{};
+constexpr ReuseLimits kAnything{.passed = ~0ULL, .acceptable = ~0ULL};
+constexpr ReuseLimits kNothingPassed{};
 
 struct Bed {
   DeviceStats stats;
@@ -27,21 +27,21 @@ struct Bed {
     arena.add_range(&segment);
   }
 
-  bool plan(Bytes bytes, Asking asking, Growth* out, Fit fit = Fit::Quick) {
+  bool plan(Bytes bytes, ReuseLimits reuse_limits, Growth* out, Fit fit = Fit::Quick) {
     Bytes need = 0;
-    if (!arena.open_growth(bytes, asking, fit, out, &need)) return false;
+    if (!arena.open_growth(bytes, reuse_limits, fit, out, &need)) return false;
     arena.close_growth(out, need);
     return true;
   }
 
   std::vector<PageReturn> plan_return(std::uint64_t passed) {
-    TrimWish everything;
+    TrimRequest everything;
     return arena.plan_return(passed, everything);
   }
 
-  Block* grow(Bytes bytes, Asking asking = kAnything) {
+  Block* grow(Bytes bytes, ReuseLimits reuse_limits = kAnything) {
     Growth growth;
-    if (!plan(bytes, asking, &growth)) return nullptr;
+    if (!plan(bytes, reuse_limits, &growth)) return nullptr;
     const std::vector<Page> pages{{growth.begin(), growth.bytes, 1}};
     return arena.commit_growth(growth, pages, bytes);
   }

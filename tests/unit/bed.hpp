@@ -67,7 +67,7 @@ struct Bed {
 
   // As the hook of cuLaunchKernel does it.
   void launch(CUstream stream, sim::Kernel kernel = {}) {
-    Submission submission(*allocator, stream, NullStream::Legacy, HostView::Hidden);
+    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
     const CUresult result = sim::launch(stream, std::move(kernel));
     submission.done(result);
     REQUIRE(result == CUDA_SUCCESS);
@@ -77,7 +77,7 @@ struct Bed {
   void copy_to_host(CUstream stream, void* to, Address from, Bytes bytes) {
     auto* copy = reinterpret_cast<CUresult (*)(void*, CUdeviceptr, std::size_t, CUstream)>(
         sim::resolve("cuMemcpyDtoHAsync_v2"));
-    Submission submission(*allocator, stream, NullStream::Legacy, HostView::Visible);
+    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Visible);
     const CUresult result = copy(to, from, bytes, stream);
     submission.done(result);
     REQUIRE(result == CUDA_SUCCESS);

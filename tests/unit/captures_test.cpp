@@ -24,7 +24,7 @@ void use(CUcontext context) {
 
 // As the hook does it.
 void wait(Bed& bed, CUstream stream, CUevent event) {
-  Submission submission(*bed.allocator, stream, NullStream::Legacy, HostView::Wait);
+  Submission submission(*bed.allocator, stream, NullStream::Legacy, SubmissionKind::Wait);
   const CUresult result = cuStreamWaitEvent(stream, event, 0);
   submission.done(result);
   REQUIRE(result == CUDA_SUCCESS);
@@ -164,7 +164,7 @@ TEST_CASE("a graph's launch waits for what every context owes", "[unit][captures
   REQUIRE(entry<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
               "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);
   {
-    Submission submission(*bed.allocator, s, NullStream::Legacy, HostView::Graph);
+    Submission submission(*bed.allocator, s, NullStream::Legacy, SubmissionKind::Graph);
     const CUresult launched = cuGraphLaunch(exec, s);
     submission.done(launched);
     REQUIRE(launched == CUDA_SUCCESS);
@@ -192,7 +192,7 @@ TEST_CASE("a free beside a capture waits for no call that has not returned",
   bed.launch(CU_STREAM_PER_THREAD);
   const auto returned = sim::last_op(CU_STREAM_PER_THREAD);
   Submission under_way(
-      *bed.allocator, CU_STREAM_PER_THREAD, NullStream::Legacy, HostView::Hidden);
+      *bed.allocator, CU_STREAM_PER_THREAD, NullStream::Legacy, SubmissionKind::Hidden);
   REQUIRE(sim::launch(CU_STREAM_PER_THREAD, {}) == CUDA_SUCCESS);
   const auto late = sim::last_op(CU_STREAM_PER_THREAD);
   use(bed.sim.context());

@@ -325,7 +325,7 @@ TEST_CASE("work that the host could see on the legacy stream is no barrier for o
   const CUstream s = bed.stream(CU_STREAM_DEFAULT);
   const CUstream t = bed.stream(CU_STREAM_DEFAULT);
   Submission submission(
-      *bed.allocator, CU_STREAM_LEGACY, NullStream::Legacy, HostView::Visible);
+      *bed.allocator, CU_STREAM_LEGACY, NullStream::Legacy, SubmissionKind::Visible);
   REQUIRE(sim::launch(CU_STREAM_LEGACY, {}) == CUDA_SUCCESS);
   bed.launch(s, {.needs_flag = 1});  // as another thread would, before the hook is over
   submission.done(CUDA_SUCCESS);

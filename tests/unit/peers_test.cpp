@@ -145,7 +145,8 @@ TEST_CASE("a free waits for another context's copy of the block and for no other
     REQUIRE(bed.allocator->allocate(other, bytes, &c).ok());
     REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
     const auto copy = [&] {
-      Submission submission(*bed.allocator, s, NullStream::Legacy, HostView::Hidden, a, b);
+      Submission submission(
+          *bed.allocator, s, NullStream::Legacy, SubmissionKind::Hidden, a, b);
       submission.done(sim::launch(s, {.accesses = {{a, bytes, true}}}));
       return sim::last_op(s);
     };

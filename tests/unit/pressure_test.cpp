@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A device that is full beside kernels that need a later one: an allocation waits for nothing
 // that could need what comes after it, or gives up. And frees on streams of other contexts.
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -162,7 +162,7 @@ TEST_CASE("what other processes ask for is given while the device is idle",
   Bed bed({.device_memory = 512_MiB}, plain());
   bed.free(bed.malloc(300_MiB));
   const CUstream t = begin_pair(bed);
-  Outside outside(*bed.allocator);
+  PeerProcesses outside(*bed.allocator);
   CHECK(outside.give_back(0, 300_MiB) == 0);
   end_pair(bed, t);
   CHECK(outside.give_back(0, 300_MiB) == 0);  // an event recorded just now is not over at once

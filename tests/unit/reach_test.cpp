@@ -14,12 +14,12 @@ namespace {
 
 constexpr Bytes kLarge = 96_MiB;  // more than is had beside what is in use
 
-std::optional<Submission> begin(Bed& bed, CUstream stream, HostView view) {
+std::optional<Submission> begin(Bed& bed, CUstream stream, SubmissionKind view) {
   return std::optional<Submission>(
       std::in_place, *bed.allocator, stream, NullStream::Legacy, view);
 }
 
-void launch(Bed& bed, CUstream stream, HostView view, sim::Kernel kernel = {}) {
+void launch(Bed& bed, CUstream stream, SubmissionKind view, sim::Kernel kernel = {}) {
   auto submission = begin(bed, stream, view);
   const CUresult result = sim::launch(stream, std::move(kernel));
   submission->done(result);
@@ -51,21 +51,22 @@ struct Owed {
 
 TEST_CASE("a free waits for a kernel that reaches host memory, and for no other",
           "[unit][reach]") {
-  for (const HostView view :
-       {HostView::ReachesHost, HostView::ReachesHostGraph, HostView::Apart}) {
+  for (const SubmissionKind view :
+       {SubmissionKind::ReachesHost, SubmissionKind::ReachesHostGraph, SubmissionKind::Apart}) {
     Bed bed;
     const CUstream s = bed.stream();
     const Address p = bed.malloc(kLarge);
     launch(bed, s, view);
     bed.free(p);
-    CHECK(sim::complete(sim::last_op(s)) == (view != HostView::Apart));
+    CHECK(sim::complete(sim::last_op(s)) == (view != SubmissionKind::Apart));
   }
 }
 
 TEST_CASE("nothing owed is handed out while a kernel that reaches host memory runs",
           "[unit][reach]") {
   for (const Bytes bytes : {Bytes{512}, Bytes{4_MiB}, kLarge}) {
-    for (const HostView view : {HostView::ReachesHost, HostView::ReachesHostGraph}) {
+    for (const SubmissionKind view :
+         {SubmissionKind::ReachesHost, SubmissionKind::ReachesHostGraph}) {
       for (const bool came_back : {false, true}) {  // or the call is still under way
         Bed bed;
         const Owed owed(bed, bytes);
@@ -89,7 +90,7 @@ TEST_CASE("beside other kernels it is handed out as ever, in debt", "[unit][reac
   Bed bed;
   const Owed owed(bed, kLarge);
   const CUstream b = bed.stream();
-  launch(bed, b, HostView::Apart);
+  launch(bed, b, SubmissionKind::Apart);
   CHECK(bed.malloc(kLarge) == owed.p);
   CHECK_FALSE(owed.quiet(owed.p));
 }
@@ -100,7 +101,7 @@ TEST_CASE("what was owed before a kernel that reaches host memory, its launch pa
   const Owed owed(bed, kLarge);
   REQUIRE(bed.malloc(kLarge) == owed.p);  // one lane: at once
   const CUstream b = bed.stream();
-  launch(bed, b, HostView::ReachesHost, {.accesses = {{owed.p, kLarge, true}}});
+  launch(bed, b, SubmissionKind::ReachesHost, {.accesses = {{owed.p, kLarge, true}}});
   CHECK(sim::count("cuStreamWaitEvent") == 1);
   sim::run_all();
   CHECK(sim::faults().empty());
@@ -110,7 +111,7 @@ TEST_CASE("with one stream its order is enough beside a kernel that reaches host
           "[unit][reach]") {
   Bed bed;
   const Owed owed(bed, kLarge);
-  launch(bed, owed.a, HostView::ReachesHost);
+  launch(bed, owed.a, SubmissionKind::ReachesHost);
   CHECK(bed.malloc(kLarge) == owed.p);
   CHECK(sim::count("cuEventQuery") == 0);
 }
@@ -119,7 +120,7 @@ TEST_CASE("once a kernel that reaches host memory is over, debt is as ever", "[u
   Bed bed;
   const CUstream b = bed.stream();
   const Address other = bed.malloc(kLarge);
-  launch(bed, b, HostView::ReachesHost);
+  launch(bed, b, SubmissionKind::ReachesHost);
   bed.free(other);  // has waited for it
   const Owed owed(bed, kLarge);
   bed.launch(bed.stream());
@@ -128,7 +129,7 @@ TEST_CASE("once a kernel that reaches host memory is over, debt is as ever", "[u
 
 TEST_CASE("a captured kernel that reaches host memory makes launches of graphs do so",
           "[unit][reach]") {
-  for (const HostView view : {HostView::ReachesHost, HostView::Visible}) {
+  for (const SubmissionKind view : {SubmissionKind::ReachesHost, SubmissionKind::Visible}) {
     Bed bed;
     const CUstream b = bed.stream();
     begin_capture(bed, b, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -138,17 +139,17 @@ TEST_CASE("a captured kernel that reaches host memory makes launches of graphs d
     REQUIRE(entry<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
                 "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);
     const Owed owed(bed, kLarge);
-    auto submission = begin(bed, b, HostView::Graph);
+    auto submission = begin(bed, b, SubmissionKind::Graph);
     REQUIRE(entry<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch")(exec, b) ==
             CUDA_SUCCESS);
     submission->done(CUDA_SUCCESS);
     // A copy to the host, or a host function, is handed no memory.
-    CHECK(owed.quiet(bed.malloc(kLarge)) == (view == HostView::ReachesHost));
+    CHECK(owed.quiet(bed.malloc(kLarge)) == (view == SubmissionKind::ReachesHost));
   }
 }
 
 TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][reach]") {
-  for (const HostView view : {HostView::ReachesHost, HostView::Apart}) {
+  for (const SubmissionKind view : {SubmissionKind::ReachesHost, SubmissionKind::Apart}) {
     Bed bed;
     const CUcontext reader = make_context(1);
     const CUstream b = bed.stream();
@@ -165,7 +166,7 @@ TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][rea
     REQUIRE(entry<CUresult (*)(CUcontext)>("cuCtxPushCurrent_v2")(reader) == CUDA_SUCCESS);
     launch(bed, b, view);
     REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
-    CHECK(owed.quiet(bed.malloc(kLarge)) == (view == HostView::ReachesHost));
+    CHECK(owed.quiet(bed.malloc(kLarge)) == (view == SubmissionKind::ReachesHost));
     bed.free(warm);
   }
 }
@@ -174,7 +175,7 @@ TEST_CASE("no allocation waits for a kernel that the host is to feed", "[unit][r
   for (const bool ticket : {false, true}) {
     Bed bed({.patience = std::chrono::milliseconds(200)});
     const Owed owed(bed, kLarge);
-    launch(bed, bed.stream(), HostView::ReachesHost, {.needs_flag = 1});
+    launch(bed, bed.stream(), SubmissionKind::ReachesHost, {.needs_flag = 1});
     std::uint64_t number = 0;  // of a pinned buffer's free
     if (ticket) REQUIRE(bed.allocator->take_host_ticket(bed.sim.context(), &number).ok());
     REQUIRE(owed.quiet(bed.malloc(2 * kLarge)));
@@ -189,7 +190,7 @@ TEST_CASE("access is given beside a kernel that the host is to feed only when no
   const Owed owed(bed, kLarge);
   const CUcontext reader = make_context(1);
   const CUstream b = bed.stream();
-  launch(bed, b, HostView::ReachesHost, {.needs_flag = 1});
+  launch(bed, b, SubmissionKind::ReachesHost, {.needs_flag = 1});
   CUcontext ignored = nullptr;
   REQUIRE(entry<CUresult (*)(CUcontext, unsigned)>("cuCtxEnablePeerAccess")(bed.sim.context(),
                                                                             0) == CUDA_SUCCESS);
@@ -206,16 +207,17 @@ TEST_CASE("free:parameters leaves out kernels without such an address, and no ot
   struct Case {
     FreeMode mode;
     Allocator::Reach reach;
-    HostView view;
+    SubmissionKind view;
     bool waits;
   };
 
   using enum Allocator::Reach;
-  for (const Case& each : {Case{FreeMode::Auto, Addressed, HostView::Apart, true},
-                           Case{FreeMode::Parameters, Addressed, HostView::Apart, false},
-                           Case{FreeMode::Parameters, Addressed, HostView::Hidden, true},
-                           Case{FreeMode::Parameters, Addressed, HostView::ReachesHost, true},
-                           Case{FreeMode::Parameters, Unnamed, HostView::Apart, true}}) {
+  for (const Case& each :
+       {Case{FreeMode::Auto, Addressed, SubmissionKind::Apart, true},
+        Case{FreeMode::Parameters, Addressed, SubmissionKind::Apart, false},
+        Case{FreeMode::Parameters, Addressed, SubmissionKind::Hidden, true},
+        Case{FreeMode::Parameters, Addressed, SubmissionKind::ReachesHost, true},
+        Case{FreeMode::Parameters, Unnamed, SubmissionKind::Apart, true}}) {
     Config config = Bed::vmm();
     config.free_mode = each.mode;
     Bed bed({}, config);
@@ -230,7 +232,7 @@ TEST_CASE("free:parameters leaves out kernels without such an address, and no ot
 
 TEST_CASE("a free waits for a launch that has not returned where its kernel reaches the host",
           "[unit][reach]") {
-  for (const HostView view : {HostView::ReachesHost, HostView::Apart}) {
+  for (const SubmissionKind view : {SubmissionKind::ReachesHost, SubmissionKind::Apart}) {
     Bed bed;
     const CUstream s = bed.stream();
     const Address p = bed.malloc(kLarge);
@@ -251,7 +253,7 @@ TEST_CASE("a free waits for a launch that has not returned where its kernel reac
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     submission->done(CUDA_SUCCESS);
     other.join();
-    CHECK(was_over == (view == HostView::ReachesHost));
+    CHECK(was_over == (view == SubmissionKind::ReachesHost));
   }
 }
 
@@ -259,7 +261,7 @@ TEST_CASE("a free within a launch of the same thread does not wait for that", "[
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kLarge);
-  auto submission = begin(bed, s, HostView::ReachesHost);
+  auto submission = begin(bed, s, SubmissionKind::ReachesHost);
   bed.free(p);
   submission->done(CUDA_SUCCESS);
 }

@@ -2,7 +2,7 @@
 // Ordering rules that no random program and no other test would miss, one test each: memory
 // that graphs, slabs, moved pages, peers and other threads hand on.
 #include "allocator/heap/size_policy.hpp"
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct Graph {
   }
 
   void launch() {
-    Submission submission(*bed.allocator, stream, NullStream::Legacy, HostView::Graph);
+    Submission submission(*bed.allocator, stream, NullStream::Legacy, SubmissionKind::Graph);
     submission.done(cuGraphLaunch(exec, stream));
   }
 
@@ -232,11 +232,11 @@ TEST_CASE("a block that another process has closed waits for work here",
   const Address p = bed.malloc(kBytes);
   BlockInfo info;
   REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
-  PinnedBlock block;
-  REQUIRE(Outside(*bed.allocator).pin(p, info.buffer_id, &block));
+  ExportedBlock block;
+  REQUIRE(PeerProcesses(*bed.allocator).pin(p, info.buffer_id, &block));
   bed.launch(s, {.accesses = {{p, kBytes, true}}});
   bed.free(p);
-  Outside(*bed.allocator).unpin(block);
+  PeerProcesses(*bed.allocator).unpin(block);
   const Address q = bed.malloc(kBytes);
   CHECK((q != p || !runs_beside(bed, t, s, q, kBytes)));
 }
@@ -329,7 +329,7 @@ TEST_CASE("what an ended thread left for others is not the next stream's because
     for (Address& p : blocks)
       (void)bed.allocator->allocate_on(bed.sim.context(), nullptr, kOwn, kSmall, &p);
     {
-      Submission submission(*bed.allocator, nullptr, kOwn, HostView::Hidden);
+      Submission submission(*bed.allocator, nullptr, kOwn, SubmissionKind::Hidden);
       submission.done(sim::launch_ptsz(nullptr, {}));
     }
     for (int i = 0; i < 3; ++i) {  // its own work is over, and known to be

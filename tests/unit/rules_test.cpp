@@ -26,7 +26,7 @@ CUevent record(CUstream stream) {
 
 // As the hook does it.
 void wait(Bed& bed, CUstream stream, CUevent event) {
-  Submission submission(*bed.allocator, stream, NullStream::Legacy, HostView::Wait);
+  Submission submission(*bed.allocator, stream, NullStream::Legacy, SubmissionKind::Wait);
   const CUresult result = cuStreamWaitEvent(stream, event, 0);
   submission.done(result);
   REQUIRE(result == CUDA_SUCCESS);
@@ -56,7 +56,7 @@ TEST_CASE("a stream with a call under way is no idle one", "[unit][rules]") {
   const Address q = bed.malloc(kBytes);
   bed.launch(t);
   bed.free(q);  // its fence is older than the call
-  Submission slow(*bed.allocator, s, NullStream::Legacy, HostView::Hidden);
+  Submission slow(*bed.allocator, s, NullStream::Legacy, SubmissionKind::Hidden);
   REQUIRE(sim::launch(s, {.accesses = {{p, kBytes, true}}}) == CUDA_SUCCESS);
   sim::hold(s);
   sim::run_all();
@@ -148,7 +148,8 @@ TEST_CASE("a copy between contexts waits for what the other owes", "[unit][rules
     Address to = 0;
     REQUIRE(bed.allocator->allocate(second, kBytes, &to).ok());
     if (refused) sim::fail_symbol("cuStreamWaitEvent", 1, CUDA_ERROR_UNKNOWN);
-    Submission submission(*bed.allocator, there, NullStream::Legacy, HostView::Hidden, to, p);
+    Submission submission(
+        *bed.allocator, there, NullStream::Legacy, SubmissionKind::Hidden, to, p);
     submission.done(cuMemcpyPeerAsync(to, second, p, bed.sim.context(), kBytes, there));
     if (!refused) REQUIRE(sim::count("cuStreamWaitEvent") == 1);
     CHECK(sim::complete(late) == refused);
@@ -227,7 +228,8 @@ TEST_CASE("each thread's own stream pays for itself", "[unit][rules]") {
   Bed bed;
   const Address p = owed_block(bed, bed.stream());
   const auto launch = [&] {
-    Submission submission(*bed.allocator, nullptr, NullStream::PerThread, HostView::Hidden);
+    Submission submission(
+        *bed.allocator, nullptr, NullStream::PerThread, SubmissionKind::Hidden);
     submission.done(sim::launch_ptsz(nullptr, {.accesses = {{p, kBytes, false}}}));
   };
   launch();
@@ -259,13 +261,13 @@ TEST_CASE("a free waits for kernels and graphs that reach host memory", "[unit][
   const Address q = bed.malloc(kBytes);
   begin_capture(bed, s, CU_STREAM_CAPTURE_MODE_RELAXED);
   {
-    Submission node(*bed.allocator, s, NullStream::Legacy, HostView::Visible);
+    Submission node(*bed.allocator, s, NullStream::Legacy, SubmissionKind::Visible);
     node.done(sim::launch(s, {}));
   }
   CUgraphExec exec = nullptr;
   REQUIRE(cuGraphInstantiate(&exec, end_capture(bed, s), 0) == CUDA_SUCCESS);
   {
-    Submission submission(*bed.allocator, s, NullStream::Legacy, HostView::Graph);
+    Submission submission(*bed.allocator, s, NullStream::Legacy, SubmissionKind::Graph);
     submission.done(cuGraphLaunch(exec, s));
   }
   bed.free(p);
@@ -302,7 +304,8 @@ TEST_CASE("what ran before a capture is over for frees elsewhere, whoever's stre
   use(bed.sim.context());
   std::thread([&] {
     cuCtxSetCurrent(bed.sim.context());
-    Submission submission(*bed.allocator, nullptr, NullStream::PerThread, HostView::Hidden);
+    Submission submission(
+        *bed.allocator, nullptr, NullStream::PerThread, SubmissionKind::Hidden);
     submission.done(sim::launch_ptsz(nullptr, {}));
   }).join();
   begin_capture(bed, c, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);

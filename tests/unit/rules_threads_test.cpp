@@ -207,7 +207,7 @@ TEST_CASE("memory taken in debt beside a launch that the host feeds is quiet",
     came = stops_at == 0;
     {
       const CUstream t = bed.stream();
-      Submission launch(*bed.allocator, t, NullStream::Legacy, HostView::ReachesHost);
+      Submission launch(*bed.allocator, t, NullStream::Legacy, SubmissionKind::ReachesHost);
       launch.done(sim::launch(t, {}));
     }
     go_on();

@@ -9,11 +9,11 @@ using namespace custash;
 
 namespace {
 
-constexpr Asking kAnything{.passed = ~0ULL, .acceptable = ~0ULL};
+constexpr ReuseLimits kAnything{.passed = ~0ULL, .acceptable = ~0ULL};
 
 struct Bed {
   DeviceStats stats;
-  SlabShelf shelf{stats};
+  SlabHeap slab_heap{stats};
   Block backing{.address = 64_MiB, .size = kSlabBytes};
 };
 
@@ -22,58 +22,59 @@ struct Bed {
 TEST_CASE("a slab hands out every block once, aligned and inside", "[unit][slabs]") {
   for (int c = 0; c < kSizeClasses; ++c) {
     Bed bed;
-    bed.shelf.add(&bed.backing, c, nullptr);
+    bed.slab_heap.add(&bed.backing, c, nullptr);
     std::set<Address> seen;
-    while (const SmallRef ref = bed.shelf.take(c, kAnything)) {
+    while (const SmallRef ref = bed.slab_heap.take(c, kAnything)) {
       REQUIRE(ref.address() % kAlignment == 0);
       REQUIRE(ref.address() + class_bytes(c) <= bed.backing.end());
       REQUIRE(seen.insert(ref.address()).second);
     }
     REQUIRE(seen.size() == kSlabBytes / class_bytes(c));
-    REQUIRE(bed.shelf.validate());
+    REQUIRE(bed.slab_heap.validate());
   }
 }
 
 TEST_CASE("the block freed last is handed out first", "[unit][slabs]") {
   Bed bed;
-  bed.shelf.add(&bed.backing, 0, nullptr);
-  const SmallRef a = bed.shelf.take(0, kAnything);
-  const SmallRef b = bed.shelf.take(0, kAnything);
-  bed.shelf.give_ready(b);
-  bed.shelf.give_ready(a);
-  REQUIRE(bed.shelf.take(0, kAnything).address() == a.address());
+  bed.slab_heap.add(&bed.backing, 0, nullptr);
+  const SmallRef a = bed.slab_heap.take(0, kAnything);
+  const SmallRef b = bed.slab_heap.take(0, kAnything);
+  bed.slab_heap.give_ready(b);
+  bed.slab_heap.give_ready(a);
+  REQUIRE(bed.slab_heap.take(0, kAnything).address() == a.address());
 }
 
 TEST_CASE("a small block in limbo waits for its fence, or is taken in debt", "[unit][slabs]") {
   Bed bed;
   const int c = size_class(kSmallLimit);  // two to a slab
-  bed.shelf.add(&bed.backing, c, nullptr);
-  const SmallRef a = bed.shelf.take(c, kAnything);
-  const SmallRef b = bed.shelf.take(c, kAnything);
+  bed.slab_heap.add(&bed.backing, c, nullptr);
+  const SmallRef a = bed.slab_heap.take(c, kAnything);
+  const SmallRef b = bed.slab_heap.take(c, kAnything);
   a.block().stamp = {.fence = 4};
   b.block().stamp = {.fence = 6};
-  bed.shelf.give_waiting(a);
-  bed.shelf.give_waiting(b);
-  REQUIRE_FALSE(bed.shelf.take(c, kAnything));
-  bed.shelf.drain(c, 4);
-  REQUIRE(bed.shelf.take(c, {.passed = 4, .acceptable = 4}).address() == a.address());
-  REQUIRE_FALSE(bed.shelf.take_waiting(c, {.passed = 4, .acceptable = 4}));
-  REQUIRE(bed.shelf.take_waiting(c, {.passed = 4, .acceptable = 6}).address() == b.address());
-  REQUIRE(bed.shelf.limbo_bytes() == 0);
-  REQUIRE(bed.shelf.validate());
+  bed.slab_heap.give_waiting(a);
+  bed.slab_heap.give_waiting(b);
+  REQUIRE_FALSE(bed.slab_heap.take(c, kAnything));
+  bed.slab_heap.drain(c, 4);
+  REQUIRE(bed.slab_heap.take(c, {.passed = 4, .acceptable = 4}).address() == a.address());
+  REQUIRE_FALSE(bed.slab_heap.take_waiting(c, {.passed = 4, .acceptable = 4}));
+  REQUIRE(bed.slab_heap.take_waiting(c, {.passed = 4, .acceptable = 6}).address() ==
+          b.address());
+  REQUIRE(bed.slab_heap.limbo_bytes() == 0);
+  REQUIRE(bed.slab_heap.validate());
 }
 
 TEST_CASE("an empty slab leaves with the latest stamp of its blocks", "[unit][slabs]") {
   Bed bed;
-  bed.shelf.add(&bed.backing, 3, nullptr);
-  const SmallRef a = bed.shelf.take(3, kAnything);
-  const SmallRef b = bed.shelf.take(3, kAnything);
+  bed.slab_heap.add(&bed.backing, 3, nullptr);
+  const SmallRef a = bed.slab_heap.take(3, kAnything);
+  const SmallRef b = bed.slab_heap.take(3, kAnything);
   a.block().stamp = {.fence = 9};
-  bed.shelf.give_ready(a);
-  REQUIRE(bed.shelf.take_empty(0).empty());
+  bed.slab_heap.give_ready(a);
+  REQUIRE(bed.slab_heap.take_empty(0).empty());
   b.block().stamp = {.fence = 2};
-  bed.shelf.give_ready(b);
-  const auto empty = bed.shelf.take_empty(0);
+  bed.slab_heap.give_ready(b);
+  const auto empty = bed.slab_heap.take_empty(0);
   REQUIRE(empty.size() == 1);
   REQUIRE(bed.backing.stamp.fence == 9);
   REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
@@ -83,33 +84,33 @@ TEST_CASE("a slab that is nearly empty is not refilled before a fuller one", "[u
   Bed bed;
   const int c = size_class(64_KiB);  // 32 to a slab
   Block other{.address = 128_MiB, .size = kSlabBytes};
-  bed.shelf.add(&bed.backing, c, nullptr);
-  bed.shelf.add(&other, c, nullptr);
+  bed.slab_heap.add(&bed.backing, c, nullptr);
+  bed.slab_heap.add(&other, c, nullptr);
   std::vector<SmallRef> blocks;
   for (int i = 0; i < 64; ++i)
-    blocks.push_back(bed.shelf.take(c, kAnything));
+    blocks.push_back(bed.slab_heap.take(c, kAnything));
   // One slab keeps 24 blocks; the other 2, and is the one that blocks were freed in last.
   for (std::size_t i = 0; i < 8; ++i)
-    bed.shelf.give_ready(blocks[i]);
+    bed.slab_heap.give_ready(blocks[i]);
   for (std::size_t i = 32; i < 62; ++i)
-    bed.shelf.give_ready(blocks[i]);
+    bed.slab_heap.give_ready(blocks[i]);
   for (int i = 0; i < 8; ++i)
-    REQUIRE(bed.shelf.take(c, kAnything).slab == blocks[0].slab);
-  REQUIRE(bed.shelf.take(c, kAnything).slab == blocks[32].slab);
-  REQUIRE(bed.shelf.validate());
+    REQUIRE(bed.slab_heap.take(c, kAnything).slab == blocks[0].slab);
+  REQUIRE(bed.slab_heap.take(c, kAnything).slab == blocks[32].slab);
+  REQUIRE(bed.slab_heap.validate());
 }
 
 TEST_CASE("of a new slab its own block is taken, however full others are", "[unit][slabs]") {
   Bed bed;
   const int c = size_class(64_KiB);
   Block other{.address = 128_MiB, .size = kSlabBytes};
-  bed.shelf.add(&bed.backing, c, nullptr);
-  const SmallRef used = bed.shelf.take(c, kAnything);
+  bed.slab_heap.add(&bed.backing, c, nullptr);
+  const SmallRef used = bed.slab_heap.take(c, kAnything);
   // What is ready there is good for one stream only.
   for (SmallBlock& block : used.slab->blocks)
     block.stamp = {.order = 9};
-  Slab* const fresh = bed.shelf.add(&other, c, nullptr);
-  REQUIRE(bed.shelf.take_first(fresh).slab == fresh);
-  REQUIRE(bed.shelf.take(c, {.passed = 4, .acceptable = 4}).slab == fresh);
-  REQUIRE(bed.shelf.validate());
+  Slab* const fresh = bed.slab_heap.add(&other, c, nullptr);
+  REQUIRE(bed.slab_heap.take_first(fresh).slab == fresh);
+  REQUIRE(bed.slab_heap.take(c, {.passed = 4, .acceptable = 4}).slab == fresh);
+  REQUIRE(bed.slab_heap.validate());
 }

@@ -19,7 +19,8 @@ void live_and_end(Bed& bed) {
     REQUIRE(
         bed.allocator->allocate_on(bed.sim.context(), nullptr, NullStream::PerThread, 4096, &p)
             .ok());
-    Submission submission(*bed.allocator, nullptr, NullStream::PerThread, HostView::Hidden);
+    Submission submission(
+        *bed.allocator, nullptr, NullStream::PerThread, SubmissionKind::Hidden);
     submission.done(sim::launch_ptsz(nullptr, {}));
     REQUIRE(bed.allocator->free_on(p, nullptr, NullStream::PerThread)->ok());
   }).join();

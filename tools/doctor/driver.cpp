@@ -49,8 +49,8 @@ bool has_attribute(int attribute, int device) {
 std::string backing_of(const Driver& driver, int device) {
   const char* const text = std::getenv("CUSTASH_CONF");
   const Backing wanted = parse_config(text == nullptr ? "" : text).config.backing;
-  Leftovers leftovers(driver);
-  const bool maps = DriverMemory(driver, leftovers, wanted, nullptr, device).vmm();
+  DeferredUnmaps deferred_unmaps(driver);
+  const bool maps = DriverMemory(driver, deferred_unmaps, wanted, nullptr, device).vmm();
   return maps ? "mapped pages" : "plain cuMemAlloc";
 }
 

@@ -58,9 +58,9 @@ struct Metered<kMember, kCall, CUresult (*)(Args...)> {
     const Nanoseconds before = real.now();
     note_end<kCall>(*m, std::tuple(args...));
     const CUresult result = (real.*kMember)(args...);
-    Meter::Tally& tally = m->tally(kCall);
-    tally.calls.fetch_add(1, std::memory_order_relaxed);
-    tally.time.fetch_add(real.now() - before, std::memory_order_relaxed);
+    Meter::StatsDelta& stats_delta = m->stats_delta(kCall);
+    stats_delta.calls.fetch_add(1, std::memory_order_relaxed);
+    stats_delta.time.fetch_add(real.now() - before, std::memory_order_relaxed);
     if (result == CUDA_SUCCESS) note_call<kCall>(*m, std::tuple(args...));
     return result;
   }

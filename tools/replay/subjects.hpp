@@ -35,7 +35,7 @@ struct ThroughCustash {
 
   bool submit(const Event& event, Address address) {
     const CUstream stream = device.stream(event.stream);
-    Submission submission(allocator, stream, NullStream::Legacy, HostView::Hidden);
+    Submission submission(allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
     const CUresult result = device.submit(stream, address, event.bytes);
     submission.done(result);
     return result == CUDA_SUCCESS;

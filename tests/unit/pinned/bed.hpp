@@ -44,7 +44,7 @@ struct PinnedBed : Bed {
 
   // Asynchronously, as the hook of cuMemcpyHtoDAsync does it; the operation.
   sim::OpId copy_from(const void* buffer, CUstream stream, Address to, Bytes bytes) {
-    Submission submission(*allocator, stream, NullStream::Legacy, HostView::Hidden, to);
+    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Hidden, to);
     const CUresult result = cuMemcpyHtoDAsync(to, buffer, bytes, stream);
     submission.done(result);
     REQUIRE(result == CUDA_SUCCESS);

@@ -59,7 +59,7 @@ class Keeper {
 
 }  // namespace
 
-TEST_CASE("what another thread keeps serves before memory is made", "[unit][racks]") {
+TEST_CASE("what another thread keeps serves before memory is made", "[unit][thread_caches]") {
   // 100 blocks are more than a magazine takes: the depot has some of them.
   for (const auto& [bytes, count] :
        {std::pair{Bytes{4096}, 4}, {Bytes{4096}, 100}, {1_MiB, 4}, {40_MiB, 4}}) {
@@ -72,7 +72,7 @@ TEST_CASE("what another thread keeps serves before memory is made", "[unit][rack
   }
 }
 
-TEST_CASE("threads that take turns keep a block each", "[unit][racks]") {
+TEST_CASE("threads that take turns keep a block each", "[unit][thread_caches]") {
   constexpr int kThreads = 24;
   for (const Bytes bytes : {64_KiB, 1_MiB}) {
     Bed bed;
@@ -108,7 +108,7 @@ TEST_CASE("threads that take turns keep a block each", "[unit][racks]") {
   }
 }
 
-TEST_CASE("streams that take turns keep a block each", "[unit][racks]") {
+TEST_CASE("streams that take turns keep a block each", "[unit][thread_caches]") {
   for (const Bytes bytes : {Bytes{512}, 64_KiB, 1_MiB}) {
     Config config = Bed::vmm();
     config.slabs_after = 0;
@@ -135,7 +135,7 @@ TEST_CASE("streams that take turns keep a block each", "[unit][racks]") {
 }
 
 TEST_CASE("a stream soon keeps ready what it takes from pages of plain calls",
-          "[unit][racks]") {
+          "[unit][thread_caches]") {
   Bed bed;
   const CUstream stream = bed.stream();
   bed.free(bed.malloc(512));  // leaves a page
@@ -149,7 +149,7 @@ TEST_CASE("a stream soon keeps ready what it takes from pages of plain calls",
   }
 }
 
-TEST_CASE("empty_cache empties what other threads keep", "[unit][racks]") {
+TEST_CASE("empty_cache empties what other threads keep", "[unit][thread_caches]") {
   for (const auto& [bytes, count] : {std::pair{Bytes{512}, 100}, {1_MiB, 3}, {40_MiB, 3}}) {
     Bed bed;
     const Keeper keeper(bed, bytes, count);
@@ -159,7 +159,7 @@ TEST_CASE("empty_cache empties what other threads keep", "[unit][racks]") {
   }
 }
 
-TEST_CASE("a thread's end gives back what it kept", "[unit][racks]") {
+TEST_CASE("a thread's end gives back what it kept", "[unit][thread_caches]") {
   Bed bed;
   std::int64_t after_first = 0;
   for (int i = 0; i < 50; ++i) {
@@ -176,7 +176,7 @@ TEST_CASE("a thread's end gives back what it kept", "[unit][racks]") {
   REQUIRE(bed.stats().allocation[0].current == 0);
 }
 
-TEST_CASE("one thread frees what another allocates", "[unit][racks]") {
+TEST_CASE("one thread frees what another allocates", "[unit][thread_caches]") {
   Bed bed;
   constexpr int kBlocks = 20'000;
   constexpr int kFlight = 64;
@@ -203,7 +203,7 @@ TEST_CASE("one thread frees what another allocates", "[unit][racks]") {
   REQUIRE(stats.reserved_bytes[0].current <= static_cast<std::int64_t>(4_MiB));
 }
 
-TEST_CASE("of two threads that free a block at once one is told", "[unit][racks]") {
+TEST_CASE("of two threads that free a block at once one is told", "[unit][thread_caches]") {
   Bed bed;
   for (int round = 0; round < 500; ++round) {
     const Address block = bed.malloc(round % 2 == 0 ? 4096 : 3_MiB);
@@ -227,7 +227,7 @@ TEST_CASE("of two threads that free a block at once one is told", "[unit][racks]
   }
 }
 
-TEST_CASE("one thread's numbers are those of the long way", "[unit][racks]") {
+TEST_CASE("one thread's numbers are those of the long way", "[unit][thread_caches]") {
   // All but what is free beside others: when that is merged is not the same.
   const auto run = [](bool magazines, unsigned seed) {
     Config config = Bed::vmm();
@@ -262,7 +262,7 @@ TEST_CASE("one thread's numbers are those of the long way", "[unit][racks]") {
     REQUIRE(run(true, seed) == run(false, seed));
 }
 
-TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][racks]") {
+TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][thread_caches]") {
   Bed bed;
   auto* destroy = reinterpret_cast<CUresult (*)(CUstream)>(sim::resolve("cuStreamDestroy_v2"));
   for (int i = 0; i < 300; ++i) {
@@ -277,7 +277,7 @@ TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][racks]")
   REQUIRE(bed.stats().reserved_bytes[0].current == 0);
 }
 
-TEST_CASE("who asks waits until the owner is out", "[unit][racks]") {
+TEST_CASE("who asks waits until the owner is out", "[unit][thread_caches]") {
   BiasedLock lock;
   std::atomic<bool> inside{false};
   std::thread owner([&] {
@@ -297,7 +297,7 @@ TEST_CASE("who asks waits until the owner is out", "[unit][racks]") {
   owner.join();
 }
 
-TEST_CASE("an owner and the others keep out of each other's way", "[unit][racks]") {
+TEST_CASE("an owner and the others keep out of each other's way", "[unit][thread_caches]") {
   BiasedLock lock;
   std::uint64_t first = 0;
   std::uint64_t second = 0;  // equal, but inside the lock

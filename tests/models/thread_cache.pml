@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The threads' racks, the depot and the biased lock, on a weak memory.
+// The threads' thread caches, the depot and the biased lock, on a weak memory.
 //
 // Stands for:
 //   allocator/base/biased_lock.hpp: enter leave ask give_back announce
 //   allocator/base/biased_lock.cpp: BiasedLock::barrier BiasedLock::await BiasedLock::step_back
-//   allocator/cache/rack.hpp: RackScope
-//   allocator/cache/racks.cpp: Racks::take_used Racks::give_back
-//   allocator/cache/rack_traffic.cpp: DeviceCache::spill DeviceCache::restock DeviceCache::empty_racks DeviceCache::empty
-//   allocator/quick.cpp: DeviceCache::quick_small DeviceCache::quick_give
+//   allocator/cache/thread_cache.hpp: ThreadCacheScope
+//   allocator/cache/thread_caches.cpp: ThreadCaches::take_used ThreadCaches::give_back
+//   allocator/cache/thread_cache_traffic.cpp: ContextCache::spill ContextCache::restock ContextCache::empty_thread_caches ContextCache::empty
+//   allocator/fast_path.cpp: ContextCache::quick_small ContextCache::quick_give
 //   allocator/heap/depot.hpp: put take
 //
-// Safety: a block is taken from where it is, once; at the end none is lost, and a rack that holds one
+// Safety: a block is taken from where it is, once; at the end none is lost, and a thread cache that holds one
 // says so (`used`), so that nothing is hoarded.
 // Liveness: bare has no such lock, so that every thread that stands still for ever is an added dead-lock.
 //
@@ -20,7 +20,7 @@
 // `asked` and `busy` are acquire, and what they guard comes after them. An exchange, a mutex and
 // membarrier empty the queue. membarrier is a fence put into each other thread at some point between
 // its call and its return, between any two of that thread's steps. The mutex is the cache's; what it
-// alone guards (pool, depot) is plain data. Two threads, each with one rack of one class.
+// alone guards (pool, depot) is plain data. Two threads, each with one thread cache of one class.
 
 #ifndef OPS
 #define OPS 3         // of each thread
@@ -29,7 +29,7 @@
 #define BLOCKS 2
 #endif
 #ifndef SLOTS
-#define SLOTS 1         // of a rack
+#define SLOTS 1         // of a thread cache
 #endif
 #ifndef ASYMMETRIC
 #define ASYMMETRIC 1  // the kernel has membarrier
@@ -50,7 +50,7 @@ byte removed;
 #define asks_after_barrier (removed == 9)
 #define count_read_before_lock (removed == 10)
 
-// ---- Memory: six places a rack.
+// ---- Memory: six places a thread cache.
 #define V 6
 #define BUSY(r) ((r) * V)
 #define ASKED(r) ((r) * V + 1)
@@ -66,7 +66,7 @@ bool q_release[2 * Q];
 #define IN_POOL 0
 #define IN_DEPOT 1
 #define IN_HAND 2   // and 3
-#define IN_RACK 4   // and 5
+#define IN_THREAD_CACHE 4   // and 5
 byte at[BLOCKS];
 bool mutex;
 byte finished;
@@ -192,7 +192,7 @@ inline take_hit() {
   :: n > 0 ->
     load(b, SLOT(me, n - 1));
     store(COUNT(me), n - 1, false);
-    atomic { assert(at[b] == IN_RACK + me); at[b] = IN_HAND + me }
+    atomic { assert(at[b] == IN_THREAD_CACHE + me); at[b] = IN_HAND + me }
   :: else
   fi;
   leave();
@@ -207,13 +207,13 @@ inline find_in_hand() {
   od
 }
 
-// A free: into the rack; where it is full half of it goes to the depot first.
+// A free: into the thread cache; where it is full half of it goes to the depot first.
 inline give_hit() {
   enter();
   load(n, COUNT(me));
   if
   :: n < SLOTS ->
-    d_step { find_in_hand(); at[b] = IN_RACK + me };
+    d_step { find_in_hand(); at[b] = IN_THREAD_CACHE + me };
     store(SLOT(me, n), b, false);
     store(COUNT(me), n + 1, false)
   :: else ->
@@ -223,7 +223,7 @@ inline give_hit() {
     store(SLOT(me, 0), x, false);
 #endif
     store(COUNT(me), SLOTS - 1, false);
-    atomic { assert(at[b] == IN_RACK + me); at[b] = IN_HAND + me };
+    atomic { assert(at[b] == IN_THREAD_CACHE + me); at[b] = IN_HAND + me };
     leave();
     lock_mutex();
     at[b] = IN_DEPOT;
@@ -250,7 +250,7 @@ inline restock() {
   lock_mutex();
   enter();
   load(n, COUNT(me));
-  d_step { find_at(IN_DEPOT); if :: n == 0 && b < BLOCKS -> at[b] = IN_RACK + me :: else fi };
+  d_step { find_at(IN_DEPOT); if :: n == 0 && b < BLOCKS -> at[b] = IN_THREAD_CACHE + me :: else fi };
   if
   :: n == 0 && b < BLOCKS ->
     store(SLOT(me, 0), b, false);
@@ -262,14 +262,14 @@ inline restock() {
   n = 0; b = 0
 }
 
-inline empty_rack(r) {
+inline empty_thread_cache(r) {
   load(n, COUNT(r));
   do
   :: n > 0 ->
     n--;
     store(COUNT(r), n, false);
     load(b, SLOT(r, n));
-    atomic { assert(at[b] == IN_RACK + r); at[b] = IN_POOL }
+    atomic { assert(at[b] == IN_THREAD_CACHE + r); at[b] = IN_POOL }
   :: else -> break
   od;
   b = 0
@@ -277,7 +277,7 @@ inline empty_rack(r) {
 
 inline ask() { atomic { drain(me); memory[ASKED(other)] = 1 } }
 
-// An allocation that found nothing: all racks are emptied, then the pool is searched.
+// An allocation that found nothing: all thread caches are emptied, then the pool is searched.
 inline take_slow() {
   lock_mutex();
   load(u, USED(other));
@@ -293,14 +293,14 @@ inline take_slow() {
     :: else -> memory[BUSY(other)] == 0  // spins
     fi;
     if :: !used_cleared_late -> store(USED(other), 0, false) :: else fi;
-    empty_rack(other);
+    empty_thread_cache(other);
     store(ASKED(other), 0, !give_back_is_no_release);
     if :: used_cleared_late -> drain(me); store(USED(other), 0, false) :: else fi
   :: else
   fi;
   load(u, USED(me));
   if
-  :: u != 0 -> store(USED(me), 0, false); empty_rack(me)
+  :: u != 0 -> store(USED(me), 0, false); empty_thread_cache(me)
   :: else
   fi;
   d_step {
@@ -333,8 +333,8 @@ proctype Thread(byte me) {
     if
     :: finished == 2 ->
       assert(memory[BUSY(0)] == 0 && memory[BUSY(1)] == 0);
-      assert(memory[COUNT(0)] == (at[0] == IN_RACK -> 1 : 0) + (BLOCKS > 1 && at[BLOCKS - 1] == IN_RACK -> 1 : 0));
-      assert(memory[COUNT(1)] == (at[0] == IN_RACK + 1 -> 1 : 0) + (BLOCKS > 1 && at[BLOCKS - 1] == IN_RACK + 1 -> 1 : 0));
+      assert(memory[COUNT(0)] == (at[0] == IN_THREAD_CACHE -> 1 : 0) + (BLOCKS > 1 && at[BLOCKS - 1] == IN_THREAD_CACHE -> 1 : 0));
+      assert(memory[COUNT(1)] == (at[0] == IN_THREAD_CACHE + 1 -> 1 : 0) + (BLOCKS > 1 && at[BLOCKS - 1] == IN_THREAD_CACHE + 1 -> 1 : 0));
       assert(memory[COUNT(0)] == 0 || memory[USED(0)] == 1);
       assert(memory[COUNT(1)] == 0 || memory[USED(1)] == 1)
     :: else
@@ -348,8 +348,8 @@ init {
     now.removed = rule ? atoi(rule) : 0;
   };
   atomic {
-    // A block lies in the first thread's rack, that thread holds another one.
-    at[0] = IN_RACK;
+    // A block lies in the first thread's thread cache, that thread holds another one.
+    at[0] = IN_THREAD_CACHE;
     at[BLOCKS - 1] = IN_HAND;
     memory[COUNT(0)] = 1;
     memory[USED(0)] = 1;

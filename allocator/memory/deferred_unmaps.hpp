@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Leftovers: pages and handles that the driver refused to take back, kept for another try
+// DeferredUnmaps: pages and handles that the driver refused to take back, kept for another try
 // before anything is mapped or returned again. One for all contexts, since pages outlive their
 // context. Own lock (the innermost), never held across a driver call.
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace custash {
 
-class Leftovers {
+class DeferredUnmaps {
  public:
-  explicit Leftovers(const Driver& driver) : driver_(driver) {}
+  explicit DeferredUnmaps(const Driver& driver) : driver_(driver) {}
 
   // Unmaps and releases (a page without a handle was moved: it is only unmapped). Where the
   // unmapping is refused nothing has changed; where the release is, the handle is kept here and

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// PageAges: where cuMemAlloc would put a small block: in the page that has been in use longest,
-// of those with a hole that is large enough; there in the hole that begins where a block was
-// freed last, else in the first. Blocks that lie so need no more pages than the driver's would.
-// Guarded by the cache's lock. Pure.
+// DriverPlacement: where cuMemAlloc would put a small block: in the page that has been in use
+// longest, of those with a hole that is large enough; there in the hole that begins where a
+// block was freed last, else in the first. Blocks that lie so need no more pages than the
+// driver's would. Guarded by the cache's lock. Pure.
 #pragma once
 
 #include "allocator/heap/segment.hpp"
@@ -14,7 +14,7 @@
 
 namespace custash {
 
-class PageAges {
+class DriverPlacement {
  public:
   struct Place {
     Block* block = nullptr;  // free

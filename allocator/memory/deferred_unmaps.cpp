@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/memory/leftovers.hpp"
+#include "allocator/memory/deferred_unmaps.hpp"
 
 #include "allocator/base/scope.hpp"
 
@@ -7,27 +7,27 @@
 
 namespace custash {
 
-Status Leftovers::give_back(const Page& page) {
+Status DeferredUnmaps::give_back(const Page& page) {
   const RelaxedCapture relaxed(driver_);
   const Status status = driver_.mem_unmap(page.address, page.size);
   if (status.ok() && page.handle != 0) release(page.handle);
   return status;
 }
 
-void Leftovers::abandon(const Page& page) {
+void DeferredUnmaps::abandon(const Page& page) {
   if (!give_back(page).ok()) keep(page);
 }
 
-void Leftovers::release(CUmemGenericAllocationHandle handle) {
+void DeferredUnmaps::release(CUmemGenericAllocationHandle handle) {
   if (driver_.mem_release(handle) != CUDA_SUCCESS) keep({.handle = handle});
 }
 
-void Leftovers::keep(const Page& page) {
+void DeferredUnmaps::keep(const Page& page) {
   Lock lock(mutex_);
   kept_.push_back(page);
 }
 
-void Leftovers::retry() {
+void DeferredUnmaps::retry() {
   std::vector<Page> again;
   {
     Lock lock(mutex_);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Rack: what one thread keeps ready of one pool: a magazine for each size class, and the large
-// blocks that it freed last. Its owner takes from it and gives to it without a shared lock, and
-// nothing of it is lost to the others: before a cache makes memory or tells what it holds it
-// empties every rack (DeviceCache::empty_racks).
-// Proved: tests/models/rack.pml.
+// ThreadCache: what one thread keeps ready of one pool: a magazine for each size class, and the
+// large blocks that it freed last. Its owner takes from it and gives to it without a shared
+// lock, and nothing of it is lost to the others: before a cache makes memory or tells what it
+// holds it empties every thread cache (ContextCache::empty_thread_caches). Proved:
+// tests/models/thread_cache.pml.
 #pragma once
 
 #include "allocator/base/biased_lock.hpp"
-#include "allocator/base/tally.hpp"
+#include "allocator/base/stats_delta.hpp"
 #include "allocator/heap/pool.hpp"
 
 #include <array>
@@ -31,19 +31,19 @@ struct Magazine {
 };
 
 // On cache lines of its own: neighbours are other threads'.
-struct alignas(128) Rack {
+struct alignas(128) ThreadCache {
   static constexpr std::uint32_t kLarge = 8;
   static constexpr Bytes kLargeBytes = 1_GiB;
 
   // Which thread's, and of which pool: written by its thread, or under the cache's lock while
   // the thread has no way to it.
   const void* owner = nullptr;
-  DeviceCache* cache = nullptr;
+  ContextCache* cache = nullptr;
   Lane* lane = nullptr;  // null: of plain calls
   Pool* pool = nullptr;
 
   BiasedLock lock;
-  // Something was taken or given since the rack was last emptied.
+  // Something was taken or given since the thread cache was last emptied.
   std::atomic<bool> used{false};
 
   // Guarded by `lock`:
@@ -51,8 +51,8 @@ struct alignas(128) Rack {
   std::array<Block*, kLarge> large;  // the latest last
   std::uint32_t large_count = 0;
   Bytes large_bytes = 0;
-  Tally tally;
-  std::uint64_t next_id = 0, last_id = 0;  // buffer ids that are this rack's to give
+  StatsDelta stats_delta;
+  std::uint64_t next_id = 0, last_id = 0;  // buffer ids that are this thread cache's to give
   std::uint32_t hits = 0;
 
   [[nodiscard]] Magazine& magazine(int size_class) {
@@ -61,20 +61,21 @@ struct alignas(128) Rack {
 };
 
 // The owner's way in.
-class RackScope {
+class ThreadCacheScope {
  public:
-  [[gnu::always_inline]] explicit RackScope(Rack& rack) : rack_(rack) {
-    rack_.lock.enter();
-    rack_.used.store(true, std::memory_order_relaxed);
+  [[gnu::always_inline]] explicit ThreadCacheScope(ThreadCache& thread_cache)
+      : thread_cache_(thread_cache) {
+    thread_cache_.lock.enter();
+    thread_cache_.used.store(true, std::memory_order_relaxed);
   }
 
-  ~RackScope() { rack_.lock.leave(); }
+  ~ThreadCacheScope() { thread_cache_.lock.leave(); }
 
-  RackScope(const RackScope&) = delete;
-  RackScope& operator=(const RackScope&) = delete;
+  ThreadCacheScope(const ThreadCacheScope&) = delete;
+  ThreadCacheScope& operator=(const ThreadCacheScope&) = delete;
 
  private:
-  Rack& rack_;
+  ThreadCache& thread_cache_;
 };
 
 }  // namespace custash

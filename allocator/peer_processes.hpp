@@ -7,9 +7,9 @@
 
 namespace custash {
 
-class Outside {
+class PeerProcesses {
  public:
-  explicit Outside(Allocator& core) : core_(core) {}
+  explicit PeerProcesses(Allocator& core) : core_(core) {}
 
   // As Allocator::trim, from a thread without a context: how many bytes went back. During a
   // capture nothing does.
@@ -23,10 +23,10 @@ class Outside {
   // Memory that another process uses. Each pin of a block is undone once; a free between the
   // two does not wait, and takes effect with the last. False: no live block with this id begins
   // at the address.
-  bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
-  void unpin(const PinnedBlock& block);
+  bool pin(Address base, std::uint64_t buffer_id, ExportedBlock* out);
+  void unpin(const ExportedBlock& block);
   // False: its context has ended, and its pages with it.
-  static bool is_pinned(const PinnedBlock& block);
+  static bool is_pinned(const ExportedBlock& block);
 
   // Memory leaves the sight of its context's streams: another process, a network card or
   // another interface is about to use this live block. Nobody pays there for work of the

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: blocks that other processes have open. Such a block is handed out again by
+// ContextCache: blocks that other processes have open. Such a block is handed out again by
 // nobody, and its pages are not free ones, so that they are neither moved nor given back.
-#include "allocator/cache/pins.hpp"
+#include "allocator/cache/exported_blocks.hpp"
 
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/device_cache.hpp"
+#include "allocator/cache/context_cache.hpp"
 
 namespace custash {
 
-Found Pins::end(Address base) {
-  const auto it = pins_.find(base);
-  if (it == pins_.end() || --it->second.count != 0) return {};  // its context may have ended
-  const Found parked = it->second.parked;
-  pins_.erase(it);
+BlockRef ExportedBlocks::end(Address base) {
+  const auto it = exported_blocks_.find(base);
+  if (it == exported_blocks_.end() || --it->second.count != 0)
+    return {};  // its context may have ended
+  const BlockRef parked = it->second.parked;
+  exported_blocks_.erase(it);
   return parked;
 }
 
-bool Pins::park(const Found& found) {
-  if (pins_.empty()) return false;
-  const auto it = pins_.find(found.small ? found.small.address() : found.large->address);
-  if (it == pins_.end()) return false;
+bool ExportedBlocks::park(const BlockRef& found) {
+  if (exported_blocks_.empty()) return false;
+  const auto it =
+      exported_blocks_.find(found.small ? found.small.address() : found.large->address);
+  if (it == exported_blocks_.end()) return false;
   it->second.parked = found;
   return true;
 }
 
-bool DeviceCache::pin(Address base, std::uint64_t buffer_id, PinnedBlock* out) {
+bool ContextCache::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
   Lock lock(mutex_);
-  const Found found = locate(base);
+  const BlockRef found = locate(base);
   if (!found) return false;
   // From now on every free comes by here: no order of one stream's is enough.
   if (holds(Rule::exported_blocks_take_the_long_way))
@@ -46,13 +48,13 @@ bool DeviceCache::pin(Address base, std::uint64_t buffer_id, PinnedBlock* out) {
     for (--page; page != segment.pages.end() && page->first < end; ++page)
       out->pages.push_back(page->second);
   }
-  pins_.begin(base);
+  exported_blocks_.begin(base);
   return true;
 }
 
-void DeviceCache::unpin(Address base) {
+void ContextCache::unpin(Address base) {
   Lock lock(mutex_);
-  const Found parked = pins_.end(base);
+  const BlockRef parked = exported_blocks_.end(base);
   if (!parked) return;
   // The other process has ended its own work; what was submitted here meanwhile may go on.
   const std::uint64_t position = timeline_.stamp_everything();
@@ -63,11 +65,11 @@ void DeviceCache::unpin(Address base) {
   give(parked);
 }
 
-Status DeviceCache::quiet(Address base) {
+Status ContextCache::quiet(Address base) {
   std::uint64_t owed = 0;
   {
     Lock lock(mutex_);
-    const Found found = locate(base);
+    const BlockRef found = locate(base);
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     owed = found.stamp().fence;
   }
@@ -75,9 +77,9 @@ Status DeviceCache::quiet(Address base) {
                                                             : Status();
 }
 
-bool DeviceCache::is_pinned(Address base) {
+bool ContextCache::is_pinned(Address base) {
   Lock lock(mutex_);
-  return pins_.has(base);
+  return exported_blocks_.has(base);
 }
 
 }  // namespace custash

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 
 #include "allocator/base/scope.hpp"
 #include "allocator/heap/size_policy.hpp"
@@ -9,11 +9,11 @@
 
 namespace custash {
 
-Bytes Outside::give_back(int device, Bytes bytes) {
+Bytes PeerProcesses::give_back(int device, Bytes bytes) {
   if (core_.captures_open() != 0) return 0;
   const DeviceBudget& budget = core_.state_->budget(device);
   const Bytes before = budget.held();
-  visit_living(core_.state_->on_device(device), [&](DeviceCache& cache) {
+  visit_living(core_.state_->on_device(device), [&](ContextCache& cache) {
     const Bytes given = before - std::min(before, budget.held());
     if (given >= bytes) return;
     const CurrentContext current(core_.driver(), cache.context());
@@ -23,7 +23,7 @@ Bytes Outside::give_back(int device, Bytes bytes) {
   return before - std::min(before, budget.held());
 }
 
-void Outside::set_neighbours(Ask ask) {
+void PeerProcesses::set_neighbours(Ask ask) {
   core_.state_->ask_neighbours = ask;
 }
 
@@ -34,21 +34,21 @@ bool Allocator::State::neighbours_gave(CUdevice device, Bytes bytes) {
          budget(device).room() >= wanted && ask_neighbours(device, wanted) != 0;
 }
 
-bool Outside::pin(Address base, std::uint64_t buffer_id, PinnedBlock* out) {
-  DeviceCache* cache = core_.state_->owner(base);
+bool PeerProcesses::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
+  ContextCache* cache = core_.state_->owner(base);
   return cache != nullptr && cache->pin(base, buffer_id, out);
 }
 
-void Outside::unpin(const PinnedBlock& block) {
+void PeerProcesses::unpin(const ExportedBlock& block) {
   block.cache->unpin(block.base);
 }
 
-Status Outside::quiet(Address base) {
-  DeviceCache* cache = core_.state_->owner(base);
+Status PeerProcesses::quiet(Address base) {
+  ContextCache* cache = core_.state_->owner(base);
   return cache == nullptr ? Status(CUDA_ERROR_INVALID_VALUE) : cache->quiet(base);
 }
 
-bool Outside::is_pinned(const PinnedBlock& block) {
+bool PeerProcesses::is_pinned(const ExportedBlock& block) {
   return block.cache->is_pinned(block.base);
 }
 

@@ -3,7 +3,7 @@
 // frees.cpp, giving back in reclaim.cpp, answers in describe.cpp.
 // Proved: tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/quick_ways.hpp"
+#include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/block_info.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -21,8 +21,8 @@ std::uint64_t key_of_thread(std::uint64_t number) {
   return (number << 2U) | (1ULL << 63U);
 }
 
-Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, Rack* rack) {
-  Request request{.bytes = bytes, .lane = lane, .wait = wait, .rack = rack};
+Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, ThreadCache* thread_cache) {
+  Request request{.bytes = bytes, .lane = lane, .wait = wait, .thread_cache = thread_cache};
   if (bytes <= kSmallLimit) {
     request.size_class = size_class(bytes);
     request.rounded = class_bytes(request.size_class);
@@ -34,23 +34,23 @@ Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, Rack* rack) {
 
 }  // namespace
 
-DeviceCache::DeviceCache(const Shared& shared, CUcontext context, CUdevice device)
+ContextCache::ContextCache(const Shared& shared, CUcontext context, CUdevice device)
     : driver_(shared.driver),
       config_(shared.config),
       quick_(shared.config.magazines && shared.config.one_lane),
       pages_(shared.pages),
-      leftovers_(shared.leftovers),
+      deferred_unmaps_(shared.deferred_unmaps),
       graphs_(shared.graphs),
       budget_(shared.budget),
       context_(context),
       device_(device),
       others_(shared.others),
-      memory_(driver_, leftovers_, config_.backing, context, device),
+      memory_(driver_, deferred_unmaps_, config_.backing, context, device),
       timeline_(driver_, config_, context, shared.gate) {
   pools_.push_back(std::make_unique<Pool>(stats_, config_.slabs_after));
 }
 
-Asking DeviceCache::asking(const Request& request, bool debt) const {
+ReuseLimits ContextCache::reuse_limits(const Request& request, bool debt) const {
   const std::uint64_t settled = this->settled();
   const bool graph = timeline_.capturing() && holds(Rule::a_stream_holds_back_no_graph);
   return {
@@ -61,26 +61,26 @@ Asking DeviceCache::asking(const Request& request, bool debt) const {
 
 // Up to here a block costs no more than is spent already: passed, or every stream waits for it
 // before its next submission, whoever has the block. So does the launch of a graph.
-std::uint64_t DeviceCache::settled() const {
+std::uint64_t ContextCache::settled() const {
   return must_be_over() ? timeline_.passed() : std::max(timeline_.clear(), timeline_.owed());
 }
 
 // Not where it could not be paid: no wait in this context holds these kernels back.
-bool DeviceCache::debt_allowed() const {
+bool ContextCache::debt_allowed() const {
   if (timeline_.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
   return !must_be_over();
 }
 
-bool DeviceCache::run_ahead_allows(const Request& request) {
+bool ContextCache::run_ahead_allows(const Request& request) {
   const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
   const auto in_use = static_cast<Bytes>(stats_.allocated_bytes[0].current) + request.rounded;
   return reserved + request.rounded <=
          in_use + in_use / 100 * config_.run_ahead_percent + kRunAheadFloor;
 }
 
-Pool& DeviceCache::pool_of(Lane* lane) {
+Pool& ContextCache::pool_of(Lane* lane) {
   // In a device that is nearly full all share one pool's pages.
-  if (lane == nullptr || room_.fit() == Fit::FewPages) return *pools_.front();
+  if (lane == nullptr || headroom_.fit() == Fit::FewPages) return *pools_.front();
   Pool*& pool = lane->pool;
   if (pool != nullptr) return *pool;
   if (!spare_pools_.empty()) {
@@ -93,7 +93,10 @@ Pool& DeviceCache::pool_of(Lane* lane) {
   return *pool;
 }
 
-Status DeviceCache::allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out) {
+Status ContextCache::allocate(Bytes bytes,
+                              Lane* lane,
+                              ThreadCache* thread_cache,
+                              Address* out) {
   // A broken context, or more than the device has: the driver's own answer.
   if (timeline_.broken() || bytes > memory_.device_bytes() ||
       config_.caching == Caching::Never) {
@@ -102,7 +105,7 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out) 
   decay();
   CrossWait wait;
   Address found = 0;
-  const Status status = find_or_grow(make_request(bytes, lane, &wait, rack), &found);
+  const Status status = find_or_grow(make_request(bytes, lane, &wait, thread_cache), &found);
   if (!status.ok()) return status;
   // On the GPU where that can be had, else here.
   if (wait.needed && !(wait.mark && timeline_.wait_mark(*lane, wait.mark)) &&
@@ -117,15 +120,15 @@ Status DeviceCache::allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out) 
   return {};
 }
 
-Status DeviceCache::find_or_grow(const Request& request, Address* out) {
+Status ContextCache::find_or_grow(const Request& request, Address* out) {
   const bool stream_order_is_enough = timeline_.one_lane() && debt_allowed();
-  // Asking costs a driver call: now and then, so that idle lanes are noticed, and before a
+  // ReuseLimits costs a driver call: now and then, so that idle lanes are noticed, and before a
   // miss.
   const bool due = !stream_order_is_enough && asks_.fetch_add(1) % kAllocationsPerAsk == 0;
   if (due) timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
   {
     Lock lock(mutex_);
-    *out = take(request, asking(request, stream_order_is_enough));
+    *out = take(request, reuse_limits(request, stream_order_is_enough));
     if (*out != 0) return {};
   }
   const std::uint64_t waiting = waiting_high_.load();
@@ -136,13 +139,13 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   {
     Lock lock(mutex_);
     for (bool again = asked || came; *out == 0; again = true) {
-      if (again) *out = take(request, asking(request, stream_order_is_enough));
+      if (again) *out = take(request, reuse_limits(request, stream_order_is_enough));
       if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
         *out = take_across(request);
         if (*out == 0) *out = take_in_debt(request);
         hoards = *out == 0 && !run_ahead_allows(request);
       }
-      if (*out == 0 && !rob_racks(request)) break;
+      if (*out == 0 && !steal_from_thread_caches(request)) break;
     }
     if (*out != 0) return {};
   }
@@ -153,28 +156,30 @@ Status DeviceCache::find_or_grow(const Request& request, Address* out) {
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
 }
 
-Address DeviceCache::try_allocate(Bytes bytes, Rack* rack) {
+Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
   if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
   CrossWait wait;
-  const Request request = make_request(bytes, nullptr, &wait, rack);
+  const Request request = make_request(bytes, nullptr, &wait, thread_cache);
   Address found = 0;
   {
     Lock lock(mutex_);
-    if (++quick_ops_ % kQuickOps == 0) return 0;  // the long way looks at the clock
-    if (rack != nullptr) settle_rack(*rack, !request.small());
-    found = take_from(
-        *pools_.front(), request, asking(request, timeline_.one_lane() && debt_allowed()));
+    if (++quick_ops_ % kQuickOps == 0) return 0;  // the slow path looks at the clock
+    if (thread_cache != nullptr) settle_thread_cache(*thread_cache, !request.small());
+    found = take_from(*pools_.front(),
+                      request,
+                      reuse_limits(request, timeline_.one_lane() && debt_allowed()));
   }
   settle_handed(wait);  // calls the driver only where a launch came in between
   return found;
 }
 
-Address DeviceCache::take(const Request& request, const Asking& asking) {
-  if (request.rack != nullptr) settle_rack(*request.rack, !request.small());
+Address ContextCache::take(const Request& request, const ReuseLimits& reuse_limits) {
+  if (request.thread_cache != nullptr)
+    settle_thread_cache(*request.thread_cache, !request.small());
   Pool& own = pool_of(request.lane);
-  if (const Address found = take_from(own, request, asking); found != 0) return found;
+  if (const Address found = take_from(own, request, reuse_limits); found != 0) return found;
   // Memory stranded on other streams, as far as it is safe for everybody.
-  Asking clear = asking;
+  ReuseLimits clear = reuse_limits;
   clear.acceptable = settled();
   Pool* lender = request.lane == nullptr ? nullptr : request.lane->lender;
   if (lender != nullptr) {
@@ -191,19 +196,22 @@ Address DeviceCache::take(const Request& request, const Asking& asking) {
   return 0;
 }
 
-Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking& asking) {
+Address ContextCache::take_from(Pool& pool,
+                                const Request& request,
+                                const ReuseLimits& reuse_limits) {
   if (request.small()) {
-    pool.slabs.drain(request.size_class, asking.passed);
-    SmallRef ref = pool.slabs.take(request.size_class, asking);
+    pool.slabs.drain(request.size_class, reuse_limits.passed);
+    SmallRef ref = pool.slabs.take(request.size_class, reuse_limits);
     const bool slabs = cuts_slabs(request);
-    if (!ref && slabs) ref = cut_slab(pool, request, asking);
-    if (ref && request.rack != nullptr) refill(*request.rack, pool, request, asking);
+    if (!ref && slabs) ref = cut_slab(pool, request, reuse_limits);
+    if (ref && request.thread_cache != nullptr)
+      refill(*request.thread_cache, pool, request, reuse_limits);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
     if (slabs) return 0;
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
-  arena.drain(asking.passed);
-  Fit fit = fit_of(arena, room_.fit());
+  arena.drain(reuse_limits.passed);
+  Fit fit = fit_of(arena, headroom_.fit());
   // Nothing may be waited for now: any hole is better than a page more.
   if (fit == Fit::AsDriver && timeline_.capturing()) fit = Fit::FewPages;
   const Bytes bytes = whole(request).rounded;
@@ -211,34 +219,37 @@ Address DeviceCache::take_from(Pool& pool, const Request& request, const Asking&
   // First what the stream has freed itself: it stays apart for that, and touches few pages as
   // it lies.
   if (request.small() && request.lane != nullptr && fit == Fit::FewPages)
-    block = arena.take_waiting(bytes, asking, Fit::Quick);
-  if (block == nullptr) block = arena.take(bytes, asking, fit);
+    block = arena.take_waiting(bytes, reuse_limits, Fit::Quick);
+  if (block == nullptr) block = arena.take(bytes, reuse_limits, fit);
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
-Address DeviceCache::take_in_debt(const Request& request) {
+Address ContextCache::take_in_debt(const Request& request) {
   if (!debt_allowed()) return 0;
-  const Asking debt = asking(request, true);
+  const ReuseLimits debt = reuse_limits(request, true);
   Pool& pool = pool_of(request.lane);
   if (const Address found = take_from(pool, request, debt); found != 0) return found;
   return take_waiting(pool, request, debt);
 }
 
-Address DeviceCache::take_waiting(Pool& pool, const Request& request, const Asking& asking) {
+Address ContextCache::take_waiting(Pool& pool,
+                                   const Request& request,
+                                   const ReuseLimits& reuse_limits) {
   if (request.small()) {
-    const SmallRef ref = pool.slabs.take_waiting(request.size_class, asking);
+    const SmallRef ref = pool.slabs.take_waiting(request.size_class, reuse_limits);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
     if (cuts_slabs(request)) return 0;
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
-  Block* block = arena.take_waiting(whole(request).rounded, asking, fit_of(arena, room_.fit()));
+  Block* block =
+      arena.take_waiting(whole(request).rounded, reuse_limits, fit_of(arena, headroom_.fit()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
 // What was freed on another stream, behind its event.
-Address DeviceCache::take_across(const Request& request) {
+Address ContextCache::take_across(const Request& request) {
   if (request.lane == nullptr || request.wait == nullptr || timeline_.capturing()) return 0;
-  Asking across = asking(request, false);
+  ReuseLimits across = reuse_limits(request, false);
   across.state = &timeline_;
   across.can_wait = [](void* state, const Lane& other, std::uint64_t order) {
     return static_cast<Timeline*>(state)->find_mark(other, order, nullptr);
@@ -251,18 +262,20 @@ Address DeviceCache::take_across(const Request& request) {
 }
 
 // For calls of this kind, also from pages that lie in another pool: taken whole for each call,
-// these would be found the long way for ever.
-bool DeviceCache::cuts_slabs(const Request& request) {
-  return pool_of(request.lane).cuts_slabs(request.size_class, room_.fit());
+// these would be found the slow path for ever.
+bool ContextCache::cuts_slabs(const Request& request) {
+  return pool_of(request.lane).cuts_slabs(request.size_class, headroom_.fit());
 }
 
-SmallRef DeviceCache::cut_slab(Pool& pool, const Request& request, const Asking& asking) {
-  pool.small_pages.drain(asking.passed);
-  Block* backing = pool.small_pages.take(kSlabBytes, asking, Fit::FewPages);
+SmallRef ContextCache::cut_slab(Pool& pool,
+                                const Request& request,
+                                const ReuseLimits& reuse_limits) {
+  pool.small_pages.drain(reuse_limits.passed);
+  Block* backing = pool.small_pages.take(kSlabBytes, reuse_limits, Fit::FewPages);
   return backing == nullptr ? SmallRef{} : slab_from(pool, backing, request);
 }
 
-SmallRef DeviceCache::slab_from(Pool& pool, Block* backing, const Request& request) {
+SmallRef ContextCache::slab_from(Pool& pool, Block* backing, const Request& request) {
   Slab* slab = pool.slabs.add(backing, request.size_class, this);
   // The map has its leaf already: the segment was entered there.
   (void)pages_.set(slab->base, slab->base + kSlabBytes, slab);
@@ -271,7 +284,7 @@ SmallRef DeviceCache::slab_from(Pool& pool, Block* backing, const Request& reque
   return pool.slabs.take_first(slab);
 }
 
-Address DeviceCache::hand_out(const Request& request, const Found& found) {
+Address ContextCache::hand_out(const Request& request, const BlockRef& found) {
   const std::uint64_t id = new_buffer_id() | (request.lane == nullptr ? 0 : kOrderedId);
   const bool captured = timeline_.capturing();
   const auto fill = [&](auto& block) {
@@ -301,7 +314,7 @@ Address DeviceCache::hand_out(const Request& request, const Found& found) {
   return found.small ? found.small.address() : found.large->address;
 }
 
-Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread, CUcontext green) {
+Lane* ContextCache::lane(CUstream stream, std::uint64_t per_thread, CUcontext green) {
   auto key = reinterpret_cast<std::uint64_t>(stream);
   if (stream == CU_STREAM_PER_THREAD && holds(Rule::each_thread_has_its_own_stream))
     key = key_of_thread(per_thread);
@@ -318,7 +331,7 @@ Lane* DeviceCache::lane(CUstream stream, std::uint64_t per_thread, CUcontext gre
 }
 
 // The lane of a destroyed stream serves again when its work is over and no stamp needs it.
-Lane* DeviceCache::make_lane(CUstream stream) {
+Lane* ContextCache::make_lane(CUstream stream) {
   for (Lane*& orphan : orphans_) {
     const bool stamped =
         orphan->stamped > timeline_.passed() && holds(Rule::lanes_in_stamps_serve_nobody_else);
@@ -333,45 +346,45 @@ Lane* DeviceCache::make_lane(CUstream stream) {
 }
 
 // Out of everybody's sight; null where there is none.
-Lane* DeviceCache::take_lane(std::uint64_t key) {
+Lane* ContextCache::take_lane(std::uint64_t key) {
   const auto it = lanes_.find(key);
   if (it == lanes_.end()) return nullptr;
   Lane* lane = it->second;
   lanes_.erase(it);
   if (lane == nullptr) return nullptr;  // there was no memory for it
-  racks_.detach(lane);
+  thread_caches_.detach(lane);
   if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
   lane->pool = nullptr;
   return lane;
 }
 
-void DeviceCache::orphan(Lane* lane) {
+void ContextCache::orphan(Lane* lane) {
   if (lane == nullptr) return;
   timeline_.orphan(*lane);
   Lock lock(mutex_);
   orphans_.push_back(lane);
 }
 
-void DeviceCache::stream_destroyed(CUstream stream) {
+void ContextCache::stream_destroyed(CUstream stream) {
   Lane* lane = nullptr;
   {
     Lock lock(mutex_);
     if (!lanes_.contains(reinterpret_cast<std::uint64_t>(stream))) return;
-    empty_racks();
+    empty_thread_caches();
     lane = take_lane(reinterpret_cast<std::uint64_t>(stream));
   }
   orphan(lane);
 }
 
 // Its streams go with it.
-void DeviceCache::green_destroyed(CUcontext green) {
+void ContextCache::green_destroyed(CUcontext green) {
   std::vector<Lane*> gone;
   {
     Lock lock(mutex_);
     std::vector<std::uint64_t> keys;
     for (const auto& [key, lane] : lanes_)
       if (lane != nullptr && lane->green == green) keys.push_back(key);
-    if (!keys.empty()) empty_racks();
+    if (!keys.empty()) empty_thread_caches();
     for (const std::uint64_t key : keys)
       gone.push_back(take_lane(key));
   }
@@ -379,8 +392,8 @@ void DeviceCache::green_destroyed(CUcontext green) {
     orphan(lane);
 }
 
-// Its own stream is nobody's any more. The thread has given its racks back.
-void DeviceCache::thread_ended(std::uint64_t per_thread) {
+// Its own stream is nobody's any more. The thread has given its thread caches back.
+void ContextCache::thread_ended(std::uint64_t per_thread) {
   Lane* lane = nullptr;
   {
     Lock lock(mutex_);

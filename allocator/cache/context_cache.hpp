@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// DeviceCache: all that custash holds of one context: its pools, segments, lanes and timeline.
+// ContextCache: all that custash holds of one context: its pools, segments, lanes and timeline.
 // The shape of every operation: plan under the lock, ask the driver without it, commit under
 // it. Own lock (rank Context). Never destroyed: the page map may still be read.
 #pragma once
@@ -9,11 +9,11 @@
 #include "allocator/cache/abroad.hpp"
 #include "allocator/cache/cache_shared.hpp"
 #include "allocator/cache/copies_abroad.hpp"
-#include "allocator/cache/pins.hpp"
-#include "allocator/cache/racks.hpp"
+#include "allocator/cache/exported_blocks.hpp"
+#include "allocator/cache/thread_caches.hpp"
 #include "allocator/heap/page_map.hpp"
 #include "allocator/heap/request.hpp"
-#include "allocator/memory/room.hpp"
+#include "allocator/memory/headroom.hpp"
 #include "allocator/order/owners.hpp"
 #include "allocator/order/timeline.hpp"
 
@@ -26,27 +26,28 @@
 
 namespace custash {
 
-class DeviceCache {
+class ContextCache {
  public:
   using Shared = CacheShared;
-  DeviceCache(const Shared& shared, CUcontext context, CUdevice device);
+  ContextCache(const Shared& shared, CUcontext context, CUdevice device);
 
-  // ---- By the calling thread's rack alone (quick.cpp): 0 or false where that is not enough.
-  Address quick_allocate(Rack& rack, Bytes bytes);
-  bool quick_free(Rack& rack, const PageOwner& owner, Address address);
+  // ---- By the calling thread's thread cache alone (quick.cpp): 0 or false where that is not
+  // enough.
+  Address quick_allocate(ThreadCache& thread_cache, Bytes bytes);
+  bool quick_free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
   // The same with a fence that is recorded first. Not after an error.
-  bool fence_and_free(Rack& rack, Address address);
-  // The thread's rack of a lane (null: of plain calls); its end.
-  Rack* rack(Lane* lane);
-  void retire_rack(Rack* rack);
+  bool fence_and_free(ThreadCache& thread_cache, Address address);
+  // The thread's thread cache of a lane (null: of plain calls); its end.
+  ThreadCache* thread_cache(Lane* lane);
+  void retire_thread_cache(ThreadCache* thread_cache);
 
-  // ---- The long way. `lane` null: a plain call. The try_ forms make no driver call.
-  Status allocate(Bytes bytes, Lane* lane, Rack* rack, Address* out);
-  Address try_allocate(Bytes bytes, Rack* rack);
-  Status free(Address address, Lane* lane, Rack* rack);
+  // ---- The slow path. `lane` null: a plain call. The try_ forms make no driver call.
+  Status allocate(Bytes bytes, Lane* lane, ThreadCache* thread_cache, Address* out);
+  Address try_allocate(Bytes bytes, ThreadCache* thread_cache);
+  Status free(Address address, Lane* lane, ThreadCache* thread_cache);
   // On a stream of another context: the block is had again when `until` has passed.
   Status free_abroad(Address address, HostUse until);
-  bool try_free(Address address, Rack* rack);
+  bool try_free(Address address, ThreadCache* thread_cache);
   // What option free: lets a plain free wait for; and whether there is anything.
   Status wait_before_free();
 
@@ -71,19 +72,19 @@ class DeviceCache {
   [[nodiscard]] CUdevice device() const { return device_; }
 
   // ---- Giving back (reclaim.cpp, decay.cpp).
-  Status trim(TrimWish wish = {.plain = PlainTrim::Now});
+  Status trim(TrimRequest trim_request = {.plain = PlainTrim::Now});
   // The same of the memory that calls naming this lane's stream have freed.
-  Status trim(TrimWish wish, const Lane& lane);
+  Status trim(TrimRequest trim_request, const Lane& lane);
   void decay();  // gives back what idles, now and then; may call the driver
   Status trim_idle();
   void give_way();  // all that it can without harm: another context needs memory
   // Blocks that other processes have open: see Outside.
-  bool pin(Address base, std::uint64_t buffer_id, PinnedBlock* out);
+  bool pin(Address base, std::uint64_t buffer_id, ExportedBlock* out);
   void unpin(Address base);
   bool is_pinned(Address base);
   Status quiet(Address base);
   void add_accessor(
-      DeviceCache& reader);  // its kernels reach this memory from now on, for good
+      ContextCache& reader);  // its kernels reach this memory from now on, for good
 
   Owners& owners() { return owners_; }
 
@@ -94,7 +95,7 @@ class DeviceCache {
   // The context is about to die: forgets all but the pages that outlive it, for the second.
   void abandon();
   void return_surviving_pages();
-  // ---- Asking.
+  // ---- ReuseLimits.
   BlockAnswer describe(Address address);
   Bytes returnable();
   DeviceStats stats();
@@ -113,42 +114,52 @@ class DeviceCache {
   [[nodiscard]] bool quick_ways_open() const;
   [[nodiscard]] bool quick_clear(std::uint64_t position) const;
   bool quick_accepts(const Stamp& stamp, const Lane* lane);
-  Address restock_and_hit(Rack& rack, Bytes bytes);
-  Address quick_small(Rack& rack, Bytes bytes);
-  Address quick_large(Rack& rack, Bytes bytes);
-  bool quick_give(Rack& rack, Slab& slab, Address address, std::uint64_t position);
-  bool spill_and_give(Rack& rack, Slab& slab, Address address, std::uint64_t position);
-  bool quick_give(Rack& rack, Block* block, std::uint64_t position);
-  void spill(Rack& rack, int size_class);
-  bool restock(Rack& rack, int size_class);
-  void refill(Rack& rack, const Pool& pool, const Request& request, const Asking& asking)
-      REQUIRES(mutex_);
-  void settle_rack(Rack& rack, bool large_too) REQUIRES(mutex_);
-  bool empty_racks() REQUIRES(mutex_);  // true: something came back
-  bool rob_racks(const Request& request) REQUIRES(mutex_);
+  Address restock_and_hit(ThreadCache& thread_cache, Bytes bytes);
+  Address quick_small(ThreadCache& thread_cache, Bytes bytes);
+  Address quick_large(ThreadCache& thread_cache, Bytes bytes);
+  bool quick_give(ThreadCache& thread_cache,
+                  Slab& slab,
+                  Address address,
+                  std::uint64_t position);
+  bool spill_and_give(ThreadCache& thread_cache,
+                      Slab& slab,
+                      Address address,
+                      std::uint64_t position);
+  bool quick_give(ThreadCache& thread_cache, Block* block, std::uint64_t position);
+  void spill(ThreadCache& thread_cache, int size_class);
+  bool restock(ThreadCache& thread_cache, int size_class);
+  void refill(ThreadCache& thread_cache,
+              const Pool& pool,
+              const Request& request,
+              const ReuseLimits& reuse_limits) REQUIRES(mutex_);
+  void settle_thread_cache(ThreadCache& thread_cache, bool large_too) REQUIRES(mutex_);
+  bool empty_thread_caches() REQUIRES(mutex_);  // true: something came back
+  bool steal_from_thread_caches(const Request& request) REQUIRES(mutex_);
   bool empty_depots() REQUIRES(mutex_);
-  bool empty(Rack& rack) REQUIRES(mutex_);
-  void empty_large(Rack& rack) REQUIRES(mutex_);
-  void give_back(const Found& found) REQUIRES(mutex_);
-  [[nodiscard]] Asking asking(const Request& request, bool debt) const;
+  bool empty(ThreadCache& thread_cache) REQUIRES(mutex_);
+  void empty_large(ThreadCache& thread_cache) REQUIRES(mutex_);
+  void give_back(const BlockRef& found) REQUIRES(mutex_);
+  [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
   [[nodiscard]] bool debt_allowed() const;
   [[nodiscard]] bool must_be_over() const;
   void settle_handed(const CrossWait& wait);
   [[nodiscard]] std::uint64_t settled() const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
   Pool& pool_of(Lane* lane) REQUIRES(mutex_);
-  Address take(const Request& request, const Asking& asking) REQUIRES(mutex_);
-  Address take_from(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
+  Address take(const Request& request, const ReuseLimits& reuse_limits) REQUIRES(mutex_);
+  Address take_from(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
+      REQUIRES(mutex_);
   Address take_in_debt(const Request& request) REQUIRES(mutex_);
-  Address take_waiting(Pool& pool, const Request& request, const Asking& asking)
+  Address take_waiting(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
       REQUIRES(mutex_);
   Address take_across(const Request& request) REQUIRES(mutex_);
   Status find_or_grow(const Request& request, Address* out);
   bool take_after_waiting(const Request& request, Address* out);
   [[nodiscard]] bool cuts_slabs(const Request& request) REQUIRES(mutex_);
-  SmallRef cut_slab(Pool& pool, const Request& request, const Asking& asking) REQUIRES(mutex_);
+  SmallRef cut_slab(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
+      REQUIRES(mutex_);
   SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
-  Address hand_out(const Request& request, const Found& found) REQUIRES(mutex_);
+  Address hand_out(const Request& request, const BlockRef& found) REQUIRES(mutex_);
   // New memory (growth.cpp); what frees need comes last.
   Status grow(const Request& request, Address* out);
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
@@ -169,28 +180,28 @@ class DeviceCache {
   bool rung_gap(const Request& request, Address* out);
   bool rung_wait(const Request& request, Address* out);
   bool rung_wait_all(const Request& request, Address* out);
-  Status rung_trim(const Request& request, TrimWish wish, Address* out);
+  Status rung_trim(const Request& request, TrimRequest trim_request, Address* out);
 
   // What was freed (settle.cpp). True: all has passed; the device is idle.
   Status settle();
   bool settle_all(), wait_idle(), plain_may_go();
   bool collect_abroad(bool wait);
 
-  Found locate(Address address) REQUIRES(mutex_);
-  Found begin_free(Address address) REQUIRES(mutex_);
-  void finish_free(const Found& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
-  [[nodiscard]] bool is_ready(const Found& found) const REQUIRES(mutex_);
-  void hold_or_give(const Found& found) REQUIRES(mutex_);
-  void give(const Found& found) REQUIRES(mutex_);
-  void put(const Found& found, bool ready) REQUIRES(mutex_);
+  BlockRef locate(Address address) REQUIRES(mutex_);
+  BlockRef begin_free(Address address) REQUIRES(mutex_);
+  void finish_free(const BlockRef& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
+  [[nodiscard]] bool is_ready(const BlockRef& found) const REQUIRES(mutex_);
+  void hold_or_give(const BlockRef& found) REQUIRES(mutex_);
+  void give(const BlockRef& found) REQUIRES(mutex_);
+  void put(const BlockRef& found, bool ready) REQUIRES(mutex_);
   void return_empty_slabs(std::uint64_t passed) REQUIRES(mutex_);
   void return_spare_slabs(const Slab& like) REQUIRES(mutex_);
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
   void drain() REQUIRES(mutex_);
   void poll_briefly();
-  Status trim_pools(TrimWish wish, const Pool* only);
+  Status trim_pools(TrimRequest trim_request, const Pool* only);
   void plan_trim(Arena& arena,
-                 TrimWish& wish,
+                 TrimRequest& trim_request,
                  std::vector<std::pair<Arena*, PageReturn>>* pages,
                  std::vector<Segment*>* plain) REQUIRES(mutex_);
   std::size_t unmap(const PageReturn& item, Status* result) const;
@@ -202,9 +213,9 @@ class DeviceCache {
 
   const Driver& driver_;
   const Config& config_;
-  const bool quick_;  // the options allow the quick ways
+  const bool quick_;  // the options allow the fast paths
   PageMap& pages_;
-  Leftovers& leftovers_;
+  DeferredUnmaps& deferred_unmaps_;
   const std::atomic<std::int64_t>& graphs_;
   DeviceBudget& budget_;
   const CUcontext context_;
@@ -212,7 +223,7 @@ class DeviceCache {
   const CacheShared::Others others_;
   DriverMemory memory_;
   Timeline timeline_;
-  Room room_;
+  Headroom headroom_;
   CopiesAbroad copies_abroad_;
   std::atomic<std::uint64_t> waiting_high_{0};  // the highest that something in limbo waits for
   std::atomic<Nanoseconds> next_decay_{0};
@@ -224,7 +235,7 @@ class DeviceCache {
   alignas(64) Mutex mutex_{LockRank::Context};
   std::uint32_t quick_ops_ GUARDED_BY(mutex_) = 0;  // answered without looking at the clock
   DeviceStats stats_ GUARDED_BY(mutex_);
-  Racks racks_ GUARDED_BY(mutex_);
+  ThreadCaches thread_caches_ GUARDED_BY(mutex_);
   bool any_stored_ GUARDED_BY(mutex_) = false;                   // in the pools' depots
   std::vector<std::unique_ptr<Pool>> pools_ GUARDED_BY(mutex_);  // [0]: plain calls
   std::vector<Pool*> spare_pools_ GUARDED_BY(mutex_);            // of destroyed streams
@@ -234,9 +245,9 @@ class DeviceCache {
   std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
   std::vector<Stale> stale_ GUARDED_BY(mutex_);
   Aliases aliases_ GUARDED_BY(mutex_);
-  Pins pins_ GUARDED_BY(mutex_);
+  ExportedBlocks exported_blocks_ GUARDED_BY(mutex_);
   Abroad abroad_;                                       // what is in it: guarded by mutex_
-  std::vector<Found> held_ GUARDED_BY(mutex_);          // freed, but a graph may use them
+  std::vector<BlockRef> held_ GUARDED_BY(mutex_);       // freed, but a graph may use them
   std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
   std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
   Owners owners_, readers_;  // whose memory its kernels reach; whose kernels reach its memory

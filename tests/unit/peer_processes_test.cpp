@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What other processes are given: blocks that stay while they are open, memory back, and the
 // rung of the ladder that asks them.
-#include "allocator/outside.hpp"
+#include "allocator/peer_processes.hpp"
 
 #include "tests/unit/bed.hpp"
 
@@ -9,11 +9,11 @@ using namespace custash;
 
 namespace {
 
-PinnedBlock pin(Bed& bed, Address base) {
+ExportedBlock pin(Bed& bed, Address base) {
   BlockInfo info;
   REQUIRE(bed.allocator->find(base, &info) == Ownership::Live);
-  PinnedBlock block;
-  REQUIRE(Outside(*bed.allocator).pin(base, info.buffer_id, &block));
+  ExportedBlock block;
+  REQUIRE(PeerProcesses(*bed.allocator).pin(base, info.buffer_id, &block));
   return block;
 }
 
@@ -52,8 +52,8 @@ TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][outsid
       config.backing = backing;
       Bed bed({}, config);
       const Address p = bed.malloc(bytes);
-      const PinnedBlock block = pin(bed, p);
-      const PinnedBlock again = pin(bed, p);
+      const ExportedBlock block = pin(bed, p);
+      const ExportedBlock again = pin(bed, p);
       const auto physical = where_physical(p);
       bed.free(p);
       CHECK(bed.allocator->find(p, nullptr) == Ownership::Cached);
@@ -63,12 +63,12 @@ TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][outsid
       bed.free(other);
       bed.allocator->empty_all_caches();
       CHECK(where_physical(p) == physical);
-      Outside(*bed.allocator).unpin(block);
-      CHECK(Outside::is_pinned(again));
+      PeerProcesses(*bed.allocator).unpin(block);
+      CHECK(PeerProcesses::is_pinned(again));
       bed.allocator->empty_all_caches();
       CHECK(where_physical(p) == physical);
-      Outside(*bed.allocator).unpin(again);
-      CHECK_FALSE(Outside::is_pinned(again));
+      PeerProcesses(*bed.allocator).unpin(again);
+      CHECK_FALSE(PeerProcesses::is_pinned(again));
       bed.allocator->empty_all_caches();
       CHECK(bed.stats().reserved_bytes[0].current == 0);
     }
@@ -88,15 +88,15 @@ TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][outsi
     const CUstream t = bed.stream();
     bed.launch(t, {.needs_flag = 1});
     REQUIRE_FALSE(sim::complete(late));
-    CHECK(Outside(*bed.allocator).quiet(p).ok());
+    CHECK(PeerProcesses(*bed.allocator).quiet(p).ok());
     CHECK(sim::complete(late));
     CHECK_FALSE(sim::complete(sim::last_op(t)));
     CHECK_FALSE(sim::hung());
     const auto calls = sim::count_all();
-    CHECK(Outside(*bed.allocator).quiet(p).ok());
+    CHECK(PeerProcesses(*bed.allocator).quiet(p).ok());
     CHECK(sim::count_all() == calls);
     bed.free(p);
-    CHECK(Outside(*bed.allocator).quiet(p).code() == CUDA_ERROR_INVALID_VALUE);
+    CHECK(PeerProcesses(*bed.allocator).quiet(p).code() == CUDA_ERROR_INVALID_VALUE);
     sim::set_flag(1);
     sim::run_all();
   }
@@ -106,7 +106,7 @@ TEST_CASE("pages of a pinned block are not moved", "[unit][outside]") {
   Bed bed({.device_memory = 256_MiB});
   const Address p = bed.malloc(96_MiB);
   bed.free(bed.malloc(96_MiB));
-  const PinnedBlock block = pin(bed, p);
+  const ExportedBlock block = pin(bed, p);
   const auto physical = where_physical(p);
   bed.free(p);
   // Two pieces of 96 MiB would do, were the first one free.
@@ -114,7 +114,7 @@ TEST_CASE("pages of a pinned block are not moved", "[unit][outside]") {
   CHECK(bed.allocator->allocate(bed.sim.context(), 180_MiB, &out).code() ==
         CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(where_physical(p) == physical);
-  Outside(*bed.allocator).unpin(block);
+  PeerProcesses(*bed.allocator).unpin(block);
   bed.free(bed.malloc(180_MiB));
 }
 
@@ -123,8 +123,8 @@ TEST_CASE("a pin names one block of one time", "[unit][outside]") {
   const Address p = bed.malloc(5_MiB);
   BlockInfo info;
   REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
-  PinnedBlock block;
-  Outside outside(*bed.allocator);
+  ExportedBlock block;
+  PeerProcesses outside(*bed.allocator);
   CHECK_FALSE(outside.pin(p, info.buffer_id + 1, &block));
   CHECK_FALSE(outside.pin(p + 512, info.buffer_id, &block));
   CHECK_FALSE(outside.pin(8, info.buffer_id, &block));
@@ -138,12 +138,12 @@ TEST_CASE("a pin names one block of one time", "[unit][outside]") {
 TEST_CASE("the end of a context ends its pins", "[unit][outside]") {
   Bed bed;
   const Address p = bed.malloc(5_MiB);
-  const PinnedBlock block = pin(bed, p);
+  const ExportedBlock block = pin(bed, p);
   bed.free(p);
   bed.allocator->context_destroyed(bed.sim.context());
   bed.allocator->context_gone(bed.sim.context());
-  CHECK_FALSE(Outside::is_pinned(block));
-  Outside(*bed.allocator).unpin(block);
+  CHECK_FALSE(PeerProcesses::is_pinned(block));
+  PeerProcesses(*bed.allocator).unpin(block);
 }
 
 TEST_CASE("a thread without a context gives memory back", "[unit][outside]") {
@@ -152,7 +152,7 @@ TEST_CASE("a thread without a context gives memory back", "[unit][outside]") {
   const Address kept = bed.malloc(10_MiB);
   auto* set = reinterpret_cast<CUresult (*)(CUcontext)>(sim::resolve("cuCtxSetCurrent"));
   REQUIRE(set(nullptr) == CUDA_SUCCESS);
-  Outside outside(*bed.allocator);
+  PeerProcesses outside(*bed.allocator);
   const auto held = bed.stats().reserved_bytes[0].current;
   const Bytes given = outside.give_back(0, 2_MiB);
   CHECK(given >= 2_MiB);
@@ -165,7 +165,7 @@ TEST_CASE("a thread without a context gives memory back", "[unit][outside]") {
 TEST_CASE("neighbours are asked once all else has failed", "[unit][outside]") {
   Bed bed({.device_memory = 256_MiB});
   asked = 0;
-  Outside(*bed.allocator).set_neighbours(ask);
+  PeerProcesses(*bed.allocator).set_neighbours(ask);
   bed.free(bed.malloc(64_MiB));
   bed.free(bed.malloc(128_MiB));  // no need for others
   CHECK(asked == 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Pins: blocks that other processes have open. Such a block is handed out again by nobody, and
-// its pages are not free ones, so that they are neither moved nor given back. Guarded by the
-// lock of its DeviceCache.
+// ExportedBlocks: blocks that other processes have open. Such a block is handed out again by
+// nobody, and its pages are not free ones, so that they are neither moved nor given back.
+// Guarded by the lock of its ContextCache.
 #pragma once
 
 #include "allocator/heap/pool.hpp"
@@ -11,12 +11,12 @@
 
 namespace custash {
 
-class DeviceCache;
+class ContextCache;
 
 // A live block that another process uses, and what backs it. While it is pinned its memory
 // stays where it is, and is nobody else's even after its free.
-struct PinnedBlock {
-  DeviceCache* cache = nullptr;
+struct ExportedBlock {
+  ContextCache* cache = nullptr;
   Address base = 0;
   Bytes requested = 0;
   CUcontext context = nullptr;
@@ -25,27 +25,27 @@ struct PinnedBlock {
   std::vector<Page> pages;  // that the block lies in, in order
 };
 
-class Pins {
+class ExportedBlocks {
  public:
-  void begin(Address base) { ++pins_[base].count; }
+  void begin(Address base) { ++exported_blocks_[base].count; }
 
   // The block, where this was the last use of it and it was freed meanwhile; else nothing.
-  Found end(Address base);
+  BlockRef end(Address base);
 
   // At a free: true where the block stays with those who have it open.
-  bool park(const Found& found);
+  bool park(const BlockRef& found);
 
-  [[nodiscard]] bool has(Address base) const { return pins_.contains(base); }
+  [[nodiscard]] bool has(Address base) const { return exported_blocks_.contains(base); }
 
-  void clear() { pins_.clear(); }
+  void clear() { exported_blocks_.clear(); }
 
  private:
   struct Pin {
     unsigned count = 0;
-    Found parked;
+    BlockRef parked;
   };
 
-  std::unordered_map<Address, Pin> pins_;
+  std::unordered_map<Address, Pin> exported_blocks_;
 };
 
 }  // namespace custash

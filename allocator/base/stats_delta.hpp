@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Tally: what one thread has taken and given since it was last counted into the statistics.
-// Kept apart so that threads do not write the same counters; the highest sums are kept, too, so
-// that the peaks of one thread alone are exact. (With several, a peak is too low by no more
-// than what the others' magazines hold.) Rank 2, pure; guarded as its owner is.
+// StatsDelta: what one thread has taken and given since it was last counted into the
+// statistics. Kept apart so that threads do not write the same counters; the highest sums are
+// kept, too, so that the peaks of one thread alone are exact. (With several, a peak is too low
+// by no more than what the others' magazines hold.) Rank 2, pure; guarded as its owner is.
 #pragma once
 
 #include "allocator/base/stats.hpp"
@@ -11,7 +11,7 @@
 
 namespace custash {
 
-class Tally {
+class StatsDelta {
  public:
   [[gnu::always_inline]] void take(bool small, std::int64_t bytes, std::int64_t requested) {
     turn_to(small).take(bytes, requested);
@@ -30,7 +30,7 @@ class Tally {
     // What a magazine holds is free, beside others.
     small_part_.fold_inverse(stats, StatPool::All);
     small_part_.fold_inverse(stats, StatPool::Small);
-    *this = Tally();
+    *this = StatsDelta();
   }
 
  private:

@@ -8,17 +8,17 @@
 namespace custash {
 
 template <typename T>
-class Relaxed {
+class SharedField {
  public:
   using Value = T;
 
-  Relaxed(T value = T()) : value_(value) {}  // NOLINT: a T that may be watched
+  SharedField(T value = T()) : value_(value) {}  // NOLINT: a T that may be watched
 
-  Relaxed(const Relaxed& other) : value_(static_cast<T>(other)) {}
+  SharedField(const SharedField& other) : value_(static_cast<T>(other)) {}
 
-  Relaxed& operator=(const Relaxed& other) { return *this = static_cast<T>(other); }
+  SharedField& operator=(const SharedField& other) { return *this = static_cast<T>(other); }
 
-  Relaxed& operator=(T value) {
+  SharedField& operator=(T value) {
     value_.store(value, std::memory_order_relaxed);
     return *this;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Racks: all racks of one cache, whose lock guards this. Rack objects are used again, never
-// freed.
+// ThreadCaches: all thread caches of one cache, whose lock guards this. ThreadCache objects are
+// used again, never freed.
 #pragma once
 
-#include "allocator/cache/rack.hpp"
+#include "allocator/cache/thread_cache.hpp"
 
 #include <deque>
 #include <map>
@@ -12,27 +12,27 @@
 
 namespace custash {
 
-class Racks {
+class ThreadCaches {
  public:
   // The calling thread's for that lane.
-  Rack* get(DeviceCache* cache, Lane* lane, Pool* pool);
+  ThreadCache* get(ContextCache* cache, Lane* lane, Pool* pool);
 
   // Its thread ends: nothing is in it. / The stream has gone: the thread's next stream gets it.
-  void retire(Rack* rack);
+  void retire(ThreadCache* thread_cache);
   void detach(const Lane* lane);
 
   // Those that may hold something, or that have something to count; their threads keep out of
   // them until each is given back.
-  std::vector<Rack*> take_used();
-  static void give_back(Rack* rack);
+  std::vector<ThreadCache*> take_used();
+  static void give_back(ThreadCache* thread_cache);
 
   // Of threads and streams that live.
   [[nodiscard]] std::size_t count() const { return by_owner_.size(); }
 
  private:
-  std::deque<Rack> all_;
-  std::map<std::pair<const void*, const Lane*>, Rack*> by_owner_;
-  std::vector<Rack*> idle_;
+  std::deque<ThreadCache> all_;
+  std::map<std::pair<const void*, const Lane*>, ThreadCache*> by_owner_;
+  std::vector<ThreadCache*> idle_;
 };
 
 }  // namespace custash

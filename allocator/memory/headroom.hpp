@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Room: about how much more the driver would give. Asking takes some microseconds, so it is
-// asked again only when an eighth of its last answer is used up. Lock free.
+// Room: about how much more the driver would give. ReuseLimits takes some microseconds, so it
+// is asked again only when an eighth of its last answer is used up. Lock free.
 #pragma once
 
 #include "allocator/base/budget.hpp"
@@ -12,7 +12,7 @@
 
 namespace custash {
 
-class Room {
+class Headroom {
  public:
   // Before memory is made: how blocks are to lie from now on.
   Fit look(const DriverMemory& memory, const DeviceBudget& budget) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// Proved: tests/models/thread_cache.pml.
+#include "allocator/cache/thread_caches.hpp"
+
+#include "allocator/base/this_thread.hpp"
+#include "allocator/heap/pool.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+std::vector<ThreadCache*> ThreadCaches::take_used() {
+  std::vector<ThreadCache*> used;
+  bool others = false;
+  for (ThreadCache& thread_cache : all_) {
+    if (!thread_cache.used.load(std::memory_order_relaxed)) continue;
+    used.push_back(&thread_cache);
+    if (thread_cache.owner == this_thread()) continue;
+    thread_cache.lock.ask();
+    others = true;
+  }
+  if (others) BiasedLock::barrier();
+  for (ThreadCache* thread_cache : used) {
+    if (thread_cache->owner != this_thread()) thread_cache->lock.await();
+    thread_cache->used.store(false, std::memory_order_relaxed);
+  }
+  return used;
+}
+
+void ThreadCaches::give_back(ThreadCache* thread_cache) {
+  if (thread_cache->owner != this_thread()) thread_cache->lock.give_back();
+}
+
+ThreadCache* ThreadCaches::get(ContextCache* cache, Lane* lane, Pool* pool) {
+  const void* self = this_thread();
+  ThreadCache*& found = by_owner_[{self, lane}];
+  if (found != nullptr) return found;
+  // One of a thread that has gone, or one of this thread's own whose stream has gone: another
+  // thread may be looking at its own still.
+  const auto idle =
+      std::find_if(idle_.begin(), idle_.end(), [&](const ThreadCache* thread_cache) {
+        return thread_cache->owner == nullptr || thread_cache->owner == self;
+      });
+  if (idle != idle_.end()) {
+    found = *idle;
+    idle_.erase(idle);
+  } else {
+    found = &all_.emplace_back();
+  }
+  found->next_id = found->last_id = 0;  // those left are of the other kind, perhaps
+  found->owner = self;
+  found->cache = cache;
+  found->lane = lane;
+  found->pool = pool;
+  ++pool->thread_caches;
+  return found;
+}
+
+void ThreadCaches::retire(ThreadCache* thread_cache) {
+  const auto entry = by_owner_.find({thread_cache->owner, thread_cache->lane});
+  if (entry != by_owner_.end() && entry->second == thread_cache) {
+    by_owner_.erase(entry);
+    --thread_cache->pool->thread_caches;
+    idle_.push_back(thread_cache);
+  }
+  thread_cache->owner = nullptr;
+}
+
+void ThreadCaches::detach(const Lane* lane) {
+  std::erase_if(by_owner_, [&](const auto& entry) {
+    if (entry.first.second != lane) return false;
+    --entry.second->pool->thread_caches;
+    idle_.push_back(entry.second);
+    return true;
+  });
+}
+
+}  // namespace custash
