@@ -173,7 +173,7 @@ def child_hold():
 
 
 CHILDREN = {"torch": child_torch, "cupy": child_cupy, "numba": child_numba, "rmm": child_rmm}
-MODULES = {"numba": "numba.cuda"}
+MODULES = {"numba": "numba.cuda.cudaimpl"}  # what a kernel needs, too: NumPy may be too new for it
 
 
 def child(name, how):
