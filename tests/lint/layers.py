@@ -6,7 +6,7 @@ import re
 from source import PRODUCT, files, finish, read
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-PUBLIC = re.compile(r"(interpose/)?custash(_\w+)?[.]h(pp)?")
+PUBLIC = re.compile(r"(interpose/api/)?custash(_\w+)?[.]h(pp)?")
 FORBIDDEN_IN_CORE = re.compile(r'\bgetenv\s*\(|\bdlsym\s*\(|extern\s*"C"')
 
 
@@ -102,7 +102,7 @@ def self_test():
                   "```outside\nspdlog: allocator/base/log.cpp\ncuda: interpose\n```\n")
     bad = [("allocator/base/units.hpp", '#include "allocator/heap/block.hpp"'),
            ("allocator/heap/block.hpp", '#include "allocator/allocator.hpp"'),
-           ("allocator/base/config.cpp", '#include "interpose/doors.hpp"'),
+           ("allocator/base/config.cpp", '#include "interpose/hooks/doors.hpp"'),
            ("allocator/base/config.cpp", '#include "units.hpp"'),
            ("allocator/base/config.cpp", "#include <spdlog/spdlog.h>"),
            ("allocator/base/config.cpp", "#include <cuda.h>"),
