@@ -9,7 +9,7 @@
 
 namespace custash::handlers {
 
-// resolve.cpp
+// proc_address.cpp
 CUresult get_proc_address(Real<const char*, void**, int, cuuint64_t> real,
                           NullStream,
                           const char* name,
@@ -111,7 +111,7 @@ CUresult pool_set_access(Real<CUmemoryPool, const CUmemAccessDesc*, Count> real,
                          const CUmemAccessDesc* map,
                          Count count);
 
-// captures.cpp
+// capture_calls.cpp
 CUresult begin_capture_v1(Real<CUstream> real, NullStream null, CUstream stream);
 CUresult begin_capture(Real<CUstream, CUstreamCaptureMode> real,
                        NullStream null,
@@ -203,7 +203,7 @@ CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> rea
                                   CUmemGenericAllocationHandle* out,
                                   void* address);
 
-// ipc.cpp
+// ipc_calls.cpp
 CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real,
                             NullStream,
                             CUipcMemHandle* out,

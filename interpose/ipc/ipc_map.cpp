@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/real/real_driver.hpp"
 // clang-format on
 #include "allocator/base/scope.hpp"
 #include "interpose/ipc/ipc_map.hpp"

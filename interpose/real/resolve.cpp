@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/real/resolve.hpp"
 
-#include "interpose/hooks/handlers.hpp"
 #include "interpose/real/real_driver.hpp"
 
 #include <dlfcn.h>
@@ -12,14 +11,6 @@ constinit custash::Dlsym* custash_real_dlsym = nullptr;
 }
 
 namespace custash {
-namespace {
-
-void replace(CUresult result, void** out) {
-  if (result != CUDA_SUCCESS || out == nullptr || *out == nullptr) return;
-  if (void* const ours = real::wrapper_of(*out)) *out = ours;
-}
-
-}  // namespace
 
 Dlsym* libc_dlsym() noexcept {
   // By version: an unversioned look-up would find us. x86-64 has the first two, aarch64 the
@@ -51,32 +42,6 @@ bool is_first_dlsym() noexcept {
   return first == reinterpret_cast<const void*>(&__wrap_dlsym);
 }
 
-namespace handlers {
-
-CUresult get_proc_address(Real<const char*, void**, int, cuuint64_t> real,
-                          NullStream,
-                          const char* name,
-                          void** out,
-                          int version,
-                          cuuint64_t flags) {
-  const CUresult result = real(name, out, version, flags);
-  replace(result, out);
-  return result;
-}
-
-CUresult get_proc_address_v2(Real<const char*, void**, int, cuuint64_t, void*> real,
-                             NullStream,
-                             const char* name,
-                             void** out,
-                             int version,
-                             cuuint64_t flags,
-                             void* status) {
-  const CUresult result = real(name, out, version, flags, status);
-  replace(result, out);
-  return result;
-}
-
-}  // namespace handlers
 }  // namespace custash
 
 void* custash_resolve(void* handle, const char* name) noexcept {
