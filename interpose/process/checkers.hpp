@@ -26,7 +26,7 @@ const char* told_by_environment(Get get) {
   return found;
 }
 
-// Called at load, before the program's threads: see process.cpp.
+// Called at load, before the program's threads: see startup.cpp.
 void read_environment() noexcept;
 // What says that compute-sanitizer watches this process: a variable or a loaded library; null.
 const char* sanitizer() noexcept;
