@@ -18,8 +18,10 @@
 #include "interpose/process/output_file.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/real/resolve.hpp"
+#include "interpose/service/live.hpp"
 #include "interpose/service/neighbours.hpp"
-#include "interpose/service/service.hpp"
+#include "interpose/service/service_verbs.hpp"
+#include "interpose/service/snapshot_verbs.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -30,6 +32,22 @@
 
 namespace custash::process {
 namespace {
+
+// What the service answers: a verb is a row here, and its function anywhere.
+constexpr service::Verb kVerbs[] = {
+    {"bye", ipc::leave},  // importers' four
+    {"give", neighbours::give},
+    {"history", snapshot::answer_history},
+    {"leaks", snapshot::answer_leaks},
+    {"live", live::answer},
+    {"pages", ipc::pages},
+    {"ping", service::ping},
+    {"share", ipc::share},
+    {"snapshot", snapshot::answer},
+    {"stat", live::answer_statistics},
+    {"trim", service::trim},
+    {"unshare", ipc::unshare},
+};
 
 constinit Driver driver{};
 constinit const char* conf = nullptr;
@@ -120,6 +138,7 @@ State build() {
       &driver,
       parsed.config.detailed_stats ? driver_calls::Which::All : driver_calls::Which::Slow);
   host_ranges::follow(&driver);
+  service::answer_with(kVerbs, ipc::session_ended);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   Allocator& core = make_core(driver, parsed.config);
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);

@@ -2,7 +2,7 @@
 // Service: one thread of this process that answers other processes of the same user: neighbours
 // that are short of memory, importers of memory, the command. It listens on an abstract socket
 // (service_wire.hpp), starts when it is first needed, and is never waited for at exit. Verbs
-// are rows of one table (service_verbs.cpp).
+// are rows of one table (startup.cpp).
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -38,8 +38,9 @@ struct Verb {
   void (*run)(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
 };
 
-std::span<const Verb> verbs();               // service_verbs.cpp
-void session_ended(const Session& session);  // service_verbs.cpp: lets go of what it held
+// Called once, before the service can start: what it answers from then on, and who lets go of
+// what a session held. `verbs` stays where it is.
+void answer_with(std::span<const Verb> verbs, void (*session_ended)(const Session& session));
 
 // Starts the thread if it does not run. False where that cannot be: no sockets, no threads, or
 // this is no process that custash serves. Any thread.

@@ -8,11 +8,16 @@
 #include "interpose/service/service.hpp"
 
 #include <chrono>
+#include <span>
 #include <vector>
 
 #include <poll.h>
 
 namespace custash::service {
+
+// As answer_with() was told.
+std::span<const Verb> verbs();
+void session_ended(const Session& session);
 
 class Loop {
  public:

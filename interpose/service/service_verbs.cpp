@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the service answers. A verb is one row of the table; its function may be anywhere.
+#include "interpose/service/service_verbs.hpp"
+
 #include "allocator/peer_processes.hpp"
-#include "interpose/ipc/ipc.hpp"
-#include "interpose/service/live.hpp"
-#include "interpose/service/neighbours.hpp"
-#include "interpose/service/service.hpp"
-#include "interpose/service/snapshot_verbs.hpp"
+#include "interpose/service/service_loop.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -13,10 +10,9 @@
 namespace custash::service {
 namespace {
 
-// "PID VERSION"
-void ping(Allocator&, Session&, std::string_view, Answer* answer) {
-  answer->text = std::to_string(identity().pid) + " " + std::to_string(kVersion);
-}
+constinit std::span<const Verb> answered;
+using LetGo = void(const Session& session);
+constinit LetGo* let_go = nullptr;
 
 bool read_bytes(std::string_view text, Bytes* out) {
   if (text == "all") {
@@ -27,8 +23,25 @@ bool read_bytes(std::string_view text, Bytes* out) {
   return read.ec == std::errc() && read.ptr == text.data() + text.size();
 }
 
-// "trim BYTES" or "trim all": gives cached memory of each device back, BYTES in all; the answer
-// is how many were given.
+}  // namespace
+
+void answer_with(std::span<const Verb> verbs, void (*session_ended)(const Session& session)) {
+  answered = verbs;
+  let_go = session_ended;
+}
+
+std::span<const Verb> verbs() {
+  return answered;
+}
+
+void session_ended(const Session& session) {
+  let_go(session);
+}
+
+void ping(Allocator&, Session&, std::string_view, Answer* answer) {
+  answer->text = std::to_string(identity().pid) + " " + std::to_string(kVersion);
+}
+
 void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer) {
   Bytes wanted = 0;
   int devices = 0;
@@ -41,31 +54,6 @@ void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer)
   for (int device = 0; device < devices && given < wanted; ++device)
     given += PeerProcesses(core).give_back(device, wanted - given);
   answer->text = std::to_string(given);
-}
-
-constexpr Verb kVerbs[] = {
-    {"bye", ipc::leave},  // importers' four
-    {"give", neighbours::give},
-    {"history", snapshot::answer_history},
-    {"leaks", snapshot::answer_leaks},
-    {"live", live::answer},
-    {"pages", ipc::pages},
-    {"ping", ping},
-    {"share", ipc::share},
-    {"snapshot", snapshot::answer},
-    {"stat", live::answer_statistics},
-    {"trim", trim},
-    {"unshare", ipc::unshare},
-};
-
-}  // namespace
-
-std::span<const Verb> verbs() {
-  return kVerbs;
-}
-
-void session_ended(const Session& session) {
-  ipc::session_ended(session);
 }
 
 }  // namespace custash::service
