@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/output_file.hpp"
 
-#include "interpose/output_file.hpp"
+#include "interpose/process/output_file.hpp"
 
 #include <cerrno>
 #include <cstdio>

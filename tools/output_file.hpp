@@ -5,7 +5,7 @@
 // in the same form, or with --force. No state.
 #pragma once
 
-#include "interpose/output_kind.hpp"
+#include "interpose/process/output_kind.hpp"
 
 #include <stdexcept>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/record.hpp"
 
-#include "interpose/output_file.hpp"
+#include "interpose/process/output_file.hpp"
 #include "tools/output_file.hpp"
 #include "tools/replay/file.hpp"
 #include "tools/run/tell.hpp"

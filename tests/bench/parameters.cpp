@@ -4,10 +4,10 @@
 // the least of several turns.
 //
 //   parameters [--quick]
-#include "interpose/parameters.hpp"
+#include "interpose/hooks/parameters.hpp"
 
-#include "interpose/host_ranges.hpp"
-#include "interpose/real_driver.hpp"
+#include "interpose/hooks/host_ranges.hpp"
+#include "interpose/real/real_driver.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -3,7 +3,7 @@
 // device's. Preloaded. Prints a line for each expectation that does not hold, and how many
 // there were.
 #define CUSTASH_PRELOADED
-#include "interpose/custash_resource.hpp"
+#include "interpose/api/custash_resource.hpp"
 #include "tests/process/expect.hpp"
 
 #include <cstdio>

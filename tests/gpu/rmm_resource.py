@@ -30,7 +30,7 @@ def built(folder, python, cudart):
         return None
     program = os.path.join(folder, "rmm_resource")
     runtime = sorted(pathlib.Path(cudart).glob("libcudart.so.*"))[0]
-    subprocess.run([peers.compiler(), "-std=c++20", "-O1", f"-I{peers.ROOT}", f"-I{peers.ROOT}/interpose",
+    subprocess.run([peers.compiler(), "-std=c++20", "-O1", f"-I{peers.ROOT}", f"-I{peers.ROOT}/interpose/api",
                     *(f"-I{each}" for each in includes), f"-I{peers.cuda_home()}/include",
                     str(HERE / "rmm_resource.cpp"), "-o", program, *peers.linked(libraries, links), str(runtime), "-ldl"],
                    check=True)

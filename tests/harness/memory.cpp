@@ -2,7 +2,7 @@
 // The two ways to memory. Bare, the numbers are those of the driver's default pool.
 #include "tests/harness/memory.hpp"
 
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 #include "tests/harness/history.hpp"
 
 #include <dlfcn.h>

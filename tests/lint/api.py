@@ -4,7 +4,7 @@ import re
 
 from source import finish, read
 
-HEADER = "interpose/custash.h"
+HEADER = "interpose/api/custash.h"
 FUNCTION = re.compile(r"\b(custash_\w+)\s*\(")
 
 

@@ -19,7 +19,7 @@ def problems_of(page, printed, header):
 
 def main():
     printed = subprocess.run([os.path.join(ROOT, "tools/api-page")], check=True, capture_output=True, text=True).stdout
-    header, page = read("interpose/custash.h"), read("docs/api.md")
+    header, page = read("interpose/api/custash.h"), read("docs/api.md")
     assert problems_of(printed.replace("never waits", "waits", 1) + "x", printed, header), "a change is not seen"
     assert problems_of(printed, printed, header + "\nCUSTASH_API int custash_not_there(void);\n"), "a lack is not seen"
     finish(problems_of(page, printed, header), printed.count("\n### "))

@@ -107,9 +107,9 @@ def main():
     self_test()
     library = sys.argv[1]
     exported = exported_of(run("nm", "-D", "--defined-only", library))
-    entries = entries_of(read("interpose/entry_points.def"))
+    entries = entries_of(read("interpose/real/entry_points.def"))
     problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
-                           declared_of(read("interpose/custash.h")))
+                           declared_of(read("interpose/api/custash.h")))
     stated = {stated_in(read(page)) for page in PAGES}
     if len(stated) != 1:
         problems.append(f"{' and '.join(PAGES)} state different versions of glibc")

@@ -6,7 +6,7 @@ import re
 from source import PRODUCT, files, finish, read
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-PUBLIC = re.compile(r"(interpose/)?custash(_\w+)?[.]h(pp)?")
+PUBLIC = re.compile(r"(interpose/api/)?custash(_\w+)?[.]h(pp)?")
 FORBIDDEN_IN_CORE = re.compile(r'\bgetenv\s*\(|\bdlsym\s*\(|extern\s*"C"')
 
 
@@ -68,6 +68,16 @@ def problems_of(rules, path, text):
     return problems
 
 
+def order_problems(rules):
+    """A folder may name a whole folder only where that stands above it on the page."""
+    above, problems = set(), []
+    for folder, allowed in rules.folders.items():
+        problems += [f"docs/layers.md: {folder} may include {each}, which does not stand above it"
+                     for each in allowed if each.endswith("/") and each[:-1] not in above]
+        above.add(folder)
+    return problems
+
+
 def circle(headers):
     """The first circle among headers that include each other, as their names; or nothing."""
     done = set()
@@ -102,7 +112,7 @@ def self_test():
                   "```outside\nspdlog: allocator/base/log.cpp\ncuda: interpose\n```\n")
     bad = [("allocator/base/units.hpp", '#include "allocator/heap/block.hpp"'),
            ("allocator/heap/block.hpp", '#include "allocator/allocator.hpp"'),
-           ("allocator/base/config.cpp", '#include "interpose/doors.hpp"'),
+           ("allocator/base/config.cpp", '#include "interpose/hooks/doors.hpp"'),
            ("allocator/base/config.cpp", '#include "units.hpp"'),
            ("allocator/base/config.cpp", "#include <spdlog/spdlog.h>"),
            ("allocator/base/config.cpp", "#include <cuda.h>"),
@@ -121,6 +131,8 @@ def self_test():
         assert problems_of(rules, path, text), (path, text)
     for path, text in good:
         assert not problems_of(rules, path, text), problems_of(rules, path, text)
+    assert not order_problems(rules)
+    assert order_problems(Rules("```folders\na: b/\nb: nothing\n```\n```outside\n```\n"))
     assert circles_of({"a.hpp": '#include "b.hpp"', "b.hpp": '#include "c.hpp"', "c.hpp": '#include "a.hpp"'})
     assert not circles_of({"a.hpp": '#include "b.hpp"\n#include "c.hpp"', "b.hpp": '#include "c.hpp"', "c.hpp": ""})
 
@@ -130,6 +142,7 @@ def main():
     rules = Rules(read("docs/layers.md"))
     sources = {path: read(path) for path in files(*PRODUCT, "tests", ends=(".cpp", ".hpp", ".h", ".c", ".cu"))}
     problems = [p for path, text in sources.items() for p in problems_of(rules, path, text)]
+    problems += order_problems(rules)
     problems += circles_of({path: text for path, text in sources.items() if path.endswith((".hpp", ".h"))})
     finish(problems, len(sources))
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Files are made, replaced and renamed in one place (interpose/output_file.cpp), which looks at what is there."""
+"""Files are made, replaced and renamed in one place (interpose/process/output_file.cpp), which looks at what is there."""
 import re
 
 from source import PRODUCT, files, finish, read
 
-PLACES = {"interpose/output_file.cpp"}
+PLACES = {"interpose/process/output_file.cpp"}
 MAKES = re.compile(r"\b(?:std::)?(?:w?ofstream|w?fstream|basic_ofstream|freopen|mkstemp\w*|creat|rename(?:at2?)?|link(?:at)?"
                    r"|symlink|copy_file|create_director\w+|mkdir|tmpfile)\s*[({]"
                    r"|\b(?:std::)?w?o?fstream\s+\w+\s*[({]|\bO_(?:CREAT|TRUNC|TMPFILE)\b"
@@ -15,9 +15,9 @@ def problems_of(path, text):
     if path in PLACES:
         return []
     code = re.sub(r"//[^\n]*", "", text)
-    if path == "interpose/launcher.cpp":  # a ledger in the launcher's own folder gets its last name
+    if path == "interpose/observe/launcher.cpp":  # a ledger in the launcher's own folder gets its last name
         code = re.sub(r"\brename\(", "(", code)
-    return [f"{path}: {' '.join(found[0].split())} makes a file: use interpose/output_file.hpp or tools/output_file.hpp"
+    return [f"{path}: {' '.join(found[0].split())} makes a file: use interpose/process/output_file.hpp or tools/output_file.hpp"
             for found in MAKES.finditer(code)]
 
 
@@ -27,7 +27,7 @@ def self_test():
                  "open(path, O_WRONLY | O_TRUNC)", 'std::fopen(path.c_str(), "we")', 'fopen(path, "r+")', "fs::rename(a, b);",
                  "::rename(a, b)", "std::filesystem::create_directories(p)", "mkstemp(name)", "::link(a, b)"):
         assert problems_of("tools/a.cpp", text), text
-        assert not problems_of("interpose/output_file.cpp", text), text
+        assert not problems_of("interpose/process/output_file.cpp", text), text
     for text in ("std::ifstream file(path);", "open(path, O_RDONLY)", 'std::fopen("/proc/self/maps", "re")', "unlink(next);",
                  "// rename(a, b)", "move_to_free(a, b)"):
         assert not problems_of("tools/a.cpp", text), text

@@ -69,7 +69,7 @@ def toolkit_problems(page, names):
     known = re.search(r"`cuda\.h`, 11\.8 to (\d+)\.(\d+)", page)
     if version > int(known[1]) * 1000 + int(known[2]) * 10:
         return []
-    runtime = set(re.findall(r"^RUNTIME\((\w+)\)", read("interpose/entry_points.def"), re.M))
+    runtime = set(re.findall(r"^RUNTIME\((\w+)\)", read("interpose/real/entry_points.def"), re.M))
     return unknown_of(page, functions_of(texts[0]), names) + unknown_of(page, allocating_of(texts[1]), runtime)
 
 
@@ -141,7 +141,7 @@ def self_test():
 
 def main():
     self_test()
-    names = names_of(read("interpose/entry_points.def"), read("interpose/custash.h"))
+    names = names_of(read("interpose/real/entry_points.def"), read("interpose/api/custash.h"))
     texts = {path: read(path) or "" for path in files("tests")}
     cases = {name for path, text in texts.items() if path.endswith(".cpp") for name in cases_of(text)}
     page = read(PAGE)

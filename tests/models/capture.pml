@@ -9,7 +9,7 @@
 //   allocator/order/timeline_fences.cpp: Timeline::ensure Timeline::record Timeline::record_lanes Timeline::record_lane
 //   allocator/order/timeline_fences.cpp: Timeline::stream_captures Timeline::wait_all
 //   allocator/submission.cpp: Allocator::capture_begins Allocator::capture_begin_done Allocator::capture_ended
-//   interpose/captures.cpp: end_capture
+//   interpose/hooks/capture_calls.cpp: end_capture
 //
 // Safety: no event is recorded over a context of which a stream captures, none on a stream that
 // captures, and no stream that captures is made to wait: each would be part of the capture, or end it.

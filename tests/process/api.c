@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The C API from C11: with LINKED called as declared, otherwise found by dlsym in a preloaded
  * program. Prints a line for each expectation that does not hold. */
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

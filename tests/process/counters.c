@@ -3,7 +3,7 @@
  * how sizes are rounded (docs/design.md), says of each of PyTorch's counters. Says what
  * differs. Argument: the seed. */
 #define _GNU_SOURCE
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 #include "tests/process/driver.h"
 
 #include <dlfcn.h>

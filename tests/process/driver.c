@@ -2,7 +2,7 @@
 #include "tests/process/driver.h"
 
 #define _GNU_SOURCE
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 
 #include <dlfcn.h>
 #include <stdint.h>

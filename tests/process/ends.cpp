@@ -2,7 +2,7 @@
 // Contexts that end in some threads, by each of the calls that end one, while other threads use
 // theirs and ask for what reaches into all. The simulator's report tells of any call that named
 // a context whose end had begun.
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 #include "tests/process/driver.h"
 
 #include <atomic>

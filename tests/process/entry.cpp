@@ -12,10 +12,10 @@
 
 #if __has_include(<cuda/memory_resource>) && __has_include(<thrust/device_ptr.h>)
 #define HAS_CCCL
-#include "interpose/custash_resource.hpp"
-#include "interpose/custash_thrust.hpp"
+#include "interpose/api/custash_resource.hpp"
+#include "interpose/api/custash_thrust.hpp"
 #else
-#include "interpose/custash_calls.hpp"
+#include "interpose/api/custash_calls.hpp"
 #endif
 
 namespace {

@@ -3,7 +3,7 @@
 // custash has handed out of device 0.
 #pragma once
 
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 
 #include <cstddef>
 #include <cstdio>

@@ -2,7 +2,7 @@
  * A program whose allocations are known by call site. Arguments: what to do, where snapshots
  * go. */
 #define _GNU_SOURCE
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 #include "tests/process/driver.h"
 
 #include <dlfcn.h>

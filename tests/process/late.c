@@ -6,7 +6,7 @@
 #include "tests/process/driver.h"
 
 #define _GNU_SOURCE
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 #include "tests/sim/detector_abi.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
  * A program to be recorded. Arguments: what to do. Says what a recording of it must hold, one
  * event a line (op, size, stream), where that is known. */
 #define _GNU_SOURCE
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 #include "tests/process/driver.h"
 
 #include <dlfcn.h>

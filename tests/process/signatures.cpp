@@ -3,7 +3,7 @@
 // declares it (with the renaming macros off, every exported ABI is declared). entry_points.def
 // writes void* for types that old toolkits lack, so any pointer passes for any other; an
 // enumeration for an int.
-#include "interpose/entry_points.hpp"
+#include "interpose/real/entry_points.hpp"
 
 #include <type_traits>
 
@@ -77,7 +77,7 @@ constexpr bool kAlike =
   CHECK_One(symbol, params) static_assert(kAlike<CUresult params, decltype(::symbol##_ptds)>, \
                                           #symbol "_ptds");
 #define ENTRY(symbol, forms, params) CHECK_##forms(symbol, params)
-#include "interpose/entry_points.def"
+#include "interpose/real/entry_points.def"
 
 }  // namespace
 }  // namespace custash

@@ -285,7 +285,7 @@ CUresult PinnedWorld::end_context(int context) {
   CUresult result = CUDA_SUCCESS;
   if (cache_ == nullptr) {
     result = end();
-  } else {  // as interpose/lifetime.cpp does it
+  } else {  // as interpose/hooks/lifetime.cpp does it
     ours([&] {
       cache_->context_destroyed(handle);
       core_->context_destroyed(handle);

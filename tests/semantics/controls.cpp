@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C API's limits, trimming and pinned memory, as a preloaded program finds it. Prints a
 // line for each expectation that does not hold.
-#include "interpose/custash.h"
+#include "interpose/api/custash.h"
 #include "tests/semantics/driver.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The edges of the host's ranges, held against a plain table of bytes.
-#include "interpose/host_ranges.hpp"
+#include "interpose/hooks/host_ranges.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/config.hpp"
-#include "interpose/checkers.hpp"
+#include "interpose/process/checkers.hpp"
 #include "tools/conf.hpp"
 #include "tools/doctor/machine.hpp"
 

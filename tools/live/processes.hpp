@@ -3,8 +3,8 @@
 // and their pages in shared memory where the service does not answer.
 #pragma once
 
-#include "interpose/live_page.hpp"
-#include "interpose/service_client.hpp"
+#include "interpose/process/live_page.hpp"
+#include "interpose/service/service_client.hpp"
 
 #include <chrono>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/live/report.hpp"
 
-#include "interpose/printable.hpp"
+#include "interpose/process/printable.hpp"
 #include "tools/text.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/replay/command.hpp"
 
-#include "interpose/log_file.hpp"
+#include "interpose/process/log_file.hpp"
 #include "tools/conf.hpp"
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"

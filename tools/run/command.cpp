@@ -2,8 +2,8 @@
 #include "tools/run/command.hpp"
 
 #include "allocator/base/config.hpp"
-#include "interpose/ledger.hpp"
-#include "interpose/live_page.hpp"
+#include "interpose/observe/ledger.hpp"
+#include "interpose/process/live_page.hpp"
 #include "tools/conf.hpp"
 #include "tools/launch.hpp"
 #include "tools/output_file.hpp"

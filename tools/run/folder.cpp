@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/run/folder.hpp"
 
-#include "interpose/live_page.hpp"
+#include "interpose/process/live_page.hpp"
 
 #include <cerrno>
 #include <charconv>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/run/reports.hpp"
 
-#include "interpose/output_file.hpp"
-#include "interpose/summary.hpp"
+#include "interpose/observe/summary.hpp"
+#include "interpose/process/output_file.hpp"
 #include "tools/output_file.hpp"
 #include "tools/run/ledger_file.hpp"
 #include "tools/run/tell.hpp"

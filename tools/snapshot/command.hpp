@@ -2,7 +2,7 @@
 // The subcommands over snapshots: report, diff, leaks, snapshot.
 #pragma once
 
-#include "interpose/output_kind.hpp"
+#include "interpose/process/output_kind.hpp"
 
 #include <optional>
 #include <string>

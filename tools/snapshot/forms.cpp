@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/snapshot/forms.hpp"
 
-#include "interpose/report_page.hpp"
-#include "interpose/snapshot.hpp"
+#include "interpose/observe/report_page.hpp"
+#include "interpose/observe/snapshot.hpp"
 
 #include <algorithm>
 

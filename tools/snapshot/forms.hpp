@@ -2,7 +2,7 @@
 // A snapshot's JSON in the other forms that a file may have. Pure.
 #pragma once
 
-#include "interpose/frame.hpp"
+#include "interpose/observe/frame.hpp"
 #include "tools/snapshot/read.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/snapshot/sites.hpp"
 
-#include "interpose/leak_text.hpp"
+#include "interpose/observe/leak_text.hpp"
 #include "tools/snapshot/forms.hpp"
 #include "tools/text.hpp"
 

@@ -2,7 +2,7 @@
 // libcuda.so.1 with each entry of entry_points.def, and no more: it notes what it is called
 // with.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/entry_points.hpp"
+#include "interpose/real/entry_points.hpp"
 // clang-format on
 #include "tests/process/forwards/arguments.hpp"
 
@@ -38,4 +38,4 @@ struct Noted<kEntry, CUresult(Params...)> {
 #define NOTE_Ptsz(symbol, params) NOTE_One(symbol, params) NOTE_One(symbol##_ptsz, params)
 #define NOTE_Ptds(symbol, params) NOTE_One(symbol, params) NOTE_One(symbol##_ptds, params)
 #define ENTRY(symbol, forms, params) NOTE_##forms(symbol, params)
-#include "interpose/entry_points.def"
+#include "interpose/real/entry_points.def"

@@ -4,7 +4,7 @@
 // back. So it is as long as the core has not started, and what is passed by must not depend on
 // it later.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/entry_points.hpp"
+#include "interpose/real/entry_points.hpp"
 // clang-format on
 #include "tests/process/forwards/arguments.hpp"
 
@@ -84,7 +84,7 @@ int main() {
 #define CHECK_Ptsz(symbol, params) CHECK_One(symbol, params) CHECK_One(symbol "_ptsz", params)
 #define CHECK_Ptds(symbol, params) CHECK_One(symbol, params) CHECK_One(symbol "_ptds", params)
 #define ENTRY(symbol, forms, params) CHECK_##forms(#symbol, params)
-#include "interpose/entry_points.def"
+#include "interpose/real/entry_points.def"
   std::printf("%d entries, %d wrong\n", count, wrong);
   return wrong == 0 ? 0 : 1;
 }

@@ -66,7 +66,7 @@ def compiled(compiler, standard, source, include, *flags):
 def main():
     problems, checked = [], 0
     with tempfile.TemporaryDirectory() as include:
-        for path in glob.glob(os.path.join(ROOT, "interpose", "custash*.h*")):
+        for path in glob.glob(os.path.join(ROOT, "interpose/api", "custash*.h*")):
             shutil.copy(path, include)
         cccl = os.path.join(TOOLKIT, "cccl")
         there = os.path.exists(os.path.join(cccl, "cuda/memory_resource"))  # of CUDA 13; before, it differs

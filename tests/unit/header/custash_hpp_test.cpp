@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // custash.hpp over the simulated driver, whose work waits until it is told
 // (CUSTASH_SIM=mode=told).
-#include "interpose/custash.hpp"
+#include "interpose/api/custash.hpp"
 #include "tests/catch.hpp"
 #include "tests/process/driver.h"
 

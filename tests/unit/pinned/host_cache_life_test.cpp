@@ -13,7 +13,7 @@ namespace {
 constexpr Bytes kBytes = 3_MiB;
 
 struct LifeBed : PinnedBed {
-  // As interpose/lifetime.cpp does it.
+  // As interpose/hooks/lifetime.cpp does it.
   void destroy(CUcontext context) {
     pinned->context_destroyed(context);
     allocator->context_destroyed(context);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The C API over history and snapshots: what custash.h promises, and nothing else.
+#include "allocator/base/last_error.hpp"
+#include "interpose/api/control.hpp"
+#include "interpose/observe/history.hpp"
+#include "interpose/observe/leaks.hpp"
+#include "interpose/observe/snapshot.hpp"
+
+#include <string>
+
+using namespace custash;  // NOLINT: the definitions below are C's
+using control::with_core;
+
+custash_status_t custash_history(size_t events, unsigned int depth) {
+  return with_core([&](Allocator&) {
+    return history::start(events, depth) ? CUSTASH_SUCCESS : CUSTASH_ERROR_OUT_OF_MEMORY;
+  });
+}
+
+custash_status_t custash_history_stop(void) {
+  return with_core([](Allocator&) {
+    history::stop();
+    return CUSTASH_SUCCESS;
+  });
+}
+
+custash_status_t custash_snapshot(const char* path) {
+  snapshot::Format format{};
+  if (path == nullptr || !snapshot::format_of(path, &format))
+    return CUSTASH_ERROR_INVALID_VALUE;
+  return with_core([&](Allocator& core) {
+    std::string why;
+    if (snapshot::write(core, path, snapshot::Existing::Replace, &why)) return CUSTASH_SUCCESS;
+    set_last_error(std::string(path) + ": " + why);
+    return CUSTASH_ERROR_FILE;
+  });
+}
+
+custash_status_t custash_leaks_text(char* text, size_t* size) {
+  if (size == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
+  return with_core(
+      [&](Allocator&) { return control::tell_text(leaks::text("allocated now"), text, size); });
+}

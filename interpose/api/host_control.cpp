@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The C API over the cache of pinned memory: what custash.h promises, and nothing else.
+#include "interpose/api/control.hpp"
+#include "interpose/observe/observe.hpp"
+#include "interpose/process/device_scope.hpp"
+
+using namespace custash;  // NOLINT: the definitions below are C's
+using control::translate;
+using control::with_core;
+
+custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags) {
+  if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
+  *ptr = nullptr;
+  return with_core([&](Allocator& core) {
+    if (size == 0) return CUSTASH_SUCCESS;
+    const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
+    if (!scope.status().ok()) return translate(scope.status());
+    const Status status = process::pinned().serves(size, flags)
+                              ? process::pinned().allocate(scope.context(), size, flags, ptr)
+                              : Status(core.driver().mem_host_alloc(ptr, size, flags));
+    if (status.ok() && observe::on())
+      observe::allocated(observe::Memory::Pinned, reinterpret_cast<Address>(*ptr), size, {});
+    return translate(status);
+  });
+}
+
+custash_status_t custash_host_free(void* ptr) {
+  return with_core([&](Allocator& core) {
+    if (ptr == nullptr) return CUSTASH_SUCCESS;
+    if (observe::on())
+      observe::freed(observe::Memory::Pinned, reinterpret_cast<Address>(ptr), {});
+    if (const auto status = process::pinned().free_behind_streams(ptr))
+      return translate(*status);
+    if (core.config().pinned) return CUSTASH_ERROR_NOT_OURS;
+    // What option pinned:false has given.
+    const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
+    return translate(Status(core.driver().mem_free_host(ptr)));
+  });
+}
+
+custash_status_t custash_host_record_event(void* ptr, custash_stream_t stream) {
+  return with_core([&](Allocator& core) {
+    if (!core.config().pinned)
+      return CUSTASH_SUCCESS;  // the driver's free waits for everything
+    return translate(process::pinned().record_stream(
+        ptr, static_cast<CUstream>(stream), NullStream::Legacy));
+  });
+}
+
+custash_status_t custash_host_empty_cache(void) {
+  return with_core([](Allocator&) { return translate(process::pinned().empty()); });
+}
+
+custash_status_t custash_host_memory_stats(custash_stat_t* stats, size_t* count) {
+  if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
+  return with_core([&](Allocator&) {
+    static const auto* const names = new auto(control::names_of(HostStats().flatten()));
+    return control::tell(process::pinned().stats().flatten(), *names, stats, count);
+  });
+}
+
+custash_status_t custash_reset_peak_host_memory_stats(void) {
+  return with_core([](Allocator&) {
+    process::pinned().reset_peak_stats();
+    return CUSTASH_SUCCESS;
+  });
+}

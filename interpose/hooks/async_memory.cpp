@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/hooks/async_memory.hpp"
+
+#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/process/device_scope.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+namespace custash {
+namespace async_memory {
+namespace {
+
+// The program tells its pools apart: their access, attributes or choice can be observed.
+constinit std::atomic<bool> pools_matter{false};
+
+enum class Pools : signed char { Unknown, Missing, Present };
+constexpr int kDevices = 64;
+constinit std::array<std::atomic<Pools>, kDevices> pools_of_device{};
+
+bool device_has_pools(const Driver& driver, CUdevice device) {
+  if (device < 0 || device >= kDevices) return false;
+  std::atomic<Pools>& known = pools_of_device[static_cast<std::size_t>(device)];
+  if (known.load(std::memory_order_relaxed) == Pools::Unknown) {
+    int supported = 0;
+    const CUresult result = driver.device_get_attribute(
+        &supported, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device);
+    if (result != CUDA_SUCCESS) return false;
+    known.store(supported != 0 ? Pools::Present : Pools::Missing, std::memory_order_relaxed);
+  }
+  return known.load(std::memory_order_relaxed) == Pools::Present;
+}
+
+// Stream-ordered memory outlives the context of the call, ours does not: only the primary
+// context, which nearly every program works in to its end, is served.
+constinit std::array<std::atomic<CUcontext>, kDevices> primaries{};
+constinit std::atomic<CUcontext> latest_primary{nullptr};  // one of them
+
+bool is_primary(Allocator& core, CUcontext context, CUdevice device) {
+  std::atomic<CUcontext>& known = primaries[static_cast<std::size_t>(device)];
+  if (known.load(std::memory_order_relaxed) == nullptr)
+    known.store(primary_context(core, device));
+  const bool primary = known.load(std::memory_order_relaxed) == context;
+  if (primary) latest_primary.store(context, std::memory_order_relaxed);
+  return primary;
+}
+
+bool is_default_handle(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+bool is_default(Allocator& core, CUmemoryPool pool) {
+  CUdevice device = 0;
+  return is_default_pool(core, pool, &device);
+}
+
+enum class When { PoolIsDefault, PoolIsNot };
+
+CUresult note_pool(CUresult result, CUmemoryPool pool, When when) {
+  Allocator* const core = process::core();
+  if (result != CUDA_SUCCESS || core == nullptr || pools_matter.load()) return result;
+  if (is_default(*core, pool) == (when == When::PoolIsDefault)) pools_matter.store(true);
+  return result;
+}
+
+}  // namespace
+
+void context_ended(CUcontext context) {
+  const auto forget = [context](std::atomic<CUcontext>& known) {
+    CUcontext expected = context;
+    known.compare_exchange_strong(expected, nullptr);
+  };
+  std::for_each(primaries.begin(), primaries.end(), forget);
+  forget(latest_primary);
+}
+
+void leave_to_driver() {
+  pools_matter.store(true);
+}
+
+bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device) {
+  using GetDefault = CUresult(CUmemoryPool*, CUdevice);
+  auto* const get = reinterpret_cast<GetDefault*>(real::symbol("cuDeviceGetDefaultMemPool"));
+  int count = 0;
+  if (get == nullptr || core.driver().device_get_count(&count) != CUDA_SUCCESS) return true;
+  for (*device = 0; *device < count; ++*device) {
+    CUmemoryPool its = nullptr;
+    if (get(&its, *device) == CUDA_SUCCESS && its == pool) return true;
+  }
+  return false;
+}
+
+std::optional<Status> allocate(
+    Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out) {
+  const Driver& driver = core.driver();
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  if (bytes == 0 || pools_matter.load(std::memory_order_relaxed) ||
+      core.config().caching == Caching::Never ||
+      driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
+    return std::nullopt;
+  }
+  // What the thread keeps needs no further question in a context where all were asked before.
+  if (latest_primary.load(std::memory_order_relaxed) == context) {
+    if (const Address hit = core.try_allocate_on(context, stream, null, bytes); hit != 0) {
+      *out = hit;
+      return Status();
+    }
+  }
+  if (driver.ctx_get_device(&device) != CUDA_SUCCESS || !device_has_pools(driver, device) ||
+      !is_primary(core, context, device) || captures::is_capturing(core, stream, null)) {
+    return std::nullopt;
+  }
+  CUcontext of_stream = context;
+  if (!is_default_handle(stream) &&
+      (driver.stream_get_ctx(stream, &of_stream) != CUDA_SUCCESS || of_stream != context)) {
+    return std::nullopt;
+  }
+  return core.allocate_on(context, stream, null, bytes, out);
+}
+
+}  // namespace async_memory
+
+namespace handlers {
+
+CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
+                         NullStream null,
+                         CUdeviceptr* out,
+                         Count bytes,
+                         CUstream stream) {
+  Allocator* const core = process::core();
+  if (core != nullptr && out != nullptr) {
+    Address address = 0;
+    const auto status = async_memory::allocate(*core, stream, null, bytes, &address);
+    if (status && status->ok()) *out = address;
+    if (status) return status->code();
+  }
+  return doors::with_relief(real, [&](auto* call) { return call(out, bytes, stream); });
+}
+
+CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,
+                        NullStream null,
+                        CUdeviceptr address,
+                        CUstream stream) {
+  if (Allocator* const core = process::core(); core != nullptr && address != 0) {
+    if (core->try_free_on(address, stream, null)) return CUDA_SUCCESS;
+    const std::optional<Status> status = core->free_on(address, stream, null);
+    if (!status) return real(address, stream);
+    return status->ok() ? CUDA_SUCCESS : doors::unless_broken(*core, status->code());
+  }
+  return process::left_behind(address) ? process::driver_says() : real(address, stream);
+}
+
+CUresult device_set_mem_pool(Real<CUdevice, CUmemoryPool> real,
+                             NullStream,
+                             CUdevice device,
+                             CUmemoryPool pool) {
+  const CUresult result = real(device, pool);
+  return async_memory::note_pool(result, pool, async_memory::When::PoolIsNot);
+}
+
+CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real,
+                          NullStream,
+                          void* location,
+                          int type,
+                          CUmemoryPool pool) {
+  const CUresult result = real(location, type, pool);
+  return async_memory::note_pool(result, pool, async_memory::When::PoolIsNot);
+}
+
+// A release threshold is advice on caching, and we cache; the other attributes can be felt.
+CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
+                            NullStream,
+                            CUmemoryPool pool,
+                            CUmemPool_attribute attribute,
+                            void* value) {
+  const CUresult result = real(pool, attribute, value);
+  if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) return result;
+  return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
+}
+
+CUresult pool_set_access(Real<CUmemoryPool, const CUmemAccessDesc*, Count> real,
+                         NullStream,
+                         CUmemoryPool pool,
+                         const CUmemAccessDesc* map,
+                         Count count) {
+  const CUresult result = real(pool, map, count);
+  return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
+}
+
+}  // namespace handlers
+}  // namespace custash

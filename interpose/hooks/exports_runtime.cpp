@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// The runtime's fast lane, in the preload library only: a hit is answered at once, so is a free
+// that lacks nothing but a fence; everything else (a miss, null, zero, a first use, a capture,
+// an error) goes to the real runtime, which comes back through the driver's door. It makes no
+// error of its own and sets no last error.
+#include "interpose/hooks/async_memory.hpp"
+#include "interpose/observe/observe.hpp"
+#include "interpose/process/captures.hpp"
+#include "interpose/process/process.hpp"
+#include "interpose/real/real_runtime.hpp"
+
+#define CUSTASH_RUNTIME_DOOR(door, name, params)             \
+  custash::runtime::Error door params noexcept __asm__(name) \
+      __attribute__((visibility("default")))
+
+namespace custash::runtime {
+namespace {
+
+// Only while the core runs: the lane never starts it, as only the runtime knows whether it may.
+// Not while calls are watched, which the driver's door does.
+Allocator* lane() noexcept {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  return core != nullptr && !holds_a_lock() && !observe::on() && context_is_current() ? core
+                                                                                      : nullptr;
+}
+
+// Nor while a stream captures, which the core asks by itself where it answers alone.
+Allocator* lane_without_captures() noexcept {
+  return captures::under_way() ? nullptr : lane();
+}
+
+template <typename Function, typename... Args>
+Error forward(Call call, Args... args) noexcept {
+  auto* const real = function<Function>(call);
+  return real == nullptr ? kSymbolNotFound : real(args...);
+}
+
+CUcontext current_context(Allocator& core) {
+  CUcontext context = nullptr;
+  return core.driver().ctx_get_current(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+Address hit(Allocator& core, std::size_t bytes) {
+  CUcontext const context = current_context(core);
+  return context == nullptr ? 0 : core.try_allocate(context, bytes);
+}
+
+bool allocate_pinned(void** out, std::size_t bytes, unsigned flags) {
+  Allocator* const core = lane_without_captures();
+  if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags))
+    return false;
+  CUcontext const context = current_context(*core);
+  void* const buffer =
+      context == nullptr ? nullptr : process::pinned().try_allocate(context, bytes, flags);
+  if (buffer != nullptr) *out = buffer;
+  return buffer != nullptr;
+}
+
+bool allocate_async(void** out, std::size_t bytes, CUstream stream, NullStream null) {
+  Allocator* const core = lane_without_captures();
+  if (core == nullptr || out == nullptr) return false;
+  Address address = 0;
+  const auto status = async_memory::allocate(*core, stream, null, bytes, &address);
+  if (!status || !status->ok()) return false;
+  *out = reinterpret_cast<void*>(address);
+  return true;
+}
+
+bool free_async(void* block, CUstream stream, NullStream null) {
+  Allocator* const core = lane_without_captures();
+  if (core == nullptr || block == nullptr) return false;
+  if (core->try_free_on(reinterpret_cast<Address>(block), stream, null)) return true;
+  const auto status = core->free_on(reinterpret_cast<Address>(block), stream, null);
+  return status && status->ok();
+}
+
+// Whatever goes wrong on the lane, the slow path is still open.
+template <typename Try>
+bool quietly(Try attempt) noexcept {
+  try {
+    return attempt();
+  } catch (...) {
+    return false;
+  }
+}
+
+Error malloc_async(Call call, void** out, std::size_t bytes, CUstream stream, NullStream null) {
+  if (quietly([&] { return allocate_async(out, bytes, stream, null); })) return kSuccess;
+  return forward<Error(void**, std::size_t, CUstream)>(call, out, bytes, stream);
+}
+
+Error free_async(Call call, void* block, CUstream stream, NullStream null) {
+  if (quietly([&] { return free_async(block, stream, null); })) return kSuccess;
+  return forward<Error(void*, CUstream)>(call, block, stream);
+}
+
+}  // namespace
+
+CUSTASH_RUNTIME_DOOR(door_malloc, "cudaMalloc", (void** out, std::size_t bytes));
+CUSTASH_RUNTIME_DOOR(door_free, "cudaFree", (void* block));
+CUSTASH_RUNTIME_DOOR(door_malloc_async,
+                     "cudaMallocAsync",
+                     (void** out, std::size_t bytes, CUstream stream));
+CUSTASH_RUNTIME_DOOR(door_malloc_async_ptsz,
+                     "cudaMallocAsync_ptsz",
+                     (void** out, std::size_t bytes, CUstream stream));
+CUSTASH_RUNTIME_DOOR(door_free_async, "cudaFreeAsync", (void* block, CUstream stream));
+CUSTASH_RUNTIME_DOOR(door_free_async_ptsz,
+                     "cudaFreeAsync_ptsz",
+                     (void* block, CUstream stream));
+
+CUSTASH_RUNTIME_DOOR(door_malloc_host, "cudaMallocHost", (void** out, std::size_t bytes));
+CUSTASH_RUNTIME_DOOR(door_host_alloc,
+                     "cudaHostAlloc",
+                     (void** out, std::size_t bytes, unsigned flags));
+CUSTASH_RUNTIME_DOOR(door_free_host, "cudaFreeHost", (void* buffer));
+
+Error door_malloc(void** out, std::size_t bytes) noexcept {
+  Allocator* const core = lane();
+  if (core != nullptr && out != nullptr && bytes != 0) {
+    Address address = 0;
+    if (quietly([&] { return (address = hit(*core, bytes)) != 0; })) {
+      *out = reinterpret_cast<void*>(address);
+      return kSuccess;
+    }
+  }
+  return forward<Error(void**, std::size_t)>(Call::Malloc, out, bytes);
+}
+
+Error door_free(void* block) noexcept {
+  Allocator* const core = lane();
+  const auto address = reinterpret_cast<Address>(block);
+  if (core != nullptr && block != nullptr &&
+      quietly([&] { return core->try_free(address) || core->fence_and_free(address); })) {
+    return kSuccess;
+  }
+  return forward<Error(void*)>(Call::Free, block);
+}
+
+Error door_malloc_async(void** out, std::size_t bytes, CUstream stream) noexcept {
+  return malloc_async(Call::MallocAsync, out, bytes, stream, NullStream::Legacy);
+}
+
+Error door_malloc_async_ptsz(void** out, std::size_t bytes, CUstream stream) noexcept {
+  return malloc_async(Call::MallocAsyncPtsz, out, bytes, stream, NullStream::PerThread);
+}
+
+Error door_free_async(void* block, CUstream stream) noexcept {
+  return free_async(Call::FreeAsync, block, stream, NullStream::Legacy);
+}
+
+Error door_free_async_ptsz(void* block, CUstream stream) noexcept {
+  return free_async(Call::FreeAsyncPtsz, block, stream, NullStream::PerThread);
+}
+
+Error door_malloc_host(void** out, std::size_t bytes) noexcept {
+  if (quietly([&] { return allocate_pinned(out, bytes, 0); })) return kSuccess;
+  return forward<Error(void**, std::size_t)>(Call::MallocHost, out, bytes);
+}
+
+Error door_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
+  // Only here: the runtime may ask the driver for mapped memory whatever the program asked for.
+  if (Allocator* const core = lane();
+      core != nullptr && (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0)
+    (void)quietly([&] { return core->kernels_become_host_visible("cudaHostAlloc"), true; });
+  if (quietly([&] { return allocate_pinned(out, bytes, flags); })) return kSuccess;
+  return forward<Error(void**, std::size_t, unsigned)>(Call::HostAlloc, out, bytes, flags);
+}
+
+Error door_free_host(void* buffer) noexcept {
+  if (buffer != nullptr && lane_without_captures() != nullptr && quietly([&] {
+        return process::pinned().try_free(buffer) ||
+               process::pinned().try_free_in_flight(buffer);
+      })) {
+    return kSuccess;
+  }
+  return forward<Error(void*)>(Call::FreeHost, buffer);
+}
+
+}  // namespace custash::runtime

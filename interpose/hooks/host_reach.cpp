@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Memory that both a kernel and the host reach, by other doors than a pointer to pinned memory:
+// managed variables, and handles and pools that lie with the host.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/doors.hpp"
+// clang-format on
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/host_view.hpp"
+
+namespace custash::handlers {
+namespace {
+
+// Nothing is asked once it is known.
+CUresult note_variable(const char* symbol, CUresult result, const CUdeviceptr* out) {
+  Allocator* const core = process::core();
+  if (result == CUDA_SUCCESS && out != nullptr && core != nullptr &&
+      !core->kernels_host_visible() && views::is_shared_with_host(*out))
+    return views::note_host_pointer(symbol, result);
+  return result;
+}
+
+}  // namespace
+
+CUresult module_get_global(Real<CUdeviceptr*, Count*, CUmodule, const char*> real,
+                           NullStream,
+                           CUdeviceptr* out,
+                           Count* bytes,
+                           CUmodule module,
+                           const char* name) {
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(out, bytes, module, name); });
+  return note_variable("cuModuleGetGlobal", result, out);
+}
+
+CUresult library_get_global(Real<CUdeviceptr*, Count*, void*, const char*> real,
+                            NullStream,
+                            CUdeviceptr* out,
+                            Count* bytes,
+                            void* library,
+                            const char* name) {
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(out, bytes, library, name); });
+  return note_variable("cuLibraryGetGlobal", result, out);
+}
+
+CUresult mem_create(
+    Real<CUmemGenericAllocationHandle*, Count, const CUmemAllocationProp*, unsigned long long>
+        real,
+    NullStream,
+    CUmemGenericAllocationHandle* out,
+    Count bytes,
+    const CUmemAllocationProp* properties,
+    unsigned long long flags) {
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(out, bytes, properties, flags); });
+  return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
+             ? views::note_host_pointer("cuMemCreate", result)
+             : result;
+}
+
+CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real,
+                     NullStream,
+                     CUmemoryPool* out,
+                     const CUmemPoolProps* properties) {
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(out, properties); });
+  const bool of_device =
+      properties == nullptr || (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                                properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
+  return of_device ? result : views::note_host_pointer("cuMemPoolCreate", result);
+}
+
+}  // namespace custash::handlers

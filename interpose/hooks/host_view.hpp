@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// What entry_points.def says of a submission: whether the host could see its effect, and which
+// addresses it touches. A copy is visible where its target is host memory, or may be: an
+// address of the unified space that is neither a block of ours nor device memory by the
+// driver's word. No state.
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "interpose/process/captures.hpp"
+
+#include <cstddef>
+
+#include <cuda.h>
+
+namespace custash::views {
+
+inline constexpr SubmissionKind Hidden = SubmissionKind::Hidden;
+inline constexpr SubmissionKind Visible = SubmissionKind::Visible;
+
+SubmissionKind to(Allocator& core, CUdeviceptr target);
+
+// Of a copy out of `source`, which the host may write again after a free: Visible where option
+// free: lets frees wait for that.
+SubmissionKind from(Allocator& core, const void* source);
+
+inline SubmissionKind between(Allocator& core, CUdeviceptr target, CUdeviceptr source) {
+  const bool is_seen = from(core, reinterpret_cast<const void*>(source)) == Visible;
+  return is_seen ? Visible : to(core, target);
+}
+
+// Pinned, registered or managed memory. Pageable memory is not, even where kernels reach it.
+bool is_shared_with_host(CUdeviceptr address);
+
+// Of a batch of copies, which may touch memory of any device. Long ones are not searched: they
+// count as visible. A batch is refused on the legacy stream: without a name it is the thread's.
+SubmissionKind of_batch(Allocator& core,
+                        CUstream stream,
+                        const CUdeviceptr* targets,
+                        const CUdeviceptr* sources,
+                        std::size_t count);
+SubmissionKind of_batch_3d(Allocator& core,
+                           CUstream stream,
+                           const void* list,
+                           std::size_t count);
+
+// CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER alike.
+template <typename Copy>
+SubmissionKind of_copy(Allocator& core, const Copy* copy) {
+  if (copy == nullptr) return Hidden;  // the driver refuses it
+  if (copy->dstMemoryType == CU_MEMORYTYPE_HOST) return Visible;
+  if (copy->srcMemoryType == CU_MEMORYTYPE_HOST && from(core, copy->srcHost) == Visible)
+    return Visible;
+  if (copy->srcMemoryType == CU_MEMORYTYPE_UNIFIED &&
+      from(core, reinterpret_cast<const void*>(copy->srcDevice)) == Visible)
+    return Visible;
+  return copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED ? to(core, copy->dstDevice) : Hidden;
+}
+
+// Of a kernel, by its parameters; Hidden where these say nothing. `function` may be a CUkernel.
+SubmissionKind of_kernel(const Allocator& core,
+                         const void* function,
+                         void** params,
+                         void** extra);
+
+inline SubmissionKind of_graphs() {
+  if (captures::host_reaching_node_added()) return SubmissionKind::ReachesHostGraph;
+  return captures::host_visible_node_added() ? SubmissionKind::VisibleGraph
+                                             : SubmissionKind::Graph;
+}
+
+inline bool is_address(CUmemorytype type) {
+  return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+}
+
+// Of a call that may have given the program a pointer by which kernels reach the host: hands
+// its result on. Unnamed: they may reach it without an address that a parameter holds.
+CUresult note_host_pointer(const char* symbol,
+                           CUresult result,
+                           Allocator::Reach reach = Allocator::Reach::Unnamed);
+
+template <typename Copy>
+Address target(const Copy* copy) {
+  return copy != nullptr && is_address(copy->dstMemoryType) ? copy->dstDevice : 0;
+}
+
+template <typename Copy>
+Address source(const Copy* copy) {
+  return copy != nullptr && is_address(copy->srcMemoryType) ? copy->srcDevice : 0;
+}
+
+inline CUstream stream_of(const CUlaunchConfig* config) {
+  return config == nullptr ? nullptr : config->hStream;
+}
+
+}  // namespace custash::views

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// Memory that leaves the process: handles for other processes, DMA-BUF descriptors.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/doors.hpp"
+// clang-format on
+#include "allocator/base/log.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/peer_processes.hpp"
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/ipc/ipc.hpp"
+
+#include <cstdio>
+
+namespace custash::handlers {
+namespace {
+
+// Never an allocation: the driver asked about it gives the exact answer for an unknown pointer.
+constexpr CUdeviceptr kNowhere = 8;
+
+Ownership find(CUdeviceptr address, BlockInfo* info) {
+  Allocator* const core = address == 0 ? nullptr : process::core();
+  return core == nullptr ? Ownership::Foreign : core->find(address, info);
+}
+
+void tell_refusal(const char* call, CUdeviceptr address, const char* reason) {
+  char line[160];
+  std::snprintf(line,
+                sizeof line,
+                "event=export_refused call=%s address=0x%llx reason=\"%s\"",
+                call,
+                static_cast<unsigned long long>(address),
+                reason);
+  log(LogLevel::Error, line);
+}
+
+template <typename Real>
+CUresult open_handle(Real real, CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
+  Allocator* const core = process::core();
+  if (core == nullptr || !ipc::is_ours(handle)) {
+    return doors::with_relief(real, [&](auto* call) { return call(out, handle, flags); });
+  }
+  return ipc::open(*core, handle, flags, out);
+}
+
+}  // namespace
+
+// The driver would give a handle of the whole segment, and the importer a wrong address. As the
+// driver does, an address inside a block stands for the block.
+CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real,
+                            NullStream,
+                            CUipcMemHandle* out,
+                            CUdeviceptr address) {
+  BlockInfo block;
+  switch (find(address, &block)) {
+    case Ownership::Foreign:
+      return real(out, address);
+    case Ownership::Cached:
+      return real(out, kNowhere);
+    case Ownership::Live:
+      break;
+  }
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = ipc::make_handle(*process::core(), block, out);
+  if (result == CUDA_ERROR_NOT_SUPPORTED)
+    tell_refusal("cuIpcGetMemHandle", address, "no descriptors for pages, or no service");
+  return result;
+}
+
+CUresult ipc_open_mem_handle(Real<CUdeviceptr*, CUipcMemHandle, unsigned> real,
+                             NullStream,
+                             CUdeviceptr* out,
+                             CUipcMemHandle handle,
+                             unsigned flags) {
+  return open_handle(real, out, handle, flags);
+}
+
+CUresult ipc_close_mem_handle(Real<CUdeviceptr> real, NullStream, CUdeviceptr address) {
+  Allocator* const core = process::core();
+  CUresult result = CUDA_SUCCESS;
+  return core != nullptr && ipc::close(*core, address, &result) ? result : real(address);
+}
+
+// Whoever got the descriptor may keep it after this process has closed its own, and nobody can
+// be asked: the block's memory is its own until its context ends.
+CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned long long> real,
+                                  NullStream,
+                                  void* out,
+                                  CUdeviceptr address,
+                                  Count bytes,
+                                  int type,
+                                  unsigned long long flags) {
+  BlockInfo block;
+  const Ownership owner = find(address, &block);
+  const CUresult result =
+      real(out, owner == Ownership::Cached ? kNowhere : address, bytes, type, flags);
+  if (owner != Ownership::Live || result != CUDA_SUCCESS) return result;
+  ExportedBlock pinned;
+  PeerProcesses outside(*process::core());
+  (void)outside.pin(block.base, block.buffer_id, &pinned);
+  if (holds(Rule::dma_bufs_are_of_quiet_memory))
+    outside.quiet(block.base).ignore();  // the next call that synchronises tells
+  return result;
+}
+
+CUresult pool_export_pointer(Real<void*, CUdeviceptr> real,
+                             NullStream,
+                             void* out,
+                             CUdeviceptr address) {
+  if (find(address, nullptr) == Ownership::Foreign) return real(out, address);
+  tell_refusal("cuMemPoolExportPointer", address, "it is of no pool of the driver's");
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// The ends of contexts and streams, peers, and the call that everything begins with.
+#include "allocator/order/context_users.hpp"
+#include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/layouts.hpp"
+#include "interpose/ipc/ipc.hpp"
+#include "interpose/process/device_scope.hpp"
+#include "interpose/service/service.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+namespace custash::handlers {
+namespace {
+
+void ends(Allocator& core, CUcontext context) {
+  layouts::drop();
+  ipc::context_ends(core, context);
+  async_memory::context_ended(context);
+  process::pinned().context_destroyed(context);
+  core.context_destroyed(context);
+}
+
+void has_ended(Allocator& core, CUcontext context) {
+  core.context_gone(context);
+  process::pinned().context_gone(context);
+}
+
+// How often the program has retained each device's primary context, as far as that was seen.
+class PrimaryUses {
+ public:
+  void retained(CUdevice device) { of(device).fetch_add(1); }
+
+  // True: this may be the last one. Where others remain that were not seen, it is not: no harm.
+  bool releasing(CUdevice device) {
+    int seen = of(device).load();
+    while (seen > 0 && !of(device).compare_exchange_weak(seen, seen - 1)) {
+    }
+    return seen <= 1;
+  }
+
+  void reset(CUdevice device) { of(device).store(0); }
+
+ private:
+  std::atomic<int>& of(CUdevice device) {
+    return uses_[std::min<std::size_t>(static_cast<std::size_t>(device), uses_.size() - 1)];
+  }
+
+  std::array<std::atomic<int>, 64> uses_{};  // devices beyond share the last
+};
+
+constinit PrimaryUses primary_uses;
+
+}  // namespace
+
+CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
+  const CUresult result = real(flags);
+  // At once: our exit handler must be the next after the driver's.
+  if (result == CUDA_SUCCESS) process::core();
+  return result;
+}
+
+CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
+  Allocator* const core = process::core();
+  if (core == nullptr || context == nullptr) return real(context);
+  const service::Pause pause;
+  ends(*core, context);
+  const CUresult result = real(context);
+  has_ended(*core, context);
+  return result;
+}
+
+// A green context is a context like others to whoever makes it current: what is kept of it, its
+// events before all, goes before it does.
+CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
+  using FromGreen = CUresult(CUcontext*, void*);
+  auto* const from_green = reinterpret_cast<FromGreen*>(real::symbol("cuCtxFromGreenCtx"));
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core == nullptr || from_green == nullptr || from_green(&context, green) != CUDA_SUCCESS)
+    return real(green);
+  const service::Pause pause;
+  ends(*core, context);
+  const CUresult result = real(green);
+  has_ended(*core, context);
+  return result;
+}
+
+CUresult primary_retain(Real<CUcontext*, CUdevice> real,
+                        NullStream,
+                        CUcontext* out,
+                        CUdevice device) {
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(out, device); });
+  if (result == CUDA_SUCCESS) primary_uses.retained(device);
+  return result;
+}
+
+// Only the last release destroys, and only afterwards is it known for certain which was the
+// last.
+CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
+  Allocator* const core = process::core();
+  CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
+  if (context == nullptr) return real(device);
+  const bool last = primary_uses.releasing(device);
+  const service::Pause pause;
+  ContextUsers* const users = last ? core->users_of(context) : nullptr;
+  if (users != nullptr) users->close();
+  if (last) layouts::drop();  // before the handles may be another's
+  const CUresult result = real(device);
+  if (result != CUDA_SUCCESS || is_primary_active(*core, device)) {
+    if (users != nullptr) users->open();
+    return result;
+  }
+  ends(*core, context);
+  has_ended(*core, context);
+  return result;
+}
+
+CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device) {
+  Allocator* const core = process::core();
+  CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
+  if (context == nullptr) return real(device);
+  const service::Pause pause;
+  primary_uses.reset(device);
+  ends(*core, context);
+  const CUresult result = real(device);
+  has_ended(*core, context);
+  return result;
+}
+
+CUresult stream_destroy(Real<CUstream> real, NullStream, CUstream stream) {
+  if (Allocator* const core = process::core(); core != nullptr && stream != nullptr) {
+    core->stream_destroyed(stream);
+  }
+  return real(stream);
+}
+
+CUresult peer_enable(Real<CUcontext, unsigned> real,
+                     NullStream,
+                     CUcontext peer,
+                     unsigned flags) {
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(peer, flags); });
+  Allocator* const core = process::core();
+  CUcontext self = nullptr;
+  if (result == CUDA_SUCCESS && core != nullptr &&
+      core->driver().ctx_get_current(&self) == CUDA_SUCCESS) {
+    core->peer_access_enabled(peer, self);
+  }
+  return result;
+}
+
+}  // namespace custash::handlers

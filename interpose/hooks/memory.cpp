@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Plain device memory, and the calls by which a program may come to see device work from the
+// host. Zero sizes, null pointers and whatever is not ours are the driver's to answer.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/doors.hpp"
+// clang-format on
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/host_ranges.hpp"
+#include "interpose/hooks/host_view.hpp"
+
+namespace custash::handlers {
+namespace {
+
+template <typename Real, typename Call>
+CUresult free_block(Real real, CUdeviceptr address, Call call) {
+  if (address == 0) return call(real);
+  if (Allocator* const core = process::core()) {
+    const std::optional<Status> status = core->free(address);
+    if (!status) return call(real);
+    return status->ok() ? CUDA_SUCCESS : doors::unless_broken(*core, status->code());
+  }
+  return process::left_behind(address) ? process::driver_says() : call(real);
+}
+
+// Managed pages come to the device when a kernel touches them, and push other managed ones out,
+// but not what we have cached: where that fills the device, the kernel faults. Nothing is lost
+// where it cannot be given back.
+void make_room(Count bytes) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  Count free = 0;
+  Count total = 0;
+  if (core == nullptr || core->driver().ctx_get_current(&context) != CUDA_SUCCESS ||
+      context == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS ||
+      core->driver().mem_get_info(&free, &total) != CUDA_SUCCESS || free >= bytes) {
+    return;
+  }
+  core->trim(device, bytes - free).ignore();
+}
+
+}  // namespace
+
+CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out, Count bytes) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core == nullptr || out == nullptr || bytes == 0 ||
+      core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
+    return real(out, bytes);
+  }
+  Address address = 0;
+  const Status status = core->allocate(context, bytes, &address);
+  *out = address;  // null where it failed, as the driver has it
+  return status.code();
+}
+
+CUresult mem_free(Real<CUdeviceptr> real, NullStream, CUdeviceptr address) {
+  return free_block(real, address, [address](auto* call) {
+    const auto* const begin = reinterpret_cast<const void*>(address);
+    Bytes bytes = 0;
+    const bool managed = host_ranges::remove(begin, &bytes);
+    const CUresult result = call(address);
+    if (managed && result != CUDA_SUCCESS) host_ranges::add(begin, bytes);
+    return result;
+  });
+}
+
+// The 32-bit form. No block lies that low; one that did would be found.
+CUresult mem_free_v1(Real<unsigned> real, NullStream, unsigned address) {
+  return free_block(real, address, [address](auto* call) { return call(address); });
+}
+
+CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real,
+                           NullStream,
+                           CUdeviceptr* out,
+                           Count bytes,
+                           unsigned flags) {
+  const CUresult result =
+      doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); });
+  if (result == CUDA_SUCCESS && !captures::under_way()) make_room(bytes);
+  if (result == CUDA_SUCCESS && out != nullptr)
+    host_ranges::add(reinterpret_cast<const void*>(*out), bytes);
+  return views::note_host_pointer("cuMemAllocManaged", result, Allocator::Reach::Addressed);
+}
+
+CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real,
+                             NullStream,
+                             CUdeviceptr* out,
+                             Count* bytes,
+                             void* library,
+                             const char* name) {
+  return views::note_host_pointer("cuLibraryGetManaged", real(out, bytes, library, name));
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/hooks/parameters.hpp"
+
+#include "interpose/hooks/host_ranges.hpp"
+#include "interpose/hooks/layouts.hpp"
+
+#include <algorithm>
+
+namespace custash::parameters {
+namespace {
+
+using host_ranges::Look;
+
+// The buffer of cuLaunchKernel's `extra`: laid out as on the device.
+struct Packed {
+  const unsigned char* buffer = nullptr;
+  std::size_t bytes = 0;
+  bool understood = true;
+};
+
+Packed unpack(void** extra) {
+  Packed packed;
+  for (; extra != nullptr && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      packed.buffer = static_cast<const unsigned char*>(extra[1]);
+    } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1] != nullptr) {
+      packed.bytes = *static_cast<const std::size_t*>(extra[1]);
+    } else {
+      return {.understood = false};
+    }
+  }
+  return packed;
+}
+
+bool finds(Look& ranges, const layouts::Run& run, void** params) {
+  void** const first = params + run.first;
+  if (run.words == 1) return ranges.finds_at(first, run.count, run.skip);
+  return std::any_of(first, first + run.count, [&](const void* value) {
+    return value != nullptr &&
+           ranges.finds(static_cast<const unsigned char*>(value) + run.skip, run.words);
+  });
+}
+
+bool finds(Look& ranges, const layouts::Layout& layout, void** params) {
+  return std::any_of(layout.begin(), layout.end(), [&](const layouts::Run& run) {
+    return finds(ranges, run, params);
+  });
+}
+
+bool finds(Look& ranges, const layouts::Layout* layout, void** params, const Packed& packed) {
+  return (layout != nullptr && finds(ranges, *layout, params)) ||
+         (packed.buffer != nullptr &&
+          ranges.finds(packed.buffer, packed.bytes / sizeof(Address)));
+}
+
+}  // namespace
+
+BlockRef look(const Driver& driver,
+              const void* function,
+              void** params,
+              void** extra) noexcept {
+  constexpr int kTurns = 4;
+  if (host_ranges::none()) return BlockRef::None;
+  // CUDA has none that are larger: the launch will be refused.
+  constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
+  const Packed packed = unpack(extra);
+  if (packed.bytes > kMostBytes) return BlockRef::Unknown;
+  const layouts::Layout* const layout =
+      params == nullptr ? nullptr : layouts::of(driver, function);
+  if (!packed.understood || (params != nullptr && layout == nullptr)) return BlockRef::Unknown;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    Look ranges;
+    const bool found = finds(ranges, layout, params, packed);
+    if (!ranges.changed()) return found ? BlockRef::Address : BlockRef::None;
+  }
+  return BlockRef::Address;  // for all that is known
+}
+
+}  // namespace custash::parameters

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// What a default pool says it holds. Our blocks are none of the driver's: what of them lives
+// when the program first asks is added to its figures, and from then on the driver serves, so
+// that they follow. Trimming a default pool trims our cache.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/doors.hpp"
+// clang-format on
+#include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/handlers.hpp"
+
+namespace custash::handlers {
+namespace {
+
+// Of the calls that name a stream.
+Bytes held_for_streams(Allocator& core, CUdevice device) {
+  Bytes sum = 0;
+  for (const HeldSegment& segment : core.inventory(device)) {
+    if (segment.stream == nullptr) continue;
+    for (const Piece& piece : segment.pieces) {
+      if (piece.state == PieceState::Used) sum += piece.size;
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
+                            NullStream,
+                            CUmemoryPool pool,
+                            CUmemPool_attribute attribute,
+                            void* value) {
+  const CUresult result = real(pool, attribute, value);
+  const bool of_use = attribute >= CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT &&
+                      attribute <= CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+  Allocator* const core = result == CUDA_SUCCESS && of_use ? process::core() : nullptr;
+  CUdevice device = 0;
+  if (core == nullptr || !async_memory::is_default_pool(*core, pool, &device)) return result;
+  async_memory::leave_to_driver();
+  *static_cast<cuuint64_t*>(value) += held_for_streams(*core, device);
+  return result;
+}
+
+// The program wants no more than `keep` held back: that goes for what is cached in the pool's
+// place.
+CUresult pool_trim(Real<CUmemoryPool, Count> real, NullStream, CUmemoryPool pool, Count keep) {
+  const CUresult result = real(pool, keep);
+  Allocator* const core = result == CUDA_SUCCESS ? process::core() : nullptr;
+  CUdevice device = 0;
+  if (core == nullptr || !async_memory::is_default_pool(*core, pool, &device)) return result;
+  const Bytes held = static_cast<Bytes>(
+      core->stats(device).reserved_bytes[static_cast<std::size_t>(StatPool::All)].current);
+  if (held > keep) core->trim(device, held - keep).ignore();  // what is in use stays
+  return result;
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// What the driver says of memory, said of blocks instead of segments: a block must look as if
+// the driver had allocated it alone, and cached memory as if it were not there.
+#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/host_view.hpp"
+#include "interpose/ipc/ipc.hpp"
+
+#include <algorithm>
+
+namespace custash::handlers {
+namespace {
+
+// Never an allocation: the driver asked about it gives the exact answer for an unknown pointer.
+constexpr CUdeviceptr kNowhere = 8;
+
+Ownership find(CUdeviceptr address, BlockInfo* info) {
+  Allocator* const core = address == 0 ? nullptr : process::core();
+  return core == nullptr ? Ownership::Foreign : core->find(address, info);
+}
+
+// The same of memory opened from another process, and of pinned memory; a buffer of that has no
+// context here.
+Ownership find_any(CUdeviceptr address, BlockInfo* info) {
+  const Ownership device = find(address, info);
+  if (device != Ownership::Foreign || address == 0 || process::core() == nullptr) return device;
+  if (ipc::find(address, info)) return Ownership::Live;
+  HostBlockInfo host;
+  const Ownership owner = process::pinned().find(address, &host);
+  if (owner == Ownership::Live)
+    *info = {.base = host.base, .requested = host.requested, .buffer_id = host.buffer_id};
+  return owner;
+}
+
+// Of the device that the block is on: such memory would have come from it.
+CUmemoryPool default_pool(CUdeviceptr address) {
+  auto* const ask = real::function<CUresult(void*, CUpointer_attribute, CUdeviceptr)>(
+      Entry::door_cuPointerGetAttribute);
+  static auto* const get = reinterpret_cast<CUresult (*)(CUmemoryPool*, CUdevice)>(
+      real::symbol("cuDeviceGetDefaultMemPool"));
+  CUdevice device = 0;
+  CUmemoryPool pool = nullptr;
+  const bool told =
+      ask != nullptr && get != nullptr &&
+      ask(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS &&
+      get(&pool, device) == CUDA_SUCCESS;
+  return told ? pool : nullptr;
+}
+
+// A device pointer to host memory: the program's kernels may write there. (A block of ours
+// never is.)
+void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
+  Allocator* const core = told == 0 ? nullptr : process::core();
+  if (core != nullptr && !core->kernels_host_visible() && !core->owns(address) &&
+      views::is_shared_with_host(address))
+    views::note_host_pointer(
+        "cuPointerGetAttribute",
+        CUDA_SUCCESS,
+        told == address ? Allocator::Reach::Addressed : Allocator::Reach::Unnamed);
+}
+
+// Writes what differs for a block; `answered`: the driver has written its own answer already.
+bool answer_for_block(const BlockInfo& block,
+                      CUpointer_attribute attribute,
+                      bool answered,
+                      void* data) {
+  switch (static_cast<int>(attribute)) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // mapped memory belongs to none
+      if (block.context != nullptr) *static_cast<CUcontext*>(data) = block.context;
+      return block.context != nullptr;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      *static_cast<unsigned long long*>(data) = block.buffer_id;
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      *static_cast<CUdeviceptr*>(data) = block.base;
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      *static_cast<std::size_t*>(data) = block.requested;
+      return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:  // of cuMemAlloc's memory none
+      if (answered && block.context != nullptr) *static_cast<unsigned char*>(data) = 0;
+      return answered;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:  // whichever width the driver wrote
+      if (answered && block.context != nullptr)
+        *static_cast<unsigned char*>(data) = sync_memops::is_set(block.buffer_id) ? 1 : 0;
+      return answered;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      // In whichever width the driver wrote; what was opened from another process has none.
+      if (answered && block.context != nullptr)
+        *static_cast<unsigned char*>(data) =
+            block.stream_ordered() || ipc::find(block.base, nullptr) ? 0 : 1;
+      return answered;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      if (answered && block.stream_ordered())
+        *static_cast<CUmemoryPool*>(data) = default_pool(block.base);
+      return answered;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, Count* total) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core == nullptr || core->driver().ctx_get_current(&context) != CUDA_SUCCESS ||
+      context == nullptr) {
+    return real(free_bytes, total);
+  }
+  Count real_free = 0;
+  Count real_total = 0;
+  const CUresult result = real(&real_free, &real_total);
+  if (result != CUDA_SUCCESS) return result;
+  // Cached memory counts as free, and a limit as the size of the device.
+  CUdevice device = 0;
+  if (core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return real(free_bytes, total);
+  const Bytes ours = core->reclaimable(context);
+  const Bytes size = std::min<Bytes>(real_total, core->limit(device));
+  const Bytes free = std::min<Bytes>(real_free + ours, core->room_under_limit(context));
+  if (free_bytes != nullptr) *free_bytes = std::min(free, size);
+  if (total != nullptr) *total = size;
+  return result;
+}
+
+CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real,
+                               NullStream,
+                               CUdeviceptr* base,
+                               Count* size,
+                               CUdeviceptr address) {
+  BlockInfo block;
+  switch (find_any(address, &block)) {
+    case Ownership::Foreign:
+      return real(base, size, address);
+    case Ownership::Cached:
+      return real(base, size, kNowhere);
+    case Ownership::Live:
+      break;
+  }
+  if (base != nullptr) *base = block.base;
+  if (size != nullptr) *size = block.requested;
+  return CUDA_SUCCESS;
+}
+
+CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> real,
+                               NullStream,
+                               void* data,
+                               CUpointer_attribute attribute,
+                               CUdeviceptr address) {
+  BlockInfo block;
+  const Ownership owner = find_any(address, &block);
+  const CUresult result =
+      real(data, attribute, owner == Ownership::Cached ? kNowhere : address);
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && result == CUDA_SUCCESS &&
+      data != nullptr)
+    note_device_pointer(address, *static_cast<CUdeviceptr*>(data));
+  if (owner != Ownership::Live || data == nullptr) return result;
+  const bool ours = answer_for_block(block, attribute, result == CUDA_SUCCESS, data);
+  return ours ? CUDA_SUCCESS : result;
+}
+
+CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUdeviceptr> real,
+                                NullStream,
+                                unsigned count,
+                                CUpointer_attribute* attributes,
+                                void** data,
+                                CUdeviceptr address) {
+  BlockInfo block;
+  const Ownership owner = find_any(address, &block);
+  const CUresult result =
+      real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
+  // The driver hands an address that it does not know on as a host pointer: the one that was
+  // asked about.
+  for (unsigned i = 0; owner == Ownership::Cached && result == CUDA_SUCCESS && i < count; ++i) {
+    auto* const told = static_cast<CUdeviceptr*>(data[i]);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && *told == kNowhere)
+      *told = address;
+  }
+  for (unsigned i = 0;
+       result == CUDA_SUCCESS && attributes != nullptr && data != nullptr && i < count;
+       ++i) {
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && data[i] != nullptr)
+      note_device_pointer(address, *static_cast<CUdeviceptr*>(data[i]));
+  }
+  if (owner != Ownership::Live || result != CUDA_SUCCESS || attributes == nullptr ||
+      data == nullptr) {
+    return result;
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (data[i] != nullptr) answer_for_block(block, attributes[i], true, data[i]);
+  }
+  return result;
+}
+
+// cuMemAlloc's memory has no such handle: a block has none either, whatever backs it.
+CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real,
+                                  NullStream,
+                                  CUmemGenericAllocationHandle* out,
+                                  void* address) {
+  const auto at = reinterpret_cast<CUdeviceptr>(address);
+  if (find(at, nullptr) == Ownership::Foreign) return real(out, address);
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/doors.hpp"
+// clang-format on
+#include "allocator/base/rule.hpp"
+#include "allocator/peer_processes.hpp"
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/sync_memops.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_set>
+
+namespace custash::sync_memops {
+namespace {
+
+constinit std::atomic<bool> used{false};
+constinit std::mutex mutex;
+
+std::unordered_set<std::uint64_t>& ids() {
+  static auto& all =
+      *new std::unordered_set<std::uint64_t>;  // never destroyed: calls come at exit
+  return all;
+}
+
+bool has_it(Allocator& core, Address address) {
+  BlockInfo block;
+  return address != 0 && core.find(address, &block) == Ownership::Live &&
+         is_set(block.buffer_id);
+}
+
+}  // namespace
+
+bool in_use() noexcept {
+  return used.load(std::memory_order_relaxed);
+}
+
+void set(std::uint64_t buffer_id, bool on) {
+  const std::lock_guard lock(mutex);
+  if (on) {
+    ids().insert(buffer_id);
+    used.store(true);
+  } else {
+    ids().erase(buffer_id);
+  }
+}
+
+bool is_set(std::uint64_t buffer_id) {
+  const std::lock_guard lock(mutex);
+  return ids().count(buffer_id) != 0;
+}
+
+CUresult settle(
+    Allocator& core, NullStream null, Address first, Address second, CUresult result) {
+  // Beside a capture a wait is refused, and may end it.
+  if (result != CUDA_SUCCESS || captures::under_way() ||
+      !(has_it(core, first) || has_it(core, second)))
+    return result;
+  static auto* const wait =
+      reinterpret_cast<CUresult (*)(CUstream)>(real::symbol("cuStreamSynchronize"));
+  if (wait == nullptr) return result;
+  return wait(null == NullStream::PerThread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
+}
+
+}  // namespace custash::sync_memops
+
+namespace custash::handlers {
+
+CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdeviceptr> real,
+                               NullStream,
+                               const void* value,
+                               CUpointer_attribute attribute,
+                               CUdeviceptr address) {
+  Allocator* const core = process::core();
+  BlockInfo block;
+  const Ownership owner = core == nullptr ? Ownership::Foreign : core->find(address, &block);
+  if (owner == Ownership::Foreign || value == nullptr ||
+      attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
+    return real(value, attribute, address);
+  }
+  if (owner == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
+  const bool on = *static_cast<const unsigned*>(value) != 0;
+  sync_memops::set(block.buffer_id, on);
+  // Set before the memory is registered with a network card, which waits for no stream.
+  return on && holds(Rule::memory_of_network_cards_is_quiet)
+             ? PeerProcesses(*core).quiet(block.base).code()
+             : CUDA_SUCCESS;
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Another process's block at addresses of this one: the conversation with its exporter, and the
+// driver's calls. Owned by one thread at a time; no lock is held across a driver call.
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "interpose/ipc/ipc.hpp"
+#include "interpose/service/service_client.hpp"
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace custash::ipc {
+
+// The connection to one exporter, shared by all that is open of it: its end tells the exporter
+// that nothing is.
+class Peer {
+ public:
+  explicit Peer(const service::Identity& who);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  [[nodiscard]] const service::Identity& who() const { return who_; }
+
+  service::Reply ask(std::string_view request);
+
+ private:
+  bool hear_late_ones(service::Deadline until);
+
+  const service::Identity who_;
+  std::mutex mutex_;
+  service::Connection link_;
+  std::deque<std::string> late_;  // requests that have not been answered
+};
+
+struct Mapping {
+  std::shared_ptr<Peer> peer;
+  CUdeviceptr start = 0;  // of what is mapped, or of what the driver has opened
+  Bytes size = 0;         // mapped; 0: plain memory, opened by the driver
+  Address block = 0;      // where the block is
+  Bytes requested = 0;
+};
+
+// Into the current context. On failure nothing is left behind.
+CUresult map(Allocator& core,
+             const Handle& handle,
+             unsigned flags,
+             const std::shared_ptr<Peer>& peer,
+             Mapping* out);
+// Waits for the context's work, as the driver does. An error other than a capture's is told
+// once all is done that can be.
+CUresult unmap(Allocator& core,
+               const Handle& handle,
+               CUcontext context,
+               const Mapping& mapping);
+
+}  // namespace custash::ipc

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/dumps.hpp"
+
+#include "interpose/observe/history.hpp"
+#include "interpose/observe/launcher.hpp"
+#include "interpose/observe/leaks.hpp"
+#include "interpose/observe/snapshot.hpp"
+#include "interpose/process/output_file.hpp"
+#include "interpose/process/process.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace custash::dumps {
+namespace {
+
+constexpr const char* kUsualPath = "custash.html";
+
+const Config* options = nullptr;  // lives as long as the process
+void (*complain)(const std::string& line) = nullptr;
+constinit bool writes_snapshots = false;  // the option names a file of a form that is known
+constinit std::atomic<bool> ran_out{false};
+int bell[2] = {-1, -1};
+pid_t owner = 0;
+
+// Where to; empty where it could not be written.
+std::string write_snapshot(Allocator& core, const std::string& path) noexcept {
+  try {
+    std::string why;
+    std::string wrote;
+    if (snapshot::write(core, path, snapshot::Existing::Keep, &why, &wrote)) return wrote;
+    complain("custash: snapshot:" + path + ": " + why + "; no snapshot");
+  } catch (...) {
+    // No memory for it; the program goes on.
+  }
+  return "";
+}
+
+// Async-signal-safe. A child of a fork has the pipe as well, but not the thread.
+void ring(int) {
+  const int error = errno;
+  const char one = 1;
+  if (getpid() == owner && ::write(bell[1], &one, 1) < 0)
+    errno = error;  // full: it rings already
+  errno = error;
+}
+
+void* answer(void*) {
+  char byte = 0;
+  for (;;) {
+    const ssize_t got = ::read(bell[0], &byte, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != 1) return nullptr;
+    Allocator* const core = process::current.load(std::memory_order_acquire);
+    if (core == nullptr) continue;
+    const bool was_on = history::started();
+    (void)write_snapshot(*core, writes_snapshots ? options->snapshot : kUsualPath);
+    if (!was_on) (void)history::start(history::kUsualEvents, options->history_depth);
+  }
+}
+
+const char* listen(int number) {
+  struct sigaction before {};
+
+  if (sigaction(number, nullptr, &before) != 0) return "no such signal";
+  if (before.sa_handler != SIG_DFL) return "the program handles that signal itself";
+  if (pipe2(bell, O_CLOEXEC) != 0) return std::strerror(errno);
+  for (int& end : bell)
+    end = output::moved_up(end);
+  fcntl(bell[1], F_SETFL, O_NONBLOCK);
+  owner = getpid();
+  // The thread gets no signal: the program's handlers run on the program's threads.
+  sigset_t all;
+  sigset_t old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  pthread_t thread{};
+  const int error = pthread_create(&thread, nullptr, answer, nullptr);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (error != 0) return std::strerror(error);
+  pthread_detach(thread);
+
+  struct sigaction ours {};
+
+  ours.sa_handler = ring;
+  ours.sa_flags = SA_RESTART;
+  return sigaction(number, &ours, nullptr) == 0 ? nullptr : std::strerror(errno);
+}
+
+std::string named(const std::string& path, const char* what) {
+  const std::size_t name = path.rfind('/') + 1;
+  const std::size_t dot = std::min(path.find('.', name + 1), path.size());
+  return path.substr(0, dot) + what + path.substr(dot);
+}
+
+}  // namespace
+
+void begin(const Config& config, void (*say)(const std::string& line)) {
+  options = &config;
+  complain = say;
+  snapshot::Format format{};
+  writes_snapshots = snapshot::format_of(config.snapshot, &format);
+  if (!writes_snapshots && !config.snapshot.empty())
+    say("custash: snapshot:" + config.snapshot +
+        ": its ending is none of .html, .json, .pickle, .trace.json; no snapshot");
+  stacks::with_python(config.history_python);
+  const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
+  if (follow && !history::start(config.history, config.history_depth))
+    say("custash: history: no memory for " + std::to_string(config.history) +
+        " events; no history");
+  if (config.snapshot_signal == 0) return;
+  if (const char* const why = listen(static_cast<int>(config.snapshot_signal)))
+    say("custash: snapshot_signal:" + std::to_string(config.snapshot_signal) + ": " + why +
+        "; not used");
+}
+
+void out_of_memory() noexcept {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr || !writes_snapshots || ran_out.exchange(true)) return;
+  try {
+    const std::string wrote = write_snapshot(*core, named(options->snapshot, ".oom"));
+    if (!wrote.empty()) launcher::wrote_when_memory_ran_out(wrote);
+  } catch (...) {
+  }
+}
+
+void at_exit(Allocator& core) noexcept {
+  if (options == nullptr) return;
+  using launcher::Report;
+  if (writes_snapshots && !launcher::takes(Report::History))
+    (void)write_snapshot(core, options->snapshot);
+  if (!options->leaks || launcher::takes(Report::Leaks)) return;
+  try {
+    const std::string text = leaks::text("still allocated at exit");
+    complain(text.substr(0, text.size() - 1));
+  } catch (...) {
+  }
+}
+
+}  // namespace custash::dumps

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/frame.hpp"
+
+#include "interpose/process/printable.hpp"
+
+#include <cinttypes>
+#include <cstdio>
+
+namespace custash {
+
+std::string place_in(const std::string& module, std::uint64_t offset) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%" PRIx64, offset);
+  return module.empty() ? text : module.substr(module.rfind('/') + 1) + "+" + text;
+}
+
+std::string name_of(const Frame& frame) {
+  return frame.name.empty() ? place_in(frame.module, frame.offset) : frame.name;
+}
+
+std::string text_of(const Frame& frame) {
+  if (!frame.file.empty())
+    return printable(frame.name + " (" + frame.file + ":" + std::to_string(frame.line) + ")");
+  if (frame.name.empty()) return printable(name_of(frame));
+  return printable(frame.name + " (" + place_in(frame.module, frame.offset) + ")");
+}
+
+}  // namespace custash

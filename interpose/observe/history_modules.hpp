@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// The files whose code is mapped now, as the kernel lists them: without the loader's lock,
+// which another thread may hold while it waits for this one. No state.
+#pragma once
+
+#include "interpose/observe/ledger.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace custash::history {
+
+// Each with its texts, within which the row's places lie: the path, then the build id.
+std::vector<std::pair<ledger::ModuleRow, std::string>> mapped_code();
+
+}  // namespace custash::history

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/launcher.hpp"
+
+#include "interpose/observe/device_stats.hpp"
+#include "interpose/observe/ledger_book.hpp"
+#include "interpose/observe/snapshot.hpp"
+#include "interpose/process/live_page.hpp"
+#include "interpose/process/process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+#include <time.h>
+#include <unistd.h>
+
+namespace custash::launcher {
+namespace {
+
+using ledger::Book;
+using ledger::Counters;
+using ledger::kCounted;
+
+char reports[8] = {};  // letters; none: there is no launcher
+long long launcher = 0;
+unsigned long long launcher_started = 0;
+char folder[200] = {};
+char path[256] = {};  // of this process's ledger; empty: it has none
+int devices = 0;
+constinit std::atomic<bool> taken{false};
+
+constinit std::atomic<bool> copying{false};
+constinit std::atomic<std::uint64_t> events{0};
+constinit std::atomic<std::uint64_t> next_copy{0};    // at this event
+constinit std::atomic<std::int64_t> next_copy_at{0};  // or at this time
+
+std::int64_t coarse_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+// The path with that ending.
+std::array<char, sizeof path + 16> with(const char* ending) {
+  std::array<char, sizeof path + 16> out{};
+  (void)std::snprintf(out.data(), out.size(), "%s%s", path, ending);
+  return out;
+}
+
+// Of a program before an exec, or of a process that had the same number.
+bool is_taken() {
+  for (const char* const ending : {"", ledger::kDone, ledger::kOwn})
+    if (access(with(ending).data(), F_OK) == 0) return true;
+  return false;
+}
+
+bool make_ledger() {
+  constexpr int kMostPrograms = 1000;
+  for (int n = 0; n < kMostPrograms; ++n) {
+    (void)std::snprintf(path, sizeof path, "%s/%d-%d", folder, getpid(), n);
+    if (!is_taken()) return ledger::make_book(path).memory.shared();
+  }
+  return false;
+}
+
+void note_counts(const ledger::Head& head, Counters* out) {
+  for (std::size_t i = 0; i < kCounted; ++i) {
+    out->allocated[i] = head.allocated[i];
+    out->freed[i] = head.freed[i];
+  }
+}
+
+// Two rows, in turn: one of them is always whole.
+void put_down(const Counters& counters) {
+  Book& book = *ledger::book();
+  const std::lock_guard guard(book.mutex);
+  if (book.counters.size() < 2) return;
+  const std::uint64_t next = 1 - book.head->counters_which;
+  book.counters[next] = counters;
+  std::atomic_ref(book.head->counters_which).store(next, std::memory_order_release);
+}
+
+void copy_counters(Allocator& core) {
+  Counters counters{};
+  note_counts(*ledger::book()->head, &counters);  // before: what comes meanwhile counts twice
+  counters.devices = static_cast<std::uint64_t>(devices);
+  for (int i = 0; i < devices; ++i)
+    counters.device[i] = device_stats::counters(core, i);
+  counters.host = process::pinned().stats();
+  put_down(counters);
+}
+
+// Each of the first calls, then ever fewer, but at least a hundred a second.
+void copy_sometimes(bool now) noexcept {
+  constexpr std::uint64_t kShare = 64;
+  constexpr std::int64_t kPause = 10'000'000;
+  const std::uint64_t number = events.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (!now && number < next_copy.load(std::memory_order_relaxed) &&
+      coarse_now() < next_copy_at.load(std::memory_order_relaxed))
+    return;
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr || copying.exchange(true)) return;
+  try {
+    copy_counters(*core);
+  } catch (...) {
+  }
+  next_copy.store(number + std::max<std::uint64_t>(1, number / kShare));
+  next_copy_at.store(coarse_now() + kPause);
+  copying.store(false);
+}
+
+std::size_t current_device() {
+  const Allocator* const core = process::current.load(std::memory_order_acquire);
+  CUdevice device = 0;
+  if (core == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return 0;
+  return std::clamp<std::size_t>(static_cast<std::size_t>(device), 0, kCounted - 1);
+}
+
+void count(std::uint64_t (ledger::Head::*counts)[kCounted], observe::Memory memory) noexcept {
+  if (memory == observe::Memory::Device)
+    std::atomic_ref((ledger::book()->head->*counts)[current_device()])
+        .fetch_add(1, std::memory_order_relaxed);
+}
+
+void put_down_held(Book& book, const Inventory& held, int device) {
+  for (const HeldSegment& segment : held) {
+    book.pages.append(segment.pages.data(), segment.pages.size());
+    book.pieces.append(segment.pieces.data(), segment.pieces.size());
+    book.held.push_back({segment.base,
+                         segment.size,
+                         reinterpret_cast<std::uint64_t>(segment.stream),
+                         static_cast<std::uint32_t>(device),
+                         static_cast<std::uint16_t>(segment.pool),
+                         static_cast<std::uint16_t>(segment.mapped ? 1 : 0),
+                         book.pages.size(),
+                         book.pieces.size()});
+  }
+}
+
+// False where the launcher has let this process go.
+bool give(const char* ending) {
+  return rename(path, with(ending).data()) == 0;
+}
+
+bool launcher_waits() {
+  // EPERM: it lives, and this process has changed its user.
+  return (kill(static_cast<pid_t>(launcher), 0) == 0 || errno == EPERM) &&
+         live::start_of(static_cast<pid_t>(launcher)) == launcher_started;
+}
+
+}  // namespace
+
+void read_environment() noexcept {
+  const char* const text = secure_getenv(ledger::kLauncher);
+  if (text == nullptr ||
+      std::sscanf(
+          text, "%7[hls] %lld %llu %199[^\n]", reports, &launcher, &launcher_started, folder) !=
+          4)
+    reports[0] = '\0';
+}
+
+void begin(Allocator& core) noexcept {
+  if (reports[0] == '\0') return;
+  try {
+    if (!launcher_waits()) return;
+    if (!make_ledger()) {
+      (void)give(ledger::kOwn);
+      path[0] = '\0';
+      return;
+    }
+    int count = 0;
+    if (core.driver().device_get_count(&count) == CUDA_SUCCESS)
+      devices = std::min(count, static_cast<int>(kCounted));
+    Book& book = *ledger::book();
+    const std::lock_guard guard(book.mutex);
+    book.head->program = book.add_text(snapshot::command_line());
+    const std::vector<Counters> two(2);
+    book.counters.append(two.data(), two.size());
+  } catch (...) {
+    return;
+  }
+  observe::begin(observe::Watcher::Counters);
+}
+
+void allocated(observe::Memory memory) noexcept {
+  count(&ledger::Head::allocated, memory);
+  copy_sometimes(false);
+}
+
+// Before the call that frees, so this is no moment for a copy.
+void freed(observe::Memory memory) noexcept {
+  count(&ledger::Head::freed, memory);
+}
+
+void refused() noexcept {
+  copy_sometimes(true);
+}
+
+void wrote_when_memory_ran_out(const std::string& file) noexcept {
+  if (path[0] == '\0') return;
+  try {
+    Book& book = *ledger::book();
+    const std::lock_guard guard(book.mutex);
+    book.head->oom_path = book.add_text(file);
+  } catch (...) {
+  }
+}
+
+void finish(Allocator& core) noexcept {
+  if (path[0] == '\0') return;
+  observe::end(observe::Watcher::Counters);
+  try {
+    history::finish_stacks();
+    Book& book = *ledger::book();
+    Counters counters{};
+    note_counts(*book.head, &counters);
+    counters.devices = static_cast<std::uint64_t>(devices);
+    for (int i = 0; i < devices; ++i) {
+      Inventory held;
+      counters.device[i] = device_stats::read(core, i, &held);
+      const std::lock_guard guard(book.mutex);
+      put_down_held(book, held, i);
+    }
+    counters.host = process::pinned().stats();
+    put_down(counters);
+    book.head->ended = ledger::clock_now();
+    taken = book.head->partial == 0 && launcher_waits() && give(ledger::kDone);
+    // A process that has dropped its rights cannot rename the file, but still write into it.
+    if (!taken) book.head->own = 1;
+  } catch (...) {
+  }
+  if (!taken) (void)give(ledger::kOwn);
+}
+
+bool takes(Report report) noexcept {
+  return taken.load() && std::strchr(reports, static_cast<char>(report)) != nullptr;
+}
+
+}  // namespace custash::launcher

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// Ledger: the data that a report is made from, flat and without pointers. It lies in memory
+// that the process shares with `custash run` where that waits for it, else in private memory.
+// Rows are published after they are whole, so a process that is killed leaves a ledger that can
+// be read. Library and command must be built alike, which `magic` and the sizes tell.
+#pragma once
+
+#include "allocator/base/inventory.hpp"
+#include "interpose/api/custash.h"
+#include "interpose/observe/history.hpp"
+#include "pinned/host_stats.hpp"
+
+#include <cstdint>
+
+namespace custash::ledger {
+
+inline constexpr std::uint64_t kMagic = 0x3172656764656c63;  // "cledger1"
+inline constexpr std::size_t kDevices = 64;                  // more share the last
+inline constexpr std::size_t kCounted = 16;                  // devices with counters
+
+// An internal variable of the environment. It holds letters for what the launcher reports (h:
+// history, l: leaks, s: summary), the launcher's process and when that started (live_page.hpp),
+// and the folder of the ledgers, with blanks between them.
+inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
+
+// A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
+// its exit a process gives it this ending: from then on the launcher reports. Where the
+// launcher has ended or has removed the file, the process reports itself. It does so, too,
+// where the memory cannot be shared, and says so by the other ending.
+inline constexpr const char* kDone = ".done";
+inline constexpr const char* kOwn = ".own";
+
+// The rows of one kind lie at one of two places of the file; `which` says at which. A larger
+// place is filled before `which` changes.
+struct Place {
+  std::uint64_t offset;
+  std::uint64_t capacity;  // in rows
+};
+
+struct Area {
+  Place places[2];
+  std::uint64_t which;
+  std::uint64_t count;
+  std::uint64_t row;  // sizeof
+};
+
+struct LiveRow {
+  Address address;  // 0: nothing stands here
+  Bytes bytes;
+  Nanoseconds since;
+  std::uint32_t site;
+  std::uint32_t reserved;
+};
+
+struct SegmentRow {
+  Address address;  // 0: nothing stands here
+  Bytes bytes;
+  std::uint32_t device;
+  std::uint32_t mapped;
+};
+
+struct TextPlace {
+  std::uint32_t begin;  // in the area of texts
+  std::uint32_t size;
+};
+
+// Addresses of code.
+struct ModuleRow {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t bias;  // address in the process, less address in the file
+  TextPlace path;      // empty: code of no file
+  TextPlace build_id;
+};
+
+// A function of Python.
+struct CodeRow {
+  TextPlace function;
+  TextPlace file;
+};
+
+// At a usual exit: what the pools hold.
+struct HeldRow {
+  Address base;
+  Bytes size;
+  std::uint64_t stream;
+  std::uint32_t device;
+  std::uint16_t pool;
+  std::uint16_t mapped;
+  std::uint64_t pages_end;   // in the area of pages; they begin where the last row's end
+  std::uint64_t pieces_end;  // likewise
+};
+
+struct Counters {
+  std::uint64_t devices;
+  custash_device_stats_t device[kCounted];
+  HostStats host;
+  // Of the counts below, when these counters were read.
+  std::uint64_t allocated[kCounted];
+  std::uint64_t freed[kCounted];
+};
+
+struct Head {
+  std::uint64_t magic;
+  std::uint64_t size;  // sizeof(Head)
+  std::uint32_t version;
+  std::uint32_t partial;  // there was no more memory to share: newer rows are missing
+  std::uint32_t own;      // the process has reported itself
+  TextPlace oom_path;     // of the snapshot that was written when memory ran out
+  std::int64_t pid;
+  Nanoseconds started;  // CLOCK_REALTIME, when CUDA was first used
+  Nanoseconds ended;    // at a usual exit
+  TextPlace program;
+  // History (history.cpp).
+  std::uint32_t history_on;
+  std::uint32_t depth;
+  std::uint64_t capacity;
+  Nanoseconds since;
+  std::uint64_t events_seen;
+  std::uint64_t oldest;  // in a full ring
+  std::uint64_t stacks_lost;
+  std::uint64_t stretch_length;
+  std::uint64_t allocations;
+  std::uint64_t stretch;
+  history::DeviceTrack tracks[kDevices];
+  // Counted at each call, while the launcher waits.
+  std::uint64_t allocated[kCounted];
+  std::uint64_t freed[kCounted];
+  std::uint64_t counters_which;
+  Area events, sites, live, segments, words, ends, modules, codes, texts;
+  Area counters;  // two rows; counters_which is the whole one
+  Area held, pages, pieces;
+};
+
+}  // namespace custash::ledger

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/ledger_book.hpp"
+
+#include "interpose/observe/observe.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+namespace custash::ledger {
+namespace {
+
+constinit std::mutex making;
+constinit std::atomic<Book*> made{nullptr};
+
+void show_areas(Book& book) {
+  Head& head = *book.head;
+  book.events.begin(&book.memory, &head.events);
+  book.sites.begin(&book.memory, &head.sites);
+  book.live.begin(&book.memory, &head.live);
+  book.segments.begin(&book.memory, &head.segments);
+  book.words.begin(&book.memory, &head.words);
+  book.ends.begin(&book.memory, &head.ends);
+  book.modules.begin(&book.memory, &head.modules);
+  book.codes.begin(&book.memory, &head.codes);
+  book.texts.begin(&book.memory, &head.texts);
+  book.counters.begin(&book.memory, &head.counters);
+  book.held.begin(&book.memory, &head.held);
+  book.pages.begin(&book.memory, &head.pages);
+  book.pieces.begin(&book.memory, &head.pieces);
+}
+
+// A child of a fork has no memory of its own to follow; and the lock may be held.
+void forget_in_child() {
+  observe::end(observe::Watcher::History);
+  observe::end(observe::Watcher::Counters);
+}
+
+}  // namespace
+
+TextPlace Book::add_text(std::string_view text) {
+  const auto at = static_cast<std::uint32_t>(texts.size());
+  texts.append(text.data(), text.size());
+  return {at, static_cast<std::uint32_t>(text.size())};
+}
+
+Book* book() noexcept {
+  return made.load(std::memory_order_acquire);
+}
+
+Book& make_book(const char* path) {
+  const std::lock_guard guard(making);
+  if (Book* const there = book()) return *there;
+  auto* const fresh = new Book;
+  if (path != nullptr) (void)fresh->memory.share(path);
+  const Memory::Region region = fresh->memory.get(sizeof(Head));
+  fresh->head = static_cast<Head*>(region.at);
+  Head& head = *fresh->head;
+  fresh->memory.tell(&head.partial);
+  show_areas(*fresh);
+  head.version = CUSTASH_VERSION;
+  head.size = sizeof head;
+  head.pid = getpid();
+  head.started = clock_now();
+  std::atomic_ref(head.magic).store(kMagic, std::memory_order_release);
+  pthread_atfork(nullptr, nullptr, forget_in_child);
+  made.store(fresh, std::memory_order_release);
+  return *fresh;
+}
+
+}  // namespace custash::ledger

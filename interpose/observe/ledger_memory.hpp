@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// Memory for a ledger: of a file that only this user may open, or private. All of the file that
+// is mapped has its pages, so a full disk is an error and never a signal. Once the file cannot
+// grow, new memory is private. Not guarded; never destroyed.
+#pragma once
+
+#include "interpose/observe/ledger.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+namespace custash::ledger {
+
+class Memory {
+ public:
+  static constexpr std::uint64_t kPrivate = ~std::uint64_t{0};
+
+  struct Region {
+    void* at = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t offset = kPrivate;  // in the file
+  };
+
+  // Makes the file; false where it cannot be made.
+  bool share(const char* path) noexcept;
+
+  // Where it is told that the file cannot grow any more.
+  void tell(std::uint32_t* partial) { partial_ = partial; }
+
+  // Zeros. Throws std::bad_alloc.
+  Region get(std::size_t bytes);
+  void drop(const Region& region) noexcept;
+
+  [[nodiscard]] bool shared() const { return path_[0] != '\0'; }
+
+ private:
+  [[nodiscard]] int open_again() const noexcept;
+  Region get_shared(std::size_t bytes) noexcept;
+
+  char path_[256] = {};  // empty: none, or no more
+  std::uint64_t device_ = 0;
+  std::uint64_t inode_ = 0;
+  std::uint64_t end_ = 0;
+  std::uint32_t* partial_ = nullptr;
+};
+
+// Rows of one kind: a vector whose rows another process can read while they lie in the file.
+template <typename Row>
+class Rows {
+ public:
+  void begin(Memory* memory, Area* shown) {
+    memory_ = memory;
+    shown_ = shown;
+    shown->row = sizeof(Row);
+  }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  Row* data() { return rows_; }
+
+  Row& operator[](std::size_t i) { return rows_[i]; }
+
+  const Row& operator[](std::size_t i) const { return rows_[i]; }
+
+  Row* begin() { return rows_; }
+
+  Row* end() { return rows_ + size_; }
+
+  void push_back(const Row& row) {
+    if (size_ == capacity_) [[unlikely]]
+      grow(size_ + 1);
+    rows_[size_++] = row;
+    publish();
+  }
+
+  void append(const Row* rows, std::size_t count) {
+    if (size_ + count > capacity_) grow(size_ + count);
+    if (count != 0) std::memcpy(static_cast<void*>(rows_ + size_), rows, count * sizeof(Row));
+    size_ += count;
+    publish();
+  }
+
+ private:
+  static constexpr std::size_t kLeast = 16384;  // bytes
+
+  void publish() {
+    if (region_.offset != Memory::kPrivate)
+      std::atomic_ref(shown_->count).store(size_, std::memory_order_release);
+  }
+
+  [[gnu::noinline]] void grow(std::size_t least) {
+    std::size_t bytes = kLeast;
+    while (bytes < least * sizeof(Row) || bytes < 2 * capacity_ * sizeof(Row))
+      bytes *= 2;
+    const Memory::Region fresh = memory_->get(bytes);
+    if (size_ != 0) std::memcpy(fresh.at, static_cast<const void*>(rows_), size_ * sizeof(Row));
+    rows_ = static_cast<Row*>(fresh.at);
+    capacity_ = bytes / sizeof(Row);
+    const bool was_shared = region_.offset != Memory::kPrivate;
+    if (fresh.offset != Memory::kPrivate) {
+      const std::uint64_t next = 1 - shown_->which;
+      shown_->places[next] = {fresh.offset, capacity_};
+      std::atomic_ref(shown_->which).store(next, std::memory_order_release);
+    }
+    // What the reader has last seen stays where there is nothing newer for it.
+    if (region_.at != nullptr && (fresh.offset != Memory::kPrivate || !was_shared))
+      memory_->drop(region_);
+    region_ = fresh;
+  }
+
+  Memory* memory_ = nullptr;
+  Area* shown_ = nullptr;
+  Memory::Region region_;
+  Row* rows_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace custash::ledger

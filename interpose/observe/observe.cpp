@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/observe.hpp"
+
+#include "interpose/observe/dumps.hpp"
+#include "interpose/observe/history.hpp"
+#include "interpose/observe/launcher.hpp"
+#include "interpose/observe/record.hpp"
+#include "interpose/process/captures.hpp"
+
+namespace custash::observe {
+
+constinit std::atomic<unsigned> watchers{0};
+
+namespace {
+
+bool makes_node(const Stream& stream) {
+  return stream.named && captures::under_way();
+}
+
+}  // namespace
+
+void begin(Watcher watcher) noexcept {
+  watchers.fetch_or(static_cast<unsigned>(watcher));
+}
+
+void end(Watcher watcher) noexcept {
+  watchers.fetch_and(~static_cast<unsigned>(watcher));
+}
+
+void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept {
+  if (bytes == 0 || makes_node(stream)) return;
+  if (watched_by(Watcher::Record)) record::allocated(memory, address, bytes, stream);
+  if (watched_by(Watcher::History)) history::allocated(memory, address, bytes, stream);
+  if (watched_by(Watcher::Counters)) launcher::allocated(memory);
+}
+
+void freed(Memory memory, Address address, Stream stream) noexcept {
+  if (address == 0 || makes_node(stream)) return;
+  if (watched_by(Watcher::Record)) record::freed(memory, address, stream);
+  if (watched_by(Watcher::History)) history::freed(address, stream);
+  if (watched_by(Watcher::Counters)) launcher::freed(memory);
+}
+
+void refused(Memory memory, Bytes bytes, Stream stream) noexcept {
+  if (watched_by(Watcher::History)) history::refused(memory, bytes, stream);
+  if (watched_by(Watcher::Counters)) launcher::refused();
+  if (memory == Memory::Device) dumps::out_of_memory();
+}
+
+}  // namespace custash::observe

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/python_frames.hpp"
+
+#include "interpose/observe/python_reader.hpp"
+#include "interpose/observe/stacks.hpp"
+
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+namespace custash::python_frames {
+namespace {
+
+using python::Interpreter;
+using python::Object;
+
+struct Code {
+  std::string file;
+  std::string function;
+};
+
+struct Names {
+  std::mutex mutex;  // for readers; writers hold the interpreter's lock as well
+  std::unordered_map<const Object*, std::uint32_t> numbers;
+  std::deque<Code> codes;
+};
+
+const Interpreter* interpreter() {
+  static const Interpreter* const found = []() -> const Interpreter* {
+    auto* const all = new Interpreter;
+    if (all->find_all()) return all;
+    delete all;
+    return nullptr;
+  }();
+  return found;
+}
+
+Names& names() {
+  static Names* const all = new Names;
+  return *all;
+}
+
+std::string text_of(const Interpreter& python, Object* code, const char* attribute) {
+  Object* const value = python.attribute(code, attribute);
+  const char* const text = value == nullptr ? nullptr : python.text(value);
+  std::string out = text == nullptr ? "?" : text;
+  if (text == nullptr) python.clear_error();
+  if (value != nullptr) python.drop(value);
+  return out;
+}
+
+// The reference of the first sight is kept, so that the address stays this code's.
+std::uint32_t number_of(const Interpreter& python, Object* code) {
+  Names& all = names();
+  {
+    const std::lock_guard guard(all.mutex);
+    if (const auto known = all.numbers.find(code); known != all.numbers.end()) {
+      python.drop(code);
+      return known->second;
+    }
+  }
+  Code read{text_of(python, code, "co_filename"), text_of(python, code, "co_name")};
+  const std::lock_guard guard(all.mutex);
+  all.codes.push_back(std::move(read));
+  const auto number = static_cast<std::uint32_t>(all.codes.size() - 1);
+  all.numbers.emplace(code, number);
+  return number;
+}
+
+std::uint64_t word_of(const Interpreter& python, Object* frame) {
+  const auto line = static_cast<std::uint32_t>(python.line(frame));
+  const std::uint64_t code = number_of(python, python.code(frame));
+  return stacks::kPython | (code << kLineBits) | line;
+}
+
+// Owns `frame`.
+unsigned walk(const Interpreter& python, Object* frame, std::uint64_t* out, unsigned most) {
+  unsigned size = 0;
+  while (frame != nullptr && size < most) {
+    out[size++] = word_of(python, frame);
+    Object* const back = python.back(frame);
+    python.drop(frame);
+    frame = back;
+  }
+  if (frame != nullptr) python.drop(frame);
+  return size;
+}
+
+}  // namespace
+
+unsigned take(std::uint64_t* out, unsigned most) noexcept {
+  try {
+    const Interpreter* const python = interpreter();
+    if (python == nullptr || python->is_initialized() == 0) return 0;
+    if (python->holds_lock() == 0) return python::ask(*python, walk, out, most);
+    if (python->error() != nullptr) return 0;  // not to be touched
+    Object* const frame = python->frame();
+    if (frame == nullptr || most == 0) return 0;
+    out[0] = word_of(*python, frame);
+    return 1 + walk(*python, python->back(frame), out + 1, most - 1);
+  } catch (...) {
+    return 0;
+  }
+}
+
+Line line_of(std::uint64_t word) {
+  Names& all = names();
+  const std::lock_guard guard(all.mutex);
+  const std::uint64_t code = code_of(word);
+  if (code >= all.codes.size()) return {};
+  return {all.codes[code].file, all.codes[code].function, static_cast<int>(word & 0xffffffffU)};
+}
+
+std::vector<Line> codes_from(std::size_t number) {
+  std::vector<Line> out;
+  Names& all = names();
+  const std::lock_guard guard(all.mutex);
+  for (; number < all.codes.size(); ++number)
+    out.push_back({all.codes[number].file, all.codes[number].function, 0});
+  return out;
+}
+
+}  // namespace custash::python_frames

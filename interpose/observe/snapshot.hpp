@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Snapshot: everything that is known at one moment: statistics, each segment and block, the
+// history and its call sites; and the files it is written to (docs/history.md). Gathering takes
+// each lock for a moment only, so parts may be some microseconds apart.
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "interpose/api/custash.h"
+#include "interpose/observe/history.hpp"
+#include "interpose/observe/symbols.hpp"
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace custash::snapshot {
+
+// As files have them, in the order of history::Action, observe::Memory and PieceState.
+inline constexpr const char* kActionNames[] = {
+    "alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"};
+inline constexpr const char* kMemoryNames[] = {"device", "pinned", "other"};
+inline constexpr const char* kStateNames[] = {"free", "limbo", "used"};
+
+struct Block {
+  Piece piece;
+  stacks::Id stack = stacks::kNone;
+};
+
+struct DeviceState {
+  custash_device_stats_t stats{};
+  Inventory segments;  // by address; their pieces stand in `blocks`
+  std::vector<std::vector<Block>> blocks;
+};
+
+struct Snapshot {
+  int pid = 0;
+  std::string ended_by;  // what ended the process before it could be asked; else empty
+  std::string program;
+  Nanoseconds time = 0;  // CLOCK_REALTIME
+  std::vector<DeviceState> devices;
+  std::vector<std::pair<std::string, std::int64_t>> host_stats;
+  history::Reading history;
+  std::vector<Frame> frames;
+  std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks, of `frames`
+};
+
+// Without events: of the devices nothing either, only the call sites.
+Snapshot take(Allocator& core, history::Events events = history::Events::With);
+
+std::string command_line();
+
+using StackOf = std::unordered_map<Address, stacks::Id>;
+StackOf stack_of_blocks(const history::Reading& history);
+
+// Segments by address, with the stack of each block.
+DeviceState device_state(const custash_device_stats_t& stats,
+                         Inventory held,
+                         const StackOf& stacks);
+
+enum class Format { Json, Html, Pickle, Trace };
+
+// By the file's ending: .json, .html, .pickle or .pkl; .trace.json and .perfetto for Trace.
+bool format_of(const std::string& path, Format* out);
+
+std::string as_json(const Snapshot& snapshot);    // docs/snapshot-schema.json
+std::string as_html(const Snapshot& snapshot);    // a page that needs nothing else
+std::string as_pickle(const Snapshot& snapshot);  // as torch.cuda.memory._dump_snapshot writes
+std::string as_trace(const Snapshot& snapshot);   // Chrome's trace events, for Perfetto
+
+std::string text_of(const Snapshot& snapshot, Format format);
+
+// Replace: a snapshot of the same form goes, and any other file is an error. Keep: where the
+// name is taken the process's number goes into it.
+enum class Existing { Replace, Keep };
+
+// Leaves the old file or the whole new one (output_file.hpp). False, with why. `wrote` is told
+// the file's name.
+bool write(Allocator& core,
+           const std::string& path,
+           Existing existing,
+           std::string* why,
+           std::string* wrote = nullptr);
+
+}  // namespace custash::snapshot

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/summary.hpp"
+
+#include <cinttypes>
+#include <cstdio>
+
+namespace custash {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+std::string line_of(const custash_device_stats_t& stats) {
+  constexpr int kAll = CUSTASH_ALL;
+  char line[512];
+  const int length =
+      std::snprintf(line,
+                    sizeof line,
+                    "custash: device %" PRId64 ": %" PRId64 " allocations, %" PRId64
+                    " frees; peak in use %.1f MiB, "
+                    "peak reserved %.1f MiB; driver calls for memory %" PRId64 " + %" PRId64
+                    "; fences %" PRId64 ", waits on the GPU %" PRId64
+                    ", frees that waited %" PRId64 ", out of memory %" PRId64 "\n",
+                    stats.device,
+                    stats.allocation[kAll].allocated,
+                    stats.allocation[kAll].freed,
+                    static_cast<double>(stats.allocated_bytes[kAll].peak) / kMiB,
+                    static_cast<double>(stats.reserved_bytes[kAll].peak) / kMiB,
+                    stats.num_device_alloc,
+                    stats.num_device_free,
+                    stats.num_fences,
+                    stats.num_debt_waits,
+                    stats.num_free_waits,
+                    stats.num_ooms);
+  return length > 0 ? line : "";
+}
+
+}  // namespace
+
+std::string summary_text(const std::vector<custash_device_stats_t>& devices) {
+  std::string out;
+  for (const custash_device_stats_t& stats : devices)
+    if (stats.allocation[CUSTASH_ALL].allocated != 0) out += line_of(stats);
+  return out.empty() && !devices.empty() ? line_of(devices.front()) : out;
+}
+
+}  // namespace custash

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The summary that summary:true asks for: one line a device on standard error. No state.
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "interpose/api/custash.h"
+
+#include <string>
+#include <vector>
+
+namespace custash {
+
+void print_summary(Allocator& core) noexcept;
+
+// Lines of the devices that were used; of the first where none was.
+std::string summary_text(const std::vector<custash_device_stats_t>& devices);
+
+}  // namespace custash

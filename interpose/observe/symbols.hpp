@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Names for the words of a stack: the module and its exported symbol for an address, file and
+// line for Python. State: what was found already. Not for use under any lock: it takes the
+// loader's.
+#pragma once
+
+#include "interpose/observe/frame.hpp"
+#include "interpose/observe/stacks.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace custash {
+
+class Symbols {
+ public:
+  using Id = std::uint32_t;
+  using Resolve = std::function<Frame(stacks::Word)>;
+
+  // Of this process.
+  Symbols();
+
+  // Of any. `own_module`: the program's, where custash is linked into it.
+  Symbols(Resolve resolve, std::string own_module)
+      : resolve_(std::move(resolve)), own_module_(std::move(own_module)) {}
+
+  // The stack without the innermost frames that are CUDA's or our own, and without the
+  // interpreter's where lines of Python follow.
+  std::vector<Id> frames_of(const std::vector<stacks::Word>& stack);
+
+  [[nodiscard]] const std::vector<Frame>& frames() const { return frames_; }
+
+ private:
+  Id frame_of(stacks::Word word);
+
+  Resolve resolve_;
+  std::string own_module_;
+  std::unordered_map<stacks::Word, Id> known_;
+  std::vector<Frame> frames_;
+};
+
+// Where the call came from: the file of the first frame that has one; "python" has no say in
+// it.
+std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack);
+
+}  // namespace custash

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Reading pages, and removing those that nobody writes any more. Files may be anything: what is
+// there was written by somebody of the same user at best.
+#include "interpose/process/live_page.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace custash::live {
+namespace {
+
+std::string prefix_of(uid_t user) {
+  std::string prefix("custash.");  // by pieces: GCC 12 warns of more (PR 105651)
+  prefix += std::to_string(user);
+  return prefix += '.';
+}
+
+// One copy; empty where it is no file of the user's of the right size.
+std::string copy_of(int fd, uid_t user) {
+  struct stat info {};
+
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != user ||
+      info.st_size != static_cast<off_t>(sizeof(Page)))
+    return {};
+  std::string bytes(sizeof(Page), '\0');
+  return pread(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(sizeof(Page)) ? bytes
+                                                                                        : "";
+}
+
+// Two copies that are alike hold no half of a write: a writer is done in less than a copy
+// takes, and its number would have changed.
+std::optional<Page> read_file(const std::string& path, uid_t user) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return std::nullopt;
+  constexpr int kAttempts = 20;
+  std::optional<Page> found;
+  std::string before = copy_of(fd, user);
+  for (int i = 0; i < kAttempts && !before.empty() && !found; ++i) {
+    const std::string after = copy_of(fd, user);
+    if (before == after) found = parse(after);
+    before = after;
+  }
+  ::close(fd);
+  return found;
+}
+
+bool is_gone(const Page& page) {
+  if (page.pid_namespace != pid_namespace()) return false;  // not ours to judge
+  const auto pid = static_cast<pid_t>(page.pid);
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  const std::uint64_t started = start_of(pid);
+  return started != 0 && page.started != 0 && started != page.started;
+}
+
+}  // namespace
+
+std::optional<Page> parse(std::string_view bytes) {
+  Page page{};
+  if (bytes.size() != sizeof page) return std::nullopt;
+  std::memcpy(&page, bytes.data(), sizeof page);
+  const bool whole = page.magic == kMagic && page.size == sizeof page && page.pid > 0 &&
+                     page.sequence % 2 == 0 && page.device_count >= 0 &&
+                     page.device_count <= static_cast<std::int64_t>(kDevices);
+  if (!whole) return std::nullopt;
+  page.name[sizeof page.name - 1] = '\0';
+  for (DevicePart& part : page.devices)
+    part.bus[sizeof part.bus - 1] = '\0';
+  return page;
+}
+
+std::string path_of(uid_t user, const service::Identity& who) {
+  std::string name = service::name_of(user, who);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return std::string(kFolder) + "/" + name;
+}
+
+std::vector<Page> read_all(uid_t user) {
+  std::vector<Page> pages;
+  DIR* const folder = opendir(kFolder);
+  if (folder == nullptr) return pages;
+  const std::string prefix = prefix_of(user);
+  while (const dirent* const entry = readdir(folder)) {
+    if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0) continue;
+    const std::string path = std::string(kFolder) + "/" + entry->d_name;
+    const auto page = read_file(path, user);
+    if (!page) continue;
+    if (!is_gone(*page))
+      pages.push_back(*page);
+    else if (user == geteuid())
+      (void)unlink(path.c_str());  // somebody else may have been faster
+  }
+  closedir(folder);
+  return pages;
+}
+
+// "PID (name) state …": the name may hold anything, the 20th word after it is the start.
+std::uint64_t start_of(pid_t process) {
+  std::string path("/proc/");
+  path += std::to_string(process);
+  path += "/stat";
+  std::FILE* const file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return 0;
+  char text[1024];
+  const std::size_t size = std::fread(text, 1, sizeof text - 1, file);
+  (void)std::fclose(file);
+  text[size] = '\0';
+  const char* at = std::strrchr(text, ')');
+  for (int word = 0; at != nullptr && word < 20; ++word)
+    at = std::strchr(at + 1, ' ');
+  std::uint64_t started = 0;
+  if (at != nullptr) std::from_chars(at + 1, text + size, started);
+  return started;
+}
+
+std::uint64_t pid_namespace() {
+  struct stat info {};
+
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+std::int64_t monotonic_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+}  // namespace custash::live

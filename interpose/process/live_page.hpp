@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// LivePage: a process's numbers, in a file of shared memory that only its user may open, for
+// `custash top` and whoever wants them without asking. One writer, the service's thread, and
+// only when somebody asks it; any readers, who copy the file and look at `sequence` before and
+// after. Also what the service's verb "live" answers. Plain data: both sides must be built
+// alike, which `magic` and `size` tell.
+#pragma once
+
+#include "interpose/process/service_wire.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace custash::live {
+
+inline constexpr std::uint64_t kMagic = 0x3165676170687563;  // "cuhpage1"
+inline constexpr std::size_t kDevices = 16;                  // more have no room
+
+struct DevicePart {
+  char bus[16];  // PCI address: the same device in processes that number devices otherwise
+  std::int64_t device;
+  std::int64_t total_bytes;
+  std::int64_t allocated_bytes;
+  std::int64_t allocated_peak;
+  std::int64_t reserved_bytes;
+  std::int64_t limbo_bytes;
+  // Since the start, for rates:
+  std::int64_t allocations;
+  std::int64_t frees;
+  std::int64_t driver_calls;  // that made device memory or gave it back
+  std::int64_t gpu_waits;     // inserted on the GPU before a submission
+  std::int64_t stalls_avoided;
+  std::int64_t free_waits;
+  std::int64_t ooms;
+};
+
+struct Page {
+  std::uint64_t magic;
+  std::uint64_t size;  // sizeof(Page)
+  std::int64_t pid;
+  std::uint64_t nonce;          // of the service
+  std::uint64_t pid_namespace;  // its inode: elsewhere the number means another process
+  std::uint64_t started;   // of the process, as /proc/PID/stat has it: numbers are used again
+  char name[64];           // of the program
+  std::uint64_t sequence;  // odd while what follows is written
+  std::int64_t updated;    // CLOCK_MONOTONIC, nanoseconds; 0: never
+  std::int64_t pinned_bytes;  // of host memory held
+  std::int64_t device_count;
+  DevicePart devices[kDevices];
+};
+
+// A page out of bytes from anywhere; nothing where they are no page of this build, or torn.
+std::optional<Page> parse(std::string_view bytes);
+
+// Where pages lie; they are called custash.USER.PID.NONCE.
+inline constexpr const char* kFolder = "/dev/shm";
+std::string path_of(uid_t user, const service::Identity& who);
+
+// Of a user, complete ones. Those of one's own processes that are gone are removed; torn and
+// foreign ones stay.
+std::vector<Page> read_all(uid_t user);
+
+// As the kernel tells them; 0 where it does not.
+std::uint64_t start_of(pid_t process);
+std::uint64_t pid_namespace();
+std::int64_t monotonic_now();
+
+}  // namespace custash::live

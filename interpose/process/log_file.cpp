@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/process/log_file.hpp"
+
+#include "interpose/process/output_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace custash::log_file {
+namespace {
+
+struct Log {
+  std::string path;
+  int file = -1;
+
+  struct stat info {};  // of the file: the program may close any descriptor
+
+  bool told = false;
+};
+
+constinit Log* current = nullptr;  // never destroyed: lines may come during exit
+
+bool is_still_ours(const Log& log) {
+  struct stat now {};
+
+  if (fstat(log.file, &now) == 0 && now.st_dev == log.info.st_dev &&
+      now.st_ino == log.info.st_ino)
+    return true;
+  errno = EBADF;
+  return false;
+}
+
+void write_to_stderr(std::string_view line) {
+  (void)output::write_all(STDERR_FILENO, line);
+}
+
+// A line that cannot be written is lost. The program's standard error hears of the first only.
+void write_to_file(std::string_view line) {
+  Log& log = *current;
+  if ((is_still_ours(log) && output::write_all(log.file, line)) || log.told) return;
+  log.told = true;
+  write_to_stderr("custash: log_file:" + log.path + ": " + std::strerror(errno) +
+                  "; log lines are lost\n");
+}
+
+}  // namespace
+
+std::string open(LogLevel level, const std::string& path) {
+  if (level == LogLevel::Off) return "";
+  if (path.empty()) {
+    open_log(level, write_to_stderr);
+    return "";
+  }
+  Log log{.path = path, .file = output::open_to_append(path)};
+  if (log.file < 0 || fstat(log.file, &log.info) != 0)
+    return "log_file:" + path + ": " + std::strerror(errno);
+  log.file = output::moved_up(log.file);
+  current = new Log(log);
+  open_log(level, write_to_file);
+  return "";
+}
+
+}  // namespace custash::log_file

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/process/output_file.hpp"
+
+#include "interpose/process/blocked_signals.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace custash::output {
+namespace {
+
+constexpr mode_t kPrivate = 0600;
+
+std::size_t end_of_folder(const std::string& path) {
+  return path.rfind('/') + 1;  // npos + 1 is 0
+}
+
+// The first bytes of a regular file; it cannot have become a link or a fifo meanwhile.
+bool read_beginning(const std::string& path, std::string* out) {
+  constexpr std::size_t kEnough = std::size_t{64} << 10U;  // for one that has to be unpacked
+  const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return false;
+  out->resize(kEnough);
+  const ssize_t size = ::read(file, out->data(), out->size());
+  ::close(file);
+  out->resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return size >= 0;
+}
+
+std::string failure() {
+  return std::strerror(errno);
+}
+
+}  // namespace
+
+int create(const char* path) {
+  return ::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivate);
+}
+
+int open_to_append(const std::string& path) {
+  return ::open(path.c_str(),
+                O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                kPrivate);
+}
+
+int moved_up(int file) {
+  constexpr int kHigh = 512;
+  const int high = fcntl(file, F_DUPFD_CLOEXEC, kHigh);
+  if (high < 0) return file;
+  ::close(file);
+  return high;
+}
+
+bool write_all(int file, std::string_view text) {
+  const BlockedSignals blocked(BlockedSignals::of_writes());
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(file, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote == 0) errno = ENOSPC;
+    if (wrote <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
+
+int reserve(int file, std::size_t begin, std::size_t size) {
+  const BlockedSignals blocked(BlockedSignals::of_writes());
+  return posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(size));
+}
+
+std::string name_beside(const std::string& path) {
+  constexpr std::size_t kLongest = 200;  // of a name: file systems take 255 bytes
+  unsigned long long random = 0;
+  if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+    random = static_cast<unsigned long long>(getpid());
+  char ending[32];
+  std::snprintf(ending, sizeof ending, ".%012llx.part", random & 0xffff'ffff'ffffULL);
+  const std::size_t name = end_of_folder(path);
+  return path.substr(0, name) + path.substr(name, kLongest) + ending;
+}
+
+bool is_beside(std::string_view ending) {
+  constexpr std::size_t kRandom = 12;
+  constexpr std::string_view kPart = ".part";
+  return ending.size() >= 1 + kRandom + kPart.size() && ending.front() == '.' &&
+         ending.find_first_not_of("0123456789abcdef", 1) == 1 + kRandom &&
+         ending.substr(1 + kRandom, kPart.size()) == kPart &&
+         ending.find_first_not_of(".0123456789", 1 + kRandom + kPart.size()) ==
+             std::string_view::npos;
+}
+
+std::string resolved(const std::string& path) {
+  std::string at = path;
+  constexpr int kMostLinks = 40;  // as the kernel has it
+  for (int i = 0; i < kMostLinks; ++i) {
+    const std::unique_ptr<char, void (*)(void*)> whole(::realpath(at.c_str(), nullptr),
+                                                       std::free);
+    if (whole) return whole.get();
+    char target[PATH_MAX];
+    const ssize_t size = ::readlink(at.c_str(), target, sizeof target);
+    if (size <= 0) return at;
+    const std::string to(target, static_cast<std::size_t>(size));
+    at = to.front() == '/' ? to : at.substr(0, end_of_folder(at)) + to;
+  }
+  return at;
+}
+
+std::string objection(const std::string& path,
+                      Kind kind,
+                      Replace replace,
+                      Recognise recognise) {
+  struct stat info {};
+
+  if (lstat(path.c_str(), &info) != 0) return errno == ENOENT ? "" : failure();
+  if (S_ISDIR(info.st_mode)) return std::strerror(EISDIR);
+  if (S_ISLNK(info.st_mode)) return "is a symbolic link";
+  if (!S_ISREG(info.st_mode)) return "is not a regular file";
+  if (replace == Replace::Any || info.st_size == 0) return "";
+  std::string beginning;
+  if (!read_beginning(path, &beginning)) return failure();
+  if (recognise(beginning) == kind) return "";
+  return std::string("exists and is not ") + name_of(kind);
+}
+
+bool move_to_free(const std::string& from, const std::string& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) {
+    (void)::unlink(from.c_str());
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  // Some file systems have no links.
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0;
+}
+
+bool move(const std::string& from,
+          const std::string& to,
+          Kind kind,
+          Replace replace,
+          std::string* why,
+          Recognise recognise) {
+  if (move_to_free(from, to)) return true;
+  if (errno != EEXIST) {
+    *why = failure();
+    return false;
+  }
+  *why = objection(to, kind, replace, recognise);
+  if (!why->empty()) return false;
+  if (::rename(from.c_str(), to.c_str()) == 0) return true;
+  *why = failure();
+  return false;
+}
+
+std::string write_beside(const std::string& path, std::string_view text, std::string* why) {
+  std::string beside = name_beside(path);
+  const int file = create(beside.c_str());
+  bool ok = file >= 0 && write_all(file, text);
+  if (!ok) *why = failure();
+  if (file < 0) return "";
+  if (::close(file) != 0 && ok) {
+    *why = failure();
+    ok = false;
+  }
+  if (ok) return beside;
+  ::unlink(beside.c_str());
+  return "";
+}
+
+bool write(const std::string& path,
+           std::string_view text,
+           Kind kind,
+           Replace replace,
+           std::string* why,
+           Recognise recognise) {
+  *why = objection(path, kind, replace, recognise);
+  if (!why->empty()) return false;
+  const BlockedSignals blocked(
+      BlockedSignals::all());  // an interrupt would leave the file beside its place
+  const std::string beside = write_beside(path, text, why);
+  if (beside.empty()) return false;
+  if (move(beside, path, kind, replace, why, recognise)) return true;
+  ::unlink(beside.c_str());
+  return false;
+}
+
+}  // namespace custash::output

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The preload library's half of resolve.cpp: the dlsym behind ours is libc's, found by version
+// at the first look-up (other preloaded libraries look names up before our constructor has
+// run).
+#include "interpose/api/custash.h"
+#include "interpose/real/resolve.hpp"
+
+#include <dlfcn.h>
+
+namespace custash {
+
+Dlsym* next_dlsym() noexcept {
+  return libc_dlsym();
+}
+
+// The program's symbols come before those of preloaded libraries.
+bool another_copy_serves() noexcept {
+  Dlsym* const look_up = real_dlsym();
+  if (look_up == nullptr) return false;
+  void* const first = look_up(RTLD_DEFAULT, "custash_version");
+  return first != nullptr && first != reinterpret_cast<void*>(&custash_version);
+}
+
+bool stands_in_front() noexcept {
+  return is_first_dlsym();
+}
+
+}  // namespace custash

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// The table of real addresses and the map from them to our wrappers (open addressing, filled in
+// the same order by whoever fills it, so that racing threads agree slot by slot).
+#include "interpose/real/real_driver.hpp"
+
+#include "interpose/real/resolve.hpp"
+
+#include <cstdint>
+
+#include <dlfcn.h>
+
+namespace custash::real {
+
+constinit std::array<std::atomic<void*>, kEntryCount> addresses{};
+
+namespace {
+
+enum class Open { IfProgramHas, Now };
+
+constexpr std::size_t kSlots = 1024;
+static_assert(kEntryCount * 2 <= kSlots, "the map from addresses to wrappers is too small");
+
+// Number of an entry plus one; 0 is an empty slot. The key is the entry's address.
+constinit std::array<std::atomic<unsigned short>, kSlots> slots{};
+constinit std::atomic<void*> library{nullptr};
+constinit std::atomic<bool> filled{false};
+
+void* wrapper(std::size_t entry) {
+  static void* const wrappers[] = {
+#define ENTRY_One(door) reinterpret_cast<void*>(&door),
+#define ENTRY_Ptsz(door) reinterpret_cast<void*>(&door), reinterpret_cast<void*>(&door##_ptsz),
+#define ENTRY_Ptds(door) reinterpret_cast<void*>(&door), reinterpret_cast<void*>(&door##_ptds),
+#define ENTRY(symbol, forms, params) ENTRY_##forms(door_##symbol)
+#include "interpose/real/entry_points.def"
+#undef ENTRY_One
+#undef ENTRY_Ptsz
+#undef ENTRY_Ptds
+  };
+  return wrappers[entry];
+}
+
+std::size_t first_slot(const void* address) {
+  const auto bits = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(address));
+  return static_cast<std::size_t>((bits * 0x9E3779B97F4A7C15ULL) >> 54);  // the top 10 bits
+}
+
+void* address_in(unsigned short slot) {
+  return addresses[slot - 1].load(std::memory_order_relaxed);
+}
+
+// Two names may share one address: the first in the list stands for both.
+void insert(void* address, std::size_t entry) {
+  for (std::size_t at = first_slot(address);; at = (at + 1) % kSlots) {
+    unsigned short present = 0;
+    if (slots[at].compare_exchange_strong(present, static_cast<unsigned short>(entry + 1)))
+      return;
+    if (address_in(present) == address) return;
+  }
+}
+
+void* open_library(Open how) {
+  void* handle = library.load(std::memory_order_acquire);
+  if (handle != nullptr) return handle;
+  // By name and only if it is there: by now the program chose which libcuda.so.1 it uses.
+  handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr && how == Open::Now) handle = dlopen("libcuda.so.1", RTLD_LAZY);
+  if (handle != nullptr) library.store(handle, std::memory_order_release);
+  return handle;
+}
+
+bool fill(Open how) {
+  if (filled.load(std::memory_order_acquire)) return true;
+  void* const handle = open_library(how);
+  if (handle == nullptr) {
+    // The reason why libcuda is not there is ours: the program did not ask for it.
+    if (how == Open::Now) dlerror();
+    return false;
+  }
+  for (std::size_t i = 0; i < kEntryCount; ++i) {
+    void* const address = real_dlsym()(handle, kEntryNames[i]);
+    if (address != nullptr) addresses[i].store(address, std::memory_order_relaxed);
+  }
+  for (std::size_t i = 0; i < kEntryCount; ++i) {
+    void* const address = addresses[i].load(std::memory_order_relaxed);
+    if (address != nullptr) insert(address, i);
+  }
+  dlerror();  // a driver older than an entry of ours leaves a message that is not the program's
+  filled.store(true, std::memory_order_release);
+  return true;
+}
+
+}  // namespace
+
+void* look_up(Entry entry) noexcept {
+  if (!fill(Open::Now)) return nullptr;
+  return addresses[static_cast<std::size_t>(entry)].load(std::memory_order_relaxed);
+}
+
+void* symbol(const char* name) noexcept {
+  void* const handle = open_library(Open::Now);
+  if (handle == nullptr) return nullptr;
+  void* const address = real_dlsym()(handle, name);
+  if (address == nullptr) dlerror();
+  return address;
+}
+
+void* wrapper_of(void* address) noexcept {
+  if (!fill(Open::IfProgramHas)) return nullptr;
+  for (std::size_t at = first_slot(address);; at = (at + 1) % kSlots) {
+    const unsigned short present = slots[at].load(std::memory_order_acquire);
+    if (present == 0) return nullptr;
+    if (address_in(present) == address) return wrapper(present - 1U);
+  }
+}
+
+}  // namespace custash::real

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The real libcuda: found when the program has opened it, or when one of our wrappers is
+// called. Its functions are looked up on its own handle, by the real dlsym, never in the global
+// scope (there we would find ourselves). State: one table of addresses, filled once. Lock free:
+// threads that come first together all write the same values.
+#pragma once
+
+#include "interpose/real/entry_points.hpp"
+
+#include <atomic>
+#include <cstddef>
+
+namespace custash::real {
+
+// Address of each entry in the real driver; null: not filled yet, or the driver has no such
+// entry.
+extern std::array<std::atomic<void*>, kEntryCount> addresses;
+
+// Fills the table (opening libcuda.so.1 where the program has not) and answers for one entry.
+void* look_up(Entry entry) noexcept;
+
+template <typename Function>
+Function* function(Entry entry) noexcept {
+  void* address = addresses[static_cast<std::size_t>(entry)].load(std::memory_order_relaxed);
+  if (address == nullptr) [[unlikely]]
+    address = look_up(entry);
+  return reinterpret_cast<Function*>(address);
+}
+
+// Any symbol of the real driver; null when it has none or there is no driver.
+void* symbol(const char* name) noexcept;
+
+// Our wrapper for an address that the real driver gave, or null. Opens nothing.
+void* wrapper_of(void* address) noexcept;
+
+}  // namespace custash::real

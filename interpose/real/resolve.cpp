@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/real/resolve.hpp"
+
+#include "interpose/real/real_driver.hpp"
+
+#include <dlfcn.h>
+
+extern "C" {
+void __wrap_dlsym();  // NOLINT: ours in dlsym.S, by its local name
+constinit custash::Dlsym* custash_real_dlsym = nullptr;
+}
+
+namespace custash {
+
+Dlsym* libc_dlsym() noexcept {
+  // By version: an unversioned look-up would find us. x86-64 has the first two, aarch64 the
+  // third; 2.34 is where libdl moved into libc.
+  for (const char* version : {"GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.17"}) {
+    if (void* const found = dlvsym(RTLD_NEXT, "dlsym", version))
+      return reinterpret_cast<Dlsym*>(found);
+  }
+  return nullptr;
+}
+
+Dlsym* real_dlsym() noexcept {
+  Dlsym* found = __atomic_load_n(&custash_real_dlsym, __ATOMIC_RELAXED);
+  if (found == nullptr) {
+    found = next_dlsym();
+    __atomic_store_n(&custash_real_dlsym, found, __ATOMIC_RELAXED);
+  }
+  return found;
+}
+
+// Of all in the program's scope only libc and libraries preloaded like us define dlsym, and
+// what is opened later comes after libc. By a handle: RTLD_DEFAULT would ask with our own
+// scope.
+bool is_first_dlsym() noexcept {
+  void* const program = dlopen(nullptr, RTLD_LAZY);
+  if (program == nullptr) return false;
+  const void* const first = real_dlsym()(program, "dlsym");
+  dlclose(program);
+  return first == reinterpret_cast<const void*>(&__wrap_dlsym);
+}
+
+}  // namespace custash
+
+void* custash_resolve(void* handle, const char* name) noexcept {
+  custash::Dlsym* const real = custash::real_dlsym();
+  if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) return nullptr;
+  if (name == nullptr || name[0] != 'c' || name[1] != 'u') return nullptr;
+  // For an ordinary handle the caller does not matter. A failure is repeated by the stub, so
+  // that the message is the one that the program would have got.
+  void* const found = real(handle, name);
+  return found == nullptr ? nullptr : custash::real::wrapper_of(found);
+}

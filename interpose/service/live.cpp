@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/service/live.hpp"
+
+#include "interpose/observe/stats_text.hpp"
+#include "interpose/process/live_page.hpp"
+#include "interpose/process/output_file.hpp"
+#include "interpose/process/process.hpp"
+#include "interpose/real/real_driver.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace custash::live {
+namespace {
+
+constinit Page current{};  // what the verb answers; the service's thread alone
+constinit std::atomic<Page*> shared{nullptr};
+constinit char path[128] = {};          // empty: no file
+constinit std::atomic<pid_t> owner{0};  // whose the file is; 0: there is none, or no more
+constinit std::atomic<bool> ended{false};
+
+void name_program(char* out, std::size_t room) {
+  const int fd = ::open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = fd < 0 ? 0 : read(fd, out, room - 1);
+  if (fd >= 0) ::close(fd);
+  out[std::max<ssize_t>(size, 0)] = '\0';
+  out[std::strcspn(out, "\n")] = '\0';
+}
+
+void* map_file(const char* at) {
+  const int fd = output::create(at);
+  if (fd < 0) return MAP_FAILED;
+  void* memory = MAP_FAILED;
+  // Not ftruncate alone: a write to memory that a full tmpfs cannot give is a SIGBUS.
+  if (posix_fallocate(fd, 0, sizeof(Page)) == 0)
+    memory = mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  if (memory == MAP_FAILED) (void)unlink(at);
+  return memory;
+}
+
+// What devices have in common in all processes.
+void read_bus(DevicePart* part) {
+  using Ask = CUresult(char*, int, CUdevice);
+  static auto* const ask = reinterpret_cast<Ask*>(real::symbol("cuDeviceGetPCIBusId"));
+  if (ask == nullptr ||
+      ask(part->bus, sizeof part->bus, static_cast<CUdevice>(part->device)) != CUDA_SUCCESS)
+    part->bus[0] = '\0';
+}
+
+void read_device(Allocator& core, int device, DevicePart* part) {
+  constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
+  const DeviceStats stats = core.stats(device);
+  part->device = device;
+  std::size_t total = 0;
+  if (core.driver().device_total_mem(&total, device) == CUDA_SUCCESS)
+    part->total_bytes = static_cast<std::int64_t>(total);
+  if (part->bus[0] == '\0') read_bus(part);
+  part->allocated_bytes = stats.allocated_bytes[kAll].current;
+  part->allocated_peak = stats.allocated_bytes[kAll].peak;
+  part->reserved_bytes = stats.reserved_bytes[kAll].current;
+  part->limbo_bytes = stats.limbo_bytes;
+  part->allocations = stats.allocation[kAll].allocated;
+  part->frees = stats.allocation[kAll].freed;
+  part->driver_calls = stats.num_device_alloc + stats.num_device_free;
+  part->gpu_waits = stats.num_debt_waits;
+  part->free_waits = stats.num_free_waits;
+  part->stalls_avoided = std::max<std::int64_t>(0, part->frees - stats.num_free_waits);
+  part->ooms = stats.num_ooms;
+}
+
+// The number is odd while the rest is written; a reader that sees it even and the same twice
+// has a whole.
+void publish() {
+  Page* const page = shared.load();
+  if (page == nullptr) return;
+  std::atomic_ref<std::uint64_t> sequence(page->sequence);
+  const std::uint64_t next = current.sequence + 2;
+  sequence.store(next - 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  constexpr std::size_t kFrom = offsetof(Page, updated);
+  std::memcpy(reinterpret_cast<char*>(page) + kFrom,
+              reinterpret_cast<const char*>(&current) + kFrom,
+              sizeof(Page) - kFrom);
+  sequence.store(next, std::memory_order_release);
+  current.sequence = next;
+}
+
+int devices_of(Allocator& core) {
+  int count = 0;
+  return core.driver().device_get_count(&count) == CUDA_SUCCESS ? count : 0;
+}
+
+using Text = std::string(Allocator&, int);
+
+Text* form_of(std::string_view name) {
+  if (name == "json") return stats_text::json;
+  if (name == "prometheus") return stats_text::prometheus;
+  return name == "table" ? stats_text::table : nullptr;
+}
+
+bool is_used(Allocator& core, int device) {
+  constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
+  const DeviceStats stats = core.stats(device);
+  return stats.reserved_bytes[kAll].peak > 0 || stats.allocation[kAll].allocated > 0;
+}
+
+}  // namespace
+
+void open(const service::Identity& who) noexcept {
+  current = Page{};
+  current.magic = kMagic;
+  current.size = sizeof(Page);
+  current.pid = who.pid;
+  current.nonce = who.nonce;
+  current.pid_namespace = pid_namespace();
+  current.started = start_of(who.pid);
+  name_program(current.name, sizeof current.name);
+  try {
+    (void)read_all(geteuid());  // removes what crashed processes have left
+    const std::string at = path_of(geteuid(), who);
+    if (at.size() >= sizeof path) return;
+    void* const memory = map_file(at.c_str());
+    if (memory == MAP_FAILED) return;
+    (void)madvise(memory, sizeof(Page), MADV_DONTFORK);
+    std::memcpy(memory, &current, sizeof current);
+    std::memcpy(path, at.c_str(), at.size() + 1);
+    shared.store(static_cast<Page*>(memory));
+    owner.store(who.pid);
+    if (ended.load()) close();
+  } catch (...) {  // no memory: no file
+  }
+}
+
+void answer(Allocator& core, service::Session&, std::string_view, service::Answer* answer) {
+  current.device_count = std::min<std::int64_t>(devices_of(core), kDevices);
+  for (int i = 0; i < current.device_count; ++i)
+    read_device(core, i, &current.devices[i]);
+  current.pinned_bytes = process::pinned().stats().allocated_bytes.current;
+  current.updated = monotonic_now();
+  publish();
+  answer->text.assign(reinterpret_cast<const char*>(&current), sizeof current);
+}
+
+void answer_statistics(Allocator& core,
+                       service::Session&,
+                       std::string_view arguments,
+                       service::Answer* answer) {
+  const std::size_t blank = std::min(arguments.find(' '), arguments.size());
+  Text* const form = form_of(arguments.substr(0, blank));
+  const std::string_view rest = arguments.substr(std::min(blank + 1, arguments.size()));
+  const int devices = devices_of(core);
+  int wanted = -1;
+  if (!rest.empty()) {
+    const auto read = std::from_chars(rest.data(), rest.data() + rest.size(), wanted);
+    if (read.ec != std::errc() || read.ptr != rest.data() + rest.size() || wanted < 0 ||
+        wanted >= devices)
+      wanted = devices;  // there is no such device
+  }
+  if (form == nullptr || wanted >= devices) {
+    answer->status = service::ReplyStatus::BadArguments;
+    answer->text = form == nullptr ? "unknown form" : "no such device";
+    return;
+  }
+  for (int device = 0; device < devices; ++device) {
+    if (wanted < 0 ? !is_used(core, device) : device != wanted) continue;
+    answer->text += form(core, device);
+    if (answer->text.empty() || answer->text.back() != '\n') answer->text += '\n';
+  }
+}
+
+void close() noexcept {
+  ended.store(true);
+  if (owner.load() == getpid() && path[0] != '\0') (void)unlink(path);
+}
+
+void after_fork_in_child() noexcept {
+  shared.store(nullptr);
+  owner.store(0);
+}
+
+}  // namespace custash::live

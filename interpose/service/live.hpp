@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// The writer of this process's LivePage. The service's thread calls open() and the verb, the
+// exit and a fork the rest. Nothing is written unless somebody asks: a call of the program
+// costs nothing.
+#pragma once
+
+#include "interpose/service/service.hpp"
+
+namespace custash::live {
+
+// Makes the file; where that cannot be, the verb still answers.
+void open(const service::Identity& who) noexcept;
+
+// The verb "live": brings the page up to date and answers its bytes.
+void answer(Allocator& core,
+            service::Session& session,
+            std::string_view arguments,
+            service::Answer* answer);
+
+// The verb "stat FORM [DEVICE]", FORM json, prometheus or table: stats_text.hpp of that device,
+// or of every one that is used.
+void answer_statistics(Allocator& core,
+                       service::Session& session,
+                       std::string_view arguments,
+                       service::Answer* answer);
+
+// At exit: removes the file.
+void close() noexcept;
+
+// The file is the parent's.
+void after_fork_in_child() noexcept;
+
+}  // namespace custash::live

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/service/neighbours.hpp"
+
+#include "allocator/base/log.hpp"
+#include "allocator/peer_processes.hpp"
+#include "interpose/real/real_driver.hpp"
+#include "interpose/service/service_client.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace custash::neighbours {
+namespace {
+
+// For all together. Else the program is out of memory: on a busy machine a neighbour must have
+// had its turn.
+constexpr int kPatience = 1000;  // milliseconds
+constexpr std::chrono::seconds kLeftAlone{10};
+
+using Clock = std::chrono::steady_clock;
+
+// Who did not answer, until when they are not asked.
+struct Deaf {
+  service::Identity who;
+  Clock::time_point until;
+};
+
+class DeafList {
+ public:
+  bool has(const service::Identity& who) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(list_, [](const Deaf& each) { return Clock::now() >= each.until; });
+    return std::any_of(
+        list_.begin(), list_.end(), [&](const Deaf& each) { return each.who == who; });
+  }
+
+  void add(const service::Identity& who) {
+    const std::lock_guard lock(mutex_);
+    list_.push_back({who, Clock::now() + kLeftAlone});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Deaf> list_;
+};
+
+// Numbers of devices differ from process to process (CUDA_VISIBLE_DEVICES); empty: not known.
+std::string uuid_of(CUdevice device) {
+  using GetUuid = CUresult(CUuuid*, CUdevice);
+  static auto* const get = [] {
+    void* const newer = real::symbol("cuDeviceGetUuid_v2");
+    return reinterpret_cast<GetUuid*>(newer != nullptr ? newer
+                                                       : real::symbol("cuDeviceGetUuid"));
+  }();
+  CUuuid uuid{};
+  if (get == nullptr || get(&uuid, device) != CUDA_SUCCESS) return {};
+  std::string text;
+  for (const char each : uuid.bytes) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    text += kDigits[static_cast<unsigned char>(each) >> 4U];
+    text += kDigits[static_cast<unsigned char>(each) & 15U];
+  }
+  return text;
+}
+
+bool read_bytes(std::string_view text, Bytes* out) {
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, *out);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+struct Asked {
+  service::Identity who;
+  service::Connection link;
+};
+
+Bytes ask_all(CUdevice device, Bytes bytes) {
+  static auto* const deaf = new DeafList;
+  const std::string uuid = uuid_of(device);
+  if (uuid.empty()) return 0;
+  const std::string request = "give " + uuid + " " + std::to_string(bytes);
+  const service::Deadline until = service::in_milliseconds(kPatience);
+  std::vector<Asked> asked;
+  for (const service::Identity& who : service::find_all()) {
+    if (who == service::identity() || deaf->has(who)) continue;
+    Asked each{who, service::Connection(who)};
+    if (each.link.send(request)) asked.push_back(std::move(each));
+  }
+  Bytes given = 0;
+  for (Asked& each : asked) {
+    const service::Reply reply = each.link.receive(until);
+    Bytes part = 0;
+    if (!reply.heard) deaf->add(each.who);
+    if (reply.done() && read_bytes(reply.text, &part)) given += part;
+  }
+  log(LogLevel::Info,
+      "event=neighbours_asked device=" + std::to_string(device) +
+          " bytes=" + std::to_string(bytes) + " neighbours=" + std::to_string(asked.size()) +
+          " given=" + std::to_string(given));
+  return given;
+}
+
+}  // namespace
+
+Bytes ask(CUdevice device, Bytes bytes) noexcept {
+  try {
+    return ask_all(device, bytes);
+  } catch (...) {  // no memory for the question
+    return 0;
+  }
+}
+
+void give(Allocator& core,
+          service::Session&,
+          std::string_view arguments,
+          service::Answer* answer) {
+  const std::size_t blank = arguments.find(' ');
+  Bytes bytes = 0;
+  if (blank == std::string_view::npos || !read_bytes(arguments.substr(blank + 1), &bytes)) {
+    answer->status = service::ReplyStatus::BadArguments;
+    return;
+  }
+  int count = 0;
+  if (!core.config().neighbours || core.driver().device_get_count(&count) != CUDA_SUCCESS)
+    count = 0;
+  Bytes given = 0;
+  for (int device = 0; device < count; ++device)
+    if (uuid_of(device) == arguments.substr(0, blank))
+      given = PeerProcesses(core).give_back(device, bytes);
+  answer->text = std::to_string(given);
+}
+
+}  // namespace custash::neighbours

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// Starting and stopping the service. What its thread does is in service_loop.cpp.
+#include "interpose/service/service.hpp"
+
+#include "allocator/base/log.hpp"
+#include "interpose/process/process.hpp"
+#include "interpose/service/live.hpp"
+#include "interpose/service/service_loop.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include <pthread.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace custash::service {
+namespace {
+
+// The driver runs on it.
+constexpr std::size_t kStack = std::size_t{1} << 20U;
+
+constinit std::mutex starting;
+constinit std::atomic<Loop*> running{nullptr};
+constinit std::atomic<bool> tried{false};  // since memory was first had
+constinit std::atomic<unsigned> pauses{0};
+constinit std::atomic<bool> working{false};
+
+decltype(Driver::mem_create) real_create = nullptr;
+decltype(Driver::mem_alloc) real_alloc = nullptr;
+
+void nap() {
+  constexpr timespec kNap{0, 200'000};
+  nanosleep(&kNap, nullptr);
+}
+
+int listen_as(const Identity& who) {
+  const std::string name = name_of(geteuid(), who);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 && listen(fd, 128) == 0)
+    return fd;
+  close(fd);
+  return -1;
+}
+
+void* run(void* loop) {
+  live::open(static_cast<Loop*>(loop)->who());
+  static_cast<Loop*>(loop)->run();
+  return nullptr;
+}
+
+// With every signal blocked: the program's handlers run on the program's threads.
+bool start_thread(Loop* loop) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  if (pthread_sigmask(SIG_BLOCK, &all, &before) != 0) return false;
+  pthread_attr_t how;
+  pthread_attr_init(&how);
+  pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&how, kStack);
+  pthread_t thread{};
+  int error = pthread_create(&thread, &how, run, loop);
+  if (error == EINVAL) {  // thread-local memory alone is more than that
+    pthread_attr_destroy(&how);
+    pthread_attr_init(&how);
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    error = pthread_create(&thread, &how, run, loop);
+  }
+  pthread_attr_destroy(&how);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error == 0;
+}
+
+Loop* make() {
+  Identity who{getpid(), 0};
+  if (getrandom(&who.nonce, sizeof who.nonce, GRND_NONBLOCK) != sizeof who.nonce)
+    return nullptr;
+  const int listener = listen_as(who);
+  if (listener < 0) return nullptr;
+  auto* const loop = new Loop(who, descriptors().keep(listener));
+  if (start_thread(loop)) return loop;
+  loop->give_up();
+  delete loop;
+  return nullptr;
+}
+
+void memory_was_had() {
+  if (tried.load(std::memory_order_relaxed) || tried.exchange(true)) return;
+  start();
+}
+
+CUresult create(CUmemGenericAllocationHandle* out,
+                size_t bytes,
+                const CUmemAllocationProp* what,
+                unsigned long long flags) {
+  const CUresult result = real_create(out, bytes, what, flags);
+  if (result == CUDA_SUCCESS) memory_was_had();
+  return result;
+}
+
+CUresult alloc(CUdeviceptr* out, size_t bytes) {
+  const CUresult result = real_alloc(out, bytes);
+  if (result == CUDA_SUCCESS) memory_was_had();
+  return result;
+}
+
+}  // namespace
+
+bool start() noexcept {
+  if (running.load(std::memory_order_acquire) != nullptr) return true;
+  if (process::state() != process::State::Running) return false;
+  const int error = errno;
+  bool started = false;
+  try {
+    const std::lock_guard lock(starting);
+    if (running.load() == nullptr) running.store(make(), std::memory_order_release);
+    started = running.load() != nullptr;
+  } catch (...) {  // no memory for it
+  }
+  errno = error;
+  if (!started)
+    log(LogLevel::Warn, "event=service_failed reason=\"no socket or thread for it\"");
+  return started;
+}
+
+void start_with_memory(Driver& driver) {
+  real_create = driver.mem_create;
+  real_alloc = driver.mem_alloc;
+  if (real_create != nullptr) driver.mem_create = create;
+  driver.mem_alloc = alloc;
+}
+
+Identity identity() noexcept {
+  Loop* const loop = running.load(std::memory_order_acquire);
+  return loop == nullptr ? Identity{} : loop->who();
+}
+
+void stop() noexcept {
+  live::close();
+  constexpr int kNaps = 500;
+  for (int i = 0; i < kNaps && working.load(); ++i)
+    nap();
+}
+
+void after_fork_in_child() noexcept {
+  descriptors().close_all();
+  live::after_fork_in_child();
+  running.store(nullptr);
+  new (&starting) std::mutex;  // its holder, if there is one, is the parent's
+}
+
+Pause::Pause() noexcept {
+  pauses.fetch_add(1);
+  // A verb that waits for the device waits for no more than the end of a context does.
+  while (working.load())
+    nap();
+}
+
+Pause::~Pause() {
+  pauses.fetch_sub(1);
+}
+
+bool Working::enter() {
+  constexpr int kNaps = 25'000;  // 5 s: the end of a context may wait for its work
+  for (int i = 0; i < kNaps; ++i) {
+    working.store(true);
+    if (pauses.load() == 0) return entered_ = true;
+    working.store(false);
+    nap();
+  }
+  return false;
+}
+
+Working::~Working() {
+  if (entered_) working.store(false);
+}
+
+}  // namespace custash::service
+
+custash::Descriptors& custash::descriptors() noexcept {
+  static constinit Descriptors all;
+  return all;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The verbs of the service (service.hpp) that belong to no other part.
+#pragma once
+
+#include "interpose/service/service.hpp"
+
+namespace custash::service {
+
+// "ping": the answer is "PID VERSION".
+void ping(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
+
+// "trim BYTES" or "trim all": gives cached memory of each device back, BYTES in all; the answer
+// is how many were given.
+void trim(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
+
+}  // namespace custash::service

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// The composition root, above every layer: builds the core, starts each part and connects them;
+// stops them at exit and in a forked child. Loading reads the environment and does nothing
+// else.
+#include "allocator/base/log.hpp"
+#include "allocator/peer_processes.hpp"
+#include "interpose/hooks/host_ranges.hpp"
+#include "interpose/hooks/layouts.hpp"
+#include "interpose/ipc/ipc.hpp"
+#include "interpose/observe/driver_calls.hpp"
+#include "interpose/observe/dumps.hpp"
+#include "interpose/observe/launcher.hpp"
+#include "interpose/observe/record.hpp"
+#include "interpose/observe/summary.hpp"
+#include "interpose/process/checkers.hpp"
+#include "interpose/process/life.hpp"
+#include "interpose/process/log_file.hpp"
+#include "interpose/process/output_file.hpp"
+#include "interpose/real/real_driver.hpp"
+#include "interpose/real/resolve.hpp"
+#include "interpose/service/live.hpp"
+#include "interpose/service/neighbours.hpp"
+#include "interpose/service/service_verbs.hpp"
+#include "interpose/service/snapshot_verbs.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <pthread.h>
+#include <unistd.h>
+
+namespace custash::process {
+namespace {
+
+// What the service answers: a verb is a row here, and its function anywhere.
+constexpr service::Verb kVerbs[] = {
+    {"bye", ipc::leave},  // importers' four
+    {"give", neighbours::give},
+    {"history", snapshot::answer_history},
+    {"leaks", snapshot::answer_leaks},
+    {"live", live::answer},
+    {"pages", ipc::pages},
+    {"ping", service::ping},
+    {"share", ipc::share},
+    {"snapshot", snapshot::answer},
+    {"stat", live::answer_statistics},
+    {"trim", service::trim},
+    {"unshare", ipc::unshare},
+};
+
+constinit Driver driver{};
+constinit const char* conf = nullptr;
+constinit bool conf_read = false;
+
+// Not at first use: the program may have changed its environment by then, and getenv races with
+// setenv in other threads. (Only a constructor of the program's own libraries can be earlier.)
+__attribute__((constructor)) void read_environment() {
+  if (conf_read) return;
+  conf_read = true;
+  checkers::read_environment();
+  launcher::read_environment();
+  const char* const text = secure_getenv("CUSTASH_CONF");
+  if (text != nullptr && *text != '\0') conf = strdup(text);
+}
+
+void before_exit() {
+  if (!shut_down()) return;
+  service::stop();
+  Allocator& core = *made_core();
+  launcher::finish(core);
+  if (core.config().summary && !launcher::takes(launcher::Report::Summary)) print_summary(core);
+  dumps::at_exit(core);
+}
+
+void in_forked_child() {
+  if (!become_forked()) return;
+  host_ranges::reset_lock_after_fork();
+  layouts::reset_lock_after_fork();
+  service::after_fork_in_child();
+  ipc::after_fork_in_child();
+  if (Allocator* const core = made_core()) {
+    core->after_fork_in_child();
+    pinned().after_fork_in_child();
+  }
+}
+
+void say(const std::string& line) {
+  (void)output::write_all(STDERR_FILENO, line + "\n");
+}
+
+void say_switched_off() {
+  if (started_here()) say("custash: enabled:false: 0 allocations served");
+}
+
+// A cached block that is used after its free, or past its end, is memory like any other to a
+// checker.
+void heed_checkers(Config* config) {
+  if (const char* const seen = checkers::debugger())
+    log(LogLevel::Info, "event=debugger seen=" + std::string(seen));
+  const char* const seen = checkers::sanitizer();
+  if (seen != nullptr && config->caching == Caching::Auto) {
+    config->caching = Caching::Never;
+    log(LogLevel::Warn,
+        "event=caching_off reason=\"compute-sanitizer\" seen=" + std::string(seen));
+  }
+  if (config->caching == Caching::Never) config->pinned = false;
+}
+
+}  // namespace
+
+State build() {
+  if (another_copy_serves()) return State::Disabled;
+  read_environment();
+  ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
+  for (const std::string& complaint : parsed.complaints)
+    say(complaint);
+  if (std::string why;
+      !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
+    say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
+  if (!parsed.config.enabled) {
+    if (parsed.config.summary) (void)std::atexit(say_switched_off);
+    return State::Disabled;
+  }
+  if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
+      !why.empty())
+    say("custash: " + why + "; no log is kept");
+  heed_checkers(&parsed.config);
+  if (!stands_in_front()) {
+    parsed.config.one_lane = false;
+    log(LogLevel::Info, "event=opened_late reason=\"submissions are not seen: one_lane:off\"");
+  }
+  if (!driver.fill(real::symbol)) {
+    log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
+    return State::Disabled;
+  }
+  driver_calls::time_calls(
+      &driver,
+      parsed.config.detailed_stats ? driver_calls::Which::All : driver_calls::Which::Slow);
+  host_ranges::follow(&driver);
+  service::answer_with(kVerbs, ipc::session_ended);
+  if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
+  Allocator& core = make_core(driver, parsed.config);
+  if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
+  // The driver registered its own handler in cuInit, so that ours, later, runs before it.
+  if (std::atexit(before_exit) != 0 || pthread_atfork(nullptr, nullptr, in_forked_child) != 0) {
+    log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
+    return State::Disabled;
+  }
+  launcher::begin(core);
+  dumps::begin(core.config(), say);
+  log(LogLevel::Info, "event=started");
+  return State::Running;
+}
+
+}  // namespace custash::process
