@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every link of a page goes to a file that is there, docs/README.md lists every page (a folder's own README.md
-those of its folder), every decision that the code cites exists, and pictures are as tools/pictures draws them."""
+"""Links of pages, and sources that they name, are there. docs/README.md lists every page, a folder's own README.md
+those of its folder. Every decision that the code cites exists. Pictures are as tools/pictures draws them."""
 import os
 import re
 import subprocess
@@ -9,12 +9,15 @@ from source import ROOT, files, finish, read
 
 CITED = re.compile(r"\bdecisions? (\d\d)\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+NAMED = re.compile(r"`((?:allocator|pinned|interpose|tools|tests|docs)/[a-z0-9_./-]+[.]\w+)(?::\w+)?`")
 
 
 def problems_of(path, text, exists):
     folder = os.path.dirname(path)
-    return [f"{path}: {target} is not there" for target in LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S))
-            if not re.match(r"[a-z]+:", target) and not exists(os.path.normpath(os.path.join(folder, target)))]
+    links = LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S))
+    targets = [(link, os.path.normpath(os.path.join(folder, link))) for link in links if not re.match(r"[a-z]+:", link)]
+    targets += [(name, name) for name in NAMED.findall(text)]
+    return [f"{path}: {said} is not there" for said, target in targets if not exists(target)]
 
 
 def unlisted(pages, text):
@@ -44,6 +47,8 @@ def self_test():
     assert not uncited("a.hpp", "// decision 01", {"01"}) and uncited("a.hpp", "// decision 02", {"01"})
     there = {"docs/a.md", "README.md"}.__contains__
     assert not problems_of("docs/b.md", "[x](a.md) [y](../README.md#z) [w](https://w) ```[q](q.md)```", there)
+    assert not problems_of("docs/b.md", "`docs/a.md`, `docs/a.md:case`, `docs/NAME.md`, `b/x.md`", there)
+    assert problems_of("docs/b.md", "`docs/c.md`", there)
     assert problems_of("docs/b.md", "[x](c.md)", there) and problems_of("README.md", "![x](a.md)", there)
 
 
