@@ -2,6 +2,7 @@
 // ContextCache: all that custash holds of one context: its pools, segments, lanes and timeline.
 // The shape of every operation: plan under the lock, ask the driver without it, commit under
 // it. Own lock (rank Context). Never destroyed: the page map may still be read.
+// decision 12
 #pragma once
 
 #include "allocator/base/inventory.hpp"

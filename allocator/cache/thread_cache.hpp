@@ -4,6 +4,7 @@
 // lock, and nothing of it is lost to the others: before a cache makes memory or tells what it
 // holds it empties every thread cache (ContextCache::empty_thread_caches). Proved:
 // tests/models/thread_cache.pml.
+// decision 19
 #pragma once
 
 #include "allocator/base/biased_lock.hpp"

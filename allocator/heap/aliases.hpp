@@ -3,6 +3,7 @@
 // a page is not given back: a driver (580.159) corrupts its own heap when one thread unmaps an
 // old address while another unmaps and releases the page. Guarded by the cache's lock. Rank 2,
 // pure.
+// decision 15
 #pragma once
 
 #include "allocator/heap/segment.hpp"

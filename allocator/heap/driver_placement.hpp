@@ -3,6 +3,7 @@
 // longest, of those with a hole that is large enough; there in the hole that begins where a
 // block was freed last, else in the first. Blocks that lie so need no more pages than the
 // driver's would. Guarded by the cache's lock. Pure.
+// decision 16
 #pragma once
 
 #include "allocator/heap/segment.hpp"

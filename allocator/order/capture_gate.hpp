@@ -4,6 +4,7 @@
 // would belong to the capture. Atomics only; both sides wait for no more than one driver call
 // of the other's.
 // Proved: tests/models/capture.pml.
+// decision 11
 #pragma once
 
 #include "allocator/base/rule.hpp"

@@ -5,6 +5,7 @@
 // of these it knows nothing. So the end of a context waits until they have left, and who comes
 // later passes by. No lock; a user may stand in a driver call.
 // Proved: tests/models/ends.pml.
+// decision 07
 #pragma once
 
 #include "allocator/base/rule.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fence: an event over a context's work, or one on each of its lanes, recorded at a position of
 // its timeline. Guarded by the timeline's lock.
+// decision 02
 #pragma once
 
 #include "allocator/order/event.hpp"

@@ -3,6 +3,7 @@
 // for everything submitted so far in every context; it has passed once all of that is over as
 // the host sees it. Tickets rise and pass in order, so "this buffer is free" is one comparison.
 // Own lock (rank HostTickets), never held across a driver call.
+// decision 13
 #pragma once
 
 #include "allocator/base/mutex.hpp"

@@ -4,6 +4,7 @@
 // and asks again. It is given up when nothing has ended for as long as option patience: says;
 // from then on every other one is, until something has ended. One for each context, atomics
 // only.
+// decision 09
 #pragma once
 
 #include "allocator/base/config.hpp"

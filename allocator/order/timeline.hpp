@@ -9,6 +9,7 @@
 //
 // Own lock (rank Timeline), never held across a driver call.
 // Proved: tests/models/ends.pml.
+// decision 01, decision 03
 #pragma once
 
 #include "allocator/base/config.hpp"

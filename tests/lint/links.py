@@ -1,24 +1,54 @@
 # SPDX-License-Identifier: MIT
-"""Every link of a page goes to a file that is there, docs/README.md lists every page, and pictures are as
-tools/pictures draws them."""
+"""Links of pages, and sources that they name, are there. docs/README.md lists every page, a folder's own README.md
+those of its folder. Every decision that the code cites exists. Pictures are as tools/pictures draws them."""
 import os
 import re
 import subprocess
 
 from source import ROOT, files, finish, read
 
+CITED = re.compile(r"\bdecisions? (\d\d)\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+NAMED = re.compile(r"`((?:allocator|pinned|interpose|tools|tests|docs)/[a-z0-9_./-]+[.]\w+)(?::\w+)?`")
 
 
 def problems_of(path, text, exists):
     folder = os.path.dirname(path)
-    return [f"{path}: {target} is not there" for target in LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S))
-            if not re.match(r"[a-z]+:", target) and not exists(os.path.normpath(os.path.join(folder, target)))]
+    links = LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S))
+    targets = [(link, os.path.normpath(os.path.join(folder, link))) for link in links if not re.match(r"[a-z]+:", link)]
+    targets += [(name, name) for name in NAMED.findall(text)]
+    return [f"{path}: {said} is not there" for said, target in targets if not exists(target)]
+
+
+def unlisted(pages, text):
+    """A problem for each page below docs/ that no index lists."""
+    problems = []
+    for page in pages:
+        folder = os.path.dirname(page)
+        own = os.path.join(folder, "README.md")
+        index = own if own in pages and page != own else "docs/README.md"
+        name = os.path.relpath(page, os.path.dirname(index))
+        if page.startswith("docs/") and page != "docs/README.md" and f"({name})" not in text(index):
+            problems.append(f"{index} does not list {page}")
+    return problems
+
+
+def uncited(path, text, decisions):
+    """A problem for each decision that a source cites and that has no page."""
+    return [f"{path}: decision {number} has no page in docs/decisions"
+            for number in CITED.findall(text) if number not in decisions]
 
 
 def self_test():
+    index = {"docs/README.md": "(a.md) (d/README.md)", "docs/d/README.md": "(01-x.md)"}
+    assert not unlisted([*index, "docs/a.md", "docs/d/01-x.md"], index.get)
+    assert len(unlisted([*index, "docs/b.md", "docs/d/02-y.md", "docs/e/a.md"], index.get)) == 3
+    assert unlisted(["docs/README.md", "docs/f/README.md"], index.get)
+    assert not uncited("a.hpp", "// decision 01", {"01"}) and uncited("a.hpp", "// decision 02", {"01"})
     there = {"docs/a.md", "README.md"}.__contains__
     assert not problems_of("docs/b.md", "[x](a.md) [y](../README.md#z) [w](https://w) ```[q](q.md)```", there)
+    assert not problems_of("docs/b.md", "`docs/a.md`, `docs/a.md:case`, `docs/NAME.md`, `b/x.md`", there)
+    assert problems_of("docs/b.md", "`docs/c.md`", there)
     assert problems_of("docs/b.md", "[x](c.md)", there) and problems_of("README.md", "![x](a.md)", there)
 
 
@@ -27,9 +57,10 @@ def main():
     pages = files(ends=(".md",))
     problems = [p for path in pages
                 for p in problems_of(path, read(path), lambda name: os.path.exists(os.path.join(ROOT, name)))]
-    index = read("docs/README.md")
-    problems += [f"docs/README.md does not list {path}" for path in pages
-                 if path.startswith("docs/") and path != "docs/README.md" and f"({path[5:]})" not in index]
+    problems += unlisted(pages, read)
+    decisions = {os.path.basename(page)[:2] for page in pages if page.startswith("docs/decisions/")}
+    for path in files("allocator", "pinned", "interpose", "tests/sim", ends=(".cpp", ".hpp")):
+        problems += uncited(path, read(path), decisions)
     drawn = subprocess.run([os.path.join(ROOT, "tools/pictures"), "--check"], capture_output=True, text=True, check=False)
     problems += (drawn.stdout + drawn.stderr).splitlines()
     finish(problems, len(pages))

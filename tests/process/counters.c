@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Random allocations and frees, and what a model of its own, which knows nothing of custash but
- * how sizes are rounded (docs/design.md), says of each of PyTorch's counters. Says what
+ * how sizes are rounded (docs/decisions 17), says of each of PyTorch's counters. Says what
  * differs. Argument: the seed. */
 #define _GNU_SOURCE
 #include "interpose/api/custash.h"

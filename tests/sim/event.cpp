@@ -244,7 +244,7 @@ CUresult wait_in_context(Frame& f, Context& c, CUevent event) {
   if (e->recorded == 0) return CUDA_SUCCESS;
   std::vector<OpId> after = {e->recorded};
   if (c.barrier != 0) after.push_back(c.barrier);
-  // What is recorded on a context and waited for by it is served in one queue (design.md).
+  // What is recorded on a context and waited for by it is served in one queue (decision 03).
   if (c.recorded != 0) after.push_back(c.recorded);
   c.barrier = submit(f.world,
                      {.context = &c,
