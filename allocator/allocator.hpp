@@ -10,7 +10,6 @@
 #include "allocator/base/stats.hpp"
 #include "allocator/base/status.hpp"
 #include "allocator/base/units.hpp"
-#include "allocator/cache/exported_blocks.hpp"
 #include "allocator/heap/block_info.hpp"
 #include "allocator/order/calls_under_way.hpp"
 #include "allocator/order/host_use.hpp"

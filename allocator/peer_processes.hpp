@@ -4,6 +4,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "allocator/heap/exported_block.hpp"
 
 namespace custash {
 

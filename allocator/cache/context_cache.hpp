@@ -27,6 +27,8 @@
 
 namespace custash {
 
+struct ExportedBlock;
+
 class ContextCache {
  public:
   using Shared = CacheShared;

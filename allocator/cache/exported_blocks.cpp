@@ -6,6 +6,7 @@
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/context_cache.hpp"
+#include "allocator/heap/exported_block.hpp"
 
 namespace custash {
 

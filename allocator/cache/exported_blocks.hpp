@@ -5,25 +5,10 @@
 #pragma once
 
 #include "allocator/heap/pool.hpp"
-#include "allocator/heap/segment.hpp"
 
 #include <unordered_map>
 
 namespace custash {
-
-class ContextCache;
-
-// A live block that another process uses, and what backs it. While it is pinned its memory
-// stays where it is, and is nobody else's even after its free.
-struct ExportedBlock {
-  ContextCache* cache = nullptr;
-  Address base = 0;
-  Bytes requested = 0;
-  CUcontext context = nullptr;
-  CUdevice device = 0;
-  Address segment = 0;      // plain memory: the start of what the driver gave; 0: pages
-  std::vector<Page> pages;  // that the block lies in, in order
-};
 
 class ExportedBlocks {
  public:

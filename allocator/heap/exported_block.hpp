@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// ExportedBlock: a live block that another process uses. Pure.
+#pragma once
+
+#include "allocator/heap/segment.hpp"
+
+#include <vector>
+
+#include <cuda.h>
+
+namespace custash {
+
+class ContextCache;
+
+// A live block that another process uses, and what backs it. While it is pinned its memory
+// stays where it is, and is nobody else's even after its free.
+struct ExportedBlock {
+  ContextCache* cache = nullptr;
+  Address base = 0;
+  Bytes requested = 0;
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  Address segment = 0;      // plain memory: the start of what the driver gave; 0: pages
+  std::vector<Page> pages;  // that the block lies in, in order
+};
+
+}  // namespace custash
