@@ -4,28 +4,28 @@
 #include "interpose/hooks/doors.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 
-#include <mutex>
 #include <unordered_set>
 
 namespace custash {
 namespace graphs {
 namespace {
 
-constinit std::mutex mutex;  // rank: above all of the core's, nothing is taken under it
+constinit RankedMutex mutex{HookRank::Graphs};
 
-std::unordered_set<const void*>& living() {
+std::unordered_set<const void*>& living() REQUIRES(mutex) {
   static auto* const set = new std::unordered_set<const void*>;  // never destroyed
   return *set;
 }
 
 bool enter(const void* handle) {
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   return living().insert(handle).second;
 }
 
 bool leave(const void* handle) {
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   return living().erase(handle) != 0;
 }
 

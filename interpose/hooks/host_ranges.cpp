@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/host_ranges.hpp"
 
+#include "interpose/process/ranked_mutex.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
-#include <new>
 
 namespace custash::host_ranges {
 namespace {
@@ -20,7 +20,7 @@ struct Edges {
   std::atomic<Address>* const at;
 };
 
-constinit std::mutex mutex;  // rank: above all of the core's, nothing is taken under it
+constinit RankedMutex mutex{HookRank::HostRanges};
 constinit std::atomic<std::uint64_t> version{0};  // odd while the edges are written
 constinit std::atomic<const Edges*> edges{nullptr};
 constinit std::atomic<std::size_t> edge_count{0};
@@ -31,7 +31,7 @@ Address edge(std::size_t i) {
   return edges.load()->at[i].load(std::memory_order_relaxed);
 }
 
-void set_edge(std::size_t i, Address address) {
+void set_edge(std::size_t i, Address address) REQUIRES(mutex) {
   edges.load()->at[i].store(address, std::memory_order_relaxed);
 }
 
@@ -50,13 +50,12 @@ std::size_t first_behind(const std::atomic<Address>* at, std::size_t count, Addr
   return from;
 }
 
-// Like all below, while the lock is held.
-std::size_t first_behind(Address address) {
+std::size_t first_behind(Address address) REQUIRES(mutex) {
   const Edges* const now = edges.load();
   return now == nullptr ? 0 : first_behind(now->at, edge_count.load(), address);
 }
 
-void make_room(std::size_t count) {
+void make_room(std::size_t count) REQUIRES(mutex) {
   constexpr std::size_t kFirst = 64;
   const Edges* const now = edges.load();
   if (now != nullptr && now->room >= count) return;
@@ -67,7 +66,7 @@ void make_room(std::size_t count) {
 }
 
 // Moves the edges from `from` on to `to`.
-void move_edges(std::size_t from, std::size_t to) {
+void move_edges(std::size_t from, std::size_t to) REQUIRES(mutex) {
   const std::size_t count = edge_count.load();
   if (to < from) {
     for (std::size_t i = from; i < count; ++i)
@@ -138,12 +137,12 @@ CUresult CUDAAPI host_unregister(void* begin) {
 }  // namespace
 
 void reset_lock_after_fork() noexcept {
-  new (&mutex) std::mutex;
+  mutex.reset_after_fork();
 }
 
 void add(const void* begin, Bytes size) noexcept {
   if (begin == nullptr || size == 0) return;
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   try {
     make_room(edge_count.load() + 2);
     // What lay there went with its context, and was not told: all ranges that this one meets.
@@ -161,7 +160,7 @@ void add(const void* begin, Bytes size) noexcept {
 }
 
 bool remove(const void* begin, Bytes* size) noexcept {
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   const std::size_t behind = first_behind(of(begin));
   if (behind % 2 == 0 || edge(behind - 1) != of(begin)) return false;
   *size = edge(behind) - of(begin);

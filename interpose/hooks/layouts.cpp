@@ -2,12 +2,11 @@
 #include "interpose/hooks/layouts.hpp"
 
 #include "allocator/base/scope.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 #include "interpose/real/real_driver.hpp"
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
-#include <new>
 #include <set>
 #include <unordered_map>
 
@@ -40,10 +39,10 @@ struct Table {
   Entry* const entries;
 };
 
-constinit std::mutex mutex;  // rank: above all of the core's, nothing is taken under it
+constinit RankedMutex mutex{HookRank::Layouts};
 constinit std::atomic<std::uint64_t> epoch{1};
 constinit std::atomic<const Table*> table{nullptr};
-constinit std::size_t used = 0;  // entries of this epoch
+constinit std::size_t used GUARDED_BY(mutex) = 0;  // entries of this epoch
 
 using Ask = CUresult(const void*, std::size_t, std::size_t*, std::size_t*);
 
@@ -67,13 +66,13 @@ struct Question {
 constinit Question of_functions{"cuFuncGetParamInfo"};
 constinit Question of_kernels{"cuKernelGetParamInfo"};
 
-std::unordered_map<const void*, const void*>& kernels() {
+std::unordered_map<const void*, const void*>& kernels() REQUIRES(mutex) {
   static auto* const map = new std::unordered_map<const void*, const void*>;  // to libraries
   return *map;
 }
 
 bool is_kernel(const void* function) {
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   return kernels().contains(function);
 }
 
@@ -94,8 +93,8 @@ const Layout* find(const void* function) {
   return nullptr;
 }
 
-// Under the lock. False: it is there already, another thread's.
-bool put(const Table& into, const void* function, const Layout* layout) {
+// False: it is there already, another thread's.
+bool put(const Table& into, const void* function, const Layout* layout) REQUIRES(mutex) {
   const std::uint64_t now = epoch.load();
   for (std::size_t place = Table::home(function);; ++place) {
     Entry& entry = into.at(place);
@@ -113,7 +112,7 @@ bool put(const Table& into, const void* function, const Layout* layout) {
 
 void insert(const void* function, const Layout* layout, std::uint64_t asked_in) {
   constexpr std::size_t kFirst = 256;
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   if (epoch.load() != asked_in) return;
   const Table* now = table.load();
   if (now == nullptr || 2 * (used + 1) > now->room) {
@@ -132,7 +131,7 @@ void insert(const void* function, const Layout* layout, std::uint64_t asked_in) 
 // Equal ones are one: what is loaded again and again takes no more memory.
 const Layout* kept(Layout layout) {
   static auto* const all = new std::set<Layout>;  // never destroyed
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   return &*all->insert(std::move(layout)).first;
 }
 
@@ -175,7 +174,7 @@ CUresult ask_driver(const Driver& driver, const void* function, Layout* out) {
 }  // namespace
 
 void reset_lock_after_fork() noexcept {
-  new (&mutex) std::mutex;
+  mutex.reset_after_fork();
 }
 
 const Layout* of(const Driver& driver, const void* function) noexcept {
@@ -195,7 +194,7 @@ const Layout* of(const Driver& driver, const void* function) noexcept {
 
 void note_kernel(const void* kernel, const void* library) noexcept {
   try {
-    const std::lock_guard lock(mutex);
+    const RankedLock lock(mutex);
     kernels()[kernel] = library;
   } catch (...) {
     // Then the driver refuses the handle at the first question, and is asked the other way.
@@ -204,14 +203,14 @@ void note_kernel(const void* kernel, const void* library) noexcept {
 
 void library_ends(const void* library) noexcept {
   {
-    const std::lock_guard lock(mutex);
+    const RankedLock lock(mutex);
     std::erase_if(kernels(), [library](const auto& each) { return each.second == library; });
   }
   drop();
 }
 
 void drop() noexcept {
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   epoch.fetch_add(1);
   used = 0;
 }

@@ -6,18 +6,18 @@
 #include "allocator/peer_processes.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/sync_memops.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 
 #include <atomic>
-#include <mutex>
 #include <unordered_set>
 
 namespace custash::sync_memops {
 namespace {
 
 constinit std::atomic<bool> used{false};
-constinit std::mutex mutex;
+constinit RankedMutex mutex{HookRank::SyncMemops};
 
-std::unordered_set<std::uint64_t>& ids() {
+std::unordered_set<std::uint64_t>& ids() REQUIRES(mutex) {
   static auto& all =
       *new std::unordered_set<std::uint64_t>;  // never destroyed: calls come at exit
   return all;
@@ -36,7 +36,7 @@ bool in_use() noexcept {
 }
 
 void set(std::uint64_t buffer_id, bool on) {
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   if (on) {
     ids().insert(buffer_id);
     used.store(true);
@@ -46,7 +46,7 @@ void set(std::uint64_t buffer_id, bool on) {
 }
 
 bool is_set(std::uint64_t buffer_id) {
-  const std::lock_guard lock(mutex);
+  const RankedLock lock(mutex);
   return ids().count(buffer_id) != 0;
 }
 

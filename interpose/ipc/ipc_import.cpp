@@ -25,10 +25,10 @@ struct Import {
 };
 
 struct Table {
-  std::mutex mutex;
+  RankedMutex mutex{HookRank::ImportTable};
   std::condition_variable changed;
-  std::list<Import> imports;  // few; an entry stays where it is
-  std::vector<std::weak_ptr<Peer>> peers;
+  std::list<Import> imports GUARDED_BY(mutex);  // few; an entry stays where it is
+  std::vector<std::weak_ptr<Peer>> peers GUARDED_BY(mutex);
 };
 
 // Replaced by a new one in a forked child; never destroyed.
@@ -48,7 +48,7 @@ Table& table() {
 }
 
 std::shared_ptr<Peer> peer_of(Table& t, const service::Identity& who) {
-  const std::lock_guard lock(t.mutex);
+  const RankedLock lock(t.mutex);
   std::erase_if(t.peers, [](const auto& each) { return each.expired(); });
   for (const auto& each : t.peers) {
     if (auto peer = each.lock(); peer != nullptr && peer->who() == who) return peer;
@@ -59,14 +59,14 @@ std::shared_ptr<Peer> peer_of(Table& t, const service::Identity& who) {
 }
 
 template <typename Wanted>
-std::list<Import>::iterator find_in(Table& t, Wanted wanted) {
+std::list<Import>::iterator find_in(Table& t, Wanted wanted) REQUIRES(t.mutex) {
   return std::find_if(t.imports.begin(), t.imports.end(), wanted);
 }
 
 // The last use is over; the entry is Closing.
 CUresult finish(Allocator& core, Table& t, std::list<Import>::iterator entry) {
   const CUresult result = unmap(core, entry->handle, entry->context, entry->mapping);
-  const std::lock_guard lock(t.mutex);
+  const RankedLock lock(t.mutex);
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) {  // nothing has been done
     entry->now = Now::Open;
   } else {
@@ -94,13 +94,13 @@ CUresult open(Allocator& core, const CUipcMemHandle& raw, unsigned flags, CUdevi
     return CUDA_ERROR_INVALID_VALUE;
   if (handle.exporter() == service::identity()) return CUDA_ERROR_INVALID_CONTEXT;
   Table& t = table();
-  std::unique_lock lock(t.mutex);
+  RankedLock lock(t.mutex);
   const auto same = [&](const Import& each) {
     return each.context == context && std::memcmp(&each.handle, &handle, sizeof handle) == 0;
   };
   auto entry = find_in(t, same);
   while (entry != t.imports.end() && entry->now != Now::Open) {
-    t.changed.wait(lock);
+    t.mutex.wait(t.changed);
     entry = find_in(t, same);
   }
   if (entry != t.imports.end()) {
@@ -135,7 +135,7 @@ CUresult open(Allocator& core, const CUipcMemHandle& raw, unsigned flags, CUdevi
 bool close(Allocator& core, CUdeviceptr address, CUresult* result) {
   if (count.load() == 0) return false;
   Table& t = table();
-  std::unique_lock lock(t.mutex);
+  RankedLock lock(t.mutex);
   const auto entry = find_in(t, [&](const Import& each) {
     return each.now == Now::Open && each.mapping.block == address;
   });
@@ -154,7 +154,7 @@ bool close(Allocator& core, CUdeviceptr address, CUresult* result) {
 bool find(Address address, BlockInfo* info) {
   if (count.load(std::memory_order_relaxed) == 0) return false;
   Table& t = table();
-  const std::lock_guard lock(t.mutex);
+  const RankedLock lock(t.mutex);
   const auto entry = find_in(t, [&](const Import& each) {
     return each.now == Now::Open && address >= each.mapping.block &&
            address - each.mapping.block < each.mapping.requested;
@@ -171,7 +171,7 @@ void context_ends(Allocator& core, CUcontext context) {
   if (count.load() == 0) return;
   Table& t = table();
   for (;;) {
-    std::unique_lock lock(t.mutex);
+    RankedLock lock(t.mutex);
     const auto entry = find_in(t, [&](const Import& each) {
       return each.now == Now::Open && each.context == context;
     });

@@ -189,7 +189,7 @@ Peer::~Peer() {
 // An exporter that is slow (in a debugger, swapped out) still has the connection, whose end
 // would tell it that nothing is open here. Answers come in order: what is late is heard first.
 service::Reply Peer::ask(std::string_view request) {
-  const std::lock_guard lock(mutex_);
+  const RankedLock lock(mutex_);
   const service::Deadline until = service::in_milliseconds(kPatience);
   if (!hear_late_ones(until)) return {};
   late_.emplace_back(request);

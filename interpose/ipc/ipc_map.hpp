@@ -5,11 +5,11 @@
 
 #include "allocator/allocator.hpp"
 #include "interpose/ipc/ipc.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 #include "interpose/service/service_client.hpp"
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -29,12 +29,13 @@ class Peer {
   service::Reply ask(std::string_view request);
 
  private:
-  bool hear_late_ones(service::Deadline until);
+  bool hear_late_ones(service::Deadline until) REQUIRES(mutex_);
 
   const service::Identity who_;
-  std::mutex mutex_;
-  service::Connection link_;
-  std::deque<std::string> late_;  // requests that have not been answered
+  RankedMutex mutex_{HookRank::Peer};
+  service::Connection link_ GUARDED_BY(mutex_);
+  // Requests that have not been answered.
+  std::deque<std::string> late_ GUARDED_BY(mutex_);
 };
 
 struct Mapping {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 
 namespace custash::history {
 namespace {
@@ -61,7 +60,7 @@ void with_tracker(Body body) noexcept {
   try {
     ledger::Book* const book = ledger::book();
     if (book == nullptr) return;
-    const std::lock_guard guard(book->mutex);
+    const RankedLock guard(book->mutex);
     if (tracker != nullptr) body(*tracker);
   } catch (...) {
   }
@@ -119,7 +118,7 @@ void freed_unseen(Address address, const observe::Stream& stream, stacks::Id fre
 bool start(std::size_t events, unsigned depth) noexcept {
   try {
     ledger::Book& book = ledger::make_book(nullptr);
-    const std::lock_guard guard(book.mutex);
+    const RankedLock guard(book.mutex);
     if (tracker == nullptr) tracker = new Tracker(book);
     depth = std::min(depth, stacks::kMostDepth);
     wanted_depth.store(depth);
@@ -238,7 +237,7 @@ Reading read(Events events) {
   ledger::Book* const book = ledger::book();
   Reading out;
   if (book != nullptr) {
-    const std::unique_lock guard(book->mutex);
+    const RankedLock guard(book->mutex);
     if (tracker != nullptr) out = ledger::reading_of(ledger::copy_of(*book, events));
   }
   out.on = started();

@@ -79,7 +79,7 @@ void note_counts(const ledger::Head& head, Counters* out) {
 // Two rows, in turn: one of them is always whole.
 void put_down(const Counters& counters) {
   Book& book = *ledger::book();
-  const std::lock_guard guard(book.mutex);
+  const RankedLock guard(book.mutex);
   if (book.counters.size() < 2) return;
   const std::uint64_t next = 1 - book.head->counters_which;
   book.counters[next] = counters;
@@ -178,7 +178,7 @@ void begin(Allocator& core) noexcept {
     if (core.driver().device_get_count(&count) == CUDA_SUCCESS)
       devices = std::min(count, static_cast<int>(kCounted));
     Book& book = *ledger::book();
-    const std::lock_guard guard(book.mutex);
+    const RankedLock guard(book.mutex);
     book.head->program = book.add_text(snapshot::command_line());
     const std::vector<Counters> two(2);
     book.counters.append(two.data(), two.size());
@@ -206,7 +206,7 @@ void wrote_when_memory_ran_out(const std::string& file) noexcept {
   if (path[0] == '\0') return;
   try {
     Book& book = *ledger::book();
-    const std::lock_guard guard(book.mutex);
+    const RankedLock guard(book.mutex);
     book.head->oom_path = book.add_text(file);
   } catch (...) {
   }
@@ -224,7 +224,7 @@ void finish(Allocator& core) noexcept {
     for (int i = 0; i < devices; ++i) {
       Inventory held;
       counters.device[i] = device_stats::read(core, i, &held);
-      const std::lock_guard guard(book.mutex);
+      const RankedLock guard(book.mutex);
       put_down_held(book, held, i);
     }
     counters.host = process::pinned().stats();

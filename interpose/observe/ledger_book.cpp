@@ -9,7 +9,7 @@
 namespace custash::ledger {
 namespace {
 
-constinit std::mutex making;
+constinit RankedMutex making{HookRank::MakeLedger};
 constinit std::atomic<Book*> made{nullptr};
 
 void show_areas(Book& book) {
@@ -48,7 +48,7 @@ Book* book() noexcept {
 }
 
 Book& make_book(const char* path) {
-  const std::lock_guard guard(making);
+  const RankedLock guard(making);
   if (Book* const there = book()) return *there;
   auto* const fresh = new Book;
   if (path != nullptr) (void)fresh->memory.share(path);

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "interpose/observe/ledger_memory.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 
-#include <mutex>
 #include <string_view>
 
 #include <time.h>
@@ -13,7 +13,7 @@
 namespace custash::ledger {
 
 struct Book {
-  std::mutex mutex;
+  RankedMutex mutex{HookRank::Ledger};
   Memory memory;
   Head* head = nullptr;
   Rows<history::Event> events;

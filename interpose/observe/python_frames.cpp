@@ -3,9 +3,9 @@
 
 #include "interpose/observe/python_reader.hpp"
 #include "interpose/observe/stacks.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 
 #include <deque>
-#include <mutex>
 #include <unordered_map>
 
 namespace custash::python_frames {
@@ -20,9 +20,10 @@ struct Code {
 };
 
 struct Names {
-  std::mutex mutex;  // for readers; writers hold the interpreter's lock as well
-  std::unordered_map<const Object*, std::uint32_t> numbers;
-  std::deque<Code> codes;
+  // For readers; writers hold the interpreter's lock as well.
+  RankedMutex mutex{HookRank::PythonNames};
+  std::unordered_map<const Object*, std::uint32_t> numbers GUARDED_BY(mutex);
+  std::deque<Code> codes GUARDED_BY(mutex);
 };
 
 const Interpreter* interpreter() {
@@ -53,14 +54,14 @@ std::string text_of(const Interpreter& python, Object* code, const char* attribu
 std::uint32_t number_of(const Interpreter& python, Object* code) {
   Names& all = names();
   {
-    const std::lock_guard guard(all.mutex);
+    const RankedLock guard(all.mutex);
     if (const auto known = all.numbers.find(code); known != all.numbers.end()) {
       python.drop(code);
       return known->second;
     }
   }
   Code read{text_of(python, code, "co_filename"), text_of(python, code, "co_name")};
-  const std::lock_guard guard(all.mutex);
+  const RankedLock guard(all.mutex);
   all.codes.push_back(std::move(read));
   const auto number = static_cast<std::uint32_t>(all.codes.size() - 1);
   all.numbers.emplace(code, number);
@@ -105,7 +106,7 @@ unsigned take(std::uint64_t* out, unsigned most) noexcept {
 
 Line line_of(std::uint64_t word) {
   Names& all = names();
-  const std::lock_guard guard(all.mutex);
+  const RankedLock guard(all.mutex);
   const std::uint64_t code = code_of(word);
   if (code >= all.codes.size()) return {};
   return {all.codes[code].file, all.codes[code].function, static_cast<int>(word & 0xffffffffU)};
@@ -114,7 +115,7 @@ Line line_of(std::uint64_t word) {
 std::vector<Line> codes_from(std::size_t number) {
   std::vector<Line> out;
   Names& all = names();
-  const std::lock_guard guard(all.mutex);
+  const RankedLock guard(all.mutex);
   for (; number < all.codes.size(); ++number)
     out.push_back({all.codes[number].file, all.codes[number].function, 0});
   return out;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/python_reader.hpp"
 
+#include "interpose/process/ranked_mutex.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +18,7 @@ constexpr std::chrono::milliseconds kPatience{2};
 constexpr unsigned kMost = 64;
 
 struct Desk {
-  std::mutex mutex;
+  RankedMutex mutex{HookRank::PythonDesk};
   std::condition_variable posted;
   std::condition_variable answered;
   bool started = false;
@@ -45,14 +46,14 @@ void look(Desk& d) {
   Thread* thread = nullptr;
   std::uint64_t question = 0;
   {
-    const std::lock_guard guard(d.mutex);
+    const RankedLock guard(d.mutex);
     thread = d.waiting ? d.thread : nullptr;
     question = d.question;
   }
   const unsigned size =
       thread == nullptr ? 0
                         : d.walk(*d.python, d.python->frame_of(thread), words.data(), d.most);
-  const std::lock_guard guard(d.mutex);
+  const RankedLock guard(d.mutex);
   if (question != d.question) return;
   d.words = words;
   d.size = size;
@@ -66,8 +67,9 @@ void* read_for_ever(void*) {
   Thread* own = nullptr;
   for (;;) {
     {
-      std::unique_lock lock(d.mutex);
-      d.posted.wait(lock, [&] { return d.busy; });
+      const RankedLock lock(d.mutex);
+      while (!d.busy)
+        d.mutex.wait(d.posted);
     }
     const Interpreter& python = *d.python;
     if (python.is_initialized() != 0) {
@@ -80,7 +82,7 @@ void* read_for_ever(void*) {
       own = python.save();
     }
     {
-      const std::lock_guard guard(d.mutex);
+      const RankedLock guard(d.mutex);
       d.busy = false;
     }
     d.answered.notify_all();
@@ -106,7 +108,7 @@ unsigned ask(const Interpreter& python, Walk walk, std::uint64_t* out, unsigned 
   Thread* const self = python.this_thread();
   if (self == nullptr || python.is_initialized() == 0) return 0;
   Desk& d = desk();
-  std::unique_lock lock(d.mutex);
+  const RankedLock lock(d.mutex);
   if (d.busy || !start(d))
     return 0;  // at another thread's question, or waiting for the interpreter
   d.python = &python;
@@ -117,10 +119,12 @@ unsigned ask(const Interpreter& python, Walk walk, std::uint64_t* out, unsigned 
   d.waiting = true;
   const std::uint64_t question = ++d.question;
   d.posted.notify_one();
-  const bool heard =
-      d.answered.wait_for(lock, kPatience, [&] { return d.answer == question || !d.busy; });
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  bool in_time = true;
+  while (in_time && d.answer != question && d.busy)
+    in_time = d.mutex.wait_until(d.answered, until);
   d.waiting = false;
-  if (!heard || d.answer != question) return 0;
+  if (d.answer != question) return 0;
   std::copy_n(d.words.begin(), d.size, out);
   return d.size;
 }

@@ -2,13 +2,13 @@
 #include "interpose/observe/record.hpp"
 
 #include "interpose/observe/record_file.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <unordered_map>
 
@@ -35,7 +35,7 @@ struct Recorder {
   std::unordered_map<std::uint64_t, unsigned> streams;  // small numbers for handles
 };
 
-constinit std::mutex mutex;
+constinit RankedMutex mutex{HookRank::Record};
 alignas(Recorder) unsigned char storage[sizeof(Recorder)];
 constinit Recorder* recorder = nullptr;
 constinit std::atomic<unsigned> threads{0};
@@ -96,7 +96,7 @@ bool write_free(Recorder& r,
 // `body(recorder)` under the lock; recording ends when it gives false. Why it had to, or 0.
 template <typename Body>
 int record_under_lock(Body body) {
-  const std::lock_guard guard(mutex);
+  const RankedLock guard(mutex);
   if (!observe::watched_by(observe::Watcher::Record) || body(*recorder)) return 0;
   observe::end(observe::Watcher::Record);
   recorder->file.close();
@@ -120,7 +120,7 @@ void with_recorder(Body body) noexcept {
 }  // namespace
 
 bool start(const std::string& path, void (*say)(const std::string& line), std::string* why) {
-  const std::lock_guard guard(mutex);
+  const RankedLock guard(mutex);
   recorder = new (storage) Recorder;
   recorder->path = path;
   recorder->say = say;

@@ -3,6 +3,7 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/peer_processes.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/service/service_client.hpp"
 
@@ -10,7 +11,6 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -33,20 +33,20 @@ struct Deaf {
 class DeafList {
  public:
   bool has(const service::Identity& who) {
-    const std::lock_guard lock(mutex_);
+    const RankedLock lock(mutex_);
     std::erase_if(list_, [](const Deaf& each) { return Clock::now() >= each.until; });
     return std::any_of(
         list_.begin(), list_.end(), [&](const Deaf& each) { return each.who == who; });
   }
 
   void add(const service::Identity& who) {
-    const std::lock_guard lock(mutex_);
+    const RankedLock lock(mutex_);
     list_.push_back({who, Clock::now() + kLeftAlone});
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Deaf> list_;
+  RankedMutex mutex_{HookRank::Neighbours};
+  std::vector<Deaf> list_ GUARDED_BY(mutex_);
 };
 
 // Numbers of devices differ from process to process (CUDA_VISIBLE_DEVICES); empty: not known.

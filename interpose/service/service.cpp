@@ -4,14 +4,13 @@
 
 #include "allocator/base/log.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/ranked_mutex.hpp"
 #include "interpose/service/live.hpp"
 #include "interpose/service/service_loop.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <mutex>
-#include <new>
 #include <string>
 
 #include <pthread.h>
@@ -27,7 +26,7 @@ namespace {
 // The driver runs on it.
 constexpr std::size_t kStack = std::size_t{1} << 20U;
 
-constinit std::mutex starting;
+constinit RankedMutex starting{HookRank::ServiceStart};
 constinit std::atomic<Loop*> running{nullptr};
 constinit std::atomic<bool> tried{false};  // since memory was first had
 constinit std::atomic<unsigned> pauses{0};
@@ -125,7 +124,7 @@ bool start() noexcept {
   const int error = errno;
   bool started = false;
   try {
-    const std::lock_guard lock(starting);
+    const RankedLock lock(starting);
     if (running.load() == nullptr) running.store(make(), std::memory_order_release);
     started = running.load() != nullptr;
   } catch (...) {  // no memory for it
@@ -159,7 +158,7 @@ void after_fork_in_child() noexcept {
   descriptors().close_all();
   live::after_fork_in_child();
   running.store(nullptr);
-  new (&starting) std::mutex;  // its holder, if there is one, is the parent's
+  starting.reset_after_fork();  // its holder, if there is one, is the parent's
 }
 
 Pause::Pause() noexcept {

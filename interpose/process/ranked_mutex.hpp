@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// RankedMutex: the one lock type of interpose/, as Mutex is the core's: taken in rising order
+// of rank, which is checked where assertions are on, and annotated for Clang's -Wthread-safety.
+// It can be constinit: programs allocate before our constructors run. held_locks.hpp does not
+// count it: an allocation by a thread that holds one is served by the core as any other is.
+#pragma once
+
+#include "allocator/base/mutex.hpp"
+
+#include <cassert>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+
+namespace custash {
+
+// In the order in which a thread may take them. All come after those of the core, which calls
+// nothing of interpose/ under a lock but a malloc of the program's.
+enum class HookRank {
+  Record,
+  ServiceStart,
+  Neighbours,
+  ImportTable,
+  Peer,  // a connection that ends while the table is locked asks nothing
+  MakeLedger,
+  Ledger,
+  PythonNames,  // the ledger copies them
+  PythonDesk,
+  Graphs,
+  Layouts,
+  HostRanges,
+  SyncMemops
+};
+
+// One bit a rank.
+inline constinit thread_local unsigned held_hook_ranks = 0;
+
+class CAPABILITY("mutex") RankedMutex {
+ public:
+  explicit constexpr RankedMutex(HookRank rank) : bit_(1U << static_cast<unsigned>(rank)) {}
+
+  void lock() ACQUIRE() {
+    assert(held_hook_ranks < bit_ && "locks are taken in rising order of rank");
+    mutex_.lock();
+    held_hook_ranks |= bit_;
+  }
+
+  void unlock() RELEASE() {
+    held_hook_ranks &= ~bit_;
+    mutex_.unlock();
+  }
+
+  // Lets go of the mutex while it waits; both may return early.
+  void wait(std::condition_variable& changed) REQUIRES(this) {
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    changed.wait(lock);
+    lock.release();
+  }
+
+  // False: the time has come.
+  bool wait_until(std::condition_variable& changed, std::chrono::steady_clock::time_point until)
+      REQUIRES(this) {
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    const std::cv_status ended = changed.wait_until(lock, until);
+    lock.release();
+    return ended == std::cv_status::no_timeout;
+  }
+
+  // After fork, in the child only: the thread that held it does not exist any more.
+  void reset_after_fork() {
+    held_hook_ranks &= ~bit_;
+    new (&mutex_) std::mutex;
+  }
+
+ private:
+  std::mutex mutex_;
+  const unsigned bit_;
+};
+
+// Holds the mutex while it lives, except between unlock() and lock().
+class SCOPED_CAPABILITY RankedLock {
+ public:
+  explicit RankedLock(RankedMutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { lock(); }
+
+  ~RankedLock() RELEASE() {
+    if (held_) unlock();
+  }
+
+  RankedLock(const RankedLock&) = delete;
+  RankedLock& operator=(const RankedLock&) = delete;
+
+  void lock() ACQUIRE() {
+    mutex_.lock();
+    held_ = true;
+  }
+
+  void unlock() RELEASE() {
+    held_ = false;
+    mutex_.unlock();
+  }
+
+ private:
+  RankedMutex& mutex_;
+  bool held_ = false;
+};
+
+}  // namespace custash
