@@ -41,6 +41,9 @@ def main():
         done = call(name, "--bogus")
         assert done.returncode == 2 and "--bogus" in done.stderr and not done.stdout and not done.used, (name, done)
 
+    done = call("test", "--quick", "--suite", "unit")
+    assert done.returncode == 2 and "--quick excludes" in done.stderr and not done.used, done
+
     with tempfile.TemporaryDirectory() as toolkit:
         os.mkdir(os.path.join(toolkit, "include"))
         open(os.path.join(toolkit, "include/cuda.h"), "w", encoding="utf-8").close()
