@@ -5,6 +5,7 @@
 // tests/models/reuse.pml.
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/cache/context_cache.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
@@ -44,18 +45,18 @@ std::uint64_t ContextCache::new_buffer_id() {
 
 [[gnu::always_inline]] inline bool ContextCache::quick_accepts(const Stamp& stamp,
                                                                const Lane* lane) {
-  if (stamp.order > timeline_.passed() && (lane == nullptr || stamp.order_lane != lane) &&
+  if (stamp.order > core_.timeline.passed() && (lane == nullptr || stamp.order_lane != lane) &&
       holds(Rule::hits_are_of_their_own_stream))
     return false;
-  if (stamp.fence <= timeline_.passed()) return true;
-  if (!quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
-  if (holds(Rule::hits_take_debt)) timeline_.take_debt(stamp.fence);
+  if (stamp.fence <= core_.timeline.passed()) return true;
+  if (!core_.quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
+  if (holds(Rule::hits_take_debt)) core_.timeline.take_debt(stamp.fence);
   // Once more: see settle_handed().
-  return !(must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
+  return !(core_.must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
 }
 
 Address ContextCache::quick_allocate(ThreadCache& thread_cache, Bytes bytes) {
-  if (!quick_ways_open()) return 0;
+  if (!core_.quick_ways_open()) return 0;
   {
     const ThreadCacheScope scope(thread_cache);
     if (++thread_cache.hits % kHitsPerLook == 0) return 0;  // the slow path looks at the clock
@@ -110,15 +111,15 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
 [[gnu::always_inline]] inline bool ContextCache::quick_free(ThreadCache& thread_cache,
                                                             const PageOwner& owner,
                                                             Address address) {
-  if (!quick_ways_open()) return false;
+  if (!core_.quick_ways_open()) return false;
   std::uint64_t position = 0;
   if (thread_cache.lane == nullptr) {
     if (free_waits() && holds(Rule::quick_frees_wait_for_results)) return false;
-    if (!timeline_.try_stamp_free(&position) || !quick_clear(position)) return false;
+    if (!core_.timeline.try_stamp_free(&position) || !core_.quick_clear(position)) return false;
   } else {
-    if (!timeline_.try_stamp_stream(*thread_cache.lane, owner.slab == nullptr, &position))
+    if (!core_.timeline.try_stamp_stream(*thread_cache.lane, owner.slab == nullptr, &position))
       return false;
-    if (order_high_.load() < position) atomic_max(order_high_, position);
+    if (core_.order_high.load() < position) atomic_max(core_.order_high, position);
   }
   return owner.slab != nullptr ? quick_give(thread_cache, *owner.slab, address, position)
                                : quick_give(thread_cache, owner.block, position);
@@ -176,18 +177,19 @@ bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, std::uint
 }
 
 bool ContextCache::fence_and_free(ThreadCache& thread_cache, Address address) {
-  const PageOwner owner = pages_.find(address);
-  if (!quick_ways_open() || (owner.slab == nullptr && owner.segment == nullptr)) return false;
+  const PageOwner owner = core_.pages.find(address);
+  if (!core_.quick_ways_open() || (owner.slab == nullptr && owner.segment == nullptr))
+    return false;
   std::uint64_t position = 0;
   if (thread_cache.lane != nullptr) {
     const bool large =
         owner.slab == nullptr && owner.block != nullptr && owner.block->size > kSmallLimit;
-    (void)timeline_.stamp_stream(*thread_cache.lane, large);
+    (void)core_.timeline.stamp_stream(*thread_cache.lane, large);
     return quick_free(thread_cache, owner, address);
   }
   // The slow path waits for the device, and tells errors.
-  if (config_.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
-      !timeline_.stamp_free(&position).ok())
+  if (core_.config.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
+      !core_.timeline.stamp_free(&position).ok())
     return false;
   return quick_free(thread_cache, owner, address) || try_free(address, &thread_cache);
 }

@@ -5,17 +5,12 @@
 #pragma once
 
 #include "allocator/base/inventory.hpp"
-#include "allocator/base/mutex.hpp"
 #include "allocator/cache/abroad.hpp"
-#include "allocator/cache/cache_shared.hpp"
+#include "allocator/cache/cache_core.hpp"
 #include "allocator/cache/copies_abroad.hpp"
 #include "allocator/cache/exported_blocks.hpp"
 #include "allocator/cache/thread_caches.hpp"
 #include "allocator/heap/page_map.hpp"
-#include "allocator/heap/request.hpp"
-#include "allocator/memory/headroom.hpp"
-#include "allocator/order/owners.hpp"
-#include "allocator/order/timeline.hpp"
 
 #include <atomic>
 #include <deque>
@@ -52,10 +47,10 @@ class ContextCache {
   Status wait_before_free();
 
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
-    if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
-    return config_.free_mode != FreeMode::Never &&
-           (timeline_.host_visible_outstanding() || timeline_.host_visible_expected() ||
-            copies_abroad_.any());
+    if (core_.timeline.broken() || core_.config.free_mode == FreeMode::Strict) return true;
+    return core_.config.free_mode != FreeMode::Never &&
+           (core_.timeline.host_visible_outstanding() ||
+            core_.timeline.host_visible_expected() || copies_abroad_.any());
   }
 
   Status record_stream(Address address);
@@ -65,11 +60,11 @@ class ContextCache {
   void green_destroyed(CUcontext green);
   void thread_ended(std::uint64_t per_thread);
 
-  Timeline& timeline() { return timeline_; }
+  Timeline& timeline() { return core_.timeline; }
 
-  [[nodiscard]] CUcontext context() const { return context_; }
+  [[nodiscard]] CUcontext context() const { return core_.context; }
 
-  [[nodiscard]] CUdevice device() const { return device_; }
+  [[nodiscard]] CUdevice device() const { return core_.device; }
 
   // ---- Giving back (reclaim.cpp, decay.cpp).
   Status trim(TrimRequest trim_request = {.plain = PlainTrim::Now});
@@ -86,7 +81,7 @@ class ContextCache {
   void add_accessor(
       ContextCache& reader);  // its kernels reach this memory from now on, for good
 
-  Owners& owners() { return owners_; }
+  Owners& owners() { return core_.peers.owners(); }
 
   CopiesAbroad& copies_abroad() { return copies_abroad_; }
 
@@ -107,12 +102,10 @@ class ContextCache {
   void after_fork_in_child();
 
  private:
-  Lane* make_lane(CUstream stream) REQUIRES(mutex_);
-  Lane* take_lane(std::uint64_t key) REQUIRES(mutex_);
+  Lane* make_lane(CUstream stream) REQUIRES(cache_lock);
+  Lane* take_lane(std::uint64_t key) REQUIRES(cache_lock);
   void orphan(Lane* lane);
   static std::uint64_t new_buffer_id();
-  [[nodiscard]] bool quick_ways_open() const;
-  [[nodiscard]] bool quick_clear(std::uint64_t position) const;
   bool quick_accepts(const Stamp& stamp, const Lane* lane);
   Address restock_and_hit(ThreadCache& thread_cache, Bytes bytes);
   Address quick_small(ThreadCache& thread_cache, Bytes bytes);
@@ -131,47 +124,42 @@ class ContextCache {
   void refill(ThreadCache& thread_cache,
               const Pool& pool,
               const Request& request,
-              const ReuseLimits& reuse_limits) REQUIRES(mutex_);
-  void settle_thread_cache(ThreadCache& thread_cache, bool large_too) REQUIRES(mutex_);
-  bool empty_thread_caches() REQUIRES(mutex_);  // true: something came back
-  bool steal_from_thread_caches(const Request& request) REQUIRES(mutex_);
-  bool empty_depots() REQUIRES(mutex_);
-  bool empty(ThreadCache& thread_cache) REQUIRES(mutex_);
-  void empty_large(ThreadCache& thread_cache) REQUIRES(mutex_);
-  void give_back(const BlockRef& found) REQUIRES(mutex_);
-  [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
-  [[nodiscard]] bool debt_allowed() const;
-  [[nodiscard]] bool must_be_over() const;
+              const ReuseLimits& reuse_limits) REQUIRES(cache_lock);
+  void settle_thread_cache(ThreadCache& thread_cache, bool large_too) REQUIRES(cache_lock);
+  bool empty_thread_caches() REQUIRES(cache_lock);  // true: something came back
+  bool steal_from_thread_caches(const Request& request) REQUIRES(cache_lock);
+  bool empty_depots() REQUIRES(cache_lock);
+  bool empty(ThreadCache& thread_cache) REQUIRES(cache_lock);
+  void empty_large(ThreadCache& thread_cache) REQUIRES(cache_lock);
+  void give_back(const BlockRef& found) REQUIRES(cache_lock);
   void settle_handed(const CrossWait& wait);
-  [[nodiscard]] std::uint64_t settled() const;
-  [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
-  Pool& pool_of(Lane* lane) REQUIRES(mutex_);
-  Address take(const Request& request, const ReuseLimits& reuse_limits) REQUIRES(mutex_);
+  Pool& pool_of(Lane* lane) REQUIRES(cache_lock);
+  Address take(const Request& request, const ReuseLimits& reuse_limits) REQUIRES(cache_lock);
   Address take_from(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
-      REQUIRES(mutex_);
-  Address take_in_debt(const Request& request) REQUIRES(mutex_);
+      REQUIRES(cache_lock);
+  Address take_in_debt(const Request& request) REQUIRES(cache_lock);
   Address take_waiting(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
-      REQUIRES(mutex_);
-  Address take_across(const Request& request) REQUIRES(mutex_);
+      REQUIRES(cache_lock);
+  Address take_across(const Request& request) REQUIRES(cache_lock);
   Status find_or_grow(const Request& request, Address* out);
   bool take_after_waiting(const Request& request, Address* out);
-  [[nodiscard]] bool cuts_slabs(const Request& request) REQUIRES(mutex_);
+  [[nodiscard]] bool cuts_slabs(const Request& request) REQUIRES(cache_lock);
   SmallRef cut_slab(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
-      REQUIRES(mutex_);
-  SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
-  Address hand_out(const Request& request, const BlockRef& found) REQUIRES(mutex_);
+      REQUIRES(cache_lock);
+  SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(cache_lock);
+  Address hand_out(const Request& request, const BlockRef& found) REQUIRES(cache_lock);
   // New memory (growth.cpp); what frees need comes last.
   Status grow(const Request& request, Address* out);
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
   Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
-  Bytes room_to_make(const Request& request, Bytes share) REQUIRES(mutex_);
-  bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
-  Address take_gap(Pool& pool, const Request& request) REQUIRES(mutex_);
-  void abandon(Arena& arena, const Growth& growth) REQUIRES(mutex_);
-  Address commit(Pool& pool, Block* block, const Request& request) REQUIRES(mutex_);
+  Bytes room_to_make(const Request& request, Bytes share) REQUIRES(cache_lock);
+  bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(cache_lock);
+  Address take_gap(Pool& pool, const Request& request) REQUIRES(cache_lock);
+  void abandon(Arena& arena, const Growth& growth) REQUIRES(cache_lock);
+  Address commit(Pool& pool, Block* block, const Request& request) REQUIRES(cache_lock);
   Status add_range(Arena& arena, Bytes bytes);
   Segment* make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena)
-      REQUIRES(mutex_);
+      REQUIRES(cache_lock);
   // The ladder (ladder.cpp): each rung makes something, then the pools are searched again.
   bool find_before_growing(const Request& request, Address* out);
   Status climb_ladder(const Request& request, Status first, Address* out);
@@ -187,74 +175,55 @@ class ContextCache {
   bool settle_all(), wait_idle(), plain_may_go();
   bool collect_abroad(bool wait);
 
-  BlockRef locate(Address address) REQUIRES(mutex_);
-  BlockRef begin_free(Address address) REQUIRES(mutex_);
-  void finish_free(const BlockRef& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
-  [[nodiscard]] bool is_ready(const BlockRef& found) const REQUIRES(mutex_);
-  void hold_or_give(const BlockRef& found) REQUIRES(mutex_);
-  void give(const BlockRef& found) REQUIRES(mutex_);
-  void put(const BlockRef& found, bool ready) REQUIRES(mutex_);
-  void return_empty_slabs(std::uint64_t passed) REQUIRES(mutex_);
-  void return_spare_slabs(const Slab& like) REQUIRES(mutex_);
-  void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
-  void drain() REQUIRES(mutex_);
+  BlockRef locate(Address address) REQUIRES(cache_lock);
+  BlockRef begin_free(Address address) REQUIRES(cache_lock);
+  void finish_free(const BlockRef& found, Lane* lane, std::uint64_t position)
+      REQUIRES(cache_lock);
+  [[nodiscard]] bool is_ready(const BlockRef& found) const REQUIRES(cache_lock);
+  void hold_or_give(const BlockRef& found) REQUIRES(cache_lock);
+  void give(const BlockRef& found) REQUIRES(cache_lock);
+  void put(const BlockRef& found, bool ready) REQUIRES(cache_lock);
+  void return_empty_slabs(std::uint64_t passed) REQUIRES(cache_lock);
+  void return_spare_slabs(const Slab& like) REQUIRES(cache_lock);
+  void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(cache_lock);
+  void drain() REQUIRES(cache_lock);
   void poll_briefly();
   Status trim_pools(TrimRequest trim_request, const Pool* only);
   void plan_trim(Arena& arena,
                  TrimRequest& trim_request,
                  std::vector<std::pair<Arena*, PageReturn>>* pages,
-                 std::vector<Segment*>* plain) REQUIRES(mutex_);
+                 std::vector<Segment*>* plain) REQUIRES(cache_lock);
   std::size_t unmap(const PageReturn& item, Status* result) const;
-  void commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) REQUIRES(mutex_);
+  void commit_trim(Arena& arena, const PageReturn& item, std::size_t returned)
+      REQUIRES(cache_lock);
   void unmap_stale();
-  void take_out(const Arena& arena, const PageReturn& item) REQUIRES(mutex_);
-  void enter(Segment& segment, Address begin, Address end, std::size_t pieces) REQUIRES(mutex_);
-  void forget(Segment& segment) REQUIRES(mutex_);
+  void take_out(const Arena& arena, const PageReturn& item) REQUIRES(cache_lock);
+  void enter(Segment& segment, Address begin, Address end, std::size_t pieces)
+      REQUIRES(cache_lock);
+  void forget(Segment& segment) REQUIRES(cache_lock);
 
-  const Driver& driver_;
-  const Config& config_;
-  const bool quick_;  // the options allow the fast paths
-  PageMap& pages_;
-  DeferredUnmaps& deferred_unmaps_;
   const std::atomic<std::int64_t>& graphs_;
-  DeviceBudget& budget_;
-  const CUcontext context_;
-  const CUdevice device_;
-  const CacheShared::Others others_;
-  DriverMemory memory_;
-  Timeline timeline_;
-  Headroom headroom_;
   CopiesAbroad copies_abroad_;
-  std::atomic<std::uint64_t> waiting_high_{0};  // the highest that something in limbo waits for
   std::atomic<Nanoseconds> next_decay_{0};
-  std::atomic<bool> unmapping_{false};        // a thread is in unmap_stale()
-  std::atomic<std::uint32_t> asks_{0};        // allocations made while several lanes worked
-  std::atomic<std::uint64_t> order_high_{0};  // the highest position of a free on a stream
+  std::atomic<bool> unmapping_{false};  // a thread is in unmap_stale()
+  std::atomic<std::uint32_t> asks_{0};  // allocations made while several lanes worked
+  CacheCore core_;
 
-  // From a cache line of its own on: hits read what stands before.
-  alignas(64) Mutex mutex_{LockRank::Context};
-  std::uint32_t quick_ops_ GUARDED_BY(mutex_) = 0;  // answered without looking at the clock
-  DeviceStats stats_ GUARDED_BY(mutex_);
-  ThreadCaches thread_caches_ GUARDED_BY(mutex_);
-  bool any_stored_ GUARDED_BY(mutex_) = false;                   // in the pools' depots
-  std::vector<std::unique_ptr<Pool>> pools_ GUARDED_BY(mutex_);  // [0]: plain calls
-  std::vector<Pool*> spare_pools_ GUARDED_BY(mutex_);            // of destroyed streams
-  std::deque<Lane> all_lanes_ GUARDED_BY(mutex_);
-  std::vector<Lane*> orphans_ GUARDED_BY(mutex_);  // their streams are destroyed
-  std::unordered_map<std::uint64_t, Lane*> lanes_ GUARDED_BY(mutex_);
-  std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
-  std::vector<Stale> stale_ GUARDED_BY(mutex_);
-  Aliases aliases_ GUARDED_BY(mutex_);
-  ExportedBlocks exported_blocks_ GUARDED_BY(mutex_);
-  Abroad abroad_;                                       // what is in it: guarded by mutex_
-  std::vector<BlockRef> held_ GUARDED_BY(mutex_);       // freed, but a graph may use them
-  std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
-  std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
-  Owners owners_, readers_;  // whose memory its kernels reach; whose kernels reach its memory
-  std::atomic<bool> unpaid_peers_{false};  // kernels that reach this memory and pay for nothing
-  std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
-  std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more
-  std::vector<std::pair<Address, Bytes>> surviving_ranges_ GUARDED_BY(mutex_);
+  std::uint32_t quick_ops_ GUARDED_BY(cache_lock) = 0;  // answered without looking at the clock
+  ThreadCaches thread_caches_ GUARDED_BY(cache_lock);
+  bool any_stored_ GUARDED_BY(cache_lock) = false;         // in the pools' depots
+  std::vector<Pool*> spare_pools_ GUARDED_BY(cache_lock);  // of destroyed streams
+  std::deque<Lane> all_lanes_ GUARDED_BY(cache_lock);
+  std::vector<Lane*> orphans_ GUARDED_BY(cache_lock);  // their streams are destroyed
+  std::unordered_map<std::uint64_t, Lane*> lanes_ GUARDED_BY(cache_lock);
+  std::vector<Segment*> spare_segments_ GUARDED_BY(cache_lock);
+  std::vector<Stale> stale_ GUARDED_BY(cache_lock);
+  Aliases aliases_ GUARDED_BY(cache_lock);
+  ExportedBlocks exported_blocks_ GUARDED_BY(cache_lock);
+  Abroad abroad_;                                       // what is in it: guarded by cache_lock
+  std::vector<BlockRef> held_ GUARDED_BY(cache_lock);   // freed, but a graph may use them
+  std::vector<Page> surviving_ GUARDED_BY(cache_lock);  // mapped, but in no segment any more
+  std::vector<std::pair<Address, Bytes>> surviving_ranges_ GUARDED_BY(cache_lock);
 };
 
 }  // namespace custash

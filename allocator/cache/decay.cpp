@@ -13,10 +13,11 @@ constexpr Bytes kAtOnce = 4_GiB;
 }  // namespace
 
 void ContextCache::decay() {
-  if (config_.decay == 0 || timeline_.capturing()) return;
-  const Nanoseconds now = driver_.now();
+  if (core_.config.decay == 0 || core_.timeline.capturing()) return;
+  const Nanoseconds now = core_.driver.now();
   Nanoseconds due = next_decay_.load(std::memory_order_relaxed);
-  if (now < due || !next_decay_.compare_exchange_strong(due, now + config_.decay * kSecond))
+  if (now < due ||
+      !next_decay_.compare_exchange_strong(due, now + core_.config.decay * kSecond))
     return;
   trim_idle().ignore();  // what is refused stays
 }
@@ -24,9 +25,9 @@ void ContextCache::decay() {
 // What was free at the last look and is free still; at the first look nothing was.
 Status ContextCache::trim_idle() {
   const Status trimmed = trim({.bytes = kAtOnce, .idle_only = true});
-  Lock lock(mutex_);
-  return_empty_slabs(timeline_.passed());
-  for (const auto& pool : pools_) {
+  CacheLock lock(core_.mutex);
+  return_empty_slabs(core_.timeline.passed());
+  for (const auto& pool : core_.pools) {
     pool->large.age();
     pool->small_pages.age();
   }

@@ -7,8 +7,8 @@
 namespace custash {
 
 BlockAnswer ContextCache::describe(Address address) {
-  Lock lock(mutex_);
-  const PageOwner owner = pages_.find(address);
+  CacheLock lock(core_.mutex);
+  const PageOwner owner = core_.pages.find(address);
   if (owner.slab != nullptr && owner.slab->cache == this) {
     Slab* slab = owner.slab;
     const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
@@ -29,11 +29,12 @@ BlockAnswer ContextCache::describe(Address address) {
 }
 
 Bytes ContextCache::returnable() {
-  if (waiting_high_.load() > timeline_.passed()) timeline_.poll(waiting_high_.load());
-  Lock lock(mutex_);
+  if (core_.waiting_high.load() > core_.timeline.passed())
+    core_.timeline.poll(core_.waiting_high.load());
+  CacheLock lock(core_.mutex);
   drain();
   Bytes sum = 0;
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     sum +=
         pool->small_pages.returnable() + pool->large.returnable() + pool->slabs.empty_bytes();
   }
@@ -46,8 +47,8 @@ std::string ContextCache::describe_use() {
   Bytes largest = 0;
   Bytes free = 0;
   {
-    Lock lock(mutex_);
-    for (const auto& pool : pools_) {
+    CacheLock lock(core_.mutex);
+    for (const auto& pool : core_.pools) {
       largest = std::max(largest, pool->large.largest_free());
       free += pool->large.returnable() - pool->large.limbo_bytes();
     }
@@ -61,15 +62,15 @@ std::string ContextCache::describe_use() {
 }
 
 DeviceStats ContextCache::stats() {
-  const Timeline::Counters counters = timeline_.counters();
-  Lock lock(mutex_);
+  const Timeline::Counters counters = core_.timeline.counters();
+  CacheLock lock(core_.mutex);
   empty_thread_caches();
-  DeviceStats out = stats_;
+  DeviceStats out = core_.stats;
   out.num_fences = static_cast<std::int64_t>(counters.fences);
   out.num_fence_queries = static_cast<std::int64_t>(counters.queries);
   out.num_debt_waits = static_cast<std::int64_t>(counters.waits);
   out.num_free_waits = static_cast<std::int64_t>(counters.host_waits);
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     out.limbo_bytes +=
         static_cast<std::int64_t>(pool->large.limbo_bytes() + pool->slabs.limbo_bytes());
   }
@@ -77,34 +78,34 @@ DeviceStats ContextCache::stats() {
 }
 
 void ContextCache::reset_peaks() {
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   empty_thread_caches();
-  stats_.reset_peaks();
+  core_.stats.reset_peaks();
 }
 
 void ContextCache::count_oom() {
-  Lock lock(mutex_);
-  ++stats_.num_ooms;
+  CacheLock lock(core_.mutex);
+  ++core_.stats.num_ooms;
 }
 
 bool ContextCache::validate() {
-  if (!timeline_.validate()) return false;
-  Lock lock(mutex_);
+  if (!core_.timeline.validate()) return false;
+  CacheLock lock(core_.mutex);
   empty_thread_caches();
   Bytes mapped = 0;
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate())
       return false;
     mapped += pool->small_pages.mapped() + pool->large.mapped();
   }
-  return mapped == static_cast<Bytes>(stats_.reserved_bytes[0].current) &&
-         stats_.allocation[0].current >= 0 &&
-         stats_.active[0].current >= stats_.allocation[0].current;
+  return mapped == static_cast<Bytes>(core_.stats.reserved_bytes[0].current) &&
+         core_.stats.allocation[0].current >= 0 &&
+         core_.stats.active[0].current >= core_.stats.allocation[0].current;
 }
 
 void ContextCache::after_fork_in_child() {
-  mutex_.reset_after_fork();
-  timeline_.reset_lock_after_fork();
+  core_.mutex.reset_after_fork();
+  core_.timeline.reset_lock_after_fork();
   copies_abroad_.reset_lock_after_fork();
 }
 

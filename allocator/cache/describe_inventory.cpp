@@ -49,7 +49,7 @@ void add_pages(const Segment& segment, HeldSegment* out) {
 }  // namespace
 
 void ContextCache::take_inventory(Inventory* out) {
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   empty_thread_caches();
   std::unordered_map<const Pool*, CUstream> streams;
   for (const Lane& lane : all_lanes_)
@@ -73,7 +73,7 @@ void ContextCache::take_inventory(Inventory* out) {
         held->stream = stream;
       }
       held->size += block->size;
-      const Slab* const slab = pages_.find(block->address).slab;
+      const Slab* const slab = core_.pages.find(block->address).slab;
       if (block->state == BlockState::Used && slab != nullptr && slab->backing == block) {
         add_slab(*slab, held);
       } else {
@@ -85,7 +85,7 @@ void ContextCache::take_inventory(Inventory* out) {
     }
     close();
   };
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     const auto stream = streams.find(pool.get());
     for (const Arena* arena : {&pool->small_pages, &pool->large}) {
       for (const Segment* segment : arena->segments())

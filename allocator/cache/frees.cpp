@@ -4,6 +4,7 @@
 // Proved: tests/models/reuse.pml.
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/cache/context_cache.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -15,7 +16,7 @@ Status ContextCache::free(Address address, Lane* lane, ThreadCache* thread_cache
   if (thread_cache != nullptr && fence_and_free(*thread_cache, address)) return {};
   BlockRef found;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     if (thread_cache != nullptr) settle_thread_cache(*thread_cache, false);
     found = begin_free(address);
   }
@@ -24,33 +25,34 @@ Status ContextCache::free(Address address, Lane* lane, ThreadCache* thread_cache
   std::uint64_t position = 0;
   if (lane != nullptr) {
     const bool large = found.large != nullptr && found.large->size > kSmallLimit;
-    position =
-        found.shared() ? timeline_.stamp_everything() : timeline_.stamp_stream(*lane, large);
-    if (timeline_.broken()) result = timeline_.wait_all();  // tells the fault
+    position = found.shared() ? core_.timeline.stamp_everything()
+                              : core_.timeline.stamp_stream(*lane, large);
+    if (core_.timeline.broken()) result = core_.timeline.wait_all();  // tells the fault
   } else {
-    if (copies_abroad_.any() && config_.free_mode != FreeMode::Never)
+    if (copies_abroad_.any() && core_.config.free_mode != FreeMode::Never)
       result = copies_abroad_.wait_for(address, static_cast<Bytes>(found.block_bytes()));
     if (const Status waited = wait_before_free(); !waited.ok()) result = waited;
-    if (const Status stamped = timeline_.stamp_free(&position); !stamped.ok()) result = stamped;
+    if (const Status stamped = core_.timeline.stamp_free(&position); !stamped.ok())
+      result = stamped;
   }
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   finish_free(found, lane, position);
   return result;  // like the driver, which tells earlier errors here; the block is free all the
                   // same
 }
 
 Status ContextCache::wait_before_free() {
-  if (config_.free_mode == FreeMode::Strict) return timeline_.wait_device();
-  return config_.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
-             ? timeline_.wait_host_visible()
+  if (core_.config.free_mode == FreeMode::Strict) return core_.timeline.wait_device();
+  return core_.config.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
+             ? core_.timeline.wait_host_visible()
              : Status();
 }
 
 bool ContextCache::try_free(Address address, ThreadCache* thread_cache) {
   if (free_waits()) return false;
   std::uint64_t position = 0;
-  if (!timeline_.try_stamp_free(&position)) return false;
-  Lock lock(mutex_);
+  if (!core_.timeline.try_stamp_free(&position)) return false;
+  CacheLock lock(core_.mutex);
   if (thread_cache != nullptr) settle_thread_cache(*thread_cache, false);
   const BlockRef found = begin_free(address);
   if (!found) return false;
@@ -59,7 +61,7 @@ bool ContextCache::try_free(Address address, ThreadCache* thread_cache) {
 }
 
 BlockRef ContextCache::locate(Address address) {
-  const PageOwner owner = pages_.find(address);
+  const PageOwner owner = core_.pages.find(address);
   BlockRef found;
   if (owner.slab != nullptr) {
     const std::uint32_t index = owner.slab->index_at(address);
@@ -78,12 +80,12 @@ BlockRef ContextCache::locate(Address address) {
 BlockRef ContextCache::begin_free(Address address) {
   const BlockRef found = locate(address);
   if (!found || found.buffer_id().exchange(0) == 0) return {};
-  stats_.count_owned(
+  core_.stats.count_owned(
       found.pool(), found.block_bytes(), static_cast<std::int64_t>(found.requested()), -1);
   if (found.small) {
     found.small.block().state = BlockState::Busy;
   } else {
-    pages_.end_block(address);
+    core_.pages.end_block(address);
     found.large->segment->arena->release(found.large);
   }
   return found;
@@ -96,7 +98,7 @@ void ContextCache::finish_free(const BlockRef& found, Lane* lane, std::uint64_t 
   } else {
     stamp.order = position;
     lane->stamped = std::max(lane->stamped, position);
-    atomic_max(order_high_, position);
+    atomic_max(core_.order_high, position);
     stamp.order_lane =
         found.shared() && holds(Rule::blocks_of_several_streams_are_nobody_s) ? nullptr : lane;
   }
@@ -108,7 +110,7 @@ void ContextCache::hold_or_give(const BlockRef& found) {
   const bool captured =
       found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   if (captured && holds(Rule::captured_blocks_stay_with_graphs) &&
-      (graphs_.load() > 0 || timeline_.capturing())) {
+      (graphs_.load() > 0 || core_.timeline.capturing())) {
     held_.push_back(found);
     return;
   }
@@ -119,35 +121,36 @@ void ContextCache::hold_or_give(const BlockRef& found) {
 // freed on a stream that is not the pool's, or other streams work.
 bool ContextCache::is_ready(const BlockRef& found) const {
   const Stamp& stamp = found.stamp();
-  if (stamp.order > timeline_.passed()) {
+  if (stamp.order > core_.timeline.passed()) {
     const Pool* pool = stamp.order_lane == nullptr ? nullptr : stamp.order_lane->pool;
     if (pool == nullptr || !found.home_is(*pool)) return false;
   }
-  return quick_clear(stamp.fence);
+  return core_.quick_clear(stamp.fence);
 }
 
 void ContextCache::give(const BlockRef& found) {
   if (holds(Rule::exported_blocks_stay_when_freed) && exported_blocks_.park(found)) return;
   bool ready = is_ready(found);
-  if (!ready) atomic_max(waiting_high_, found.stamp().latest());
+  if (!ready) atomic_max(core_.waiting_high, found.stamp().latest());
   if (found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small) {
     // Small blocks of all streams share pages: what one that has to wait joins would wait with
     // it. Apart they fill pages less well, so they stay apart only where there is plenty of
     // memory. In a device that is nearly full they join their neighbours at once, as they do in
     // the driver; who gets one looks at its stamp in any case.
-    const bool apart = found.stamp().order > timeline_.passed() && !timeline_.one_lane() &&
-                       headroom_.left(budget_) >= kPlenty;
-    ready = headroom_.fit() == Fit::FewPages || (ready && !apart);
+    const bool apart = found.stamp().order > core_.timeline.passed() &&
+                       !core_.timeline.one_lane() &&
+                       core_.headroom.left(core_.budget) >= kPlenty;
+    ready = core_.headroom.fit() == Fit::FewPages || (ready && !apart);
   }
-  if (ready) stats_.count_active(found.pool(), found.block_bytes(), -1);
+  if (ready) core_.stats.count_active(found.pool(), found.block_bytes(), -1);
   put(found, ready);
 }
 
 void ContextCache::put(const BlockRef& found, bool ready) {
-  if (!ready) atomic_max(waiting_high_, found.stamp().latest());
+  if (!ready) atomic_max(core_.waiting_high, found.stamp().latest());
   if (found.large != nullptr) {
     Arena& arena = *found.large->segment->arena;
-    return ready ? arena.give_ready(found.large, timeline_.passed())
+    return ready ? arena.give_ready(found.large, core_.timeline.passed())
                  : arena.give_waiting(found.large);
   }
   Slab* slab = found.small.slab;
@@ -158,12 +161,12 @@ void ContextCache::put(const BlockRef& found, bool ready) {
 // All slabs of a class that nobody uses but one.
 void ContextCache::return_spare_slabs(const Slab& like) {
   std::vector<Slab*> empty;
-  like.slab_heap->take_empty_of(like.size_class, 1, timeline_.passed(), &empty);
+  like.slab_heap->take_empty_of(like.size_class, 1, core_.timeline.passed(), &empty);
   return_slabs(empty);
 }
 
 void ContextCache::return_empty_slabs(std::uint64_t passed) {
-  for (const auto& pool : pools_)
+  for (const auto& pool : core_.pools)
     return_slabs(pool->slabs.take_empty(passed));
 }
 
@@ -171,24 +174,24 @@ void ContextCache::return_slabs(const std::vector<Slab*>& slabs) {
   for (Slab* slab : slabs) {
     Block* backing = slab->backing;
     Arena& arena = *backing->segment->arena;
-    (void)pages_.set(slab->base, slab->base + kSlabBytes, backing->segment);
+    (void)core_.pages.set(slab->base, slab->base + kSlabBytes, backing->segment);
     arena.release(backing);
     const bool ready =
-        ReuseLimits{.passed = timeline_.passed(),
-                    .acceptable = timeline_.one_lane() ? ~0ULL : timeline_.clear()}
+        ReuseLimits{.passed = core_.timeline.passed(),
+                    .acceptable = core_.timeline.one_lane() ? ~0ULL : core_.timeline.clear()}
             .accepts(backing->stamp);
     slab->slab_heap->recycle(slab);
     if (ready) {
-      arena.give_ready(backing, timeline_.passed());
+      arena.give_ready(backing, core_.timeline.passed());
     } else {
-      atomic_max(waiting_high_, backing->stamp.latest());
+      atomic_max(core_.waiting_high, backing->stamp.latest());
       arena.give_waiting(backing);
     }
   }
 }
 
 Status ContextCache::record_stream(Address address) {
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   const BlockRef found = locate(address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
@@ -196,13 +199,13 @@ Status ContextCache::record_stream(Address address) {
 }
 
 void ContextCache::release_graph_blocks() {
-  Lock lock(mutex_);
-  const std::uint64_t position = timeline_.stamp_everything();
+  CacheLock lock(core_.mutex);
+  const std::uint64_t position = core_.timeline.stamp_everything();
   for (const BlockRef& found : std::exchange(held_, {})) {
     // Launches of the graph since the free count as well: safe once all of them have passed.
     found.stamp() =
         holds(Rule::captured_blocks_wait_for_launches) ? Stamp{.order = position} : Stamp{};
-    atomic_max(order_high_, position);
+    atomic_max(core_.order_high, position);
     give(found);
   }
 }

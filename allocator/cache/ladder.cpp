@@ -11,16 +11,16 @@ namespace custash {
 // On a nearly full device, where memory lies matters. Patience ends all waits but bare CUDA's.
 bool ContextCache::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
-  const bool waiting = waiting_high_.load() > timeline_.passed();
-  if (!waiting || timeline_.capturing()) return false;
+  const bool waiting = core_.waiting_high.load() > core_.timeline.passed();
+  if (!waiting || core_.timeline.capturing()) return false;
   settle().ignore();  // broken() tells
   return search_all(request, out) || (settle_all() && search_all(request, out));
 }
 
 Status ContextCache::climb_ladder(const Request& request, Status first, Address* out) {
   {
-    Lock lock(mutex_);
-    ++stats_.num_alloc_retries;
+    CacheLock lock(core_.mutex);
+    ++core_.stats.num_alloc_retries;
   }
   if (rung_poll(request, out) || rung_wait(request, out) || rung_wait_all(request, out))
     return {};
@@ -36,9 +36,9 @@ Status ContextCache::climb_ladder(const Request& request, Status first, Address*
 
 // Any gap, be it among blocks of the other kind or across more pages than need be.
 bool ContextCache::rung_gap(const Request& request, Address* out) {
-  Lock lock(mutex_);
-  const ReuseLimits asked = reuse_limits(request, debt_allowed());
-  for (const auto& pool : pools_) {
+  CacheLock lock(core_.mutex);
+  const ReuseLimits asked = core_.reuse_limits(request, core_.debt_allowed());
+  for (const auto& pool : core_.pools) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       Block* block = arena->take(whole(request).rounded, asked);
       if (block == nullptr) continue;
@@ -50,9 +50,9 @@ bool ContextCache::rung_gap(const Request& request, Address* out) {
 }
 
 bool ContextCache::search_all(const Request& request, Address* out) {
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   empty_thread_caches();
-  *out = take(request, reuse_limits(request, debt_allowed()));
+  *out = take(request, core_.reuse_limits(request, core_.debt_allowed()));
   if (*out == 0) *out = take_across(request);
   if (*out == 0) *out = take_in_debt(request);
   return *out != 0;
@@ -60,7 +60,7 @@ bool ContextCache::search_all(const Request& request, Address* out) {
 
 // What has passed meanwhile, and what can be had in debt.
 bool ContextCache::rung_poll(const Request& request, Address* out) {
-  timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  core_.timeline.poll(std::max(core_.waiting_high.load(), core_.timeline.newest()));
   return search_all(request, out);
 }
 

@@ -3,6 +3,7 @@
 // Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/cache/context_cache.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -10,21 +11,11 @@
 #include <iterator>
 
 namespace custash {
-namespace {
-
-// The last bit is for all devices beyond.
-constexpr CUdevice kLastBit = 63;
-
-std::uint64_t bit_of(CUdevice device) {
-  return std::uint64_t{1} << static_cast<unsigned>(std::min(device, kLastBit));
-}
-
-}  // namespace
 
 void ContextCache::drain() {
   empty_thread_caches();
-  const std::uint64_t passed = timeline_.passed();
-  for (const auto& pool : pools_) {
+  const std::uint64_t passed = core_.timeline.passed();
+  for (const auto& pool : core_.pools) {
     for (int i = 0; i < kSizeClasses; ++i)
       pool->slabs.drain(i, passed);
     pool->small_pages.drain(passed);
@@ -39,7 +30,7 @@ Status ContextCache::trim(TrimRequest trim_request) {
 Status ContextCache::trim(TrimRequest trim_request, const Lane& lane) {
   const Pool* pool = nullptr;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     pool = lane.pool;
   }
   return pool == nullptr ? Status() : trim_pools(trim_request, pool);
@@ -47,48 +38,49 @@ Status ContextCache::trim(TrimRequest trim_request, const Lane& lane) {
 
 Status ContextCache::trim_pools(TrimRequest trim_request, const Pool* only) {
   // Threads that have no context may ask. Where it cannot be had, each call says so for itself.
-  const CurrentContext current(driver_, context_);
-  deferred_unmaps_.retry();
+  const CurrentContext current(core_.driver, core_.context);
+  core_.deferred_unmaps.retry();
   poll_briefly();
   unmap_stale();
   (void)collect_abroad(false);
-  if (trim_request.plain == PlainTrim::WhenIdle && !others_.idle(others_.state, *this, true))
+  if (trim_request.plain == PlainTrim::WhenIdle &&
+      !core_.others.idle(core_.others.state, *this, true))
     trim_request.plain = PlainTrim::No;
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     drain();
-    const std::uint64_t passed = timeline_.passed();
+    const std::uint64_t passed = core_.timeline.passed();
     return_empty_slabs(passed);
-    for (const auto& pool : pools_)
+    for (const auto& pool : core_.pools)
       pool->slabs.forget_missed();
     trim_request.aliases = &aliases_;
-    for (const auto& pool : pools_) {
+    for (const auto& pool : core_.pools) {
       if (only != nullptr && pool.get() != only) continue;
       for (Arena* arena : {&pool->large, &pool->small_pages})
         plan_trim(*arena, trim_request, &pages, &plain);
     }
   }
   Status result;
-  headroom_.forget();
+  core_.headroom.forget();
   std::vector<std::size_t> returned;
   for (const auto& [arena, item] : pages) {
     returned.push_back(unmap(item, &result));
     for (std::size_t i = 0; i < returned.back(); ++i)
-      budget_.give(item.pages[i].size);
+      core_.budget.give(item.pages[i].size);
   }
   std::vector<Segment*> refused;
   for (Segment* segment : plain) {
-    const Status freed = memory_.free(segment->base);
+    const Status freed = core_.memory.free(segment->base);
     if (freed.ok()) {
-      budget_.give(segment->size);
+      core_.budget.give(segment->size);
     } else {
       result = freed;
       refused.push_back(segment);
     }
   }
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   for (std::size_t i = 0; i < pages.size(); ++i)
     commit_trim(*pages[i].first, pages[i].second, returned[i]);
   for (Segment* segment : plain) {
@@ -107,18 +99,18 @@ void ContextCache::unmap_stale() {
   const auto until = [](const Stale& each) { return each.block->stamp.latest(); };
   std::uint64_t need = 0;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     for (const Stale& each : stale_)
       need = std::max(need, until(each));
     if (stale_.empty()) return;
   }
   // One thread at a time: two old addresses of one page are never unmapped together.
   if (unmapping_.exchange(true)) return;
-  timeline_.poll(need);
+  core_.timeline.poll(need);
   std::vector<Stale> over;
   {
-    Lock lock(mutex_);
-    const std::uint64_t passed = timeline_.passed();
+    CacheLock lock(core_.mutex);
+    const std::uint64_t passed = core_.timeline.passed();
     const auto first = std::partition(stale_.begin(), stale_.end(), [&](const Stale& each) {
       return until(each) > passed && holds(Rule::old_addresses_stay_while_used);
     });
@@ -126,8 +118,8 @@ void ContextCache::unmap_stale() {
     stale_.erase(first, stale_.end());
   }
   for (Stale& each : over) {
-    const Status status = memory_.unmap(each.block->address, each.block->size);
-    Lock lock(mutex_);
+    const Status status = core_.memory.unmap(each.block->address, each.block->size);
+    CacheLock lock(core_.mutex);
     if (each.block->state != BlockState::Stale) continue;  // the context has ended meanwhile
     if (status.ok()) {
       aliases_.drop(each.pages);
@@ -142,16 +134,16 @@ void ContextCache::unmap_stale() {
 // A fence recorded just now is not ready at once, even where the device has long been idle.
 void ContextCache::poll_briefly() {
   constexpr int kQuestions = 200;  // some 30 µs
-  const std::uint64_t everything = timeline_.stamp_everything();
-  for (int i = 0; i < kQuestions && timeline_.passed() < everything; ++i)
-    timeline_.poll(everything);
+  const std::uint64_t everything = core_.timeline.stamp_everything();
+  for (int i = 0; i < kQuestions && core_.timeline.passed() < everything; ++i)
+    core_.timeline.poll(everything);
 }
 
 // How many pages the driver took; it stops at the first refusal.
 std::size_t ContextCache::unmap(const PageReturn& item, Status* result) const {
   std::size_t count = 0;
   for (const Page& page : item.pages) {
-    const Status status = deferred_unmaps_.give_back(page);
+    const Status status = core_.deferred_unmaps.give_back(page);
     if (!status.ok()) {
       *result = status;
       break;
@@ -173,21 +165,21 @@ void ContextCache::commit_trim(Arena& arena, const PageReturn& item, std::size_t
 
 // Ledger first: nobody may find these any more when the driver hands the addresses out again.
 void ContextCache::take_out(const Arena& arena, const PageReturn& item) {
-  pages_.clear(item.block->address, item.block->end());
-  stats_.count_reserved(arena.pool(),
-                        static_cast<std::int64_t>(item.block->size),
-                        static_cast<std::int64_t>(item.pages.size()),
-                        -1);
+  core_.pages.clear(item.block->address, item.block->end());
+  core_.stats.count_reserved(arena.pool(),
+                             static_cast<std::int64_t>(item.block->size),
+                             static_cast<std::int64_t>(item.pages.size()),
+                             -1);
 }
 
 // Into the ledger: the page map and the count of what is reserved. The map has its leaves.
 void ContextCache::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
-  pages_.clear(begin, end);  // see forget()
-  (void)pages_.set(begin, end, &segment);
-  stats_.count_reserved(segment.arena->pool(),
-                        static_cast<std::int64_t>(end - begin),
-                        static_cast<std::int64_t>(pieces),
-                        1);
+  core_.pages.clear(begin, end);  // see forget()
+  (void)core_.pages.set(begin, end, &segment);
+  core_.stats.count_reserved(segment.arena->pool(),
+                             static_cast<std::int64_t>(end - begin),
+                             static_cast<std::int64_t>(pieces),
+                             1);
 }
 
 void ContextCache::plan_trim(Arena& arena,
@@ -195,16 +187,16 @@ void ContextCache::plan_trim(Arena& arena,
                              std::vector<std::pair<Arena*, PageReturn>>* pages,
                              std::vector<Segment*>* plain) {
   const StatPool pool = arena.pool();
-  for (PageReturn& item : arena.plan_return(timeline_.passed(), trim_request)) {
+  for (PageReturn& item : arena.plan_return(core_.timeline.passed(), trim_request)) {
     take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
   // Freeing plain memory waits for the device, and so for work that is younger than any free.
   if (trim_request.plain == PlainTrim::No) return;
-  if (trim_request.plain == PlainTrim::WhenIdle && timeline_.unfinished()) return;
+  if (trim_request.plain == PlainTrim::WhenIdle && core_.timeline.unfinished()) return;
   for (Segment* segment : arena.take_free_segments(trim_request)) {
-    pages_.clear(segment->base, segment->base + segment->size);
-    stats_.count_reserved(pool, static_cast<std::int64_t>(segment->size), 1, -1);
+    core_.pages.clear(segment->base, segment->base + segment->size);
+    core_.stats.count_reserved(pool, static_cast<std::int64_t>(segment->size), 1, -1);
     plain->push_back(segment);
   }
 }
@@ -212,26 +204,26 @@ void ContextCache::plan_trim(Arena& arena,
 // A kernel may have the host hand it memory while it runs. Who asks and then takes debt asks
 // once more: a launch that did not see the debt is seen then.
 void ContextCache::settle_handed(const CrossWait& wait) {
-  if (wait.owed > timeline_.passed() && must_be_over() &&
+  if (wait.owed > core_.timeline.passed() && core_.must_be_over() &&
       holds(Rule::debt_taken_beside_a_launch_is_waited_for))
-    timeline_.wait_for(wait.owed).ignore();  // broken() tells
+    core_.timeline.wait_for(wait.owed).ignore();  // broken() tells
 }
 
 void ContextCache::add_accessor(ContextCache& reader) {
   // Submissions that go unseen pay for nothing: then what is owed is waited for here, and
   // nothing is owed any more.
-  const bool seen = config_.one_lane || !holds(Rule::unseen_peers_pay_nothing);
-  const bool pays = seen && reader.owners_.add(timeline_) && readers_.add(reader.timeline_);
-  if (!pays) unpaid_peers_.store(true);
+  const bool seen = core_.config.one_lane || !holds(Rule::unseen_peers_pay_nothing);
+  CacheCore& its = reader.core_;
+  const bool pays = core_.peers.add_reader(its.peers, its.timeline, core_.timeline, seen);
   // A kernel of the reader that runs already, and that the host may hand memory, has paid
   // nothing.
-  if (!pays || reader.timeline_.host_may_hand_over()) {
+  if (!pays || reader.core_.timeline.host_may_hand_over()) {
     {
-      Lock lock(mutex_);
+      CacheLock lock(core_.mutex);
       empty_thread_caches();  // no thread is in the middle of a hand-out that has not seen it
     }
     if (holds(Rule::what_is_owed_is_over_before_unpaid_peers))
-      timeline_.wait_for(timeline_.owed()).ignore();  // broken() tells
+      core_.timeline.wait_for(core_.timeline.owed()).ignore();  // broken() tells
   }
   let_copies_reach(reader.device());
 }
@@ -239,36 +231,35 @@ void ContextCache::add_accessor(ContextCache& reader) {
 // Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told. Who asks
 // for access that another thread is just giving gives it, too: it must be there on return.
 void ContextCache::let_copies_reach(CUdevice device) {
-  const bool known = device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
-  if (known || device == device_ || !memory_.vmm()) return;
+  const bool known = core_.peers.reached_by(device);
+  if (known || device == core_.device || !core_.memory.vmm()) return;
   std::vector<Page> mapped;
   {
-    Lock lock(mutex_);
-    std::erase(accessors_, device);
-    accessors_.push_back(device);
-    ++accessor_changes_;
-    for (const auto& pool : pools_) {
+    CacheLock lock(core_.mutex);
+    core_.peers.add_accessor(device);
+    for (const auto& pool : core_.pools) {
       pool->small_pages.collect_pages(&mapped);
       pool->large.collect_pages(&mapped);
     }
   }
   // A page that trim() returns meanwhile fails here, and nobody needs it.
   for (const Page& page : mapped) {
-    memory_.give_access(page.address, page.size, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    core_.memory
+        .give_access(page.address, page.size, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         .ignore();
   }
-  reached_by_.fetch_or(bit_of(device));
+  core_.peers.set_reached_by(device);
 }
 
 void ContextCache::abandon() {
-  timeline_.abandon();
-  Lock lock(mutex_);
+  core_.timeline.abandon();
+  CacheLock lock(core_.mutex);
   empty_thread_caches();
   for (const Stale& each : stale_)
     surviving_.push_back({each.block->address, each.block->size, 0});
   stale_.clear();
   aliases_.clear();
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     for (Slab* slab : pool->slabs.dissolve())
       slab->backing = nullptr;
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
@@ -282,8 +273,8 @@ void ContextCache::abandon() {
   abroad_.clear();
   exported_blocks_.clear();
   lanes_.clear();
-  budget_.give(static_cast<Bytes>(stats_.reserved_bytes[0].current));
-  stats_ = DeviceStats{};
+  core_.budget.give(static_cast<Bytes>(core_.stats.reserved_bytes[0].current));
+  core_.stats = DeviceStats{};
 }
 
 void ContextCache::forget(Segment& segment) {
@@ -291,14 +282,14 @@ void ContextCache::forget(Segment& segment) {
     // The last release of a primary context is known as such only afterwards: what the driver
     // has given to another context since is that one's.
     for (Address at = segment.base; at < segment.base + segment.size; at += kPageBytes) {
-      const PageOwner owner = pages_.find(at);
+      const PageOwner owner = core_.pages.find(at);
       if (owner.slab != nullptr ? owner.slab->cache == this : owner.segment == &segment)
-        pages_.clear_if(at, owner);
+        core_.pages.clear_if(at, owner);
     }
     return;
   }
   for (const auto& [address, page] : segment.pages) {
-    pages_.clear(page.address, page.address + page.size);
+    core_.pages.clear(page.address, page.address + page.size);
     surviving_.push_back(page);
   }
   segment.pages.clear();
@@ -309,15 +300,15 @@ void ContextCache::return_surviving_pages() {
   std::vector<Page> pages;
   std::vector<std::pair<Address, Bytes>> ranges;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     pages.swap(surviving_);
     ranges.swap(surviving_ranges_);
   }
   // The context is gone and with it whoever could be told of an error.
   for (const Page& page : pages)
-    deferred_unmaps_.abandon(page);
+    core_.deferred_unmaps.abandon(page);
   for (const auto& [base, size] : ranges)
-    memory_.unreserve(base, size);
+    core_.memory.unreserve(base, size);
 }
 
 }  // namespace custash

@@ -12,24 +12,24 @@
 namespace custash {
 
 Status ContextCache::settle() {
-  const Status waited = timeline_.wait_frees();
+  const Status waited = core_.timeline.wait_frees();
   std::vector<Lane*> lanes;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     for (Lane& lane : all_lanes_)
-      if (lane.marked.load() > std::max(timeline_.passed(), lane.over.load()))
+      if (lane.marked.load() > std::max(core_.timeline.passed(), lane.over.load()))
         lanes.push_back(&lane);
   }
-  if (holds(Rule::ordered_frees_are_settled_by_marks)) timeline_.pass_marks(lanes);
+  if (holds(Rule::ordered_frees_are_settled_by_marks)) core_.timeline.pass_marks(lanes);
   (void)collect_abroad(true);
-  Lock lock(mutex_);
-  ++stats_.num_sync_all_streams;
+  CacheLock lock(core_.mutex);
+  ++core_.stats.num_sync_all_streams;
   empty_thread_caches();
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     if (lanes.empty()) break;
     pool->slabs.forget_orders();
-    pool->small_pages.forget_orders(timeline_.passed());
-    pool->large.forget_orders(timeline_.passed());
+    pool->small_pages.forget_orders(core_.timeline.passed());
+    pool->large.forget_orders(core_.timeline.passed());
   }
   drain();
   return waited;
@@ -39,16 +39,17 @@ Status ContextCache::settle() {
 // event recorded now covers younger work, too.
 bool ContextCache::settle_all() {
   {
-    Lock lock(mutex_);
-    const std::uint64_t passed = timeline_.passed();
-    const bool waits = std::any_of(pools_.begin(), pools_.end(), [&](const auto& pool) {
-      return pool->large.waits(passed) || pool->small_pages.waits(passed) ||
-             pool->slabs.waits(passed);
-    });
+    CacheLock lock(core_.mutex);
+    const std::uint64_t passed = core_.timeline.passed();
+    const bool waits =
+        std::any_of(core_.pools.begin(), core_.pools.end(), [&](const auto& pool) {
+          return pool->large.waits(passed) || pool->small_pages.waits(passed) ||
+                 pool->slabs.waits(passed);
+        });
     if (!waits) return false;
   }
-  const bool passed = timeline_.wait_patiently(timeline_.stamp_everything());
-  Lock lock(mutex_);
+  const bool passed = core_.timeline.wait_patiently(core_.timeline.stamp_everything());
+  CacheLock lock(core_.mutex);
   drain();
   return passed;
 }
@@ -58,24 +59,25 @@ bool ContextCache::settle_all() {
 // it more.
 bool ContextCache::wait_idle() {
   constexpr int kRounds = 8;
-  Patience::Wait waiting(timeline_.patience());
+  Patience::Wait waiting(core_.timeline.patience());
   for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t everything = timeline_.stamp_now();
+    const std::uint64_t everything = core_.timeline.stamp_now();
     for (bool idle = false, anew = true; !idle; anew = false) {
-      timeline_.poll(everything);
-      idle = others_.idle(others_.state, *this, anew) && timeline_.passed() >= everything;
-      if (timeline_.broken()) return true;  // the driver tells
+      core_.timeline.poll(everything);
+      idle = core_.others.idle(core_.others.state, *this, anew) &&
+             core_.timeline.passed() >= everything;
+      if (core_.timeline.broken()) return true;  // the driver tells
       if (!idle && !waiting.go_on()) return false;
     }
-    if (!timeline_.unfinished()) return true;
+    if (!core_.timeline.unfinished()) return true;
   }
   return true;
 }
 
 bool ContextCache::plain_may_go() {
   {
-    Lock lock(mutex_);
-    const bool any = std::any_of(pools_.begin(), pools_.end(), [](const auto& pool) {
+    CacheLock lock(core_.mutex);
+    const bool any = std::any_of(core_.pools.begin(), core_.pools.end(), [](const auto& pool) {
       return pool->large.has_free_segment() || pool->small_pages.has_free_segment();
     });
     if (!any) return false;
@@ -92,22 +94,22 @@ void ContextCache::give_way() {
 // Where nothing may be had in debt a program that frees and allocates would have ever more
 // memory. It waits for its oldest frees, as bare had it wait at these.
 bool ContextCache::take_after_waiting(const Request& request, Address* out) {
-  while (*out == 0 && !timeline_.capturing() && timeline_.wait_oldest_free()) {
-    Lock lock(mutex_);
-    *out = take(request, reuse_limits(request, false));
+  while (*out == 0 && !core_.timeline.capturing() && core_.timeline.wait_oldest_free()) {
+    CacheLock lock(core_.mutex);
+    *out = take(request, core_.reuse_limits(request, false));
   }
   return *out != 0;
 }
 
 Status ContextCache::free_abroad(Address address, HostUse until) {
   (void)collect_abroad(false);
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   abroad_.make_room();
   const BlockRef found = begin_free(address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   Stamp stamp;
-  if (found.shared()) stamp.order = timeline_.stamp_everything();
-  atomic_max(order_high_, stamp.order);
+  if (found.shared()) stamp.order = core_.timeline.stamp_everything();
+  atomic_max(core_.order_high, stamp.order);
   abroad_.add({found, std::move(until), stamp});
   return {};
 }
@@ -116,19 +118,19 @@ bool ContextCache::collect_abroad(bool wait) {
   if (abroad_.empty()) return false;
   std::vector<HostUse> over;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     over = abroad_.uses();
   }
-  Patience::Wait waiting(timeline_.patience());
+  Patience::Wait waiting(core_.timeline.patience());
   std::erase_if(over, [&](const HostUse& use) {
     while (!use.timeline->use_over(use.event) &&
            holds(Rule::memory_freed_abroad_waits_for_its_event)) {
       if (!wait || !waiting.go_on()) return true;
     }
-    timeline_.patience().note_end();
+    core_.timeline.patience().note_end();
     return false;
   });
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   while (const auto entry = abroad_.take(over)) {
     entry->found.stamp() = entry->stamp;
     hold_or_give(entry->found);

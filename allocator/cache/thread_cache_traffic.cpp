@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // ContextCache: what moves between the threads' thread caches and the pools.
 // Proved: tests/models/thread_cache.pml.
+#include "allocator/cache/context_cache.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ void ContextCache::spill(ThreadCache& thread_cache, int size_class) {
               magazine.blocks.begin());
     magazine.count -= count;
   }
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   const std::uint32_t stored = thread_cache.pool->depot.put(size_class, out.data(), count);
   any_stored_ = any_stored_ || stored != 0;
   if (stored != count) settle_thread_cache(thread_cache, false);
@@ -32,7 +33,7 @@ void ContextCache::spill(ThreadCache& thread_cache, int size_class) {
 // Half a magazine of what others have left for everybody.
 bool ContextCache::restock(ThreadCache& thread_cache, int size_class) {
   if (!thread_cache.pool->depot.may_have(size_class)) return false;
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   const ThreadCacheScope scope(thread_cache);
   Magazine& magazine = thread_cache.magazine(size_class);
   magazine.count += thread_cache.pool->depot.take(size_class,
@@ -45,24 +46,24 @@ bool ContextCache::restock(ThreadCache& thread_cache, int size_class) {
 // free and ready.
 void ContextCache::give_back(const BlockRef& found) {
   const Stamp& stamp = found.stamp();
-  if (stamp.order_lane != nullptr && stamp.order > timeline_.passed()) {
+  if (stamp.order_lane != nullptr && stamp.order > core_.timeline.passed()) {
     auto* lane = const_cast<Lane*>(stamp.order_lane);
     lane->stamped = std::max(lane->stamped, stamp.order);
   }
   const bool ready = is_ready(found);
-  if (found.small) stats_.split_block(StatPool::Small, found.block_bytes(), -1);
-  if (!ready) stats_.count_active(found.pool(), found.block_bytes(), 1);
+  if (found.small) core_.stats.split_block(StatPool::Small, found.block_bytes(), -1);
+  if (!ready) core_.stats.count_active(found.pool(), found.block_bytes(), 1);
   put(found, ready);
 }
 
 ThreadCache* ContextCache::thread_cache(Lane* lane) {
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   return thread_caches_.get(this, lane, &pool_of(lane));
 }
 
 void ContextCache::retire_thread_cache(ThreadCache* thread_cache) {
-  Lock lock(mutex_);
-  thread_cache->stats_delta.fold(stats_);
+  CacheLock lock(core_.mutex);
+  thread_cache->stats_delta.fold(core_.stats);
   empty(*thread_cache);
   thread_caches_.retire(thread_cache);
 }
@@ -73,7 +74,7 @@ void ContextCache::refill(ThreadCache& thread_cache,
                           const Pool& pool,
                           const Request& request,
                           const ReuseLimits& reuse_limits) {
-  if (thread_cache.pool != &pool || !quick_ways_open()) return;
+  if (thread_cache.pool != &pool || !core_.quick_ways_open()) return;
   const ThreadCacheScope scope(thread_cache);
   Magazine& magazine = thread_cache.magazine(request.size_class);
   constexpr std::size_t kSlabs = 8;  // with that many there is enough for all
@@ -94,14 +95,14 @@ void ContextCache::refill(ThreadCache& thread_cache,
 // large blocks are there for a request that none of them fits.
 void ContextCache::settle_thread_cache(ThreadCache& thread_cache, bool large_too) {
   const ThreadCacheScope scope(thread_cache);
-  thread_cache.stats_delta.fold(stats_);
+  thread_cache.stats_delta.fold(core_.stats);
   if (large_too) empty_large(thread_cache);
 }
 
 bool ContextCache::empty_thread_caches() {
   const std::vector<ThreadCache*> used = thread_caches_.take_used();
   for (ThreadCache* thread_cache : used)
-    thread_cache->stats_delta.fold(stats_);
+    thread_cache->stats_delta.fold(core_.stats);
   bool any = empty_depots();
   for (ThreadCache* thread_cache : used) {
     any = empty(*thread_cache) || any;
@@ -119,12 +120,12 @@ bool ContextCache::steal_from_thread_caches(const Request& request) {
   const bool named = request.lane != nullptr;
   const std::size_t worth = kRunAheadFloor / class_bytes(request.size_class);
   const std::size_t takers = named ? std::min(thread_caches_.count(), worth)
-                                   : std::size_t{pools_.front()->thread_caches};
+                                   : std::size_t{core_.pools.front()->thread_caches};
   std::size_t ready = 0;
-  for (std::size_t i = 0; i < (named ? pools_.size() : 1); ++i)
-    ready += pools_[i]->slabs.ready(request.size_class, takers);
+  for (std::size_t i = 0; i < (named ? core_.pools.size() : 1); ++i)
+    ready += core_.pools[i]->slabs.ready(request.size_class, takers);
   if (takers < 2 || ready == 0) return true;
-  SlabHeap& record = pools_.front()->slabs;
+  SlabHeap& record = core_.pools.front()->slabs;
   if (record.robbed_again(request.size_class, ready, takers)) return false;
   record.note_robbed(request.size_class);
   return true;
@@ -134,7 +135,7 @@ bool ContextCache::empty_depots() {
   if (!any_stored_) return false;
   any_stored_ = false;
   bool any = false;
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     for (int size = 0; size < kSizeClasses; ++size) {
       for (StoredBlock block; pool->depot.take(size, &block, 1) != 0; any = true)
         give_back({.small = block, .large = nullptr});
@@ -164,7 +165,7 @@ void ContextCache::empty_large(ThreadCache& thread_cache) {
               thread_cache.large.begin());
     --thread_cache.large_count;
     thread_cache.large_bytes -= block->size;
-    pages_.end_block(block->address);
+    core_.pages.end_block(block->address);
     block->segment->arena->release(block);
     give_back({.small = {}, .large = block});
   }

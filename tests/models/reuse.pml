@@ -11,9 +11,10 @@
 //   allocator/order/lane.hpp: idle_after
 //   allocator/heap/block.hpp: forget_order
 //   allocator/heap/block.hpp: accepts
-//   allocator/cache/fast_path_checks.hpp: ContextCache::quick_clear
+//   allocator/cache/fast_path_checks.hpp: CacheCore::quick_clear
 //   allocator/fast_path.cpp: ContextCache::quick_accepts
-//   allocator/cache/context_cache.cpp: ContextCache::reuse_limits ContextCache::settled ContextCache::take_across ContextCache::hand_out
+//   allocator/cache/cache_core.cpp: CacheCore::reuse_limits CacheCore::settled
+//   allocator/cache/context_cache.cpp: ContextCache::take_across ContextCache::hand_out
 //   allocator/cache/frees.cpp: ContextCache::free ContextCache::finish_free
 //   allocator/cache/settle.cpp: ContextCache::settle ContextCache::settle_all ContextCache::wait_idle
 //
