@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // ContextCache: what is answered from the calling thread's thread cache: no lock that others
-// take, no driver call. Decides as take() and finish_free() do, of blocks that are ready;
-// whatever is not plain goes the slow path. Proved: tests/models/thread_cache.pml and
-// tests/models/reuse.pml.
+// take, no driver call. It decides as BlockSearch::take() and FreedBlocks::finish() do, of
+// blocks that are ready; whatever is not plain goes the slow path. Proved:
+// tests/models/thread_cache.pml and tests/models/reuse.pml.
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/context_cache.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/heap/block_info.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -15,16 +16,13 @@
 namespace custash {
 namespace {
 
-// Far above what the driver counts, so that the two never meet (interpose/ answers with ours).
-std::atomic<std::uint64_t> next_buffer_id{1ULL << 48};
-
 constexpr std::uint64_t kIdsAtOnce = 1024;
 constexpr std::uint32_t kHitsPerLook = 4096;
 
 std::uint64_t new_buffer_id_of(ThreadCache& thread_cache) {
   if (thread_cache.next_id == thread_cache.last_id) {
-    thread_cache.next_id = next_buffer_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed) |
-                           (thread_cache.lane == nullptr ? 0 : kOrderedId);
+    thread_cache.next_id =
+        take_buffer_ids(kIdsAtOnce) | (thread_cache.lane == nullptr ? 0 : kOrderedId);
     thread_cache.last_id = thread_cache.next_id + kIdsAtOnce;
   }
   return thread_cache.next_id++;
@@ -39,10 +37,6 @@ void set_stamp(Stamp* stamp, const ThreadCache& thread_cache, std::uint64_t posi
 
 }  // namespace
 
-std::uint64_t ContextCache::new_buffer_id() {
-  return next_buffer_id.fetch_add(1, std::memory_order_relaxed);
-}
-
 [[gnu::always_inline]] inline bool ContextCache::quick_accepts(const Stamp& stamp,
                                                                const Lane* lane) {
   if (stamp.order > core_.timeline.passed() && (lane == nullptr || stamp.order_lane != lane) &&
@@ -51,7 +45,7 @@ std::uint64_t ContextCache::new_buffer_id() {
   if (stamp.fence <= core_.timeline.passed()) return true;
   if (!core_.quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
   if (holds(Rule::hits_take_debt)) core_.timeline.take_debt(stamp.fence);
-  // Once more: see settle_handed().
+  // Once more: see PressureWaits::settle_handed().
   return !(core_.must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
 }
 
@@ -70,7 +64,9 @@ Address ContextCache::quick_allocate(ThreadCache& thread_cache, Bytes bytes) {
 // Apart, so that a hit need not keep for it what it has in registers.
 [[gnu::noinline]] Address ContextCache::restock_and_hit(ThreadCache& thread_cache,
                                                         Bytes bytes) {
-  return restock(thread_cache, size_class(bytes)) ? quick_allocate(thread_cache, bytes) : 0;
+  return thread_caches_.restock(thread_cache, size_class(bytes))
+             ? quick_allocate(thread_cache, bytes)
+             : 0;
 }
 
 [[gnu::always_inline]] inline Address ContextCache::quick_small(ThreadCache& thread_cache,
@@ -153,7 +149,7 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
                                                     Slab& slab,
                                                     Address address,
                                                     std::uint64_t position) {
-  spill(thread_cache, slab.size_class);
+  thread_caches_.spill(thread_cache, slab.size_class);
   return quick_give(thread_cache, slab, address, position);
 }
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: blocks that other processes have open. Such a block is handed out again by
-// nobody, and its pages are not free ones, so that they are neither moved nor given back.
 #include "allocator/cache/exported_blocks.hpp"
 
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/context_cache.hpp"
+#include "allocator/cache/freed_blocks.hpp"
 
 namespace custash {
 
@@ -27,7 +25,7 @@ bool ExportedBlocks::park(const BlockRef& found) {
   return true;
 }
 
-bool ContextCache::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
+bool FreedBlocks::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
   CacheLock lock(core_.mutex);
   const BlockRef found = locate(base);
   if (!found) return false;
@@ -37,7 +35,8 @@ bool ContextCache::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out
   if (found.buffer_id() != buffer_id) return false;
   const Block& block = found.small ? *found.small.slab->backing : *found.large;
   const Segment& segment = *block.segment;
-  *out = {.cache = this, .base = base, .context = core_.context, .device = core_.device};
+  *out = {
+      .cache = &core_.cache, .base = base, .context = core_.context, .device = core_.device};
   out->requested = found.requested();
   if (segment.kind == SegmentKind::Plain) {
     out->segment = segment.base;
@@ -52,7 +51,7 @@ bool ContextCache::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out
   return true;
 }
 
-void ContextCache::unpin(Address base) {
+void FreedBlocks::unpin(Address base) {
   CacheLock lock(core_.mutex);
   const BlockRef parked = exported_blocks_.end(base);
   if (!parked) return;
@@ -65,19 +64,7 @@ void ContextCache::unpin(Address base) {
   give(parked);
 }
 
-Status ContextCache::quiet(Address base) {
-  std::uint64_t owed = 0;
-  {
-    CacheLock lock(core_.mutex);
-    const BlockRef found = locate(base);
-    if (!found) return CUDA_ERROR_INVALID_VALUE;
-    owed = found.stamp().fence;
-  }
-  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? core_.timeline.wait_for(owed)
-                                                            : Status();
-}
-
-bool ContextCache::is_pinned(Address base) {
+bool FreedBlocks::is_pinned(Address base) {
   CacheLock lock(core_.mutex);
   return exported_blocks_.has(base);
 }

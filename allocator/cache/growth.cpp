@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: new memory from the driver, and the ladder when the driver says no.
+#include "allocator/cache/growth.hpp"
+
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/context_cache.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
@@ -38,17 +38,15 @@ Bytes slack(const Arena& arena, Bytes all, Bytes room) {
 
 }  // namespace
 
-Status ContextCache::grow(const Request& wanted, Address* out) {
-  const bool nearly_full = core_.headroom.look(core_.memory, core_.budget) == Fit::FewPages;
-  if (nearly_full && find_before_growing(wanted, out)) return {};
+Status MemoryGrowth::grow(const Request& wanted, Address* out) {
   Request request = wanted;
   Pool* pool = nullptr;
   {
     CacheLock lock(core_.mutex);
-    pool = &pool_of(request.lane);
+    pool = &search_.pool_of(request.lane);
     if (wanted.small()) {
       pool->slabs.pages_wanted();
-      if (!cuts_slabs(wanted)) request = whole(wanted);
+      if (!search_.cuts_slabs(wanted)) request = whole(wanted);
     }
   }
   Arena& arena = wanted.small() ? pool->small_pages : pool->large;
@@ -65,7 +63,7 @@ Status ContextCache::grow(const Request& wanted, Address* out) {
 
 // What may be made until what is held comes to the most that was ever in use and a `share` of
 // that, and to what was missed.
-Bytes ContextCache::room_to_make(const Request& request, Bytes share) {
+Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   const Bytes most = most_in_use(core_.stats, request);
   Bytes allowed = most + most / share;
   for (const auto& pool : core_.pools)
@@ -75,7 +73,7 @@ Bytes ContextCache::room_to_make(const Request& request, Bytes share) {
   return align_down(std::min(room, core_.headroom.left(core_.budget)), kPageBytes);
 }
 
-bool ContextCache::plan(Arena& arena, const Request& request, Growth* out) {
+bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const ReuseLimits asked =
       core_.reuse_limits(request, core_.timeline.one_lane() && core_.debt_allowed());
@@ -85,7 +83,7 @@ bool ContextCache::plan(Arena& arena, const Request& request, Growth* out) {
   const Bytes finer =
       finer_handle_bytes(held(core_.stats) + need, most_in_use(core_.stats, request));
   const Bytes room = room_to_make(request, kShareBeforeMoves);
-  if (need > room) return_empty_slabs(asked.passed);
+  if (need > room) freed_.return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
   Bytes moved = 0;
   for (const auto& each : core_.pools) {
@@ -97,7 +95,7 @@ bool ContextCache::plan(Arena& arena, const Request& request, Growth* out) {
     }
   }
   for (const PageMove& move : out->moves) {
-    take_out(*move.from, move.item);
+    segments_.take_out(*move.from, move.item);
     if (holds(Rule::moved_pages_keep_their_stamps))
       out->block->stamp.join(move.item.block->stamp, asked.passed);
   }
@@ -114,7 +112,7 @@ bool ContextCache::plan(Arena& arena, const Request& request, Growth* out) {
 
 // A large block rarely ends where its page does. What it leaves there cannot be moved, and
 // serves small requests when no more should be made.
-Address ContextCache::take_gap(Pool& pool, const Request& request) {
+Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
   if (core_.headroom.fit() != Fit::Quick ||
       room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
     return 0;
@@ -123,23 +121,23 @@ Address ContextCache::take_gap(Pool& pool, const Request& request) {
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   for (const auto& each : core_.pools) {
     Block* block = each->large.take_gap(bytes, asked);
-    if (block != nullptr) return commit(pool, block, request);
+    if (block != nullptr) return search_.hand_out_new(pool, block, request);
   }
   return 0;
 }
 
 // Leaves everything as it was planned from.
-void ContextCache::abandon(Arena& arena, const Growth& growth) {
+void MemoryGrowth::abandon(Arena& arena, const Growth& growth) {
   for (const PageMove& move : growth.moves)
-    commit_trim(*move.from, move.item, 0);
+    segments_.commit_return(*move.from, move.item, 0);
   arena.abandon_growth(growth, core_.timeline.passed());
 }
 
-Status ContextCache::grow_range(Pool& pool,
+Status MemoryGrowth::grow_range(Pool& pool,
                                 Arena& arena,
                                 const Request& request,
                                 Address* out) {
-  unmap_stale();
+  stale_.unmap_unused();
   Growth growth;
   bool planned = false;
   for (int attempt = 0; !planned && attempt < 2; ++attempt) {
@@ -183,14 +181,13 @@ Status ContextCache::grow_range(Pool& pool,
       late = now.devices;
     for (const PageMove& move : growth.moves) {
       move.from->leave_stale(move.item);
-      stale_.push_back({move.item.block, move.item.pages});
-      aliases_.add(move.item.pages);
+      stale_.add(move.item.block, move.item.pages);
     }
     core_.headroom.use(growth.made);
     core_.stats.num_pages_moved += static_cast<std::int64_t>(moved.size());
-    enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
+    segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-    *out = commit(pool, arena.commit_growth(growth, mapped, bytes), request);
+    *out = search_.hand_out_new(pool, arena.commit_growth(growth, mapped, bytes), request);
   }
   for (const CUdevice peer : late) {
     for (const Page& page : mapped) {
@@ -202,17 +199,17 @@ Status ContextCache::grow_range(Pool& pool,
   return {};
 }
 
-Status ContextCache::add_range(Arena& arena, Bytes bytes) {
+Status MemoryGrowth::add_range(Arena& arena, Bytes bytes) {
   Address base = 0;
   Bytes size = 0;
   const Status status = core_.memory.reserve(bytes, &base, &size);
   if (!status.ok()) return status;
   CacheLock lock(core_.mutex);
-  arena.add_range(make_segment(base, size, SegmentKind::Range, arena));
+  arena.add_range(segments_.make(base, size, SegmentKind::Range, arena));
   return {};
 }
 
-Status ContextCache::grow_plain(Pool& pool,
+Status MemoryGrowth::grow_plain(Pool& pool,
                                 Arena& arena,
                                 const Request& request,
                                 Address* out) {
@@ -248,33 +245,11 @@ Status ContextCache::grow_plain(Pool& pool,
     return core_.memory.alloc(request.bytes, out);
   }
   CacheLock lock(core_.mutex);
-  Segment* segment = make_segment(base, size, SegmentKind::Plain, arena);
-  enter(*segment, base, base + size, 1);
+  Segment* segment = segments_.make(base, size, SegmentKind::Plain, arena);
+  segments_.enter(*segment, base, base + size, 1);
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  *out = commit(pool, arena.add_plain(segment, bytes), request);
+  *out = search_.hand_out_new(pool, arena.add_plain(segment, bytes), request);
   return {};
-}
-
-Address ContextCache::commit(Pool& pool, Block* block, const Request& request) {
-  if (!request.small()) return hand_out(request, {.small = {}, .large = block});
-  return hand_out(request, {.small = slab_from(pool, block, request), .large = nullptr});
-}
-
-Segment* ContextCache::make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena) {
-  Segment* segment = nullptr;
-  if (spare_segments_.empty()) {
-    segment = new Segment;
-  } else {
-    segment = spare_segments_.back();
-    spare_segments_.pop_back();
-  }
-  segment->base = base;
-  segment->size = size;
-  segment->kind = kind;
-  segment->cache = this;
-  segment->arena = &arena;
-  segment->mapped = 0;
-  return segment;
 }
 
 }  // namespace custash

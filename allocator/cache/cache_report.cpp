@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: answers, statistics, and the check of everything.
-#include "allocator/cache/context_cache.hpp"
+#include "allocator/cache/cache_report.hpp"
 
 #include <algorithm>
 
 namespace custash {
 
-BlockAnswer ContextCache::describe(Address address) {
+BlockAnswer CacheReport::describe(Address address) {
   CacheLock lock(core_.mutex);
   const PageOwner owner = core_.pages.find(address);
-  if (owner.slab != nullptr && owner.slab->cache == this) {
+  if (owner.slab != nullptr && owner.slab->cache == &core_.cache) {
     Slab* slab = owner.slab;
     const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
     if (index >= slab->blocks.size()) return {};
@@ -19,7 +18,7 @@ BlockAnswer ContextCache::describe(Address address) {
     if (id == 0) return {};
     return {true, ref.address(), block.requested, slab->block_bytes(), id};
   }
-  if (owner.segment == nullptr || owner.segment->cache != this) return {};
+  if (owner.segment == nullptr || owner.segment->cache != &core_.cache) return {};
   auto it = owner.segment->used.upper_bound(address);
   if (it == owner.segment->used.begin()) return {};
   const Block& block = *std::prev(it)->second;
@@ -28,20 +27,7 @@ BlockAnswer ContextCache::describe(Address address) {
   return {true, block.address, block.requested, block.size, id};
 }
 
-Bytes ContextCache::returnable() {
-  if (core_.waiting_high.load() > core_.timeline.passed())
-    core_.timeline.poll(core_.waiting_high.load());
-  CacheLock lock(core_.mutex);
-  drain();
-  Bytes sum = 0;
-  for (const auto& pool : core_.pools) {
-    sum +=
-        pool->small_pages.returnable() + pool->large.returnable() + pool->slabs.empty_bytes();
-  }
-  return sum;
-}
-
-std::string ContextCache::describe_use() {
+std::string CacheReport::describe_use() {
   const auto mib = [](std::int64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; };
   const DeviceStats now = stats();
   Bytes largest = 0;
@@ -61,10 +47,10 @@ std::string ContextCache::describe_use() {
          std::to_string(scattered) + " %";
 }
 
-DeviceStats ContextCache::stats() {
+DeviceStats CacheReport::stats() {
   const Timeline::Counters counters = core_.timeline.counters();
   CacheLock lock(core_.mutex);
-  empty_thread_caches();
+  thread_caches_.empty_all();
   DeviceStats out = core_.stats;
   out.num_fences = static_cast<std::int64_t>(counters.fences);
   out.num_fence_queries = static_cast<std::int64_t>(counters.queries);
@@ -77,21 +63,21 @@ DeviceStats ContextCache::stats() {
   return out;
 }
 
-void ContextCache::reset_peaks() {
+void CacheReport::reset_peaks() {
   CacheLock lock(core_.mutex);
-  empty_thread_caches();
+  thread_caches_.empty_all();
   core_.stats.reset_peaks();
 }
 
-void ContextCache::count_oom() {
+void CacheReport::count_oom() {
   CacheLock lock(core_.mutex);
   ++core_.stats.num_ooms;
 }
 
-bool ContextCache::validate() {
+bool CacheReport::validate() {
   if (!core_.timeline.validate()) return false;
   CacheLock lock(core_.mutex);
-  empty_thread_caches();
+  thread_caches_.empty_all();
   Bytes mapped = 0;
   for (const auto& pool : core_.pools) {
     if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate())
@@ -101,12 +87,6 @@ bool ContextCache::validate() {
   return mapped == static_cast<Bytes>(core_.stats.reserved_bytes[0].current) &&
          core_.stats.allocation[0].current >= 0 &&
          core_.stats.active[0].current >= core_.stats.allocation[0].current;
-}
-
-void ContextCache::after_fork_in_child() {
-  core_.mutex.reset_after_fork();
-  core_.timeline.reset_lock_after_fork();
-  copies_abroad_.reset_lock_after_fork();
 }
 
 }  // namespace custash

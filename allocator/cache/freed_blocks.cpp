@@ -1,73 +1,24 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: frees. The fence is recorded at the free, before the block can be found again;
-// it is recorded outside the lock, while the block is in nobody's hands but ours.
 // Proved: tests/models/reuse.pml.
+#include "allocator/cache/freed_blocks.hpp"
+
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/context_cache.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
-#include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace custash {
 
-Status ContextCache::free(Address address, Lane* lane, ThreadCache* thread_cache) {
-  if (thread_cache != nullptr && fence_and_free(*thread_cache, address)) return {};
-  BlockRef found;
-  {
-    CacheLock lock(core_.mutex);
-    if (thread_cache != nullptr) settle_thread_cache(*thread_cache, false);
-    found = begin_free(address);
-  }
-  if (!found) return CUDA_ERROR_INVALID_VALUE;
-  Status result;
-  std::uint64_t position = 0;
-  if (lane != nullptr) {
-    const bool large = found.large != nullptr && found.large->size > kSmallLimit;
-    position = found.shared() ? core_.timeline.stamp_everything()
-                              : core_.timeline.stamp_stream(*lane, large);
-    if (core_.timeline.broken()) result = core_.timeline.wait_all();  // tells the fault
-  } else {
-    if (copies_abroad_.any() && core_.config.free_mode != FreeMode::Never)
-      result = copies_abroad_.wait_for(address, static_cast<Bytes>(found.block_bytes()));
-    if (const Status waited = wait_before_free(); !waited.ok()) result = waited;
-    if (const Status stamped = core_.timeline.stamp_free(&position); !stamped.ok())
-      result = stamped;
-  }
-  CacheLock lock(core_.mutex);
-  finish_free(found, lane, position);
-  return result;  // like the driver, which tells earlier errors here; the block is free all the
-                  // same
-}
-
-Status ContextCache::wait_before_free() {
-  if (core_.config.free_mode == FreeMode::Strict) return core_.timeline.wait_device();
-  return core_.config.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
-             ? core_.timeline.wait_host_visible()
-             : Status();
-}
-
-bool ContextCache::try_free(Address address, ThreadCache* thread_cache) {
-  if (free_waits()) return false;
-  std::uint64_t position = 0;
-  if (!core_.timeline.try_stamp_free(&position)) return false;
-  CacheLock lock(core_.mutex);
-  if (thread_cache != nullptr) settle_thread_cache(*thread_cache, false);
-  const BlockRef found = begin_free(address);
-  if (!found) return false;
-  finish_free(found, nullptr, position);
-  return true;
-}
-
-BlockRef ContextCache::locate(Address address) {
+BlockRef FreedBlocks::locate(Address address) {
   const PageOwner owner = core_.pages.find(address);
   BlockRef found;
   if (owner.slab != nullptr) {
     const std::uint32_t index = owner.slab->index_at(address);
-    if (owner.slab->cache == this && index < owner.slab->count)
+    if (owner.slab->cache == &core_.cache && index < owner.slab->count)
       found.small = {owner.slab, index};
-  } else if (owner.segment != nullptr && owner.segment->cache == this) {
+  } else if (owner.segment != nullptr && owner.segment->cache == &core_.cache) {
     found.large = owner.block;
     // The page map knows two blocks a page; in a device that is nearly full there may be more.
     const auto it =
@@ -77,7 +28,7 @@ BlockRef ContextCache::locate(Address address) {
   return found && found.buffer_id() != 0 ? found : BlockRef{};
 }
 
-BlockRef ContextCache::begin_free(Address address) {
+BlockRef FreedBlocks::begin(Address address) {
   const BlockRef found = locate(address);
   if (!found || found.buffer_id().exchange(0) == 0) return {};
   core_.stats.count_owned(
@@ -91,7 +42,7 @@ BlockRef ContextCache::begin_free(Address address) {
   return found;
 }
 
-void ContextCache::finish_free(const BlockRef& found, Lane* lane, std::uint64_t position) {
+void FreedBlocks::finish(const BlockRef& found, Lane* lane, std::uint64_t position) {
   Stamp stamp;
   if (lane == nullptr) {
     stamp.fence = position;
@@ -106,7 +57,44 @@ void ContextCache::finish_free(const BlockRef& found, Lane* lane, std::uint64_t 
   hold_or_give(found);
 }
 
-void ContextCache::hold_or_give(const BlockRef& found) {
+Status FreedBlocks::free_abroad(Address address, HostUse until) {
+  (void)collect_abroad(false);
+  CacheLock lock(core_.mutex);
+  abroad_.make_room();
+  const BlockRef found = begin(address);
+  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  Stamp stamp;
+  if (found.shared()) stamp.order = core_.timeline.stamp_everything();
+  atomic_max(core_.order_high, stamp.order);
+  abroad_.add({found, std::move(until), stamp});
+  return {};
+}
+
+bool FreedBlocks::collect_abroad(bool wait) {
+  if (abroad_.empty()) return false;
+  std::vector<HostUse> over;
+  {
+    CacheLock lock(core_.mutex);
+    over = abroad_.uses();
+  }
+  Patience::Wait waiting(core_.timeline.patience());
+  std::erase_if(over, [&](const HostUse& use) {
+    while (!use.timeline->use_over(use.event) &&
+           holds(Rule::memory_freed_abroad_waits_for_its_event)) {
+      if (!wait || !waiting.go_on()) return true;
+    }
+    core_.timeline.patience().note_end();
+    return false;
+  });
+  CacheLock lock(core_.mutex);
+  while (const auto entry = abroad_.take(over)) {
+    entry->found.stamp() = entry->stamp;
+    hold_or_give(entry->found);
+  }
+  return !over.empty();
+}
+
+void FreedBlocks::hold_or_give(const BlockRef& found) {
   const bool captured =
       found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   if (captured && holds(Rule::captured_blocks_stay_with_graphs) &&
@@ -119,7 +107,7 @@ void ContextCache::hold_or_give(const BlockRef& found) {
 
 // Whether it may lie with the blocks that everybody may have. Else it goes to limbo: it was
 // freed on a stream that is not the pool's, or other streams work.
-bool ContextCache::is_ready(const BlockRef& found) const {
+bool FreedBlocks::is_ready(const BlockRef& found) const {
   const Stamp& stamp = found.stamp();
   if (stamp.order > core_.timeline.passed()) {
     const Pool* pool = stamp.order_lane == nullptr ? nullptr : stamp.order_lane->pool;
@@ -128,7 +116,7 @@ bool ContextCache::is_ready(const BlockRef& found) const {
   return core_.quick_clear(stamp.fence);
 }
 
-void ContextCache::give(const BlockRef& found) {
+void FreedBlocks::give(const BlockRef& found) {
   if (holds(Rule::exported_blocks_stay_when_freed) && exported_blocks_.park(found)) return;
   bool ready = is_ready(found);
   if (!ready) atomic_max(core_.waiting_high, found.stamp().latest());
@@ -146,7 +134,7 @@ void ContextCache::give(const BlockRef& found) {
   put(found, ready);
 }
 
-void ContextCache::put(const BlockRef& found, bool ready) {
+void FreedBlocks::put(const BlockRef& found, bool ready) {
   if (!ready) atomic_max(core_.waiting_high, found.stamp().latest());
   if (found.large != nullptr) {
     Arena& arena = *found.large->segment->arena;
@@ -159,18 +147,18 @@ void ContextCache::put(const BlockRef& found, bool ready) {
 }
 
 // All slabs of a class that nobody uses but one.
-void ContextCache::return_spare_slabs(const Slab& like) {
+void FreedBlocks::return_spare_slabs(const Slab& like) {
   std::vector<Slab*> empty;
   like.slab_heap->take_empty_of(like.size_class, 1, core_.timeline.passed(), &empty);
   return_slabs(empty);
 }
 
-void ContextCache::return_empty_slabs(std::uint64_t passed) {
+void FreedBlocks::return_empty_slabs(std::uint64_t passed) {
   for (const auto& pool : core_.pools)
     return_slabs(pool->slabs.take_empty(passed));
 }
 
-void ContextCache::return_slabs(const std::vector<Slab*>& slabs) {
+void FreedBlocks::return_slabs(const std::vector<Slab*>& slabs) {
   for (Slab* slab : slabs) {
     Block* backing = slab->backing;
     Arena& arena = *backing->segment->arena;
@@ -190,15 +178,7 @@ void ContextCache::return_slabs(const std::vector<Slab*>& slabs) {
   }
 }
 
-Status ContextCache::record_stream(Address address) {
-  CacheLock lock(core_.mutex);
-  const BlockRef found = locate(address);
-  if (!found) return CUDA_ERROR_INVALID_VALUE;
-  (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
-  return {};
-}
-
-void ContextCache::release_graph_blocks() {
+void FreedBlocks::release_graph_blocks() {
   CacheLock lock(core_.mutex);
   const std::uint64_t position = core_.timeline.stamp_everything();
   for (const BlockRef& found : std::exchange(held_, {})) {
@@ -208,6 +188,12 @@ void ContextCache::release_graph_blocks() {
     atomic_max(core_.order_high, position);
     give(found);
   }
+}
+
+void FreedBlocks::forget() {
+  held_.clear();
+  abroad_.clear();
+  exported_blocks_.clear();
 }
 
 }  // namespace custash
