@@ -52,7 +52,7 @@ std::optional<Status> Allocator::free_on(Address address, CUstream stream, NullS
   Timeline& theirs = binding->cache->timeline();
   HostUse until{&theirs, {}};
   if (theirs.record_free_abroad(*binding->lane, &until.event))
-    return cache->free_abroad(address, std::move(until));
+    return cache->freed_blocks().free_abroad(address, std::move(until));
   const Status waited = theirs.wait_all();
   return waited.ok() ? cache->free(address, nullptr, nullptr) : waited;
 }
@@ -80,7 +80,7 @@ bool Allocator::owns(Address address) const {
 Ownership Allocator::find(Address address, BlockInfo* info) {
   ContextCache* cache = state_->owner(address);
   if (cache == nullptr) return Ownership::Foreign;
-  const BlockAnswer answer = cache->describe(address);
+  const BlockAnswer answer = cache->report().describe(address);
   if (!answer.live) return Ownership::Cached;
   if (info != nullptr) {
     *info = {answer.base, answer.requested, answer.usable, cache->context(), answer.buffer_id};
@@ -100,26 +100,26 @@ Bytes Allocator::reclaimable(CUcontext context) {
 DeviceStats Allocator::stats(int device) {
   DeviceStats sum;
   for (ContextCache* cache : state_->on_device(device))
-    sum += cache->stats();
+    sum += cache->report().stats();
   return sum;
 }
 
 Inventory Allocator::inventory(int device) {
   Inventory all;
   for (ContextCache* cache : state_->on_device(device))
-    cache->take_inventory(&all);
+    cache->report().take_inventory(&all);
   return all;
 }
 
 void Allocator::reset_peak_stats(int device) {
   for (ContextCache* cache : state_->on_device(device))
-    cache->reset_peaks();
+    cache->report().reset_peaks();
 }
 
 bool Allocator::validate() {
   bool valid = true;
   for (ContextCache* cache : state_->all())
-    valid &= cache->validate();
+    valid &= cache->report().validate();
   return valid;
 }
 

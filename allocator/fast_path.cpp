@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // ContextCache: what is answered from the calling thread's thread cache: no lock that others
-// take, no driver call. Decides as take() and finish_free() do, of blocks that are ready;
-// whatever is not plain goes the slow path. Proved: tests/models/thread_cache.pml and
-// tests/models/reuse.pml.
+// take, no driver call. It decides as BlockSearch::take() and FreedBlocks::finish() do, of
+// blocks that are ready; whatever is not plain goes the slow path. Proved:
+// tests/models/thread_cache.pml and tests/models/reuse.pml.
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/cache/context_cache.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/heap/block_info.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -14,16 +16,13 @@
 namespace custash {
 namespace {
 
-// Far above what the driver counts, so that the two never meet (interpose/ answers with ours).
-std::atomic<std::uint64_t> next_buffer_id{1ULL << 48};
-
 constexpr std::uint64_t kIdsAtOnce = 1024;
 constexpr std::uint32_t kHitsPerLook = 4096;
 
 std::uint64_t new_buffer_id_of(ThreadCache& thread_cache) {
   if (thread_cache.next_id == thread_cache.last_id) {
-    thread_cache.next_id = next_buffer_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed) |
-                           (thread_cache.lane == nullptr ? 0 : kOrderedId);
+    thread_cache.next_id =
+        take_buffer_ids(kIdsAtOnce) | (thread_cache.lane == nullptr ? 0 : kOrderedId);
     thread_cache.last_id = thread_cache.next_id + kIdsAtOnce;
   }
   return thread_cache.next_id++;
@@ -38,24 +37,20 @@ void set_stamp(Stamp* stamp, const ThreadCache& thread_cache, std::uint64_t posi
 
 }  // namespace
 
-std::uint64_t ContextCache::new_buffer_id() {
-  return next_buffer_id.fetch_add(1, std::memory_order_relaxed);
-}
-
 [[gnu::always_inline]] inline bool ContextCache::quick_accepts(const Stamp& stamp,
                                                                const Lane* lane) {
-  if (stamp.order > timeline_.passed() && (lane == nullptr || stamp.order_lane != lane) &&
+  if (stamp.order > core_.timeline.passed() && (lane == nullptr || stamp.order_lane != lane) &&
       holds(Rule::hits_are_of_their_own_stream))
     return false;
-  if (stamp.fence <= timeline_.passed()) return true;
-  if (!quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
-  if (holds(Rule::hits_take_debt)) timeline_.take_debt(stamp.fence);
-  // Once more: see settle_handed().
-  return !(must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
+  if (stamp.fence <= core_.timeline.passed()) return true;
+  if (!core_.quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
+  if (holds(Rule::hits_take_debt)) core_.timeline.take_debt(stamp.fence);
+  // Once more: see PressureWaits::settle_handed().
+  return !(core_.must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
 }
 
 Address ContextCache::quick_allocate(ThreadCache& thread_cache, Bytes bytes) {
-  if (!quick_ways_open()) return 0;
+  if (!core_.quick_ways_open()) return 0;
   {
     const ThreadCacheScope scope(thread_cache);
     if (++thread_cache.hits % kHitsPerLook == 0) return 0;  // the slow path looks at the clock
@@ -69,7 +64,9 @@ Address ContextCache::quick_allocate(ThreadCache& thread_cache, Bytes bytes) {
 // Apart, so that a hit need not keep for it what it has in registers.
 [[gnu::noinline]] Address ContextCache::restock_and_hit(ThreadCache& thread_cache,
                                                         Bytes bytes) {
-  return restock(thread_cache, size_class(bytes)) ? quick_allocate(thread_cache, bytes) : 0;
+  return thread_caches_.restock(thread_cache, size_class(bytes))
+             ? quick_allocate(thread_cache, bytes)
+             : 0;
 }
 
 [[gnu::always_inline]] inline Address ContextCache::quick_small(ThreadCache& thread_cache,
@@ -110,15 +107,15 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
 [[gnu::always_inline]] inline bool ContextCache::quick_free(ThreadCache& thread_cache,
                                                             const PageOwner& owner,
                                                             Address address) {
-  if (!quick_ways_open()) return false;
+  if (!core_.quick_ways_open()) return false;
   std::uint64_t position = 0;
   if (thread_cache.lane == nullptr) {
     if (free_waits() && holds(Rule::quick_frees_wait_for_results)) return false;
-    if (!timeline_.try_stamp_free(&position) || !quick_clear(position)) return false;
+    if (!core_.timeline.try_stamp_free(&position) || !core_.quick_clear(position)) return false;
   } else {
-    if (!timeline_.try_stamp_stream(*thread_cache.lane, owner.slab == nullptr, &position))
+    if (!core_.timeline.try_stamp_stream(*thread_cache.lane, owner.slab == nullptr, &position))
       return false;
-    if (order_high_.load() < position) atomic_max(order_high_, position);
+    if (core_.order_high.load() < position) atomic_max(core_.order_high, position);
   }
   return owner.slab != nullptr ? quick_give(thread_cache, *owner.slab, address, position)
                                : quick_give(thread_cache, owner.block, position);
@@ -152,7 +149,7 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
                                                     Slab& slab,
                                                     Address address,
                                                     std::uint64_t position) {
-  spill(thread_cache, slab.size_class);
+  thread_caches_.spill(thread_cache, slab.size_class);
   return quick_give(thread_cache, slab, address, position);
 }
 
@@ -176,18 +173,19 @@ bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, std::uint
 }
 
 bool ContextCache::fence_and_free(ThreadCache& thread_cache, Address address) {
-  const PageOwner owner = pages_.find(address);
-  if (!quick_ways_open() || (owner.slab == nullptr && owner.segment == nullptr)) return false;
+  const PageOwner owner = core_.pages.find(address);
+  if (!core_.quick_ways_open() || (owner.slab == nullptr && owner.segment == nullptr))
+    return false;
   std::uint64_t position = 0;
   if (thread_cache.lane != nullptr) {
     const bool large =
         owner.slab == nullptr && owner.block != nullptr && owner.block->size > kSmallLimit;
-    (void)timeline_.stamp_stream(*thread_cache.lane, large);
+    (void)core_.timeline.stamp_stream(*thread_cache.lane, large);
     return quick_free(thread_cache, owner, address);
   }
   // The slow path waits for the device, and tells errors.
-  if (config_.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
-      !timeline_.stamp_free(&position).ok())
+  if (core_.config.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
+      !core_.timeline.stamp_free(&position).ok())
     return false;
   return quick_free(thread_cache, owner, address) || try_free(address, &thread_cache);
 }

@@ -36,11 +36,11 @@ bool Allocator::State::neighbours_gave(CUdevice device, Bytes bytes) {
 
 bool PeerProcesses::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
   ContextCache* cache = core_.state_->owner(base);
-  return cache != nullptr && cache->pin(base, buffer_id, out);
+  return cache != nullptr && cache->freed_blocks().pin(base, buffer_id, out);
 }
 
 void PeerProcesses::unpin(const ExportedBlock& block) {
-  block.cache->unpin(block.base);
+  block.cache->freed_blocks().unpin(block.base);
 }
 
 Status PeerProcesses::quiet(Address base) {
@@ -49,7 +49,7 @@ Status PeerProcesses::quiet(Address base) {
 }
 
 bool PeerProcesses::is_pinned(const ExportedBlock& block) {
-  return block.cache->is_pinned(block.base);
+  return block.cache->freed_blocks().is_pinned(block.base);
 }
 
 }  // namespace custash

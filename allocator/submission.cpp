@@ -203,7 +203,7 @@ void Allocator::State::release_graph_blocks() {
   if (graphs.load() > 0 && holds(Rule::captured_blocks_wait_for_every_graph)) return;
   for (ContextCache* cache : all()) {
     if (!cache->timeline().capturing() || !holds(Rule::captured_blocks_wait_for_captures))
-      cache->release_graph_blocks();
+      cache->freed_blocks().release_graph_blocks();
   }
 }
 

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Allocation from what is there, lanes and their pools. New memory is in growth.cpp, frees in
-// frees.cpp, giving back in reclaim.cpp, answers in describe.cpp.
-// Proved: tests/models/peers.pml and tests/models/reuse.pml.
+// ContextCache: allocation, free, and what comes and goes with contexts and their peers.
+// Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/reuse.pml.
+#include "allocator/cache/context_cache.hpp"
+
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
-#include "allocator/heap/block_info.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cassert>
 
 namespace custash {
 namespace {
 
 constexpr std::uint32_t kAllocationsPerAsk = 16;
 constexpr std::uint32_t kQuickOps = 1024;
-
-std::uint64_t key_of_thread(std::uint64_t number) {
-  return (number << 2U) | (1ULL << 63U);
-}
 
 Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, ThreadCache* thread_cache) {
   Request request{.bytes = bytes, .lane = lane, .wait = wait, .thread_cache = thread_cache};
@@ -34,63 +28,8 @@ Request make_request(Bytes bytes, Lane* lane, CrossWait* wait, ThreadCache* thre
 
 }  // namespace
 
-ContextCache::ContextCache(const Shared& shared, CUcontext context, CUdevice device)
-    : driver_(shared.driver),
-      config_(shared.config),
-      quick_(shared.config.magazines && shared.config.one_lane),
-      pages_(shared.pages),
-      deferred_unmaps_(shared.deferred_unmaps),
-      graphs_(shared.graphs),
-      budget_(shared.budget),
-      context_(context),
-      device_(device),
-      others_(shared.others),
-      memory_(driver_, deferred_unmaps_, config_.backing, context, device),
-      timeline_(driver_, config_, context, shared.gate) {
-  pools_.push_back(std::make_unique<Pool>(stats_, config_.slabs_after));
-}
-
-ReuseLimits ContextCache::reuse_limits(const Request& request, bool debt) const {
-  const std::uint64_t settled = this->settled();
-  const bool graph = timeline_.capturing() && holds(Rule::a_stream_holds_back_no_graph);
-  return {
-      .lane = graph ? nullptr : request.lane,  // a graph may run on any stream
-      .passed = timeline_.passed(),
-      .acceptable = debt && debt_allowed() ? std::max(settled, timeline_.payable()) : settled};
-}
-
-// Up to here a block costs no more than is spent already: passed, or every stream waits for it
-// before its next submission, whoever has the block. So does the launch of a graph.
-std::uint64_t ContextCache::settled() const {
-  return must_be_over() ? timeline_.passed() : std::max(timeline_.clear(), timeline_.owed());
-}
-
-// Not where it could not be paid: no wait in this context holds these kernels back.
-bool ContextCache::debt_allowed() const {
-  if (timeline_.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
-  return !must_be_over();
-}
-
-bool ContextCache::run_ahead_allows(const Request& request) {
-  const auto reserved = static_cast<Bytes>(stats_.reserved_bytes[0].current);
-  const auto in_use = static_cast<Bytes>(stats_.allocated_bytes[0].current) + request.rounded;
-  return reserved + request.rounded <=
-         in_use + in_use / 100 * config_.run_ahead_percent + kRunAheadFloor;
-}
-
-Pool& ContextCache::pool_of(Lane* lane) {
-  // In a device that is nearly full all share one pool's pages.
-  if (lane == nullptr || headroom_.fit() == Fit::FewPages) return *pools_.front();
-  Pool*& pool = lane->pool;
-  if (pool != nullptr) return *pool;
-  if (!spare_pools_.empty()) {
-    pool = spare_pools_.back();  // its blocks' stamps say whom they are safe for
-    spare_pools_.pop_back();
-  } else {
-    pools_.push_back(std::make_unique<Pool>(stats_, config_.slabs_after));
-    pool = pools_.back().get();
-  }
-  return *pool;
+ContextCache::ContextCache(const CacheShared& shared, CUcontext context, CUdevice device)
+    : core_(shared, *this, context, device), freed_(core_, shared.graphs) {
 }
 
 Status ContextCache::allocate(Bytes bytes,
@@ -98,280 +37,174 @@ Status ContextCache::allocate(Bytes bytes,
                               ThreadCache* thread_cache,
                               Address* out) {
   // A broken context, or more than the device has: the driver's own answer.
-  if (timeline_.broken() || bytes > memory_.device_bytes() ||
-      config_.caching == Caching::Never) {
-    return memory_.alloc(bytes, out);
+  if (core_.timeline.broken() || bytes > core_.memory.device_bytes() ||
+      core_.config.caching == Caching::Never) {
+    return core_.memory.alloc(bytes, out);
   }
-  decay();
+  reclaim_.decay();
   CrossWait wait;
   Address found = 0;
   const Status status = find_or_grow(make_request(bytes, lane, &wait, thread_cache), &found);
   if (!status.ok()) return status;
   // On the GPU where that can be had, else here.
-  if (wait.needed && !(wait.mark && timeline_.wait_mark(*lane, wait.mark)) &&
+  if (wait.needed && !(wait.mark && core_.timeline.wait_mark(*lane, wait.mark)) &&
       holds(Rule::lost_marks_are_waited_for)) {
-    timeline_.wait_all().ignore();  // broken() tells
+    core_.timeline.wait_all().ignore();  // broken() tells
   }
-  settle_handed(wait);
+  waits_.settle_handed(wait);
   // Submissions may go unseen: what they would have to pay is paid here.
-  if (!config_.one_lane && holds(Rule::unseen_work_is_paid_for_at_the_allocation))
-    timeline_.pay_now();
+  if (!core_.config.one_lane && holds(Rule::unseen_work_is_paid_for_at_the_allocation))
+    core_.timeline.pay_now();
   *out = found;
   return {};
 }
 
 Status ContextCache::find_or_grow(const Request& request, Address* out) {
-  const bool stream_order_is_enough = timeline_.one_lane() && debt_allowed();
+  const bool stream_order_is_enough = core_.timeline.one_lane() && core_.debt_allowed();
   // ReuseLimits costs a driver call: now and then, so that idle lanes are noticed, and before a
   // miss.
   const bool due = !stream_order_is_enough && asks_.fetch_add(1) % kAllocationsPerAsk == 0;
-  if (due) timeline_.poll(std::max(waiting_high_.load(), timeline_.newest()));
+  if (due) core_.timeline.poll(std::max(core_.waiting_high.load(), core_.timeline.newest()));
   {
-    Lock lock(mutex_);
-    *out = take(request, reuse_limits(request, stream_order_is_enough));
+    CacheLock lock(core_.mutex);
+    *out = search_.take(request, core_.reuse_limits(request, stream_order_is_enough));
     if (*out != 0) return {};
   }
-  const std::uint64_t waiting = waiting_high_.load();
-  const bool asked = !due && waiting > timeline_.passed();
-  if (asked) timeline_.poll(waiting);
-  const bool came = collect_abroad(false);
+  const std::uint64_t waiting = core_.waiting_high.load();
+  const bool asked = !due && waiting > core_.timeline.passed();
+  if (asked) core_.timeline.poll(waiting);
+  const bool came = freed_.collect_abroad(false);
   bool hoards = false;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     for (bool again = asked || came; *out == 0; again = true) {
-      if (again) *out = take(request, reuse_limits(request, stream_order_is_enough));
-      if (*out == 0 && (stream_order_is_enough || !run_ahead_allows(request))) {
-        *out = take_across(request);
-        if (*out == 0) *out = take_in_debt(request);
-        hoards = *out == 0 && !run_ahead_allows(request);
+      if (again)
+        *out = search_.take(request, core_.reuse_limits(request, stream_order_is_enough));
+      if (*out == 0 && (stream_order_is_enough || !core_.run_ahead_allows(request))) {
+        *out = search_.take_across(request);
+        if (*out == 0) *out = search_.take_in_debt(request);
+        hoards = *out == 0 && !core_.run_ahead_allows(request);
       }
-      if (*out == 0 && !steal_from_thread_caches(request)) break;
+      if (*out == 0 && !thread_caches_.steal(request)) break;
     }
     if (*out != 0) return {};
   }
   // Not beside a kernel that the host feeds: the wait could be for that very kernel.
-  const bool waits = unpaid_peers_.load() && holds(Rule::no_hoarding_where_no_debt_is);
-  if (hoards && waits && take_after_waiting(request, out)) return {};
-  const Status grown = grow(request, out);
-  return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb_ladder(request, grown, out) : grown;
+  const bool waits = core_.peers.unpaid() && holds(Rule::no_hoarding_where_no_debt_is);
+  if (hoards && waits && ladder_.take_after_waiting(request, out)) return {};
+  return ladder_.grow_or_climb(request, out);
 }
 
 Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
-  if (timeline_.broken() || !config_.one_lane || bytes > memory_.device_bytes()) return 0;
+  if (core_.timeline.broken() || !core_.config.one_lane || bytes > core_.memory.device_bytes())
+    return 0;
   CrossWait wait;
   const Request request = make_request(bytes, nullptr, &wait, thread_cache);
   Address found = 0;
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     if (++quick_ops_ % kQuickOps == 0) return 0;  // the slow path looks at the clock
-    if (thread_cache != nullptr) settle_thread_cache(*thread_cache, !request.small());
-    found = take_from(*pools_.front(),
-                      request,
-                      reuse_limits(request, timeline_.one_lane() && debt_allowed()));
+    if (thread_cache != nullptr) thread_caches_.settle(*thread_cache, !request.small());
+    found = search_.take_from(
+        *core_.pools.front(),
+        request,
+        core_.reuse_limits(request, core_.timeline.one_lane() && core_.debt_allowed()));
   }
-  settle_handed(wait);  // calls the driver only where a launch came in between
+  waits_.settle_handed(wait);  // calls the driver only where a launch came in between
   return found;
 }
 
-Address ContextCache::take(const Request& request, const ReuseLimits& reuse_limits) {
-  if (request.thread_cache != nullptr)
-    settle_thread_cache(*request.thread_cache, !request.small());
-  Pool& own = pool_of(request.lane);
-  if (const Address found = take_from(own, request, reuse_limits); found != 0) return found;
-  // Memory stranded on other streams, as far as it is safe for everybody.
-  ReuseLimits clear = reuse_limits;
-  clear.acceptable = settled();
-  Pool* lender = request.lane == nullptr ? nullptr : request.lane->lender;
-  if (lender != nullptr) {
-    const Address found = take_from(*lender, request, clear);
-    if (found != 0) return found;
+Status ContextCache::free(Address address, Lane* lane, ThreadCache* thread_cache) {
+  if (thread_cache != nullptr && fence_and_free(*thread_cache, address)) return {};
+  BlockRef found;
+  {
+    CacheLock lock(core_.mutex);
+    if (thread_cache != nullptr) thread_caches_.settle(*thread_cache, false);
+    found = freed_.begin(address);
   }
-  for (const auto& pool : pools_) {
-    if (pool.get() == &own || pool.get() == lender) continue;
-    const Address found = take_from(*pool, request, clear);
-    if (found == 0) continue;
-    if (request.lane != nullptr) request.lane->lender = pool.get();
-    return found;
+  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  Status result;
+  std::uint64_t position = 0;
+  if (lane != nullptr) {
+    const bool large = found.large != nullptr && found.large->size > kSmallLimit;
+    position = found.shared() ? core_.timeline.stamp_everything()
+                              : core_.timeline.stamp_stream(*lane, large);
+    if (core_.timeline.broken()) result = core_.timeline.wait_all();  // tells the fault
+  } else {
+    if (copies_abroad_.any() && core_.config.free_mode != FreeMode::Never)
+      result = copies_abroad_.wait_for(address, static_cast<Bytes>(found.block_bytes()));
+    if (const Status waited = wait_before_free(); !waited.ok()) result = waited;
+    if (const Status stamped = core_.timeline.stamp_free(&position); !stamped.ok())
+      result = stamped;
   }
-  return 0;
+  CacheLock lock(core_.mutex);
+  freed_.finish(found, lane, position);
+  return result;  // like the driver, which tells earlier errors here; the block is free all the
+                  // same
 }
 
-Address ContextCache::take_from(Pool& pool,
-                                const Request& request,
-                                const ReuseLimits& reuse_limits) {
-  if (request.small()) {
-    pool.slabs.drain(request.size_class, reuse_limits.passed);
-    SmallRef ref = pool.slabs.take(request.size_class, reuse_limits);
-    const bool slabs = cuts_slabs(request);
-    if (!ref && slabs) ref = cut_slab(pool, request, reuse_limits);
-    if (ref && request.thread_cache != nullptr)
-      refill(*request.thread_cache, pool, request, reuse_limits);
-    if (ref) return hand_out(request, {.small = ref, .large = nullptr});
-    if (slabs) return 0;
-  }
-  Arena& arena = request.small() ? pool.small_pages : pool.large;
-  arena.drain(reuse_limits.passed);
-  Fit fit = fit_of(arena, headroom_.fit());
-  // Nothing may be waited for now: any hole is better than a page more.
-  if (fit == Fit::AsDriver && timeline_.capturing()) fit = Fit::FewPages;
-  const Bytes bytes = whole(request).rounded;
-  Block* block = nullptr;
-  // First what the stream has freed itself: it stays apart for that, and touches few pages as
-  // it lies.
-  if (request.small() && request.lane != nullptr && fit == Fit::FewPages)
-    block = arena.take_waiting(bytes, reuse_limits, Fit::Quick);
-  if (block == nullptr) block = arena.take(bytes, reuse_limits, fit);
-  return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
+Status ContextCache::wait_before_free() {
+  if (core_.config.free_mode == FreeMode::Strict) return core_.timeline.wait_device();
+  return core_.config.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
+             ? core_.timeline.wait_host_visible()
+             : Status();
 }
 
-Address ContextCache::take_in_debt(const Request& request) {
-  if (!debt_allowed()) return 0;
-  const ReuseLimits debt = reuse_limits(request, true);
-  Pool& pool = pool_of(request.lane);
-  if (const Address found = take_from(pool, request, debt); found != 0) return found;
-  return take_waiting(pool, request, debt);
+bool ContextCache::try_free(Address address, ThreadCache* thread_cache) {
+  if (free_waits()) return false;
+  std::uint64_t position = 0;
+  if (!core_.timeline.try_stamp_free(&position)) return false;
+  CacheLock lock(core_.mutex);
+  if (thread_cache != nullptr) thread_caches_.settle(*thread_cache, false);
+  const BlockRef found = freed_.begin(address);
+  if (!found) return false;
+  freed_.finish(found, nullptr, position);
+  return true;
 }
 
-Address ContextCache::take_waiting(Pool& pool,
-                                   const Request& request,
-                                   const ReuseLimits& reuse_limits) {
-  if (request.small()) {
-    const SmallRef ref = pool.slabs.take_waiting(request.size_class, reuse_limits);
-    if (ref) return hand_out(request, {.small = ref, .large = nullptr});
-    if (cuts_slabs(request)) return 0;
-  }
-  Arena& arena = request.small() ? pool.small_pages : pool.large;
-  Block* block =
-      arena.take_waiting(whole(request).rounded, reuse_limits, fit_of(arena, headroom_.fit()));
-  return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
+Status ContextCache::record_stream(Address address) {
+  CacheLock lock(core_.mutex);
+  const BlockRef found = freed_.locate(address);
+  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
+  return {};
 }
 
-// What was freed on another stream, behind its event.
-Address ContextCache::take_across(const Request& request) {
-  if (request.lane == nullptr || request.wait == nullptr || timeline_.capturing()) return 0;
-  ReuseLimits across = reuse_limits(request, false);
-  across.state = &timeline_;
-  across.can_wait = [](void* state, const Lane& other, std::uint64_t order) {
-    return static_cast<Timeline*>(state)->find_mark(other, order, nullptr);
-  };
-  for (const auto& pool : pools_) {
-    if (const Address found = take_from(*pool, request, across); found != 0) return found;
-    if (const Address found = take_waiting(*pool, request, across); found != 0) return found;
-  }
-  return 0;
+ThreadCache* ContextCache::thread_cache(Lane* lane) {
+  CacheLock lock(core_.mutex);
+  return thread_caches_.get(lane, &search_.pool_of(lane));
 }
 
-// For calls of this kind, also from pages that lie in another pool: taken whole for each call,
-// these would be found the slow path for ever.
-bool ContextCache::cuts_slabs(const Request& request) {
-  return pool_of(request.lane).cuts_slabs(request.size_class, headroom_.fit());
-}
-
-SmallRef ContextCache::cut_slab(Pool& pool,
-                                const Request& request,
-                                const ReuseLimits& reuse_limits) {
-  pool.small_pages.drain(reuse_limits.passed);
-  Block* backing = pool.small_pages.take(kSlabBytes, reuse_limits, Fit::FewPages);
-  return backing == nullptr ? SmallRef{} : slab_from(pool, backing, request);
-}
-
-SmallRef ContextCache::slab_from(Pool& pool, Block* backing, const Request& request) {
-  Slab* slab = pool.slabs.add(backing, request.size_class, this);
-  // The map has its leaf already: the segment was entered there.
-  (void)pages_.set(slab->base, slab->base + kSlabBytes, slab);
-  // What the page waits for was acceptable to the caller; what other slabs' blocks wait for
-  // need not be.
-  return pool.slabs.take_first(slab);
-}
-
-Address ContextCache::hand_out(const Request& request, const BlockRef& found) {
-  const std::uint64_t id = new_buffer_id() | (request.lane == nullptr ? 0 : kOrderedId);
-  const bool captured = timeline_.capturing();
-  const auto fill = [&](auto& block) {
-    block.requested =
-        static_cast<typename std::decay_t<decltype(block.requested)>::Value>(request.bytes);
-    block.buffer_id = id;
-    block.held_by_graph = captured;
-    block.shared_streams = false;
-    return block.stamp;
-  };
-  const Stamp stamp = found.small ? fill(found.small.block()) : fill(*found.large);
-  if (found.large != nullptr) pages_.begin_block(found.large->address, found.large);
-  if (stamp.fence > timeline_.clear() && holds(Rule::hand_outs_take_debt))
-    timeline_.take_debt(stamp.fence);
-  if (request.wait != nullptr) request.wait->owed = stamp.fence;
-  if (stamp.order > timeline_.passed() && stamp.order_lane != request.lane &&
-      holds(Rule::hand_outs_wait_for_the_stream_of_the_free)) {
-    assert(request.wait != nullptr && "only take_across() accepts another lane's order");
-    request.wait->needed = true;
-    (void)timeline_.find_mark(*stamp.order_lane, stamp.order, &request.wait->mark);
-  }
-  if (!found.small && request.bytes <= kSmallLimit)
-    ++pool_of(request.lane).whole_blocks[static_cast<std::size_t>(size_class(request.bytes))];
-  stats_.count_owned(
-      found.pool(), found.block_bytes(), static_cast<std::int64_t>(request.bytes), 1);
-  stats_.count_active(found.pool(), found.block_bytes(), 1);
-  return found.small ? found.small.address() : found.large->address;
+void ContextCache::retire_thread_cache(ThreadCache* thread_cache) {
+  CacheLock lock(core_.mutex);
+  thread_caches_.retire(thread_cache);
 }
 
 Lane* ContextCache::lane(CUstream stream, std::uint64_t per_thread, CUcontext green) {
-  auto key = reinterpret_cast<std::uint64_t>(stream);
-  if (stream == CU_STREAM_PER_THREAD && holds(Rule::each_thread_has_its_own_stream))
-    key = key_of_thread(per_thread);
-  if (stream == CU_STREAM_LEGACY && green != nullptr &&
-      holds(Rule::each_green_context_has_a_legacy_stream))
-    key = reinterpret_cast<std::uint64_t>(green) | (1ULL << 62U);
-  Lock lock(mutex_);
-  Lane*& found = lanes_[key];
-  if (found == nullptr) {
-    found = make_lane(stream);
-    found->green = green;
-  }
-  return found;
+  CacheLock lock(core_.mutex);
+  return streams_.get(StreamTable::key(stream, per_thread, green), stream, green);
 }
 
-// The lane of a destroyed stream serves again when its work is over and no stamp needs it.
-Lane* ContextCache::make_lane(CUstream stream) {
-  for (Lane*& orphan : orphans_) {
-    const bool stamped =
-        orphan->stamped > timeline_.passed() && holds(Rule::lanes_in_stamps_serve_nobody_else);
-    if (stamped || !timeline_.adopt(*orphan, stream)) continue;
-    Lane* lane = orphan;
-    orphan = orphans_.back();
-    orphans_.pop_back();
-    return lane;
-  }
-  timeline_.expect_lanes(std::max<std::size_t>(16, std::bit_ceil(all_lanes_.size() + 1)));
-  return &all_lanes_.emplace_back(stream);
-}
-
-// Out of everybody's sight; null where there is none.
-Lane* ContextCache::take_lane(std::uint64_t key) {
-  const auto it = lanes_.find(key);
-  if (it == lanes_.end()) return nullptr;
-  Lane* lane = it->second;
-  lanes_.erase(it);
-  if (lane == nullptr) return nullptr;  // there was no memory for it
-  thread_caches_.detach(lane);
-  if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
-  lane->pool = nullptr;
+Lane* ContextCache::remove_stream(std::uint64_t key) {
+  Lane* lane = streams_.remove(key);
+  if (lane != nullptr) thread_caches_.detach(lane);
   return lane;
 }
 
 void ContextCache::orphan(Lane* lane) {
   if (lane == nullptr) return;
-  timeline_.orphan(*lane);
-  Lock lock(mutex_);
-  orphans_.push_back(lane);
+  core_.timeline.orphan(*lane);
+  CacheLock lock(core_.mutex);
+  streams_.add_orphan(lane);
 }
 
 void ContextCache::stream_destroyed(CUstream stream) {
   Lane* lane = nullptr;
   {
-    Lock lock(mutex_);
-    if (!lanes_.contains(reinterpret_cast<std::uint64_t>(stream))) return;
-    empty_thread_caches();
-    lane = take_lane(reinterpret_cast<std::uint64_t>(stream));
+    CacheLock lock(core_.mutex);
+    if (!streams_.has(StreamTable::key(stream))) return;
+    thread_caches_.empty_all();
+    lane = remove_stream(StreamTable::key(stream));
   }
   orphan(lane);
 }
@@ -380,13 +213,11 @@ void ContextCache::stream_destroyed(CUstream stream) {
 void ContextCache::green_destroyed(CUcontext green) {
   std::vector<Lane*> gone;
   {
-    Lock lock(mutex_);
-    std::vector<std::uint64_t> keys;
-    for (const auto& [key, lane] : lanes_)
-      if (lane != nullptr && lane->green == green) keys.push_back(key);
-    if (!keys.empty()) empty_thread_caches();
+    CacheLock lock(core_.mutex);
+    const std::vector<std::uint64_t> keys = streams_.keys_of(green);
+    if (!keys.empty()) thread_caches_.empty_all();
     for (const std::uint64_t key : keys)
-      gone.push_back(take_lane(key));
+      gone.push_back(remove_stream(key));
   }
   for (Lane* lane : gone)
     orphan(lane);
@@ -396,11 +227,102 @@ void ContextCache::green_destroyed(CUcontext green) {
 void ContextCache::thread_ended(std::uint64_t per_thread) {
   Lane* lane = nullptr;
   {
-    Lock lock(mutex_);
-    empty_depots();  // what the thread left there names its lane
-    lane = take_lane(key_of_thread(per_thread));
+    CacheLock lock(core_.mutex);
+    thread_caches_.empty_depots();  // what the thread left there names its lane
+    lane = remove_stream(StreamTable::key_of_thread(per_thread));
   }
   orphan(lane);
+}
+
+Status ContextCache::trim(TrimRequest trim_request, const Lane& lane) {
+  const Pool* pool = nullptr;
+  {
+    CacheLock lock(core_.mutex);
+    pool = lane.pool;
+  }
+  return pool == nullptr ? Status() : reclaim_.trim(trim_request, pool);
+}
+
+Status ContextCache::quiet(Address base) {
+  std::uint64_t owed = 0;
+  {
+    CacheLock lock(core_.mutex);
+    const BlockRef found = freed_.locate(base);
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
+    owed = found.stamp().fence;
+  }
+  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? core_.timeline.wait_for(owed)
+                                                            : Status();
+}
+
+void ContextCache::add_accessor(ContextCache& reader) {
+  // Submissions that go unseen pay for nothing: then what is owed is waited for here, and
+  // nothing is owed any more.
+  const bool seen = core_.config.one_lane || !holds(Rule::unseen_peers_pay_nothing);
+  CacheCore& its = reader.core_;
+  const bool pays = core_.peers.add_reader(its.peers, its.timeline, core_.timeline, seen);
+  // A kernel of the reader that runs already, and that the host may hand memory, has paid
+  // nothing.
+  if (!pays || reader.core_.timeline.host_may_hand_over()) {
+    {
+      CacheLock lock(core_.mutex);
+      thread_caches_
+          .empty_all();  // no thread is in the middle of a hand-out that has not seen it
+    }
+    if (holds(Rule::what_is_owed_is_over_before_unpaid_peers))
+      core_.timeline.wait_for(core_.timeline.owed()).ignore();  // broken() tells
+  }
+  let_copies_reach(reader.device());
+}
+
+// Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told. Who asks
+// for access that another thread is just giving gives it, too: it must be there on return.
+void ContextCache::let_copies_reach(CUdevice device) {
+  const bool known = core_.peers.reached_by(device);
+  if (known || device == core_.device || !core_.memory.vmm()) return;
+  std::vector<Page> mapped;
+  {
+    CacheLock lock(core_.mutex);
+    core_.peers.add_accessor(device);
+    for (const auto& pool : core_.pools) {
+      pool->small_pages.collect_pages(&mapped);
+      pool->large.collect_pages(&mapped);
+    }
+  }
+  // A page that reclaim_.trim() returns meanwhile fails here, and nobody needs it.
+  for (const Page& page : mapped) {
+    core_.memory
+        .give_access(page.address, page.size, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        .ignore();
+  }
+  core_.peers.set_reached_by(device);
+}
+
+void ContextCache::abandon() {
+  core_.timeline.abandon();
+  CacheLock lock(core_.mutex);
+  thread_caches_.empty_all();
+  surviving_.add(stale_.abandon());
+  for (const auto& pool : core_.pools) {
+    for (Slab* slab : pool->slabs.dissolve())
+      slab->backing = nullptr;
+    for (Arena* arena : {&pool->small_pages, &pool->large}) {
+      for (Segment* segment : arena->dissolve()) {
+        surviving_.take(*segment);
+        segments_.recycle(segment);
+      }
+    }
+  }
+  freed_.forget();
+  streams_.forget_streams();
+  core_.budget.give(static_cast<Bytes>(core_.stats.reserved_bytes[0].current));
+  core_.stats = DeviceStats{};
+}
+
+void ContextCache::after_fork_in_child() {
+  core_.mutex.reset_after_fork();
+  core_.timeline.reset_lock_after_fork();
+  copies_abroad_.reset_lock_after_fork();
 }
 
 }  // namespace custash

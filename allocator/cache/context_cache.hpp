@@ -1,46 +1,31 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: all that custash holds of one context: its pools, segments, lanes and timeline.
-// The shape of every operation: plan under the lock, ask the driver without it, commit under
-// it. Own lock (rank Context). Never destroyed: the page map may still be read.
+// ContextCache: all that custash holds of one context. Its parts own the data; it leads each
+// call through them: plan under the lock, call the driver without it, commit under it. One lock
+// (rank Context) guards all parts. Never destroyed: the page map may still be read.
 // decision 12
 #pragma once
 
-#include "allocator/base/inventory.hpp"
-#include "allocator/base/mutex.hpp"
-#include "allocator/cache/abroad.hpp"
-#include "allocator/cache/cache_shared.hpp"
+#include "allocator/cache/cache_core.hpp"
+#include "allocator/cache/cache_report.hpp"
 #include "allocator/cache/copies_abroad.hpp"
-#include "allocator/cache/exported_blocks.hpp"
-#include "allocator/cache/thread_caches.hpp"
-#include "allocator/heap/page_map.hpp"
-#include "allocator/heap/request.hpp"
-#include "allocator/memory/headroom.hpp"
-#include "allocator/order/owners.hpp"
-#include "allocator/order/timeline.hpp"
+#include "allocator/cache/oom_ladder.hpp"
+#include "allocator/cache/surviving_pages.hpp"
 
 #include <atomic>
-#include <deque>
-#include <memory>
-#include <string>
-#include <unordered_map>
-#include <vector>
 
 namespace custash {
 
-struct ExportedBlock;
-
 class ContextCache {
  public:
-  using Shared = CacheShared;
-  ContextCache(const Shared& shared, CUcontext context, CUdevice device);
+  ContextCache(const CacheShared& shared, CUcontext context, CUdevice device);
 
-  // ---- By the calling thread's thread cache alone (quick.cpp): 0 or false where that is not
-  // enough.
+  // ---- The fast path (fast_path.cpp), by the calling thread's thread cache alone: 0 or false
+  // where that is not enough.
   Address quick_allocate(ThreadCache& thread_cache, Bytes bytes);
   bool quick_free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
   // The same with a fence that is recorded first. Not after an error.
   bool fence_and_free(ThreadCache& thread_cache, Address address);
-  // The thread's thread cache of a lane (null: of plain calls); its end.
+  // The calling thread's for a lane (null: for plain calls); its end.
   ThreadCache* thread_cache(Lane* lane);
   void retire_thread_cache(ThreadCache* thread_cache);
 
@@ -48,74 +33,72 @@ class ContextCache {
   Status allocate(Bytes bytes, Lane* lane, ThreadCache* thread_cache, Address* out);
   Address try_allocate(Bytes bytes, ThreadCache* thread_cache);
   Status free(Address address, Lane* lane, ThreadCache* thread_cache);
-  // On a stream of another context: the block is had again when `until` has passed.
-  Status free_abroad(Address address, HostUse until);
   bool try_free(Address address, ThreadCache* thread_cache);
-  // What option free: lets a plain free wait for; and whether there is anything.
+  // Waits for what the option free: names; and whether there is anything to wait for.
   Status wait_before_free();
 
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
-    if (timeline_.broken() || config_.free_mode == FreeMode::Strict) return true;
-    return config_.free_mode != FreeMode::Never &&
-           (timeline_.host_visible_outstanding() || timeline_.host_visible_expected() ||
+    const Timeline& timeline = core_.timeline;
+    if (timeline.broken() || core_.config.free_mode == FreeMode::Strict) return true;
+    return core_.config.free_mode != FreeMode::Never &&
+           (timeline.host_visible_outstanding() || timeline.host_visible_expected() ||
             copies_abroad_.any());
   }
 
   Status record_stream(Address address);
-  // Made at need. `per_thread` tells threads' own streams apart, `green` (or null) legacy ones.
+
+  // ---- Streams and threads. A lane is made at need. `per_thread` tells threads' own streams
+  // apart, `green` (or null) legacy ones.
   Lane* lane(CUstream stream, std::uint64_t per_thread, CUcontext green);
   void stream_destroyed(CUstream stream);
   void green_destroyed(CUcontext green);
   void thread_ended(std::uint64_t per_thread);
 
-  Timeline& timeline() { return timeline_; }
+  // ---- Giving back.
+  Status trim(TrimRequest trim_request = {.plain = PlainTrim::Now}) {
+    return reclaim_.trim(trim_request, nullptr);
+  }
 
-  [[nodiscard]] CUcontext context() const { return context_; }
-
-  [[nodiscard]] CUdevice device() const { return device_; }
-
-  // ---- Giving back (reclaim.cpp, decay.cpp).
-  Status trim(TrimRequest trim_request = {.plain = PlainTrim::Now});
   // The same of the memory that calls naming this lane's stream have freed.
   Status trim(TrimRequest trim_request, const Lane& lane);
-  void decay();  // gives back what idles, now and then; may call the driver
-  Status trim_idle();
-  void give_way();  // all that it can without harm: another context needs memory
-  // Blocks that other processes have open: see Outside.
-  bool pin(Address base, std::uint64_t buffer_id, ExportedBlock* out);
-  void unpin(Address base);
-  bool is_pinned(Address base);
-  Status quiet(Address base);
-  void add_accessor(
-      ContextCache& reader);  // its kernels reach this memory from now on, for good
 
-  Owners& owners() { return owners_; }
+  Status trim_idle() { return reclaim_.trim_idle(); }
+
+  [[nodiscard]] Bytes returnable() { return reclaim_.returnable(); }
+
+  // Gives back all that it can without harm: another context needs memory.
+  void give_way() { ladder_.give_way(); }
+
+  // ---- Peers. From now on kernels of `reader` reach this memory, for good.
+  void add_accessor(ContextCache& reader);
+  // Before copies and fills of that device: its pages must be mapped for it.
+  void let_copies_reach(CUdevice device);
+  // Waits until nobody's kernels use the block any more but its owner's.
+  Status quiet(Address base);
+
+  // ---- The end of the context: before it, everything is forgotten but what outlives it.
+  void abandon();
+
+  void return_surviving_pages() { surviving_.give_back(); }
+
+  // ---- Parts.
+  Timeline& timeline() { return core_.timeline; }
+
+  [[nodiscard]] CUcontext context() const { return core_.context; }
+
+  [[nodiscard]] CUdevice device() const { return core_.device; }
+
+  Owners& owners() { return core_.peers.owners(); }
 
   CopiesAbroad& copies_abroad() { return copies_abroad_; }
 
-  void let_copies_reach(CUdevice device);  // before its copies and fills: pages need it
-  void release_graph_blocks();  // graphs that may use blocks of captures are all gone
-  // The context is about to die: forgets all but the pages that outlive it, for the second.
-  void abandon();
-  void return_surviving_pages();
-  // ---- ReuseLimits.
-  BlockAnswer describe(Address address);
-  Bytes returnable();
-  DeviceStats stats();
-  void take_inventory(Inventory* out);  // adds to it
-  void reset_peaks();
-  void count_oom();
-  std::string describe_use();  // what stands in the way of a request
-  bool validate();
+  FreedBlocks& freed_blocks() { return freed_; }
+
+  CacheReport& report() { return report_; }
+
   void after_fork_in_child();
 
  private:
-  Lane* make_lane(CUstream stream) REQUIRES(mutex_);
-  Lane* take_lane(std::uint64_t key) REQUIRES(mutex_);
-  void orphan(Lane* lane);
-  static std::uint64_t new_buffer_id();
-  [[nodiscard]] bool quick_ways_open() const;
-  [[nodiscard]] bool quick_clear(std::uint64_t position) const;
   bool quick_accepts(const Stamp& stamp, const Lane* lane);
   Address restock_and_hit(ThreadCache& thread_cache, Bytes bytes);
   Address quick_small(ThreadCache& thread_cache, Bytes bytes);
@@ -129,135 +112,26 @@ class ContextCache {
                       Address address,
                       std::uint64_t position);
   bool quick_give(ThreadCache& thread_cache, Block* block, std::uint64_t position);
-  void spill(ThreadCache& thread_cache, int size_class);
-  bool restock(ThreadCache& thread_cache, int size_class);
-  void refill(ThreadCache& thread_cache,
-              const Pool& pool,
-              const Request& request,
-              const ReuseLimits& reuse_limits) REQUIRES(mutex_);
-  void settle_thread_cache(ThreadCache& thread_cache, bool large_too) REQUIRES(mutex_);
-  bool empty_thread_caches() REQUIRES(mutex_);  // true: something came back
-  bool steal_from_thread_caches(const Request& request) REQUIRES(mutex_);
-  bool empty_depots() REQUIRES(mutex_);
-  bool empty(ThreadCache& thread_cache) REQUIRES(mutex_);
-  void empty_large(ThreadCache& thread_cache) REQUIRES(mutex_);
-  void give_back(const BlockRef& found) REQUIRES(mutex_);
-  [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
-  [[nodiscard]] bool debt_allowed() const;
-  [[nodiscard]] bool must_be_over() const;
-  void settle_handed(const CrossWait& wait);
-  [[nodiscard]] std::uint64_t settled() const;
-  [[nodiscard]] bool run_ahead_allows(const Request& request) REQUIRES(mutex_);
-  Pool& pool_of(Lane* lane) REQUIRES(mutex_);
-  Address take(const Request& request, const ReuseLimits& reuse_limits) REQUIRES(mutex_);
-  Address take_from(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
-      REQUIRES(mutex_);
-  Address take_in_debt(const Request& request) REQUIRES(mutex_);
-  Address take_waiting(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
-      REQUIRES(mutex_);
-  Address take_across(const Request& request) REQUIRES(mutex_);
   Status find_or_grow(const Request& request, Address* out);
-  bool take_after_waiting(const Request& request, Address* out);
-  [[nodiscard]] bool cuts_slabs(const Request& request) REQUIRES(mutex_);
-  SmallRef cut_slab(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
-      REQUIRES(mutex_);
-  SmallRef slab_from(Pool& pool, Block* backing, const Request& request) REQUIRES(mutex_);
-  Address hand_out(const Request& request, const BlockRef& found) REQUIRES(mutex_);
-  // New memory (growth.cpp); what frees need comes last.
-  Status grow(const Request& request, Address* out);
-  Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
-  Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
-  Bytes room_to_make(const Request& request, Bytes share) REQUIRES(mutex_);
-  bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(mutex_);
-  Address take_gap(Pool& pool, const Request& request) REQUIRES(mutex_);
-  void abandon(Arena& arena, const Growth& growth) REQUIRES(mutex_);
-  Address commit(Pool& pool, Block* block, const Request& request) REQUIRES(mutex_);
-  Status add_range(Arena& arena, Bytes bytes);
-  Segment* make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena)
-      REQUIRES(mutex_);
-  // The ladder (ladder.cpp): each rung makes something, then the pools are searched again.
-  bool find_before_growing(const Request& request, Address* out);
-  Status climb_ladder(const Request& request, Status first, Address* out);
-  bool search_all(const Request& request, Address* out);
-  bool rung_poll(const Request& request, Address* out);
-  bool rung_gap(const Request& request, Address* out);
-  bool rung_wait(const Request& request, Address* out);
-  bool rung_wait_all(const Request& request, Address* out);
-  Status rung_trim(const Request& request, TrimRequest trim_request, Address* out);
+  Lane* remove_stream(std::uint64_t key) REQUIRES(cache_lock);
+  void orphan(Lane* lane);
 
-  // What was freed (settle.cpp). True: all has passed; the device is idle.
-  Status settle();
-  bool settle_all(), wait_idle(), plain_may_go();
-  bool collect_abroad(bool wait);
-
-  BlockRef locate(Address address) REQUIRES(mutex_);
-  BlockRef begin_free(Address address) REQUIRES(mutex_);
-  void finish_free(const BlockRef& found, Lane* lane, std::uint64_t position) REQUIRES(mutex_);
-  [[nodiscard]] bool is_ready(const BlockRef& found) const REQUIRES(mutex_);
-  void hold_or_give(const BlockRef& found) REQUIRES(mutex_);
-  void give(const BlockRef& found) REQUIRES(mutex_);
-  void put(const BlockRef& found, bool ready) REQUIRES(mutex_);
-  void return_empty_slabs(std::uint64_t passed) REQUIRES(mutex_);
-  void return_spare_slabs(const Slab& like) REQUIRES(mutex_);
-  void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(mutex_);
-  void drain() REQUIRES(mutex_);
-  void poll_briefly();
-  Status trim_pools(TrimRequest trim_request, const Pool* only);
-  void plan_trim(Arena& arena,
-                 TrimRequest& trim_request,
-                 std::vector<std::pair<Arena*, PageReturn>>* pages,
-                 std::vector<Segment*>* plain) REQUIRES(mutex_);
-  std::size_t unmap(const PageReturn& item, Status* result) const;
-  void commit_trim(Arena& arena, const PageReturn& item, std::size_t returned) REQUIRES(mutex_);
-  void unmap_stale();
-  void take_out(const Arena& arena, const PageReturn& item) REQUIRES(mutex_);
-  void enter(Segment& segment, Address begin, Address end, std::size_t pieces) REQUIRES(mutex_);
-  void forget(Segment& segment) REQUIRES(mutex_);
-
-  const Driver& driver_;
-  const Config& config_;
-  const bool quick_;  // the options allow the fast paths
-  PageMap& pages_;
-  DeferredUnmaps& deferred_unmaps_;
-  const std::atomic<std::int64_t>& graphs_;
-  DeviceBudget& budget_;
-  const CUcontext context_;
-  const CUdevice device_;
-  const CacheShared::Others others_;
-  DriverMemory memory_;
-  Timeline timeline_;
-  Headroom headroom_;
   CopiesAbroad copies_abroad_;
-  std::atomic<std::uint64_t> waiting_high_{0};  // the highest that something in limbo waits for
-  std::atomic<Nanoseconds> next_decay_{0};
-  std::atomic<bool> unmapping_{false};        // a thread is in unmap_stale()
-  std::atomic<std::uint32_t> asks_{0};        // allocations made while several lanes worked
-  std::atomic<std::uint64_t> order_high_{0};  // the highest position of a free on a stream
-
-  // From a cache line of its own on: hits read what stands before.
-  alignas(64) Mutex mutex_{LockRank::Context};
-  std::uint32_t quick_ops_ GUARDED_BY(mutex_) = 0;  // answered without looking at the clock
-  DeviceStats stats_ GUARDED_BY(mutex_);
-  ThreadCaches thread_caches_ GUARDED_BY(mutex_);
-  bool any_stored_ GUARDED_BY(mutex_) = false;                   // in the pools' depots
-  std::vector<std::unique_ptr<Pool>> pools_ GUARDED_BY(mutex_);  // [0]: plain calls
-  std::vector<Pool*> spare_pools_ GUARDED_BY(mutex_);            // of destroyed streams
-  std::deque<Lane> all_lanes_ GUARDED_BY(mutex_);
-  std::vector<Lane*> orphans_ GUARDED_BY(mutex_);  // their streams are destroyed
-  std::unordered_map<std::uint64_t, Lane*> lanes_ GUARDED_BY(mutex_);
-  std::vector<Segment*> spare_segments_ GUARDED_BY(mutex_);
-  std::vector<Stale> stale_ GUARDED_BY(mutex_);
-  Aliases aliases_ GUARDED_BY(mutex_);
-  ExportedBlocks exported_blocks_ GUARDED_BY(mutex_);
-  Abroad abroad_;                                       // what is in it: guarded by mutex_
-  std::vector<BlockRef> held_ GUARDED_BY(mutex_);       // freed, but a graph may use them
-  std::vector<CUdevice> accessors_ GUARDED_BY(mutex_);  // of pages
-  std::atomic<std::uint64_t> reached_by_{0};            // a bit for each of accessors_
-  Owners owners_, readers_;  // whose memory its kernels reach; whose kernels reach its memory
-  std::atomic<bool> unpaid_peers_{false};  // kernels that reach this memory and pay for nothing
-  std::uint64_t accessor_changes_ GUARDED_BY(mutex_) = 0;
-  std::vector<Page> surviving_ GUARDED_BY(mutex_);  // mapped, but in no segment any more
-  std::vector<std::pair<Address, Bytes>> surviving_ranges_ GUARDED_BY(mutex_);
+  CacheCore core_;
+  std::uint32_t quick_ops_ GUARDED_BY(cache_lock) = 0;  // answered without looking at the clock
+  std::atomic<std::uint32_t> asks_{0};  // allocations made while several lanes worked
+  StreamTable streams_{core_.timeline};
+  Segments segments_{core_};
+  StalePages stale_{core_};
+  SurvivingPages surviving_{core_};
+  FreedBlocks freed_;
+  ThreadCaches thread_caches_{core_, freed_};
+  BlockSearch search_{core_, streams_, thread_caches_};
+  MemoryGrowth growth_{core_, search_, freed_, segments_, stale_};
+  Reclaim reclaim_{core_, freed_, thread_caches_, segments_, stale_};
+  PressureWaits waits_{core_, streams_, freed_, thread_caches_, reclaim_};
+  OomLadder ladder_{core_, search_, thread_caches_, growth_, waits_, reclaim_};
+  CacheReport report_{core_, streams_, thread_caches_};
 };
 
 }  // namespace custash

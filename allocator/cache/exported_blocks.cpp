@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: blocks that other processes have open. Such a block is handed out again by
-// nobody, and its pages are not free ones, so that they are neither moved nor given back.
 #include "allocator/cache/exported_blocks.hpp"
 
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/context_cache.hpp"
+#include "allocator/cache/freed_blocks.hpp"
 #include "allocator/heap/exported_block.hpp"
 
 namespace custash {
@@ -28,8 +26,8 @@ bool ExportedBlocks::park(const BlockRef& found) {
   return true;
 }
 
-bool ContextCache::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
-  Lock lock(mutex_);
+bool FreedBlocks::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
+  CacheLock lock(core_.mutex);
   const BlockRef found = locate(base);
   if (!found) return false;
   // From now on every free comes by here: no order of one stream's is enough.
@@ -38,7 +36,8 @@ bool ContextCache::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out
   if (found.buffer_id() != buffer_id) return false;
   const Block& block = found.small ? *found.small.slab->backing : *found.large;
   const Segment& segment = *block.segment;
-  *out = {.cache = this, .base = base, .context = context_, .device = device_};
+  *out = {
+      .cache = &core_.cache, .base = base, .context = core_.context, .device = core_.device};
   out->requested = found.requested();
   if (segment.kind == SegmentKind::Plain) {
     out->segment = segment.base;
@@ -53,33 +52,21 @@ bool ContextCache::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out
   return true;
 }
 
-void ContextCache::unpin(Address base) {
-  Lock lock(mutex_);
+void FreedBlocks::unpin(Address base) {
+  CacheLock lock(core_.mutex);
   const BlockRef parked = exported_blocks_.end(base);
   if (!parked) return;
   // The other process has ended its own work; what was submitted here meanwhile may go on.
-  const std::uint64_t position = timeline_.stamp_everything();
+  const std::uint64_t position = core_.timeline.stamp_everything();
   parked.stamp() = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
                        ? Stamp{.order = position}
                        : Stamp{};
-  atomic_max(order_high_, position);
+  atomic_max(core_.order_high, position);
   give(parked);
 }
 
-Status ContextCache::quiet(Address base) {
-  std::uint64_t owed = 0;
-  {
-    Lock lock(mutex_);
-    const BlockRef found = locate(base);
-    if (!found) return CUDA_ERROR_INVALID_VALUE;
-    owed = found.stamp().fence;
-  }
-  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? timeline_.wait_for(owed)
-                                                            : Status();
-}
-
-bool ContextCache::is_pinned(Address base) {
-  Lock lock(mutex_);
+bool FreedBlocks::is_pinned(Address base) {
+  CacheLock lock(core_.mutex);
   return exported_blocks_.has(base);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: new memory from the driver, and the ladder when the driver says no.
+#include "allocator/cache/growth.hpp"
+
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/context_cache.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
@@ -38,55 +38,55 @@ Bytes slack(const Arena& arena, Bytes all, Bytes room) {
 
 }  // namespace
 
-Status ContextCache::grow(const Request& wanted, Address* out) {
-  const bool nearly_full = headroom_.look(memory_, budget_) == Fit::FewPages;
-  if (nearly_full && find_before_growing(wanted, out)) return {};
+Status MemoryGrowth::grow(const Request& wanted, Address* out) {
   Request request = wanted;
   Pool* pool = nullptr;
   {
-    Lock lock(mutex_);
-    pool = &pool_of(request.lane);
+    CacheLock lock(core_.mutex);
+    pool = &search_.pool_of(request.lane);
     if (wanted.small()) {
       pool->slabs.pages_wanted();
-      if (!cuts_slabs(wanted)) request = whole(wanted);
+      if (!search_.cuts_slabs(wanted)) request = whole(wanted);
     }
   }
   Arena& arena = wanted.small() ? pool->small_pages : pool->large;
-  if (memory_.vmm()) {
+  if (core_.memory.vmm()) {
     const Status status = grow_range(*pool, arena, request, out);
-    if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || timeline_.broken())
+    if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || core_.timeline.broken())
       return status;
     log(LogLevel::Error,
         "event=vmm_refused code=" + std::to_string(status.code()) + " backing=driver");
-    memory_.give_up_vmm();
+    core_.memory.give_up_vmm();
   }
   return grow_plain(*pool, arena, request, out);
 }
 
 // What may be made until what is held comes to the most that was ever in use and a `share` of
 // that, and to what was missed.
-Bytes ContextCache::room_to_make(const Request& request, Bytes share) {
-  const Bytes most = most_in_use(stats_, request);
+Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
+  const Bytes most = most_in_use(core_.stats, request);
   Bytes allowed = most + most / share;
-  for (const auto& pool : pools_)
+  for (const auto& pool : core_.pools)
     allowed += pool->slabs.missed_bytes();
-  const Bytes now_held = held(stats_);
+  const Bytes now_held = held(core_.stats);
   const Bytes room = allowed > now_held ? allowed - now_held : 0;
-  return align_down(std::min(room, headroom_.left(budget_)), kPageBytes);
+  return align_down(std::min(room, core_.headroom.left(core_.budget)), kPageBytes);
 }
 
-bool ContextCache::plan(Arena& arena, const Request& request, Growth* out) {
+bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  const ReuseLimits asked = reuse_limits(request, timeline_.one_lane() && debt_allowed());
+  const ReuseLimits asked =
+      core_.reuse_limits(request, core_.timeline.one_lane() && core_.debt_allowed());
   Bytes need = 0;
-  if (!arena.open_growth(bytes, asked, fit_of(arena, headroom_.fit()), out, &need))
+  if (!arena.open_growth(bytes, asked, fit_of(arena, core_.headroom.fit()), out, &need))
     return false;
-  const Bytes finer = finer_handle_bytes(held(stats_) + need, most_in_use(stats_, request));
+  const Bytes finer =
+      finer_handle_bytes(held(core_.stats) + need, most_in_use(core_.stats, request));
   const Bytes room = room_to_make(request, kShareBeforeMoves);
-  if (need > room) return_empty_slabs(asked.passed);
+  if (need > room) freed_.return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
   Bytes moved = 0;
-  for (const auto& each : pools_) {
+  for (const auto& each : core_.pools) {
     for (Arena* from : {&each->large, &each->small_pages}) {
       if (need <= room + moved) continue;
       const Bytes before = moved;
@@ -95,47 +95,49 @@ bool ContextCache::plan(Arena& arena, const Request& request, Growth* out) {
     }
   }
   for (const PageMove& move : out->moves) {
-    take_out(*move.from, move.item);
+    segments_.take_out(*move.from, move.item);
     if (holds(Rule::moved_pages_keep_their_stamps))
       out->block->stamp.join(move.item.block->stamp, asked.passed);
   }
   Bytes made = moved < need ? need - moved : 0;
-  if (made != 0 && headroom_.fit() == Fit::Quick)
-    made = std::clamp(slack(arena, held(stats_), room_to_make(request, kShareAhead)),
+  if (made != 0 && core_.headroom.fit() == Fit::Quick)
+    made = std::clamp(slack(arena, held(core_.stats), room_to_make(request, kShareAhead)),
                       made,
                       std::max(made, most - moved));
   arena.close_growth(out, moved + made);
   out->made = made;
-  out->handle = std::min(handle_bytes(made, headroom_.left(budget_)), finer);
+  out->handle = std::min(handle_bytes(made, core_.headroom.left(core_.budget)), finer);
   return true;
 }
 
 // A large block rarely ends where its page does. What it leaves there cannot be moved, and
 // serves small requests when no more should be made.
-Address ContextCache::take_gap(Pool& pool, const Request& request) {
-  if (headroom_.fit() != Fit::Quick || room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
+Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
+  if (core_.headroom.fit() != Fit::Quick ||
+      room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
     return 0;
-  const ReuseLimits asked = reuse_limits(request, timeline_.one_lane() && debt_allowed());
+  const ReuseLimits asked =
+      core_.reuse_limits(request, core_.timeline.one_lane() && core_.debt_allowed());
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  for (const auto& each : pools_) {
+  for (const auto& each : core_.pools) {
     Block* block = each->large.take_gap(bytes, asked);
-    if (block != nullptr) return commit(pool, block, request);
+    if (block != nullptr) return search_.hand_out_new(pool, block, request);
   }
   return 0;
 }
 
 // Leaves everything as it was planned from.
-void ContextCache::abandon(Arena& arena, const Growth& growth) {
+void MemoryGrowth::abandon(Arena& arena, const Growth& growth) {
   for (const PageMove& move : growth.moves)
-    commit_trim(*move.from, move.item, 0);
-  arena.abandon_growth(growth, timeline_.passed());
+    segments_.commit_return(*move.from, move.item, 0);
+  arena.abandon_growth(growth, core_.timeline.passed());
 }
 
-Status ContextCache::grow_range(Pool& pool,
+Status MemoryGrowth::grow_range(Pool& pool,
                                 Arena& arena,
                                 const Request& request,
                                 Address* out) {
-  unmap_stale();
+  stale_.unmap_unused();
   Growth growth;
   bool planned = false;
   for (int attempt = 0; !planned && attempt < 2; ++attempt) {
@@ -143,7 +145,7 @@ Status ContextCache::grow_range(Pool& pool,
       const Status status = add_range(arena, std::max(request.rounded, kSlabBytes));
       if (!status.ok()) return status;
     }
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     if (&arena == &pool.small_pages) {
       *out = take_gap(pool, request);
       if (*out != 0) return {};
@@ -154,80 +156,79 @@ Status ContextCache::grow_range(Pool& pool,
   std::vector<Page> moved;
   for (const PageMove& move : growth.moves)
     moved.insert(moved.end(), move.item.pages.begin(), move.item.pages.end());
-  std::vector<CUdevice> accessors;
-  std::uint64_t changes = 0;
+  PeerAccess::Accessors accessors;
   {
-    Lock lock(mutex_);
-    accessors = accessors_;
-    changes = accessor_changes_;
+    CacheLock lock(core_.mutex);
+    accessors = core_.peers.accessors();
   }
   std::vector<Page> mapped;
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
-  const bool allowed = budget_.take(growth.made);
-  if (allowed && pages_.prepare(growth.begin(), growth.end())) {
-    status =
-        memory_.map(growth.begin(), growth.end(), growth.handle, moved, accessors, &mapped);
+  const bool allowed = core_.budget.take(growth.made);
+  if (allowed && core_.pages.prepare(growth.begin(), growth.end())) {
+    status = core_.memory.map(
+        growth.begin(), growth.end(), growth.handle, moved, accessors.devices, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came while we mapped
   {
-    Lock lock(mutex_);
+    CacheLock lock(core_.mutex);
     if (!status.ok()) {
-      if (allowed) budget_.give(growth.made);
+      if (allowed) core_.budget.give(growth.made);
       abandon(arena, growth);
       return status;
     }
-    if (changes != accessor_changes_ && holds(Rule::new_pages_reach_new_peers))
-      late = accessors_;
+    const PeerAccess::Accessors& now = core_.peers.accessors();
+    if (accessors.changes != now.changes && holds(Rule::new_pages_reach_new_peers))
+      late = now.devices;
     for (const PageMove& move : growth.moves) {
       move.from->leave_stale(move.item);
-      stale_.push_back({move.item.block, move.item.pages});
-      aliases_.add(move.item.pages);
+      stale_.add(move.item.block, move.item.pages);
     }
-    headroom_.use(growth.made);
-    stats_.num_pages_moved += static_cast<std::int64_t>(moved.size());
-    enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
+    core_.headroom.use(growth.made);
+    core_.stats.num_pages_moved += static_cast<std::int64_t>(moved.size());
+    segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-    *out = commit(pool, arena.commit_growth(growth, mapped, bytes), request);
+    *out = search_.hand_out_new(pool, arena.commit_growth(growth, mapped, bytes), request);
   }
   for (const CUdevice peer : late) {
     for (const Page& page : mapped) {
-      memory_.give_access(page.address, page.size, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      core_.memory
+          .give_access(page.address, page.size, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
           .ignore();
     }
   }
   return {};
 }
 
-Status ContextCache::add_range(Arena& arena, Bytes bytes) {
+Status MemoryGrowth::add_range(Arena& arena, Bytes bytes) {
   Address base = 0;
   Bytes size = 0;
-  const Status status = memory_.reserve(bytes, &base, &size);
+  const Status status = core_.memory.reserve(bytes, &base, &size);
   if (!status.ok()) return status;
-  Lock lock(mutex_);
-  arena.add_range(make_segment(base, size, SegmentKind::Range, arena));
+  CacheLock lock(core_.mutex);
+  arena.add_range(segments_.make(base, size, SegmentKind::Range, arena));
   return {};
 }
 
-Status ContextCache::grow_plain(Pool& pool,
+Status MemoryGrowth::grow_plain(Pool& pool,
                                 Arena& arena,
                                 const Request& request,
                                 Address* out) {
   Bytes size = 0;
   {
-    Lock lock(mutex_);
-    size = arena.pool() == StatPool::Small ? slab_growth(held(stats_))
+    CacheLock lock(core_.mutex);
+    size = arena.pool() == StatPool::Small ? slab_growth(held(core_.stats))
                                            : driver_segment_bytes(request.rounded);
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
-  if (headroom_.fit() == Fit::FewPages) size = least;
+  if (core_.headroom.fit() == Fit::FewPages) size = least;
   Address base = 0;
   const auto try_size = [&]() -> Status {
-    if (!budget_.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
-    const Status status = memory_.alloc(size, &base);
+    if (!core_.budget.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const Status status = core_.memory.alloc(size, &base);
     if (status.ok()) {
-      headroom_.use(size);
+      core_.headroom.use(size);
     } else {
-      budget_.give(size);
+      core_.budget.give(size);
     }
     return status;
   };
@@ -237,40 +238,18 @@ Status ContextCache::grow_plain(Pool& pool,
     status = try_size();
   }
   if (!status.ok()) return status;
-  if (!pages_.prepare(base, base + size)) {
+  if (!core_.pages.prepare(base, base + size)) {
     // Not where the map can hold it: hand out the driver's own memory, which it frees itself.
-    budget_.give(size);
-    if (const Status freed = memory_.free(base); !freed.ok()) return freed;
-    return memory_.alloc(request.bytes, out);
+    core_.budget.give(size);
+    if (const Status freed = core_.memory.free(base); !freed.ok()) return freed;
+    return core_.memory.alloc(request.bytes, out);
   }
-  Lock lock(mutex_);
-  Segment* segment = make_segment(base, size, SegmentKind::Plain, arena);
-  enter(*segment, base, base + size, 1);
+  CacheLock lock(core_.mutex);
+  Segment* segment = segments_.make(base, size, SegmentKind::Plain, arena);
+  segments_.enter(*segment, base, base + size, 1);
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  *out = commit(pool, arena.add_plain(segment, bytes), request);
+  *out = search_.hand_out_new(pool, arena.add_plain(segment, bytes), request);
   return {};
-}
-
-Address ContextCache::commit(Pool& pool, Block* block, const Request& request) {
-  if (!request.small()) return hand_out(request, {.small = {}, .large = block});
-  return hand_out(request, {.small = slab_from(pool, block, request), .large = nullptr});
-}
-
-Segment* ContextCache::make_segment(Address base, Bytes size, SegmentKind kind, Arena& arena) {
-  Segment* segment = nullptr;
-  if (spare_segments_.empty()) {
-    segment = new Segment;
-  } else {
-    segment = spare_segments_.back();
-    spare_segments_.pop_back();
-  }
-  segment->base = base;
-  segment->size = size;
-  segment->kind = kind;
-  segment->cache = this;
-  segment->arena = &arena;
-  segment->mapped = 0;
-  return segment;
 }
 
 }  // namespace custash

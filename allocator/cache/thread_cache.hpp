@@ -2,7 +2,7 @@
 // ThreadCache: what one thread keeps ready of one pool: a magazine for each size class, and the
 // large blocks that it freed last. Its owner takes from it and gives to it without a shared
 // lock, and nothing of it is lost to the others: before a cache makes memory or tells what it
-// holds it empties every thread cache (ContextCache::empty_thread_caches). Proved:
+// holds it empties every thread cache (ThreadCaches::empty_all). Proved:
 // tests/models/thread_cache.pml.
 // decision 19
 #pragma once

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: what moves between the threads' thread caches and the pools.
+// ThreadCaches: what moves between the thread caches and the pools.
 // Proved: tests/models/thread_cache.pml.
+#include "allocator/base/rule.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/cache/thread_caches.hpp"
 
 #include <algorithm>
 
 namespace custash {
 
 // The older half of a full magazine, for others.
-void ContextCache::spill(ThreadCache& thread_cache, int size_class) {
+void ThreadCaches::spill(ThreadCache& thread_cache, int size_class) {
   std::array<StoredBlock, Magazine::kBlocks> out;
   std::uint32_t count = 0;
   {
@@ -21,18 +23,18 @@ void ContextCache::spill(ThreadCache& thread_cache, int size_class) {
               magazine.blocks.begin());
     magazine.count -= count;
   }
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   const std::uint32_t stored = thread_cache.pool->depot.put(size_class, out.data(), count);
   any_stored_ = any_stored_ || stored != 0;
-  if (stored != count) settle_thread_cache(thread_cache, false);
+  if (stored != count) settle(thread_cache, false);
   for (std::uint32_t i = stored; i < count; ++i)
-    give_back({.small = out[i], .large = nullptr});
+    return_block({.small = out[i], .large = nullptr});
 }
 
 // Half a magazine of what others have left for everybody.
-bool ContextCache::restock(ThreadCache& thread_cache, int size_class) {
+bool ThreadCaches::restock(ThreadCache& thread_cache, int size_class) {
   if (!thread_cache.pool->depot.may_have(size_class)) return false;
-  Lock lock(mutex_);
+  CacheLock lock(core_.mutex);
   const ThreadCacheScope scope(thread_cache);
   Magazine& magazine = thread_cache.magazine(size_class);
   magazine.count += thread_cache.pool->depot.take(size_class,
@@ -43,37 +45,25 @@ bool ContextCache::restock(ThreadCache& thread_cache, int size_class) {
 
 // What threads kept goes to its pool. Their tallies are in the statistics by now: there it is
 // free and ready.
-void ContextCache::give_back(const BlockRef& found) {
+void ThreadCaches::return_block(const BlockRef& found) {
   const Stamp& stamp = found.stamp();
-  if (stamp.order_lane != nullptr && stamp.order > timeline_.passed()) {
+  if (stamp.order_lane != nullptr && stamp.order > core_.timeline.passed()) {
     auto* lane = const_cast<Lane*>(stamp.order_lane);
     lane->stamped = std::max(lane->stamped, stamp.order);
   }
-  const bool ready = is_ready(found);
-  if (found.small) stats_.split_block(StatPool::Small, found.block_bytes(), -1);
-  if (!ready) stats_.count_active(found.pool(), found.block_bytes(), 1);
-  put(found, ready);
-}
-
-ThreadCache* ContextCache::thread_cache(Lane* lane) {
-  Lock lock(mutex_);
-  return thread_caches_.get(this, lane, &pool_of(lane));
-}
-
-void ContextCache::retire_thread_cache(ThreadCache* thread_cache) {
-  Lock lock(mutex_);
-  thread_cache->stats_delta.fold(stats_);
-  empty(*thread_cache);
-  thread_caches_.retire(thread_cache);
+  const bool ready = freed_.is_ready(found);
+  if (found.small) core_.stats.split_block(StatPool::Small, found.block_bytes(), -1);
+  if (!ready) core_.stats.count_active(found.pool(), found.block_bytes(), 1);
+  freed_.put(found, ready);
 }
 
 // More of what was just asked for, as far as it lies ready, and a share only where many threads
 // want it: who found nothing would have to empty the magazines of all.
-void ContextCache::refill(ThreadCache& thread_cache,
+void ThreadCaches::refill(ThreadCache& thread_cache,
                           const Pool& pool,
                           const Request& request,
                           const ReuseLimits& reuse_limits) {
-  if (thread_cache.pool != &pool || !quick_ways_open()) return;
+  if (thread_cache.pool != &pool || !core_.quick_ways_open()) return;
   const ThreadCacheScope scope(thread_cache);
   Magazine& magazine = thread_cache.magazine(request.size_class);
   constexpr std::size_t kSlabs = 8;  // with that many there is enough for all
@@ -92,20 +82,20 @@ void ContextCache::refill(ThreadCache& thread_cache,
 
 // Before this thread's own counts change the shared ones, so that peaks come out right; and its
 // large blocks are there for a request that none of them fits.
-void ContextCache::settle_thread_cache(ThreadCache& thread_cache, bool large_too) {
+void ThreadCaches::settle(ThreadCache& thread_cache, bool large_too) {
   const ThreadCacheScope scope(thread_cache);
-  thread_cache.stats_delta.fold(stats_);
+  thread_cache.stats_delta.fold(core_.stats);
   if (large_too) empty_large(thread_cache);
 }
 
-bool ContextCache::empty_thread_caches() {
-  const std::vector<ThreadCache*> used = thread_caches_.take_used();
+bool ThreadCaches::empty_all() {
+  const std::vector<ThreadCache*> used = take_used();
   for (ThreadCache* thread_cache : used)
-    thread_cache->stats_delta.fold(stats_);
+    thread_cache->stats_delta.fold(core_.stats);
   bool any = empty_depots();
   for (ThreadCache* thread_cache : used) {
     any = empty(*thread_cache) || any;
-    ThreadCaches::give_back(thread_cache);
+    give_back(thread_cache);
   }
   return any;
 }
@@ -113,50 +103,50 @@ bool ContextCache::empty_thread_caches() {
 // Before memory is made for a request: what others keep ready, threads of the same pool, or
 // streams, which have memory of each other's pools. Who take turns would take each other's
 // blocks at every turn: once that is seen, memory is made.
-bool ContextCache::steal_from_thread_caches(const Request& request) {
-  if (!empty_thread_caches()) return false;
+bool ThreadCaches::steal(const Request& request) {
+  if (!empty_all()) return false;
   if (!request.small()) return true;
   const bool named = request.lane != nullptr;
   const std::size_t worth = kRunAheadFloor / class_bytes(request.size_class);
-  const std::size_t takers = named ? std::min(thread_caches_.count(), worth)
-                                   : std::size_t{pools_.front()->thread_caches};
+  const std::size_t takers = named ? std::min(by_owner_.size(), worth)
+                                   : std::size_t{core_.pools.front()->thread_caches};
   std::size_t ready = 0;
-  for (std::size_t i = 0; i < (named ? pools_.size() : 1); ++i)
-    ready += pools_[i]->slabs.ready(request.size_class, takers);
+  for (std::size_t i = 0; i < (named ? core_.pools.size() : 1); ++i)
+    ready += core_.pools[i]->slabs.ready(request.size_class, takers);
   if (takers < 2 || ready == 0) return true;
-  SlabHeap& record = pools_.front()->slabs;
+  SlabHeap& record = core_.pools.front()->slabs;
   if (record.robbed_again(request.size_class, ready, takers)) return false;
   record.note_robbed(request.size_class);
   return true;
 }
 
-bool ContextCache::empty_depots() {
+bool ThreadCaches::empty_depots() {
   if (!any_stored_) return false;
   any_stored_ = false;
   bool any = false;
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     for (int size = 0; size < kSizeClasses; ++size) {
       for (StoredBlock block; pool->depot.take(size, &block, 1) != 0; any = true)
-        give_back({.small = block, .large = nullptr});
+        return_block({.small = block, .large = nullptr});
     }
   }
   return any;
 }
 
-bool ContextCache::empty(ThreadCache& thread_cache) {
+bool ThreadCaches::empty(ThreadCache& thread_cache) {
   bool any = thread_cache.large_count != 0;
   for (Magazine& magazine : thread_cache.magazines) {
     any = any || magazine.count != 0;
     // Out of the thread cache first: should host memory run out it must not be given back
     // twice.
     while (magazine.count != 0)
-      give_back({.small = magazine.blocks[--magazine.count], .large = nullptr});
+      return_block({.small = magazine.blocks[--magazine.count], .large = nullptr});
   }
   empty_large(thread_cache);
   return any;
 }
 
-void ContextCache::empty_large(ThreadCache& thread_cache) {
+void ThreadCaches::empty_large(ThreadCache& thread_cache) {
   while (thread_cache.large_count != 0) {
     Block* block = thread_cache.large[0];  // the one freed first: that order is kept
     std::copy(thread_cache.large.begin() + 1,
@@ -164,9 +154,9 @@ void ContextCache::empty_large(ThreadCache& thread_cache) {
               thread_cache.large.begin());
     --thread_cache.large_count;
     thread_cache.large_bytes -= block->size;
-    pages_.end_block(block->address);
+    core_.pages.end_block(block->address);
     block->segment->arena->release(block);
-    give_back({.small = {}, .large = block});
+    return_block({.small = {}, .large = block});
   }
 }
 

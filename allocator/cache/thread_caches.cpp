@@ -3,7 +3,6 @@
 #include "allocator/cache/thread_caches.hpp"
 
 #include "allocator/base/this_thread.hpp"
-#include "allocator/heap/pool.hpp"
 
 #include <algorithm>
 
@@ -31,7 +30,7 @@ void ThreadCaches::give_back(ThreadCache* thread_cache) {
   if (thread_cache->owner != this_thread()) thread_cache->lock.give_back();
 }
 
-ThreadCache* ThreadCaches::get(ContextCache* cache, Lane* lane, Pool* pool) {
+ThreadCache* ThreadCaches::get(Lane* lane, Pool* pool) {
   const void* self = this_thread();
   ThreadCache*& found = by_owner_[{self, lane}];
   if (found != nullptr) return found;
@@ -49,7 +48,7 @@ ThreadCache* ThreadCaches::get(ContextCache* cache, Lane* lane, Pool* pool) {
   }
   found->next_id = found->last_id = 0;  // those left are of the other kind, perhaps
   found->owner = self;
-  found->cache = cache;
+  found->cache = &core_.cache;
   found->lane = lane;
   found->pool = pool;
   ++pool->thread_caches;
@@ -57,6 +56,8 @@ ThreadCache* ThreadCaches::get(ContextCache* cache, Lane* lane, Pool* pool) {
 }
 
 void ThreadCaches::retire(ThreadCache* thread_cache) {
+  thread_cache->stats_delta.fold(core_.stats);
+  empty(*thread_cache);
   const auto entry = by_owner_.find({thread_cache->owner, thread_cache->lane});
   if (entry != by_owner_.end() && entry->second == thread_cache) {
     by_owner_.erase(entry);
@@ -67,12 +68,15 @@ void ThreadCaches::retire(ThreadCache* thread_cache) {
 }
 
 void ThreadCaches::detach(const Lane* lane) {
-  std::erase_if(by_owner_, [&](const auto& entry) {
-    if (entry.first.second != lane) return false;
-    --entry.second->pool->thread_caches;
-    idle_.push_back(entry.second);
-    return true;
-  });
+  for (auto it = by_owner_.begin(); it != by_owner_.end();) {
+    if (it->first.second != lane) {
+      ++it;
+      continue;
+    }
+    --it->second->pool->thread_caches;
+    idle_.push_back(it->second);
+    it = by_owner_.erase(it);
+  }
 }
 
 }  // namespace custash

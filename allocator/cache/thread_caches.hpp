@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// ThreadCaches: all thread caches of one cache, whose lock guards this. ThreadCache objects are
-// used again, never freed.
+// ThreadCaches: all thread caches of one ContextCache, and what moves between them and the
+// pools. ThreadCache objects are reused, never freed. Guarded by the cache lock.
 #pragma once
 
+#include "allocator/cache/freed_blocks.hpp"
 #include "allocator/cache/thread_cache.hpp"
 
 #include <deque>
@@ -14,25 +15,48 @@ namespace custash {
 
 class ThreadCaches {
  public:
-  // The calling thread's for that lane.
-  ThreadCache* get(ContextCache* cache, Lane* lane, Pool* pool);
+  ThreadCaches(CacheCore& core, FreedBlocks& freed) : core_(core), freed_(freed) {}
 
-  // Its thread ends: nothing is in it. / The stream has gone: the thread's next stream gets it.
-  void retire(ThreadCache* thread_cache);
-  void detach(const Lane* lane);
+  // The calling thread's, for that lane.
+  ThreadCache* get(Lane* lane, Pool* pool) REQUIRES(cache_lock);
+  // Its thread ends: empties it.
+  void retire(ThreadCache* thread_cache) REQUIRES(cache_lock);
+  // The stream was destroyed: the thread's next stream may have the thread cache.
+  void detach(const Lane* lane) REQUIRES(cache_lock);
 
-  // Those that may hold something, or that have something to count; their threads keep out of
-  // them until each is given back.
-  std::vector<ThreadCache*> take_used();
-  static void give_back(ThreadCache* thread_cache);
+  // By its thread, on the way from a hit. Moves the older half of a full magazine to the depot.
+  void spill(ThreadCache& thread_cache, int size_class) EXCLUDES(cache_lock);
+  // Takes half a magazine from the depot; false: there was nothing.
+  bool restock(ThreadCache& thread_cache, int size_class) EXCLUDES(cache_lock);
+  // Takes more of what was just asked for.
+  void refill(ThreadCache& thread_cache,
+              const Pool& pool,
+              const Request& request,
+              const ReuseLimits& reuse_limits) REQUIRES(cache_lock);
+  // Counts for all what its thread counted for itself.
+  void settle(ThreadCache& thread_cache, bool large_too) REQUIRES(cache_lock);
 
-  // Of threads and streams that live.
-  [[nodiscard]] std::size_t count() const { return by_owner_.size(); }
+  // Everything of all threads goes to its pool. True: there was something.
+  bool empty_all() REQUIRES(cache_lock);
+  // The same, for a request; false also where memory is rather made for it.
+  bool steal(const Request& request) REQUIRES(cache_lock);
+  bool empty_depots() REQUIRES(cache_lock);
 
  private:
-  std::deque<ThreadCache> all_;
-  std::map<std::pair<const void*, const Lane*>, ThreadCache*> by_owner_;
-  std::vector<ThreadCache*> idle_;
+  // Those that may hold something or have something to count. Their threads stay out of them
+  // until each is given back.
+  std::vector<ThreadCache*> take_used() REQUIRES(cache_lock);
+  static void give_back(ThreadCache* thread_cache);
+  bool empty(ThreadCache& thread_cache) REQUIRES(cache_lock);
+  void empty_large(ThreadCache& thread_cache) REQUIRES(cache_lock);
+  void return_block(const BlockRef& found) REQUIRES(cache_lock);
+
+  CacheCore& core_;
+  FreedBlocks& freed_;
+  std::deque<ThreadCache> all_ GUARDED_BY(cache_lock);
+  std::map<std::pair<const void*, const Lane*>, ThreadCache*> by_owner_ GUARDED_BY(cache_lock);
+  std::vector<ThreadCache*> idle_ GUARDED_BY(cache_lock);
+  bool any_stored_ GUARDED_BY(cache_lock) = false;  // in the pools' depots
 };
 
 }  // namespace custash

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// BlockInfo: what a query learns of a live block. Ownership: where an address lies. Pure.
+// BlockInfo: what a query learns of a live block. Ownership: where an address lies. Buffer ids.
 #pragma once
 
 #include "allocator/base/units.hpp"
 
+#include <atomic>
 #include <cstdint>
 
 #include <cuda.h>
@@ -12,6 +13,15 @@ namespace custash {
 
 // Set in the buffer ids of memory that a call naming a stream has given.
 inline constexpr std::uint64_t kOrderedId = 1ULL << 60U;
+
+// Starts far above the driver's own buffer ids so that the two ranges never overlap (interpose/
+// answers with ours).
+inline constinit std::atomic<std::uint64_t> next_buffer_id{1ULL << 48U};
+
+// The first of `count` ids that nobody else gets.
+inline std::uint64_t take_buffer_ids(std::uint64_t count) {
+  return next_buffer_id.fetch_add(count, std::memory_order_relaxed);
+}
 
 // A live block, as the queries of interpose/ need it.
 struct BlockInfo {

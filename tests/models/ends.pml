@@ -8,7 +8,8 @@
 //   allocator/registry.hpp: visit_living
 //   allocator/order/timeline.hpp: over end
 //   allocator/order/timeline_fences.cpp: Timeline::abandon Timeline::use_over Timeline::wait_frees
-//   allocator/cache/reclaim.cpp: ContextCache::abandon ContextCache::return_surviving_pages
+//   allocator/cache/context_cache.cpp: ContextCache::abandon
+//   allocator/cache/surviving_pages.cpp: SurvivingPages::give_back
 //   allocator/order/host_tickets.cpp: HostTickets::poll
 //
 // Safety: no call of ours is in a context whose end has begun. Memory is given back, and a buffer is

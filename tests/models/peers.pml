@@ -6,9 +6,9 @@
 //   allocator/order/owners.hpp: add pay
 //   allocator/order/timeline.cpp: Timeline::pay_on Timeline::enter
 //   allocator/submission.cpp: pay_for Submission::Submission Allocator::peer_access_enabled
-//   allocator/cache/reclaim.cpp: ContextCache::add_accessor
-//   allocator/cache/context_cache.cpp: ContextCache::settled ContextCache::debt_allowed
-//   allocator/cache/fast_path_checks.hpp: ContextCache::quick_clear
+//   allocator/cache/context_cache.cpp: ContextCache::add_accessor
+//   allocator/cache/cache_core.cpp: CacheCore::settled CacheCore::debt_allowed
+//   allocator/cache/fast_path_checks.hpp: CacheCore::quick_clear
 //   allocator/allocator.cpp: Allocator::free
 //   allocator/registry.cpp: wait_for_others
 //

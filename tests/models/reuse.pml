@@ -11,11 +11,14 @@
 //   allocator/order/lane.hpp: idle_after
 //   allocator/heap/block.hpp: forget_order
 //   allocator/heap/block.hpp: accepts
-//   allocator/cache/fast_path_checks.hpp: ContextCache::quick_clear
+//   allocator/cache/fast_path_checks.hpp: CacheCore::quick_clear
 //   allocator/fast_path.cpp: ContextCache::quick_accepts
-//   allocator/cache/context_cache.cpp: ContextCache::reuse_limits ContextCache::settled ContextCache::take_across ContextCache::hand_out
-//   allocator/cache/frees.cpp: ContextCache::free ContextCache::finish_free
-//   allocator/cache/settle.cpp: ContextCache::settle ContextCache::settle_all ContextCache::wait_idle
+//   allocator/cache/cache_core.cpp: CacheCore::reuse_limits CacheCore::settled
+//   allocator/cache/block_search.cpp: BlockSearch::take_across BlockSearch::hand_out
+//   allocator/cache/context_cache.cpp: ContextCache::free
+//   allocator/cache/freed_blocks.cpp: FreedBlocks::finish
+//   allocator/cache/pressure_waits.cpp: PressureWaits::wait_for_frees PressureWaits::wait_for_all_frees
+//   allocator/cache/pressure_waits.cpp: PressureWaits::wait_idle
 //
 // Order: each stream has a clock, how much of each stream its next operation comes after. An event is
 // such a clock. There is no device that runs: a kernel that is not ordered after another one may run

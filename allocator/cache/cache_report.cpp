@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: answers, statistics, and the check of everything.
-#include "allocator/cache/context_cache.hpp"
+#include "allocator/cache/cache_report.hpp"
 
 #include <algorithm>
 
 namespace custash {
 
-BlockAnswer ContextCache::describe(Address address) {
-  Lock lock(mutex_);
-  const PageOwner owner = pages_.find(address);
-  if (owner.slab != nullptr && owner.slab->cache == this) {
+BlockAnswer CacheReport::describe(Address address) {
+  CacheLock lock(core_.mutex);
+  const PageOwner owner = core_.pages.find(address);
+  if (owner.slab != nullptr && owner.slab->cache == &core_.cache) {
     Slab* slab = owner.slab;
     const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
     if (index >= slab->blocks.size()) return {};
@@ -19,7 +18,7 @@ BlockAnswer ContextCache::describe(Address address) {
     if (id == 0) return {};
     return {true, ref.address(), block.requested, slab->block_bytes(), id};
   }
-  if (owner.segment == nullptr || owner.segment->cache != this) return {};
+  if (owner.segment == nullptr || owner.segment->cache != &core_.cache) return {};
   auto it = owner.segment->used.upper_bound(address);
   if (it == owner.segment->used.begin()) return {};
   const Block& block = *std::prev(it)->second;
@@ -28,26 +27,14 @@ BlockAnswer ContextCache::describe(Address address) {
   return {true, block.address, block.requested, block.size, id};
 }
 
-Bytes ContextCache::returnable() {
-  if (waiting_high_.load() > timeline_.passed()) timeline_.poll(waiting_high_.load());
-  Lock lock(mutex_);
-  drain();
-  Bytes sum = 0;
-  for (const auto& pool : pools_) {
-    sum +=
-        pool->small_pages.returnable() + pool->large.returnable() + pool->slabs.empty_bytes();
-  }
-  return sum;
-}
-
-std::string ContextCache::describe_use() {
+std::string CacheReport::describe_use() {
   const auto mib = [](std::int64_t bytes) { return std::to_string(bytes >> 20U) + " MiB"; };
   const DeviceStats now = stats();
   Bytes largest = 0;
   Bytes free = 0;
   {
-    Lock lock(mutex_);
-    for (const auto& pool : pools_) {
+    CacheLock lock(core_.mutex);
+    for (const auto& pool : core_.pools) {
       largest = std::max(largest, pool->large.largest_free());
       free += pool->large.returnable() - pool->large.limbo_bytes();
     }
@@ -60,52 +47,46 @@ std::string ContextCache::describe_use() {
          std::to_string(scattered) + " %";
 }
 
-DeviceStats ContextCache::stats() {
-  const Timeline::Counters counters = timeline_.counters();
-  Lock lock(mutex_);
-  empty_thread_caches();
-  DeviceStats out = stats_;
+DeviceStats CacheReport::stats() {
+  const Timeline::Counters counters = core_.timeline.counters();
+  CacheLock lock(core_.mutex);
+  thread_caches_.empty_all();
+  DeviceStats out = core_.stats;
   out.num_fences = static_cast<std::int64_t>(counters.fences);
   out.num_fence_queries = static_cast<std::int64_t>(counters.queries);
   out.num_debt_waits = static_cast<std::int64_t>(counters.waits);
   out.num_free_waits = static_cast<std::int64_t>(counters.host_waits);
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     out.limbo_bytes +=
         static_cast<std::int64_t>(pool->large.limbo_bytes() + pool->slabs.limbo_bytes());
   }
   return out;
 }
 
-void ContextCache::reset_peaks() {
-  Lock lock(mutex_);
-  empty_thread_caches();
-  stats_.reset_peaks();
+void CacheReport::reset_peaks() {
+  CacheLock lock(core_.mutex);
+  thread_caches_.empty_all();
+  core_.stats.reset_peaks();
 }
 
-void ContextCache::count_oom() {
-  Lock lock(mutex_);
-  ++stats_.num_ooms;
+void CacheReport::count_oom() {
+  CacheLock lock(core_.mutex);
+  ++core_.stats.num_ooms;
 }
 
-bool ContextCache::validate() {
-  if (!timeline_.validate()) return false;
-  Lock lock(mutex_);
-  empty_thread_caches();
+bool CacheReport::validate() {
+  if (!core_.timeline.validate()) return false;
+  CacheLock lock(core_.mutex);
+  thread_caches_.empty_all();
   Bytes mapped = 0;
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     if (!pool->small_pages.validate() || !pool->large.validate() || !pool->slabs.validate())
       return false;
     mapped += pool->small_pages.mapped() + pool->large.mapped();
   }
-  return mapped == static_cast<Bytes>(stats_.reserved_bytes[0].current) &&
-         stats_.allocation[0].current >= 0 &&
-         stats_.active[0].current >= stats_.allocation[0].current;
-}
-
-void ContextCache::after_fork_in_child() {
-  mutex_.reset_after_fork();
-  timeline_.reset_lock_after_fork();
-  copies_abroad_.reset_lock_after_fork();
+  return mapped == static_cast<Bytes>(core_.stats.reserved_bytes[0].current) &&
+         core_.stats.allocation[0].current >= 0 &&
+         core_.stats.active[0].current >= core_.stats.allocation[0].current;
 }
 
 }  // namespace custash

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: the inventory, by a walk over every segment under the lock.
+// CacheReport: the inventory, by a walk over every segment under the lock.
 #include "allocator/base/inventory.hpp"
-#include "allocator/cache/context_cache.hpp"
+#include "allocator/cache/cache_report.hpp"
+
+#include <unordered_map>
 
 namespace custash {
 namespace {
@@ -48,11 +50,11 @@ void add_pages(const Segment& segment, HeldSegment* out) {
 
 }  // namespace
 
-void ContextCache::take_inventory(Inventory* out) {
-  Lock lock(mutex_);
-  empty_thread_caches();
+void CacheReport::take_inventory(Inventory* out) {
+  CacheLock lock(core_.mutex);
+  thread_caches_.empty_all();
   std::unordered_map<const Pool*, CUstream> streams;
-  for (const Lane& lane : all_lanes_)
+  for (const Lane& lane : streams_.all())
     if (lane.pool != nullptr) streams[lane.pool] = lane.stream;
   const auto add_segment = [&](const Segment& segment, StatPool pool, CUstream stream) {
     HeldSegment* held = nullptr;
@@ -73,7 +75,7 @@ void ContextCache::take_inventory(Inventory* out) {
         held->stream = stream;
       }
       held->size += block->size;
-      const Slab* const slab = pages_.find(block->address).slab;
+      const Slab* const slab = core_.pages.find(block->address).slab;
       if (block->state == BlockState::Used && slab != nullptr && slab->backing == block) {
         add_slab(*slab, held);
       } else {
@@ -85,7 +87,7 @@ void ContextCache::take_inventory(Inventory* out) {
     }
     close();
   };
-  for (const auto& pool : pools_) {
+  for (const auto& pool : core_.pools) {
     const auto stream = streams.find(pool.get());
     for (const Arena* arena : {&pool->small_pages, &pool->large}) {
       for (const Segment* segment : arena->segments())

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// CacheCore: which freed blocks a request may have.
+// Proved: tests/models/peers.pml and tests/models/reuse.pml.
+#include "allocator/base/rule.hpp"
+#include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/heap/size_policy.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+CacheCore::CacheCore(const CacheShared& shared,
+                     ContextCache& of,
+                     CUcontext of_context,
+                     CUdevice on)
+    : driver(shared.driver),
+      config(shared.config),
+      quick(shared.config.magazines && shared.config.one_lane),
+      pages(shared.pages),
+      deferred_unmaps(shared.deferred_unmaps),
+      budget(shared.budget),
+      cache(of),
+      context(of_context),
+      device(on),
+      others(shared.others),
+      memory(driver, deferred_unmaps, config.backing, context, device),
+      timeline(driver, config, context, shared.gate) {
+  add_pool();
+}
+
+Pool& CacheCore::add_pool() {
+  pools.push_back(std::make_unique<Pool>(stats, config.slabs_after));
+  return *pools.back();
+}
+
+ReuseLimits CacheCore::reuse_limits(const Request& request, bool debt) const {
+  const std::uint64_t settled = this->settled();
+  const bool graph = timeline.capturing() && holds(Rule::a_stream_holds_back_no_graph);
+  return {
+      .lane = graph ? nullptr : request.lane,  // a graph may run on any stream
+      .passed = timeline.passed(),
+      .acceptable = debt && debt_allowed() ? std::max(settled, timeline.payable()) : settled};
+}
+
+// Up to here a block costs no more than is spent already: passed, or every stream waits for it
+// before its next submission, whoever has the block. So does the launch of a graph.
+std::uint64_t CacheCore::settled() const {
+  return must_be_over() ? timeline.passed() : std::max(timeline.clear(), timeline.owed());
+}
+
+// Not where it could not be paid: no wait in this context holds these kernels back.
+bool CacheCore::debt_allowed() const {
+  if (timeline.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
+  return !must_be_over();
+}
+
+bool CacheCore::run_ahead_allows(const Request& request) const {
+  const auto reserved = static_cast<Bytes>(stats.reserved_bytes[0].current);
+  const auto in_use = static_cast<Bytes>(stats.allocated_bytes[0].current) + request.rounded;
+  return reserved + request.rounded <=
+         in_use + in_use / 100 * config.run_ahead_percent + kRunAheadFloor;
+}
+
+}  // namespace custash

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// CacheCore: what the parts of a ContextCache share: the context, its timeline and memory, the
+// pools, the statistics and the lock. It also decides what a freed block may be reused for.
+#pragma once
+
+#include "allocator/cache/cache_lock.hpp"
+#include "allocator/cache/cache_shared.hpp"
+#include "allocator/cache/peer_access.hpp"
+#include "allocator/heap/pool.hpp"
+#include "allocator/heap/request.hpp"
+#include "allocator/memory/headroom.hpp"
+#include "allocator/order/timeline.hpp"
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+namespace custash {
+
+struct CacheCore {
+  CacheCore(const CacheShared& shared, ContextCache& of, CUcontext of_context, CUdevice on);
+
+  // Whether the calling thread may use its thread cache.
+  [[nodiscard]] bool quick_ways_open() const;
+  [[nodiscard]] bool quick_clear(std::uint64_t position) const;
+  // A block may be handed out only when its last use is over.
+  [[nodiscard]] bool must_be_over() const;
+  [[nodiscard]] bool debt_allowed() const;
+  [[nodiscard]] std::uint64_t settled() const;
+  [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
+  [[nodiscard]] bool run_ahead_allows(const Request& request) const REQUIRES(cache_lock);
+  Pool& add_pool() REQUIRES(cache_lock);
+
+  const Driver& driver;
+  const Config& config;
+  const bool quick;  // the options allow the fast paths
+  PageMap& pages;
+  DeferredUnmaps& deferred_unmaps;
+  DeviceBudget& budget;
+  ContextCache& cache;
+  const CUcontext context;
+  const CUdevice device;
+  const CacheShared::Others others;
+  DriverMemory memory;
+  Timeline timeline;
+  Headroom headroom;
+  PeerAccess peers;
+  std::atomic<std::uint64_t> waiting_high{0};  // the highest that a block in limbo waits for
+  std::atomic<std::uint64_t> order_high{0};    // the highest position of a free on a stream
+
+  // From a cache line of its own on: hits read what stands before.
+  alignas(64) Mutex mutex{LockRank::Context};
+  DeviceStats stats GUARDED_BY(cache_lock);
+  std::vector<std::unique_ptr<Pool>> pools GUARDED_BY(cache_lock);  // [0]: plain calls
+};
+
+}  // namespace custash

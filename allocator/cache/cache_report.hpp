@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// CacheReport: answers about one address and about the whole of a ContextCache, the statistics
+// and the check of all invariants. Part of a ContextCache.
+#pragma once
+
+#include "allocator/base/inventory.hpp"
+#include "allocator/cache/stream_table.hpp"
+#include "allocator/cache/thread_caches.hpp"
+
+#include <string>
+
+namespace custash {
+
+class CacheReport {
+ public:
+  CacheReport(CacheCore& core, StreamTable& streams, ThreadCaches& thread_caches)
+      : core_(core), streams_(streams), thread_caches_(thread_caches) {}
+
+  BlockAnswer describe(Address address) EXCLUDES(cache_lock);
+  DeviceStats stats() EXCLUDES(cache_lock);
+  void reset_peaks() EXCLUDES(cache_lock);
+  void count_oom() EXCLUDES(cache_lock);
+  // What stands in the way of a request.
+  std::string describe_use() EXCLUDES(cache_lock);
+  void take_inventory(Inventory* out) EXCLUDES(cache_lock);  // adds to it
+  bool validate() EXCLUDES(cache_lock);
+
+ private:
+  CacheCore& core_;
+  StreamTable& streams_;
+  ThreadCaches& thread_caches_;
+};
+
+}  // namespace custash

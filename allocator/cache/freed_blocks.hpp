@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// FreedBlocks: takes blocks from their callers and gives them back to their pools. It keeps the
+// blocks that must not go back yet: graphs, other processes or other contexts may use them.
+// Part of a ContextCache; guarded by the cache lock.
+#pragma once
+
+#include "allocator/cache/abroad.hpp"
+#include "allocator/cache/cache_core.hpp"
+#include "allocator/cache/exported_blocks.hpp"
+
+#include <atomic>
+#include <vector>
+
+namespace custash {
+
+struct ExportedBlock;
+
+class FreedBlocks {
+ public:
+  FreedBlocks(CacheCore& core, const std::atomic<std::int64_t>& graphs)
+      : core_(core), graphs_(graphs) {}
+
+  // The live block at this address; nothing where there is none of this cache.
+  [[nodiscard]] BlockRef locate(Address address) REQUIRES(cache_lock);
+
+  // A free has two halves. Between them the block is in nobody's hands but the caller's, who
+  // records its fence. `lane` null: a plain free.
+  BlockRef begin(Address address) REQUIRES(cache_lock);
+  void finish(const BlockRef& found, Lane* lane, std::uint64_t position) REQUIRES(cache_lock);
+  // The block waits for `until`, an event on a stream of another context.
+  Status free_abroad(Address address, HostUse until) EXCLUDES(cache_lock);
+  // Gives back the blocks whose event has passed; true if there were any. With `wait` it waits
+  // for the events, with patience.
+  bool collect_abroad(bool wait) EXCLUDES(cache_lock);
+
+  // Whether the block may lie with those that every caller may have.
+  [[nodiscard]] bool is_ready(const BlockRef& found) const REQUIRES(cache_lock);
+  void put(const BlockRef& found, bool ready) REQUIRES(cache_lock);
+  void return_empty_slabs(std::uint64_t passed) REQUIRES(cache_lock);
+
+  // No graph that could use a block of a capture exists any more.
+  void release_graph_blocks() EXCLUDES(cache_lock);
+  // Another process opens the block, and closes it: see ExportedBlocks.
+  bool pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) EXCLUDES(cache_lock);
+  void unpin(Address base) EXCLUDES(cache_lock);
+  bool is_pinned(Address base) EXCLUDES(cache_lock);
+
+  // The context is about to die.
+  void forget() REQUIRES(cache_lock);
+
+ private:
+  void hold_or_give(const BlockRef& found) REQUIRES(cache_lock);
+  void give(const BlockRef& found) REQUIRES(cache_lock);
+  void return_spare_slabs(const Slab& like) REQUIRES(cache_lock);
+  void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(cache_lock);
+
+  CacheCore& core_;
+  const std::atomic<std::int64_t>& graphs_;
+  std::vector<BlockRef> held_ GUARDED_BY(cache_lock);  // freed, but a graph may use them
+  ExportedBlocks exported_blocks_ GUARDED_BY(cache_lock);
+  Abroad abroad_;  // its blocks are guarded by the cache lock, the count of them by none
+};
+
+}  // namespace custash

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Growth: makes memory for a request, of new pages and of pages moved from elsewhere. It plans
+// under the cache lock, calls the driver without it and commits under it. Part of a
+// ContextCache.
+#pragma once
+
+#include "allocator/cache/block_search.hpp"
+#include "allocator/cache/segments.hpp"
+#include "allocator/cache/stale_pages.hpp"
+
+namespace custash {
+
+class MemoryGrowth {
+ public:
+  MemoryGrowth(CacheCore& core,
+               BlockSearch& search,
+               FreedBlocks& freed,
+               Segments& segments,
+               StalePages& stale)
+      : core_(core), search_(search), freed_(freed), segments_(segments), stale_(stale) {}
+
+  Status grow(const Request& wanted, Address* out) EXCLUDES(cache_lock);
+
+ private:
+  Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
+  Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
+  Status add_range(Arena& arena, Bytes bytes);
+  [[nodiscard]] Bytes room_to_make(const Request& request, Bytes share) const
+      REQUIRES(cache_lock);
+  bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(cache_lock);
+  void abandon(Arena& arena, const Growth& growth) REQUIRES(cache_lock);
+  Address take_gap(Pool& pool, const Request& request) REQUIRES(cache_lock);
+
+  CacheCore& core_;
+  BlockSearch& search_;
+  FreedBlocks& freed_;
+  Segments& segments_;
+  StalePages& stale_;
+};
+
+}  // namespace custash

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/cache/segments.hpp"
+
+namespace custash {
+
+Segment* Segments::make(Address base, Bytes size, SegmentKind kind, Arena& arena) {
+  Segment* segment = nullptr;
+  if (spare_.empty()) {
+    segment = new Segment;
+  } else {
+    segment = spare_.back();
+    spare_.pop_back();
+  }
+  segment->base = base;
+  segment->size = size;
+  segment->kind = kind;
+  segment->cache = &core_.cache;
+  segment->arena = &arena;
+  segment->mapped = 0;
+  return segment;
+}
+
+// Into the ledger: the page map and the count of what is reserved. The map has its leaves.
+void Segments::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
+  core_.pages.clear(begin, end);  // see SurvivingPages::take()
+  (void)core_.pages.set(begin, end, &segment);
+  core_.stats.count_reserved(segment.arena->pool(),
+                             static_cast<std::int64_t>(end - begin),
+                             static_cast<std::int64_t>(pieces),
+                             1);
+}
+
+// Ledger first: nobody may find these any more when the driver hands the addresses out again.
+void Segments::take_out(const Arena& arena, const PageReturn& item) {
+  core_.pages.clear(item.block->address, item.block->end());
+  core_.stats.count_reserved(arena.pool(),
+                             static_cast<std::int64_t>(item.block->size),
+                             static_cast<std::int64_t>(item.pages.size()),
+                             -1);
+}
+
+void Segments::take_out(const Segment& segment) {
+  core_.pages.clear(segment.base, segment.base + segment.size);
+  core_.stats.count_reserved(
+      segment.arena->pool(), static_cast<std::int64_t>(segment.size), 1, -1);
+}
+
+void Segments::commit_return(Arena& arena, const PageReturn& item, std::size_t returned) {
+  if (returned < item.pages.size()) {
+    enter(*item.block->segment,
+          item.pages[returned].address,
+          item.block->end(),
+          item.pages.size() - returned);
+  }
+  arena.commit_return(item, returned);
+}
+
+}  // namespace custash

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// Segments: enters the memory of segments into the page map and into the count of reserved
+// bytes, and takes it out. Keeps Segment objects for reuse. Part of a ContextCache; guarded by
+// the cache lock.
+#pragma once
+
+#include "allocator/cache/cache_core.hpp"
+
+#include <vector>
+
+namespace custash {
+
+class Segments {
+ public:
+  explicit Segments(CacheCore& core) : core_(core) {}
+
+  Segment* make(Address base, Bytes size, SegmentKind kind, Arena& arena) REQUIRES(cache_lock);
+
+  void recycle(Segment* segment) REQUIRES(cache_lock) { spare_.push_back(segment); }
+
+  // [begin, end) has memory now, in so many pieces. The page map has its leaves already.
+  void enter(Segment& segment, Address begin, Address end, std::size_t pieces)
+      REQUIRES(cache_lock);
+  // Before the driver has the pages back: it may hand their addresses out again.
+  void take_out(const Arena& arena, const PageReturn& item) REQUIRES(cache_lock);
+  // The same for a whole plain segment.
+  void take_out(const Segment& segment) REQUIRES(cache_lock);
+  // After the driver took back the first `returned` pages of the item.
+  void commit_return(Arena& arena, const PageReturn& item, std::size_t returned)
+      REQUIRES(cache_lock);
+
+ private:
+  CacheCore& core_;
+  std::vector<Segment*> spare_ GUARDED_BY(cache_lock);
+};
+
+}  // namespace custash

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/cache/stale_pages.hpp"
+
+#include "allocator/base/rule.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace custash {
+
+void StalePages::add(Block* block, const std::vector<Page>& pages) {
+  stale_.push_back({block, pages});
+  aliases_.add(pages);
+}
+
+// Old addresses of moved pages, as far as no work in flight uses them: unmapping does not wait.
+void StalePages::unmap_unused() {
+  const auto until = [](const Stale& each) { return each.block->stamp.latest(); };
+  std::uint64_t need = 0;
+  {
+    CacheLock lock(core_.mutex);
+    for (const Stale& each : stale_)
+      need = std::max(need, until(each));
+    if (stale_.empty()) return;
+  }
+  // One thread at a time: two old addresses of one page are never unmapped together.
+  if (unmapping_.exchange(true)) return;
+  core_.timeline.poll(need);
+  std::vector<Stale> over;
+  {
+    CacheLock lock(core_.mutex);
+    const std::uint64_t passed = core_.timeline.passed();
+    const auto first = std::partition(stale_.begin(), stale_.end(), [&](const Stale& each) {
+      return until(each) > passed && holds(Rule::old_addresses_stay_while_used);
+    });
+    over.assign(std::move_iterator(first), std::move_iterator(stale_.end()));
+    stale_.erase(first, stale_.end());
+  }
+  for (Stale& each : over) {
+    const Status status = core_.memory.unmap(each.block->address, each.block->size);
+    CacheLock lock(core_.mutex);
+    if (each.block->state != BlockState::Stale) continue;  // the context has ended meanwhile
+    if (status.ok()) {
+      aliases_.drop(each.pages);
+      each.block->segment->arena->close_stale(each.block);
+    } else {
+      stale_.push_back(std::move(each));
+    }
+  }
+  unmapping_.store(false);
+}
+
+std::vector<Page> StalePages::abandon() {
+  std::vector<Page> mapped;
+  for (const Stale& each : stale_)
+    mapped.push_back({each.block->address, each.block->size, 0});
+  stale_.clear();
+  aliases_.clear();
+  return mapped;
+}
+
+}  // namespace custash

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// StalePages: the old addresses of pages that were moved. They stay mapped until the work that
+// may use them is over. Part of a ContextCache; guarded by the cache lock.
+#pragma once
+
+#include "allocator/cache/cache_core.hpp"
+#include "allocator/heap/aliases.hpp"
+
+#include <atomic>
+#include <vector>
+
+namespace custash {
+
+class StalePages {
+ public:
+  explicit StalePages(CacheCore& core) : core_(core) {}
+
+  // `block` holds the old addresses of `pages`.
+  void add(Block* block, const std::vector<Page>& pages) REQUIRES(cache_lock);
+  // Unmaps the old addresses that no work in flight uses. It waits for no work.
+  void unmap_unused() EXCLUDES(cache_lock);
+  // The context is about to die: its driver calls end here. Returns what is still mapped.
+  std::vector<Page> abandon() REQUIRES(cache_lock);
+
+  [[nodiscard]] const Aliases& aliases() const REQUIRES(cache_lock) { return aliases_; }
+
+ private:
+  CacheCore& core_;
+  std::vector<Stale> stale_ GUARDED_BY(cache_lock);
+  Aliases aliases_ GUARDED_BY(cache_lock);
+  std::atomic<bool> unmapping_{false};  // a thread is in unmap_unused()
+};
+
+}  // namespace custash

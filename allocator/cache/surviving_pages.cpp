@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Proved: tests/models/ends.pml.
+#include "allocator/cache/surviving_pages.hpp"
+
+namespace custash {
+
+void SurvivingPages::take(Segment& segment) {
+  if (segment.kind == SegmentKind::Plain) {
+    // The last release of a primary context is known as such only afterwards: what the driver
+    // has given to another context since is that one's.
+    for (Address at = segment.base; at < segment.base + segment.size; at += kPageBytes) {
+      const PageOwner owner = core_.pages.find(at);
+      if (owner.slab != nullptr ? owner.slab->cache == &core_.cache : owner.segment == &segment)
+        core_.pages.clear_if(at, owner);
+    }
+    return;
+  }
+  for (const auto& [address, page] : segment.pages) {
+    core_.pages.clear(page.address, page.address + page.size);
+    pages_.push_back(page);
+  }
+  segment.pages.clear();
+  ranges_.emplace_back(segment.base, segment.size);
+}
+
+void SurvivingPages::add(const std::vector<Page>& pages) {
+  pages_.insert(pages_.end(), pages.begin(), pages.end());
+}
+
+void SurvivingPages::give_back() {
+  std::vector<Page> pages;
+  std::vector<std::pair<Address, Bytes>> ranges;
+  {
+    CacheLock lock(core_.mutex);
+    pages.swap(pages_);
+    ranges.swap(ranges_);
+  }
+  // The context is gone and with it whoever could be told of an error.
+  for (const Page& page : pages)
+    core_.deferred_unmaps.abandon(page);
+  for (const auto& [base, size] : ranges)
+    core_.memory.unreserve(base, size);
+}
+
+}  // namespace custash

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// The out-of-memory ladder: every rung in order. OomLadder climbs those of one cache. The
+// facade then asks the other contexts of the device, other processes and the program's hooks.
+#include "allocator/cache/oom_ladder.hpp"
+
+#include "allocator/base/last_error.hpp"
+#include "allocator/base/log.hpp"
+#include "allocator/heap/size_policy.hpp"
+#include "allocator/registry.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace custash {
+namespace {
+
+// The last rung but the hooks: what the other contexts of the device hold.
+bool trim_others(const std::vector<ContextCache*>& caches, const ContextCache* self) {
+  bool returned = false;
+  visit_living(caches, [&](ContextCache& cache) {
+    if (&cache == self || cache.returnable() == 0) return;
+    cache.give_way();  // what cannot be returned now is simply not there for the retry
+    returned = true;
+  });
+  return returned;
+}
+
+}  // namespace
+
+Status OomLadder::grow_or_climb(const Request& request, Address* out) {
+  const Status grown = grow(request, out);
+  return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb(request, grown, out) : grown;
+}
+
+Status OomLadder::grow(const Request& request, Address* out) {
+  const bool nearly_full = core_.headroom.look(core_.memory, core_.budget) == Fit::FewPages;
+  if (nearly_full && find_before_growing(request, out)) return {};
+  return growth_.grow(request, out);
+}
+
+// On a nearly full device, where memory lies matters. Patience ends all waits but bare CUDA's.
+bool OomLadder::find_before_growing(const Request& request, Address* out) {
+  if (search_all(request, out)) return true;
+  const bool waiting = core_.waiting_high.load() > core_.timeline.passed();
+  if (!waiting || core_.timeline.capturing()) return false;
+  waits_.wait_for_frees().ignore();  // broken() tells
+  return search_all(request, out) || (waits_.wait_for_all_frees() && search_all(request, out));
+}
+
+Status OomLadder::climb(const Request& request, Status first, Address* out) {
+  {
+    CacheLock lock(core_.mutex);
+    ++core_.stats.num_alloc_retries;
+  }
+  if (rung_poll(request, out) || rung_wait(request, out) || rung_wait_all(request, out))
+    return {};
+  const PlainTrim plain = waits_.plain_may_go() ? PlainTrim::Now : PlainTrim::No;
+  // Just enough: what is free goes back, and the driver makes one piece of it.
+  const Bytes enough = align_up(std::max(request.rounded, kSlabBytes), kPageBytes);
+  for (const Bytes bytes : {enough, ~Bytes{0}}) {
+    const Status status = rung_trim(request, {.bytes = bytes, .plain = plain}, out);
+    if (status.ok() || status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
+  }
+  return rung_gap(request, out) ? Status() : first;
+}
+
+bool OomLadder::search_all(const Request& request, Address* out) {
+  CacheLock lock(core_.mutex);
+  thread_caches_.empty_all();
+  *out = search_.take(request, core_.reuse_limits(request, core_.debt_allowed()));
+  if (*out == 0) *out = search_.take_across(request);
+  if (*out == 0) *out = search_.take_in_debt(request);
+  return *out != 0;
+}
+
+// What has passed meanwhile, and what can be had in debt.
+bool OomLadder::rung_poll(const Request& request, Address* out) {
+  core_.timeline.poll(std::max(core_.waiting_high.load(), core_.timeline.newest()));
+  return search_all(request, out);
+}
+
+// Waits for what is in limbo, as bare CUDA would have at the frees, and for streams that have
+// freed memory; then its pages can be moved.
+bool OomLadder::rung_wait(const Request& request, Address* out) {
+  if (!waits_.wait_for_frees().ok()) return false;
+  return search_all(request, out) || grow(request, out).ok();
+}
+
+bool OomLadder::rung_wait_all(const Request& request, Address* out) {
+  return waits_.wait_for_all_frees() && (search_all(request, out) || grow(request, out).ok());
+}
+
+Status OomLadder::rung_trim(const Request& request, TrimRequest trim_request, Address* out) {
+  if (const Status trimmed = reclaim_.trim(trim_request, nullptr); !trimmed.ok())
+    return trimmed;
+  const Status grown = grow(request, out);
+  if (grown.ok() || grown.code() != CUDA_ERROR_OUT_OF_MEMORY) return grown;
+  return search_all(request, out) ? Status() : grown;
+}
+
+bool OomLadder::rung_gap(const Request& request, Address* out) {
+  CacheLock lock(core_.mutex);
+  *out = search_.take_any_gap(request);
+  return *out != 0;
+}
+
+// Where nothing may be had in debt a program that frees and allocates would have ever more
+// memory. It waits for its oldest frees, as bare had it wait at these.
+bool OomLadder::take_after_waiting(const Request& request, Address* out) {
+  while (*out == 0 && !core_.timeline.capturing() && core_.timeline.wait_oldest_free()) {
+    CacheLock lock(core_.mutex);
+    *out = search_.take(request, core_.reuse_limits(request, false));
+  }
+  return *out != 0;
+}
+
+void OomLadder::give_way() {
+  waits_.wait_for_frees().ignore();
+  (void)waits_.wait_for_all_frees();
+  reclaim_.trim({.plain = waits_.plain_may_go() ? PlainTrim::Now : PlainTrim::No}, nullptr)
+      .ignore();
+}
+
+// ---- The facade's part: the rungs outside of the cache.
+
+Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* out) {
+  ContextCache& cache = *binding.cache;
+  Lane* const lane = binding.lane;
+  ThreadCache* const thread_cache =
+      ThreadBindings::mine().thread_cache(binding);  // a hook may make the binding another's
+  if (const Address hit = cache.quick_allocate(*thread_cache, bytes); hit != 0) {
+    *out = hit;
+    return {};
+  }
+  const auto allocate = [&] { return cache.allocate(bytes, lane, thread_cache, out); };
+  Status status = allocate();
+  if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
+  if (trim_others(on_device(cache.device()), &cache)) status = allocate();
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && neighbours_gave(cache.device(), bytes))
+    status = allocate();
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && call_oom_hooks(cache.device(), bytes))
+    status = allocate();
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes);
+  return status;
+}
+
+bool Allocator::State::call_oom_hooks(CUdevice device, Bytes bytes) {
+  std::vector<OomHook> hooks;
+  {
+    Lock lock(mutex);
+    hooks = oom_hooks;
+  }
+  bool again = false;
+  for (const OomHook& hook : hooks)
+    again |= hook.call(device, bytes, hook.data) != 0;
+  return again;
+}
+
+void Allocator::State::tell_out_of_memory(ContextCache& cache, Bytes bytes) {
+  cache.report().count_oom();
+  const auto mib = [](Bytes amount) { return std::to_string(amount >> 20U) + " MiB"; };
+  const DeviceBudget& held = budget(cache.device());
+  std::string text = "out of memory on device " + std::to_string(cache.device()) + ": " +
+                     std::to_string(bytes) + " bytes asked for; " +
+                     cache.report().describe_use();
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (driver.mem_get_info(&free, &total) == CUDA_SUCCESS) {
+    const Bytes known = free + held.held();
+    text += "; the device has " + mib(total) + ", " + mib(free) + " free, " +
+            mib(total - std::min<Bytes>(total, known)) + " held by others";
+  }
+  if (held.limit() != ~0ULL) text += "; limit " + mib(held.limit());
+  set_last_error(text);
+  log(LogLevel::Warn, "event=out_of_memory reason=\"" + text + "\"");
+}
+
+bool Allocator::relieve(CUcontext context) {
+  ContextCache* cache = state_->known(context);
+  return cache != nullptr && trim_others(state_->on_device(cache->device()), nullptr);
+}
+
+}  // namespace custash
