@@ -117,15 +117,15 @@ void add_run(CLI::App& app, RunOptions* options) {
   command->footer(kRunHelp + options_help() + kRunExitCodes);
 }
 
-void add_bandwidth(CLI::App& app, bandwidth::CommandOptions* options) {
+void add_bandwidth(CLI::App& app, bandwidth::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const command =
       app.add_subcommand("bandwidth", "measure copies between host and device");
   CLI::Option* const mistakes =
       command->add_flag("--mistakes",
                         options->mistakes,
                         "instead: two ways to measure this wrongly, beside the right one");
-  const auto list = [&](const char* name, auto& values, const char* type, const char* help) {
-    mistakes->excludes(add(command, name, values, type, help)->delimiter(','));
+  const auto list = [&](const char* name, auto& values, const char* type, const char* text) {
+    mistakes->excludes(add(command, name, values, type, text)->delimiter(','));
   };
   list("--sizes", options->sizes, "SIZE,...", "bytes, or with K, M, G (powers of 1,024)");
   list("--direction", options->directions, "h2d|d2h", "to the device, to the host, or both");
@@ -140,10 +140,10 @@ void add_bandwidth(CLI::App& app, bandwidth::CommandOptions* options) {
   command->add_flag("--json", options->json, "print JSON");
   mistakes->excludes(add(command, "--plot", options->plot, "OUT.svg", "write a picture"));
   add_force(command, &options->force);
-  command->footer(bandwidth::kHelp);
+  command->footer(help.bandwidth);
 }
 
-void add_doctor(CLI::App& app, doctor::CommandOptions* options) {
+void add_doctor(CLI::App& app, doctor::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const command = app.add_subcommand(
       "doctor",
       "say what custash finds on this machine, in a program or a process, and what to do");
@@ -152,7 +152,7 @@ void add_doctor(CLI::App& app, doctor::CommandOptions* options) {
   add(command, "--pid", options->process, "PID", "a process that runs, in place of a program")
       ->check(must_be_process);
   command->add_option("program", options->program, "after --: the program to look at");
-  command->footer(doctor::kHelp);
+  command->footer(help.doctor);
 }
 
 void add_process(CLI::App* command, live::CommandOptions* options) {
@@ -163,14 +163,14 @@ void add_process(CLI::App* command, live::CommandOptions* options) {
       ->check(CLI::Range(0.01, 3600.0));
 }
 
-void add_live(CLI::App& app, live::CommandOptions* options) {
+void add_live(CLI::App& app, live::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const top =
       app.add_subcommand("top", "watch what running programs hold on every device");
   top->add_flag("--once", options->once, "print once and exit");
   top->add_flag("--json", options->json, "print JSON, one line per look");
   add(top, "--delay", options->delay, "SECONDS", "between looks (1)")
       ->check(CLI::Range(0.05, 3600.0));
-  top->footer(live::kTopHelp);
+  top->footer(help.top);
   CLI::App* const stat =
       app.add_subcommand("stat", "print the statistics of a running program");
   add_process(stat, options);
@@ -178,7 +178,7 @@ void add_live(CLI::App& app, live::CommandOptions* options) {
       ->check(CLI::Range(0, 1 << 16));
   auto* const json = stat->add_flag("--json", options->json, "print JSON, one line per device");
   stat->add_flag("--prometheus", options->prometheus, "print Prometheus' text")->excludes(json);
-  stat->footer(live::kStatHelp);
+  stat->footer(help.stat);
   CLI::App* const trim =
       app.add_subcommand("trim", "have a running program give free memory back to the driver");
   add_process(trim, options);
@@ -187,10 +187,10 @@ void add_live(CLI::App& app, live::CommandOptions* options) {
       options->bytes,
       "SIZE",
       "at least so much: bytes, or with K, M, G (512M); all without it");
-  trim->footer(live::kTrimHelp);
+  trim->footer(help.trim);
 }
 
-void add_snapshot(CLI::App& app, snapshot::CommandOptions* options) {
+void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const report = app.add_subcommand("report", "turn a snapshot into an HTML report");
   add(report, "file", options->file, "FILE", "custash's .json, or PyTorch's .pickle")
       ->required();
@@ -221,13 +221,13 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options) {
   add_force(snapshot, &options->force);
   for (CLI::App* each : {diff, leaks, snapshot})
     add(each, "--patience", options->patience, "SECONDS", "to wait for a process (10)");
-  report->footer(std::string(snapshot::kReportHelp) + snapshot::kExitHelp);
-  diff->footer(std::string(snapshot::kDiffHelp) + snapshot::kExitHelp);
-  leaks->footer(std::string(snapshot::kLeaksHelp) + snapshot::kExitHelp);
-  snapshot->footer(std::string(snapshot::kSnapshotHelp) + snapshot::kExitHelp);
+  report->footer(help.report);
+  diff->footer(help.diff);
+  leaks->footer(help.leaks);
+  snapshot->footer(help.snapshot);
 }
 
-void add_replay(CLI::App& app, replay::CommandOptions* options) {
+void add_replay(CLI::App& app, replay::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const command =
       app.add_subcommand("replay", "replay recorded allocations and say what they cost");
   add(command, "files", options->files, "FILE", "traces")->required();
@@ -260,7 +260,7 @@ void add_replay(CLI::App& app, replay::CommandOptions* options) {
       options->in_flight,
       "NUMBER",
       "launches by which the simulated device may be behind (1024)");
-  command->footer(replay::kHelp);
+  command->footer(help.replay);
 }
 
 OptionText text_of(const CLI::Option& option) {
@@ -340,7 +340,7 @@ std::string no_such_command(const Description& custash, const std::string& word)
 
 }  // namespace
 
-CommandLine::CommandLine(Words words) {
+CommandLine::CommandLine(Words words, const HelpTexts& help) {
   if (words.empty()) throw std::runtime_error("no command given (custash --help lists them)");
   if (words.front() == "help") {
     words.erase(words.begin());
@@ -353,11 +353,11 @@ CommandLine::CommandLine(Words words) {
   app.set_version_flag("-V,--version", "custash " CUSTASH_VERSION);
   app.require_subcommand(1);
   add_run(app, &run);
-  add_bandwidth(app, &bandwidth);
-  add_doctor(app, &doctor);
-  add_live(app, &live);
-  add_snapshot(app, &snapshot);
-  add_replay(app, &replay);
+  add_bandwidth(app, &bandwidth, help);
+  add_doctor(app, &doctor, help);
+  add_live(app, &live, help);
+  add_snapshot(app, &snapshot, help);
+  add_replay(app, &replay, help);
   app.add_subcommand("options", "print the options page (Markdown)");
   app.add_subcommand("completion", "print a completion script for a shell")
       ->add_option("shell", shell, "which shell")

@@ -16,10 +16,25 @@
 
 namespace custash {
 
+// What stands below the options in a command's --help. A program that lacks a command lacks its
+// text.
+struct HelpTexts {
+  std::string bandwidth;
+  std::string doctor;
+  std::string replay;
+  std::string top;
+  std::string stat;
+  std::string trim;
+  std::string report;
+  std::string diff;
+  std::string leaks;
+  std::string snapshot;
+};
+
 struct CommandLine {
   // Reads the words behind "custash". Prints the help that they ask for; throws, with a message
   // for people, where they cannot be used.
-  explicit CommandLine(std::vector<std::string> words);
+  CommandLine(std::vector<std::string> words, const HelpTexts& help);
 
   std::string command;  // "run", "top", …; empty: all is said
   RunOptions run;

@@ -4,12 +4,11 @@
 // for.
 #include "tools/command_line.hpp"
 #include "tools/launch.hpp"
+#include "tools/main.hpp"
 #include "tools/options_page.hpp"
-#include "tools/output_file.hpp"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,19 +16,37 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-int fail(const std::string& message) {
-  std::fprintf(stderr, "custash: %s\n", message.c_str());
-  return custash::kExitCustash;
+// Only custash-replay and custash-bandwidth need the simulator and the ways to copy.
+int start_beside(const char* name, const Words& words) {
+  Words program{custash::beside(name)};
+  if (program.front().empty())
+    throw std::runtime_error(std::string(name) + " is not next to this command");
+  program.insert(program.end(), words.begin() + 1, words.end());
+  return custash::start(program);
 }
 
-int dispatch(int argc, char** argv) {
-  const custash::CommandLine line(Words(argv + 1, argv + argc));
+custash::HelpTexts help_texts() {
+  const std::string exit_codes = custash::snapshot::kExitHelp;
+  return {.bandwidth = custash::bandwidth::kHelp,
+          .doctor = custash::doctor::kHelp,
+          .replay = custash::replay::kHelp,
+          .top = custash::live::kTopHelp,
+          .stat = custash::live::kStatHelp,
+          .trim = custash::live::kTrimHelp,
+          .report = custash::snapshot::kReportHelp + exit_codes,
+          .diff = custash::snapshot::kDiffHelp + exit_codes,
+          .leaks = custash::snapshot::kLeaksHelp + exit_codes,
+          .snapshot = custash::snapshot::kSnapshotHelp + exit_codes};
+}
+
+int dispatch(const Words& words) {
+  const custash::CommandLine line(words, help_texts());
   const std::string& command = line.command;
   if (command.empty()) return 0;
   if (command == "run") return custash::run_command(line.run);
-  if (command == "bandwidth") return custash::bandwidth::run_command(line.bandwidth);
+  if (command == "bandwidth") return start_beside("custash-bandwidth", words);
   if (command == "doctor") return custash::doctor::run_command(line.doctor);
-  if (command == "replay") return custash::replay::run_command(line.replay);
+  if (command == "replay") return start_beside("custash-replay", words);
   if (const auto code = custash::live::run_command(command, line.live)) return *code;
   if (const auto code = custash::snapshot::run_command(command, line.snapshot)) return *code;
   if (command == "options") std::fputs(custash::options_page().c_str(), stdout);
@@ -43,19 +60,5 @@ int dispatch(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int code = 0;
-  try {
-    code = dispatch(argc, argv);
-  } catch (const custash::OutputRefused& error) {
-    (void)fail(error.what());
-    code = 1;
-  } catch (const std::exception& error) {
-    code = fail(error.what());
-  }
-  // What was printed may still be on its way, to a full disk for one.
-  errno = 0;
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  const std::string why = errno == 0 ? "" : std::string(": ") + std::strerror(errno);
-  std::fprintf(stderr, "custash: standard output cannot be written%s\n", why.c_str());
-  return code == 0 ? 1 : code;
+  return custash::run_main(argc, argv, dispatch);
 }

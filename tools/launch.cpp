@@ -127,6 +127,11 @@ std::string why_not_preloadable(const std::string& path) {
          "(pkg-config --static custash)";
 }
 
+std::string beside(const std::string& name) {
+  const std::string path = own_folder() + "/" + name;
+  return is_runnable_file(path) ? path : std::string();
+}
+
 int start(const std::vector<std::string>& program) {
   std::vector<char*> arguments;
   for (const std::string& word : program)

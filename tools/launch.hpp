@@ -36,4 +36,7 @@ std::string why_not_preloadable(const std::string& path);
 // Replaces this process by the program. Returns an exit code when it could not.
 int start(const std::vector<std::string>& program);
 
+// The path of a program of custash's, beside this one; empty where it is not there.
+std::string beside(const std::string& name);
+
 }  // namespace custash

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
-PACKED = ("interpose/libcustash.so", "tools/custash", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/core",
+PACKED = ("interpose/libcustash.so", "tools/custash*", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/core",
           "tests/harness/harness_*", "tests/process/actor", "tests/demo/churn_*")
 # Under compute-sanitizer all of it takes long: few rounds are enough to see a wrong access. (entry_points runs out of
 # memory on purpose, which is an error to compute-sanitizer.)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What libcustash.so needs (libc alone) and what it shows (the doors alone); and that neither it nor the command
-needs a newer glibc than the docs state.
+"""What libcustash.so needs (libc alone) and what it shows (the doors alone); and that neither it nor the
+programs need a newer glibc than the docs state.
 
-Arguments: the library, the command.
+Arguments: the library, the programs.
 """
 import re
 import subprocess
@@ -113,7 +113,7 @@ def main():
     stated = {stated_in(read(page)) for page in PAGES}
     if len(stated) != 1:
         problems.append(f"{' and '.join(PAGES)} state different versions of glibc")
-    for binary in sys.argv[1:3]:
+    for binary in sys.argv[1:]:
         symbols = glibc_of(run("readelf", "--dyn-syms", "-W", binary))
         if not symbols:
             problems.append(f"{binary}: readelf shows nothing of glibc")

@@ -199,6 +199,16 @@ class Install(Installed):
         out = self.built(self.prefix / "bin/custash", "run", "--", "sh", "-c", 'echo "$LD_PRELOAD"')
         self.assertTrue(os.path.samefile(out.split()[0], self.libdir / "libcustash.so"), out)
 
+    def test_the_command_finds_the_programs_beside_it(self):
+        trace = ROOT / "tests/traces/serving.trace.xz"
+        self.assertIn("serving", self.built(self.prefix / "bin/custash", "replay", trace))
+        self.assertIn("--sizes", self.built(self.prefix / "bin/custash-bandwidth", "--help"))
+        with tempfile.TemporaryDirectory() as alone:
+            command = shutil.copy(self.prefix / "bin/custash", alone)
+            done = execute(command, "replay", trace)
+            self.assertEqual((done.returncode, done.stderr),
+                             (125, "custash: custash-replay is not next to this command\n"))
+
     def test_the_python_module_knows_where_the_library_is(self):
         where = next((self.root / "installed").rglob("_where.py"))
         looked_at = {folder for python in ("python3", "/usr/bin/python3") if shutil.which(python)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The subcommand `custash bandwidth`: its options, and what they do.
+// The subcommand `custash bandwidth`: its options, and what they do in the program
+// custash-bandwidth.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The subcommand `custash replay`: its options, and what they do.
+// The subcommand `custash replay`: its options, and what they do in the program custash-replay.
 #pragma once
 
 #include "tools/replay/device.hpp"
@@ -8,6 +8,8 @@
 #include <vector>
 
 namespace custash::replay {
+
+inline constexpr const char* kSearch = "search";
 
 struct CommandOptions {
   std::vector<std::string> files;

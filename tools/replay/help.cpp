@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// What the command `custash` needs of replay without replaying: its help, and how its words are
+// read.
+#include "tools/replay/command.hpp"
+#include "tools/text.hpp"
+
+#include <unistd.h>
+
+namespace custash::replay {
+
+const char* const kHelp =
+    "Traces are text (docs/trace-format.md; custash run --record makes them) or PyTorch "
+    "memory\n"
+    "snapshots, either also as .xz. Snapshots are read without running what is in them.\n"
+    "\n"
+    "Between the events, each allocation is followed by one launch that touches it, on the "
+    "stream\n"
+    "that the event names: traces do not tell what was submitted. Times on the simulator are\n"
+    "modelled from what an H200's driver takes for each kind and size of call.\n"
+    "\n"
+    "Exit status: 1 when a trace cannot be read, did not fit or its replay went wrong; 125 "
+    "when\n"
+    "an option cannot be used.\n";
+
+namespace {
+
+// A word that begins with a digit and names no file is a size, even if a wrong one.
+bool means_size(const std::string& word) {
+  return size_of(word) || (!word.empty() && word.front() >= '0' && word.front() <= '9' &&
+                           access(word.c_str(), F_OK) != 0);
+}
+
+}  // namespace
+
+std::vector<std::string> prepared(std::vector<std::string> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] != "--capacity") continue;
+    const bool has_size = i + 1 < words.size() && means_size(words[i + 1]);
+    words[i] += std::string("=") + (has_size ? words[i + 1] : kSearch);
+    if (has_size) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+  return words;
+}
+
+}  // namespace custash::replay
