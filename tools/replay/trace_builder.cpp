@@ -7,7 +7,7 @@ namespace custash::replay {
 namespace {
 
 // More than any device has, and sums of as many as a trace can hold still fit.
-constexpr Bytes kMostBytes = Bytes{1} << 44;
+constexpr Bytes kLargestAllocation = Bytes{1} << 44;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ std::uint32_t TraceBuilder::stream_number(std::uint64_t stream) {
 
 const char* TraceBuilder::add_alloc(Event event, std::uint64_t id) {
   if (event.bytes == 0) return "an allocation of no bytes";
-  if (event.bytes > kMostBytes) return "an allocation larger than any device";
+  if (event.bytes > kLargestAllocation) return "an allocation larger than any device";
   if (is_live(id)) return "this id is allocated already";
   if (free_slots_.empty()) {
     event.slot = trace_.slots++;
