@@ -14,7 +14,7 @@
 namespace custash::replay {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{4} << 30;
+constexpr std::size_t kLargestFile = std::size_t{4} << 30;
 constexpr std::uint64_t kMostDecoderMemory = std::uint64_t{1} << 30;
 constexpr std::size_t kStep = std::size_t{1} << 20;
 
@@ -49,7 +49,7 @@ std::string unpack(const std::string& name, std::string bytes) {
   lzma_ret result = LZMA_OK;
   while (result == LZMA_OK) {
     const std::size_t had = out.size();
-    if (had >= kMostBytes) throw BadTrace(name + ": unpacks to more than 4 GiB");
+    if (had >= kLargestFile) throw BadTrace(name + ": unpacks to more than 4 GiB");
     out.resize(had + kStep);
     stream.next_out = reinterpret_cast<std::uint8_t*>(out.data() + had);
     stream.avail_out = kStep;
@@ -107,7 +107,7 @@ std::string read_file(const std::string& path) {
   std::string step(kStep, '\0');
   while (file.read(step.data(), static_cast<std::streamsize>(step.size())) ||
          file.gcount() > 0) {
-    if (bytes.size() >= kMostBytes) throw BadTrace(path + ": larger than 4 GiB");
+    if (bytes.size() >= kLargestFile) throw BadTrace(path + ": larger than 4 GiB");
     bytes.append(step, 0, static_cast<std::size_t>(file.gcount()));
   }
   if (!file.eof()) throw BadTrace(path + ": " + std::strerror(errno));
