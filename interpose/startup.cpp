@@ -33,7 +33,7 @@
 namespace custash::process {
 namespace {
 
-// What the service answers: a verb is a row here, and its function anywhere.
+// The verbs of the service. Each is a row here; its function may be anywhere.
 constexpr service::Verb kVerbs[] = {
     {"bye", ipc::leave},  // importers' four
     {"give", neighbours::give},

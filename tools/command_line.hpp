@@ -16,8 +16,8 @@
 
 namespace custash {
 
-// What stands below the options in a command's --help. A program that lacks a command lacks its
-// text.
+// Texts below the options in the --help of each command. A program gives those of the commands
+// that it runs.
 struct HelpTexts {
   std::string bandwidth;
   std::string doctor;

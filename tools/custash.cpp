@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Only custash-replay and custash-bandwidth need the simulator and the ways to copy.
+// Becomes custash-replay or custash-bandwidth, which read the same words again.
 int start_beside(const char* name, const Words& words) {
   Words program{custash::beside(name)};
   if (program.front().empty())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What main() is in each of custash's programs. No state.
+// The main() that custash's programs share. No state.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// RankedMutex: the one lock type of interpose/, as Mutex is the core's: taken in rising order
-// of rank, which is checked where assertions are on, and annotated for Clang's -Wthread-safety.
-// It can be constinit: programs allocate before our constructors run. held_locks.hpp does not
-// count it: an allocation by a thread that holds one is served by the core as any other is.
+// RankedMutex: the one lock type of interpose/. Like the core's Mutex it is annotated for
+// Clang's -Wthread-safety, and assertions check that a thread takes locks in rising order of
+// rank. Unlike Mutex it can be constinit: programs allocate before our constructors run.
+// held_locks.hpp does not count it, so the core serves a thread that holds one.
 #pragma once
 
 #include "allocator/base/mutex.hpp"
@@ -15,8 +15,8 @@
 
 namespace custash {
 
-// In the order in which a thread may take them. All come after those of the core, which calls
-// nothing of interpose/ under a lock but a malloc of the program's.
+// In the order in which a thread may take them. The core calls nothing of interpose/ under a
+// lock of its own, except through a malloc of the program's.
 enum class HookRank {
   Record,
   ServiceStart,
@@ -51,14 +51,14 @@ class CAPABILITY("mutex") RankedMutex {
     mutex_.unlock();
   }
 
-  // Lets go of the mutex while it waits; both may return early.
+  // Unlocks the mutex while it waits. May return early, as wait_until() may.
   void wait(std::condition_variable& changed) REQUIRES(this) {
     std::unique_lock lock(mutex_, std::adopt_lock);
     changed.wait(lock);
     lock.release();
   }
 
-  // False: the time has come.
+  // False: the time is over.
   bool wait_until(std::condition_variable& changed, std::chrono::steady_clock::time_point until)
       REQUIRES(this) {
     std::unique_lock lock(mutex_, std::adopt_lock);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the command `custash` needs of replay without replaying: its help, and how its words are
-// read.
+// The command line of replay: its help, and how its words are read. `custash` has this without
+// the rest of replay.
 #include "tools/replay/command.hpp"
 #include "tools/text.hpp"
 
