@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: what is answered from the calling thread's thread cache: no lock that others
-// take, no driver call. It decides as BlockSearch::take() and FreedBlocks::finish() do, of
-// blocks that are ready; whatever is not plain goes the slow path. Proved:
+// The fast path: ContextCache answers from the calling thread's thread cache, without a shared
+// lock and without a driver call. It decides as BlockSearch::take() and FreedBlocks::finish()
+// do for ready blocks. All other calls take the slow path. Proved:
 // tests/models/thread_cache.pml and tests/models/reuse.pml.
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/rule.hpp"
@@ -28,7 +28,7 @@ std::uint64_t new_buffer_id_of(ThreadCache& thread_cache) {
   return thread_cache.next_id++;
 }
 
-// Field by field: written in one piece it would have to be put together in memory first.
+// Assigned field by field: a whole-struct store would go through the stack.
 void set_stamp(Stamp* stamp, const ThreadCache& thread_cache, std::uint64_t position) {
   stamp->fence = thread_cache.lane == nullptr ? position : 0;
   stamp->order = thread_cache.lane == nullptr ? 0 : position;
@@ -45,7 +45,7 @@ void set_stamp(Stamp* stamp, const ThreadCache& thread_cache, std::uint64_t posi
   if (stamp.fence <= core_.timeline.passed()) return true;
   if (!core_.quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
   if (holds(Rule::hits_take_debt)) core_.timeline.take_debt(stamp.fence);
-  // Once more: see PressureWaits::settle_handed().
+  // Asked once more: see PressureWaits::settle_handed().
   return !(core_.must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
 }
 
@@ -61,7 +61,7 @@ Address ContextCache::quick_allocate(ThreadCache& thread_cache, Bytes bytes) {
   return restock_and_hit(thread_cache, bytes);
 }
 
-// Apart, so that a hit need not keep for it what it has in registers.
+// Kept out of line so that the fast path does not spill registers for it.
 [[gnu::noinline]] Address ContextCache::restock_and_hit(ThreadCache& thread_cache,
                                                         Bytes bytes) {
   return thread_caches_.restock(thread_cache, size_class(bytes))
@@ -144,7 +144,7 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
   return spill_and_give(thread_cache, slab, address, position);
 }
 
-// Apart for the same reason. Only this thread fills the magazine again.
+// Kept out of line, too. Only this thread fills the magazine again.
 [[gnu::noinline]] bool ContextCache::spill_and_give(ThreadCache& thread_cache,
                                                     Slab& slab,
                                                     Address address,
@@ -183,14 +183,14 @@ bool ContextCache::fence_and_free(ThreadCache& thread_cache, Address address) {
     (void)core_.timeline.stamp_stream(*thread_cache.lane, large);
     return quick_free(thread_cache, owner, address);
   }
-  // The slow path waits for the device, and tells errors.
+  // The slow path waits for the device and reports errors.
   if (core_.config.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
       !core_.timeline.stamp_free(&position).ok())
     return false;
   return quick_free(thread_cache, owner, address) || try_free(address, &thread_cache);
 }
 
-// ---- The facade's part: whose thread cache it is.
+// ---- The facade's part: finds the thread cache.
 
 Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
   const State& state = *state_;
@@ -229,7 +229,7 @@ bool Allocator::try_free_on(Address address, CUstream stream, NullStream null) {
   const PageOwner owner = state_->pages.find(address);
   ContextCache* cache = State::cache_of(owner);
   if (cache == nullptr) return false;
-  // A default stream is the current context's.
+  // A default stream belongs to the current context.
   CUcontext context = nullptr;
   if (State::is_default(stream) && driver_.ctx_get_current(&context) != CUDA_SUCCESS)
     return false;

@@ -14,7 +14,7 @@
 namespace custash {
 namespace {
 
-// The last rung but the hooks: what the other contexts of the device hold.
+// Memory that the other contexts of the device hold.
 bool trim_others(const std::vector<ContextCache*>& caches, const ContextCache* self) {
   bool returned = false;
   visit_living(caches, [&](ContextCache& cache) {
@@ -38,7 +38,8 @@ Status OomLadder::grow(const Request& request, Address* out) {
   return growth_.grow(request, out);
 }
 
-// On a nearly full device, where memory lies matters. Patience ends all waits but bare CUDA's.
+// On a nearly full device placement matters, so it waits for frees before it makes memory.
+// Patience limits every wait that the program does not have without custash.
 bool OomLadder::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
   const bool waiting = core_.waiting_high.load() > core_.timeline.passed();
@@ -55,7 +56,7 @@ Status OomLadder::climb(const Request& request, Status first, Address* out) {
   if (rung_poll(request, out) || rung_wait(request, out) || rung_wait_all(request, out))
     return {};
   const PlainTrim plain = waits_.plain_may_go() ? PlainTrim::Now : PlainTrim::No;
-  // Just enough: what is free goes back, and the driver makes one piece of it.
+  // First just enough goes back: the driver makes one piece of the freed pages.
   const Bytes enough = align_up(std::max(request.rounded, kSlabBytes), kPageBytes);
   for (const Bytes bytes : {enough, ~Bytes{0}}) {
     const Status status = rung_trim(request, {.bytes = bytes, .plain = plain}, out);
@@ -73,14 +74,14 @@ bool OomLadder::search_all(const Request& request, Address* out) {
   return *out != 0;
 }
 
-// What has passed meanwhile, and what can be had in debt.
+// Finds blocks whose work has passed meanwhile, and blocks that can be taken in debt.
 bool OomLadder::rung_poll(const Request& request, Address* out) {
   core_.timeline.poll(std::max(core_.waiting_high.load(), core_.timeline.newest()));
   return search_all(request, out);
 }
 
-// Waits for what is in limbo, as bare CUDA would have at the frees, and for streams that have
-// freed memory; then its pages can be moved.
+// Waits for the frees in limbo, as the program would at cudaFree without custash, and for
+// streams that freed memory. Then the freed pages can be moved.
 bool OomLadder::rung_wait(const Request& request, Address* out) {
   if (!waits_.wait_for_frees().ok()) return false;
   return search_all(request, out) || grow(request, out).ok();
@@ -104,8 +105,9 @@ bool OomLadder::rung_gap(const Request& request, Address* out) {
   return *out != 0;
 }
 
-// Where nothing may be had in debt a program that frees and allocates would have ever more
-// memory. It waits for its oldest frees, as bare had it wait at these.
+// Where debt is not allowed, a program that frees and allocates in turn would hold ever more
+// memory. So the allocation waits for the oldest frees, as the program would at cudaFree
+// without custash.
 bool OomLadder::take_after_waiting(const Request& request, Address* out) {
   while (*out == 0 && !core_.timeline.capturing() && core_.timeline.wait_oldest_free()) {
     CacheLock lock(core_.mutex);

@@ -12,7 +12,7 @@
 namespace custash {
 
 Pool& BlockSearch::pool_of(Lane* lane) {
-  // In a device that is nearly full all share one pool's pages.
+  // On a nearly full device all lanes share the pages of one pool.
   if (lane == nullptr || core_.headroom.fit() == Fit::FewPages) return *core_.pools.front();
   Pool*& pool = lane->pool;
   if (pool != nullptr) return *pool;
@@ -26,7 +26,7 @@ Address BlockSearch::take(const Request& request, const ReuseLimits& reuse_limit
     thread_caches_.settle(*request.thread_cache, !request.small());
   Pool& own = pool_of(request.lane);
   if (const Address found = take_from(own, request, reuse_limits); found != 0) return found;
-  // Memory stranded on other streams, as far as it is safe for everybody.
+  // Blocks stranded in the pools of other streams, if every stream may use them.
   ReuseLimits clear = reuse_limits;
   clear.acceptable = core_.settled();
   Pool* lender = request.lane == nullptr ? nullptr : request.lane->lender;
@@ -60,12 +60,12 @@ Address BlockSearch::take_from(Pool& pool,
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   arena.drain(reuse_limits.passed);
   Fit fit = fit_of(arena, core_.headroom.fit());
-  // Nothing may be waited for now: any hole is better than a page more.
+  // A capture allows no wait: any hole is better than one more page.
   if (fit == Fit::AsDriver && core_.timeline.capturing()) fit = Fit::FewPages;
   const Bytes bytes = whole(request).rounded;
   Block* block = nullptr;
-  // First what the stream has freed itself: it stays apart for that, and touches few pages as
-  // it lies.
+  // First the blocks that the stream freed itself. They are kept apart for that, and they
+  // already touch few pages.
   if (request.small() && request.lane != nullptr && fit == Fit::FewPages)
     block = arena.take_waiting(bytes, reuse_limits, Fit::Quick);
   if (block == nullptr) block = arena.take(bytes, reuse_limits, fit);
@@ -110,7 +110,7 @@ Address BlockSearch::take_across(const Request& request) {
   return 0;
 }
 
-// Any gap, be it among blocks of the other kind or across more pages than need be.
+// The gap may lie among blocks of the other kind or across more pages than necessary.
 Address BlockSearch::take_any_gap(const Request& request) {
   const ReuseLimits asked = core_.reuse_limits(request, core_.debt_allowed());
   for (const auto& pool : core_.pools) {
@@ -123,8 +123,8 @@ Address BlockSearch::take_any_gap(const Request& request) {
   return 0;
 }
 
-// For calls of this kind, also from pages that lie in another pool: taken whole for each call,
-// these would be found the slow path for ever.
+// The lane's own pool decides, even for pages of another pool. Otherwise such requests would
+// take whole blocks there and stay on the slow path forever.
 bool BlockSearch::cuts_slabs(const Request& request) {
   return pool_of(request.lane).cuts_slabs(request.size_class, core_.headroom.fit());
 }
@@ -139,10 +139,10 @@ SmallRef BlockSearch::cut_slab(Pool& pool,
 
 SmallRef BlockSearch::slab_from(Pool& pool, Block* backing, const Request& request) {
   Slab* slab = pool.slabs.add(backing, request.size_class, &core_.cache);
-  // The map has its leaf already: the segment was entered there.
+  // The page map has its leaf already: the segment was entered there.
   (void)core_.pages.set(slab->base, slab->base + kSlabBytes, slab);
-  // What the page waits for was acceptable to the caller; what other slabs' blocks wait for
-  // need not be.
+  // The search accepted this page's stamp. It need not accept the stamps of blocks in other
+  // slabs, so the block comes from this one.
   return pool.slabs.take_first(slab);
 }
 

@@ -25,7 +25,7 @@ class BlockSearch {
   Address take_in_debt(const Request& request) REQUIRES(cache_lock);
   // Blocks freed on another stream, behind its event.
   Address take_across(const Request& request) REQUIRES(cache_lock);
-  // Any gap, be it among blocks of the other kind or across more pages than need be.
+  // The last resort: a block from any gap.
   Address take_any_gap(const Request& request) REQUIRES(cache_lock);
 
   // Whether the request is served from slabs.

@@ -42,13 +42,13 @@ ReuseLimits CacheCore::reuse_limits(const Request& request, bool debt) const {
       .acceptable = debt && debt_allowed() ? std::max(settled, timeline.payable()) : settled};
 }
 
-// Up to here a block costs no more than is spent already: passed, or every stream waits for it
-// before its next submission, whoever has the block. So does the launch of a graph.
+// Work up to this position has passed, or every stream and every graph launch waits for it
+// before its next submission. A block with such a stamp costs no further wait.
 std::uint64_t CacheCore::settled() const {
   return must_be_over() ? timeline.passed() : std::max(timeline.clear(), timeline.owed());
 }
 
-// Not where it could not be paid: no wait in this context holds these kernels back.
+// Debt must be payable: a capture cannot pay it, and some kernels wait for nothing here.
 bool CacheCore::debt_allowed() const {
   if (timeline.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
   return !must_be_over();

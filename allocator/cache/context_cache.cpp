@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ContextCache: allocation, free, and what comes and goes with contexts and their peers.
+// ContextCache: leads allocations, frees and the ends of streams, threads and contexts through
+// the parts.
 // Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/cache/context_cache.hpp"
 
@@ -36,7 +37,7 @@ Status ContextCache::allocate(Bytes bytes,
                               Lane* lane,
                               ThreadCache* thread_cache,
                               Address* out) {
-  // A broken context, or more than the device has: the driver's own answer.
+  // The driver itself answers for a broken context and for more bytes than the device has.
   if (core_.timeline.broken() || bytes > core_.memory.device_bytes() ||
       core_.config.caching == Caching::Never) {
     return core_.memory.alloc(bytes, out);
@@ -46,13 +47,13 @@ Status ContextCache::allocate(Bytes bytes,
   Address found = 0;
   const Status status = find_or_grow(make_request(bytes, lane, &wait, thread_cache), &found);
   if (!status.ok()) return status;
-  // On the GPU where that can be had, else here.
+  // The GPU waits if the event is still there; otherwise the host waits.
   if (wait.needed && !(wait.mark && core_.timeline.wait_mark(*lane, wait.mark)) &&
       holds(Rule::lost_marks_are_waited_for)) {
     core_.timeline.wait_all().ignore();  // broken() tells
   }
   waits_.settle_handed(wait);
-  // Submissions may go unseen: what they would have to pay is paid here.
+  // custash may not see the next submission, so its debt is paid here.
   if (!core_.config.one_lane && holds(Rule::unseen_work_is_paid_for_at_the_allocation))
     core_.timeline.pay_now();
   *out = found;
@@ -61,8 +62,8 @@ Status ContextCache::allocate(Bytes bytes,
 
 Status ContextCache::find_or_grow(const Request& request, Address* out) {
   const bool stream_order_is_enough = core_.timeline.one_lane() && core_.debt_allowed();
-  // ReuseLimits costs a driver call: now and then, so that idle lanes are noticed, and before a
-  // miss.
+  // A poll costs a driver call. It runs now and then, so that idle lanes are noticed, and
+  // before a miss.
   const bool due = !stream_order_is_enough && asks_.fetch_add(1) % kAllocationsPerAsk == 0;
   if (due) core_.timeline.poll(std::max(core_.waiting_high.load(), core_.timeline.newest()));
   {
@@ -89,7 +90,8 @@ Status ContextCache::find_or_grow(const Request& request, Address* out) {
     }
     if (*out != 0) return {};
   }
-  // Not beside a kernel that the host feeds: the wait could be for that very kernel.
+  // Only where peers do not pay. While a kernel runs that the host feeds, the wait could be for
+  // that very kernel.
   const bool waits = core_.peers.unpaid() && holds(Rule::no_hoarding_where_no_debt_is);
   if (hoards && waits && ladder_.take_after_waiting(request, out)) return {};
   return ladder_.grow_or_climb(request, out);
@@ -139,8 +141,8 @@ Status ContextCache::free(Address address, Lane* lane, ThreadCache* thread_cache
   }
   CacheLock lock(core_.mutex);
   freed_.finish(found, lane, position);
-  return result;  // like the driver, which tells earlier errors here; the block is free all the
-                  // same
+  // The driver reports earlier errors here, too. The block is free in any case.
+  return result;
 }
 
 Status ContextCache::wait_before_free() {
@@ -209,7 +211,7 @@ void ContextCache::stream_destroyed(CUstream stream) {
   orphan(lane);
 }
 
-// Its streams go with it.
+// The streams of a green context end with it.
 void ContextCache::green_destroyed(CUcontext green) {
   std::vector<Lane*> gone;
   {
@@ -223,7 +225,7 @@ void ContextCache::green_destroyed(CUcontext green) {
     orphan(lane);
 }
 
-// Its own stream is nobody's any more. The thread has given its thread caches back.
+// The thread's own stream ends with it. The thread has retired its thread caches already.
 void ContextCache::thread_ended(std::uint64_t per_thread) {
   Lane* lane = nullptr;
   {
@@ -256,13 +258,12 @@ Status ContextCache::quiet(Address base) {
 }
 
 void ContextCache::add_accessor(ContextCache& reader) {
-  // Submissions that go unseen pay for nothing: then what is owed is waited for here, and
-  // nothing is owed any more.
+  // Submissions that custash does not see pay no debt. In that case this waits for all debt,
+  // and no more debt is taken.
   const bool seen = core_.config.one_lane || !holds(Rule::unseen_peers_pay_nothing);
   CacheCore& its = reader.core_;
   const bool pays = core_.peers.add_reader(its.peers, its.timeline, core_.timeline, seen);
-  // A kernel of the reader that runs already, and that the host may hand memory, has paid
-  // nothing.
+  // A running kernel of the reader, to which the host may hand memory, has paid no debt either.
   if (!pays || reader.core_.timeline.host_may_hand_over()) {
     {
       CacheLock lock(core_.mutex);
@@ -275,8 +276,9 @@ void ContextCache::add_accessor(ContextCache& reader) {
   let_copies_reach(reader.device());
 }
 
-// Plain cuMemAlloc memory follows cuCtxEnablePeerAccess by itself; pages must be told. Who asks
-// for access that another thread is just giving gives it, too: it must be there on return.
+// cuCtxEnablePeerAccess covers plain memory by itself; each page needs a call of its own. If
+// another thread is giving the same access, this thread gives it as well: it must be there on
+// return.
 void ContextCache::let_copies_reach(CUdevice device) {
   const bool known = core_.peers.reached_by(device);
   if (known || device == core_.device || !core_.memory.vmm()) return;
@@ -289,7 +291,7 @@ void ContextCache::let_copies_reach(CUdevice device) {
       pool->large.collect_pages(&mapped);
     }
   }
-  // A page that reclaim_.trim() returns meanwhile fails here, and nobody needs it.
+  // The call fails for a page that trim() returned meanwhile, and no kernel needs that page.
   for (const Page& page : mapped) {
     core_.memory
         .give_access(page.address, page.size, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)

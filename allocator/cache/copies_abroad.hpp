@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// CopiesAbroad: copies that streams of other contexts make from or to blocks of one. Bare, the
-// free of such a block waits for them where its devices have no access to each other. Own lock
-// (rank CopiesAbroad), never held across a driver call.
+// CopiesAbroad: copies that streams of other contexts make from or to blocks of one. Without
+// custash, the free of such a block waits for them if the devices have no access to each other.
+// Own lock (rank CopiesAbroad), never held across a driver call.
 #pragma once
 
 #include "allocator/order/host_use.hpp"

@@ -30,7 +30,8 @@ bool FreedBlocks::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out)
   CacheLock lock(core_.mutex);
   const BlockRef found = locate(base);
   if (!found) return false;
-  // From now on every free comes by here: no order of one stream's is enough.
+  // From now on each free of the block takes the slow path: the order of one stream is not
+  // enough.
   if (holds(Rule::exported_blocks_take_the_long_way))
     (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
   if (found.buffer_id() != buffer_id) return false;
@@ -56,7 +57,7 @@ void FreedBlocks::unpin(Address base) {
   CacheLock lock(core_.mutex);
   const BlockRef parked = exported_blocks_.end(base);
   if (!parked) return;
-  // The other process has ended its own work; what was submitted here meanwhile may go on.
+  // The other process has waited for its own work. Work submitted here meanwhile may still run.
   const std::uint64_t position = core_.timeline.stamp_everything();
   parked.stamp() = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
                        ? Stamp{.order = position}

@@ -8,16 +8,16 @@
 
 namespace custash {
 
-// False: calls go the slow path.
+// False: calls take the slow path.
 [[gnu::always_inline]] inline bool CacheCore::quick_ways_open() const {
   return quick && !timeline.broken() &&
          !(timeline.capturing() && holds(Rule::no_hits_in_a_capture)) &&
          headroom.fit() == Fit::Quick;
 }
 
-// Kernels reach this memory that no wait of a stream holds back: those of peers that pay for
-// nothing, and those to which the host may hand memory while they run. (With one lane such a
-// kernel is in order behind all work on what is owed.)
+// True while kernels may reach this memory that no stream wait holds back. Such are kernels of
+// peers that do not pay debt, and running kernels to which the host may hand memory. (With one
+// lane, such a kernel is ordered behind all work that is owed.)
 inline bool CacheCore::must_be_over() const {
   const bool unpaid = peers.unpaid() && holds(Rule::no_debt_with_unpaid_peers);
   const bool handed =
@@ -25,7 +25,8 @@ inline bool CacheCore::must_be_over() const {
   return unpaid || (handed && holds(Rule::no_debt_where_the_host_hands_over));
 }
 
-// Over, waited for, or to be waited for by the next submission that is not in order behind it.
+// The position has passed, a stream wait covers it, or the next submission that is not ordered
+// behind it will wait for it.
 [[gnu::always_inline]] inline bool CacheCore::quick_clear(std::uint64_t position) const {
   if (position <= timeline.passed()) return true;
   if (must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over)) return false;

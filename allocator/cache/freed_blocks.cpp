@@ -20,7 +20,7 @@ BlockRef FreedBlocks::locate(Address address) {
       found.small = {owner.slab, index};
   } else if (owner.segment != nullptr && owner.segment->cache == &core_.cache) {
     found.large = owner.block;
-    // The page map knows two blocks a page; in a device that is nearly full there may be more.
+    // The page map knows two blocks a page. On a nearly full device a page may hold more.
     const auto it =
         found.large != nullptr ? owner.segment->used.end() : owner.segment->used.find(address);
     if (it != owner.segment->used.end()) found.large = it->second;
@@ -105,8 +105,8 @@ void FreedBlocks::hold_or_give(const BlockRef& found) {
   give(found);
 }
 
-// Whether it may lie with the blocks that everybody may have. Else it goes to limbo: it was
-// freed on a stream that is not the pool's, or other streams work.
+// Otherwise the block goes to limbo: it was freed on a stream other than the pool's, or other
+// streams have work.
 bool FreedBlocks::is_ready(const BlockRef& found) const {
   const Stamp& stamp = found.stamp();
   if (stamp.order > core_.timeline.passed()) {
@@ -121,10 +121,10 @@ void FreedBlocks::give(const BlockRef& found) {
   bool ready = is_ready(found);
   if (!ready) atomic_max(core_.waiting_high, found.stamp().latest());
   if (found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small) {
-    // Small blocks of all streams share pages: what one that has to wait joins would wait with
-    // it. Apart they fill pages less well, so they stay apart only where there is plenty of
-    // memory. In a device that is nearly full they join their neighbours at once, as they do in
-    // the driver; who gets one looks at its stamp in any case.
+    // Small blocks of all streams share pages. A block that waits makes the blocks that it
+    // joins wait, too. Kept apart, blocks fill pages less well, so they stay apart only while
+    // memory is plentiful. On a nearly full device they join their neighbours at once, as they
+    // do in the driver. Each search looks at a block's stamp in any case.
     const bool apart = found.stamp().order > core_.timeline.passed() &&
                        !core_.timeline.one_lane() &&
                        core_.headroom.left(core_.budget) >= kPlenty;
@@ -146,7 +146,7 @@ void FreedBlocks::put(const BlockRef& found, bool ready) {
   if (slab->slab_heap->give_ready(found.small)) return_spare_slabs(*slab);
 }
 
-// All slabs of a class that nobody uses but one.
+// All unused slabs of the class but one.
 void FreedBlocks::return_spare_slabs(const Slab& like) {
   std::vector<Slab*> empty;
   like.slab_heap->take_empty_of(like.size_class, 1, core_.timeline.passed(), &empty);
@@ -182,7 +182,8 @@ void FreedBlocks::release_graph_blocks() {
   CacheLock lock(core_.mutex);
   const std::uint64_t position = core_.timeline.stamp_everything();
   for (const BlockRef& found : std::exchange(held_, {})) {
-    // Launches of the graph since the free count as well: safe once all of them have passed.
+    // Graph launches after the free may use the block, too. It is safe once all of them have
+    // passed.
     found.stamp() =
         holds(Rule::captured_blocks_wait_for_launches) ? Stamp{.order = position} : Stamp{};
     atomic_max(core_.order_high, position);

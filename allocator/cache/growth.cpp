@@ -15,20 +15,21 @@ Bytes held(const DeviceStats& stats) {
   return static_cast<Bytes>(stats.reserved_bytes[0].current);
 }
 
-// The most that was ever in use, the request included.
+// The most bytes that were ever in use, including the request.
 Bytes most_in_use(const DeviceStats& stats, const Request& request) {
   const Stat& in_use = stats.allocated_bytes[0];
   const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
   return std::max(static_cast<Bytes>(in_use.peak), now);
 }
 
-// Slabs come one by one; the driver charges by call. A small share of what is held already.
+// Slabs are needed one by one, but each driver call costs time. So a small share of the held
+// memory is made at once.
 Bytes slab_growth(Bytes all) {
   return std::clamp<Bytes>(align_down(all / 256, kSlabBytes), kSlabBytes, 8_MiB);
 }
 
-// The least to make at once, as the driver charges by the call: while a program grows, its next
-// requests will have it.
+// The least to make at once, since each driver call costs time. A program that grows uses the
+// rest for its next requests.
 Bytes slack(const Arena& arena, Bytes all, Bytes room) {
   if (arena.pool() == StatPool::Small) return slab_growth(all);
   return align_down(
@@ -61,8 +62,8 @@ Status MemoryGrowth::grow(const Request& wanted, Address* out) {
   return grow_plain(*pool, arena, request, out);
 }
 
-// What may be made until what is held comes to the most that was ever in use and a `share` of
-// that, and to what was missed.
+// How much may be made. The limit on held memory is the most that was ever in use, plus a
+// `share` of it, plus the bytes that searches missed.
 Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   const Bytes most = most_in_use(core_.stats, request);
   Bytes allowed = most + most / share;
@@ -110,8 +111,8 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
   return true;
 }
 
-// A large block rarely ends where its page does. What it leaves there cannot be moved, and
-// serves small requests when no more should be made.
+// A large block rarely ends where its page does. The rest of that page cannot be moved. It
+// serves small requests once no more memory should be made.
 Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
   if (core_.headroom.fit() != Fit::Quick ||
       room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
@@ -126,7 +127,7 @@ Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
   return 0;
 }
 
-// Leaves everything as it was planned from.
+// Restores the state from before plan().
 void MemoryGrowth::abandon(Arena& arena, const Growth& growth) {
   for (const PageMove& move : growth.moves)
     segments_.commit_return(*move.from, move.item, 0);
@@ -168,7 +169,7 @@ Status MemoryGrowth::grow_range(Pool& pool,
     status = core_.memory.map(
         growth.begin(), growth.end(), growth.handle, moved, accessors.devices, &mapped);
   }
-  std::vector<CUdevice> late;  // peers that came while we mapped
+  std::vector<CUdevice> late;  // peers that came during map()
   {
     CacheLock lock(core_.mutex);
     if (!status.ok()) {
@@ -239,7 +240,8 @@ Status MemoryGrowth::grow_plain(Pool& pool,
   }
   if (!status.ok()) return status;
   if (!core_.pages.prepare(base, base + size)) {
-    // Not where the map can hold it: hand out the driver's own memory, which it frees itself.
+    // The page map cannot hold these addresses. The caller gets memory that only the driver
+    // knows, and the driver frees it.
     core_.budget.give(size);
     if (const Status freed = core_.memory.free(base); !freed.ok()) return freed;
     return core_.memory.alloc(request.bytes, out);

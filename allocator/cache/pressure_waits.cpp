@@ -35,8 +35,8 @@ Status PressureWaits::wait_for_frees() {
   return waited;
 }
 
-// Frees without an event of their own: small blocks', and those for which none could be had. An
-// event recorded now covers younger work, too.
+// Covers the frees without an event of their own: frees of small blocks, and frees whose event
+// the driver refused. An event recorded now also covers work submitted after those frees.
 bool PressureWaits::wait_for_all_frees() {
   {
     CacheLock lock(core_.mutex);
@@ -54,9 +54,9 @@ bool PressureWaits::wait_for_all_frees() {
   return passed;
 }
 
-// Freeing plain memory waits for the device, and so for kernels that are younger than any free.
-// True: it is idle, or has got through all that it had several times over, other threads giving
-// it more.
+// The driver waits for the device when it frees plain memory, even for kernels launched after
+// every free. True: the device is idle, or it finished all its work several times while other
+// threads submitted more.
 bool PressureWaits::wait_idle() {
   constexpr int kRounds = 8;
   Patience::Wait waiting(core_.timeline.patience());
@@ -85,8 +85,8 @@ bool PressureWaits::plain_may_go() {
   return !holds(Rule::plain_memory_goes_back_when_idle) || wait_idle();
 }
 
-// A kernel may have the host hand it memory while it runs. Who asks and then takes debt asks
-// once more: a launch that did not see the debt is seen then.
+// The host may hand memory to a kernel that already runs. A search asks must_be_over(), takes
+// debt, and asks once more here. The second question sees a launch that did not see the debt.
 void PressureWaits::settle_handed(const CrossWait& wait) {
   if (wait.owed > core_.timeline.passed() && core_.must_be_over() &&
       holds(Rule::debt_taken_beside_a_launch_is_waited_for))

@@ -28,7 +28,8 @@ void Reclaim::drain() {
 }
 
 Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
-  // Threads that have no context may ask. Where it cannot be had, each call says so for itself.
+  // The calling thread may have no current context. If the context cannot be made current, each
+  // driver call below fails by itself.
   const CurrentContext current(core_.driver, core_.context);
   core_.deferred_unmaps.retry();
   poll_briefly();
@@ -93,7 +94,8 @@ void Reclaim::plan(Arena& arena,
     segments_.take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
-  // Freeing plain memory waits for the device, and so for work that is younger than any free.
+  // The driver waits for the device when it frees plain memory, even for work submitted after
+  // every free.
   if (trim_request.plain == PlainTrim::No) return;
   if (trim_request.plain == PlainTrim::WhenIdle && core_.timeline.unfinished()) return;
   for (Segment* segment : arena.take_free_segments(trim_request)) {
@@ -102,7 +104,7 @@ void Reclaim::plan(Arena& arena,
   }
 }
 
-// How many pages the driver took; it stops at the first refusal.
+// Returns how many pages the driver took back. It stops at the first refusal.
 std::size_t Reclaim::unmap(const PageReturn& item, Status* result) const {
   std::size_t count = 0;
   for (const Page& page : item.pages) {
@@ -116,7 +118,7 @@ std::size_t Reclaim::unmap(const PageReturn& item, Status* result) const {
   return count;
 }
 
-// A fence recorded just now is not ready at once, even where the device has long been idle.
+// A new fence does not pass at once, even if the device has long been idle.
 void Reclaim::poll_briefly() {
   constexpr int kQuestions = 200;  // some 30 µs
   const std::uint64_t everything = core_.timeline.stamp_everything();
@@ -134,7 +136,7 @@ void Reclaim::decay() {
   trim_idle().ignore();  // what is refused stays
 }
 
-// What was free at the last look and is free still; at the first look nothing was.
+// Gives back the memory that was free at the last look and still is. The first look finds none.
 Status Reclaim::trim_idle() {
   const Status trimmed = trim({.bytes = kAtOnce, .idle_only = true}, nullptr);
   CacheLock lock(core_.mutex);

@@ -20,7 +20,7 @@ Segment* Segments::make(Address base, Bytes size, SegmentKind kind, Arena& arena
   return segment;
 }
 
-// Into the ledger: the page map and the count of what is reserved. The map has its leaves.
+// SurvivingPages::take() may have left entries of an ended context: they are cleared first.
 void Segments::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
   core_.pages.clear(begin, end);  // see SurvivingPages::take()
   (void)core_.pages.set(begin, end, &segment);
@@ -30,7 +30,7 @@ void Segments::enter(Segment& segment, Address begin, Address end, std::size_t p
                              1);
 }
 
-// Ledger first: nobody may find these any more when the driver hands the addresses out again.
+// The page map first: no thread may find these addresses when the driver hands them out again.
 void Segments::take_out(const Arena& arena, const PageReturn& item) {
   core_.pages.clear(item.block->address, item.block->end());
   core_.stats.count_reserved(arena.pool(),

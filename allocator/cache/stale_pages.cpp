@@ -14,7 +14,8 @@ void StalePages::add(Block* block, const std::vector<Page>& pages) {
   aliases_.add(pages);
 }
 
-// Old addresses of moved pages, as far as no work in flight uses them: unmapping does not wait.
+// The driver does not wait for work when it unmaps, so this waits until no work uses the
+// address.
 void StalePages::unmap_unused() {
   const auto until = [](const Stale& each) { return each.block->stamp.latest(); };
   std::uint64_t need = 0;
@@ -24,7 +25,7 @@ void StalePages::unmap_unused() {
       need = std::max(need, until(each));
     if (stale_.empty()) return;
   }
-  // One thread at a time: two old addresses of one page are never unmapped together.
+  // One thread at a time: custash never unmaps two old addresses of one page at once.
   if (unmapping_.exchange(true)) return;
   core_.timeline.poll(need);
   std::vector<Stale> over;

@@ -6,8 +6,8 @@ namespace custash {
 
 void SurvivingPages::take(Segment& segment) {
   if (segment.kind == SegmentKind::Plain) {
-    // The last release of a primary context is known as such only afterwards: what the driver
-    // has given to another context since is that one's.
+    // custash learns only afterwards that a release of a primary context was the last.
+    // Addresses that the driver gave to another context since then belong to that context.
     for (Address at = segment.base; at < segment.base + segment.size; at += kPageBytes) {
       const PageOwner owner = core_.pages.find(at);
       if (owner.slab != nullptr ? owner.slab->cache == &core_.cache : owner.segment == &segment)
@@ -35,7 +35,7 @@ void SurvivingPages::give_back() {
     pages.swap(pages_);
     ranges.swap(ranges_);
   }
-  // The context is gone and with it whoever could be told of an error.
+  // The context is gone: there is no caller to report an error to.
   for (const Page& page : pages)
     core_.deferred_unmaps.abandon(page);
   for (const auto& [base, size] : ranges)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// ThreadCache: what one thread keeps ready of one pool: a magazine for each size class, and the
-// large blocks that it freed last. Its owner takes from it and gives to it without a shared
-// lock, and nothing of it is lost to the others: before a cache makes memory or tells what it
-// holds it empties every thread cache (ThreadCaches::empty_all). Proved:
+// ThreadCache: the free blocks of one pool that one thread keeps ready. It holds a magazine for
+// each size class, and the large blocks that the thread freed last. The thread takes and gives
+// blocks without a shared lock. Other threads do not lose them: before a ContextCache makes
+// memory or reports, it empties every thread cache (ThreadCaches::empty_all). Proved:
 // tests/models/thread_cache.pml.
 // decision 19
 #pragma once

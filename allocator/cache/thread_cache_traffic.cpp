@@ -9,7 +9,7 @@
 
 namespace custash {
 
-// The older half of a full magazine, for others.
+// The older half goes: the thread reuses its latest blocks first.
 void ThreadCaches::spill(ThreadCache& thread_cache, int size_class) {
   std::array<StoredBlock, Magazine::kBlocks> out;
   std::uint32_t count = 0;
@@ -31,7 +31,7 @@ void ThreadCaches::spill(ThreadCache& thread_cache, int size_class) {
     return_block({.small = out[i], .large = nullptr});
 }
 
-// Half a magazine of what others have left for everybody.
+// Takes what other threads left in the depot.
 bool ThreadCaches::restock(ThreadCache& thread_cache, int size_class) {
   if (!thread_cache.pool->depot.may_have(size_class)) return false;
   CacheLock lock(core_.mutex);
@@ -43,8 +43,8 @@ bool ThreadCaches::restock(ThreadCache& thread_cache, int size_class) {
   return magazine.count != 0;
 }
 
-// What threads kept goes to its pool. Their tallies are in the statistics by now: there it is
-// free and ready.
+// Returns a block that a thread kept to its pool. The thread's counts are in the statistics
+// already, which count the block as free and ready.
 void ThreadCaches::return_block(const BlockRef& found) {
   const Stamp& stamp = found.stamp();
   if (stamp.order_lane != nullptr && stamp.order > core_.timeline.passed()) {
@@ -57,8 +57,8 @@ void ThreadCaches::return_block(const BlockRef& found) {
   freed_.put(found, ready);
 }
 
-// More of what was just asked for, as far as it lies ready, and a share only where many threads
-// want it: who found nothing would have to empty the magazines of all.
+// Takes only ready blocks, and no more than the thread's share. A thread that finds no block
+// has to empty the magazines of all threads.
 void ThreadCaches::refill(ThreadCache& thread_cache,
                           const Pool& pool,
                           const Request& request,
@@ -69,7 +69,7 @@ void ThreadCaches::refill(ThreadCache& thread_cache,
   constexpr std::size_t kSlabs = 8;  // with that many there is enough for all
   const std::size_t share =
       (pool.slabs.ready(request.size_class, kSlabs) + 1) / std::max(pool.thread_caches, 1U);
-  // The caller has one of them already.
+  // The caller has already taken one block of the share.
   const std::size_t wanted = std::min<std::size_t>(Magazine::capacity(request.size_class) / 2,
                                                    std::max<std::size_t>(share, 1) - 1);
   while (magazine.count < wanted) {
@@ -80,8 +80,8 @@ void ThreadCaches::refill(ThreadCache& thread_cache,
   }
 }
 
-// Before this thread's own counts change the shared ones, so that peaks come out right; and its
-// large blocks are there for a request that none of them fits.
+// Runs before the slow path changes the shared counts, so that peaks are exact. A large request
+// that fits none of the thread's large blocks may use their memory.
 void ThreadCaches::settle(ThreadCache& thread_cache, bool large_too) {
   const ThreadCacheScope scope(thread_cache);
   thread_cache.stats_delta.fold(core_.stats);
@@ -100,9 +100,9 @@ bool ThreadCaches::empty_all() {
   return any;
 }
 
-// Before memory is made for a request: what others keep ready, threads of the same pool, or
-// streams, which have memory of each other's pools. Who take turns would take each other's
-// blocks at every turn: once that is seen, memory is made.
+// Runs before the cache makes memory for a request. It takes the ready blocks of other threads
+// of the pool; a request on a stream takes those of all pools. Threads that take turns would
+// steal each other's blocks at every turn. Once that is seen, the cache makes memory instead.
 bool ThreadCaches::steal(const Request& request) {
   if (!empty_all()) return false;
   if (!request.small()) return true;
@@ -137,7 +137,7 @@ bool ThreadCaches::empty(ThreadCache& thread_cache) {
   bool any = thread_cache.large_count != 0;
   for (Magazine& magazine : thread_cache.magazines) {
     any = any || magazine.count != 0;
-    // Out of the thread cache first: should host memory run out it must not be given back
+    // Removed from the magazine first: if host memory runs out, the block must not be returned
     // twice.
     while (magazine.count != 0)
       return_block({.small = magazine.blocks[--magazine.count], .large = nullptr});

@@ -34,8 +34,8 @@ ThreadCache* ThreadCaches::get(Lane* lane, Pool* pool) {
   const void* self = this_thread();
   ThreadCache*& found = by_owner_[{self, lane}];
   if (found != nullptr) return found;
-  // One of a thread that has gone, or one of this thread's own whose stream has gone: another
-  // thread may be looking at its own still.
+  // Reuses the thread cache of an ended thread, or one of this thread whose stream was
+  // destroyed. Another living thread may still be looking at its own.
   const auto idle =
       std::find_if(idle_.begin(), idle_.end(), [&](const ThreadCache* thread_cache) {
         return thread_cache->owner == nullptr || thread_cache->owner == self;
@@ -46,7 +46,7 @@ ThreadCache* ThreadCaches::get(Lane* lane, Pool* pool) {
   } else {
     found = &all_.emplace_back();
   }
-  found->next_id = found->last_id = 0;  // those left are of the other kind, perhaps
+  found->next_id = found->last_id = 0;  // ids left over may be of the other kind
   found->owner = self;
   found->cache = &core_.cache;
   found->lane = lane;
