@@ -4,7 +4,8 @@
 //
 // Stands for:
 //   allocator/order/owners.hpp: add pay
-//   allocator/order/timeline.cpp: Timeline::pay_on Timeline::enter
+//   allocator/order/debt.cpp: Debt::pay_on
+//   allocator/order/timeline.cpp: Timeline::enter
 //   allocator/submission.cpp: pay_for Submission::Submission Allocator::peer_access_enabled
 //   allocator/cache/reclaim.cpp: ContextCache::add_accessor
 //   allocator/cache/context_cache.cpp: ContextCache::settled ContextCache::debt_allowed
