@@ -59,7 +59,7 @@ void Debt::pay(Lane* lane) {
   }
 }
 
-// What was paid inside this context is not paid for a stream of another.
+// Payments inside this context do not count for a stream of another.
 void Debt::pay_on(CUstream stream) {
   const std::uint64_t debt = owed();
   if (debt <= fences_.passed()) return;

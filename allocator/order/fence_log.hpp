@@ -39,10 +39,10 @@ class FenceLog {
   // Everything up to here is over.
   [[nodiscard, gnu::always_inline]] std::uint64_t passed() const { return passed_.load(); }
 
-  // What the newest fence covers.
+  // The position that the newest fence covers.
   [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
 
-  // What the newest fence covers that a stream may wait for: not a late one.
+  // The position that the newest fence covers which streams may wait for: not a late one.
   [[nodiscard, gnu::always_inline]] std::uint64_t payable() const { return payable_.load(); }
 
   [[nodiscard]] bool unfinished() const { return submissions_.stamp_everything() > passed(); }

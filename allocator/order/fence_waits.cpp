@@ -11,9 +11,9 @@ namespace custash {
 Status FenceLog::wait_all() {
   const std::uint64_t need = submissions_.stamp_everything();
   const auto unfenced = [&] { return need > newest() && need > passed(); };
-  // What prevents a fence ends soon: a capture, or (without context events) a submission in
-  // another thread. A wait for the device could invalidate the next capture, since nothing
-  // keeps the two apart.
+  // A fence is prevented by a capture or, without context events, by a submission in another
+  // thread. Either ends soon. A wait for the device could invalidate the next capture, since
+  // nothing keeps the two apart.
   constexpr int kTurns = 100;
   for (int turn = 0; turn < kTurns && (turn == 0 || unfenced()); ++turn) {
     if (turn != 0) std::this_thread::yield();

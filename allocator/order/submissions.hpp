@@ -43,7 +43,7 @@ class Submissions {
     return submitted_.load();
   }
 
-  // The same, but with one_lane:off, where submissions may go unseen, it counts as one itself.
+  // As stamp_everything(). With one_lane:off submissions may go unseen: then it counts as one.
   std::uint64_t stamp_now() { return config_.one_lane ? submitted_.load() : count_one(); }
 
   [[nodiscard, gnu::always_inline]] bool one_lane() const {

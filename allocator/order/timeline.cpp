@@ -79,9 +79,9 @@ bool Timeline::adopt(Lane& lane, CUstream stream) {
 }
 
 void Timeline::prepare_capture() {
-  // What was submitted until now is fenced while cuCtxRecordEvent is still allowed. The launch
-  // of the graph pays what is owed. A wait of the context would come after the newest record,
-  // and after work that the program would not have waited for without custash.
+  // Earlier submissions are fenced while cuCtxRecordEvent is still allowed. The launch of the
+  // graph pays the debt. A wait of the context for it would come after the newest record, and
+  // after work that the program would not have waited for without custash.
   if (unfinished() && holds(Rule::work_is_fenced_before_a_capture))
     ensure(stamp_everything(), FenceKind::Late).ignore();  // broken() tells
 }
