@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Newer than Debian 12's C library; an older kernel answers EINVAL.
+// Newer than Debian 12's C library; an older kernel returns EINVAL.
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -34,12 +34,12 @@ void touch_pages(Address begin, Address end, Bytes step) {
 
 void populate(Address begin, Address end) {
   if (begin == end || madvise(pointer(begin), end - begin, MADV_POPULATE_WRITE) == 0) return;
-  // Out of memory is left to the registration, which says so; a touch would end the process.
+  // Out of memory: the registration will report it; a touch would kill the process.
   if (errno == EINVAL) touch_pages(begin, end, kHostPage);
 }
 
-// Shared memory gets huge pages by itself only where the administrator has said so; collapsing
-// a range whose first page is there makes one of it whatever was said (Linux 6.1 on).
+// Shared memory gets huge pages by itself only if the administrator has enabled that. From
+// Linux 6.1 on, collapsing a range whose first page is populated makes a huge page in any case.
 void make_real(Address begin, Address end) {
   const Address huge_end = begin + align_down(end - begin, kHugePage);
   if (begin < huge_end) {
@@ -60,7 +60,7 @@ unsigned thread_count(Bytes bytes, unsigned wanted) {
   return static_cast<unsigned>(std::clamp<Bytes>(bytes / kLeastPerThread, 1, count));
 }
 
-// The program's own wish (numactl, set_mempolicy) comes first.
+// The program's own policy (numactl, set_mempolicy) comes first.
 void prefer_node(Address base, Bytes bytes, int node) {
 #if defined(SYS_mbind) && defined(SYS_get_mempolicy)
   constexpr int kDefault = 0;
@@ -71,7 +71,7 @@ void prefer_node(Address base, Bytes bytes, int node) {
   if (syscall(SYS_get_mempolicy, &policy, nullptr, 0, nullptr, 0) != 0 || policy != kDefault)
     return;
   const unsigned long mask = 1UL << static_cast<unsigned>(node);
-  // Refused in some containers: the memory is then where the threads are.
+  // Some containers refuse this: the memory is then on the node of the threads.
   (void)syscall(SYS_mbind, base, bytes, kPreferred, &mask, kMostNodes, 0);
 #else
   (void)base, (void)bytes, (void)node;
@@ -81,7 +81,7 @@ void prefer_node(Address base, Bytes bytes, int node) {
 }  // namespace
 
 Address map_shared(Bytes bytes) {
-  // Room to align in; the reservation is replaced where the memory comes to lie.
+  // Reserves enough to align in. The memory replaces part of the reservation.
   const Bytes reserved = align_up(bytes, kHugePage) + kHugePage;
   void* const raw =
       mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -112,7 +112,7 @@ void first_touch(Address base, Bytes bytes, unsigned threads, int node) {
   const unsigned count = thread_count(bytes, threads);
   const Bytes stripe = align_up(bytes / count, kHugePage);
   const Address end = base + bytes;
-  // The program's signals are not for these threads.
+  // These threads must not handle the program's signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -123,7 +123,7 @@ void first_touch(Address base, Bytes bytes, unsigned threads, int node) {
     helpers.reserve(count);
     for (; begin + stripe < end; begin += stripe)
       helpers.emplace_back(make_real, begin, begin + stripe);
-  } catch (...) {  // no thread to be had: what is left is done here
+  } catch (...) {  // no thread can be started: this one does the rest
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   make_real(begin, end);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// HostBlock and HostSegment: pinned memory as the host cache divides it. A segment is what was
-// obtained in one piece, its blocks lie in it without gaps. Guarded by the host cache's lock.
-// Rank 0, pure.
+// HostBlock and HostSegment: pinned memory as the host cache divides it. A segment was obtained
+// in one piece, and its blocks cover it without gaps. Guarded by the host cache's lock. Pure.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -17,9 +16,9 @@ struct HostSegment;
 
 enum class HostBlockState {
   Used,     // a caller owns it
-  Leaving,  // being freed: the freeing thread's alone
-  Resting,  // freed, not merged with its neighbours; safe once its ticket has passed
-  Free,     // safe, merged, in the index of free ranges
+  Busy,     // being freed: only the freeing thread may touch it
+  InLimbo,  // freed, not merged with its neighbours; safe once its ticket has passed
+  Free,     // safe, merged with free neighbours, in the index of free ranges
 };
 
 struct HostBlock {
@@ -29,14 +28,14 @@ struct HostBlock {
   HostSegment* segment = nullptr;
   HostBlockState state = HostBlockState::Free;
   bool active = false;          // in use, or not yet known to be safe
-  bool tracked = false;         // its owner said which streams use it
-  std::uint64_t ticket = 0;     // Resting: Allocator::take_host_ticket at the free
-  std::uint64_t buffer_id = 0;  // of its present owner
-  HostBlock* older = nullptr;   // Resting: in its list, by time of free
+  bool tracked = false;         // its owner has named the streams that use it
+  std::uint64_t ticket = 0;     // InLimbo: Allocator::take_host_ticket at the free
+  std::uint64_t buffer_id = 0;  // a new one for each owner
+  HostBlock* older = nullptr;   // InLimbo: in its list, by time of free
   HostBlock* newer = nullptr;
 };
 
-// What gave a segment, and takes it back.
+// How a segment was obtained; it is released the same way.
 enum class HostOrigin {
   Registered,  // mapped by us, cuMemHostRegister
   Driver,      // cuMemHostAlloc
@@ -54,7 +53,7 @@ struct HostSegment {
   HostMemoryRange memory;
   HostPool* pool = nullptr;
   std::map<Address, HostBlock> blocks;  // by base
-  Nanoseconds idle_since = 0;           // since when it is one free block
+  Nanoseconds idle_since = 0;           // it has been one free block since then
 
   [[nodiscard]] bool wholly_free() const {
     return blocks.size() == 1 && blocks.begin()->second.state == HostBlockState::Free;

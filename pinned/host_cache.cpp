@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Allocations and frees. What gives memory back is in host_cache_trim.cpp.
+// HostCache: allocations and frees. Releasing memory is in host_cache_trim.cpp.
 #include "pinned/host_cache.hpp"
 
 #include "allocator/base/atomic_max.hpp"
@@ -17,16 +17,16 @@ namespace {
 constexpr unsigned kFlags =
     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr Bytes kMostBytes = 1ULL << 46;
-constexpr std::uint64_t kNever = ~0ULL;  // a ticket that does not pass
+constexpr std::uint64_t kNever = ~0ULL;  // a ticket that never passes
 
 bool is_memory(Status status) {
   return status.code() == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// So much may be in flight before an allocation rather waits than pins more.
-constexpr Bytes kFlightAllowance = 256_MiB;
+// Above this much memory in limbo, allocations wait for a buffer instead of pinning more.
+constexpr Bytes kLimboAllowance = 256_MiB;
 
-// Small requests share segments that grow with what is held, by a share that stays negligible.
+// Small requests share segments. Their size grows with the bytes held, to 1/256 of them.
 Bytes small_segment(Bytes held) {
   return std::clamp<Bytes>(align_down(held / 256, 2_MiB), 2_MiB, 64_MiB);
 }
@@ -37,67 +37,65 @@ bool HostCache::serves(Bytes bytes, unsigned flags) const {
   return config_.pinned && bytes != 0 && bytes <= kMostBytes && (flags & ~kFlags) == 0;
 }
 
-HostPool& HostCache::pool(CUcontext context, Bytes bytes, unsigned flags) {
-  // The driver maps all of it: that flag makes no difference.
-  flags &= ~static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP);
-  const HostSizes sizes = HostPool::sizes_of(bytes);
+HostPool& HostCache::pool_for(const HostRequest& request) {
   for (const auto& each : pools_) {
-    if (each->context == context && each->flags == flags && each->sizes == sizes) return *each;
+    if (request.served_by(*each)) return *each;
   }
-  pools_.push_back(std::make_unique<HostPool>(context, flags, sizes, stats_));
+  pools_.push_back(
+      std::make_unique<HostPool>(request.context, request.pool_flags, request.sizes, stats_));
   return *pools_.back();
 }
 
-void* HostCache::hand_out(HostBlock* block, Bytes bytes) {
-  block->requested = bytes;
+void* HostCache::hand_out(HostBlock* block, const HostRequest& request) {
+  block->requested = request.bytes;
   block->buffer_id = next_buffer_id_++;
-  stats_.requested_bytes.increase(static_cast<std::int64_t>(bytes));
+  stats_.requested_bytes.increase(static_cast<std::int64_t>(request.bytes));
   return reinterpret_cast<void*>(block->base);
 }
 
 void* HostCache::try_allocate(CUcontext context, Bytes bytes, unsigned flags) {
   if (allocator_.context_broken(context)) return nullptr;
+  const HostRequest request(context, bytes, flags);
   Lock lock(mutex_);
   HostBlock* block =
-      pool(context, bytes, flags)
-          .take_recent(HostPool::rounded(bytes), allocator_.host_tickets_passed());
-  return block == nullptr ? nullptr : hand_out(block, bytes);
+      pool_for(request).take_recent(request.size, allocator_.host_tickets_passed());
+  return block == nullptr ? nullptr : hand_out(block, request);
 }
 
-void* HostCache::search(CUcontext context, Bytes bytes, unsigned flags) {
+void* HostCache::search(const HostRequest& request) {
   const Nanoseconds now = driver_.now();
-  const Bytes size = HostPool::rounded(bytes);
   Lock lock(mutex_);
-  HostPool& kind = pool(context, bytes, flags);
+  HostPool& pool = pool_for(request);
   const std::uint64_t passed = allocator_.host_tickets_passed();
-  HostBlock* block = kind.take_recent(size, passed);
-  if (block == nullptr) block = kind.take_merged(size, passed, now);
-  return block == nullptr ? nullptr : hand_out(block, bytes);
+  HostBlock* block = pool.take_recent(request.size, passed);
+  if (block == nullptr) block = pool.take_merged(request.size, passed, now);
+  return block == nullptr ? nullptr : hand_out(block, request);
 }
 
 Status HostCache::allocate(CUcontext context, Bytes bytes, unsigned flags, void** out) {
   *out = nullptr;
-  // After a kernel's fault every call tells of it.
+  // After a kernel's fault every call returns the error.
   if (allocator_.context_broken(context)) return driver_.mem_host_alloc(out, bytes, flags);
-  *out = search(context, bytes, flags);
+  const HostRequest request(context, bytes, flags);
+  *out = search(request);
   if (*out != nullptr) return {};
   poll();
   decay();
-  *out = search(context, bytes, flags);
-  if (*out == nullptr) *out = wait_and_search(context, bytes, flags);
+  *out = search(request);
+  if (*out == nullptr) *out = wait_and_search(request);
   if (*out != nullptr) return {};
-  Status status = grow(context, bytes, flags, out);
-  // The last rung: what is in flight, which bare CUDA has waited for at its free.
-  if (is_memory(status) && wait_for_flight(nullptr)) {
-    *out = search(context, bytes, flags);
-    status = *out != nullptr ? Status() : grow(context, bytes, flags, out);
+  Status status = grow(request, out);
+  // The last rung: wait for limbo. Without custash the program has waited for it at its frees.
+  if (is_memory(status) && wait_for_limbo(nullptr)) {
+    *out = search(request);
+    status = *out != nullptr ? Status() : grow(request, out);
   }
-  if (is_memory(status)) tell_refused(bytes);
+  if (is_memory(status)) log_refused(bytes);
   return status;
 }
 
-// Of one context's memory, or all; false when there is none.
-bool HostCache::wait_for_flight(CUcontext only) {
+// Waits for the buffers in limbo of one context, or of all (null). False: there are none.
+bool HostCache::wait_for_limbo(CUcontext only) {
   std::uint64_t ticket = 0;
   bool any = false;
   bool named = false;
@@ -107,39 +105,39 @@ bool HostCache::wait_for_flight(CUcontext only) {
       return only == nullptr || each.context == only;
     };
     for (const auto& each : pools_) {
-      if (meant(*each)) any |= each->in_flight(&ticket);
+      if (meant(*each)) any |= each->any_in_limbo(&ticket);
     }
-    named = std::any_of(in_flight_.begin(), in_flight_.end(), [&](const Uses& uses) {
+    named = std::any_of(behind_streams_.begin(), behind_streams_.end(), [&](const Uses& uses) {
       return meant(*uses.pool);
     });
   }
   if (!any) return false;
-  // Behind streams that were named there is no ticket: then behind everything.
+  // Buffers behind named streams have no ticket: then this waits for everything.
   if (named)
     allocator_.take_host_ticket(nullptr, &ticket).ignore();  // a broken context runs nothing
-  allocator_.wait_host_ticket(ticket).ignore();              // what is not over stays in flight
+  allocator_.wait_host_ticket(ticket).ignore();              // unfinished buffers stay in limbo
   poll();
   return true;
 }
 
-// Pinned memory is scarce. Where much of it is in flight already, what would do is waited for,
-// as bare CUDA has waited at its free.
-void* HostCache::wait_and_search(CUcontext context, Bytes bytes, unsigned flags) {
-  const Bytes size = HostPool::rounded(bytes);
+// Pinned memory is scarce. Where much of it is in limbo, this waits for a buffer large enough.
+// Without custash the program has waited for it at its free.
+void* HostCache::wait_and_search(const HostRequest& request) {
   std::uint64_t ticket = 0;
   {
     Lock lock(mutex_);
-    HostPool& kind = pool(context, bytes, flags);
+    const HostPool& pool = pool_for(request);
     const auto in_use =
         static_cast<Bytes>(std::max<std::int64_t>(stats_.in_use_bytes.current, 0));
-    const Bytes allowed = kFlightAllowance + in_use / 100 * config_.run_ahead_percent;
-    const HostBlock* waiting =
-        kind.resting_bytes + size <= allowed ? nullptr : kind.first_waiting(size);
-    if (waiting == nullptr || waiting->tracked) return nullptr;
-    ticket = waiting->ticket;
+    const Bytes allowed = kLimboAllowance + in_use / 100 * config_.run_ahead_percent;
+    const HostBlock* first = pool.limbo_bytes + request.size <= allowed
+                                 ? nullptr
+                                 : pool.first_in_limbo(request.size);
+    if (first == nullptr || first->tracked) return nullptr;
+    ticket = first->ticket;
     ++stats_.num_waits;
   }
-  return allocator_.wait_host_ticket(ticket).ok() ? search(context, bytes, flags) : nullptr;
+  return allocator_.wait_host_ticket(ticket).ok() ? search(request) : nullptr;
 }
 
 bool HostCache::over_limit(Bytes bytes) {
@@ -147,50 +145,50 @@ bool HostCache::over_limit(Bytes bytes) {
          static_cast<Bytes>(stats_.allocated_bytes.current) + bytes > config_.pinned_limit;
 }
 
-Status HostCache::grow(CUcontext context, Bytes bytes, unsigned flags, void** out) {
-  const Bytes least = align_up(HostPool::rounded(bytes), 4_KiB);
+Status HostCache::grow(const HostRequest& request, void** out) {
+  const Bytes least = align_up(request.size, 4_KiB);
   Bytes size = least;
-  if (HostPool::sizes_of(bytes) != HostSizes::Large) {
+  if (request.sizes != HostSizes::Large) {
     Lock lock(mutex_);
     size = small_segment(static_cast<Bytes>(stats_.allocated_bytes.current));
     if (over_limit(size)) size = least;
   }
   HostMemoryRange range;
   const Nanoseconds begin = driver_.now();
-  Status status = obtain(context, size, flags, &range);
+  const Status status = obtain(request, size, &range);
   if (!status.ok()) return status;
   const Nanoseconds elapsed = driver_.now() - begin;
   atomic_max(highest_, range.base + range.size);
   for (Address seen = lowest_.load(); range.base < seen;) {
     if (lowest_.compare_exchange_weak(seen, range.base)) break;
   }
-  bool ours = false;
+  bool added = false;
   try {
     Lock lock(mutex_);
-    HostPool& kind = pool(context, bytes, flags);
-    kind.add(range);
-    ours = true;
+    HostPool& pool = pool_for(request);
+    pool.add(range);
+    added = true;
     stats_.allocations.increase(1);
     stats_.allocated_bytes.increase(static_cast<std::int64_t>(range.size));
     ++stats_.num_host_alloc;
     stats_.host_alloc_time.add(elapsed);
-    HostBlock* block = kind.take_merged(
-        HostPool::rounded(bytes), allocator_.host_tickets_passed(), begin + elapsed);
-    *out = hand_out(block, bytes);  // at least the one just added fits
-  } catch (...) {                   // no memory for bookkeeping is what is told
-    if (!ours) memory_.release(context, range).ignore();
+    HostBlock* block =
+        pool.take_merged(request.size, allocator_.host_tickets_passed(), begin + elapsed);
+    *out = hand_out(block, request);  // at least the one just added fits
+  } catch (...) {                     // the error is "no memory for bookkeeping"
+    if (!added) memory_.release(request.context, range).ignore();
     throw;
   }
   return {};
 }
 
-Status HostCache::obtain(CUcontext context, Bytes bytes, unsigned flags, HostMemoryRange* out) {
+Status HostCache::obtain(const HostRequest& request, Bytes size, HostMemoryRange* out) {
   const auto try_once = [&]() -> Status {
     {
       Lock lock(mutex_);
-      if (over_limit(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+      if (over_limit(size)) return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return memory_.obtain(context, bytes, flags, out);
+    return memory_.obtain(request.context, size, request.flags, out);
   };
   Status status = try_once();
   if (!is_memory(status)) return status;
@@ -198,14 +196,14 @@ Status HostCache::obtain(CUcontext context, Bytes bytes, unsigned flags, HostMem
     Lock lock(mutex_);
     ++stats_.num_retries;
   }
-  // The ladder: what is free already; what has passed meanwhile; device memory, whose page
-  // tables the host keeps.
+  // The ladder: release free segments, those of buffers that have become safe too. Then release
+  // device memory, since its page tables take host memory.
   if (relieve()) status = try_once();
-  if (is_memory(status) && allocator_.relieve(context)) status = try_once();
+  if (is_memory(status) && allocator_.relieve(request.context)) status = try_once();
   return status;
 }
 
-void HostCache::tell_refused(Bytes bytes) {
+void HostCache::log_refused(Bytes bytes) {
   std::string why = describe_host_limits();
   {
     Lock lock(mutex_);
@@ -227,7 +225,7 @@ HostPool* HostCache::owner(Address start, HostBlock** block) {
   return nullptr;
 }
 
-// From here on the block is the caller's alone. An error says why it cannot be freed.
+// On success only the caller may touch the block. An error says why it cannot be freed.
 std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
   const auto address = reinterpret_cast<Address>(buffer);
   if (!inside(address)) return std::nullopt;
@@ -235,7 +233,7 @@ std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
     Lock lock(mutex_);
     out->pool = owner(address, &out->block);
     if (out->pool != nullptr) {
-      out->block->state = HostBlockState::Leaving;
+      out->block->state = HostBlockState::Busy;
       out->buffer_id = out->block->buffer_id;
       return Status();
     }
@@ -249,7 +247,8 @@ Status HostCache::finish_free(const Uses& leaving) {
   const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);
   Lock lock(mutex_);
   if (std::exchange(leaving.block->tracked, false)) streams_.erase(leaving.block);
-  leaving.pool->rest(leaving.block, holds(Rule::freed_buffers_wait_for_a_ticket) ? ticket : 0);
+  leaving.pool->put_in_limbo(leaving.block,
+                             holds(Rule::freed_buffers_wait_for_a_ticket) ? ticket : 0);
   return stamped;
 }
 
@@ -270,12 +269,12 @@ bool HostCache::try_free(void* buffer) {
   if (!allocator_.idle() && holds(Rule::quick_frees_of_buffers_are_idle)) return false;
   Lock lock(mutex_);
   HostBlock* block = nullptr;
-  HostPool* kind = owner(address, &block);
-  if (kind == nullptr || block->tracked) return false;
-  if (!allocator_.free_would_not_wait(kind->context) &&
+  HostPool* pool = owner(address, &block);
+  if (pool == nullptr || block->tracked) return false;
+  if (!allocator_.free_would_not_wait(pool->context) &&
       holds(Rule::quick_frees_of_buffers_wait_for_results))
     return false;
-  kind->rest(block, 0);
+  pool->put_in_limbo(block, 0);
   return true;
 }
 
@@ -290,15 +289,15 @@ bool HostCache::try_free_in_flight(void* buffer) {
     if (!allocator_.free_would_not_wait(leaving.pool->context) &&
         holds(Rule::quick_frees_of_buffers_wait_for_results))
       return false;
-    leaving.block->state = HostBlockState::Leaving;
+    leaving.block->state = HostBlockState::Busy;
   }
   std::uint64_t ticket = 0;
   const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);
   Lock lock(mutex_);
   if (stamped.ok()) {
-    leaving.pool->rest(leaving.block, ticket);
+    leaving.pool->put_in_limbo(leaving.block, ticket);
   } else {
-    leaving.block->state = HostBlockState::Used;  // the slow path tells of it
+    leaving.block->state = HostBlockState::Used;  // the slow path reports it
   }
   return stamped.ok();
 }
@@ -325,14 +324,14 @@ std::optional<Status> HostCache::free_behind_streams(void* buffer) {
   }
   for (const auto& [stream, null] : named) {
     HostUse use = allocator_.record_host_use(stream, null);
-    if (!use) return finish_free(leaving);  // no event to be had: behind everything, then
+    if (!use) return finish_free(leaving);  // no event: wait for everything
     leaving.streams.push_back(std::move(use));
   }
   if (named.empty()) return finish_free(leaving);
   Lock lock(mutex_);
   streams_.erase(leaving.block);
-  leaving.pool->rest(leaving.block, kNever);
-  in_flight_.push_back(std::move(leaving));
+  leaving.pool->put_in_limbo(leaving.block, kNever);
+  behind_streams_.push_back(std::move(leaving));
   return Status();
 }
 
@@ -341,12 +340,13 @@ void HostCache::poll() {
   poll_streams();
 }
 
-// While the driver is asked without the lock, the buffers of a context that ends may go.
+// The events are queried without the lock. Meanwhile a context may end, and its buffers with
+// it: so buffers are found again by their id.
 void HostCache::poll_streams() {
   std::vector<Uses> asked;
   {
     Lock lock(mutex_);
-    asked = in_flight_;
+    asked = behind_streams_;
   }
   if (asked.empty()) return;
   std::vector<std::uint64_t> safe;
@@ -358,7 +358,7 @@ void HostCache::poll_streams() {
     if (safe_now) safe.push_back(uses.buffer_id);
   }
   Lock lock(mutex_);
-  std::erase_if(in_flight_, [&](const Uses& uses) {
+  std::erase_if(behind_streams_, [&](const Uses& uses) {
     if (std::find(safe.begin(), safe.end(), uses.buffer_id) == safe.end()) return false;
     uses.block->tracked = false;
     uses.block->ticket = 0;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// HostCache: pinned host memory from a cache, the facade of this folder. A freed buffer is
-// handed out again once everything submitted before its free, in every context, is over as the
-// host sees it; a free never waits for that, an allocation only rather than pin more than is
-// good (see allocate) or when memory runs short. Thread safe; own lock (rank Pinned), never
-// held across a driver call. Created once and never destroyed. Rank 2.
+// HostCache: pinned host memory from a cache, the facade of this folder. A freed buffer is in
+// limbo until everything submitted before its free, in every context, is over as the host sees
+// it. Then it is handed out again. A free never waits for that. An allocation waits for buffers
+// in limbo where it would otherwise pin too much, or when memory runs short.
+//
+// Thread safe; own lock (rank Pinned), never held across a driver call. Created once and never
+// destroyed.
 #pragma once
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
 #include "pinned/host_memory.hpp"
 #include "pinned/host_pool.hpp"
+#include "pinned/host_request.hpp"
 #include "pinned/host_stats.hpp"
 
 #include <atomic>
@@ -20,7 +23,7 @@
 
 namespace custash {
 
-// A live buffer, as the queries of interpose/ need it.
+// A live buffer, for the queries of interpose/.
 struct HostBlockInfo {
   Address base = 0;
   Bytes requested = 0;
@@ -38,29 +41,31 @@ class HostCache {
   HostCache(const HostCache&) = delete;
   HostCache& operator=(const HostCache&) = delete;
 
-  // What this cache leaves to the driver: odd sizes and flags, whose errors are the driver's.
+  // False for odd sizes and flags: they go to the driver, which returns the errors for them.
   [[nodiscard]] bool serves(Bytes bytes, unsigned flags) const;
 
-  // For requests that it serves; `context` is current. Flags: CU_MEMHOSTALLOC_*.
+  // For requests that serves() is true of; `context` is current. Flags: CU_MEMHOSTALLOC_*.
   Status allocate(CUcontext context, Bytes bytes, unsigned flags, void** out);
-  // The same, only where no driver call is needed; null where one would be.
+  // As allocate(), but null where a driver call is needed.
   void* try_allocate(CUcontext context, Bytes bytes, unsigned flags);
 
-  // nullopt: not ours. INVALID_VALUE: interior, or free already. The free itself never waits;
-  // option free: may let it wait for results that the host could be about to read.
+  // nullopt: not from this cache. INVALID_VALUE: an address inside a buffer, or a buffer that
+  // is free already. With option free: it may wait for results that the host could be about to
+  // read, and for nothing else.
   std::optional<Status> free(void* buffer);
-  // The fast paths, which neither wait nor tell errors: false sends the caller the slow path.
-  // While nothing is in flight without a driver call; otherwise with one fence.
+  // The fast paths neither wait nor report errors: false sends the caller to the slow path.
+  // try_free() makes no driver call and needs an idle device. The other records a fence.
   bool try_free(void* buffer);
   bool try_free_in_flight(void* buffer);
-  // Safe behind the streams that were named for it, or as free() where none was; never waits.
+  // Frees a buffer that is safe once the named streams are done. Without any, as free(), but it
+  // never waits.
   std::optional<Status> free_behind_streams(void* buffer);
   // `stream` uses the buffer.
   Status record_stream(void* buffer, CUstream stream, NullStream null);
 
-  // Gives every wholly free segment back; waits for the device where the driver does.
+  // Releases every wholly free segment; waits for the device where the driver does.
   Status empty();
-  // Host memory is short elsewhere: true when something was given back.
+  // Host memory is short elsewhere. True when a segment was released.
   bool relieve();
 
   void context_destroyed(CUcontext context);  // before the driver's call
@@ -68,7 +73,7 @@ class HostCache {
 
   Ownership find(Address address, HostBlockInfo* info);
 
-  // Without a lock: false only where find() answers Foreign.
+  // Without a lock. Where it is false, find() returns Foreign.
   bool may_own(const void* host) const { return inside(reinterpret_cast<Address>(host)); }
 
   bool overlaps(Address address, Bytes bytes);
@@ -88,22 +93,22 @@ class HostCache {
     std::vector<HostUse> streams;
   };
 
-  // A segment on its way to the driver, and where it came from.
+  // A segment that is being released, and the pool it came from.
   struct Returning {
     HostPool* from;
     HostMemoryRange range;
   };
 
-  HostPool& pool(CUcontext context, Bytes bytes, unsigned flags) REQUIRES(mutex_);
+  HostPool& pool_for(const HostRequest& request) REQUIRES(mutex_);
   HostPool* owner(Address start, HostBlock** block) REQUIRES(mutex_);
-  void* hand_out(HostBlock* block, Bytes bytes) REQUIRES(mutex_);
-  void* search(CUcontext context, Bytes bytes, unsigned flags);
-  void* wait_and_search(CUcontext context, Bytes bytes, unsigned flags);
-  Status grow(CUcontext context, Bytes bytes, unsigned flags, void** out);
-  Status obtain(CUcontext context, Bytes bytes, unsigned flags, HostMemoryRange* out);
+  void* hand_out(HostBlock* block, const HostRequest& request) REQUIRES(mutex_);
+  void* search(const HostRequest& request);
+  void* wait_and_search(const HostRequest& request);
+  Status grow(const HostRequest& request, void** out);
+  Status obtain(const HostRequest& request, Bytes size, HostMemoryRange* out);
   bool over_limit(Bytes bytes) REQUIRES(mutex_);
-  bool wait_for_flight(CUcontext only);
-  void tell_refused(Bytes bytes);
+  bool wait_for_limbo(CUcontext only);
+  void log_refused(Bytes bytes);
   std::optional<Status> begin_free(void* buffer, Uses* out);
   Status finish_free(const Uses& leaving);
   void poll();
@@ -118,7 +123,7 @@ class HostCache {
   Allocator& allocator_;
   const HostMemory memory_;
 
-  // Every segment lies between them: pointers of other kinds are told apart without the lock.
+  // Every segment lies between them: most foreign pointers are recognised without the lock.
   std::atomic<Address> lowest_{~0ULL};
   std::atomic<Address> highest_{0};
   std::atomic<Nanoseconds> next_decay_{0};
@@ -127,15 +132,16 @@ class HostCache {
   HostStats stats_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<HostPool>> pools_ GUARDED_BY(mutex_);
   std::unordered_map<HostBlock*, std::vector<StreamUse>> streams_
-      GUARDED_BY(mutex_);                           // named for buffers in use
-  std::vector<Uses> in_flight_ GUARDED_BY(mutex_);  // freed behind such streams
-  // Of each segment that is on its way to the driver: its context must not end meanwhile, or
-  // handle and address could be another's.
+      GUARDED_BY(mutex_);                                // named for buffers in use
+  std::vector<Uses> behind_streams_ GUARDED_BY(mutex_);  // in limbo, behind such streams
+  // The context of each segment that is being released. It must not end meanwhile: its handle
+  // and the segment's address could be used again.
   std::vector<CUcontext> returning_ GUARDED_BY(mutex_);
-  // Of contexts between destroyed and gone, in that order: the driver may give a handle again
-  // before the last context that had it is known to be gone.
+  // The segments of contexts between context_destroyed() and context_gone(), in that order: the
+  // driver may reuse a handle before the last context that had it is known to be gone.
   std::vector<std::pair<CUcontext, std::vector<HostMemoryRange>>> doomed_ GUARDED_BY(mutex_);
-  std::uint64_t next_buffer_id_ GUARDED_BY(mutex_) = 1ULL << 49;  // apart from device blocks'
+  std::uint64_t next_buffer_id_ GUARDED_BY(mutex_) =
+      1ULL << 49;  // apart from those of device blocks
 };
 
 }  // namespace custash

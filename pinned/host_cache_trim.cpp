@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostCache: giving memory back, and what others ask of it.
+// HostCache: releasing memory, the end of a context, and queries.
 #include "allocator/base/rule.hpp"
 #include "allocator/order/context_users.hpp"
 #include "pinned/host_cache.hpp"
@@ -22,7 +22,7 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
   {
     Lock lock(mutex_);
     for (const auto& each : pools_) {
-      each->settle(allocator_.host_tickets_passed(), now);
+      each->drain(allocator_.host_tickets_passed(), now);
       std::vector<HostMemoryRange> ranges;
       each->take_free_segments(idle_before, &ranges);
       for (const HostMemoryRange& range : ranges) {
@@ -43,7 +43,7 @@ Status HostCache::give_back(Nanoseconds idle_before, std::size_t* returned) {
     const Nanoseconds elapsed = driver_.now() - begin;
     Lock lock(mutex_);
     returning_.erase(std::find(returning_.begin(), returning_.end(), item.from->context));
-    if (!status.ok()) {  // it stays in its pool, to be used or returned later
+    if (!status.ok()) {  // the segment stays in its pool, to be used or released later
       if (lives) result = status;
       item.from->add(item.range);
       continue;
@@ -66,12 +66,12 @@ Status HostCache::empty() {
 bool HostCache::relieve() {
   std::size_t returned = 0;
   poll();
-  give_back(kForEver, &returned).ignore();  // what could not be given back is not there
+  give_back(kForEver, &returned).ignore();  // only what was released counts
   return returned != 0;
 }
 
-// The driver waits for the device when memory is unpinned: only while there is nothing to wait
-// for.
+// The driver waits for the device when memory is unpinned. So this runs only while the device
+// is idle.
 void HostCache::decay() {
   if (config_.pinned_decay == 0) return;
   const Nanoseconds now = driver_.now();
@@ -82,18 +82,18 @@ void HostCache::decay() {
   allocator_.poll_host_tickets();
   if (!allocator_.idle() && holds(Rule::buffers_are_unpinned_when_idle)) return;
   std::size_t returned = 0;
-  give_back(now - age, &returned).ignore();  // what could not be given back stays
+  give_back(now - age, &returned).ignore();  // a segment that was not released stays
 }
 
-// Work of other contexts may still use what was freed here: bare CUDA has waited for it at the
-// free.
+// Work of other contexts may still use this context's freed buffers. Without custash the
+// program has waited for that work at the free.
 void HostCache::context_destroyed(CUcontext context) {
-  if (holds(Rule::a_context_ends_after_its_buffers_use)) wait_for_flight(context);
+  if (holds(Rule::a_context_ends_after_its_buffers_use)) wait_for_limbo(context);
   while (!forget_pools(context))
-    std::this_thread::yield();  // a segment of it is being returned
+    std::this_thread::yield();  // a segment of it is being released
 }
 
-// False while a segment of the context is on its way to the driver.
+// False while a segment of the context is being released.
 bool HostCache::forget_pools(CUcontext context) {
   std::vector<HostMemoryRange> ranges;
   Lock lock(mutex_);
@@ -105,7 +105,7 @@ bool HostCache::forget_pools(CUcontext context) {
       ++it;
       continue;
     }
-    std::erase_if(in_flight_, [&](const Uses& uses) { return uses.pool == &each; });
+    std::erase_if(behind_streams_, [&](const Uses& uses) { return uses.pool == &each; });
     std::erase_if(streams_,
                   [&](const auto& entry) { return entry.first->segment->pool == &each; });
     each.take_all_segments(&ranges);
@@ -166,7 +166,7 @@ HostStats HostCache::stats() {
   const Nanoseconds now = driver_.now();
   Lock lock(mutex_);
   for (const auto& each : pools_)
-    each->settle(allocator_.host_tickets_passed(), now);
+    each->drain(allocator_.host_tickets_passed(), now);
   return stats_;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
 
-// These files are short, and stdio would take memory just when there is none.
+// These files are short, and stdio would allocate just when there is no memory.
 std::string read_file(const std::string& path) {
   std::string text;
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -26,7 +26,7 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-// "max" and what is no number are no limit.
+// "max", or any text that is no number, means no limit.
 Bytes number_at(std::string_view text) {
   Bytes value = 0;
   const auto start = text.find_first_not_of(" \t");

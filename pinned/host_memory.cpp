@@ -15,7 +15,7 @@ namespace {
 constexpr auto kHostRegisterSupported = static_cast<CUdevice_attribute>(99);
 constexpr auto kHostNumaId = static_cast<CUdevice_attribute>(134);
 
-// Left to the system when it is asked for memory by touching it: there is no way back then.
+// Left to the system when memory is populated by touching it: that cannot be undone.
 constexpr Bytes kReserve = 64_MiB;
 
 }  // namespace
@@ -29,7 +29,8 @@ int HostMemory::attribute(CUdevice_attribute which, int otherwise) const {
 }
 
 bool HostMemory::obtain_registered(Bytes bytes, unsigned flags, HostMemoryRange* out) const {
-  // Registered memory has no write combining; elsewhere its device address may be another one.
+  // Registered memory has no write combining. On some systems its device address differs from
+  // its host address.
   if ((flags & CU_MEMHOSTALLOC_WRITECOMBINED) != 0) return false;
   if (attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 0) == 0 ||
       attribute(kHostRegisterSupported, 0) == 0) {

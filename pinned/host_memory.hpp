@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// HostMemory: pinned memory from the system and the driver, and back. The fast way is to map
-// it, touch it by several threads and register it; the driver's own allocation is the other
-// way, and the one whose errors programs see. Owned by the host cache; no lock, no state but
-// what the devices can do. Rank 1.
+// HostMemory: obtains pinned memory and releases it. The fast way is to map memory, populate it
+// by several threads and register it. The other way is the driver's own allocation; programs
+// see the errors of that one. Owned by the host cache; no lock and no state.
 #pragma once
 
 #include "allocator/base/config.hpp"
@@ -18,10 +17,10 @@ class HostMemory {
   // `bytes`: a multiple of 4 KiB. The context is current. The error is the driver's own.
   Status obtain(CUcontext context, Bytes bytes, unsigned flags, HostMemoryRange* out) const;
 
-  // Waits for the device, as the driver does. What the driver does not take back stays pinned.
+  // Waits for the device, as the driver does. On an error the memory stays pinned.
   Status release(CUcontext context, const HostMemoryRange& range) const;
 
-  // After the context's end has unregistered it.
+  // After the end of the context, which has unregistered the memory.
   static void forget(const HostMemoryRange& range);
 
  private:

@@ -12,10 +12,10 @@
 namespace custash {
 namespace {
 
-constexpr Bytes kAlignment = 512;  // the driver's own
+constexpr Bytes kAlignment = 512;  // as the driver's
 constexpr Bytes kMostClassed = 128_KiB;
 constexpr Bytes kMostSmall = 1_MiB;
-// What is left of a large segment is kept for large requests.
+// A shorter remainder of a large block stays with it: large segments serve large requests.
 constexpr Bytes kLeastLargeRest = 1_MiB;
 
 }  // namespace
@@ -37,7 +37,7 @@ HostSizes HostPool::sizes_of(Bytes bytes) {
   return rounded(bytes) < kHostPage ? HostSizes::Fine : HostSizes::Small;
 }
 
-// Four classes to a doubling up to 128 KiB, whole pages from 4 KiB on.
+// Four size classes per doubling up to 128 KiB, whole pages from 4 KiB on.
 Bytes HostPool::rounded(Bytes bytes) {
   if (bytes > kMostClassed) return align_up(bytes, kHostPage);
   const Bytes doubling = std::bit_floor(std::max<Bytes>(bytes, 1));
@@ -51,7 +51,7 @@ std::size_t HostPool::slot_of(Bytes size) {
 }
 
 HostBlock* HostPool::take_merged(Bytes size, std::uint64_t passed, Nanoseconds now) {
-  settle(passed, now);
+  drain(passed, now);
   return take_range(size);
 }
 
@@ -80,12 +80,12 @@ void HostPool::end_activity(HostBlock* block) {
 HostBlock* HostPool::take_recent(Bytes size, std::uint64_t passed) {
   Recent& recent = recent_[slot_of(size)];
   if (recent.size != size) return nullptr;
-  // The newest is warm in the caches, the oldest is the likelier to be safe.
+  // The newest is warm in the CPU caches, the oldest is the more likely to be safe.
   for (HostBlock* block : {recent.blocks.newest, recent.blocks.oldest}) {
     if (block == nullptr) continue;
-    if (block->ticket > passed && holds(Rule::resting_buffers_wait_for_their_ticket)) continue;
+    if (block->ticket > passed && holds(Rule::buffers_in_limbo_wait_for_their_ticket)) continue;
     recent.blocks.remove(block);
-    resting_bytes -= block->size;
+    limbo_bytes -= block->size;
     begin_use(block);
     return block;
   }
@@ -100,7 +100,7 @@ HostBlock* HostPool::take_range(Bytes size) {
   HostBlock* block = *it;
   const Bytes least_rest = sizes == HostSizes::Large ? kLeastLargeRest : kAlignment;
   const bool splits = block->size - size >= least_rest;
-  // Host memory for the bookkeeping first: what throws leaves everything as it was.
+  // First allocate for the bookkeeping: if that throws, nothing has changed.
   const auto entered = starts_.emplace(block->base, block).first;
   try {
     if (splits) split(block, size);
@@ -126,7 +126,7 @@ void HostPool::split(HostBlock* block, Bytes size) {
 }
 
 template <typename Look>
-void HostPool::each_resting(Look look) const {
+void HostPool::each_in_limbo(Look look) const {
   const auto each = [&](const HostBlockList& list) {
     for (const HostBlock* block = list.oldest; block != nullptr; block = block->newer)
       look(*block);
@@ -136,25 +136,25 @@ void HostPool::each_resting(Look look) const {
   each(displaced_);
 }
 
-const HostBlock* HostPool::first_waiting(Bytes size) const {
+const HostBlock* HostPool::first_in_limbo(Bytes size) const {
   const HostBlock* first = nullptr;
-  each_resting([&](const HostBlock& block) {
+  each_in_limbo([&](const HostBlock& block) {
     if (block.size < size) return;
     if (first == nullptr || block.ticket < first->ticket) first = &block;
   });
   return first;
 }
 
-bool HostPool::in_flight(std::uint64_t* ticket) const {
+bool HostPool::any_in_limbo(std::uint64_t* ticket) const {
   bool any = false;
-  each_resting([&](const HostBlock& block) {
+  each_in_limbo([&](const HostBlock& block) {
     any = true;
     if (!block.tracked) *ticket = std::max(*ticket, block.ticket);
   });
   return any;
 }
 
-void HostPool::rest(HostBlock* block, std::uint64_t ticket) {
+void HostPool::put_in_limbo(HostBlock* block, std::uint64_t ticket) {
   Recent& recent = recent_[slot_of(block->size)];
   if (recent.size != block->size) {
     while (HostBlock* other = recent.blocks.oldest) {
@@ -164,23 +164,23 @@ void HostPool::rest(HostBlock* block, std::uint64_t ticket) {
     recent.size = block->size;
   }
   end_use(block);
-  block->state = HostBlockState::Resting;
+  block->state = HostBlockState::InLimbo;
   block->ticket = ticket;
   if (ticket == 0) end_activity(block);
-  resting_bytes += block->size;
+  limbo_bytes += block->size;
   recent.blocks.push(block);
 }
 
-void HostPool::settle(std::uint64_t passed, Nanoseconds now) {
+void HostPool::drain(std::uint64_t passed, Nanoseconds now) {
   for (Recent& recent : recent_)
-    settle_list(&recent.blocks, passed, now);
-  settle_list(&displaced_, passed, now);
+    drain_list(&recent.blocks, passed, now);
+  drain_list(&displaced_, passed, now);
 }
 
-void HostPool::settle_list(HostBlockList* list, std::uint64_t passed, Nanoseconds now) {
+void HostPool::drain_list(HostBlockList* list, std::uint64_t passed, Nanoseconds now) {
   for (HostBlock* block = list->oldest; block != nullptr;) {
     HostBlock* const next = block->newer;
-    if (block->ticket <= passed || !holds(Rule::resting_buffers_wait_for_their_ticket)) {
+    if (block->ticket <= passed || !holds(Rule::buffers_in_limbo_wait_for_their_ticket)) {
       list->remove(block);
       merge(block, now);
     }
@@ -191,7 +191,7 @@ void HostPool::settle_list(HostBlockList* list, std::uint64_t passed, Nanosecond
 void HostPool::merge(HostBlock* block, Nanoseconds now) {
   auto& blocks = block->segment->blocks;
   end_activity(block);
-  resting_bytes -= block->size;
+  limbo_bytes -= block->size;
   starts_.erase(block->base);
   block->state = HostBlockState::Free;
   auto it = blocks.find(block->base);
@@ -249,7 +249,7 @@ void HostPool::take_all_segments(std::vector<HostMemoryRange>* out) {
   for (const auto& [base, segment] : segments_) {
     out->push_back(segment->memory);
     for (auto& [start, block] : segment->blocks) {
-      if (block.state == HostBlockState::Used || block.state == HostBlockState::Leaving)
+      if (block.state == HostBlockState::Used || block.state == HostBlockState::Busy)
         end_use(&block);
       end_activity(&block);
     }
@@ -258,7 +258,7 @@ void HostPool::take_all_segments(std::vector<HostMemoryRange>* out) {
   starts_.clear();
   recent_ = {};
   displaced_ = {};
-  resting_bytes = 0;
+  limbo_bytes = 0;
   segments_.clear();
 }
 
@@ -286,7 +286,7 @@ bool HostPool::overlaps(Address begin, Address end) const {
 bool HostPool::validate() const {
   std::size_t free_blocks = 0;
   std::size_t owned_blocks = 0;
-  Bytes resting = 0;
+  Bytes limbo = 0;
   for (const auto& [base, segment] : segments_) {
     Address at = base;
     bool free_before = false;
@@ -297,14 +297,13 @@ bool HostPool::validate() const {
       if (is_free ? !free_.contains(const_cast<HostBlock*>(&block)) : !starts_.contains(at))
         return false;
       (is_free ? free_blocks : owned_blocks) += 1;
-      if (block.state == HostBlockState::Resting) resting += block.size;
+      if (block.state == HostBlockState::InLimbo) limbo += block.size;
       free_before = is_free;
       at += block.size;
     }
     if (at != base + segment->memory.size) return false;
   }
-  return free_blocks == free_.size() && owned_blocks == starts_.size() &&
-         resting == resting_bytes;
+  return free_blocks == free_.size() && owned_blocks == starts_.size() && limbo == limbo_bytes;
 }
 
 }  // namespace custash

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// HostPool: the blocks of one kind of pinned memory (context, flags, sizes). Freed
-// blocks rest in lists by exact size, so that sizes that come and go cost a few loads; what
-// cannot be served from there is searched by best fit among merged ranges, into which
-// everything safe is merged first. All methods need the host cache's lock. Rank 1.
+// HostPool: the blocks of one kind of pinned memory (context, flags, sizes). A freed block goes
+// to limbo, into a list of blocks of exactly its size. A request takes a safe block of its size
+// from there at the cost of a few loads. Else all safe blocks are merged, and the best fit
+// among the free ranges is split. All methods need the host cache's lock.
 #pragma once
 
 #include "pinned/host_block.hpp"
@@ -16,7 +16,7 @@
 
 namespace custash {
 
-// Resting blocks, oldest first.
+// Blocks in limbo, oldest first.
 struct HostBlockList {
   HostBlock* oldest = nullptr;
   HostBlock* newest = nullptr;
@@ -25,8 +25,8 @@ struct HostBlockList {
   void remove(HostBlock* block);
 };
 
-// What requests a pool serves: of less than a page, in pages up to 1 MiB, larger ones. Apart,
-// so that a block that has a page to itself begins on one, and so that large ranges stay whole.
+// The requests that a pool serves: less than a page, pages up to 1 MiB, or more. They are kept
+// apart so that blocks of whole pages begin on a page, and so that large ranges stay whole.
 enum class HostSizes { Fine, Small, Large };
 
 struct HostPool {
@@ -37,26 +37,26 @@ struct HostPool {
   const unsigned flags;  // of CU_MEMHOSTALLOC_PORTABLE and _WRITECOMBINED
   const HostSizes sizes;
 
-  // What a request of so many bytes is handed out as.
+  // The size of the block that a request of so many bytes gets.
   static Bytes rounded(Bytes bytes);
   static HostSizes sizes_of(Bytes bytes);
 
-  // A block of exactly this size, Used from now on, or null: one that rests; or, after merging
-  // all that is safe, a piece of the range that fits best. `passed`: tickets up to it have.
+  // A block of exactly this size, Used from now on, or null. take_recent() looks in limbo.
+  // take_merged() first merges all safe blocks, then splits the free range that fits best.
+  // Tickets up to `passed` have passed.
   HostBlock* take_recent(Bytes size, std::uint64_t passed);
   HostBlock* take_merged(Bytes size, std::uint64_t passed, Nanoseconds now);
-  // One of the blocks in flight that would do, the one freed first; null when there is none.
-  [[nodiscard]] const HostBlock* first_waiting(Bytes size) const;
-  // Whether any block is in flight, and the last ticket that has to pass for those that have
-  // one.
-  [[nodiscard]] bool in_flight(std::uint64_t* ticket) const;
-  // Puts a Used block to rest; one whose streams are asked after has no ticket that passes.
-  void rest(HostBlock* block, std::uint64_t ticket);
-  // Merges every resting block whose ticket has passed.
-  void settle(std::uint64_t passed, Nanoseconds now);
+  // The block in limbo that was freed first among those large enough, or null.
+  [[nodiscard]] const HostBlock* first_in_limbo(Bytes size) const;
+  // Whether any block is in limbo. Raises `ticket` to the newest of their tickets.
+  [[nodiscard]] bool any_in_limbo(std::uint64_t* ticket) const;
+  // For a Used block. One that waits for named streams gets a ticket that never passes.
+  void put_in_limbo(HostBlock* block, std::uint64_t ticket);
+  // Merges every block in limbo whose ticket has passed.
+  void drain(std::uint64_t passed, Nanoseconds now);
 
   HostBlock* add(const HostMemoryRange& memory);
-  // Takes wholly free segments out: those idle since before `idle_before`.
+  // Removes the wholly free segments that have been idle since before `idle_before`.
   void take_free_segments(Nanoseconds idle_before, std::vector<HostMemoryRange>* out);
   void take_all_segments(std::vector<HostMemoryRange>* out);
 
@@ -65,7 +65,7 @@ struct HostPool {
   [[nodiscard]] bool overlaps(Address begin, Address end) const;
   [[nodiscard]] bool validate() const;
 
-  Bytes resting_bytes = 0;
+  Bytes limbo_bytes = 0;
 
  private:
   struct BySize {
@@ -86,18 +86,18 @@ struct HostPool {
   void begin_use(HostBlock* block);
   void end_use(HostBlock* block);
   void end_activity(HostBlock* block);
-  void settle_list(HostBlockList* list, std::uint64_t passed, Nanoseconds now);
+  void drain_list(HostBlockList* list, std::uint64_t passed, Nanoseconds now);
   void merge(HostBlock* block, Nanoseconds now);
   template <typename Look>
-  void each_resting(Look look) const;
+  void each_in_limbo(Look look) const;
   void split(HostBlock* block, Bytes size);
 
   HostStats& stats_;
   std::map<Address, std::unique_ptr<HostSegment>> segments_;
-  std::unordered_map<Address, HostBlock*> starts_;  // of Used and Resting blocks
+  std::unordered_map<Address, HostBlock*> starts_;  // of blocks that are not Free
   std::set<HostBlock*, BySize> free_;
   std::array<Recent, kRecents> recent_{};
-  HostBlockList displaced_;  // resting blocks whose size lost its slot
+  HostBlockList displaced_;  // blocks in limbo whose size has lost its slot
 };
 
 }  // namespace custash

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // HostStats: counters of pinned memory with PyTorch's host_memory_stats keys and meanings.
-// Rank 0, no lock: the host cache guards them.
+// No lock: the host cache guards them.
 #pragma once
 
 #include "allocator/base/stats.hpp"
@@ -26,7 +26,7 @@ struct DurationStat {
 struct HostStats {
   Stat allocations;      // segments: pieces of pinned memory held, in use or cached
   Stat allocated_bytes;  // their bytes
-  Stat active_requests;  // blocks that callers own, or that work in flight may still use
+  Stat active_requests;  // blocks that callers own, or in limbo
   Stat active_bytes;
   std::int64_t num_host_alloc = 0;  // calls that pinned memory
   std::int64_t num_host_free = 0;   // calls that unpinned it
@@ -37,7 +37,7 @@ struct HostStats {
   Stat in_use_bytes;             // as handed out
   Stat requested_bytes;          // as asked for
   std::int64_t num_waits = 0;    // allocations that waited for work in flight
-  std::int64_t num_retries = 0;  // host memory ran short, free segments were given back
+  std::int64_t num_retries = 0;  // host memory ran short, free segments were released
   std::int64_t num_ooms = 0;     // and it was still refused
 
   void reset_peaks();

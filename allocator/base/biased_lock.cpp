@@ -20,8 +20,8 @@ bool membarrier(int command) {
 
 }  // namespace
 
-// Registered once for the process, while it is loaded. The thread sanitizer follows atomics
-// only.
+// Registered once for the process, when the library is loaded. The thread sanitizer does not
+// model membarrier, only atomics.
 #if defined(__SANITIZE_THREAD__)
 const std::atomic<bool> BiasedLock::asymmetric{false};
 #else
@@ -30,10 +30,11 @@ const std::atomic<bool> BiasedLock::asymmetric{
 #endif
 
 void BiasedLock::barrier() {
-  // ask() was one for this thread; where owners leave theirs out, this is theirs.
+  // ask() was the barrier for this thread. Where owners execute none, this one is theirs.
   if (!asymmetric.load(std::memory_order_relaxed)) return;
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
-  // Refused after it was promised (a sandbox set up meanwhile): stores do not stay unseen long.
+  // The kernel refuses now, though it accepted the registration (a sandbox set up since). A
+  // store becomes visible to other threads within a millisecond.
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

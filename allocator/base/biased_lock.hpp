@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// BiasedLock: a lock that one thread, its owner, takes all the time and others hardly ever. The
-// owner pays two plain stores and a load; the others pay for both: membarrier(2) makes every
-// running thread of the process execute the barrier that the owner leaves out. Where the kernel
-// has no membarrier the owner executes it itself. Not recursive.
+// BiasedLock: a lock that its owner thread takes all the time, and other threads hardly ever.
+// The owner pays two plain stores and a load. The other threads pay for the missing barrier:
+// their membarrier(2) makes every running thread of the process execute one. Where the kernel
+// has no membarrier, the owner executes the barrier itself. Not recursive.
 // Proved: tests/models/thread_cache.pml.
 #pragma once
 
@@ -22,8 +22,8 @@ class BiasedLock {
 
   void leave() { busy_.store(0, std::memory_order_release); }
 
-  // ---- Anybody else, one thread at a time (a lock of the caller's sees to that): ask for as
-  // many as are wanted, barrier() once, then await() each. give_back() ends it.
+  // ---- Any other thread, one at a time (the caller holds a lock for that). It calls ask() on
+  // each lock it wants, barrier() once, then await() on each. give_back() ends it.
   void ask() { asked_.exchange(1); }
 
   static void barrier();
@@ -41,9 +41,9 @@ class BiasedLock {
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order
   }
 
-  [[gnu::cold]] void step_back();  // until nobody asks
+  [[gnu::cold]] void step_back();  // until no thread asks
 
-  // membarrier is there, so that owners need none. Before main it counts as missing.
+  // The kernel has membarrier, so that owners need no barrier. False before main.
   static const std::atomic<bool> asymmetric;
 
   std::atomic<std::uint32_t> busy_{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeviceBudget: what all contexts of one device together hold from the driver, and what they
-// may. Lock free.
+// DeviceBudget: the bytes that all contexts of one device together hold from the driver, and
+// the limit on them. Lock free.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -12,7 +12,7 @@ namespace custash {
 
 class DeviceBudget {
  public:
-  // Before memory is asked for; false where it would be over the limit.
+  // Before memory is requested from the driver. False where that would exceed the limit.
   bool take(Bytes bytes) {
     Bytes held = held_.load();
     do {
@@ -21,7 +21,7 @@ class DeviceBudget {
     return true;
   }
 
-  // Memory went back, or was not had.
+  // Memory was released, or the driver refused it.
   void give(Bytes bytes) { held_.fetch_sub(bytes); }
 
   [[nodiscard]] Bytes room() const { return room(held_.load()); }

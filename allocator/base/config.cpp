@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The table of options. A row says what an option is for people and how its text becomes a
-// field; nothing else knows an option by name. Rank 1, no state, reads no environment.
+// The table of options. A row describes an option for users and says how its text becomes a
+// field. No other code knows an option by name. No state, reads no environment.
 #include "allocator/base/config_table.hpp"
 #include "allocator/base/words.hpp"
 
@@ -25,7 +25,7 @@ bool choose(Value* out,
   return false;
 }
 
-// "true" and "false" are the documented words; the others are what people write by habit.
+// "true" and "false" are the documented words; people write the others by habit.
 bool set_flag(bool* out, std::string_view text) {
   return choose(out,
                 text,
@@ -39,7 +39,7 @@ bool set_flag(bool* out, std::string_view text) {
                  {"0", false}});
 }
 
-// A whole number; what follows it is left in `unit`.
+// A whole number; the text after it is left in `unit`.
 bool read_number(std::string_view text, std::uint64_t* out, std::string_view* unit) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, *out);
@@ -65,7 +65,7 @@ bool set_bytes(std::uint64_t* out, std::string_view text) {
   return bytes.has_value();
 }
 
-// What nobody can mean is refused: a limit below one page, and a share of nothing.
+// Refuses values that make no sense: a limit below one page, or 0 percent.
 bool set_limit(Config* config, std::string_view text) {
   if (text.ends_with('%')) {
     std::uint32_t share = 0;

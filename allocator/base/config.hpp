@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Config: every option, immutable once read. One table (config.cpp) holds each option's name,
 // type, default, range and help; parsing, `custash run --help` and docs/options.md come from
-// it. Rank 1, no state, reads no environment.
+// it. No state, reads no environment.
 #pragma once
 
 #include "allocator/base/log.hpp"
@@ -26,8 +26,8 @@ struct Config {
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
   bool one_lane = true;   // use stream order itself as the fence while one stream works
   bool magazines = true;  // magazines: blocks kept ready by each thread
-  // How many requests of a size class share pages with other classes' before it has slabs. No
-  // option: tests set it.
+  // A size class gets slabs of its own after this many requests. Until then its blocks share
+  // pages with other classes. No option: tests set it.
   std::uint32_t slabs_after = 256;
   std::uint32_t run_ahead_percent =
       10;                   // run_ahead: new memory preferred to debt, share of bytes in use
@@ -76,8 +76,8 @@ struct ParsedConfig {
   std::vector<std::pair<std::string_view, std::string>> given;  // what was taken, once a name
 };
 
-// Reads "key:value,key:value". Never fails: what cannot be used is left at its default and
-// complained of.
+// Reads "key:value,key:value". Never fails: a bad entry leaves its option at the default and
+// adds a complaint.
 ParsedConfig parse_config(std::string_view text);
 
 }  // namespace custash

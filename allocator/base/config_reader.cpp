@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The reader of "key:value,key:value". It knows no option by name but for other spellings.
+// The reader of "key:value,key:value". It knows no option by name, except for other spellings.
 #include "allocator/base/config_table.hpp"
 #include "allocator/base/words.hpp"
 
@@ -65,8 +65,8 @@ std::string wrong_value(const OptionRow& row, std::string_view value) {
   return given + " is not one of " + std::string(row.range) + did_you_mean(value, choices);
 }
 
-// Another option behind a semicolon or a blank, where a comma belongs: what to say of it, or
-// nothing. A path may hold blanks.
+// Detects another option after a semicolon or a blank, where a comma belongs. Returns the
+// complaint, or an empty text. A path may contain blanks.
 std::string wrong_separator(std::string_view item, const Option* first) {
   const bool path = first != nullptr && first->row.type == "path";
   const std::string_view separators = path ? ";" : "; \t\r\n";
@@ -83,7 +83,8 @@ std::string wrong_separator(std::string_view item, const Option* first) {
   return {};
 }
 
-// One "key:value", whose value may hold colons (a path). What is wrong with it, or nothing.
+// One "key:value", whose value may contain colons (a path). Returns the complaint, or an empty
+// text.
 std::string read_item(std::string_view item, ParsedConfig* parsed) {
   const auto colon = item.find(':');
   const std::string_view name = trimmed(item.substr(0, colon));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The table of options as their reader needs it. Rank 1, no state.
+// The table of options, for their reader. No state.
 #pragma once
 
 #include "allocator/base/config.hpp"

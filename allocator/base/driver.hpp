@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Driver: everything that custash itself asks of CUDA, as one table of function pointers and a
-// clock. Filled from libcuda by interpose/, from the simulator by tests. This is the only
-// header through which the core sees CUDA. Signatures stand here in full, so that an old
-// toolkit's cuda.h (11.8 on) is enough to build against; `Since` marks calls that an older
-// driver may lack. Rank 1, no state.
+// Driver: every CUDA call that custash itself makes, as one table of function pointers, and a
+// clock. interpose/ fills it from libcuda, tests fill it from the simulator. The core sees CUDA
+// through this header only. It spells out the signatures, so that an old toolkit's cuda.h (11.8
+// on) is enough to build against. `Since` marks calls that an older driver may lack. No state.
 #pragma once
 
 #include "allocator/base/status.hpp"
@@ -86,11 +85,11 @@ struct Driver {
 
   // Monotonic nanoseconds; the simulator's own clock under the simulator.
   Nanoseconds (*now)() = nullptr;
-  // Sleeps; under the simulator its device works meanwhile.
+  // Sleeps. Under the simulator, the simulated device works meanwhile.
   void (*rest)(Nanoseconds) = nullptr;
 
-  // Fills the table: `find(symbol)` answers with an address or null. False when a required call
-  // is missing; the table is not to be used then.
+  // Fills the table: `find(symbol)` returns an address or null. False when a required call is
+  // missing; the table must not be used then.
   [[nodiscard]] bool fill(void* (*find)(const char* symbol));
 
   [[nodiscard]] bool has_context_events() const {

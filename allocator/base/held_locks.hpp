@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which of custash's locks the calling thread holds: a thread that comes back while it holds
-// one, from a malloc of ours that another library has made its own, must not take a second.
+// The custash locks that the calling thread holds. Another library may replace malloc and call
+// custash from it. A thread that comes back that way while it holds a lock must not take a
+// second one.
 //
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Inventory: what is held of a device at one moment, segment by segment and block by block, for
+// Inventory: the memory of a device that custash holds at one moment, by segment and block, for
 // statistics and snapshots. Plain values.
 #pragma once
 
@@ -26,14 +26,15 @@ struct Piece {
   PieceState state = PieceState::Free;
 };
 
-// Addresses in a row that have memory behind them: one cuMemAlloc, or a run of mapped pages.
+// A range of addresses with memory behind it: one cuMemAlloc, or a run of mapped pages.
 struct HeldSegment {
   Address base = 0;
   Bytes size = 0;
   StatPool pool = StatPool::Large;
-  bool mapped = false;        // of pages
-  CUstream stream = nullptr;  // the one whose calls it serves; null: calls that name none
-  std::vector<Bytes> pages;   // their sizes in order; empty where it is not of pages
+  bool mapped = false;  // made of pages
+  CUstream stream =
+      nullptr;               // the one stream whose calls it serves; null: calls that name none
+  std::vector<Bytes> pages;  // their sizes in order; empty if not mapped
   std::vector<Piece> pieces;  // without gaps
 };
 

@@ -12,7 +12,7 @@ namespace custash {
 namespace {
 
 std::atomic<LogLevel> threshold{LogLevel::Off};
-std::atomic<spdlog::logger*> sink{nullptr};  // never destroyed: lines may come during exit
+std::atomic<spdlog::logger*> sink{nullptr};  // never destroyed: lines may be logged during exit
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
   switch (level) {
@@ -30,7 +30,7 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::off;
 }
 
-// spdlog's own sinks throw where a line cannot be written, and print that.
+// spdlog's own sinks throw and print when a line cannot be written.
 class LineSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit LineSink(WriteLine* write) : write_(write) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The only door to spdlog. Silent until open_log() is called with a level above Off; one line
-// an event, key=value. Never called with a lock of ours held.
+// The only file that uses spdlog. Silent until open_log() is called with a level above Off; one
+// line per event, key=value. Never called with a custash lock held.
 #pragma once
 
 #include <string_view>
@@ -9,10 +9,10 @@ namespace custash {
 
 enum class LogLevel { Off, Error, Warn, Info, Debug };
 
-// Takes one whole line at a time, the newline included; one thread at a time.
+// Takes one whole line at a time, the newline included, from one thread at a time.
 using WriteLine = void(std::string_view line);
 
-// Lines less urgent than `level` are dropped; `write` gets the others.
+// Drops lines less urgent than `level` and passes the others to `write`.
 void open_log(LogLevel level, WriteLine* write);
 
 [[nodiscard]] bool log_enabled(LogLevel level);

@@ -26,8 +26,8 @@ void pause() {
 
 void Mutex::lock() {
   assert(held_lock_ranks < bit(rank_) && "locks are taken in rising order of rank");
-  // Held for tens of nanoseconds, as a rule: to sleep costs more than to wait. Each try takes
-  // the cache line from the owner, so they get rarer.
+  // Usually held for tens of nanoseconds: sleeping costs more than spinning. Each attempt takes
+  // the cache line from the owner, so attempts become rarer.
   constexpr int kMostPauses = 128;
   bool locked = mutex_.try_lock();
   for (int pauses = 1; pauses <= kMostPauses && !locked; pauses *= 2) {

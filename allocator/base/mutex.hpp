@@ -4,6 +4,7 @@
 // fail a test whose thread enters the driver with a lock held.
 #pragma once
 
+#include <cassert>
 #include <mutex>
 
 #if defined(__clang__)
@@ -18,6 +19,7 @@
 #define ACQUIRE(...) CUSTASH_TSA(acquire_capability(__VA_ARGS__))
 #define RELEASE(...) CUSTASH_TSA(release_capability(__VA_ARGS__))
 #define EXCLUDES(...) CUSTASH_TSA(locks_excluded(__VA_ARGS__))
+#define ASSERT_CAPABILITY(x) CUSTASH_TSA(assert_capability(x))
 
 namespace custash {
 
@@ -33,12 +35,17 @@ enum class LockRank {
   CopiesAbroad
 };
 
+class Lock;
+
 class CAPABILITY("mutex") Mutex {
  public:
   explicit Mutex(LockRank rank) : rank_(rank) {}
 
   void lock() ACQUIRE();
   void unlock() RELEASE();
+
+  // For a function whose caller holds the mutex, and passes its lock to show that.
+  void assert_held(const Lock& lock) const ASSERT_CAPABILITY(this);
 
   // After fork, in the child only: the thread that held it does not exist any more.
   void reset_after_fork();
@@ -58,8 +65,13 @@ class SCOPED_CAPABILITY Lock {
   Lock& operator=(const Lock&) = delete;
 
  private:
+  friend class Mutex;
   Mutex& mutex_;
 };
+
+inline void Mutex::assert_held([[maybe_unused]] const Lock& lock) const {
+  assert(&lock.mutex_ == this && "the lock is of another mutex");
+}
 
 // How many custash locks the calling thread holds.
 int held_locks();

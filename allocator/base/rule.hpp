@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Rule: the ordering rules of custash, each by a name that stands where the rule is kept. In
-// the product every rule holds, and nothing of this is compiled. The tests are built with
-// CUSTASH_RULES=1 as well: tests/mutants leaves out one rule at a time there, and some test
-// must notice (docs/testing.md lists the rules).
+// Rule: the ordering rules of custash, each under a name that stands where the code keeps the
+// rule. In the product every rule holds, and nothing of this is compiled. The tests are also
+// built with CUSTASH_RULES=1. There, tests/mutants removes one rule at a time, and some test
+// must fail (docs/testing.md lists the rules).
 #pragma once
 
 namespace custash {
@@ -129,7 +129,7 @@ namespace custash {
   RULE(buffers_wait_for_all_named_streams) \
   RULE(buffers_are_unpinned_when_idle) \
   RULE(a_context_ends_after_its_buffers_use) \
-  RULE(resting_buffers_wait_for_their_ticket)
+  RULE(buffers_in_limbo_wait_for_their_ticket)
 // clang-format on
 
 enum class Rule {

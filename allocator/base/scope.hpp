@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Scopes around our own driver calls: the right context current, and the thread's capture mode
-// relaxed so that the calls neither fail nor invalidate a capture of the program's.
+// Scopes around custash's own driver calls. They make the right context current, and relax the
+// thread's capture mode, so that the calls neither fail nor invalidate a capture of the
+// program's.
 #pragma once
 
 #include "allocator/base/driver.hpp"
@@ -16,13 +17,13 @@ class CurrentContext {
     pushed_ = status_.ok();
   }
 
-  // Not ok: another context is current, and what is made there would be that one's.
+  // Not ok: another context is current, and objects would be created in that one.
   [[nodiscard]] Status status() const { return status_; }
 
   ~CurrentContext() {
     CUcontext popped = nullptr;
     if (pushed_)
-      Status(driver_.ctx_pop(&popped)).ignore();  // what we pushed; nothing to do if it fails
+      Status(driver_.ctx_pop(&popped)).ignore();  // pops our push; nothing to do if it fails
   }
 
   CurrentContext(const CurrentContext&) = delete;
@@ -34,7 +35,7 @@ class CurrentContext {
   bool pushed_ = false;
 };
 
-// 13 ns for the pair: entered always, since another thread may begin a capture at any moment.
+// 13 ns for the pair. Always entered, since another thread may begin a capture at any moment.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver) : driver_(driver) { exchange(); }

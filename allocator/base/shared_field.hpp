@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Relaxed: a value that a thread may look at while another changes it, as one look at a time:
-// an atomic that can be copied with the struct that it is part of. Pure.
+// SharedField: a copyable atomic field. Other threads may read it while its owner writes. Each
+// access stands alone. Pure.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ class SharedField {
  public:
   using Value = T;
 
-  SharedField(T value = T()) : value_(value) {}  // NOLINT: a T that may be watched
+  SharedField(T value = T()) : value_(value) {}  // NOLINT: converts like T
 
   SharedField(const SharedField& other) : value_(static_cast<T>(other)) {}
 
@@ -25,10 +25,10 @@ class SharedField {
 
   operator T() const { return value_.load(std::memory_order_relaxed); }  // NOLINT
 
-  // What it was; of threads that come together, one gets it.
+  // Returns the old value. If several threads race, exactly one sees it.
   T exchange(T value) { return value_.exchange(value, std::memory_order_acq_rel); }
 
-  // What was written before is seen by whoever exchanges it away.
+  // A thread that reads it by exchange() or look() also sees the writes before this.
   void publish(T value) { value_.store(value, std::memory_order_release); }
 
   [[nodiscard]] T look() const { return value_.load(std::memory_order_acquire); }

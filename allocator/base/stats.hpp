@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeviceStats: plain counters with PyTorch's memory_stats keys and meanings. Rank 1, no lock:
-// the owner guards them.
+// DeviceStats: plain counters with PyTorch's memory_stats keys and meanings. No lock: the owner
+// guards them.
 #pragma once
 
 #include <array>
@@ -29,7 +29,8 @@ struct Stat {
     freed += amount;
   }
 
-  // Several changes at once: their sum, the highest sum on the way, and what went up.
+  // Several changes at once: their sum, the highest sum on the way, and the sum of the
+  // increases.
   void change(std::int64_t net, std::int64_t highest, std::int64_t up) {
     if (current + highest > peak) peak = current + highest;
     current += net;
@@ -53,12 +54,13 @@ struct DeviceStats {
   StatArray reserved_bytes;  // obtained from the driver
   StatArray active_bytes;
   StatArray inactive_split_bytes;
-  StatArray requested_bytes;              // what callers asked for, before rounding
-  std::int64_t num_alloc_retries = 0;     // driver said no, cache was flushed, tried again
-  std::int64_t num_ooms = 0;              // and it still said no
+  StatArray requested_bytes;  // what callers asked for, before rounding
+  std::int64_t num_alloc_retries =
+      0;                      // the driver refused, the cache was released, tried again
+  std::int64_t num_ooms = 0;  // the driver refused again
   std::int64_t num_sync_all_streams = 0;  // host waits for a whole context
   std::int64_t num_device_alloc = 0;      // driver calls that made memory
-  std::int64_t num_device_free = 0;       // driver calls that gave memory back
+  std::int64_t num_device_free = 0;       // driver calls that released memory
   // Beyond PyTorch's:
   std::int64_t num_fences = 0;  // context (or per-lane) events recorded at frees
   std::int64_t num_fence_queries = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// StatsDelta: what one thread has taken and given since it was last counted into the
-// statistics. Kept apart so that threads do not write the same counters; the highest sums are
-// kept, too, so that the peaks of one thread alone are exact. (With several, a peak is too low
-// by no more than what the others' magazines hold.) Rank 2, pure; guarded as its owner is.
+// StatsDelta: the allocations and frees of one thread since they were last added to the
+// statistics. Kept per thread so that threads do not write the same counters. It keeps the
+// highest sums, too, so that the peaks of one thread alone are exact. With several threads a
+// peak is too low by at most the bytes in the others' magazines. Pure; guarded as its owner is.
 #pragma once
 
 #include "allocator/base/stats.hpp"
@@ -21,13 +21,13 @@ class StatsDelta {
     turn_to(small).give(bytes, requested);
   }
 
-  // Counts all that into `stats` and starts anew.
+  // Adds all of it to `stats` and starts again at zero.
   void fold(DeviceStats& stats) {
     end_run();
     all_.fold(stats, StatPool::All);
     small_part_.fold(stats, StatPool::Small);
     large_part_.fold(stats, StatPool::Large);
-    // What a magazine holds is free, beside others.
+    // Blocks in a magazine are free, beside others.
     small_part_.fold_inverse(stats, StatPool::All);
     small_part_.fold_inverse(stats, StatPool::Small);
     *this = StatsDelta();
@@ -48,7 +48,7 @@ class StatsDelta {
       if (net < lowest) lowest = net;
     }
 
-    // What `later` has counted comes after this.
+    // The counts of `later` come after these.
     void append(const Row& later) {
       if (net + later.highest > highest) highest = net + later.highest;
       if (net + later.lowest < lowest) lowest = net + later.lowest;
@@ -98,8 +98,8 @@ class StatsDelta {
     }
   };
 
-  // Requests small and large come in runs: only the run is counted at each, and at its end it
-  // is appended to its own part and to all.
+  // Small and large requests come in runs. Each request counts in its run only. At the end of a
+  // run it is appended to its own kind and to the total.
   Part& turn_to(bool small) {
     if (small != small_) [[unlikely]]
       end_run();

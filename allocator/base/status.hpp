@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Status: the currency of errors inside custash, a value around CUresult. A code that the
-// driver gave is returned unchanged, never replaced. Pure.
+// Status: the error type inside custash, a value around CUresult. A code that the driver
+// returned is passed on unchanged. Pure.
 #pragma once
 
 #include <cuda.h>
@@ -12,7 +12,7 @@ class [[nodiscard]] Status {
   constexpr Status() = default;
 
   constexpr Status(CUresult code)
-      : code_(code) {}  // NOLINT(google-explicit-constructor): is one
+      : code_(code) {}  // NOLINT(google-explicit-constructor): a code is a Status
 
   [[nodiscard]] constexpr bool ok() const { return code_ == CUDA_SUCCESS; }
 

@@ -26,7 +26,7 @@ std::optional<unsigned> shift_of(std::string_view unit) {
   return 10 * static_cast<unsigned>(at + 1);
 }
 
-// How many letters must be added, removed, replaced or swapped with the next one.
+// The number of letters to add, remove, replace or swap with the next one.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
@@ -79,9 +79,9 @@ bool same_word(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
-  constexpr std::size_t kLongest = 64;  // who writes more means no name
+  constexpr std::size_t kLongest = 64;  // a longer word is no misspelt name
   std::string_view best;
-  // A third of the letters may be wrong: more would be a guess.
+  // At most a third of the letters may be wrong: more would be a guess.
   std::size_t least =
       word.size() > kLongest ? 0 : std::max<std::size_t>(word.size() / 3, 1) + 1;
   for (const std::string_view each : known) {

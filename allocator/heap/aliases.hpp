@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Aliases: which physical pages are still mapped at an address that they were moved from. Such
-// a page is not given back: a driver (580.159) corrupts its own heap when one thread unmaps an
-// old address while another unmaps and releases the page. Guarded by the cache's lock. Rank 2,
-// pure.
+// Aliases: the old addresses at which moved physical pages are still mapped. Such a page is not
+// released. A driver (580.159) corrupts its own heap when one thread unmaps an old address
+// while another unmaps and releases the page. Guarded by the cache's lock. Pure.
 // decision 15
 #pragma once
 

@@ -11,15 +11,15 @@
 namespace custash {
 namespace {
 
-// How many blocks a request looks at that must not touch more pages than it needs.
+// The number of blocks that a request examines when it must not touch more pages than it needs.
 constexpr int kCandidates = 4096;
 
 Address start_of(const Block& block, Bytes bytes, Fit fit) {
   return fit == Fit::Quick ? block.address : fitted(block.address, bytes);
 }
 
-// Where in the part of a free block that shares its page with a used one `bytes` may lie; 0:
-// nowhere.
+// An address for `bytes` in the part of a free block that shares its page with a used block; 0:
+// none.
 Address gap_in(const Block& block, Bytes bytes) {
   const auto& pages = block.segment->pages;
   const auto page_of = [&](Address at) { return std::prev(pages.upper_bound(at))->second; };
@@ -48,7 +48,7 @@ Block* Arena::find(const FreeIndex& index,
            start_of(block, bytes, fit) + bytes <= block.end();
   };
   if (fit == Fit::Quick) return index.find(bytes, accepts);
-  // Among small blocks the lowest address, which leaves the higher pages empty.
+  // Among small blocks, the lowest address: that leaves the higher pages empty.
   return pool_ == StatPool::Small ? index.find_lowest(bytes, accepts)
                                   : index.find(bytes, accepts, kCandidates);
 }
@@ -63,7 +63,8 @@ Block* Arena::take(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit) {
   return block;
 }
 
-// There or nowhere: elsewhere it could keep a page that the driver would have free by then.
+// Only at that address. Elsewhere the block could keep a page that the driver would have freed
+// by then.
 Block* Arena::take_as_driver(Bytes bytes, const ReuseLimits& reuse_limits) {
   DriverPlacement::Place best;
   for (Block* block : free_.blocks())
@@ -105,7 +106,7 @@ Block* Arena::take_waiting(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit
   return block;
 }
 
-// What lies before `at` becomes a free block of its own; the rest is Busy.
+// The part before `at` becomes a free block of its own; the rest is Busy.
 Block* Arena::cut_head(Block* block, Address at) {
   if (at == block->address) return block;
   Block* rest = insert_after(block, block->segment, at, block->end() - at);
@@ -118,7 +119,7 @@ Block* Arena::cut_head(Block* block, Address at) {
 void Arena::make_used(Block* block, Bytes bytes) {
   split(block, bytes);
   block->state = BlockState::Used;
-  block->requested = 0;  // a slab's page has no owner but its blocks'
+  block->requested = 0;  // the owners of a slab's page are those of its blocks
   block->segment->used.emplace(block->address, block);
   if (pool_ == StatPool::Small) ages_.used(*block);
 }

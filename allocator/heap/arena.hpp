@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Arena: the blocks of the segments of one pool, either for large requests or for slabs: best
-// fit, split, coalesce, limbo, and the plans for growing into holes and for giving pages back.
-// Makes no driver call. Guarded by the lock of its ContextCache.
+// Arena: the blocks of the segments of one pool, for large requests or for slabs. It does best
+// fit, split, coalesce and limbo. It also plans growth into holes and the return of pages. It
+// makes no driver call. Guarded by the lock of its ContextCache.
 #pragma once
 
 #include "allocator/base/stats.hpp"
@@ -16,31 +16,31 @@
 
 namespace custash {
 
-// Whose blocks of that size are, wherever they lie.
+// The kind of pool that serves blocks of this size.
 constexpr StatPool stat_pool(Bytes bytes) {
   return bytes <= kSmallLimit ? StatPool::Small : StatPool::Large;
 }
 
-// A range of whole pages on its way back to the driver, or to another address.
+// A range of whole pages that are being returned to the driver, or moved to another address.
 struct PageReturn {
   Block* block = nullptr;  // Busy
   std::vector<Page> pages;
 };
 
-// Pages that leave another place of the context.
+// Pages that are moved away from another arena of the context.
 struct PageMove {
   Arena* from = nullptr;
   PageReturn item;
 };
 
-// A hole (and the free block before it) promised to one thread while it maps pages: first those
-// that are moved here, then new ones.
+// A hole (and the free block before it) reserved for one thread while it maps pages there:
+// first pages that are moved, then new ones.
 struct Growth {
   Block* block = nullptr;  // Busy; its last `bytes` are to be mapped
-  Block* hole = nullptr;   // that they are taken from; between open and close only
+  Block* hole = nullptr;   // the hole they are taken from; between open and close only
   Bytes bytes = 0;
-  Bytes made = 0;    // of them, with new pages
-  Bytes handle = 0;  // of the new pages, at most
+  Bytes made = 0;    // of these, bytes of new pages
+  Bytes handle = 0;  // the largest handle of the new pages
   std::vector<PageMove> moves;
 
   [[nodiscard]] Address begin() const { return block->end() - bytes; }
@@ -48,16 +48,16 @@ struct Growth {
   [[nodiscard]] Address end() const { return block->end(); }
 };
 
-// Segments of plain memory, whose free waits for the device: at once, only when the device is
-// found idle, or not.
+// When to free segments of plain memory, since cuMemFree waits for the device: now, only while
+// the device is idle, or not at all.
 enum class PlainTrim { Now, WhenIdle, No };
 
-// What is to be given back.
+// The memory to return to the driver.
 struct TrimRequest {
-  Bytes bytes = ~0ULL;     // enough; whole pages, so it may be more
-  bool idle_only = false;  // only what was free when age() was called the time before last
+  Bytes bytes = ~0ULL;     // enough; pages are whole, so it may be more
+  bool idle_only = false;  // only blocks that were free at the age() call before last
   PlainTrim plain = PlainTrim::WhenIdle;
-  const Aliases* aliases = nullptr;  // pages that must stay
+  const Aliases* aliases = nullptr;  // pages that must not be returned
 };
 
 class Arena {
@@ -66,61 +66,61 @@ class Arena {
 
   // A block of exactly `bytes`, Used; null when nothing acceptable is free.
   Block* take(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit = Fit::Quick);
-  // The same of what a used block leaves free of its page, lowest address first: no page that
-  // is wholly free is broken. Slabs (kSlabBytes) begin at a multiple of kPageBytes.
+  // As take(), in the free part of a page that also has a used block, lowest address first:
+  // wholly free pages stay whole. Slabs (kSlabBytes) begin at a multiple of kPageBytes.
   Block* take_gap(Bytes bytes, const ReuseLimits& reuse_limits);
-  // The same as take() among the blocks in limbo, whole.
+  // As take(), among the blocks in limbo. Such a block is not split.
   Block* take_waiting(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit = Fit::Quick);
 
-  // Used -> Busy: on its way back, out of the callers' sight.
+  // Used -> Busy: being freed; no caller owns it any more.
   void release(Block* block);
   // Busy -> Free, merged.
   void give_ready(Block* block, std::uint64_t passed);
   // Busy -> Waiting.
   void give_waiting(Block* block);
-  // Moves what has passed from limbo to the free index.
+  // Moves blocks whose stamp has passed from limbo to the free index.
   void drain(std::uint64_t passed);
-  // Frees on streams that are known to be past them are over for everybody: see Lane::over.
+  // Drops the stream order of blocks whose stream is past their free: see Lane::over.
   void forget_orders(std::uint64_t passed);
-  // Whether anything that is free waits for work.
+  // Whether any free block still waits for work.
   [[nodiscard]] bool waits(std::uint64_t passed) const;
 
   // ---- Growing. Segments are linked in by the cache.
   Block* add_plain(Segment* segment, Bytes bytes);  // Used block of `bytes`
   void add_range(Segment* segment);
-  // Finds the hole where the fewest new bytes (*need) are wanted; then how many it gets is
-  // said.
+  // Finds the hole that needs the fewest new bytes (*need). close_growth() then says how many
+  // it gets.
   bool open_growth(
       Bytes bytes, const ReuseLimits& reuse_limits, Fit fit, Growth* out, Bytes* need);
   void close_growth(Growth* growth, Bytes bytes);
   Block* commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
   void abandon_growth(const Growth& growth, std::uint64_t passed);
 
-  // ---- Moving pages. Whole free pages of up to `most` bytes, `wanted` where they are there,
-  // from the smallest free blocks first.
+  // ---- Moving pages. Takes whole free pages of up to `most` bytes, `wanted` if there are as
+  // many, from the smallest free blocks first.
   Bytes collect_moves(Bytes wanted,
                       Bytes most,
                       const ReuseLimits& reuse_limits,
                       std::vector<PageMove>* out);
-  // The pages are mapped elsewhere now; or they stay, since that was refused.
+  // The pages are mapped elsewhere now, too. (Or they stay, since that was refused.)
   void leave_stale(const PageReturn& item);
-  // Nobody uses the old addresses any more, and nothing is mapped there.
+  // No work uses the old addresses any more, and nothing is mapped there.
   void close_stale(Block* block);
 
-  // ---- Giving back.
-  // Lowers wish.bytes by what is found.
+  // ---- Returning memory.
+  // Lowers trim_request.bytes by the bytes it finds.
   std::vector<PageReturn> plan_return(std::uint64_t passed, TrimRequest& trim_request);
-  // What is free now is idle, unless it is used until the next call.
+  // Blocks that are free now count as idle unless they are used before the next call.
   void age();
-  // The first `returned` pages are with the driver; the others stay, as a free block.
+  // The driver has taken the first `returned` pages; the others stay, as a free block.
   void commit_return(const PageReturn& item, std::size_t returned);
-  // Takes out the segments of plain memory that are wholly free; the caller frees them, or
-  // links them in again where the driver refuses.
+  // Removes the segments of plain memory that are wholly free. The caller frees them, or puts
+  // them back where the driver refuses.
   std::vector<Segment*> take_free_segments(TrimRequest& trim_request);
   void put_back(Segment* segment);
   [[nodiscard]] bool has_free_segment() const;
 
-  // The context is gone: deletes all blocks, hands out all segments.
+  // The context is gone: deletes all blocks and returns all segments.
   std::vector<Segment*> dissolve();
 
   void collect_pages(std::vector<Page>* out) const;
@@ -174,9 +174,8 @@ class Arena {
   DriverPlacement ages_;  // of small pages
   std::deque<InLimbo> limbo_;
   std::vector<Segment*> segments_;
-  std::deque<Block>
-      blocks_;  // all block objects there ever were: stale limbo entries point to them
-  std::vector<Block*> spare_;  // those to use again
+  std::deque<Block> blocks_;  // every block object ever made: stale limbo entries point to them
+  std::vector<Block*> spare_;  // block objects to use again
   Bytes mapped_ = 0;
   Bytes limbo_bytes_ = 0;
   std::uint64_t next_token_ = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How an Arena grows into new segments and holes, and gives memory back.
+// How an Arena grows into new segments and holes, and returns memory.
 #include "allocator/base/rule.hpp"
 #include "allocator/heap/arena.hpp"
 #include "allocator/heap/size_policy.hpp"
@@ -42,7 +42,7 @@ void Arena::insert_hole(Segment* segment, Address address, Bytes size, Block* af
 
 bool Arena::open_growth(
     Bytes bytes, const ReuseLimits& reuse_limits, Fit fit, Growth* out, Bytes* need) {
-  // The free block just before a hole is used as well, from here on; or the hole alone.
+  // From here on the free block just before a hole belongs to it; or the hole is used alone.
   const auto start = [&](const Block* hole) {
     const Block* before = hole->previous;
     if (before == nullptr || before->state != BlockState::Free ||
@@ -135,7 +135,8 @@ std::vector<PageReturn> Arena::plan_return(std::uint64_t passed, TrimRequest& tr
   return plan;
 }
 
-// What to carve so that at least `bytes` come out, the pages of a block being much alike.
+// The bytes to carve out so that at least `bytes` are returned, since the pages of a block are
+// much alike.
 Bytes Arena::enough(Bytes bytes, const Block& block) {
   const auto page = block.segment->pages.lower_bound(block.address);
   if (page == block.segment->pages.end() || bytes > ~page->second.size) return bytes;
@@ -147,8 +148,8 @@ void Arena::age() {
     block->idle = true;
 }
 
-// The first whole pages inside a free block that lie in a row and may go, up to `most` bytes:
-// the ends stay free blocks.
+// The first run of whole pages inside a free block that may be returned, up to `most` bytes.
+// The ends stay free blocks.
 bool Arena::carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out) {
   auto& pages = block->segment->pages;
   const auto stays = [&](const Page& page) {
@@ -198,7 +199,7 @@ Bytes Arena::collect_moves(Bytes wanted,
   Bytes found = 0;
   for (Block* block : candidates) {
     if (found >= wanted) break;
-    // One page may be more than what is still wanted: the rest of it is free then.
+    // One page may be larger than the bytes still wanted: the rest of it is free then.
     PageReturn item;
     const Bytes allowed = std::min(enough(wanted - found, *block), most - found);
     if (!carve_pages(block, allowed, nullptr, &item)) continue;
@@ -249,8 +250,8 @@ void Arena::put_back(Segment* segment) {
 
 namespace {
 
-// Wholly free, plain memory. In limbo counts as free here: cuMemFree waits for the device by
-// itself.
+// A segment of plain memory that is wholly free. Blocks in limbo count as free here: cuMemFree
+// waits for the device itself.
 bool is_free_segment(const Segment& segment) {
   const Block* only = segment.first;
   return segment.kind == SegmentKind::Plain && only->next == nullptr &&
@@ -344,7 +345,7 @@ bool Arena::validate_segment(const Segment& segment) const {
     at = block->end();
   }
   if (at != segment.base + segment.size || used != segment.used.size()) return false;
-  return mapped == segment.mapped;  // only when no thread is between plan and commit
+  return mapped == segment.mapped;  // equal only when no thread is between plan and commit
 }
 
 }  // namespace custash

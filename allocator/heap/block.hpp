@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Block: a range of a segment that a caller owns or that waits to be owned, and Stamp: what
-// must have passed before it may be owned again. Guarded by the lock of the ContextCache that
+// Block: a range of a segment that a caller owns or that waits for its next owner. Stamp: the
+// positions that must have passed before that. Guarded by the lock of the ContextCache that
 // owns the segment. Pure.
 // Proved: tests/models/reuse.pml.
 #pragma once
@@ -14,7 +14,7 @@ namespace custash {
 
 struct Segment;
 
-// Both counts are positions in the context's row of submissions (Timeline::submitted).
+// Both are positions of the context's timeline: counts of submissions.
 struct Stamp {
   std::uint64_t fence =
       0;  // freed plainly: every submission up to here must be over or ordered before
@@ -24,7 +24,7 @@ struct Stamp {
 
   [[nodiscard]] std::uint64_t latest() const { return fence > order ? fence : order; }
 
-  // What a merged block must wait for. `passed`: submissions known to be over.
+  // The stamp that a merged block must wait for. `passed`: submissions known to be over.
   void join(const Stamp& other, std::uint64_t passed) {
     if (other.fence > fence && holds(Rule::merged_blocks_keep_the_later_fence))
       fence = other.fence;
@@ -41,20 +41,20 @@ struct Stamp {
   }
 };
 
-// Of a free that its stream is known to be past.
+// Forgets the order of a free that its stream is known to be past.
 inline void forget_order(Stamp& stamp) {
   if (stamp.order_lane == nullptr || stamp.order > stamp.order_lane->over.load()) return;
   stamp.order = 0;
   stamp.order_lane = nullptr;
 }
 
-// What whoever asks for memory can put up with.
+// Which freed blocks a request may reuse.
 struct ReuseLimits {
   const Lane* lane = nullptr;    // the stream named, or null for a plain call
   std::uint64_t passed = 0;      // submissions known to be over
   std::uint64_t acceptable = 0;  // plain fences up to here: passed, paid, or (in debt) payable
 
-  // Whether `lane` can be made to wait for that position of another stream; null: never asked.
+  // Whether `lane` can be made to wait for that position of another stream. Null: it cannot.
   bool (*can_wait)(void* state, const Lane& other, std::uint64_t order) = nullptr;
   void* state = nullptr;
 
@@ -69,14 +69,15 @@ struct ReuseLimits {
 
 enum class BlockState : std::uint8_t {
   Hole,     // addresses without memory (VMM)
-  Stale,    // its pages were moved; work in flight may still use them at these addresses
+  Stale,    // its pages were moved; work may still use them at these addresses
   Free,     // in the free index, merged with free neighbours
   Waiting,  // in limbo: freed, not merged, its stamp not yet passed
   Used,     // a caller owns it
-  Busy,     // in the hands of a thread that talks to the driver about it
+  Busy,     // held by a thread that calls the driver for it
 };
 
-// On cache lines of its own: a hit writes to it, and its neighbour may be another thread's.
+// On cache lines of its own: a hit writes to it, and its neighbour may belong to another
+// thread.
 struct alignas(64) Block {
   Address address = 0;
   Bytes size = 0;
@@ -96,7 +97,7 @@ struct alignas(64) Block {
 
   [[nodiscard]] Address end() const { return address + size; }
 
-  // Not every order is enough for its next owner: only the slow path knows.
+  // Its next owner may need more than stream order: only the slow path can tell.
   [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }
 };
 

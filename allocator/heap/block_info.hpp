@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// BlockInfo: what a query learns of a live block. Ownership: where an address lies. Buffer ids.
+// BlockInfo: the facts about a live block that a query returns. Ownership: whether an address
+// belongs to custash, and to a live block. Pure.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -11,7 +12,7 @@
 
 namespace custash {
 
-// Set in the buffer ids of memory that a call naming a stream has given.
+// Set in the buffer ids of memory allocated by a call that names a stream.
 inline constexpr std::uint64_t kOrderedId = 1ULL << 60U;
 
 // Starts far above the driver's own buffer ids so that the two ranges never overlap (interpose/
@@ -23,22 +24,22 @@ inline std::uint64_t take_buffer_ids(std::uint64_t count) {
   return next_buffer_id.fetch_add(count, std::memory_order_relaxed);
 }
 
-// A live block, as the queries of interpose/ need it.
+// A live block, for the queries of interpose/.
 struct BlockInfo {
   Address base = 0;
-  Bytes requested = 0;  // what the caller asked for
-  Bytes usable = 0;     // what it got
+  Bytes requested = 0;  // as the caller asked for
+  Bytes usable = 0;     // as the caller got
   CUcontext context = nullptr;
   std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
 
   [[nodiscard]] bool stream_ordered() const { return (buffer_id & kOrderedId) != 0; }
 };
 
-// Where an address lies.
+// Whether an address belongs to custash.
 enum class Ownership {
-  Foreign,  // not in any segment of ours: ask the driver
+  Foreign,  // in no segment of custash: ask the driver
   Live,     // inside a block that a caller owns
-  Cached,   // inside a segment of ours, but nobody owns it: as good as unmapped
+  Cached,   // inside a segment of custash, but no caller owns it: as good as unmapped
 };
 
 }  // namespace custash

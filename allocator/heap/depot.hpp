@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Depot: small blocks of one pool on their way from one thread's magazine to another's, a
-// handful at a time: nobody looks into them in between, and each is as good as in a magazine.
-// Guarded by the lock of the ContextCache that owns the pool.
+// Depot: batches of small blocks of one pool on their way from one thread's magazine to
+// another's (tcmalloc: transfer cache). No code examines the blocks in between: each is as good
+// as in a magazine. Guarded by the lock of the ContextCache that owns the pool.
 // Proved: tests/models/thread_cache.pml.
 #pragma once
 
@@ -22,7 +22,7 @@ class StoredBlock {
   explicit StoredBlock(SmallRef ref)
       : value_(reinterpret_cast<std::uintptr_t>(ref.slab) << kIndexBits | ref.index) {}
 
-  operator SmallRef() const {  // NOLINT: the same in other words
+  operator SmallRef() const {  // NOLINT: the same block, unpacked
     return {reinterpret_cast<Slab*>(value_ >> kIndexBits),
             static_cast<std::uint32_t>(value_ & ((1U << kIndexBits) - 1))};
   }
@@ -34,10 +34,10 @@ class StoredBlock {
 
 class Depot {
  public:
-  // Without the lock: worth asking for it.
+  // Without the lock: whether it is worth taking the lock.
   [[nodiscard]] bool may_have(int size_class) const { return at(size_class).count != 0; }
 
-  // How many of them it took, the first ones.
+  // Returns how many of them it took; it takes the first ones.
   std::uint32_t put(int size_class, const StoredBlock* blocks, std::uint32_t count) {
     Class& of = classes_[static_cast<std::size_t>(size_class)];
     const std::uint32_t taken = std::min(count, capacity(size_class) - of.count);
@@ -46,7 +46,7 @@ class Depot {
     return taken;
   }
 
-  // How many it gave.
+  // Returns how many it gave.
   std::uint32_t take(int size_class, StoredBlock* out, std::uint32_t most) {
     Class& of = classes_[static_cast<std::size_t>(size_class)];
     const std::uint32_t given = std::min<std::uint32_t>(most, of.count);
@@ -62,7 +62,7 @@ class Depot {
     std::vector<StoredBlock> blocks;
   };
 
-  // One MiB of each class.
+  // One MiB for each size class.
   static std::uint32_t capacity(int size_class) {
     return static_cast<std::uint32_t>(std::min<Bytes>(1_MiB / class_bytes(size_class), 64));
   }

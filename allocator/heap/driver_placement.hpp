@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// DriverPlacement: where cuMemAlloc would put a small block: in the page that has been in use
-// longest, of those with a hole that is large enough; there in the hole that begins where a
-// block was freed last, else in the first. Blocks that lie so need no more pages than the
-// driver's would. Guarded by the cache's lock. Pure.
+// DriverPlacement: where cuMemAlloc would put a small block. The driver takes the page that has
+// been in use longest among those with a large enough hole. There it takes the hole that begins
+// where a block was freed last, else the first. Blocks placed this way need no more pages than
+// the driver's would. Guarded by the cache's lock. Pure.
 // decision 16
 #pragma once
 
@@ -23,8 +23,8 @@ class DriverPlacement {
     std::tuple<std::uint64_t, bool, Address> rank;
   };
 
-  // Betters `best` by what a free block has. No block crosses a page's end, so its own ends and
-  // one whole page between them are all that counts.
+  // Replaces `best` if this free block has a better place. No block crosses the end of a page,
+  // so its two ends and one whole page between them are all that counts.
   void look(Block& block, Bytes bytes, Place* best) const {
     const Address last = align_down(block.end() - 1, kPageBytes);
     for (Address page = align_down(block.address, kPageBytes); page <= last;) {
@@ -38,7 +38,7 @@ class DriverPlacement {
     }
   }
 
-  // A page is in use from when its first block comes.
+  // A page is in use from its first block on.
   void used(const Block& block) {
     const Address page = align_down(block.address, kPageBytes);
     const Address end = page + kPageBytes;

@@ -15,8 +15,8 @@ class FreeIndex {
 
   void erase(Block* block) { blocks_.erase(block); }
 
-  // The smallest block of at least `bytes` that `accepts` likes. Looks at a bounded number of
-  // candidates, so that a row of blocks that nobody may have yet costs little.
+  // The smallest block of at least `bytes` that `accepts`. Examines a bounded number of
+  // candidates, so that a long run of blocks that are not safe yet costs little.
   template <typename Accepts>
   Block* find(Bytes bytes, Accepts accepts, int candidates = 32) const {
     for (auto it = from(bytes); it != blocks_.end() && candidates > 0; ++it, --candidates) {
@@ -25,8 +25,8 @@ class FreeIndex {
     return nullptr;
   }
 
-  // Of the smallest that `accepts` likes the one that was freed first: the work that its next
-  // owner has to wait for is over soonest.
+  // Among the smallest blocks that `accepts`, the one that was freed first: its next owner
+  // waits for work that ends soonest.
   template <typename Accepts>
   Block* find_oldest(Bytes bytes, Accepts accepts, int candidates = 256) const {
     Block* oldest = nullptr;
@@ -38,7 +38,7 @@ class FreeIndex {
     return oldest;
   }
 
-  // The one with the lowest address; looks at all.
+  // The block with the lowest address; examines all of them.
   template <typename Accepts>
   Block* find_lowest(Bytes bytes, Accepts accepts) const {
     Block* lowest = nullptr;
@@ -58,7 +58,7 @@ class FreeIndex {
     }
   };
 
-  // Its type in full: clang 14 does not deduce it for the functions above.
+  // The type is written in full: clang 14 does not deduce it for the functions above.
   [[nodiscard]] std::set<Block*, BySizeThenAddress>::const_iterator from(Bytes bytes) const {
     Block key;
     key.size = bytes;

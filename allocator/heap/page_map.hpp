@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// PageMap: address -> the segment or slab that holds it, for every 2 MiB of every context, and
-// the large block that begins there, in a few loads and without a lock. Entries are written
-// under the lock of the cache that owns the memory; what they point to is never returned to the
-// host's allocator, so that a reader with a wild address meets stale data at worst and checks
-// again under the lock.
+// PageMap: maps an address to the segment or slab that holds it, for every 2 MiB of every
+// context. It also finds the large block that begins at an address. Both take a few loads and
+// no lock. The cache that owns the memory writes entries under its lock. The objects that
+// entries point to are never returned to the host's allocator. So a reader with a wild address
+// at worst reads stale data, and checks again under the lock.
 #pragma once
 
 #include "allocator/heap/size_policy.hpp"
@@ -18,7 +18,7 @@ struct Block;
 struct Segment;
 struct Slab;
 
-// What a page belongs to: a segment, a slab, or neither.
+// The owner of a page: a segment, a slab, or neither.
 struct PageOwner {
   Segment* segment = nullptr;
   Slab* slab = nullptr;
@@ -41,29 +41,29 @@ class PageMap {
     return out;
   }
 
-  // Both ends 2 MiB aligned. False when host memory for the map is not to be had.
+  // Both ends 2 MiB aligned. False when there is no host memory for the map.
   [[nodiscard]] bool set(Address begin, Address end, Segment* segment);
   [[nodiscard]] bool set(Address begin, Address end, Slab* slab);
   void clear(Address begin, Address end);
-  // The page at `address`, unless it has become another's than who was seen there.
+  // Clears the page at `address`, unless its owner has changed since `seen`.
   void clear_if(Address address, const PageOwner& seen);
 
-  // A block that is no slab's begins at the address (512-byte aligned) / no longer: one that a
-  // caller owns, or that a thread keeps for its next request. Two are remembered of each 2 MiB:
-  // all, if they are of more than 1 MiB.
+  // A block outside slabs begins at the address (512-byte aligned), or no longer does. A caller
+  // owns it, or a thread keeps it for its next request. The map remembers two per 2 MiB: all of
+  // them, if they are larger than 1 MiB.
   void begin_block(Address address, Block* block);
   void end_block(Address address);
 
-  // Makes sure that later set() calls for the range cannot fail.
+  // Guarantees that later set() calls for the range cannot fail.
   [[nodiscard]] bool prepare(Address begin, Address end);
 
  private:
-  // 2^47 bytes of device addresses in 2 MiB pages: 2^13 leaves of 2^13 entries, made at need.
+  // 2^47 bytes of device addresses in 2 MiB pages: 2^13 leaves of 2^13 entries, made on demand.
   static constexpr int kLeafBits = 13;
   static constexpr std::size_t kLeafSize = 1U << kLeafBits;
   static constexpr Address kLimit = 1ULL << 47;
 
-  // Each start is a pointer and, above its 48 bits, where in the page: one load says both.
+  // A start is a pointer and, above its 48 bits, its place in the page: one load reads both.
   struct Entry {
     std::atomic<std::uintptr_t> owner{0};  // lowest bit set: a slab
     std::array<std::atomic<std::uint64_t>, 2> starts{};
@@ -72,7 +72,7 @@ class PageMap {
   using Leaf = std::array<Entry, kLeafSize>;
   static constexpr int kPointerBits = 48;
 
-  // Where in its page an address lies, above the bits of a pointer.
+  // The place of an address in its page, above the bits of a pointer.
   static std::uint64_t place(Address address) {
     return (address % kPageBytes / kAlignment) << kPointerBits;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pool: the free blocks of calls that name one stream, or none; Found: a live block in one of
-// its two shapes. Guarded by the lock of the ContextCache that owns the pool.
+// Pool: the free blocks of calls that name one stream, or none. BlockRef: a live block in one
+// of its two shapes. Guarded by the lock of the ContextCache that owns the pool.
 #pragma once
 
 #include "allocator/heap/arena.hpp"
@@ -10,7 +10,7 @@
 
 namespace custash {
 
-// Small pages hold blocks of all sizes, and slabs, which want whole ones.
+// Small pages hold blocks of all sizes, and slabs, which need whole pages.
 inline Fit fit_of(const Arena& arena, Fit of_device) {
   if (arena.pool() != StatPool::Small) return of_device;
   return of_device == Fit::Quick ? Fit::FewPages : Fit::AsDriver;
@@ -23,8 +23,8 @@ struct Pool {
         slabs(stats),
         slabs_after(slabs_after) {}
 
-  // Whether it cuts slabs for a class. A class that is hardly used shares pages with others: a
-  // slab is 2 MiB, and there are many classes. In a device that is nearly full all share.
+  // Whether the pool cuts slabs for a size class. A rarely used class shares pages with others:
+  // a slab is 2 MiB, and there are many classes. On a nearly full device all classes share.
   [[nodiscard]] bool cuts_slabs(int size_class, Fit fit) const {
     return fit == Fit::Quick &&
            whole_blocks[static_cast<std::size_t>(size_class)] >= slabs_after;
@@ -39,7 +39,7 @@ struct Pool {
   std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
 };
 
-// What is said of an address.
+// The answer to a query about an address.
 struct BlockAnswer {
   bool live = false;
   Address base = 0;
@@ -47,7 +47,7 @@ struct BlockAnswer {
   std::uint64_t buffer_id = 0;
 };
 
-// A live block, wherever it lies.
+// A live block in either shape.
 struct BlockRef {
   SmallRef small;
   Block* large = nullptr;
@@ -62,7 +62,7 @@ struct BlockRef {
     return static_cast<std::int64_t>(small ? small.slab->block_bytes() : large->size);
   }
 
-  // Its memory is this pool's.
+  // The block's memory belongs to this pool.
   [[nodiscard]] bool home_is(const Pool& of) const {
     if (small) return small.slab->slab_heap == &of.slabs;
     return large->segment->arena == &of.large || large->segment->arena == &of.small_pages;

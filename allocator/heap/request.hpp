@@ -10,8 +10,8 @@ namespace custash {
 class Lane;
 struct ThreadCache;
 
-// What a named stream must be made to wait for before a block of another stream is its own, and
-// the fence of a plain free that the block was handed out with.
+// The waits that a stream needs before a block of another stream is its own: that stream's
+// free, and the fence of a plain free that the block was handed out with.
 struct CrossWait {
   bool needed = false;
   EventRef mark;  // may have been dropped meanwhile: then the host waits
@@ -25,12 +25,12 @@ struct Request {
   Lane* lane = nullptr;
   CrossWait* wait = nullptr;
   ThreadCache* thread_cache =
-      nullptr;  // the calling thread's, of the pool that is asked first; null: none
+      nullptr;  // the calling thread's, of the pool searched first; null: none
 
   [[nodiscard]] bool small() const { return size_class >= 0; }
 };
 
-// The same, not from a slab.
+// A copy of the request that no slab serves.
 inline Request whole(Request request) {
   request.size_class = -1;
   request.rounded = round_large(request.bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Segment: addresses obtained from the driver, and what backs them: one cuMemAlloc, or pages
-// mapped into a reserved range. Guarded by the lock of the ContextCache that owns it. Segment
-// objects are recycled, never freed: the page map may still be read. Pure.
+// Segment: addresses obtained from the driver and the memory behind them: one cuMemAlloc, or
+// pages mapped into a reserved range. Guarded by the lock of the ContextCache that owns it.
+// Segment objects are recycled, never freed: the page map may still be read. Pure.
 #pragma once
 
 #include "allocator/base/units.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which sizes are small, how they are rounded, how big a page is. Pure.
+// Which sizes are small, how they are rounded, how large a page is. Pure.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -10,12 +10,12 @@
 
 namespace custash {
 
-inline constexpr Bytes kAlignment = 512;     // what cudaMalloc gives in practice
+inline constexpr Bytes kAlignment = 512;     // of cudaMalloc, in practice
 inline constexpr Bytes kSmallLimit = 1_MiB;  // requests up to this come from slabs
 inline constexpr Bytes kSlabBytes = 2_MiB;
 inline constexpr Bytes kPageBytes = 2_MiB;  // a page is this or a multiple
 
-// Size classes: 512, 1024, 1536, 2048, then four to a doubling up to 1 MiB.
+// Size classes: 512, 1024, 1536, 2048, then four per doubling up to 1 MiB.
 inline constexpr int kSizeClasses = 4 + 9 * 4;
 
 struct ClassTable {
@@ -49,8 +49,8 @@ constexpr int size_class(Bytes bytes) {
   return 4 + doubling * 4 + static_cast<int>((bytes - base + quarter - 1) / quarter) - 1;
 }
 
-// Which block of a slab of that class an offset lies in: a division by the class's bytes, as a
-// multiplication (exact: offsets are below 2^12 units, classes below 2^11).
+// The block of a slab of that class that an offset lies in. A division by the class's bytes,
+// done as a multiplication (exact: offsets are below 2^12 units, classes below 2^11).
 constexpr std::uint32_t class_index(int size_class, Bytes offset) {
   return static_cast<std::uint32_t>((offset / kAlignment * kClasses.reciprocal[size_class]) >>
                                     32U);
@@ -60,36 +60,36 @@ constexpr Bytes round_large(Bytes bytes) {
   return align_up(bytes, kAlignment);
 }
 
-// How much to ask the driver for when a large request finds nothing (segments of plain
-// cuMemAlloc): PyTorch's sizes, so that neighbours of moderate size share a segment.
+// The bytes to request from the driver when a large request finds nothing (segments of plain
+// cuMemAlloc). PyTorch's sizes, so that neighbours of moderate size share a segment.
 constexpr Bytes driver_segment_bytes(Bytes bytes) {
   return bytes < 10_MiB ? 20_MiB : align_up(bytes, kPageBytes);
 }
 
-// With less than this left of the device, memory is saved at the cost of time: what fits
-// without a cache must fit with one.
+// With less than this left on the device, memory is saved at the cost of time: a program that
+// fits without custash must fit with it.
 inline constexpr Bytes kNearlyFull = 1_GiB;
-// With this left some is spent on not making streams wait for each other.
+// With this much left, some of it is spent to keep streams from waiting for each other.
 inline constexpr Bytes kPlenty = 4_GiB;
 
-// New memory below this is never worth a wait.
+// A request for less new memory than this never waits instead.
 inline constexpr Bytes kRunAheadFloor = 32_MiB;
 
 inline constexpr Bytes kHandleBytes = 32_MiB;
 inline constexpr Bytes kFineHandleBytes = 18_MiB;
-inline constexpr Bytes kShareLost = 32;  // of what was ever in use; beyond it much is lost
+inline constexpr Bytes kShareLost = 32;  // of the most ever in use; beyond it, much is lost
 
-// The handle size for new pages when `left` is about what the device has left. The driver
-// charges by the handle (some 25 µs with its access, whatever it holds), and only handles that
-// are wholly free can be moved or given back; the fuller the device, the more that matters.
+// The handle size for new pages when about `left` bytes are left on the device. The driver
+// charges per handle (some 25 µs with its access, whatever its size). Only handles that are
+// wholly free can be moved or returned. The fuller the device, the more that matters.
 constexpr Bytes handle_bytes(Bytes growth, Bytes left) {
   if (left < kNearlyFull) return kPageBytes;
   const Bytes share = std::clamp(align_up(growth / 64, kPageBytes), kHandleBytes, 256_MiB);
   return std::clamp(align_down(left / 2048, kPageBytes), kPageBytes, share);
 }
 
-// The same where `held` is more than the `most` that was ever in use: it is lost in handles
-// that blocks use in part, so the more is lost the smaller new ones are.
+// A limit on it where more is `held` than the `most` that was ever in use. The difference is
+// lost in partly used handles. The more is lost, the smaller new handles are.
 constexpr Bytes finer_handle_bytes(Bytes held, Bytes most) {
   const Bytes fair = most / kShareLost;
   if (held <= most + fair) return ~0ULL;
@@ -97,20 +97,20 @@ constexpr Bytes finer_handle_bytes(Bytes held, Bytes most) {
   return std::max(bytes, kFineHandleBytes);
 }
 
-// Where in a free range a block may lie: at its start; only where it touches no more pages than
-// it needs; or, of small blocks, only where the driver itself would have put it.
+// Where a block may lie in a free range: at its start; only where it touches no more pages than
+// it needs; or, for small blocks, only where the driver itself would have put it.
 enum class Fit { Quick, FewPages, AsDriver };
 
-// Where in a free range from `begin` on a block starts that touches no more pages than it
-// needs: then it never keeps more of them than cuMemAlloc would have taken for it.
+// The first place in a free range from `begin` on where a block touches no more pages than it
+// needs. Then it never keeps more of them than cuMemAlloc would have taken for it.
 constexpr Address fitted(Address begin, Bytes bytes) {
   return begin % kPageBytes + bytes <= align_up(bytes, kPageBytes)
              ? begin
              : align_up(begin, kPageBytes);
 }
 
-// Shares of the most that was ever in use: how much may be held beyond it before pages are
-// moved instead of made; and how much may be made ahead of the requests.
+// Shares of the most that was ever in use. Beyond the first, pages are moved instead of made.
+// The second limits how much is made ahead of the requests.
 inline constexpr Bytes kShareBeforeMoves = 128;
 inline constexpr Bytes kShareAhead = 64;
 

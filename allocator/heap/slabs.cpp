@@ -9,10 +9,10 @@
 namespace custash {
 namespace {
 
-// How many slabs a request looks at: the fullest serves it, so that others empty.
+// The number of slabs that a request examines: the fullest serves it, so that others empty.
 constexpr std::size_t kCandidates = 8;
 
-// As many requests as are worth the cutting of a slab.
+// After this many requests, cutting a slab has paid off.
 constexpr std::int64_t kSoon = 1000;
 
 std::int64_t requests(const DeviceStats& stats) {
@@ -152,7 +152,7 @@ Slab* SlabHeap::add(Block* backing, int size_class, ContextCache* cache) {
   slab->ready = 0;
   for (std::uint32_t i = 0; i < slab->count; ++i) {
     slab->blocks[i] = SmallBlock{};
-    // What the page was used for before must have passed for each of its blocks.
+    // The earlier use of the page must be over before any of its blocks is handed out.
     if (holds(Rule::slabs_wait_for_what_their_page_waits))
       slab->blocks[i].stamp = backing->stamp;
     slab->blocks[i].next =
@@ -205,7 +205,7 @@ bool SlabHeap::robbed_again(int size_class, std::size_t ready, std::size_t taker
   const bool soon = of.robbed >= 0 && soon_after(of.robbed);
   of.robbed = -1;
   const Bytes of_one = kSlabBytes / class_bytes(size_class);
-  // One more than that, as the first may only replace what is returned for it.
+  // One more, since the first slab may only replace one that is returned for it.
   if (!soon || ready >= takers || of.for_robbed * of_one >= takers + of_one) return false;
   ++of.for_robbed;
   ++missed_;
@@ -240,7 +240,7 @@ void SlabHeap::take_empty_of(int size_class,
   const auto leaves = [&](Slab* slab) {
     if (of.empties <= keep || slab->taken != 0) return false;
     std::erase(of.with_ready, slab);
-    // The page must wait for whatever any of its blocks must wait for.
+    // The page must wait for everything that any of its blocks must wait for.
     slab->backing->stamp = Stamp{};
     for (const SmallBlock& block : slab->blocks)
       if (holds(Rule::pages_wait_for_what_their_blocks_wait))

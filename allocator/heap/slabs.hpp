@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Slab: a page cut into blocks of one size class; SlabHeap: the slabs of one pool, by class,
-// with what is ready and what is in limbo. Makes no driver call. Guarded by the lock of its
+// Slab: a page cut into blocks of one size class. SlabHeap: the slabs of one pool, by class,
+// with their ready blocks and their limbo. It makes no driver call. Guarded by the lock of its
 // ContextCache. Slab objects are recycled, never freed: the page map may still be read.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace custash {
 class ContextCache;
 class SlabHeap;
 
-// On a cache line of its own: a hit writes to it, and the block beside it may be another
-// thread's.
+// On a cache line of its own: a hit writes to it, and the block beside it may belong to another
+// thread.
 struct alignas(64) SmallBlock {
   Stamp stamp;
   SharedField<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
@@ -34,8 +34,8 @@ struct alignas(64) SmallBlock {
 struct Slab {
   static constexpr std::uint16_t kNone = 0xffff;
 
-  SharedField<Address> base = 0;  // where the slab object lies now: it is used again elsewhere
-  int size_class = 0;             // for good, and with it:
+  SharedField<Address> base = 0;  // of its present page: the object is used again elsewhere
+  int size_class = 0;             // never changes, and with it:
   std::uint32_t count = 0;        // of blocks
   std::uint32_t taken = 0;        // blocks that are not ready: owned, in limbo, in a magazine
   std::uint16_t ready = kNone;
@@ -59,7 +59,7 @@ struct Slab {
   }
 };
 
-// One small block, named.
+// A reference to one small block.
 struct SmallRef {
   Slab* slab = nullptr;
   std::uint32_t index = 0;
@@ -75,56 +75,56 @@ class SlabHeap {
  public:
   explicit SlabHeap(DeviceStats& stats) : stats_(stats) {}
 
-  // Used, or nothing when no acceptable block is ready.
+  // Used, or empty when no acceptable block is ready.
   SmallRef take(int size_class, const ReuseLimits& reuse_limits);
-  // The first of a new slab, whatever its page waits for.
+  // The first block of a new slab, without regard to the stamp of its page.
   SmallRef take_first(Slab* slab);
-  // As take(), into a magazine: it stays free as far as the statistics go.
+  // As take(), into a magazine: for the statistics the block stays free.
   SmallRef take_for_magazine(int size_class, const ReuseLimits& reuse_limits);
-  // The oldest in limbo, when acceptable.
+  // The oldest block in limbo, if acceptable.
   SmallRef take_waiting(int size_class, const ReuseLimits& reuse_limits);
 
-  // True when its class now has more than one slab that nobody uses.
+  // True when its class now has more than one empty slab.
   bool give_ready(SmallRef ref);
   void give_waiting(SmallRef ref);
   void drain(int size_class, std::uint64_t passed);
-  // As an Arena's.
+  // As in Arena.
   void forget_orders();
   [[nodiscard]] bool waits(std::uint64_t passed) const;
 
   // `backing` is a Used block of kSlabBytes; the slab's blocks are ready.
   Slab* add(Block* backing, int size_class, ContextCache* cache);
-  // Takes out the slabs that nobody uses (of one class: all but `keep`). The caller gives their
-  // backing blocks, stamped, back to the arena.
+  // Removes the empty slabs (of one class: all but `keep`). The caller returns their backing
+  // blocks, stamped, to the arena.
   std::vector<Slab*> take_empty(std::uint64_t passed);
   void take_empty_of(int size_class,
                      std::size_t keep,
                      std::uint64_t passed,
                      std::vector<Slab*>* out);
 
-  // The caller has unregistered it. It will hold blocks of the same class again: who looks at a
-  // slab without the lock finds its table where it was.
+  // The caller has unregistered the slab. It will hold blocks of the same class again: a reader
+  // without the lock finds its table in the same place.
   void recycle(Slab* slab) {
     classes_[static_cast<std::size_t>(slab->size_class)].spare.push_back(slab);
   }
 
   std::vector<Slab*> dissolve();
 
-  // Its arena's pages went elsewhere, and it wants more.
+  // The pages of this pool's arena went elsewhere, and it needs more.
   void pages_given_up();
 
   void pages_wanted() { note_wanted(pages_); }
 
-  // Blocks of the class were taken from others, who may want them back.
+  // Blocks of the class were stolen from other threads or pools, which may need them back.
   void note_robbed(int size_class);
-  // Whether these did so soon after, with `ready` there: another slab is worth more, up to a
-  // block for each of `takers`.
+  // Whether those stole them back soon after, with `ready` blocks there. Then another slab is
+  // worth its memory, up to a block for each of `takers`.
   bool robbed_again(int size_class, std::size_t ready, std::size_t takers);
 
-  // How many of the class lie ready in so many slabs.
+  // How many blocks of the class are ready in this many slabs.
   [[nodiscard]] std::size_t ready(int size_class, std::size_t most_slabs) const;
 
-  // What would have been worth keeping: slabs and pages given up and wanted again soon after.
+  // The bytes that should have been kept: slabs and pages given up and needed again soon after.
   [[nodiscard]] Bytes missed_bytes() const { return missed_ * kSlabBytes; }
 
   void forget_missed();
@@ -135,35 +135,35 @@ class SlabHeap {
   [[nodiscard]] bool validate() const;
 
  private:
-  // 2 MiB were given up, for others to have the pages.
+  // 2 MiB were given up so that others could have the pages.
   struct Regret {
-    std::int64_t given_up = -1;  // when, as a count of requests served; -1: not
-    bool missed = false;         // they were wanted again soon after
+    std::int64_t given_up = -1;  // when, as a count of requests served; -1: never
+    bool missed = false;         // they were needed again soon after
   };
 
   struct Class {
     std::vector<Slab*> slabs;       // all
-    std::vector<Slab*> with_ready;  // the last ones are asked
+    std::vector<Slab*> with_ready;  // the last ones are tried first
     std::deque<SmallRef> limbo;     // by rising stamp
     std::vector<Slab*> spare;       // recycled
-    std::size_t empties = 0;        // slabs that nobody uses
+    std::size_t empties = 0;        // slabs without a used block
     Regret regret;
-    std::int64_t robbed = -1;    // when, counted as there
-    std::size_t for_robbed = 0;  // slabs worth more since
+    std::int64_t robbed = -1;    // when, counted likewise
+    std::size_t for_robbed = 0;  // slabs made for that since
   };
 
   SmallRef pop(Class& of, Slab* slab);
   void list(Class& of, Slab* slab);
   void count_free(const Slab& slab, int by);
-  void leave_limbo(Class& of);  // its oldest
+  void leave_limbo(Class& of);  // its oldest block
   [[nodiscard]] bool soon_after(std::int64_t then) const;
   void note_wanted(Regret& regret);
 
   DeviceStats& stats_;
   std::array<Class, kSizeClasses> classes_;
-  std::deque<Slab> all_;  // every slab object there ever was
+  std::deque<Slab> all_;  // every slab object ever made
   Bytes limbo_bytes_ = 0;
-  Regret pages_;  // of what has no slab
+  Regret pages_;  // of blocks outside slabs
   std::size_t missed_ = 0;
 };
 

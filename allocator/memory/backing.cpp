@@ -14,7 +14,7 @@ bool has(const Driver& driver, CUdevice_attribute attribute, CUdevice device) {
   return driver.device_get_attribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
 }
 
-// Copies between devices reach pages by let_copies_reach(), which needs that.
+// Copies between devices reach pages by let_copies_reach(), which needs that call.
 bool all_reach(const Driver& driver, CUdevice device) {
   int devices = 0;
   if (driver.device_get_count(&devices) != CUDA_SUCCESS) return false;
@@ -43,7 +43,7 @@ DriverMemory::DriverMemory(const Driver& driver,
   if (wanted == Backing::Auto && !all_reach(driver_, device)) return;
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
-  // What plain memory can do without asking: be exported, be reached by a network card.
+  // Plain memory can always be exported, and be reached by a network card.
   if (has(driver_, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device)) {
     properties_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   }
@@ -77,7 +77,7 @@ Status DriverMemory::reserve(Bytes bytes, Address* base, Bytes* size) const {
 }
 
 void DriverMemory::unreserve(Address base, Bytes size) const {
-  Status(driver_.mem_address_free(base, size)).ignore();  // addresses only; nobody uses them
+  Status(driver_.mem_address_free(base, size)).ignore();  // addresses only, and unused
 }
 
 Bytes DriverMemory::free_bytes() const {
@@ -97,7 +97,7 @@ Status DriverMemory::map(Address begin,
                          const std::vector<CUdevice>& accessors,
                          std::vector<Page>* out) const {
   const RelaxedCapture relaxed(driver_);
-  deferred_unmaps_.retry();  // a page that could not be unmapped may lie just here
+  deferred_unmaps_.retry();  // a page that could not be unmapped may be in this range
   Status status;
   Address at = begin;
   const auto add = [&](const Page& page) {
@@ -122,8 +122,8 @@ Status DriverMemory::map(Address begin,
   if (status.ok()) return status;
   for (std::size_t i = 0; i < out->size(); ++i) {
     Page page = (*out)[i];
-    if (i < moved.size()) page.handle = 0;  // it lives on at its old address
-    deferred_unmaps_.abandon(page);         // the first error is the one to tell
+    if (i < moved.size()) page.handle = 0;  // still mapped at its old address
+    deferred_unmaps_.abandon(page);         // the first error is the one to return
   }
   out->clear();
   return status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Backing: how the driver is asked for memory, as plain cuMemAlloc or as pages mapped into
-// reserved addresses, and how it gets it back. No state but what was found out about the
-// device; called without any lock held.
+// Backing: how memory is requested from the driver and returned to it: as plain cuMemAlloc, or
+// as pages mapped into reserved addresses. The only state is what the device supports. Called
+// without any lock held.
 #pragma once
 
 #include "allocator/base/config.hpp"
@@ -24,31 +24,32 @@ class DriverMemory {
 
   [[nodiscard]] bool vmm() const { return vmm_.load(std::memory_order_relaxed); }
 
-  // VMM failed for a reason that will not go away: segments are plain from now on.
+  // VMM failed for a lasting reason: segments are plain from now on.
   void give_up_vmm() { vmm_.store(false); }
 
-  // More than this cannot be had. Without limit when the driver did not tell.
+  // The most that the device can give. Unlimited if the driver did not report it.
   [[nodiscard]] Bytes device_bytes() const {
     return device_bytes_ == 0 ? 1ULL << 47U : device_bytes_;
   }
 
-  // What the driver would still give; without limit when it does not tell.
+  // The bytes that the driver would still give; unlimited if it does not report them.
   [[nodiscard]] Bytes free_bytes() const;
 
-  // Addresses without memory; at least `bytes`, as many as a device could ever fill.
+  // Reserves addresses without memory: at least `bytes`, and as many as the device could ever
+  // fill.
   Status reserve(Bytes bytes, Address* base, Bytes* size) const;
   void unreserve(Address base, Bytes size) const;
 
-  // Fills [begin, end) with pages that this device and `accessors` may use: first with `moved`
-  // ones, which stay mapped where they are as well, then with new ones of up to `handle` bytes.
-  // All or nothing.
+  // Fills [begin, end) with pages that this device and `accessors` may use. First come the
+  // `moved` ones, which also stay mapped at their old addresses, then new ones of up to
+  // `handle` bytes. All or nothing.
   Status map(Address begin,
              Address end,
              Bytes handle,
              const std::vector<Page>& moved,
              const std::vector<CUdevice>& accessors,
              std::vector<Page>* out) const;
-  // Of a range whose pages were moved.
+  // Unmaps a range whose pages were moved.
   Status unmap(Address begin, Bytes bytes) const;
   Status give_access(Address begin,
                      Bytes bytes,

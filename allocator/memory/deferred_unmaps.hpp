@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeferredUnmaps: pages and handles that the driver refused to take back, kept for another try
-// before anything is mapped or returned again. One for all contexts, since pages outlive their
+// DeferredUnmaps: pages and handles that the driver refused to take back. They are tried again
+// before anything is mapped or returned. One for all contexts, since pages outlive their
 // context. Own lock (the innermost), never held across a driver call.
 #pragma once
 
@@ -16,11 +16,11 @@ class DeferredUnmaps {
  public:
   explicit DeferredUnmaps(const Driver& driver) : driver_(driver) {}
 
-  // Unmaps and releases (a page without a handle was moved: it is only unmapped). Where the
-  // unmapping is refused nothing has changed; where the release is, the handle is kept here and
-  // the page counts as returned.
+  // Unmaps and releases a page. (A page without a handle was moved: it is only unmapped.) If
+  // the driver refuses to unmap, nothing has changed. If it refuses to release, the handle is
+  // kept here and the page counts as returned.
   Status give_back(const Page& page);
-  // The same, but a page that cannot be unmapped is kept here, too.
+  // As give_back(), but a page that cannot be unmapped is kept here, too.
   void abandon(const Page& page);
   void release(CUmemGenericAllocationHandle handle);
   void retry();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Room: about how much more the driver would give. ReuseLimits takes some microseconds, so it
-// is asked again only when an eighth of its last answer is used up. Lock free.
+// Headroom: about how many bytes more the driver would give. The query takes some microseconds,
+// so it is repeated only when an eighth of the last answer is used up. Lock free.
 #pragma once
 
 #include "allocator/base/budget.hpp"
@@ -14,7 +14,7 @@ namespace custash {
 
 class Headroom {
  public:
-  // Before memory is made: how blocks are to lie from now on.
+  // Called before memory is made. Returns how blocks are to be placed from now on.
   Fit look(const DriverMemory& memory, const DeviceBudget& budget) {
     if (used_.load() >= known_.load() / 8) {
       known_.store(memory.free_bytes());
@@ -27,7 +27,7 @@ class Headroom {
 
   [[nodiscard]] Fit fit() const { return fit_.load(std::memory_order_relaxed); }
 
-  // As far as is known already.
+  // From the last answer, without a query.
   [[nodiscard]] Bytes left(const DeviceBudget& budget) const {
     const Bytes known = known_.load();
     return std::min(known - std::min(known, used_.load()), budget.room());
@@ -35,7 +35,7 @@ class Headroom {
 
   void use(Bytes bytes) { used_.fetch_add(bytes); }
 
-  // Memory went back: the driver is asked next time.
+  // Memory was released: the driver is queried next time.
   void forget() { known_.store(0); }
 
  private:

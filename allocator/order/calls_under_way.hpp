@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// CallsUnderWay: the calls of all threads that are in the driver to submit work by which the
-// host may learn something: their kernels may run, and tell another thread so, before the call
-// has returned. Own lock (rank CallsUnderWay), never held across a driver call.
+// CallsUnderWay: the calls, of all threads, that are submitting a kernel which reaches host
+// memory. The kernel may run, and signal another thread, before its launch has returned. Own
+// lock (rank CallsUnderWay), never held across a driver call.
 #pragma once
 
 #include "allocator/base/mutex.hpp"
@@ -13,7 +13,7 @@ namespace custash {
 
 class CallsUnderWay {
  public:
-  // One such call, on its thread's stack. Whatever ends its scope takes it out.
+  // One such call, on its thread's stack. The end of its scope removes it.
   class Call {
    public:
     Call() = default;
@@ -36,10 +36,10 @@ class CallsUnderWay {
 
   [[nodiscard, gnu::always_inline]] bool any() const { return count_.load() != 0; }
 
-  // Returns once all calls that other threads have under way now have returned.
+  // Waits until every call that another thread has under way now has returned.
   void wait_for_others();
 
-  // In the child: its other threads do not exist any more.
+  // In the child, which has no other threads.
   void reset_after_fork();
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// CaptureGate: keeps fences apart from stream captures. While a call runs that makes a stream
-// capture nobody records a fence, or waits for one: an event recorded on a stream that captures
-// would belong to the capture. Atomics only; both sides wait for no more than one driver call
-// of the other's.
+// CaptureGate: keeps fences apart from stream captures. An event recorded on a capturing stream
+// would belong to the capture. So no thread records a fence, or makes a stream wait for one,
+// while a call runs that makes a stream capture. Atomics only. Each side waits for no more than
+// one driver call of the other side.
 // Proved: tests/models/capture.pml.
 // decision 11
 #pragma once
@@ -18,7 +18,7 @@ namespace custash {
 
 class CaptureGate {
  public:
-  // Before what was submitted until now is fenced for a capture.
+  // Before earlier submissions are fenced for a capture.
   void capture_comes() { captures_.fetch_add(kComing); }
 
   // Around a driver call that begins a capture.
@@ -38,7 +38,7 @@ class CaptureGate {
 
   [[nodiscard]] bool capturing_or_coming() const { return captures_.load() != 0; }
 
-  // Around one that may draw a stream into a capture (a wait for an event).
+  // Around a driver call that may draw a stream into a capture (a wait for an event).
   void step_begins() {
     steps_.fetch_add(1);
     while (passing_.load() != 0 && holds(Rule::capture_steps_wait_for_fences))
@@ -47,8 +47,8 @@ class CaptureGate {
 
   void step_done() { steps_.fetch_sub(1); }
 
-  // Held around the record of a fence, or a wait for one. Never twice: the second would wait
-  // for a step that waits for the first.
+  // Held while a fence is recorded, or a stream is made to wait for one. Never twice: the
+  // second would wait for a step that waits for the first.
   class Pass {
    public:
     explicit Pass(CaptureGate& gate) : gate_(gate) {
@@ -79,7 +79,8 @@ class CaptureGate {
  private:
   static constexpr std::uint64_t kComing = 1ULL << 32;
 
-  std::atomic<std::uint64_t> captures_{0};  // those that come, times kComing, and those open
+  std::atomic<std::uint64_t> captures_{
+      0};  // those about to begin, times kComing, plus those open
   std::atomic<std::uint32_t> passing_{0};
   std::atomic<std::uint32_t> steps_{0};  // threads that are about to make a stream capture
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// ContextUsers: the threads that work in a context which the program has not made theirs: a
-// trim of a whole device, a free that waits for the other contexts on it, a ticket. cuda.h at
-// cuCtxDestroy: no other call may use the context meanwhile. The program sees to its own calls;
-// of these it knows nothing. So the end of a context waits until they have left, and who comes
-// later passes by. No lock; a user may stand in a driver call.
+// ContextUsers: the threads that work in a context for a call that the program made for another
+// one: a trim of a whole device, a free that waits for all contexts on it, a ticket. cuda.h at
+// cuCtxDestroy: no other call may use the context meanwhile. The program orders its own calls,
+// but cannot know about these. So cuCtxDestroy waits until they have left, and later ones skip
+// the context. No lock; a user may be inside a driver call.
 // Proved: tests/models/ends.pml.
 // decision 07
 #pragma once
@@ -17,9 +17,9 @@ namespace custash {
 
 class ContextUsers {
  public:
-  // False: its end has begun.
+  // False: the end of the context has begun.
   bool enter() {
-    users_.fetch_add(1);  // before the look: close() does the two the other way round
+    users_.fetch_add(1);  // before the load: close() does the two the other way round
     if (closed_.load() == 0 || !holds(Rule::ending_contexts_are_passed_by)) return true;
     leave();
     return false;
@@ -37,7 +37,7 @@ class ContextUsers {
       users_.wait(inside);
   }
 
-  // It has not ended.
+  // The context has not ended after all.
   void open() { closed_.fetch_sub(1); }
 
  private:
@@ -45,7 +45,7 @@ class ContextUsers {
   std::atomic<std::uint32_t> closed_{0};
 };
 
-// One of them, for as long as it lives; false of a context that nothing is kept of (null), too.
+// One user, for as long as the object lives. False for a context without state (null), too.
 class ContextUse {
  public:
   explicit ContextUse(ContextUsers* users)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// EventPool: CUDA events of one context, recycled; EventRef: a counted use of one. An event is
-// recorded again only when nobody can still wait for its last record: re-recording it earlier
-// would make a wait cover later work, which bare CUDA would not have waited for.
+// EventPool: recycled CUDA events of one context. EventRef: a counted use of one. An event is
+// recorded again only when no one can still wait for its last record. Otherwise a wait would
+// cover later work, which the program would not have waited for without custash.
 // Own lock (the innermost); the driver is called outside it.
 #pragma once
 
@@ -19,7 +19,7 @@ struct PooledEvent {
   CUevent handle = nullptr;
   EventPool* pool = nullptr;
   std::atomic<int> uses{0};
-  PooledEvent* next = nullptr;  // while nobody uses it
+  PooledEvent* next = nullptr;  // while it is idle
 };
 
 class EventRef {
@@ -55,10 +55,10 @@ class EventPool {
  public:
   EventPool(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
 
-  // An event that nobody uses; made when there is none.
+  // An idle event, or a new one if there is none.
   Status take(EventRef* out);
 
-  // The context is gone and its events with it: forget them all.
+  // The context is gone and its events with it: forgets them all.
   void abandon();
 
  private:
@@ -68,7 +68,7 @@ class EventPool {
   const Driver& driver_;
   const CUcontext context_;
   Mutex mutex_{LockRank::Events};
-  PooledEvent* idle_ GUARDED_BY(mutex_) = nullptr;  // a list, since give() must not fail
+  PooledEvent* idle_ GUARDED_BY(mutex_) = nullptr;  // a linked list, since give() must not fail
   bool abandoned_ GUARDED_BY(mutex_) = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fence: an event over a context's work, or one on each of its lanes, recorded at a position of
-// its timeline. Guarded by the timeline's lock.
+// its timeline. Guarded by the timeline's lock while it is in the log.
 // decision 02
 #pragma once
 
@@ -16,17 +16,17 @@ namespace custash {
 struct Fence {
   std::uint64_t covers = 0;
   const Lane* lane = nullptr;  // the only lane with work under it, else null
-  bool late = false;  // recorded after the frees it covers: asked, never waited for by streams
-  EventRef event;     // over all of it: nearly always, and then nothing is had from the heap
+  bool late = false;           // recorded after the frees it covers: no stream may wait for it
+  EventRef event;  // over the whole context: nearly always, and then on_lanes is empty
 
   struct OnLane {
     EventRef event;
-    const Lane* lane = nullptr;  // null: of a context
+    const Lane* lane = nullptr;  // null: over a context
   };
 
   std::vector<OnLane> on_lanes;
 
-  // Whether `yes(event, lane)` holds of each event, asked in turn until it does not.
+  // Whether `yes(event, lane)` holds for each event; stops at the first for which it does not.
   template <typename Yes>
   [[nodiscard]] bool all_of(Yes yes) const {
     if (event && !yes(event, nullptr)) return false;
@@ -36,8 +36,8 @@ struct Fence {
   }
 };
 
-// A fence recorded after the free must never be waited for by streams: it may cover a kernel
-// that bare CUDA would not have waited for.
+// No stream may wait for a fence recorded after the free. It may cover a kernel that the
+// program would not have waited for without custash.
 enum class FenceKind { AtFree, Late };
 
 }  // namespace custash

@@ -16,9 +16,10 @@ Status HostTickets::take(std::span<Timeline* const> timelines,
   Status result;
   for (Timeline* timeline : timelines) {
     if (timeline != own && !holds(Rule::tickets_cover_every_context)) continue;
-    // one_lane:off says that submissions may go unseen: then idleness cannot be known.
+    // With one_lane:off submissions may go unseen: then no timeline is known to be idle.
     if (config_.one_lane && !timeline->unfinished()) continue;
-    // Of a context that is about to end no fence is had: its end is waited for.
+    // No fence can be recorded in a context that is being destroyed; the ticket waits for its
+    // end instead.
     Place place{timeline, timeline->stamp_everything()};
     if (const ContextUse use(timeline->users()); use) {
       const bool at_free = std::find(waited.begin(), waited.end(), timeline) != waited.end() ||
@@ -78,11 +79,11 @@ Status HostTickets::wait(std::uint64_t ticket) {
     for (const Place& place : oldest.places) {
       if (place.over()) continue;
       const ContextUse use(place.timeline->users());
-      if (!use) return CUDA_ERROR_NOT_READY;  // its end is under way
+      if (!use) return CUDA_ERROR_NOT_READY;  // the context is being destroyed
       if (const Status waited = place.timeline->wait_for(place.position); !waited.ok())
         return waited;
     }
-    // Without a fence, in a capture, nothing more can be learnt now.
+    // Without a fence, in a capture, there is nothing to query now.
     if (!over(oldest)) return CUDA_ERROR_NOT_READY;
   }
   return {};

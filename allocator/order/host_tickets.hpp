@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// HostTickets: when the host may write again what the device may still read. A ticket stands
-// for everything submitted so far in every context; it has passed once all of that is over as
-// the host sees it. Tickets rise and pass in order, so "this buffer is free" is one comparison.
+// HostTickets: when the host may write to memory again that the device may still read. A ticket
+// stands for everything submitted so far in every context. It has passed once all of that is
+// over as the host sees it. Tickets pass in order, so "this buffer is free" is one comparison.
 // Own lock (rank HostTickets), never held across a driver call.
 // decision 13
 #pragma once
@@ -20,23 +20,23 @@ class HostTickets {
  public:
   explicit HostTickets(const Config& config) : config_(config) {}
 
-  // A ticket for what these timelines hold; each records a fence for it, nothing waits. 0,
-  // which has always passed, when all are idle. An error is that of `own`: a kernel's fault.
-  // For the timelines of `waited` bare CUDA would have waited here: their fences are as at a
-  // free.
+  // A ticket for the work on these timelines. Each records a fence for it; nothing waits. When
+  // all are idle it is 0, which has always passed. An error is that of `own`: a kernel's fault.
+  // Without custash the program would have waited for the timelines of `waited` here: they
+  // record fences as at a free.
   Status take(std::span<Timeline* const> timelines,
               std::span<Timeline* const> waited,
               const Timeline* own,
               std::uint64_t* ticket);
 
-  // What is known; no driver call.
+  // The newest ticket known to have passed; no driver call.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }
 
-  // Asks the driver, from the oldest ticket on, as far as they have passed.
+  // Queries the driver, from the oldest ticket up to the first that has not passed.
   void poll();
 
-  // Waits on the host until the ticket has passed: for nothing that bare CUDA would not have
-  // waited for when the ticket was taken.
+  // Waits on the host until the ticket has passed. Waits for nothing that the program would not
+  // have waited for, without custash, when the ticket was taken.
   Status wait(std::uint64_t ticket);
 
   void reset_lock_after_fork() { mutex_.reset_after_fork(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostUse: see below. Pure.
+// HostUse: the work of one stream that may still use a pinned buffer. Pure.
 #pragma once
 
 #include "allocator/order/event.hpp"
@@ -8,7 +8,7 @@ namespace custash {
 
 class Timeline;
 
-// What one stream may still do with a pinned buffer.
+// Over once the event has passed.
 struct HostUse {
   Timeline* timeline = nullptr;
   EventRef event;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Lane: a stream on which work has been submitted. It is active from before a submission until
 // a fence recorded after its last one has passed. Its counters are atomic: the submission hooks
-// write them without a lock. Never destroyed: pointers to it stand in stamps and fences.
+// write them without a lock. Never destroyed: stamps and fences point to it.
 //
 // Proved: tests/models/reuse.pml.
 #pragma once
@@ -32,27 +32,26 @@ class Lane {
   CUcontext green = nullptr;
   CUstream stream;  // normalised: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for the default ones
 
-  // Submissions that are on their way into the driver. Counted before the call, so that nobody
-  // takes the lane for idle while the driver may have the work already.
+  // Submissions under way into the driver. Counted before the call: the driver may have the
+  // work already, and the lane must not be taken for idle.
   std::atomic<std::uint32_t> pending{0};
   // The number of its last submission, counted when the driver has it.
   std::atomic<std::uint64_t> last{0};
-  // In the timeline's list of active lanes. Written under the timeline's lock.
+  // In the list of active lanes (Submissions). Written under the timeline's lock.
   std::atomic<bool> active{false};
-  // Fences up to here were waited for by this stream alone (drivers without context events,
-  // captures).
+  // This stream alone waits for the fences up to here: see Debt::pay().
   std::atomic<std::uint64_t> paid{0};
-  // The same of other contexts' fences, by Owners: their memory its kernels reach.
+  // As `paid`, for other contexts (Owners) whose memory its kernels reach.
   static constexpr std::size_t kOwners = 16;
   std::array<std::atomic<std::uint64_t>, kOwners> paid_abroad{};
-  // What was owed at its last launch in full order: see Allocator::order_wanted().
+  // The debt at its last launch in full order: see Allocator::order_wanted().
   std::atomic<std::uint64_t> in_full_order{0};
   // The number of the newest of `marks`.
   std::atomic<std::uint64_t> marked{0};
-  // The newest mark known to be passed: blocks freed on this stream up to there are
-  // everybody's.
+  // The newest mark known to have passed: any stream may reuse blocks freed on this one up to
+  // there.
   std::atomic<std::uint64_t> over{0};
-  // Its stream is destroyed: nothing can be recorded on it any more.
+  // Its stream was destroyed: no event can be recorded on it any more.
   std::atomic<bool> orphan{false};
 
   // Guarded by the timeline's lock:
@@ -65,7 +64,7 @@ class Lane {
   // Guarded by the cache's lock: the pool of calls that name this stream, and the highest
   // position of a block freed on it.
   Pool* pool = nullptr;
-  Pool* lender = nullptr;  // which other pool it had memory from last
+  Pool* lender = nullptr;  // the other pool that it took memory from last
   std::uint64_t stamped = 0;
 
   [[nodiscard]] bool is_per_thread() const { return stream == CU_STREAM_PER_THREAD; }
@@ -75,13 +74,13 @@ class Lane {
     return is_per_thread() || (green != nullptr && stream == CU_STREAM_LEGACY);
   }
 
-  // What cannot be recorded on later: another thread's stream, or a barrier for blocking
-  // streams.
+  // No event can be recorded on it later: another thread's stream, or one where an event is a
+  // barrier for blocking streams.
   [[nodiscard]] bool is_default() const {
     return is_per_thread() || stream == CU_STREAM_LEGACY;
   }
 
-  // Every submission up to number `passed` is over; does that leave the lane idle?
+  // Whether the lane is idle, given that every submission up to number `passed` is over.
   [[nodiscard]] bool idle_after(std::uint64_t passed) const {
     // pending first: a submission raises `last` before it lowers `pending`.
     return (pending.load() == 0 || !holds(Rule::streams_with_a_call_under_way_work)) &&

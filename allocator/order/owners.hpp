@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Owners: the contexts whose memory the kernels of one context reach by peer access. What they
-// owe its streams pay, too. Or the contexts whose kernels reach the memory of one. Lock free;
-// an owner is never taken out, since its place is a lane's slot.
-// Proved: tests/models/peers.pml.
+// Owners: the contexts whose memory the kernels of one context reach by peer access. The
+// streams of that context pay the debt of these owners, too. Also used for the reverse: the
+// contexts whose kernels reach the memory of one. Lock free. An owner is never removed, since
+// its place is a lane's slot. Proved: tests/models/peers.pml.
 #pragma once
 
 #include "allocator/base/atomic_max.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Patience: for waits on the host that the driver would not make in this call. The work waited
-// for may itself wait for what the program submits after the call. So such a wait asks, rests
-// and asks again. It is given up when nothing has ended for as long as option patience: says;
-// from then on every other one is, until something has ended. One for each context, atomics
-// only.
+// Patience: for waits on the host that the program would not make without custash. The work may
+// itself wait for work that the program submits after the call. So such a wait queries, sleeps
+// and queries again. It is given up when nothing has ended for as long as option patience:
+// says. From then on every other wait is given up, too, until something has ended. One for each
+// context, atomics only.
 // decision 09
 #pragma once
 
@@ -21,15 +21,15 @@ class Patience {
  public:
   Patience(const Driver& driver, const Config& config) : driver_(driver), config_(config) {}
 
-  // Something was seen to be over.
+  // Some work was found to be over.
   void note_end() { ends_.fetch_add(1); }
 
-  // One wait; its thread's.
+  // One wait, of one thread.
   class Wait {
    public:
     explicit Wait(Patience& of) : of_(of) {}
 
-    // After a question in vain: rests. False: the wait is given up.
+    // After a query that found the work unfinished: sleeps. False: the wait is given up.
     bool go_on() {
       const std::uint64_t ends = of_.ends_.load();
       const Nanoseconds now = of_.driver_.now();
@@ -37,7 +37,7 @@ class Patience {
       ends_ = ends;
       if (now - since_ >= of_.config_.patience * kSecond) of_.given_up_.store(ends);
       if (of_.given_up_.load() == ends) return false;
-      // Most of what is asked for is over soon, and a rest takes far longer than a question.
+      // Most work is over soon, and a sleep takes far longer than a query.
       if (++asked_ < kQuestions) {
         std::this_thread::yield();
       } else {
@@ -62,7 +62,7 @@ class Patience {
   const Driver& driver_;
   const Config& config_;
   std::atomic<std::uint64_t> ends_{1};
-  std::atomic<std::uint64_t> given_up_{0};  // what ends_ was then
+  std::atomic<std::uint64_t> given_up_{0};  // the value of ends_ then
 };
 
 }  // namespace custash

@@ -4,10 +4,12 @@
 //
 // Stands for:
 //   allocator/order/capture_gate.hpp: capture_begins capture_begun capture_ended step_begins step_done Pass
-//   allocator/order/timeline.cpp: Timeline::prepare_capture Timeline::wait_begins Timeline::wait_done Timeline::note_tail
-//   allocator/order/timeline.cpp: Timeline::record_after Timeline::record_whole Timeline::wait_stream
-//   allocator/order/timeline_fences.cpp: Timeline::ensure Timeline::record Timeline::record_lanes Timeline::record_lane
-//   allocator/order/timeline_fences.cpp: Timeline::stream_captures Timeline::wait_all
+//   allocator/order/timeline.cpp: Timeline::prepare_capture Timeline::wait_begins Timeline::wait_done
+//   allocator/order/timeline_marks.cpp: Timeline::note_tail
+//   allocator/order/context_events.cpp: ContextEvents::record_after ContextEvents::record_whole ContextEvents::wait_stream
+//   allocator/order/context_events.cpp: ContextEvents::record_lane ContextEvents::stream_captures
+//   allocator/order/fence_log.cpp: FenceLog::ensure FenceLog::record FenceLog::record_lanes
+//   allocator/order/fence_waits.cpp: FenceLog::wait_all
 //   allocator/submission.cpp: Allocator::capture_begins Allocator::capture_begin_done Allocator::capture_ended
 //   interpose/hooks/capture_calls.cpp: end_capture
 //

@@ -6,8 +6,11 @@
 //   allocator/order/context_users.hpp: enter leave close open ContextUse
 //   allocator/submission.cpp: Allocator::context_destroyed Allocator::context_gone
 //   allocator/registry.hpp: visit_living
-//   allocator/order/timeline.hpp: over end
-//   allocator/order/timeline_fences.cpp: Timeline::abandon Timeline::use_over Timeline::wait_frees
+//   allocator/order/context_events.hpp: end ended
+//   allocator/order/context_events.cpp: ContextEvents::abandon ContextEvents::use_over
+//   allocator/order/fence_log.hpp: over
+//   allocator/order/fence_waits.cpp: FenceLog::wait_frees
+//   allocator/order/timeline.cpp: Timeline::abandon
 //   allocator/cache/context_cache.cpp: ContextCache::abandon
 //   allocator/cache/surviving_pages.cpp: SurvivingPages::give_back
 //   allocator/order/host_tickets.cpp: HostTickets::poll
@@ -111,7 +114,7 @@ inline call_in_x() {
 
 inline reuse_buffer() { assert(!x_works) }
 
-// Timeline::over, of a ticket.
+// FenceLog::over, of a ticket.
 inline ask_ticket() {
   if
   :: passed -> reuse_buffer()
@@ -127,7 +130,7 @@ inline ask_ticket() {
   fi
 }
 
-// Timeline::use_over, of a buffer with events of its own.
+// ContextEvents::use_over, of a buffer with events of its own.
 inline ask_use() {
   if
   :: abandoned_asked_first ->

@@ -4,7 +4,8 @@
 //
 // Stands for:
 //   allocator/order/owners.hpp: add pay
-//   allocator/order/timeline.cpp: Timeline::pay_on Timeline::enter
+//   allocator/order/debt.cpp: Debt::pay_on
+//   allocator/order/timeline.cpp: Timeline::enter
 //   allocator/submission.cpp: pay_for Submission::Submission Allocator::peer_access_enabled
 //   allocator/cache/context_cache.cpp: ContextCache::add_accessor
 //   allocator/cache/cache_core.cpp: CacheCore::settled CacheCore::debt_allowed

@@ -2,12 +2,14 @@
 // Reuse and debt in one context, with late fences and one active stream.
 //
 // Stands for:
-//   allocator/order/timeline.cpp: Timeline::enter Timeline::leave Timeline::activate Timeline::pay
-//   allocator/order/timeline.cpp: Timeline::take_debt Timeline::stamp_stream Timeline::find_mark Timeline::wait_mark
-//   allocator/order/timeline_fences.cpp: Timeline::stamp_free Timeline::ensure Timeline::commit Timeline::find_fence
-//   allocator/order/timeline_fences.cpp: Timeline::poll Timeline::poll_recorded Timeline::retire
-//   allocator/order/timeline_fences.cpp: Timeline::wait_frees Timeline::wait_all
-//   allocator/order/timeline_patience.cpp: Timeline::wait_patiently Timeline::pass_marks
+//   allocator/order/timeline.cpp: Timeline::enter Timeline::leave
+//   allocator/order/timeline_marks.cpp: Timeline::stamp_stream Timeline::find_mark Timeline::wait_mark Timeline::pass_marks
+//   allocator/order/submissions.hpp: begin count
+//   allocator/order/submissions.cpp: Submissions::activate Submissions::retire
+//   allocator/order/debt.cpp: Debt::take_debt Debt::pay
+//   allocator/order/fence_log.cpp: FenceLog::stamp_free FenceLog::ensure FenceLog::commit FenceLog::find
+//   allocator/order/fence_log.cpp: FenceLog::poll FenceLog::poll_recorded FenceLog::retire
+//   allocator/order/fence_waits.cpp: FenceLog::wait_frees FenceLog::wait_all FenceLog::wait_patiently
 //   allocator/order/lane.hpp: idle_after
 //   allocator/heap/block.hpp: forget_order
 //   allocator/heap/block.hpp: accepts

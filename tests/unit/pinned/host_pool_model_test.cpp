@@ -27,13 +27,13 @@ class Model {
     if (dice < 45) {
       take();
     } else if (dice < 85) {
-      rest();
+      put_in_limbo();
     } else if (dice < 93) {
       passed_ += pick(3);
       passed_ = std::min(passed_, last_);
     } else if (dice < 97) {
-      pool_.settle(passed_, 0);
-      CHECK(pool_.resting_bytes == waiting_bytes());
+      pool_.drain(passed_, 0);
+      CHECK(pool_.limbo_bytes == limbo_bytes());
     } else {
       give_back();
     }
@@ -42,7 +42,7 @@ class Model {
 
   void finish() {
     while (!used_.empty())
-      rest();
+      put_in_limbo();
     passed_ = last_;
     give_back();
     check();
@@ -52,7 +52,7 @@ class Model {
   }
 
  private:
-  struct Resting {
+  struct InLimbo {
     Bytes size;
     std::uint64_t ticket;
   };
@@ -92,11 +92,11 @@ class Model {
       CHECK(before->first + before->second->size <= block->base);
     }
     // What has not passed is nobody's.
-    for (const auto& [base, resting] : resting_) {
-      if (resting.ticket > passed_)
-        CHECK((base + resting.size <= block->base || block->base + block->size <= base));
+    for (const auto& [base, freed] : limbo_) {
+      if (freed.ticket > passed_)
+        CHECK((base + freed.size <= block->base || block->base + block->size <= base));
     }
-    std::erase_if(resting_, [&](const auto& entry) {
+    std::erase_if(limbo_, [&](const auto& entry) {
       return entry.first >= block->base && entry.first < block->base + block->size;
     });
     block->requested = bytes;
@@ -104,35 +104,35 @@ class Model {
     stats_.requested_bytes.increase(static_cast<std::int64_t>(bytes));
   }
 
-  void rest() {
+  void put_in_limbo() {
     if (used_.empty()) return;
     auto it = std::next(used_.begin(), static_cast<std::ptrdiff_t>(pick(used_.size())));
     const std::uint64_t ticket = pick(3) == 0 ? 0 : (last_ += pick(2), last_);
-    resting_[it->first] = {it->second->size, ticket};
-    pool_.rest(it->second, ticket);
+    limbo_[it->first] = {it->second->size, ticket};
+    pool_.put_in_limbo(it->second, ticket);
     used_.erase(it);
   }
 
   void give_back() {
-    pool_.settle(passed_, 0);
+    pool_.drain(passed_, 0);
     std::vector<HostMemoryRange> out;
     pool_.take_free_segments(~0ULL, &out);
     for (const HostMemoryRange& range : out) {
       CHECK(segments_.at(range.base) == range.size);
       const auto first = used_.lower_bound(range.base);
       CHECK((first == used_.end() || first->first >= range.base + range.size));
-      for (const auto& [base, resting] : resting_) {
+      for (const auto& [base, freed] : limbo_) {
         if (base >= range.base && base < range.base + range.size)
-          CHECK(resting.ticket <= passed_);
+          CHECK(freed.ticket <= passed_);
       }
       segments_.erase(range.base);
     }
   }
 
-  Bytes waiting_bytes() const {
+  Bytes limbo_bytes() const {
     Bytes sum = 0;
-    for (const auto& [base, resting] : resting_)
-      sum += resting.ticket > passed_ ? resting.size : 0;
+    for (const auto& [base, freed] : limbo_)
+      sum += freed.ticket > passed_ ? freed.size : 0;
     return sum;
   }
 
@@ -155,7 +155,7 @@ class Model {
   std::uint64_t last_ = 0;
   std::uint64_t passed_ = 0;
   std::map<Address, HostBlock*> used_;
-  std::map<Address, Resting> resting_;
+  std::map<Address, InLimbo> limbo_;
   std::map<Address, Bytes> segments_;
 };
 

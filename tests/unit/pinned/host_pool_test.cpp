@@ -25,8 +25,8 @@ struct Bed {
     return block;
   }
 
-  void rest(HostBlock* block, std::uint64_t ticket = 0) {
-    pool.rest(block, ticket);
+  void put_in_limbo(HostBlock* block, std::uint64_t ticket = 0) {
+    pool.put_in_limbo(block, ticket);
     CHECK(pool.validate());
   }
 
@@ -77,7 +77,7 @@ TEST_CASE("blocks split off the front and merge in any order", "[unit][host_pool
     CHECK(blocks[0]->base == kBase);
     CHECK(blocks[2]->base == kBase + 2_MiB);
     for (const int i : order)
-      bed.rest(blocks[static_cast<std::size_t>(i)]);
+      bed.put_in_limbo(blocks[static_cast<std::size_t>(i)]);
     HostBlock* whole = bed.take(4_MiB);
     REQUIRE(whole != nullptr);
     CHECK(whole->base == kBase);
@@ -93,7 +93,7 @@ TEST_CASE("the smallest range that is large enough, the lowest of equals",
     blocks.push_back(bed.take(size));
   const Address second = blocks[2]->base;
   for (const std::size_t i : {4U, 2U, 0U})
-    bed.rest(blocks[i]);
+    bed.put_in_limbo(blocks[i]);
   CHECK(bed.take(12_KiB)->base == second);
   CHECK(bed.take(20_KiB)->base == kBase);
 }
@@ -102,26 +102,26 @@ TEST_CASE("a size that comes back is found without merging", "[unit][host_pool]"
   Bed bed(HostSizes::Small);
   HostBlock* a = bed.take(64_KiB);
   HostBlock* b = bed.take(64_KiB);
-  bed.rest(a);
-  bed.rest(b);
-  CHECK(bed.pool.resting_bytes == 128_KiB);
+  bed.put_in_limbo(a);
+  bed.put_in_limbo(b);
+  CHECK(bed.pool.limbo_bytes == 128_KiB);
   CHECK(bed.pool.take_recent(32_KiB, kAll) == nullptr);
   CHECK(bed.pool.take_recent(64_KiB, kAll) == b);  // the newest
   CHECK(bed.pool.take_recent(64_KiB, kAll) == a);
   CHECK(bed.pool.take_recent(64_KiB, kAll) == nullptr);
-  CHECK(bed.pool.resting_bytes == 0);
+  CHECK(bed.pool.limbo_bytes == 0);
 }
 
 TEST_CASE("nothing is handed out before its ticket has passed", "[unit][host_pool]") {
   Bed bed(HostSizes::Small);
   HostBlock* whole = bed.take(4_MiB);
-  bed.rest(whole, 5);
+  bed.put_in_limbo(whole, 5);
   CHECK(bed.take(4_MiB, 4) == nullptr);
   CHECK(bed.take(512, 4) == nullptr);
-  CHECK(bed.pool.first_waiting(4_MiB) == whole);
-  CHECK(bed.pool.first_waiting(4_MiB + 512) == nullptr);
+  CHECK(bed.pool.first_in_limbo(4_MiB) == whole);
+  CHECK(bed.pool.first_in_limbo(4_MiB + 512) == nullptr);
   CHECK(bed.take(4_MiB, 5) == whole);
-  CHECK(bed.pool.first_waiting(1) == nullptr);
+  CHECK(bed.pool.first_in_limbo(1) == nullptr);
 }
 
 TEST_CASE("the older is taken where the newest is not safe yet; the first freed is waited for",
@@ -130,11 +130,11 @@ TEST_CASE("the older is taken where the newest is not safe yet; the first freed 
   HostBlock* a = bed.take(64_KiB);
   HostBlock* b = bed.take(64_KiB);
   HostBlock* c = bed.take(128_KiB);
-  bed.rest(a, 1);
-  bed.rest(b, 2);
-  bed.rest(c, 3);
-  CHECK(bed.pool.first_waiting(64_KiB) == a);
-  CHECK(bed.pool.first_waiting(65_KiB) == c);
+  bed.put_in_limbo(a, 1);
+  bed.put_in_limbo(b, 2);
+  bed.put_in_limbo(c, 3);
+  CHECK(bed.pool.first_in_limbo(64_KiB) == a);
+  CHECK(bed.pool.first_in_limbo(65_KiB) == c);
   CHECK(bed.pool.take_recent(64_KiB, 1) == a);
   CHECK(bed.pool.take_recent(64_KiB, 1) == nullptr);
 }
@@ -148,13 +148,13 @@ TEST_CASE("a size that takes another's slot loses none of its blocks", "[unit][h
     blocks.push_back(bed.take(1_MiB + 4_KiB * static_cast<Bytes>(i)));
   Bytes sum = 0;
   for (HostBlock* block : blocks) {
-    bed.rest(block, 1);
+    bed.put_in_limbo(block, 1);
     sum += block->size;
   }
-  CHECK(bed.pool.resting_bytes == sum);
+  CHECK(bed.pool.limbo_bytes == sum);
   int found = 0;
   for (const HostBlock* block : blocks)
-    found += bed.pool.first_waiting(block->size) != nullptr;
+    found += bed.pool.first_in_limbo(block->size) != nullptr;
   CHECK(found == kSizes);
   CHECK(bed.take(1_GiB, 0) == nullptr);
   CHECK(bed.take(1_GiB, 1) != nullptr);
@@ -165,7 +165,7 @@ TEST_CASE("large requests leave no rest that large requests could not use",
   Bed bed(HostSizes::Large, 4_MiB);
   HostBlock* block = bed.take(3_MiB + 4_KiB);
   CHECK(block->size == 4_MiB);
-  bed.rest(block);
+  bed.put_in_limbo(block);
   block = bed.take(3_MiB);
   CHECK(block->size == 3_MiB);
 }
@@ -175,9 +175,9 @@ TEST_CASE("wholly free segments are taken out, once they have idled", "[unit][ho
   bed.pool.add({2 * kBase, 2_MiB, HostOrigin::Registered});
   HostBlock* a = bed.take(2_MiB);
   HostBlock* b = bed.take(2_MiB);
-  bed.rest(a);
-  bed.rest(b);
-  bed.pool.settle(kAll, 100);
+  bed.put_in_limbo(a);
+  bed.put_in_limbo(b);
+  bed.pool.drain(kAll, 100);
   std::vector<HostMemoryRange> out;
   bed.pool.take_free_segments(99, &out);
   CHECK(out.empty());
@@ -213,8 +213,8 @@ TEST_CASE("all segments go at once, and the counters with them", "[unit][host_po
   HostBlock* a = bed.take(64_KiB);
   HostBlock* b = bed.take(64_KiB);
   bed.take(64_KiB);
-  bed.rest(a, 7);
-  bed.rest(b);
+  bed.put_in_limbo(a, 7);
+  bed.put_in_limbo(b);
   std::vector<HostMemoryRange> out;
   bed.pool.take_all_segments(&out);
   CHECK(out.size() == 1);
@@ -222,6 +222,6 @@ TEST_CASE("all segments go at once, and the counters with them", "[unit][host_po
   CHECK(bed.stats.in_use_bytes.current == 0);
   CHECK(bed.stats.active_requests.current == 0);
   CHECK(bed.stats.active_bytes.current == 0);
-  CHECK(bed.pool.resting_bytes == 0);
+  CHECK(bed.pool.limbo_bytes == 0);
   CHECK(bed.take(512) == nullptr);
 }

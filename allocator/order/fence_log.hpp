@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// FenceLog: the fences of one context. It records them, knows which have passed, and waits for
+// them on the host.
+//
+// A fence `covers` the count of submissions read before it was recorded: when it has passed,
+// every submission up to there is over. Once a fence has passed it leaves the log.
+//
+// The fences are guarded by the timeline's lock; the positions are atomic.
+// Proved: tests/models/capture.pml, tests/models/ends.pml and tests/models/reuse.pml.
+#pragma once
+
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/config.hpp"
+#include "allocator/base/mutex.hpp"
+#include "allocator/order/context_events.hpp"
+#include "allocator/order/fence.hpp"
+#include "allocator/order/patience.hpp"
+#include "allocator/order/submissions.hpp"
+
+#include <atomic>
+#include <vector>
+
+namespace custash {
+
+class FenceLog {
+ public:
+  FenceLog(const Driver& driver,
+           const Config& config,
+           ContextEvents& events,
+           Submissions& submissions,
+           Mutex& mutex)
+      : config_(config),
+        events_(events),
+        submissions_(submissions),
+        patience_(driver, config),
+        mutex_(mutex) {}
+
+  // ---- Positions.
+  // Everything up to here is over.
+  [[nodiscard, gnu::always_inline]] std::uint64_t passed() const { return passed_.load(); }
+
+  // The position that the newest fence covers.
+  [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
+
+  // The position that the newest fence covers which streams may wait for: not a late one.
+  [[nodiscard, gnu::always_inline]] std::uint64_t payable() const { return payable_.load(); }
+
+  [[nodiscard]] bool unfinished() const { return submissions_.stamp_everything() > passed(); }
+
+  // As far as the host knows, without a driver call.
+  [[nodiscard]] bool over(std::uint64_t position) const {
+    return passed() >= position || events_.ended();
+  }
+
+  // ---- Recording.
+  // A position for a block freed now, and a fence that covers it: one for all frees between two
+  // submissions. Fails only when the context itself is broken. `Late` where the program would
+  // not have waited for this context without custash: then no stream waits for that fence.
+  Status stamp_free(std::uint64_t* stamp, FenceKind kind = FenceKind::AtFree);
+  // Records a fence unless one covers `need`.
+  Status ensure(std::uint64_t need, FenceKind kind);
+
+  // The host waits for this position (a pinned buffer): fences before it are kept apart.
+  void host_waits_for(std::uint64_t position) { atomic_max(host_until_, position); }
+
+  // ---- Querying and waiting. None of the waits is for more than its line says.
+  // Asks the driver which fences have passed. `need` is the highest position that somebody
+  // waits for. Where nothing covers it, a late fence is recorded.
+  void poll(std::uint64_t need);
+  // For everything submitted so far.
+  Status wait_all();
+  // For the newest fence recorded at a free, or for the oldest one (false: there is none).
+  Status wait_frees();
+  bool wait_oldest_free();
+  // For the first fence that covers this position of a free.
+  Status wait_for(std::uint64_t position);
+  Status wait_host(const Fence& fence);
+  Status wait_use(const EventRef& use);
+  // For work that the program would not wait for without custash. False: patience has run out.
+  bool wait_patiently(std::uint64_t position);
+
+  Patience& patience() { return patience_; }
+
+  // ---- With the timeline's lock.
+  // The oldest fence that covers `need` and that a stream may wait for.
+  bool find(const Lock& lock, std::uint64_t need, Fence* out) const;
+  void abandon(const Lock& lock);
+  [[nodiscard]] bool validate(const Lock& lock) const;
+
+  [[nodiscard]] std::uint64_t recorded() const { return recorded_.load(); }
+
+ private:
+  Status record(Fence& fence);
+  Status record_lanes(Fence& fence);
+  void commit(Fence fence);
+  void retire(const Lock& lock, std::uint64_t covers);
+  bool find_any(const Lock& lock, std::uint64_t need, bool late_too, Fence* out) const;
+  bool poll_recorded();
+  Status wait_returned();
+
+  const Config& config_;
+  ContextEvents& events_;
+  Submissions& submissions_;
+  Patience patience_;
+  std::atomic<std::uint64_t> newest_{0};
+  std::atomic<std::uint64_t> payable_{0};
+  std::atomic<std::uint64_t> passed_{0};
+  std::atomic<std::uint64_t> host_until_{0};
+  std::atomic<std::uint64_t> recorded_{0};
+  Mutex& mutex_;                                  // the timeline's
+  std::vector<Fence> fences_ GUARDED_BY(mutex_);  // by rising `covers`, none passed
+};
+
+}  // namespace custash
