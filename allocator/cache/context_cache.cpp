@@ -266,9 +266,9 @@ void ContextCache::add_accessor(ContextCache& reader) {
   // A running kernel of the reader, to which the host may hand memory, has paid no debt either.
   if (!pays || reader.core_.timeline.host_may_hand_over()) {
     {
+      // Afterwards no thread is in the middle of a hand-out that has not seen the reader.
       CacheLock lock(core_.mutex);
-      thread_caches_
-          .empty_all();  // no thread is in the middle of a hand-out that has not seen it
+      thread_caches_.empty_all();
     }
     if (holds(Rule::what_is_owed_is_over_before_unpaid_peers))
       core_.timeline.wait_for(core_.timeline.owed()).ignore();  // broken() tells
