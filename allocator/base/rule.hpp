@@ -120,6 +120,7 @@ namespace custash {
   RULE(importers_live_until_their_process_ends) \
   RULE(memory_of_network_cards_is_quiet) \
   RULE(debt_taken_beside_a_launch_is_waited_for) \
+  RULE(debt_outlives_a_free_on_a_stream) \
   RULE(calls_under_way_are_not_waited_for) \
   RULE(calls_beside_a_coming_capture_are_marked) \
   RULE(freed_buffers_wait_for_a_ticket) \

@@ -253,6 +253,9 @@ Status ContextCache::quiet(Address base) {
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     owed = found.stamp().fence;
   }
+  // A free on a stream replaces the fence that a block was taken in debt of.
+  if (holds(Rule::debt_outlives_a_free_on_a_stream))
+    owed = std::max(owed, core_.timeline.owed());
   return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? core_.timeline.wait_for(owed)
                                                             : Status();
 }

@@ -69,7 +69,7 @@ short f_event[F];
 
 // ---- Peers.
 bool access, known_owner, unpaid_peers;
-bool thread cache;   // a thread is in a hand-out: the lock of its thread cache, or the cache's
+bool in_hand_out;   // a thread is in a hand-out: the lock of its thread cache, or the cache's
 
 #define OWNED 1
 #define FREE 0
@@ -261,13 +261,13 @@ inline free_it() {
 
 inline allocate() {
   // In its thread cache, or under the cache's lock: decided, then the debt is taken.
-  if :: hand_outs_not_waited_for -> true :: else -> atomic { !thread cache -> thread cache = true } fi;
+  if :: hand_outs_not_waited_for -> true :: else -> atomic { !in_hand_out -> in_hand_out = true } fi;
   may = SETTLED(stamp_fence[b]) || (DEBT_ALLOWED && stamp_fence[b] <= payable);
   if
   :: may && stamp_fence[b] > passed -> debt = MAX(debt, stamp_fence[b])
   :: else
   fi;
-  if :: !hand_outs_not_waited_for -> thread cache = false :: else fi;
+  if :: !hand_outs_not_waited_for -> in_hand_out = false :: else fi;
   atomic {
     if
     :: may -> uses_before[b] = JOIN(uses_before[b], uses[b]); uses[b] = 0; state[b] = OWNED
@@ -280,7 +280,7 @@ inline allocate() {
 inline enable() {
 #if NO_PLACE
   if :: flag_set_after_wait -> true :: else -> unpaid_peers = true fi;
-  if :: !hand_outs_not_waited_for -> !thread cache :: else fi;
+  if :: !hand_outs_not_waited_for -> !in_hand_out :: else fi;
   if :: !owed_not_waited_for -> wait_for(debt) :: else fi;
   unpaid_peers = true;
 #else

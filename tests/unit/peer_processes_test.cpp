@@ -184,3 +184,21 @@ TEST_CASE("neighbours are asked once all else has failed", "[unit][outside]") {
         CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(asked == 2);
 }
+
+TEST_CASE("memory taken in debt and freed on a stream is quiet when it leaves",
+          "[unit][outside]") {
+  constexpr Bytes kBytes = 8_MiB;
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address p = bed.malloc(kBytes);
+  bed.launch(s, {.accesses = {{p, kBytes, true}}});
+  const auto writes = sim::last_op(s);
+  bed.free(p);
+  REQUIRE(bed.malloc(kBytes) == p);  // in debt
+  const CUstream t = bed.stream();
+  bed.free_on(t, p);
+  REQUIRE(bed.malloc_on(t, kBytes) == p);
+  REQUIRE_FALSE(sim::complete(writes));
+  CHECK(PeerProcesses(*bed.allocator).quiet(p).ok());
+  CHECK(sim::complete(writes));
+}

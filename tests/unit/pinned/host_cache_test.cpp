@@ -43,7 +43,7 @@ TEST_CASE("a buffer that comes back costs no driver call", "[unit][host_cache]")
   }
 }
 
-TEST_CASE("what the quick way cannot answer it leaves alone", "[unit][host_cache]") {
+TEST_CASE("what the fast path cannot answer it leaves alone", "[unit][host_cache]") {
   PinnedBed bed;
   CHECK(bed.pinned->try_allocate(bed.sim.context(), 4096, 0) == nullptr);
   void* buffer = bed.host(4096);
