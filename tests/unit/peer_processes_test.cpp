@@ -78,18 +78,15 @@ TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][outsid
 TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][outside]") {
   for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {
     Bed bed;
-    const CUstream s = bed.stream();
-    const Address p = bed.malloc(bytes);
-    bed.launch(s, {.accesses = {{p, bytes, true}}});
-    const auto late = sim::last_op(s);
-    bed.free(p);
+    const Owed owed(bed, bytes);
+    const Address p = owed.p;
     REQUIRE(bed.malloc(bytes) == p);
     // Younger work, which the free had nothing to do with, is not waited for.
     const CUstream t = bed.stream();
     bed.launch(t, {.needs_flag = 1});
-    REQUIRE_FALSE(sim::complete(late));
+    REQUIRE_FALSE(sim::complete(owed.last));
     CHECK(PeerProcesses(*bed.allocator).quiet(p).ok());
-    CHECK(sim::complete(late));
+    CHECK(sim::complete(owed.last));
     CHECK_FALSE(sim::complete(sim::last_op(t)));
     CHECK_FALSE(sim::hung());
     const auto calls = sim::count_all();
@@ -189,16 +186,12 @@ TEST_CASE("memory taken in debt and freed on a stream is quiet when it leaves",
           "[unit][outside]") {
   constexpr Bytes kBytes = 8_MiB;
   Bed bed;
-  const CUstream s = bed.stream();
-  const Address p = bed.malloc(kBytes);
-  bed.launch(s, {.accesses = {{p, kBytes, true}}});
-  const auto writes = sim::last_op(s);
-  bed.free(p);
-  REQUIRE(bed.malloc(kBytes) == p);  // in debt
+  const Owed owed(bed, kBytes);
+  REQUIRE(bed.malloc(kBytes) == owed.p);  // in debt
   const CUstream t = bed.stream();
-  bed.free_on(t, p);
-  REQUIRE(bed.malloc_on(t, kBytes) == p);
-  REQUIRE_FALSE(sim::complete(writes));
-  CHECK(PeerProcesses(*bed.allocator).quiet(p).ok());
-  CHECK(sim::complete(writes));
+  bed.free_on(t, owed.p);
+  REQUIRE(bed.malloc_on(t, kBytes) == owed.p);
+  REQUIRE_FALSE(sim::complete(owed.last));
+  CHECK(PeerProcesses(*bed.allocator).quiet(owed.p).ok());
+  CHECK(sim::complete(owed.last));
 }

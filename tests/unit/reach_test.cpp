@@ -26,27 +26,6 @@ void launch(Bed& bed, CUstream stream, SubmissionKind view, sim::Kernel kernel =
   REQUIRE(result == CUDA_SUCCESS);
 }
 
-// A block that a running kernel of stream `a` has written, and that is free.
-struct Owed {
-  explicit Owed(Bed& bed, Bytes bytes) : bed(bed), bytes(bytes), p(bed.malloc(bytes)) {
-    bed.launch(a, {.accesses = {{p, bytes, true}}});
-    last = sim::last_op(a);
-    bed.free(p);
-    REQUIRE_FALSE(sim::complete(last));
-  }
-
-  // Whoever uses the block now meets nobody.
-  [[nodiscard]] bool quiet(Address q) const {
-    return q + bytes <= p || p + bytes <= q || sim::complete(last);
-  }
-
-  Bed& bed;
-  Bytes bytes;
-  CUstream a = bed.stream();
-  Address p;
-  sim::OpId last = 0;
-};
-
 }  // namespace
 
 TEST_CASE("a free waits for a kernel that reaches host memory, and for no other",

@@ -137,11 +137,8 @@ TEST_CASE("memory of another stream whose event is refused is waited for", "[uni
 TEST_CASE("a copy between contexts waits for what the other owes", "[unit][rules]") {
   for (const bool refused : {false, true}) {
     Bed bed;
-    const CUstream s = bed.stream();
-    const Address p = bed.malloc(kBytes);
-    bed.launch(s, {.accesses = {{p, kBytes, true}}});
-    const auto late = sim::last_op(s);
-    bed.free(p);
+    const Owed owed(bed, kBytes);
+    const Address p = owed.p;
     REQUIRE(bed.malloc(kBytes) == p);
     const CUcontext second = make_context(1);
     const CUstream there = bed.stream();
@@ -152,7 +149,7 @@ TEST_CASE("a copy between contexts waits for what the other owes", "[unit][rules
         *bed.allocator, there, NullStream::Legacy, SubmissionKind::Hidden, to, p);
     submission.done(cuMemcpyPeerAsync(to, second, p, bed.sim.context(), kBytes, there));
     if (!refused) REQUIRE(sim::count("cuStreamWaitEvent") == 1);
-    CHECK(sim::complete(late) == refused);
+    CHECK(sim::complete(owed.last) == refused);
     sim::clear_failures();
   }
 }

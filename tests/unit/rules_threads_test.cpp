@@ -193,11 +193,7 @@ TEST_CASE("memory taken in debt beside a launch that the host feeds is quiet",
   for (int at = 1; came; ++at) {
     CAPTURE(at);
     Bed bed;
-    const Address p = bed.malloc(kBytes);
-    const CUstream s = bed.stream();
-    bed.launch(s, {.accesses = {{p, kBytes, true}}});
-    const auto writes = sim::last_op(s);
-    bed.free(p);
+    const Owed owed(bed, kBytes);
     reset(at, nullptr);
     Address q = 0;
     std::thread allocates = stopped_thread(bed.sim.context(), [&] {
@@ -213,9 +209,9 @@ TEST_CASE("memory taken in debt beside a launch that the host feeds is quiet",
     go_on();
     allocates.join();
     sim::set_entry_check(nullptr);
-    const bool same = came && q < p + kBytes && p < q + kMore;
+    const bool same = came && q < owed.p + kBytes && owed.p < q + kMore;
     if (same) ++shared;
-    CHECK((!same || sim::complete(writes)));
+    CHECK((!same || sim::complete(owed.last)));
   }
   CHECK(shared > 0);
 }
