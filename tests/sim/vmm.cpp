@@ -4,14 +4,10 @@
 // are gone.
 #include "tests/sim/capture.hpp"
 #include "tests/sim/lifetime.hpp"
-#include "tests/sim/machine.hpp"
 #include "tests/sim/slab.hpp"
 
 #include <algorithm>
-#include <string>
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 namespace custash::sim {
@@ -180,87 +176,6 @@ CUresult set_access(
   return CUDA_SUCCESS;
 }
 
-constexpr std::uint64_t kExported = 0x4350'5653'494d'5531;
-
-// What the file of a shareable handle holds.
-struct Exported {
-  std::uint64_t magic = 0;
-  pid_t process = 0;
-  int file = -1;  // of the exporter's device memory, there
-  Handle handle = 0;
-  std::uint64_t physical = 0;
-  Bytes size = 0;
-  std::uint64_t machine = 0;
-  int device = 0;  // as the machine calls it
-  CUmemAllocationProp properties = {};
-};
-
-// Another simulator's memory, through its file, which the exporter must be there to open.
-CUresult import_foreign(Frame& f, Handle* out, const Exported& content) {
-  World& w = f.world;
-  int device = 0;
-  while (device < w.options.devices && physical_device(w, device) != content.device)
-    ++device;
-  if (!w.space.data() || content.machine != machine_number(w)) return CUDA_ERROR_INVALID_VALUE;
-  if (device == w.options.devices) return CUDA_ERROR_INVALID_DEVICE;
-  const std::string path =
-      "/proc/" + std::to_string(content.process) + "/fd/" + std::to_string(content.file);
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return CUDA_ERROR_INVALID_VALUE;
-  auto handle = std::make_unique<PhysicalHandle>();
-  handle->device = device;
-  handle->size = content.size;
-  handle->physical = w.space.make_physical(content.size);  // a number of its own
-  handle->references = 1;
-  handle->file = file;
-  handle->offset = content.physical;
-  handle->properties = content.properties;
-  handle->properties.location.id = device;
-  *out = w.handles.add<Handle>(std::move(handle));
-  return CUDA_SUCCESS;
-}
-
-CUresult export_handle(Frame& f, void* out, Handle handle, CUmemAllocationHandleType type) {
-  World& w = f.world;
-  PhysicalHandle* h = w.handles.get(handle);
-  if (out == nullptr || h == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-  if ((h->properties.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
-  const int fd = memfd_create("shareable handle", MFD_CLOEXEC);
-  if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  const Exported content{kExported,
-                         getpid(),
-                         w.space.file(),
-                         handle,
-                         h->physical,
-                         h->size,
-                         machine_number(w),
-                         physical_device(w, h->device),
-                         h->properties};
-  if (h->file >= 0 || pwrite(fd, &content, sizeof content, 0) != sizeof content) {
-    close(fd);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  h->exported = true;
-  *static_cast<int*>(out) = fd;
-  return CUDA_SUCCESS;
-}
-
-CUresult import_handle(Frame& f, Handle* out, void* shared, CUmemAllocationHandleType type) {
-  if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-    return CUDA_ERROR_INVALID_VALUE;
-  Exported content;
-  const int fd = static_cast<int>(reinterpret_cast<std::intptr_t>(shared));
-  if (pread(fd, &content, sizeof content, 0) != sizeof content || content.magic != kExported)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (content.process != getpid()) return import_foreign(f, out, content);
-  PhysicalHandle* h = f.world.handles.get(content.handle);
-  if (h == nullptr || h->physical != content.physical) return CUDA_ERROR_INVALID_VALUE;
-  ++h->references;
-  *out = content.handle;
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 
 SIM_ENTRY(cuMemAddressReserve,
@@ -372,35 +287,6 @@ SIM_ENTRY(cuMemRetainAllocationHandle, (Handle * out, void* address)) {
       return CUDA_ERROR_INVALID_VALUE;
     ++f.world.handles.get(region->handle)->references;
     *out = region->handle;
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_ENTRY(
-    cuMemExportToShareableHandle,
-    (void* out, Handle handle, CUmemAllocationHandleType type, unsigned long long flags)) {
-  return SIM_CALL(cuMemExportToShareableHandle, Context) {
-    return export_handle(f, out, handle, type);
-  });
-}
-
-SIM_ENTRY(cuMemImportFromShareableHandle,
-          (Handle * out, void* shared, CUmemAllocationHandleType type)) {
-  return SIM_CALL(cuMemImportFromShareableHandle, Context) {
-    return import_handle(f, out, shared, type);
-  });
-}
-
-SIM_ENTRY(cuMemGetHandleForAddressRange,
-          (void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags)) {
-  return SIM_CALL(cuMemGetHandleForAddressRange, Context) {
-    const Region* region = region_at(f.world, address);
-    if (out == nullptr || region == nullptr || address % 4_KiB != 0 || bytes % 4_KiB != 0 ||
-        address + bytes > region->base + region->size)
-      return CUDA_ERROR_INVALID_VALUE;
-    const int fd = memfd_create("address range", MFD_CLOEXEC);
-    if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    *static_cast<int*>(out) = fd;
     return CUDA_SUCCESS;
   });
 }
