@@ -25,18 +25,15 @@ constexpr const char* kRunHelp =
     "  custash run --record-history report.html -- python3 train.py\n"
     "  custash run --conf \"backing:driver,log:info,log_file:custash.log\" -- ./app\n"
     "\n"
-    "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf "
-    "says\n"
-    "comes after it and wins. Programs that PROGRAM starts are served as well. It needs "
-    "neither\n"
+    "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf says\n"
+    "comes after it and wins. Programs that PROGRAM starts are served as well. It needs neither\n"
     "root nor a rebuilt PROGRAM.\n"
     "\n"
     "Options for --conf and CUSTASH_CONF, as key:value,key:value:\n";
 
 constexpr const char* kRunExitCodes =
     "\n"
-    "Exit status: PROGRAM's own; 125 when custash itself fails (usage, library missing), 126 "
-    "when\n"
+    "Exit status: PROGRAM's own; 125 when custash itself fails (usage, library missing), 126 when\n"
     "PROGRAM cannot be run, 127 when it is not found.\n";
 
 // Ends our own words where the program's begin: at "--", or at the first word that is no
@@ -213,11 +210,9 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTe
       options->output,
       "FILE",
       "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
-  snapshot->add_flag(
-      "--history",
-      options->history,
-      "switch history on in it, so that later snapshots tell call sites; writes only "
-      "with -o");
+  snapshot->add_flag("--history",
+                     options->history,
+                     "start recording call sites in it; a snapshot is written only with -o");
   add_force(snapshot, &options->force);
   for (CLI::App* each : {diff, leaks, snapshot})
     add(each, "--patience", options->patience, "SECONDS", "to wait for a process (10)");

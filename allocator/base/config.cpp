@@ -176,9 +176,8 @@ constexpr std::array kOptions = {
             "10",
             "0-86400",
             "How long an allocation on a full device waits for work that the driver would not "
-            "wait "
-            "for there, while nothing on the device ends. Then it is out of memory. 0: not at "
-            "all."},
+            "wait for there, while nothing on the device ends. Then it is out of memory. "
+            "0: not at all."},
            [](Config& c, std::string_view text) {
              return set_number(&c.patience, text, 86400, "s");
            }},
