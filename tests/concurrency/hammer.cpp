@@ -181,11 +181,11 @@ class Worker {
     std::optional<Owned> got;
     {
       const std::lock_guard lock(round_.exchange.mutex);
-      auto& slab_heap = round_.exchange.blocks;
-      if (!blocks_.empty()) slab_heap.push_back(take());
-      if (slab_heap.size() > 4) {
-        got = slab_heap.front();
-        slab_heap.erase(slab_heap.begin());
+      auto& shelf = round_.exchange.blocks;
+      if (!blocks_.empty()) shelf.push_back(take());
+      if (shelf.size() > 4) {
+        got = shelf.front();
+        shelf.erase(shelf.begin());
       }
       if (got) round_.detector.thread_sync(got->from, self_);
     }

@@ -37,7 +37,7 @@ struct Round {
   unsigned flags;
   std::mutex mutex;
   std::vector<std::pair<Owned, sim::ThreadId>>
-      slab_heap;  // where threads leave buffers for each other
+      shelf;  // where threads leave buffers for each other
 };
 
 class Worker {
@@ -146,11 +146,11 @@ class Worker {
 
   void swap() {
     const std::lock_guard lock(round_.mutex);
-    if (!owned_.empty()) round_.slab_heap.emplace_back(take(), self_);
-    if (round_.slab_heap.size() <= 4) return;
-    round_.detector.thread_sync(round_.slab_heap.front().second, self_);
-    owned_.push_back(round_.slab_heap.front().first);
-    round_.slab_heap.erase(round_.slab_heap.begin());
+    if (!owned_.empty()) round_.shelf.emplace_back(take(), self_);
+    if (round_.shelf.size() <= 4) return;
+    round_.detector.thread_sync(round_.shelf.front().second, self_);
+    owned_.push_back(round_.shelf.front().first);
+    round_.shelf.erase(round_.shelf.begin());
   }
 
   // It allocates, works and ends with buffers in flight.
@@ -219,7 +219,7 @@ bool check_round(std::uint64_t seed) {
               .context = world.context(),
               .flags = seed % 8 == 0 ? 0 : kUntouched};
   run_threads<Worker>(round, seed);
-  for (const auto& [left, from] : round.slab_heap) {
+  for (const auto& [left, from] : round.shelf) {
     detector.on_free(at(left.buffer), sim::this_thread());
     expect(cache->free(left.buffer)->code(), "the last free");
   }

@@ -31,35 +31,35 @@ int in_child(const std::function<int()>& body) {
 
 }  // namespace
 
-StatsDelta run_batches(std::uint64_t seed,
-                       std::uint64_t wanted,
-                       std::uint64_t enough,
-                       const std::function<void(StatsDelta* stats_delta)>& one,
-                       const std::function<void(std::uint64_t, const std::string&)>& crashed) {
+Tally run_batches(std::uint64_t seed,
+                  std::uint64_t wanted,
+                  std::uint64_t enough,
+                  const std::function<void(Tally* tally)>& one,
+                  const std::function<void(std::uint64_t, const std::string&)>& crashed) {
   // Where a child says how far it is.
-  void* const page = mmap(
-      nullptr, sizeof(StatsDelta), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const page =
+      mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return {.next = seed, .failed = 1};
-  auto* const told = new (page) StatsDelta{.next = seed};
-  StatsDelta stats_delta = *told;
-  while (stats_delta.programs < wanted && stats_delta.failed < enough) {
-    const std::uint64_t until = std::min(wanted, stats_delta.programs + kBatch);
+  auto* const told = new (page) Tally{.next = seed};
+  Tally tally = *told;
+  while (tally.programs < wanted && tally.failed < enough) {
+    const std::uint64_t until = std::min(wanted, tally.programs + kBatch);
     const int code = in_child([&] {
-      for (; stats_delta.programs < until && stats_delta.failed < enough; ++stats_delta.next) {
-        *told = stats_delta;
-        one(&stats_delta);
+      for (; tally.programs < until && tally.failed < enough; ++tally.next) {
+        *told = tally;
+        one(&tally);
       }
-      *told = stats_delta;
+      *told = tally;
       return 0;
     });
-    stats_delta = *told;
+    tally = *told;
     if (code == 0) continue;
-    ++stats_delta.failed;
-    ++stats_delta.programs;
-    crashed(stats_delta.next++, "child ended with " + std::to_string(code));
+    ++tally.failed;
+    ++tally.programs;
+    crashed(tally.next++, "child ended with " + std::to_string(code));
   }
-  munmap(page, sizeof(StatsDelta));
-  return stats_delta;
+  munmap(page, sizeof(Tally));
+  return tally;
 }
 
 }  // namespace custash::property

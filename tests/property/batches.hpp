@@ -11,7 +11,7 @@
 
 namespace custash::property {
 
-struct StatsDelta {
+struct Tally {
   std::uint64_t next = 0;      // the next seed
   std::uint64_t programs = 0;  // right on bare, and run through the cache
   std::uint64_t rejected = 0;  // wrong on bare
@@ -20,12 +20,12 @@ struct StatsDelta {
 };
 
 // Programs seed, seed + 1, … until `wanted` were run, or `enough` have failed. `one` runs the
-// program of counts->next and counts it; `crashed` tells of a seed that ended its process.
-StatsDelta run_batches(
+// program of tally->next and counts it; `crashed` tells of a seed that ended its process.
+Tally run_batches(
     std::uint64_t seed,
     std::uint64_t wanted,
     std::uint64_t enough,
-    const std::function<void(StatsDelta* stats_delta)>& one,
+    const std::function<void(Tally* tally)>& one,
     const std::function<void(std::uint64_t seed, const std::string& why)>& crashed);
 
 }  // namespace custash::property

@@ -8,11 +8,9 @@ namespace custash::property {
 
 // Programs seed, seed + 1, … until `wanted` were run. Failures are printed; stops after
 // `enough`.
-StatsDelta check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough);
+Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough);
 
 // The same with pinned memory.
-StatsDelta check_pinned_programs(std::uint64_t seed,
-                                 std::uint64_t wanted,
-                                 std::uint64_t enough);
+Tally check_pinned_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough);
 
 }  // namespace custash::property

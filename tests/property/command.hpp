@@ -22,26 +22,26 @@ inline std::uint64_t number(
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// `check(seed, programs, failures)` gives a counts. The exit code: 1 when any failed.
+// `check(seed, programs, failures)` gives a tally. The exit code: 1 when any failed.
 template <typename Check>
 int run_command(int argc, char** argv, Check check) {
   const std::uint64_t programs = number(argc, argv, 1, "CUSTASH_PROGRAMS", 10000);
   const std::uint64_t seed = number(argc, argv, 2, "CUSTASH_SEED", 1);
   std::printf("property: programs from seed %llu on\n", static_cast<unsigned long long>(seed));
-  const auto stats_delta = check(seed, programs, number(argc, argv, 3, "CUSTASH_FAILURES", 3));
-  const bool counted = stats_delta.kinds != KindCounts{};
-  if (counted) std::printf("property: of them %s\n", tell_kinds(stats_delta.kinds).c_str());
-  const std::string missing = missing_kinds(stats_delta.kinds);
-  const bool empty = counted && stats_delta.programs >= kManyPrograms && !missing.empty();
+  const auto tally = check(seed, programs, number(argc, argv, 3, "CUSTASH_FAILURES", 3));
+  const bool counted = tally.kinds != KindCounts{};
+  if (counted) std::printf("property: of them %s\n", tell_kinds(tally.kinds).c_str());
+  const std::string missing = missing_kinds(tally.kinds);
+  const bool empty = counted && tally.programs >= kManyPrograms && !missing.empty();
   if (empty) std::printf("property: NONE of: %s\n", missing.c_str());
   std::printf("property: seeds %llu to %llu\n",
               static_cast<unsigned long long>(seed),
-              static_cast<unsigned long long>(stats_delta.next - 1));
+              static_cast<unsigned long long>(tally.next - 1));
   std::printf("property: %llu programs, %llu rejected on bare, %llu failed\n",
-              static_cast<unsigned long long>(stats_delta.programs),
-              static_cast<unsigned long long>(stats_delta.rejected),
-              static_cast<unsigned long long>(stats_delta.failed));
-  return stats_delta.failed == 0 && !empty ? 0 : 1;
+              static_cast<unsigned long long>(tally.programs),
+              static_cast<unsigned long long>(tally.rejected),
+              static_cast<unsigned long long>(tally.failed));
+  return tally.failed == 0 && !empty ? 0 : 1;
 }
 
 }  // namespace custash::property

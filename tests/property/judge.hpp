@@ -21,10 +21,10 @@ class Judge {
   Judge(Program program, Setup setup)
       : program_(std::move(program)), setup_(std::move(setup)) {}
 
-  void run(StatsDelta* stats_delta) const {
+  void run(Tally* tally) const {
     Outcome bare;
     if (!right_when_bare(program_, &bare)) {
-      ++stats_delta->rejected;
+      ++tally->rejected;
       if (std::getenv("CUSTASH_SHOW_REJECTED") != nullptr)
         std::printf("rejected %llu: %s\n%s%s (step %zu)\n",
                     static_cast<unsigned long long>(program_.seed),
@@ -34,11 +34,11 @@ class Judge {
                     wrong_code(bare, false));
       return;
     }
-    ++stats_delta->programs;
-    count_kinds(program_, &stats_delta->kinds);
+    ++tally->programs;
+    count_kinds(program_, &tally->kinds);
     const Outcome outcome = refine(program_);
     if (outcome.kind == Violation::None) return;
-    ++stats_delta->failed;
+    ++tally->failed;
     const Program small = shrunk(program_, [&](const Program& candidate) {
       Outcome ignored;
       return right_when_bare(candidate, &ignored) && refine(candidate).kind == outcome.kind;
@@ -91,15 +91,15 @@ class Judge {
 
 // `judge_of(seed)`: the program of that seed, and how it is run.
 template <typename JudgeOf>
-StatsDelta check_all(std::uint64_t seed,
-                     std::uint64_t wanted,
-                     std::uint64_t enough,
-                     JudgeOf judge_of) {
+Tally check_all(std::uint64_t seed,
+                std::uint64_t wanted,
+                std::uint64_t enough,
+                JudgeOf judge_of) {
   return run_batches(
       seed,
       wanted,
       enough,
-      [&](StatsDelta* stats_delta) { judge_of(stats_delta->next).run(stats_delta); },
+      [&](Tally* tally) { judge_of(tally->next).run(tally); },
       [&](std::uint64_t at, const std::string& why) { judge_of(at).tell_crash(why); });
 }
 

@@ -40,9 +40,7 @@ PinSetup setup_for(const PinProgram& program) {
 
 }  // namespace
 
-StatsDelta check_pinned_programs(std::uint64_t seed,
-                                 std::uint64_t wanted,
-                                 std::uint64_t enough) {
+Tally check_pinned_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t enough) {
   return check_all(seed, wanted, enough, [](std::uint64_t at) {
     PinProgram program = generate_pinned(at);
     PinSetup setup = setup_for(program);
