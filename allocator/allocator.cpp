@@ -4,7 +4,7 @@
 // Proved: tests/models/peers.pml.
 #include "allocator/allocator.hpp"
 
-#include "allocator/registry.hpp"
+#include "allocator/free_plan.hpp"
 
 #include <utility>
 
@@ -20,19 +20,6 @@ Status Allocator::allocate(CUcontext context, Bytes bytes, Address* out) {
                             : state_->allocate(*binding, bytes, out);
 }
 
-std::optional<Status> Allocator::free(Address address) {
-  if (try_free(address)) return Status();
-  ContextCache* cache = state_->owner(address);
-  if (cache == nullptr) return std::nullopt;
-  StreamBinding* binding = state_->binding(cache->context());
-  ThreadCache* thread_cache = binding == nullptr || binding->cache != cache
-                                  ? nullptr
-                                  : ThreadBindings::mine().thread_cache(*binding);
-  const Status waited = state_->wait_for_others(*cache);
-  const Status freed = cache->free(address, nullptr, thread_cache);
-  return freed.ok() ? waited : freed;
-}
-
 Status Allocator::allocate_on(
     CUcontext context, CUstream stream, NullStream null, Bytes bytes, Address* out) {
   StreamBinding* binding = state_->binding(stream, null);
@@ -40,21 +27,42 @@ Status Allocator::allocate_on(
                             : state_->allocate(*binding, bytes, out);
 }
 
-std::optional<Status> Allocator::free_on(Address address, CUstream stream, NullStream null) {
-  ContextCache* cache = state_->owner(address);
-  if (cache == nullptr) return std::nullopt;
-  StreamBinding* binding = state_->binding(stream, null);
-  if (binding == nullptr) return cache->free(address, nullptr, nullptr);
-  if (binding->cache == cache) {
-    return cache->free(address, binding->lane, ThreadBindings::mine().thread_cache(*binding));
+bool Allocator::FreePlan::locked_or_fence() {
+  const StreamBinding* binding = state_.binding_to_free(cache_);
+  return binding != nullptr &&
+         (cache_->try_free(owner_, address_, binding->thread_cache) ||
+          cache_->fence_and_free(*binding->thread_cache, owner_, address_));
+}
+
+std::optional<Status> Allocator::FreePlan::locked_or_slow() {
+  if (!ours()) return std::nullopt;
+  if (const StreamBinding* known = state_.binding_to_free(cache_);
+      known != nullptr && cache_->try_free(owner_, address_, known->thread_cache))
+    return Status();
+  StreamBinding* binding = state_.binding(cache_->context());
+  ThreadCache* thread_cache = binding == nullptr || binding->cache != cache_
+                                  ? nullptr
+                                  : ThreadBindings::mine().thread_cache(*binding);
+  const Status waited = state_.wait_for_others(*cache_);
+  const Status freed = cache_->free(owner_, address_, nullptr, thread_cache);
+  return freed.ok() ? waited : freed;
+}
+
+std::optional<Status> Allocator::FreePlan::slow_on(CUstream stream, NullStream null) {
+  if (!ours()) return std::nullopt;
+  StreamBinding* binding = state_.binding(stream, null);
+  if (binding == nullptr) return cache_->free(owner_, address_, nullptr, nullptr);
+  if (binding->cache == cache_) {
+    return cache_->free(
+        owner_, address_, binding->stream_state, ThreadBindings::mine().thread_cache(*binding));
   }
   // A stream of another context: its order means nothing on this one's timeline.
   Timeline& theirs = binding->cache->timeline();
   HostUse until{&theirs, {}};
-  if (theirs.record_free_abroad(*binding->lane, &until.event))
-    return cache->freed_blocks().free_abroad(address, std::move(until));
+  if (theirs.record_free_abroad(*binding->stream_state, &until.event))
+    return cache_->freed_blocks().free_abroad(owner_, address_, std::move(until));
   const Status waited = theirs.wait_all();
-  return waited.ok() ? cache->free(address, nullptr, nullptr) : waited;
+  return waited.ok() ? cache_->free(owner_, address_, nullptr, nullptr) : waited;
 }
 
 Status Allocator::record_stream(Address address, CUstream stream, NullStream null) {
@@ -71,6 +79,42 @@ Status Allocator::empty_cache(CUcontext context) {
 void Allocator::empty_all_caches() {
   // Each error shows at its next call.
   visit_living(state_->all(), [](ContextCache& cache) { cache.trim().ignore(); });
+}
+
+Status Allocator::trim(int device, Bytes bytes) {
+  Status result;
+  visit_living(state_->on_device(device), [&](ContextCache& cache) {
+    const Bytes before = state_->budget(device).held();
+    if (const Status trimmed = cache.trim({.bytes = bytes, .plain = PlainTrim::Now});
+        !trimmed.ok())
+      result = trimmed;
+    const Bytes after = state_->budget(device).held();
+    bytes -= std::min(bytes, before - std::min(before, after));
+  });
+  return result;
+}
+
+Status Allocator::trim_stream(CUstream stream, NullStream null) {
+  const StreamPlace place = state_->place(stream, null);
+  return place ? place.cache->trim({.plain = PlainTrim::Now}, *place.stream_state)
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+Status Allocator::trim_idle(int device) {
+  Status result;
+  visit_living(state_->on_device(device), [&](ContextCache& cache) {
+    if (const Status trimmed = cache.trim_idle(); !trimmed.ok()) result = trimmed;
+  });
+  return result;
+}
+
+bool Allocator::context_broken(CUcontext context) {
+  ContextCache* cache = state_->cache(context);
+  return cache == nullptr || cache->timeline().broken();
+}
+
+void Allocator::look_for_faults() {
+  visit_living(state_->all(), [](ContextCache& cache) { cache.timeline().look_for_fault(); });
 }
 
 bool Allocator::owns(Address address) const {

@@ -2,14 +2,16 @@
 // The fast path: ContextCache answers from the calling thread's thread cache, without a shared
 // lock and without a driver call. It decides as BlockSearch::take() and FreedBlocks::finish()
 // do for ready blocks. All other calls take the slow path. Proved:
-// tests/models/thread_cache.pml and tests/models/reuse.pml.
+// tests/models/peers.pml, tests/models/reuse.pml and tests/models/thread_cache.pml.
 #include "allocator/base/atomic_max.hpp"
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/context_cache.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/free_plan.hpp"
 #include "allocator/heap/block_info.hpp"
+#include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
-#include "allocator/registry.hpp"
 
 #include <algorithm>
 
@@ -22,29 +24,34 @@ constexpr std::uint32_t kHitsPerLook = 4096;
 std::uint64_t new_buffer_id_of(ThreadCache& thread_cache) {
   if (thread_cache.next_id == thread_cache.last_id) {
     thread_cache.next_id =
-        take_buffer_ids(kIdsAtOnce) | (thread_cache.lane == nullptr ? 0 : kOrderedId);
+        take_buffer_ids(kIdsAtOnce) | (thread_cache.stream_state == nullptr ? 0 : kOrderedId);
     thread_cache.last_id = thread_cache.next_id + kIdsAtOnce;
   }
   return thread_cache.next_id++;
 }
 
 // Assigned field by field: a whole-struct store would go through the stack.
-void set_stamp(Stamp* stamp, const ThreadCache& thread_cache, std::uint64_t position) {
-  stamp->fence = thread_cache.lane == nullptr ? position : 0;
-  stamp->order = thread_cache.lane == nullptr ? 0 : position;
-  stamp->order_lane = thread_cache.lane;
+void set_reuse_after(ReuseAfter* reuse_after,
+                     const ThreadCache& thread_cache,
+                     Position position) {
+  const bool plain = thread_cache.stream_state == nullptr;
+  reuse_after->plain = plain ? position : Position{};
+  reuse_after->ordered = plain ? Position{} : position;
+  reuse_after->stream = thread_cache.stream_state;
 }
 
 }  // namespace
 
-[[gnu::always_inline]] inline bool ContextCache::quick_accepts(const Stamp& stamp,
-                                                               const Lane* lane) {
-  if (stamp.order > core_.timeline.passed() && (lane == nullptr || stamp.order_lane != lane) &&
+[[gnu::always_inline]] inline bool ContextCache::quick_accepts(
+    const ReuseAfter& reuse_after, const StreamState* stream_state) {
+  if (reuse_after.ordered > core_.timeline.passed() &&
+      (stream_state == nullptr || reuse_after.stream != stream_state) &&
       holds(Rule::hits_are_of_their_own_stream))
     return false;
-  if (stamp.fence <= core_.timeline.passed()) return true;
-  if (!core_.quick_clear(stamp.fence) && holds(Rule::hits_are_clear_or_payable)) return false;
-  if (holds(Rule::hits_take_debt)) core_.timeline.take_debt(stamp.fence);
+  if (reuse_after.plain <= core_.timeline.passed()) return true;
+  if (!core_.done_or_owed(reuse_after.plain) && holds(Rule::hits_are_clear_or_payable))
+    return false;
+  if (holds(Rule::hits_take_debt)) core_.timeline.take_debt(reuse_after.plain);
   // Asked once more: see PressureWaits::settle_handed().
   return !(core_.must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
 }
@@ -71,11 +78,12 @@ Address ContextCache::quick_allocate(ThreadCache& thread_cache, Bytes bytes) {
 
 [[gnu::always_inline]] inline Address ContextCache::quick_small(ThreadCache& thread_cache,
                                                                 Bytes bytes) {
-  const int size = size_class(bytes);
+  const SizeClass size = size_class(bytes);
   Magazine& magazine = thread_cache.magazine(size);
   const SmallRef ref = magazine.blocks[magazine.count - 1];
+  CUSTASH_ASSERT(ref.kept_ready(size));
   SmallBlock& block = ref.block();
-  if (!quick_accepts(block.stamp, thread_cache.lane)) return 0;
+  if (!quick_accepts(block.reuse_after, thread_cache.stream_state)) return 0;
   --magazine.count;
   block.requested = static_cast<std::uint32_t>(bytes);
   block.buffer_id.publish(new_buffer_id_of(thread_cache));
@@ -89,12 +97,14 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
   const Bytes rounded = round_large(bytes);
   for (std::uint32_t i = thread_cache.large_count; i-- > 0;) {
     Block* block = thread_cache.large[i];
-    if (block->size != rounded || !quick_accepts(block->stamp, thread_cache.lane)) continue;
+    if (block->size != rounded || !quick_accepts(block->reuse_after, thread_cache.stream_state))
+      continue;
     std::copy(thread_cache.large.begin() + i + 1,
               thread_cache.large.begin() + thread_cache.large_count,
               thread_cache.large.begin() + i);
     --thread_cache.large_count;
     thread_cache.large_bytes -= rounded;
+    CUSTASH_ASSERT(block->state == BlockState::Used && block->buffer_id == 0);
     block->requested = bytes;
     block->buffer_id.publish(new_buffer_id_of(thread_cache));
     thread_cache.stats_delta.take(
@@ -108,12 +118,16 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
                                                             const PageOwner& owner,
                                                             Address address) {
   if (!core_.quick_ways_open()) return false;
-  std::uint64_t position = 0;
-  if (thread_cache.lane == nullptr) {
+  Position position;
+  if (thread_cache.stream_state == nullptr) {
     if (free_waits() && holds(Rule::quick_frees_wait_for_results)) return false;
-    if (!core_.timeline.try_stamp_free(&position) || !core_.quick_clear(position)) return false;
+    if (!core_.timeline.try_record_free(&position) || !core_.done_or_owed(position))
+      return false;
   } else {
-    if (!core_.timeline.try_stamp_stream(*thread_cache.lane, owner.slab == nullptr, &position))
+    if (!core_.timeline.try_record_free_on(
+            *thread_cache.stream_state,
+            owner.slab == nullptr ? SizeKind::Large : SizeKind::Small,
+            &position))
       return false;
     if (core_.order_high.load() < position) atomic_max(core_.order_high, position);
   }
@@ -124,7 +138,7 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
 [[gnu::always_inline]] inline bool ContextCache::quick_give(ThreadCache& thread_cache,
                                                             Slab& slab,
                                                             Address address,
-                                                            std::uint64_t position) {
+                                                            Position position) {
   const std::uint32_t index = slab.index_at(address);
   if (index == slab.count) return false;
   SmallBlock& block = slab.blocks[index];
@@ -134,7 +148,8 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
     const ThreadCacheScope scope(thread_cache);
     if (magazine.count != Magazine::capacity(slab.size_class)) [[likely]] {
       if (block.buffer_id.exchange(0) == 0) return false;
-      set_stamp(&block.stamp, thread_cache, position);
+      set_reuse_after(&block.reuse_after, thread_cache, position);
+      CUSTASH_ASSERT(block.state == BlockState::Used);
       magazine.blocks[magazine.count++] = StoredBlock({&slab, index});
       thread_cache.stats_delta.give(
           true, static_cast<std::int64_t>(slab.block_bytes()), block.requested);
@@ -148,12 +163,12 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
 [[gnu::noinline]] bool ContextCache::spill_and_give(ThreadCache& thread_cache,
                                                     Slab& slab,
                                                     Address address,
-                                                    std::uint64_t position) {
+                                                    Position position) {
   thread_caches_.spill(thread_cache, slab.size_class);
   return quick_give(thread_cache, slab, address, position);
 }
 
-bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, std::uint64_t position) {
+bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, Position position) {
   if (block == nullptr || (block->kept() && holds(Rule::kept_blocks_take_the_long_way)) ||
       block->size <= kSmallLimit)
     return false;
@@ -162,7 +177,7 @@ bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, std::uint
       thread_cache.large_bytes + block->size > ThreadCache::kLargeBytes)
     return false;
   if (block->buffer_id.exchange(0) == 0) return false;
-  set_stamp(&block->stamp, thread_cache, position);
+  set_reuse_after(&block->reuse_after, thread_cache, position);
   thread_cache.large[thread_cache.large_count++] = block;
   thread_cache.large_bytes += block->size;
   thread_cache.stats_delta.give(
@@ -172,22 +187,23 @@ bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, std::uint
   return true;
 }
 
-bool ContextCache::fence_and_free(ThreadCache& thread_cache, Address address) {
-  const PageOwner owner = core_.pages.find(address);
-  if (!core_.quick_ways_open() || (owner.slab == nullptr && owner.segment == nullptr))
-    return false;
-  std::uint64_t position = 0;
-  if (thread_cache.lane != nullptr) {
-    const bool large =
-        owner.slab == nullptr && owner.block != nullptr && owner.block->size > kSmallLimit;
-    (void)core_.timeline.stamp_stream(*thread_cache.lane, large);
+bool ContextCache::fence_and_free(ThreadCache& thread_cache,
+                                  const PageOwner& owner,
+                                  Address address) {
+  if (!core_.quick_ways_open()) return false;
+  Position position;
+  if (thread_cache.stream_state != nullptr) {
+    const SizeKind kind = owner.slab == nullptr && owner.block != nullptr
+                              ? size_kind(owner.block->size)
+                              : SizeKind::Small;
+    (void)core_.timeline.record_free_on(*thread_cache.stream_state, kind);
     return quick_free(thread_cache, owner, address);
   }
   // The slow path waits for the device and reports errors.
   if (core_.config.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
-      !core_.timeline.stamp_free(&position).ok())
+      !core_.timeline.record_free(&position).ok())
     return false;
-  return quick_free(thread_cache, owner, address) || try_free(address, &thread_cache);
+  return quick_free(thread_cache, owner, address) || try_free(owner, address, &thread_cache);
 }
 
 // ---- The facade's part: finds the thread cache.
@@ -201,17 +217,21 @@ Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
   return hit != 0 ? hit : binding->cache->try_allocate(bytes, binding->thread_cache);
 }
 
-bool Allocator::try_free(Address address) {
-  const PageOwner owner = state_->pages.find(address);
-  ContextCache* cache = State::cache_of(owner);
-  const StreamBinding* binding = state_->binding_to_free(cache);
-  return binding != nullptr && (cache->quick_free(*binding->thread_cache, owner, address) ||
-                                cache->try_free(address, binding->thread_cache));
+[[gnu::always_inline]] inline bool Allocator::FreePlan::fast() {
+  const StreamBinding* binding = state_.binding_to_free(cache_);
+  return binding != nullptr && cache_->quick_free(*binding->thread_cache, owner_, address_);
 }
 
-bool Allocator::fence_and_free(Address address) {
-  const StreamBinding* binding = state_->binding_to_free(state_->owner(address));
-  return binding != nullptr && binding->cache->fence_and_free(*binding->thread_cache, address);
+// Each step after fast() works on a copy, so that the fast path keeps its plan in registers.
+bool Allocator::try_free(Address address) {
+  FreePlan plan(*state_, address);
+  return plan.fast() || FreePlan(plan).locked_or_fence();
+}
+
+std::optional<Status> Allocator::free(Address address) {
+  FreePlan plan(*state_, address);
+  if (plan.fast()) return Status();
+  return FreePlan(plan).locked_or_slow();
 }
 
 Address Allocator::try_allocate_on(CUcontext context,
@@ -225,17 +245,27 @@ Address Allocator::try_allocate_on(CUcontext context,
              : binding->cache->quick_allocate(*binding->thread_cache, bytes);
 }
 
-bool Allocator::try_free_on(Address address, CUstream stream, NullStream null) {
-  const PageOwner owner = state_->pages.find(address);
-  ContextCache* cache = State::cache_of(owner);
-  if (cache == nullptr) return false;
+[[gnu::always_inline]] inline bool Allocator::FreePlan::fast_on(CUstream stream,
+                                                                NullStream null) {
   // A default stream belongs to the current context.
   CUcontext context = nullptr;
-  if (State::is_default(stream) && driver_.ctx_get_current(&context) != CUDA_SUCCESS)
+  if (State::is_default(stream) && state_.driver.ctx_get_current(&context) != CUDA_SUCCESS)
     return false;
-  const StreamBinding* binding = state_->known_binding(context, stream, null);
-  return binding != nullptr && binding->thread_cache != nullptr && binding->cache == cache &&
-         cache->quick_free(*binding->thread_cache, owner, address);
+  const StreamBinding* binding = state_.known_binding(context, stream, null);
+  return binding != nullptr && binding->thread_cache != nullptr && binding->cache == cache_ &&
+         cache_->quick_free(*binding->thread_cache, owner_, address_);
+}
+
+bool Allocator::try_free_on(Address address, CUstream stream, NullStream null) {
+  FreePlan plan(*state_, address);
+  return plan.fast_on(stream, null) ||
+         FreePlan(plan).slow_on(stream, null).value_or(CUDA_ERROR_INVALID_VALUE).ok();
+}
+
+std::optional<Status> Allocator::free_on(Address address, CUstream stream, NullStream null) {
+  FreePlan plan(*state_, address);
+  if (plan.fast_on(stream, null)) return Status();
+  return FreePlan(plan).slow_on(stream, null);
 }
 
 }  // namespace custash

@@ -42,7 +42,7 @@ Status OomLadder::grow(const Request& request, Address* out) {
 // Patience limits every wait that the program does not have without custash.
 bool OomLadder::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
-  const bool waiting = core_.waiting_high.load() > core_.timeline.passed();
+  const bool waiting = core_.limbo_high.load() > core_.timeline.passed();
   if (!waiting || core_.timeline.capturing()) return false;
   waits_.wait_for_frees().ignore();  // broken() tells
   return search_all(request, out) || (waits_.wait_for_all_frees() && search_all(request, out));
@@ -76,7 +76,7 @@ bool OomLadder::search_all(const Request& request, Address* out) {
 
 // Finds blocks whose work has passed meanwhile, and blocks that can be taken in debt.
 bool OomLadder::rung_poll(const Request& request, Address* out) {
-  core_.timeline.poll(std::max(core_.waiting_high.load(), core_.timeline.newest()));
+  core_.timeline.poll(std::max(core_.limbo_high.load(), core_.timeline.newest()));
   return search_all(request, out);
 }
 
@@ -108,7 +108,7 @@ bool OomLadder::rung_gap(const Request& request, Address* out) {
 // Where debt is not allowed, a program that frees and allocates in turn would hold ever more
 // memory. So the allocation waits for the oldest frees, as the program would at cudaFree
 // without custash.
-bool OomLadder::take_after_waiting(const Request& request, Address* out) {
+bool OomLadder::take_after_wait(const Request& request, Address* out) {
   while (*out == 0 && !core_.timeline.capturing() && core_.timeline.wait_oldest_free()) {
     CacheLock lock(core_.mutex);
     *out = search_.take(request, core_.reuse_limits(request, false));
@@ -127,14 +127,14 @@ void OomLadder::give_way() {
 
 Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* out) {
   ContextCache& cache = *binding.cache;
-  Lane* const lane = binding.lane;
+  StreamState* const stream_state = binding.stream_state;
   ThreadCache* const thread_cache =
       ThreadBindings::mine().thread_cache(binding);  // a hook may make the binding another's
   if (const Address hit = cache.quick_allocate(*thread_cache, bytes); hit != 0) {
     *out = hit;
     return {};
   }
-  const auto allocate = [&] { return cache.allocate(bytes, lane, thread_cache, out); };
+  const auto allocate = [&] { return cache.allocate(bytes, stream_state, thread_cache, out); };
   Status status = allocate();
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   if (trim_others(on_device(cache.device()), &cache)) status = allocate();

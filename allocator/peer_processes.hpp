@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Outside: what an allocator does for other processes and asks of them. Thread safe; no state
-// of its own.
+// PeerProcesses: what an allocator does for other processes and asks of them. Thread safe; no
+// state of its own.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -30,8 +30,8 @@ class PeerProcesses {
   static bool is_pinned(const ExportedBlock& block);
 
   // Memory leaves the sight of its context's streams: another process, a network card or
-  // another interface is about to use this live block. Nobody pays there for work of the
-  // block's former owners, so that the host waits for it; nothing where it is over.
+  // another interface is about to use this live block. There no stream waits for the block's
+  // former owners. So the host waits for their work, unless it is over.
   Status quiet(Address base);
 
  private:

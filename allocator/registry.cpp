@@ -121,7 +121,7 @@ CUcontext Allocator::State::home_of(CUstream stream, CUcontext context) const {
 
 StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
   const StreamBinding* found = binding(stream, null);
-  return found == nullptr ? StreamPlace() : StreamPlace{found->cache, found->lane};
+  return found == nullptr ? StreamPlace() : StreamPlace{found->cache, found->stream_state};
 }
 
 StreamBinding* Allocator::State::binding(CUstream stream, NullStream null) {
@@ -146,9 +146,13 @@ StreamBinding* Allocator::State::binding(CUstream stream, NullStream null) {
   ContextCache* found = cache(home);
   if (found == nullptr) return nullptr;
   if (stream == CU_STREAM_PER_THREAD) bindings.note_own_stream(found);
-  Lane* lane = found->lane(stream, bindings.number(), home == owner ? nullptr : owner);
-  return bindings.remember(
-      {.epoch = now, .context = context, .stream = stream, .cache = found, .lane = lane});
+  StreamState* stream_state =
+      found->stream_state(stream, bindings.number(), home == owner ? nullptr : owner);
+  return bindings.remember({.epoch = now,
+                            .context = context,
+                            .stream = stream,
+                            .cache = found,
+                            .stream_state = stream_state});
 }
 
 std::array<ContextCache*, 2> Allocator::State::others(const ContextCache& self,
@@ -205,15 +209,16 @@ bool Allocator::State::others_are_at_work(ContextCache& cache) {
   });
 }
 
-bool Allocator::State::others_idle(void* state, ContextCache& self, bool anew) {
+bool Allocator::State::others_idle(void* state, ContextCache& self, Unseen unseen) {
   State& all = *static_cast<State*>(state);
   if (!all.device_shared.load()) return true;
   bool idle = true;
   visit_living(all.on_device(self.device()), [&](ContextCache& other) {
     if (&other == &self) return;
     Timeline& timeline = other.timeline();
-    const std::uint64_t before = timeline.passed();
-    timeline.poll(anew ? timeline.stamp_now() : timeline.stamp_everything());
+    const Position before = timeline.passed();
+    timeline.poll(unseen == Unseen::Anew ? timeline.submitted_with_unseen()
+                                         : timeline.submitted());
     if (timeline.passed() != before) self.timeline().patience().note_end();
     idle = idle && (timeline.broken() || !timeline.unfinished());
   });

@@ -23,9 +23,9 @@ namespace custash {
 // A stream as the registry knows it.
 struct StreamPlace {
   ContextCache* cache = nullptr;
-  Lane* lane = nullptr;
+  StreamState* stream_state = nullptr;
 
-  explicit operator bool() const { return lane != nullptr; }
+  explicit operator bool() const { return stream_state != nullptr; }
 };
 
 std::vector<Timeline*> timelines_of(std::span<ContextCache* const> caches);
@@ -93,7 +93,8 @@ struct Allocator::State {
 
   ContextCache* make_cache(CUcontext context);
   CUcontext home_of(CUstream stream, CUcontext context) const;
-  // The lane of a stream; a default stream is the current context's. Empty without a context.
+  // The cache and the state of a stream; a default stream is the current context's. Empty
+  // without a context.
   StreamPlace place(CUstream stream, NullStream null);
 
   ContextCache* owner(Address address) const { return cache_of(pages.find(address)); }
@@ -121,7 +122,7 @@ struct Allocator::State {
 
   [[nodiscard]] bool others_are_at_work(ContextCache& cache);
   Status wait_for_others(ContextCache& cache);
-  static bool others_idle(void* state, ContextCache& self, bool anew);  // see CacheShared
+  static bool others_idle(void* state, ContextCache& self, Unseen unseen);  // see CacheShared
   void count_contexts() REQUIRES(mutex);
   std::vector<ContextCache*> all();
   std::vector<Timeline*> timelines();
@@ -174,7 +175,7 @@ struct Allocator::State {
     void* data;
   };
 
-  Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;  // outside.hpp
+  Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;  // peer_processes.hpp
   bool neighbours_gave(CUdevice device, Bytes bytes);
   bool call_oom_hooks(CUdevice device, Bytes bytes);
   void tell_out_of_memory(ContextCache& cache, Bytes bytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Submissions, captures, and the ends of streams, contexts and graphs.
 // Proved: tests/models/capture.pml, tests/models/ends.pml and tests/models/peers.pml.
+#include "allocator/submission.hpp"
+
 #include "allocator/allocator.hpp"
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/log.hpp"
@@ -23,7 +25,8 @@ bool is_capturing(const Driver& driver, CUstream stream) {
 }
 
 bool captures(const Driver& driver, const StreamPlace& place) {
-  return place.cache->timeline().capturing() && is_capturing(driver, place.lane->stream);
+  return place.cache->timeline().capturing() &&
+         is_capturing(driver, place.stream_state->stream);
 }
 
 bool is_graph(SubmissionKind view) {
@@ -35,7 +38,7 @@ template <typename Owners>
 void reach(CUdevice device, const Owners& owners) {
   for (ContextCache* owner : owners) {
     if (owner != nullptr && holds(Rule::copies_reach_other_devices))
-      owner->let_copies_reach(device);
+      owner->peer_grants().let_copies_reach(device);
   }
 }
 
@@ -102,32 +105,35 @@ Submission::Submission(Allocator& allocator,
       !place.cache->timeline().capturing())
     return;
   cache_ = place.cache;
-  lane_ = place.lane;
+  stream_state_ = place.stream_state;
   const Effect effect = effect_of(view, state);
   host_visible_ = effect.visible;
   reaches_host_ = effect.reaches;
   Timeline& timeline = cache_->timeline();
   if (reaches_host_) timeline.reaching_begins(reaching_);
-  if (holds(Rule::copies_pay_the_other_context)) pay_for(others, lane_->stream);
+  if (holds(Rule::copies_pay_the_other_context)) pay_for(others, stream_state_->stream);
   if (several && holds(Rule::graphs_pay_every_context) && is_graph(view))
-    pay_for(state.all(), lane_->stream, cache_);  // its nodes may be of any device
+    pay_for(state.all(), stream_state_->stream, cache_);  // its nodes may be of any device
   else if (several)
-    cache_->owners().pay(*lane_);
-  timeline.enter(*lane_);
+    cache_->owners().pay(*stream_state_);
+  timeline.enter(*stream_state_);
   step_ = view == SubmissionKind::Wait && timeline.capturing();
-  if (step_) timeline.wait_begins(*lane_);
+  if (step_) timeline.wait_begins(*stream_state_);
 }
 
 void Submission::done(CUresult result) {
-  if (lane_ == nullptr) return;
+  if (stream_state_ == nullptr) return;
   (void)result;  // a call that failed may have submitted a part
   Timeline& timeline = cache_->timeline();
-  step_ ? timeline.wait_done(*lane_) : timeline.leave(*lane_, host_visible_);
+  step_ ? timeline.wait_done(*stream_state_)
+        : timeline.leave(*stream_state_,
+                         host_visible_ ? Results::HostVisible : Results::OnDevice);
   if (reaches_host_) timeline.reaching_done(reaching_);
   for (std::size_t i = 0; i < others_.size(); ++i) {
-    if (others_[i] != nullptr) others_[i]->copies_abroad().note(touched_[i], timeline, *lane_);
+    if (others_[i] != nullptr)
+      others_[i]->copies_abroad().note(touched_[i], timeline, *stream_state_);
   }
-  lane_ = nullptr;
+  stream_state_ = nullptr;
 }
 
 Submission::~Submission() {
@@ -138,20 +144,20 @@ bool Allocator::kernels_host_visible() const {
   return state_->kernels_visible.load();
 }
 
-std::uint64_t Allocator::order_wanted(CUstream stream, NullStream null) {
+Position Allocator::order_wanted(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
-  if (!place || captures(driver_, place)) return 0;  // a graph begins in full order
+  if (!place || captures(driver_, place)) return {};  // a graph begins in full order
   const Timeline& timeline = place.cache->timeline();
-  const std::uint64_t owed = timeline.owed();
+  const Position owed = timeline.owed();
   return holds(Rule::early_launches_wait_while_memory_is_owed) && owed > timeline.passed() &&
-                 owed > place.lane->in_full_order.load()
+                 owed > place.stream_state->in_full_order.load()
              ? owed
-             : 0;
+             : Position{};
 }
 
-void Allocator::order_given(CUstream stream, NullStream null, std::uint64_t owed) {
+void Allocator::order_given(CUstream stream, NullStream null, Position owed) {
   if (const StreamPlace place = state_->place(stream, null))
-    atomic_max(place.lane->in_full_order, owed);
+    atomic_max(place.stream_state->in_full_order, owed);
 }
 
 void Allocator::kernels_become_host_visible(std::string_view call, Reach reach) {
@@ -212,7 +218,7 @@ void Allocator::stream_destroyed(CUstream stream) {
       stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
   if (is_default) return;
   const StreamPlace place = state_->place(stream, NullStream::Legacy);
-  if (place) place.cache->stream_destroyed(stream);
+  if (place) place.cache->stream_ends().stream_destroyed(stream);
   state_->close_capture(
       StreamName(stream, NullStream::Legacy));  // a capture dies with its stream
   if (holds(Rule::threads_forget_destroyed_streams)) state_->new_epoch();
@@ -250,7 +256,7 @@ void Allocator::State::green_destroyed(CUcontext context) {
     greens.erase(context);
   }
   for (ContextCache* cache : all())
-    cache->green_destroyed(context);
+    cache->stream_ends().green_destroyed(context);
 }
 
 void Allocator::context_gone(CUcontext context) {
@@ -283,7 +289,7 @@ void Allocator::will_touch(CUstream stream,
   }
   reach(place.cache->device(), owners);
   if (!captures(state_->driver, place) && holds(Rule::batches_pay_the_other_context))
-    pay_for(owners, place.lane->stream);
+    pay_for(owners, place.stream_state->stream);
 }
 
 void Allocator::let_copies_reach(CUcontext context, Address first, Address second) {
@@ -295,7 +301,8 @@ void Allocator::let_copies_reach(CUcontext context, Address first, Address secon
 void Allocator::peer_access_enabled(CUcontext owner, CUcontext accessor) {
   ContextCache* memory = state_->cache(owner);
   ContextCache* reader = state_->cache(accessor);
-  if (memory != nullptr && reader != nullptr) memory->add_accessor(*reader);
+  if (memory != nullptr && reader != nullptr)
+    memory->peer_grants().add_accessor(reader->peer_grants());
 }
 
 }  // namespace custash

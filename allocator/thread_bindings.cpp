@@ -53,7 +53,8 @@ ThreadBindings::~ThreadBindings() {
     for (ThreadCache* thread_cache : thread_caches_)
       thread_cache->cache->retire_thread_cache(thread_cache);
     for (ContextCache* cache : own_streams_)
-      if (holds(Rule::ended_threads_give_their_lane_back)) cache->thread_ended(number_);
+      if (holds(Rule::ended_threads_give_their_stream_state_back))
+        cache->stream_ends().thread_ended(number_);
   } catch (...) {
     // No memory for it on the host: what is left of the thread stays where it is.
   }
@@ -79,7 +80,7 @@ StreamBinding* ThreadBindings::remember(const StreamBinding& binding) {
 }
 
 ThreadCache* ThreadBindings::make_thread_cache(StreamBinding& binding) {
-  binding.thread_cache = binding.cache->thread_cache(binding.lane);
+  binding.thread_cache = binding.cache->thread_cache(binding.stream_state);
   if (std::find(thread_caches_.begin(), thread_caches_.end(), binding.thread_cache) ==
       thread_caches_.end())
     thread_caches_.push_back(binding.thread_cache);

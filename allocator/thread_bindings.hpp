@@ -17,7 +17,7 @@ struct StreamBinding {
   CUcontext context = nullptr;  // null for a named stream, whose handle says enough
   CUstream stream = nullptr;    // null for plain calls
   ContextCache* cache = nullptr;
-  Lane* lane = nullptr;
+  StreamState* stream_state = nullptr;
   ThreadCache* thread_cache = nullptr;  // null until something was allocated or freed there
 };
 
@@ -52,7 +52,7 @@ class ThreadBindings {
   // Remembers it, where an older one is forgotten.
   StreamBinding* remember(const StreamBinding& binding);
 
-  // Its own stream has a lane there, to be given back at its end.
+  // Its own stream has a state there, to be given back at its end.
   void note_own_stream(ContextCache* cache);
 
   // The binding's thread cache, made at need.

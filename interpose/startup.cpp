@@ -53,8 +53,8 @@ constinit Driver driver{};
 constinit const char* conf = nullptr;
 constinit bool conf_read = false;
 
-// Not at first use: the program may have changed its environment by then, and getenv races with
-// setenv in other threads. (Only a constructor of the program's own libraries can be earlier.)
+// Not at first use: by then the program may have changed its environment, and getenv races with
+// setenv in other threads. (Only a constructor of the program's own libraries can run earlier.)
 __attribute__((constructor)) void read_environment() {
   if (conf_read) return;
   conf_read = true;
@@ -93,8 +93,7 @@ void say_switched_off() {
   if (started_here()) say("custash: enabled:false: 0 allocations served");
 }
 
-// A cached block that is used after its free, or past its end, is memory like any other to a
-// checker.
+// A checker cannot see that a cached block is used after its free or past its end.
 void heed_checkers(Config* config) {
   if (const char* const seen = checkers::debugger())
     log(LogLevel::Info, "event=debugger seen=" + std::string(seen));
@@ -127,8 +126,9 @@ State build() {
     say("custash: " + why + "; no log is kept");
   heed_checkers(&parsed.config);
   if (!stands_in_front()) {
-    parsed.config.one_lane = false;
-    log(LogLevel::Info, "event=opened_late reason=\"submissions are not seen: one_lane:off\"");
+    parsed.config.single_stream = false;
+    log(LogLevel::Info,
+        "event=opened_late reason=\"submissions are not seen: single_stream:off\"");
   }
   if (!driver.fill(real::symbol)) {
     log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
@@ -142,7 +142,8 @@ State build() {
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   Allocator& core = make_core(driver, parsed.config);
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
-  // The driver registered its own handler in cuInit, so that ours, later, runs before it.
+  // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
+  // first.
   if (std::atexit(before_exit) != 0 || pthread_atfork(nullptr, nullptr, in_forked_child) != 0) {
     log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
     return State::Disabled;

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT
-// HostCache: allocations and frees. Releasing memory is in host_cache_trim.cpp.
+// HostCache: allocations and frees. Queries are in host_cache_queries.cpp.
 #include "pinned/host_cache.hpp"
 
 #include "allocator/base/atomic_max.hpp"
+#include "allocator/base/check.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/order/host_use.hpp"
+#include "allocator/work_in_flight.hpp"
 #include "pinned/host_limits.hpp"
+#include "pinned/host_pool.hpp"
+#include "pinned/host_request.hpp"
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace custash {
@@ -17,7 +23,6 @@ namespace {
 constexpr unsigned kFlags =
     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr Bytes kMostBytes = 1ULL << 46;
-constexpr std::uint64_t kNever = ~0ULL;  // a ticket that never passes
 
 bool is_memory(Status status) {
   return status.code() == CUDA_ERROR_OUT_OF_MEMORY;
@@ -33,6 +38,16 @@ Bytes small_segment(Bytes held) {
 
 }  // namespace
 
+HostCache::HostCache(const Driver& driver, const Config& config, Allocator& allocator)
+    : driver_(driver),
+      config_(config),
+      allocator_(allocator),
+      memory_(driver, config),
+      reclaim_(driver, config, allocator, memory_, mutex_, stats_, pools_, streams_) {
+}
+
+HostCache::~HostCache() = default;
+
 bool HostCache::serves(Bytes bytes, unsigned flags) const {
   return config_.pinned && bytes != 0 && bytes <= kMostBytes && (flags & ~kFlags) == 0;
 }
@@ -47,6 +62,9 @@ HostPool& HostCache::pool_for(const HostRequest& request) {
 }
 
 void* HostCache::hand_out(HostBlock* block, const HostRequest& request) {
+  CUSTASH_ASSERT(block->state == HostBlockState::Used && block->size >= request.bytes);
+  CUSTASH_ASSERT(request.served_by(*block->segment->pool) && !block->tracked);
+  CUSTASH_ASSERT(inside(block->base));
   block->requested = request.bytes;
   block->buffer_id = next_buffer_id_++;
   stats_.requested_bytes.increase(static_cast<std::int64_t>(request.bytes));
@@ -58,7 +76,7 @@ void* HostCache::try_allocate(CUcontext context, Bytes bytes, unsigned flags) {
   const HostRequest request(context, bytes, flags);
   Lock lock(mutex_);
   HostBlock* block =
-      pool_for(request).take_recent(request.size, allocator_.host_tickets_passed());
+      pool_for(request).take_recent(request.size, WorkInFlight(allocator_).tickets_passed());
   return block == nullptr ? nullptr : hand_out(block, request);
 }
 
@@ -66,7 +84,7 @@ void* HostCache::search(const HostRequest& request) {
   const Nanoseconds now = driver_.now();
   Lock lock(mutex_);
   HostPool& pool = pool_for(request);
-  const std::uint64_t passed = allocator_.host_tickets_passed();
+  const std::uint64_t passed = WorkInFlight(allocator_).tickets_passed();
   HostBlock* block = pool.take_recent(request.size, passed);
   if (block == nullptr) block = pool.take_merged(request.size, passed, now);
   return block == nullptr ? nullptr : hand_out(block, request);
@@ -80,7 +98,7 @@ Status HostCache::allocate(CUcontext context, Bytes bytes, unsigned flags, void*
   *out = search(request);
   if (*out != nullptr) return {};
   poll();
-  decay();
+  reclaim_.decay();
   *out = search(request);
   if (*out == nullptr) *out = wait_and_search(request);
   if (*out != nullptr) return {};
@@ -107,15 +125,17 @@ bool HostCache::wait_for_limbo(CUcontext only) {
     for (const auto& each : pools_) {
       if (meant(*each)) any |= each->any_in_limbo(&ticket);
     }
-    named = std::any_of(behind_streams_.begin(), behind_streams_.end(), [&](const Uses& uses) {
-      return meant(*uses.pool);
-    });
+    named = streams_.any_behind(lock, only);
   }
   if (!any) return false;
   // Buffers behind named streams have no ticket: then this waits for everything.
   if (named)
-    allocator_.take_host_ticket(nullptr, &ticket).ignore();  // a broken context runs nothing
-  allocator_.wait_host_ticket(ticket).ignore();              // unfinished buffers stay in limbo
+    WorkInFlight(allocator_)
+        .take_ticket(nullptr, &ticket)
+        .ignore();  // a broken context runs nothing
+  WorkInFlight(allocator_)
+      .wait_for_ticket(ticket)
+      .ignore();  // unfinished buffers stay in limbo
   poll();
   return true;
 }
@@ -137,10 +157,10 @@ void* HostCache::wait_and_search(const HostRequest& request) {
     ticket = first->ticket;
     ++stats_.num_waits;
   }
-  return allocator_.wait_host_ticket(ticket).ok() ? search(request) : nullptr;
+  return WorkInFlight(allocator_).wait_for_ticket(ticket).ok() ? search(request) : nullptr;
 }
 
-bool HostCache::over_limit(Bytes bytes) {
+bool HostCache::over_limit(Bytes bytes) const {
   return config_.pinned_limit != 0 &&
          static_cast<Bytes>(stats_.allocated_bytes.current) + bytes > config_.pinned_limit;
 }
@@ -172,8 +192,8 @@ Status HostCache::grow(const HostRequest& request, void** out) {
     stats_.allocated_bytes.increase(static_cast<std::int64_t>(range.size));
     ++stats_.num_host_alloc;
     stats_.host_alloc_time.add(elapsed);
-    HostBlock* block =
-        pool.take_merged(request.size, allocator_.host_tickets_passed(), begin + elapsed);
+    HostBlock* block = pool.take_merged(
+        request.size, WorkInFlight(allocator_).tickets_passed(), begin + elapsed);
     *out = hand_out(block, request);  // at least the one just added fits
   } catch (...) {                     // the error is "no memory for bookkeeping"
     if (!added) memory_.release(request.context, range).ignore();
@@ -244,34 +264,36 @@ std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
 
 Status HostCache::finish_free(const Uses& leaving) {
   std::uint64_t ticket = 0;
-  const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);
+  const Status recorded = WorkInFlight(allocator_).take_ticket(leaving.pool->context, &ticket);
   Lock lock(mutex_);
-  if (std::exchange(leaving.block->tracked, false)) streams_.erase(leaving.block);
+  CUSTASH_ASSERT(leaving.block->state == HostBlockState::Busy);
+  if (std::exchange(leaving.block->tracked, false)) streams_.forget(lock, leaving.block);
   leaving.pool->put_in_limbo(leaving.block,
                              holds(Rule::freed_buffers_wait_for_a_ticket) ? ticket : 0);
-  return stamped;
+  return recorded;
 }
 
 std::optional<Status> HostCache::free(void* buffer) {
   Uses leaving;
   if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
   const Status waited = holds(Rule::frees_of_buffers_wait_for_results)
-                            ? allocator_.wait_as_free_does(leaving.pool->context)
+                            ? WorkInFlight(allocator_).wait_as_free_does(leaving.pool->context)
                             : Status();
   const Status freed = finish_free(leaving);
-  decay();
+  reclaim_.decay();
   return freed.ok() ? waited : freed;
 }
 
 bool HostCache::try_free(void* buffer) {
   const auto address = reinterpret_cast<Address>(buffer);
   if (!inside(address)) return false;
-  if (!allocator_.idle() && holds(Rule::quick_frees_of_buffers_are_idle)) return false;
+  if (!WorkInFlight(allocator_).idle() && holds(Rule::quick_frees_of_buffers_are_idle))
+    return false;
   Lock lock(mutex_);
   HostBlock* block = nullptr;
   HostPool* pool = owner(address, &block);
   if (pool == nullptr || block->tracked) return false;
-  if (!allocator_.free_would_not_wait(pool->context) &&
+  if (!WorkInFlight(allocator_).free_would_not_wait(pool->context) &&
       holds(Rule::quick_frees_of_buffers_wait_for_results))
     return false;
   pool->put_in_limbo(block, 0);
@@ -286,20 +308,21 @@ bool HostCache::try_free_in_flight(void* buffer) {
     Lock lock(mutex_);
     leaving.pool = owner(address, &leaving.block);
     if (leaving.pool == nullptr || leaving.block->tracked) return false;
-    if (!allocator_.free_would_not_wait(leaving.pool->context) &&
+    if (!WorkInFlight(allocator_).free_would_not_wait(leaving.pool->context) &&
         holds(Rule::quick_frees_of_buffers_wait_for_results))
       return false;
     leaving.block->state = HostBlockState::Busy;
   }
   std::uint64_t ticket = 0;
-  const Status stamped = allocator_.take_host_ticket(leaving.pool->context, &ticket);
+  const Status recorded = WorkInFlight(allocator_).take_ticket(leaving.pool->context, &ticket);
   Lock lock(mutex_);
-  if (stamped.ok()) {
+  CUSTASH_ASSERT(leaving.block->state == HostBlockState::Busy);
+  if (recorded.ok()) {
     leaving.pool->put_in_limbo(leaving.block, ticket);
   } else {
     leaving.block->state = HostBlockState::Used;  // the slow path reports it
   }
-  return stamped.ok();
+  return recorded.ok();
 }
 
 Status HostCache::record_stream(void* buffer, CUstream stream, NullStream null) {
@@ -307,63 +330,50 @@ Status HostCache::record_stream(void* buffer, CUstream stream, NullStream null) 
   HostBlock* block = nullptr;
   if (owner(reinterpret_cast<Address>(buffer), &block) == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  auto& named = streams_[block];
-  const StreamUse name(stream, null);
-  if (std::find(named.begin(), named.end(), name) == named.end()) named.push_back(name);
-  block->tracked = true;
+  streams_.name(lock, block, stream, null);
   return {};
 }
 
 std::optional<Status> HostCache::free_behind_streams(void* buffer) {
   Uses leaving;
   if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
-  std::vector<StreamUse> named;
-  {
-    Lock lock(mutex_);
-    if (const auto it = streams_.find(leaving.block); it != streams_.end()) named = it->second;
-  }
+  const std::vector<NamedStreams::StreamUse> named = streams_.named_for(leaving.block);
   for (const auto& [stream, null] : named) {
-    HostUse use = allocator_.record_host_use(stream, null);
+    HostUse use = WorkInFlight(allocator_).record_use(stream, null);
     if (!use) return finish_free(leaving);  // no event: wait for everything
     leaving.streams.push_back(std::move(use));
   }
   if (named.empty()) return finish_free(leaving);
   Lock lock(mutex_);
-  streams_.erase(leaving.block);
-  leaving.pool->put_in_limbo(leaving.block, kNever);
-  behind_streams_.push_back(std::move(leaving));
+  streams_.put_behind(lock, std::move(leaving));
   return Status();
 }
 
 void HostCache::poll() {
-  allocator_.poll_host_tickets();
-  poll_streams();
+  WorkInFlight(allocator_).poll_tickets();
+  streams_.poll();
 }
 
-// The events are queried without the lock. Meanwhile a context may end, and its buffers with
-// it: so buffers are found again by their id.
-void HostCache::poll_streams() {
-  std::vector<Uses> asked;
-  {
-    Lock lock(mutex_);
-    asked = behind_streams_;
-  }
-  if (asked.empty()) return;
-  std::vector<std::uint64_t> safe;
-  for (const Uses& uses : asked) {
-    const auto over = [](const HostUse& use) { return Allocator::host_use_over(use); };
-    const bool safe_now = holds(Rule::buffers_wait_for_all_named_streams)
-                              ? std::all_of(uses.streams.begin(), uses.streams.end(), over)
-                              : std::any_of(uses.streams.begin(), uses.streams.end(), over);
-    if (safe_now) safe.push_back(uses.buffer_id);
-  }
-  Lock lock(mutex_);
-  std::erase_if(behind_streams_, [&](const Uses& uses) {
-    if (std::find(safe.begin(), safe.end(), uses.buffer_id) == safe.end()) return false;
-    uses.block->tracked = false;
-    uses.block->ticket = 0;
-    return true;
-  });
+Status HostCache::empty() {
+  poll();
+  std::size_t returned = 0;
+  return reclaim_.give_back(HostReclaim::kForEver, &returned);
+}
+
+bool HostCache::relieve() {
+  std::size_t returned = 0;
+  poll();
+  // Only what was released counts.
+  reclaim_.give_back(HostReclaim::kForEver, &returned).ignore();
+  return returned != 0;
+}
+
+// Work of other contexts may still use this context's freed buffers. Without custash the
+// program has waited for that work at the free.
+void HostCache::context_destroyed(CUcontext context) {
+  if (holds(Rule::a_context_ends_after_its_buffers_use)) wait_for_limbo(context);
+  while (!reclaim_.forget_pools(context))
+    std::this_thread::yield();  // a segment of it is being released
 }
 
 bool HostCache::inside(Address address) const {

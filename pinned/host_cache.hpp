@@ -11,17 +11,19 @@
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
 #include "pinned/host_memory.hpp"
-#include "pinned/host_pool.hpp"
-#include "pinned/host_request.hpp"
+#include "pinned/host_reclaim.hpp"
 #include "pinned/host_stats.hpp"
+#include "pinned/named_streams.hpp"
 
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 namespace custash {
+
+struct HostPool;
+struct HostRequest;
 
 // A live buffer, for the queries of interpose/.
 struct HostBlockInfo {
@@ -35,8 +37,8 @@ struct HostBlockInfo {
 class HostCache {
  public:
   // All are kept by reference and outlive the process's last call.
-  HostCache(const Driver& driver, const Config& config, Allocator& allocator)
-      : driver_(driver), config_(config), allocator_(allocator), memory_(driver, config) {}
+  HostCache(const Driver& driver, const Config& config, Allocator& allocator);
+  ~HostCache();
 
   HostCache(const HostCache&) = delete;
   HostCache& operator=(const HostCache&) = delete;
@@ -69,7 +71,8 @@ class HostCache {
   bool relieve();
 
   void context_destroyed(CUcontext context);  // before the driver's call
-  void context_gone(CUcontext context);       // after it
+
+  void context_gone(CUcontext context) { reclaim_.context_gone(context); }  // after it
 
   Ownership find(Address address, HostBlockInfo* info);
 
@@ -84,20 +87,7 @@ class HostCache {
   void after_fork_in_child() { mutex_.reset_after_fork(); }
 
  private:
-  using StreamUse = std::pair<CUstream, NullStream>;
-
-  struct Uses {
-    HostBlock* block = nullptr;
-    HostPool* pool = nullptr;
-    std::uint64_t buffer_id = 0;
-    std::vector<HostUse> streams;
-  };
-
-  // A segment that is being released, and the pool it came from.
-  struct Returning {
-    HostPool* from;
-    HostMemoryRange range;
-  };
+  using Uses = NamedStreams::Uses;
 
   HostPool& pool_for(const HostRequest& request) REQUIRES(mutex_);
   HostPool* owner(Address start, HostBlock** block) REQUIRES(mutex_);
@@ -106,17 +96,13 @@ class HostCache {
   void* wait_and_search(const HostRequest& request);
   Status grow(const HostRequest& request, void** out);
   Status obtain(const HostRequest& request, Bytes size, HostMemoryRange* out);
-  bool over_limit(Bytes bytes) REQUIRES(mutex_);
+  [[nodiscard]] bool over_limit(Bytes bytes) const REQUIRES(mutex_);
   bool wait_for_limbo(CUcontext only);
   void log_refused(Bytes bytes);
   std::optional<Status> begin_free(void* buffer, Uses* out);
   Status finish_free(const Uses& leaving);
   void poll();
-  void poll_streams();
-  void decay();
   bool inside(Address address) const;
-  Status give_back(Nanoseconds idle_before, std::size_t* returned);
-  bool forget_pools(CUcontext context);
 
   const Driver& driver_;
   const Config& config_;
@@ -126,22 +112,14 @@ class HostCache {
   // Every segment lies between them: most foreign pointers are recognised without the lock.
   std::atomic<Address> lowest_{~0ULL};
   std::atomic<Address> highest_{0};
-  std::atomic<Nanoseconds> next_decay_{0};
 
   Mutex mutex_{LockRank::Pinned};
   HostStats stats_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<HostPool>> pools_ GUARDED_BY(mutex_);
-  std::unordered_map<HostBlock*, std::vector<StreamUse>> streams_
-      GUARDED_BY(mutex_);                                // named for buffers in use
-  std::vector<Uses> behind_streams_ GUARDED_BY(mutex_);  // in limbo, behind such streams
-  // The context of each segment that is being released. It must not end meanwhile: its handle
-  // and the segment's address could be used again.
-  std::vector<CUcontext> returning_ GUARDED_BY(mutex_);
-  // The segments of contexts between context_destroyed() and context_gone(), in that order: the
-  // driver may reuse a handle before the last context that had it is known to be gone.
-  std::vector<std::pair<CUcontext, std::vector<HostMemoryRange>>> doomed_ GUARDED_BY(mutex_);
   std::uint64_t next_buffer_id_ GUARDED_BY(mutex_) =
       1ULL << 49;  // apart from those of device blocks
+  NamedStreams streams_{mutex_};
+  HostReclaim reclaim_;
 };
 
 }  // namespace custash

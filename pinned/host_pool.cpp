@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/host_pool.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "pinned/first_touch.hpp"
 
@@ -21,6 +22,8 @@ constexpr Bytes kLeastLargeRest = 1_MiB;
 }  // namespace
 
 void HostBlockList::push(HostBlock* block) {
+  CUSTASH_ASSERT((newest == nullptr) == (oldest == nullptr));
+  CUSTASH_ASSERT(newest == nullptr || newest->newer == nullptr);
   block->older = newest;
   block->newer = nullptr;
   (newest != nullptr ? newest->newer : oldest) = block;
@@ -28,6 +31,8 @@ void HostBlockList::push(HostBlock* block) {
 }
 
 void HostBlockList::remove(HostBlock* block) {
+  CUSTASH_ASSERT((block->older != nullptr ? block->older->newer : oldest) == block);
+  CUSTASH_ASSERT((block->newer != nullptr ? block->newer->older : newest) == block);
   (block->older != nullptr ? block->older->newer : oldest) = block->newer;
   (block->newer != nullptr ? block->newer->older : newest) = block->older;
 }
@@ -56,6 +61,10 @@ HostBlock* HostPool::take_merged(Bytes size, std::uint64_t passed, Nanoseconds n
 }
 
 void HostPool::begin_use(HostBlock* block) {
+  CUSTASH_ASSERT(block->state == HostBlockState::Free ||
+                 block->state == HostBlockState::InLimbo);
+  CUSTASH_ASSERT(block->segment->pool == this);
+  CUSTASH_ASSERT(starts_.contains(block->base) && !free_.contains(block));
   block->state = HostBlockState::Used;
   const auto bytes = static_cast<std::int64_t>(block->size);
   stats_.in_use.increase(1);
@@ -66,6 +75,11 @@ void HostPool::begin_use(HostBlock* block) {
 }
 
 void HostPool::end_use(HostBlock* block) {
+  CUSTASH_ASSERT(block->state == HostBlockState::Used || block->state == HostBlockState::Busy);
+  CUSTASH_ASSERT(block->active && block->requested <= block->size);
+  CUSTASH_ASSERT(stats_.in_use.current > 0);
+  CUSTASH_ASSERT(stats_.in_use_bytes.current >= static_cast<std::int64_t>(block->size));
+  CUSTASH_ASSERT(stats_.requested_bytes.current >= static_cast<std::int64_t>(block->requested));
   stats_.in_use.decrease(1);
   stats_.in_use_bytes.decrease(static_cast<std::int64_t>(block->size));
   stats_.requested_bytes.decrease(static_cast<std::int64_t>(block->requested));
@@ -73,6 +87,8 @@ void HostPool::end_use(HostBlock* block) {
 
 void HostPool::end_activity(HostBlock* block) {
   if (!std::exchange(block->active, false)) return;
+  CUSTASH_ASSERT(stats_.active_requests.current > 0);
+  CUSTASH_ASSERT(stats_.active_bytes.current >= static_cast<std::int64_t>(block->size));
   stats_.active_requests.decrease(1);
   stats_.active_bytes.decrease(static_cast<std::int64_t>(block->size));
 }
@@ -84,6 +100,8 @@ HostBlock* HostPool::take_recent(Bytes size, std::uint64_t passed) {
   for (HostBlock* block : {recent.blocks.newest, recent.blocks.oldest}) {
     if (block == nullptr) continue;
     if (block->ticket > passed && holds(Rule::buffers_in_limbo_wait_for_their_ticket)) continue;
+    CUSTASH_ASSERT(block->state == HostBlockState::InLimbo && block->size == size);
+    CUSTASH_ASSERT(block->size <= limbo_bytes);
     recent.blocks.remove(block);
     limbo_bytes -= block->size;
     begin_use(block);
@@ -98,6 +116,8 @@ HostBlock* HostPool::take_range(Bytes size) {
   const auto it = free_.lower_bound(&wanted);
   if (it == free_.end()) return nullptr;
   HostBlock* block = *it;
+  CUSTASH_ASSERT(block->state == HostBlockState::Free && block->size >= size);
+  CUSTASH_ASSERT(!starts_.contains(block->base));
   const Bytes least_rest = sizes == HostSizes::Large ? kLeastLargeRest : kAlignment;
   const bool splits = block->size - size >= least_rest;
   // First allocate for the bookkeeping: if that throws, nothing has changed.
@@ -115,6 +135,8 @@ HostBlock* HostPool::take_range(Bytes size) {
 
 void HostPool::split(HostBlock* block, Bytes size) {
   const Address at = block->base + size;
+  CUSTASH_ASSERT(size < block->size && free_.contains(block));
+  CUSTASH_ASSERT(!block->segment->blocks.contains(at));
   HostBlock& rest = block->segment->blocks.try_emplace(at).first->second;
   rest.base = at;
   rest.size = block->size - size;
@@ -163,6 +185,7 @@ void HostPool::put_in_limbo(HostBlock* block, std::uint64_t ticket) {
     }
     recent.size = block->size;
   }
+  CUSTASH_ASSERT(block->segment->pool == this && find(block->base) == block);
   end_use(block);
   block->state = HostBlockState::InLimbo;
   block->ticket = ticket;
@@ -190,13 +213,19 @@ void HostPool::drain_list(HostBlockList* list, std::uint64_t passed, Nanoseconds
 
 void HostPool::merge(HostBlock* block, Nanoseconds now) {
   auto& blocks = block->segment->blocks;
+  CUSTASH_ASSERT(block->state == HostBlockState::InLimbo && block->segment->pool == this);
+  CUSTASH_ASSERT(block->size <= limbo_bytes);
   end_activity(block);
   limbo_bytes -= block->size;
-  starts_.erase(block->base);
+  const std::size_t left = starts_.erase(block->base);
+  CUSTASH_ASSERT(left == 1);
   block->state = HostBlockState::Free;
   auto it = blocks.find(block->base);
+  CUSTASH_ASSERT(it != blocks.end() && &it->second == block);
   if (const auto next = std::next(it);
       next != blocks.end() && next->second.state == HostBlockState::Free) {
+    CUSTASH_ASSERT(next->second.base == block->base + block->size);
+    CUSTASH_ASSERT(free_.contains(&next->second));
     free_.erase(&next->second);
     block->size += next->second.size;
     blocks.erase(next);
@@ -204,17 +233,22 @@ void HostPool::merge(HostBlock* block, Nanoseconds now) {
   if (it != blocks.begin()) {
     HostBlock& before = std::prev(it)->second;
     if (before.state == HostBlockState::Free) {
+      CUSTASH_ASSERT(before.base + before.size == block->base);
+      CUSTASH_ASSERT(free_.contains(&before));
       free_.erase(&before);
       before.size += block->size;
       blocks.erase(it);
       block = &before;
     }
   }
-  free_.insert(block);
+  const bool inserted = free_.insert(block).second;
+  CUSTASH_ASSERT(inserted);
   block->segment->idle_since = now;
 }
 
 HostBlock* HostPool::add(const HostMemoryRange& memory) {
+  CUSTASH_ASSERT(memory.base != 0 && memory.size != 0);
+  CUSTASH_ASSERT(!overlaps(memory.base, memory.base + memory.size));
   auto segment = std::make_unique<HostSegment>();
   segment->memory = memory;
   segment->pool = this;
@@ -239,6 +273,9 @@ void HostPool::take_free_segments(Nanoseconds idle_before, std::vector<HostMemor
       ++it;
       continue;
     }
+    CUSTASH_ASSERT(segment.blocks.begin()->second.base == segment.memory.base);
+    CUSTASH_ASSERT(segment.blocks.begin()->second.size == segment.memory.size);
+    CUSTASH_ASSERT(free_.contains(&segment.blocks.begin()->second));
     out->push_back(segment.memory);
     free_.erase(&segment.blocks.begin()->second);
     it = segments_.erase(it);

@@ -25,16 +25,16 @@ constexpr const char* kRunHelp =
     "  custash run --record-history report.html -- python3 train.py\n"
     "  custash run --conf \"backing:driver,log:info,log_file:custash.log\" -- ./app\n"
     "\n"
-    "LD_PRELOAD is kept, with custash in front of it. CUSTASH_CONF is kept too; what --conf says\n"
-    "comes after it and wins. Programs that PROGRAM starts are served as well. It needs neither\n"
-    "root nor a rebuilt PROGRAM.\n"
+    "custash comes before the libraries in LD_PRELOAD. --conf adds to CUSTASH_CONF and overrides\n"
+    "it. Programs that PROGRAM starts run under custash as well. Neither root nor a rebuilt\n"
+    "PROGRAM is needed.\n"
     "\n"
     "Options for --conf and CUSTASH_CONF, as key:value,key:value:\n";
 
 constexpr const char* kRunExitCodes =
     "\n"
-    "Exit status: PROGRAM's own; 125 when custash itself fails (usage, library missing), 126 when\n"
-    "PROGRAM cannot be run, 127 when it is not found.\n";
+    "Exit status: PROGRAM's own; 125 if custash itself fails (usage, library missing), 126 if\n"
+    "PROGRAM cannot be run, 127 if it is not found.\n";
 
 // Ends our own words where the program's begin: at "--", or at the first word that is no
 // option. CLI11 must not see the rest, or it would take PROGRAM's options and subcommand-like
@@ -91,7 +91,7 @@ void add_run(CLI::App& app, RunOptions* options) {
   add(command, "--conf", options->conf, kConf, "options (see below)");
   command->add_flag("--print-conf",
                     options->print_conf,
-                    "print all options as PROGRAM would get them, and start nothing");
+                    "print all options as PROGRAM would get them; do not start it");
   add(command, "--lib", options->library, "FILE", kLibrary);
   add(command,
       "--record",
@@ -110,7 +110,7 @@ void add_run(CLI::App& app, RunOptions* options) {
   add_force(command, &options->force);
   // For the usage line only: split_off_program() has taken these words away.
   command->add_option(
-      "program", options->program, "after --: what to start, and its arguments");
+      "program", options->program, "after --: the program to start, and its arguments");
   command->footer(kRunHelp + options_help() + kRunExitCodes);
 }
 
@@ -120,70 +120,70 @@ void add_bandwidth(CLI::App& app, bandwidth::CommandOptions* options, const Help
   CLI::Option* const mistakes =
       command->add_flag("--mistakes",
                         options->mistakes,
-                        "instead: two ways to measure this wrongly, beside the right one");
+                        "show two common measuring mistakes beside the right way");
   const auto list = [&](const char* name, auto& values, const char* type, const char* text) {
     mistakes->excludes(add(command, name, values, type, text)->delimiter(','));
   };
   list("--sizes", options->sizes, "SIZE,...", "bytes, or with K, M, G (powers of 1,024)");
   list("--direction", options->directions, "h2d|d2h", "to the device, to the host, or both");
-  list("--memory", options->memories, "pageable|pinned", "the memory on the host");
+  list("--memory", options->memories, "pageable|pinned", "kind of host memory");
   list("--allocation",
        options->allocations,
        "cached|cold",
-       "cached (the buffer is there before), cold (each repetition allocates one)");
-  list("--processes", options->processes, "NUMBER,...", "how many copy at once");
-  add(command, "--repetitions", options->repetitions, "NUMBER", "of each cell");
-  add(command, "--device", options->device, "NUMBER", "which device");
+       "cached (the buffer exists already), cold (each repetition allocates one)");
+  list("--processes", options->processes, "NUMBER,...", "how many processes copy at once");
+  add(command, "--repetitions", options->repetitions, "NUMBER", "repetitions of each cell");
+  add(command, "--device", options->device, "NUMBER", "the device to measure");
   command->add_flag("--json", options->json, "print JSON");
-  mistakes->excludes(add(command, "--plot", options->plot, "OUT.svg", "write a picture"));
+  mistakes->excludes(add(command, "--plot", options->plot, "OUT.svg", "plot the result"));
   add_force(command, &options->force);
   command->footer(help.bandwidth);
 }
 
 void add_doctor(CLI::App& app, doctor::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const command = app.add_subcommand(
-      "doctor",
-      "say what custash finds on this machine, in a program or a process, and what to do");
+      "doctor", "diagnose this machine, a program or a running process, and suggest fixes");
   command->add_flag("--json", options->json, "print JSON");
   add(command, "--lib", options->library, "FILE", kLibrary);
-  add(command, "--pid", options->process, "PID", "a process that runs, in place of a program")
+  add(command, "--pid", options->process, "PID", "a running process, instead of a program")
       ->check(must_be_process);
-  command->add_option("program", options->program, "after --: the program to look at");
+  command->add_option("program", options->program, "after --: the program to inspect");
   command->footer(help.doctor);
 }
 
 void add_process(CLI::App* command, live::CommandOptions* options) {
-  add(command, "pid", options->process, "PID", "the process (custash top)")
+  add(command, "pid", options->process, "PID", "the process; custash top lists them")
       ->required()
       ->check(must_be_process);
-  add(command, "--patience", options->patience, "SECONDS", "to wait for its answer (10)")
+  add(command, "--patience", options->patience, "SECONDS", "time to wait for an answer (10)")
       ->check(CLI::Range(0.01, 3600.0));
 }
 
 void add_live(CLI::App& app, live::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const top =
-      app.add_subcommand("top", "watch what running programs hold on every device");
+      app.add_subcommand("top", "watch the memory of running programs on each device");
   top->add_flag("--once", options->once, "print once and exit");
-  top->add_flag("--json", options->json, "print JSON, one line per look");
-  add(top, "--delay", options->delay, "SECONDS", "between looks (1)")
+  top->add_flag("--json", options->json, "print JSON, one line per refresh");
+  add(top, "--delay", options->delay, "SECONDS", "between refreshes (1)")
       ->check(CLI::Range(0.05, 3600.0));
   top->footer(help.top);
   CLI::App* const stat =
       app.add_subcommand("stat", "print the statistics of a running program");
   add_process(stat, options);
-  add(stat, "--device", options->device, "NUMBER", "of one device only")
+  add(stat, "--device", options->device, "NUMBER", "this device only")
       ->check(CLI::Range(0, 1 << 16));
   auto* const json = stat->add_flag("--json", options->json, "print JSON, one line per device");
-  stat->add_flag("--prometheus", options->prometheus, "print Prometheus' text")->excludes(json);
+  stat->add_flag("--prometheus", options->prometheus, "print Prometheus' format")
+      ->excludes(json);
   stat->footer(help.stat);
   CLI::App* const trim =
-      app.add_subcommand("trim", "have a running program give free memory back to the driver");
+      app.add_subcommand("trim", "make a running program return free memory to the driver");
   add_process(trim, options);
   add(trim,
       "bytes",
       options->bytes,
       "SIZE",
-      "at least so much: bytes, or with K, M, G (512M); all without it");
+      "return at least this many bytes, or with K, M, G (512M); all without it");
   trim->footer(help.trim);
 }
 
@@ -191,31 +191,33 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTe
   CLI::App* const report = app.add_subcommand("report", "turn a snapshot into an HTML report");
   add(report, "file", options->file, "FILE", "custash's .json, or PyTorch's .pickle")
       ->required();
-  add(report, "-o,--output", options->output, "OUT.html", "where to (FILE.html)");
+  add(report, "-o,--output", options->output, "OUT.html", "the file to write (FILE.html)");
   add_force(report, &options->force);
   CLI::App* const diff = app.add_subcommand("diff", "compare two snapshots by call site");
   add(diff, "before", options->file, "FILE|PID", "a snapshot, or a running process")
       ->required();
   add(diff, "after", options->other, "FILE|PID", "a later one")->required();
-  diff->add_flag("--json", options->json, "as JSON, all call sites");
-  CLI::App* const leaks = app.add_subcommand("leaks", "list what is allocated, by call site");
+  diff->add_flag("--json", options->json, "print JSON, with all call sites");
+  CLI::App* const leaks = app.add_subcommand("leaks", "list live allocations by call site");
   add(leaks, "file", options->file, "FILE|PID", "a snapshot, or a running process")->required();
   for (CLI::App* each : {diff, leaks})
     add(each, "--most", options->most, "NUMBER", "how many call sites (20)");
   CLI::App* const snapshot =
       app.add_subcommand("snapshot", "write a snapshot of a running process");
-  add(snapshot, "process", options->file, "PID", "its number (custash top)")->required();
+  add(snapshot, "process", options->file, "PID", "the process; custash top lists them")
+      ->required();
   add(snapshot,
       "-o,--output",
       options->output,
       "FILE",
-      "where to; .html (custash-PROCESS.html), .json, .pickle, .trace.json");
-  snapshot->add_flag("--history",
-                     options->history,
-                     "start recording call sites in it; a snapshot is written only with -o");
+      "the file to write (custash-PROCESS.html); .html, .json, .pickle or .trace.json");
+  snapshot->add_flag(
+      "--history",
+      options->history,
+      "start recording call sites in the process; write a snapshot only with -o");
   add_force(snapshot, &options->force);
   for (CLI::App* each : {diff, leaks, snapshot})
-    add(each, "--patience", options->patience, "SECONDS", "to wait for a process (10)");
+    add(each, "--patience", options->patience, "SECONDS", "time to wait for it (10)");
   report->footer(help.report);
   diff->footer(help.diff);
   leaks->footer(help.leaks);
@@ -224,37 +226,36 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTe
 
 void add_replay(CLI::App& app, replay::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const command =
-      app.add_subcommand("replay", "replay recorded allocations and say what they cost");
+      app.add_subcommand("replay", "replay recorded allocations and report their cost");
   add(command, "files", options->files, "FILE", "traces")->required();
   add(command,
       "--backend",
       options->backend,
       "sim|cuda",
-      "the simulated driver, or the machine's own");
+      "the simulated driver, or this machine's driver");
   add(command,
       "--through",
       options->through,
       "custash|driver|pool",
-      "what serves the requests: custash, driver (cuMemAlloc) or pool (cuMemAllocAsync)");
+      "the allocator: custash, driver (cuMemAlloc) or pool (cuMemAllocAsync)");
   add(command, "--conf", options->conf, kConf, "options of the allocator");
   add(command,
       "--capacity",
       options->capacity,
       "[SIZE]",
-      "on a simulated device of so many bytes (K, M, G: 1.5G); without a size: the smallest on "
-      "which the trace fits, with and without custash");
-  command->add_flag("--json", options->json, "print JSON, one object a trace");
-  add(command, "--plot", options->plot, "OUT.svg", "write a picture of bytes in use and held");
+      "size of the simulated device (bytes, or with K, M, G: 1.5G); without a size, find the "
+      "smallest on which the trace fits, with and without custash");
+  command->add_flag("--json", options->json, "print JSON, one object per trace");
+  add(command, "--plot", options->plot, "OUT.svg", "plot bytes in use and held");
   add_force(command, &options->force);
-  command->add_flag(
-      "--expandable-model",
-      options->models,
-      "beside it, what PyTorch's allocator and its expandable segments would take");
+  command->add_flag("--expandable-model",
+                    options->models,
+                    "also model PyTorch's allocator, with and without expandable segments");
   add(command,
       "--in-flight",
       options->in_flight,
       "NUMBER",
-      "launches by which the simulated device may be behind (1024)");
+      "launches that the simulated device may lag behind (1024)");
   command->footer(help.replay);
 }
 
@@ -336,7 +337,7 @@ std::string no_such_command(const Description& custash, const std::string& word)
 }  // namespace
 
 CommandLine::CommandLine(Words words, const HelpTexts& help) {
-  if (words.empty()) throw std::runtime_error("no command given (custash --help lists them)");
+  if (words.empty()) throw std::runtime_error("no command given; see custash --help");
   if (words.front() == "help") {
     words.erase(words.begin());
     words.resize(std::min<std::size_t>(words.size(), 1));

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "tools/bandwidth/command.hpp"
-#include "tools/describe.hpp"
-#include "tools/doctor/command.hpp"
-#include "tools/live/command.hpp"
+#include "tools/command/describe.hpp"
+#include "tools/command/doctor/command.hpp"
+#include "tools/command/live/command.hpp"
+#include "tools/command/run/command.hpp"
+#include "tools/command/snapshot/command.hpp"
 #include "tools/replay/command.hpp"
-#include "tools/run/command.hpp"
-#include "tools/snapshot/command.hpp"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/main.hpp"
 
-#include "tools/launch.hpp"
+#include "tools/command/launch.hpp"
 #include "tools/output_file.hpp"
 
 #include <cerrno>

@@ -6,6 +6,8 @@
 // Proved: tests/models/thread_cache.pml.
 #pragma once
 
+#include "allocator/base/check.hpp"
+
 #include <atomic>
 #include <cstdint>
 
@@ -15,21 +17,31 @@ class BiasedLock {
  public:
   // ---- The owner.
   [[gnu::always_inline]] void enter() {
+    CUSTASH_ASSERT(busy_.load(std::memory_order_relaxed) == 0);
     announce();
     if (asked_.load(std::memory_order_acquire) != 0) [[unlikely]]
       step_back();
   }
 
-  void leave() { busy_.store(0, std::memory_order_release); }
+  void leave() {
+    CUSTASH_ASSERT(busy_.load(std::memory_order_relaxed) == 1);
+    busy_.store(0, std::memory_order_release);
+  }
 
   // ---- Any other thread, one at a time (the caller holds a lock for that). It calls ask() on
   // each lock it wants, barrier() once, then await() on each. give_back() ends it.
-  void ask() { asked_.exchange(1); }
+  void ask() {
+    const std::uint32_t before = asked_.exchange(1);
+    CUSTASH_ASSERT(before == 0);
+  }
 
   static void barrier();
   void await() const;
 
-  void give_back() { asked_.store(0, std::memory_order_release); }
+  void give_back() {
+    CUSTASH_ASSERT(asked_.load(std::memory_order_relaxed) == 1);
+    asked_.store(0, std::memory_order_release);
+  }
 
  private:
   [[gnu::always_inline]] void announce() {

@@ -3,6 +3,7 @@
 // the limit on them. Lock free.
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/units.hpp"
 
 #include <algorithm>
@@ -22,7 +23,10 @@ class DeviceBudget {
   }
 
   // Memory was released, or the driver refused it.
-  void give(Bytes bytes) { held_.fetch_sub(bytes); }
+  void give(Bytes bytes) {
+    CUSTASH_ASSERT(bytes <= held_.load());
+    held_.fetch_sub(bytes);
+  }
 
   [[nodiscard]] Bytes room() const { return room(held_.load()); }
 

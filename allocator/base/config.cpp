@@ -103,7 +103,7 @@ constexpr std::array kOptions = {
             "choice",
             "auto",
             "auto|vmm|driver",
-            "What device memory is made of. vmm: pages mapped into reserved address ranges. "
+            "How custash gets device memory. vmm: pages mapped into reserved address ranges. "
             "driver: cuMemAlloc. auto: vmm where the device supports it and all other "
             "devices can reach its memory."},
            [](Config& c, std::string_view text) {
@@ -121,7 +121,7 @@ constexpr std::array kOptions = {
          "that the host can read. copies: also for copies to the device out of pinned "
          "memory. strict: for all work on the device, like the driver. never: not at all. "
          "parameters: as auto, but a kernel counts only if its parameters hold an address of "
-         "host memory; wrong where kernels find such addresses in device memory."},
+         "host memory. Wrong where kernels find such addresses in device memory."},
         [](Config& c, std::string_view text) {
           return choose<FreeMode>(&c.free_mode,
                                   text,
@@ -138,13 +138,13 @@ constexpr std::array kOptions = {
             "true: each thread keeps a few blocks of each size ready and takes no lock for "
             "them."},
            [](Config& c, std::string_view text) { return set_flag(&c.magazines, text); }},
-    Option{{"one_lane",
+    Option{{"single_stream",
             "flag",
             "true",
             "true|false",
             "true: while a single stream is active, its own order makes freed memory "
             "reusable at once."},
-           [](Config& c, std::string_view text) { return set_flag(&c.one_lane, text); }},
+           [](Config& c, std::string_view text) { return set_flag(&c.single_stream, text); }},
     Option{{"run_ahead",
             "percent",
             "10",
@@ -217,7 +217,7 @@ constexpr std::array kOptions = {
             "true",
             "true|false",
             "true: when the device is full, ask other processes of the same user under "
-            "custash to give back what they cache, and do the same for them."},
+            "custash to return cached memory. Does the same for them."},
            [](Config& c, std::string_view text) { return set_flag(&c.neighbours, text); }},
     Option{{"control",
             "flag",
@@ -227,11 +227,7 @@ constexpr std::array kOptions = {
             "process. It starts with the first device memory. With neighbours and control "
             "both off, there is no thread until memory is exported."},
            [](Config& c, std::string_view text) { return set_flag(&c.control, text); }},
-    Option{{"log",
-            "choice",
-            "off",
-            "off|error|warn|info|debug",
-            "The least important messages that are written."},
+    Option{{"log", "choice", "off", "off|error|warn|info|debug", "The lowest severity to log."},
            [](Config& c, std::string_view text) {
              return choose<LogLevel>(&c.log,
                                      text,
@@ -305,15 +301,16 @@ constexpr std::array kOptions = {
              c.snapshot = text;
              return true;
            }},
-    Option{{"snapshot_signal",
-            "count",
-            "0",
-            "0-64",
-            "The number of a signal that makes the running process write a snapshot (to the "
-            "file that snapshot names, or to custash.html) and switch history on. 0: none."},
-           [](Config& c, std::string_view text) {
-             return set_number(&c.snapshot_signal, text, 64);
-           }},
+    Option{
+        {"snapshot_signal",
+         "count",
+         "0",
+         "0-64",
+         "The number of a signal. It makes the running process write a snapshot and switch "
+         "history on. The option snapshot names the file, else it is custash.html. 0: none."},
+        [](Config& c, std::string_view text) {
+          return set_number(&c.snapshot_signal, text, 64);
+        }},
     Option{{"leaks",
             "flag",
             "false",

@@ -24,8 +24,8 @@ struct Config {
   Caching caching = Caching::Auto;      // Never: each allocation is the driver's own
   Backing backing = Backing::Auto;      // what segments are made of
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
-  bool one_lane = true;   // use stream order itself as the fence while one stream works
-  bool magazines = true;  // magazines: blocks kept ready by each thread
+  bool single_stream = true;  // use stream order itself as the fence while one stream works
+  bool magazines = true;      // magazines: blocks kept ready by each thread
   // A size class gets slabs of its own after this many requests. Until then its blocks share
   // pages with other classes. No option: tests set it.
   std::uint32_t slabs_after = 256;

@@ -22,7 +22,7 @@ std::string quoted(std::string_view text) {
 
 const Option* find_option(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
-      {"neighbors", "neighbours"}};
+      {"neighbors", "neighbours"}, {"one_lane", "single_stream"}};  // its older name
   for (const auto& [alias, of] : kAliases)
     if (same_word(name, alias)) name = of;
   for (const Option& option : option_table())

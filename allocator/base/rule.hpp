@@ -13,19 +13,19 @@ namespace custash {
   RULE(calls_count_when_they_return) \
   RULE(streams_pay_what_is_owed) \
   RULE(destroyed_streams_leave_an_event) \
-  RULE(lanes_serve_again_when_idle) \
+  RULE(stream_states_serve_again_when_idle) \
   RULE(new_streams_have_paid_nothing) \
   RULE(no_context_event_in_a_capture) \
-  RULE(marks_are_recorded) \
-  RULE(marks_are_of_that_free) \
+  RULE(free_events_are_recorded) \
+  RULE(free_events_are_of_that_free) \
   RULE(refused_waits_are_made_here) \
   RULE(results_on_the_legacy_stream_are_no_barrier) \
-  RULE(unmarked_results_are_waited_for) \
+  RULE(results_without_event_are_waited_for) \
   RULE(debt_is_paid_with_the_fence_of_the_free) \
   RULE(unpayable_debt_is_waited_for) \
   RULE(debt_abroad_is_waited_for) \
   RULE(work_is_fenced_before_a_capture) \
-  RULE(work_is_marked_before_its_stream_captures) \
+  RULE(work_has_an_event_before_its_stream_captures) \
   RULE(frees_count_where_work_is_unseen) \
   RULE(fences_cover_what_came_before) \
   RULE(one_stream_alone_is_in_order) \
@@ -48,7 +48,7 @@ namespace custash {
   RULE(merged_blocks_of_two_streams_are_nobody_s) \
   RULE(fences_must_be_acceptable) \
   RULE(orders_must_have_passed) \
-  RULE(parts_keep_the_stamp) \
+  RULE(parts_wait_as_the_block_did) \
   RULE(pages_in_use_are_not_given_back) \
   RULE(pages_mapped_twice_are_not_given_back) \
   RULE(moved_pages_are_acceptable) \
@@ -57,14 +57,14 @@ namespace custash {
   RULE(no_debt_where_the_host_hands_over) \
   RULE(no_debt_in_a_capture) \
   RULE(a_stream_holds_back_no_graph) \
-  RULE(lost_marks_are_waited_for) \
+  RULE(lost_free_events_are_waited_for) \
   RULE(unseen_work_is_paid_for_at_the_allocation) \
   RULE(no_hoarding_where_no_debt_is) \
   RULE(hand_outs_take_debt) \
   RULE(hand_outs_wait_for_the_stream_of_the_free) \
   RULE(each_thread_has_its_own_stream) \
   RULE(each_green_context_has_a_legacy_stream) \
-  RULE(lanes_in_stamps_serve_nobody_else) \
+  RULE(stream_states_of_freed_blocks_serve_nobody_else) \
   RULE(frees_wait_for_results) \
   RULE(frees_wait_for_copies_of_other_contexts) \
   RULE(frees_wait_for_launches_that_reach_the_host) \
@@ -72,7 +72,7 @@ namespace custash {
   RULE(captured_blocks_stay_with_graphs) \
   RULE(exported_blocks_stay_when_freed) \
   RULE(captured_blocks_wait_for_launches) \
-  RULE(moved_pages_keep_their_stamps) \
+  RULE(moved_pages_wait_as_before) \
   RULE(new_pages_reach_new_peers) \
   RULE(tickets_cover_every_context) \
   RULE(tickets_hold_back_no_other_device) \
@@ -88,11 +88,11 @@ namespace custash {
   RULE(kept_blocks_take_the_long_way) \
   RULE(no_hits_in_a_capture) \
   RULE(no_hits_in_debt_where_it_must_be_over) \
-  RULE(ordered_frees_are_settled_by_marks) \
+  RULE(ordered_frees_pass_by_their_events) \
   RULE(plain_memory_goes_back_when_idle) \
   RULE(memory_freed_abroad_waits_for_its_event) \
   RULE(waits_that_bare_does_not_make_end) \
-  RULE(large_frees_on_a_stream_are_marked) \
+  RULE(large_frees_on_a_stream_have_an_event) \
   RULE(old_addresses_stay_while_used) \
   RULE(unseen_peers_pay_nothing) \
   RULE(what_is_owed_is_over_before_unpaid_peers) \
@@ -112,7 +112,7 @@ namespace custash {
   RULE(threads_forget_destroyed_streams) \
   RULE(a_context_ends_after_frees_elsewhere) \
   RULE(batches_pay_the_other_context) \
-  RULE(ended_threads_give_their_lane_back) \
+  RULE(ended_threads_give_their_stream_state_back) \
   RULE(graphs_are_counted_before_their_capture_ends) \
   RULE(dma_bufs_are_of_quiet_memory) \
   RULE(exported_handles_are_of_quiet_memory) \
@@ -122,7 +122,7 @@ namespace custash {
   RULE(debt_taken_beside_a_launch_is_waited_for) \
   RULE(debt_outlives_a_free_on_a_stream) \
   RULE(calls_under_way_are_not_waited_for) \
-  RULE(calls_beside_a_coming_capture_are_marked) \
+  RULE(calls_beside_a_coming_capture_have_an_event) \
   RULE(freed_buffers_wait_for_a_ticket) \
   RULE(frees_of_buffers_wait_for_results) \
   RULE(quick_frees_of_buffers_are_idle) \

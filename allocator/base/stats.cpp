@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/stats.hpp"
 
+#include "allocator/base/check.hpp"
+
 namespace custash {
 namespace {
 
@@ -80,6 +82,12 @@ void DeviceStats::count_reserved(StatPool pool,
   change(segment, pool, segments, sign);
   change(reserved_bytes, pool, bytes, sign);
   (sign > 0 ? num_device_alloc : num_device_free) += segments;
+  for (const StatPool each : {StatPool::All, pool}) {
+    const auto at = static_cast<std::size_t>(each);
+    CUSTASH_ASSERT(segment[at].current >= 0 && reserved_bytes[at].current >= 0);
+    CUSTASH_ASSERT(segment[at].current == segment[at].allocated - segment[at].freed);
+    CUSTASH_ASSERT((segment[at].current == 0) == (reserved_bytes[at].current == 0));
+  }
 }
 
 DeviceStats& DeviceStats::operator+=(const DeviceStats& other) {

@@ -11,6 +11,13 @@ namespace custash {
 // PyTorch's StatType.
 enum class StatPool { All, Small, Large };
 
+// Whether memory is for blocks of slabs or for larger ones. It decides placement and growth.
+enum class SizeKind : std::uint8_t { Small, Large };
+
+constexpr StatPool stat_pool(SizeKind kind) {
+  return kind == SizeKind::Small ? StatPool::Small : StatPool::Large;
+}
+
 // PyTorch's Stat: a current value and its history.
 struct Stat {
   std::int64_t current = 0;
@@ -62,7 +69,7 @@ struct DeviceStats {
   std::int64_t num_device_alloc = 0;      // driver calls that made memory
   std::int64_t num_device_free = 0;       // driver calls that released memory
   // Beyond PyTorch's:
-  std::int64_t num_fences = 0;  // context (or per-lane) events recorded at frees
+  std::int64_t num_fences = 0;  // context (or per-stream) events recorded at frees
   std::int64_t num_fence_queries = 0;
   std::int64_t num_debt_waits = 0;   // GPU-side waits inserted before a submission
   std::int64_t num_free_waits = 0;   // frees that waited for something the host could see

@@ -4,7 +4,7 @@
 // ContextCache.
 #pragma once
 
-#include "allocator/heap/pool.hpp"
+#include "allocator/heap/block_ref.hpp"
 #include "allocator/order/host_use.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Abroad {
   struct Entry {
     BlockRef found;
     HostUse until;
-    Stamp stamp;  // what it waits for here, besides
+    ReuseAfter reuse_after;  // what it waits for here, besides
   };
 
   // Without the lock.

@@ -13,11 +13,11 @@ class BlockSearch {
   BlockSearch(CacheCore& core, StreamTable& streams, ThreadCaches& thread_caches)
       : core_(core), streams_(streams), thread_caches_(thread_caches) {}
 
-  // The pool that requests on this lane search first; null: plain requests.
-  Pool& pool_of(Lane* lane) REQUIRES(cache_lock);
+  // The pool that requests on this stream search first; null: plain requests.
+  Pool& pool_of(StreamState* stream_state) REQUIRES(cache_lock);
 
   // Each returns 0 where it finds no block.
-  // The lane's own pool first, then all pools.
+  // The stream's own pool first, then all pools.
   Address take(const Request& request, const ReuseLimits& reuse_limits) REQUIRES(cache_lock);
   Address take_from(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
       REQUIRES(cache_lock);
@@ -34,7 +34,7 @@ class BlockSearch {
   Address hand_out_new(Pool& pool, Block* block, const Request& request) REQUIRES(cache_lock);
 
  private:
-  Address take_waiting(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
+  Address take_from_limbo(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
       REQUIRES(cache_lock);
   SmallRef cut_slab(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
       REQUIRES(cache_lock);

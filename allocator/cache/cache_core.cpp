@@ -3,6 +3,7 @@
 // Proved: tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ CacheCore::CacheCore(const CacheShared& shared,
                      CUdevice on)
     : driver(shared.driver),
       config(shared.config),
-      quick(shared.config.magazines && shared.config.one_lane),
+      quick(shared.config.magazines && shared.config.single_stream),
       pages(shared.pages),
       deferred_unmaps(shared.deferred_unmaps),
       budget(shared.budget),
@@ -28,27 +29,30 @@ CacheCore::CacheCore(const CacheShared& shared,
   add_pool();
 }
 
+CacheCore::~CacheCore() = default;
+
 Pool& CacheCore::add_pool() {
   pools.push_back(std::make_unique<Pool>(stats, config.slabs_after));
   return *pools.back();
 }
 
 ReuseLimits CacheCore::reuse_limits(const Request& request, bool debt) const {
-  const std::uint64_t settled = this->settled();
+  const Position settled = this->settled();
   const bool graph = timeline.capturing() && holds(Rule::a_stream_holds_back_no_graph);
   return {
-      .lane = graph ? nullptr : request.lane,  // a graph may run on any stream
+      .stream_state = graph ? nullptr : request.stream_state,  // a graph may run on any stream
       .passed = timeline.passed(),
-      .acceptable = debt && debt_allowed() ? std::max(settled, timeline.payable()) : settled};
+      .acceptable = debt && debt_allowed() ? std::max(settled, timeline.coverable()) : settled};
 }
 
 // Work up to this position has passed, or every stream and every graph launch waits for it
-// before its next submission. A block with such a stamp costs no further wait.
-std::uint64_t CacheCore::settled() const {
-  return must_be_over() ? timeline.passed() : std::max(timeline.clear(), timeline.owed());
+// before its next submission. A block freed up to there costs no further wait.
+Position CacheCore::settled() const {
+  return must_be_over() ? timeline.passed()
+                        : std::max(timeline.done_or_paid(), timeline.owed());
 }
 
-// Debt must be payable: a capture cannot pay it, and some kernels wait for nothing here.
+// Debt must be coverable: a capture cannot pay it, and some kernels wait for nothing here.
 bool CacheCore::debt_allowed() const {
   if (timeline.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
   return !must_be_over();

@@ -6,8 +6,8 @@
 #include "allocator/cache/cache_lock.hpp"
 #include "allocator/cache/cache_shared.hpp"
 #include "allocator/cache/peer_access.hpp"
-#include "allocator/heap/pool.hpp"
 #include "allocator/heap/request.hpp"
+#include "allocator/heap/reuse_after.hpp"
 #include "allocator/memory/headroom.hpp"
 #include "allocator/order/timeline.hpp"
 
@@ -17,16 +17,22 @@
 
 namespace custash {
 
+struct Pool;
+
 struct CacheCore {
   CacheCore(const CacheShared& shared, ContextCache& of, CUcontext of_context, CUdevice on);
+  ~CacheCore();
+
+  CacheCore(const CacheCore&) = delete;
+  CacheCore& operator=(const CacheCore&) = delete;
 
   // Whether the calling thread may use its thread cache.
   [[nodiscard]] bool quick_ways_open() const;
-  [[nodiscard]] bool quick_clear(std::uint64_t position) const;
+  [[nodiscard]] bool done_or_owed(Position position) const;
   // A block may be handed out only when its last use is over.
   [[nodiscard]] bool must_be_over() const;
   [[nodiscard]] bool debt_allowed() const;
-  [[nodiscard]] std::uint64_t settled() const;
+  [[nodiscard]] Position settled() const;
   [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) const REQUIRES(cache_lock);
   Pool& add_pool() REQUIRES(cache_lock);
@@ -45,8 +51,8 @@ struct CacheCore {
   Timeline timeline;
   Headroom headroom;
   PeerAccess peers;
-  std::atomic<std::uint64_t> waiting_high{0};  // the highest that a block in limbo waits for
-  std::atomic<std::uint64_t> order_high{0};    // the highest position of a free on a stream
+  std::atomic<Position> limbo_high{};  // the highest that a block in limbo waits for
+  std::atomic<Position> order_high{};  // the highest position of a free on a stream
 
   // From a cache line of its own on: hits read what stands before.
   alignas(64) Mutex mutex{LockRank::Context};

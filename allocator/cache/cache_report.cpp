@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/cache_report.hpp"
 
+#include "allocator/heap/pool.hpp"
+
 #include <algorithm>
 
 namespace custash {
@@ -35,8 +37,8 @@ std::string CacheReport::describe_use() {
   {
     CacheLock lock(core_.mutex);
     for (const auto& pool : core_.pools) {
-      largest = std::max(largest, pool->large.largest_free());
-      free += pool->large.returnable() - pool->large.limbo_bytes();
+      largest = std::max(largest, pool->large.blocks().largest_free());
+      free += pool->large.blocks().returnable() - pool->large.blocks().limbo_bytes();
     }
   }
   const Bytes scattered = free == 0 ? 0 : 100 - largest * 100 / free;
@@ -57,8 +59,8 @@ DeviceStats CacheReport::stats() {
   out.num_debt_waits = static_cast<std::int64_t>(counters.waits);
   out.num_free_waits = static_cast<std::int64_t>(counters.host_waits);
   for (const auto& pool : core_.pools) {
-    out.limbo_bytes +=
-        static_cast<std::int64_t>(pool->large.limbo_bytes() + pool->slabs.limbo_bytes());
+    out.limbo_bytes += static_cast<std::int64_t>(pool->large.blocks().limbo_bytes() +
+                                                 pool->slabs.limbo_bytes());
   }
   return out;
 }

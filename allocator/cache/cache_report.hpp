@@ -11,6 +11,14 @@
 
 namespace custash {
 
+// The answer to a query about an address.
+struct BlockAnswer {
+  bool live = false;
+  Address base = 0;
+  Bytes requested = 0, usable = 0;
+  std::uint64_t buffer_id = 0;
+};
+
 class CacheReport {
  public:
   CacheReport(CacheCore& core, StreamTable& streams, ThreadCaches& thread_caches)

@@ -2,6 +2,7 @@
 // CacheReport: the inventory, by a walk over every segment under the lock.
 #include "allocator/base/inventory.hpp"
 #include "allocator/cache/cache_report.hpp"
+#include "allocator/heap/pool.hpp"
 
 #include <unordered_map>
 
@@ -13,7 +14,7 @@ PieceState piece_state(const AnyBlock& block) {
   switch (block.state) {
     case BlockState::Used:  // without an id: a thread keeps it for its next request
       return block.buffer_id.look() != 0 ? PieceState::Used : PieceState::Free;
-    case BlockState::Waiting:
+    case BlockState::InLimbo:
     case BlockState::Busy:  // on its way between two of the others
       return PieceState::Limbo;
     default:
@@ -54,8 +55,8 @@ void CacheReport::take_inventory(Inventory* out) {
   CacheLock lock(core_.mutex);
   thread_caches_.empty_all();
   std::unordered_map<const Pool*, CUstream> streams;
-  for (const Lane& lane : streams_.all())
-    if (lane.pool != nullptr) streams[lane.pool] = lane.stream;
+  for (const StreamState& stream_state : streams_.all())
+    if (stream_state.pool != nullptr) streams[stream_state.pool] = stream_state.stream;
   const auto add_segment = [&](const Segment& segment, StatPool pool, CUstream stream) {
     HeldSegment* held = nullptr;
     const auto close = [&] {
@@ -91,8 +92,9 @@ void CacheReport::take_inventory(Inventory* out) {
     const auto stream = streams.find(pool.get());
     for (const Arena* arena : {&pool->small_pages, &pool->large}) {
       for (const Segment* segment : arena->segments())
-        add_segment(
-            *segment, arena->pool(), stream == streams.end() ? nullptr : stream->second);
+        add_segment(*segment,
+                    stat_pool(arena->kind()),
+                    stream == streams.end() ? nullptr : stream->second);
     }
   }
 }

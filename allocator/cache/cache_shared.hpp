@@ -16,11 +16,14 @@ namespace custash {
 
 class ContextCache;
 
+// With single_stream:off work may go unseen. Anew: all that was submitted before the question
+// counts. AsBefore: what counted at the last question.
+enum class Unseen { Anew, AsBefore };
+
 struct CacheShared {
-  // Whether the other contexts of a cache's device have nothing to do; `anew`: nor work that
-  // goes unseen, as far as it was submitted before this question.
+  // Whether the other contexts of a cache's device have nothing to do.
   struct Others {
-    bool (*idle)(void* state, ContextCache& self, bool anew);
+    bool (*idle)(void* state, ContextCache& self, Unseen unseen);
     void* state;
   };
 

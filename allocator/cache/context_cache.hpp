@@ -9,6 +9,8 @@
 #include "allocator/cache/cache_report.hpp"
 #include "allocator/cache/copies_abroad.hpp"
 #include "allocator/cache/oom_ladder.hpp"
+#include "allocator/cache/peer_grants.hpp"
+#include "allocator/cache/stream_ends.hpp"
 #include "allocator/cache/surviving_pages.hpp"
 
 #include <atomic>
@@ -24,16 +26,23 @@ class ContextCache {
   Address quick_allocate(ThreadCache& thread_cache, Bytes bytes);
   bool quick_free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
   // The same with a fence that is recorded first. Not after an error.
-  bool fence_and_free(ThreadCache& thread_cache, Address address);
-  // The calling thread's for a lane (null: for plain calls); its end.
-  ThreadCache* thread_cache(Lane* lane);
+  bool fence_and_free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
+  // The calling thread's for a stream (null: for plain calls); its end.
+  ThreadCache* thread_cache(StreamState* stream_state);
   void retire_thread_cache(ThreadCache* thread_cache);
 
-  // ---- The slow path. `lane` null: a plain call. The try_ forms make no driver call.
-  Status allocate(Bytes bytes, Lane* lane, ThreadCache* thread_cache, Address* out);
+  // ---- The slow path. `stream` null: a plain call. The try_ forms make no driver call.
+  Status allocate(Bytes bytes,
+                  StreamState* stream_state,
+                  ThreadCache* thread_cache,
+                  Address* out);
   Address try_allocate(Bytes bytes, ThreadCache* thread_cache);
-  Status free(Address address, Lane* lane, ThreadCache* thread_cache);
-  bool try_free(Address address, ThreadCache* thread_cache);
+  // Frees are told the owner of the address, which is looked up once.
+  Status free(const PageOwner& owner,
+              Address address,
+              StreamState* stream_state,
+              ThreadCache* thread_cache);
+  bool try_free(const PageOwner& owner, Address address, ThreadCache* thread_cache);
   // Waits for what the option free: names; and whether there is anything to wait for.
   Status wait_before_free();
 
@@ -47,20 +56,19 @@ class ContextCache {
 
   Status record_stream(Address address);
 
-  // ---- Streams and threads. A lane is made at need. `per_thread` tells threads' own streams
-  // apart, `green` (or null) legacy ones.
-  Lane* lane(CUstream stream, std::uint64_t per_thread, CUcontext green);
-  void stream_destroyed(CUstream stream);
-  void green_destroyed(CUcontext green);
-  void thread_ended(std::uint64_t per_thread);
+  // ---- Streams and threads. A stream's state is made at need. `per_thread` tells threads' own
+  // streams apart, `green` (or null) legacy ones.
+  StreamState* stream_state(CUstream stream, std::uint64_t per_thread, CUcontext green);
+
+  StreamEnds& stream_ends() { return stream_ends_; }
 
   // ---- Giving back.
   Status trim(TrimRequest trim_request = {.plain = PlainTrim::Now}) {
     return reclaim_.trim(trim_request, nullptr);
   }
 
-  // The same of the memory that calls naming this lane's stream have freed.
-  Status trim(TrimRequest trim_request, const Lane& lane);
+  // The same of the memory that calls naming this stream have freed.
+  Status trim(TrimRequest trim_request, const StreamState& stream_state);
 
   Status trim_idle() { return reclaim_.trim_idle(); }
 
@@ -69,10 +77,6 @@ class ContextCache {
   // Gives back all that it can without harm: another context needs memory.
   void give_way() { ladder_.give_way(); }
 
-  // ---- Peers. From now on kernels of `reader` reach this memory, for good.
-  void add_accessor(ContextCache& reader);
-  // Before copies and fills of that device: its pages must be mapped for it.
-  void let_copies_reach(CUdevice device);
   // Waits until nobody's kernels use the block any more but its owner's.
   Status quiet(Address base);
 
@@ -94,38 +98,37 @@ class ContextCache {
 
   FreedBlocks& freed_blocks() { return freed_; }
 
+  PeerGrants& peer_grants() { return grants_; }
+
   CacheReport& report() { return report_; }
 
   void after_fork_in_child();
 
  private:
-  bool quick_accepts(const Stamp& stamp, const Lane* lane);
+  bool quick_accepts(const ReuseAfter& reuse_after, const StreamState* stream_state);
   Address restock_and_hit(ThreadCache& thread_cache, Bytes bytes);
   Address quick_small(ThreadCache& thread_cache, Bytes bytes);
   Address quick_large(ThreadCache& thread_cache, Bytes bytes);
-  bool quick_give(ThreadCache& thread_cache,
-                  Slab& slab,
-                  Address address,
-                  std::uint64_t position);
+  bool quick_give(ThreadCache& thread_cache, Slab& slab, Address address, Position position);
   bool spill_and_give(ThreadCache& thread_cache,
                       Slab& slab,
                       Address address,
-                      std::uint64_t position);
-  bool quick_give(ThreadCache& thread_cache, Block* block, std::uint64_t position);
+                      Position position);
+  bool quick_give(ThreadCache& thread_cache, Block* block, Position position);
   Status find_or_grow(const Request& request, Address* out);
-  Lane* remove_stream(std::uint64_t key) REQUIRES(cache_lock);
-  void orphan(Lane* lane);
 
   CopiesAbroad copies_abroad_;
   CacheCore core_;
   std::uint32_t quick_ops_ GUARDED_BY(cache_lock) = 0;  // answered without looking at the clock
-  std::atomic<std::uint32_t> asks_{0};  // allocations made while several lanes worked
+  std::atomic<std::uint32_t> asks_{0};  // allocations made while several streams worked
   StreamTable streams_{core_.timeline};
   Segments segments_{core_};
   StalePages stale_{core_};
   SurvivingPages surviving_{core_};
   FreedBlocks freed_;
   ThreadCaches thread_caches_{core_, freed_};
+  PeerGrants grants_{core_, thread_caches_};
+  StreamEnds stream_ends_{core_, streams_, thread_caches_};
   BlockSearch search_{core_, streams_, thread_caches_};
   MemoryGrowth growth_{core_, search_, freed_, segments_, stale_};
   Reclaim reclaim_{core_, freed_, thread_caches_, segments_, stale_};

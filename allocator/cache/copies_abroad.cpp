@@ -13,12 +13,12 @@ bool CopiesAbroad::Copy::over() const {
   return use.event ? use.timeline->use_over(use.event) : use.timeline->over(position);
 }
 
-void CopiesAbroad::note(Address touched, Timeline& by, Lane& lane) {
-  Copy copy{.touched = touched, .lane = &lane, .use = {&by, {}}};
+void CopiesAbroad::note(Address touched, Timeline& by, StreamState& stream_state) {
+  Copy copy{.touched = touched, .stream_state = &stream_state, .use = {&by, {}}};
   // All that the context does now stands for it. Bare waits for this copy alone: no stream
   // waits.
-  if (!by.record_use(lane, &copy.use.event))
-    by.stamp_free(&copy.position, FenceKind::Late).ignore();
+  if (!by.record_use(stream_state, &copy.use.event))
+    by.record_free(&copy.position, FenceKind::Late).ignore();
   if (!keep(std::move(copy))) by.wait_all().ignore();  // no host memory to note it
 }
 
@@ -26,7 +26,7 @@ bool CopiesAbroad::keep(Copy copy) noexcept {
   Lock lock(mutex_);
   copy.number = ++last_;
   const auto before = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& old) {
-    return old.lane == copy.lane && old.touched == copy.touched;
+    return old.stream_state == copy.stream_state && old.touched == copy.touched;
   });
   if (before != copies_.end()) {
     std::swap(*before, copy);  // it comes after that one

@@ -17,8 +17,8 @@ class CopiesAbroad {
   // Without the lock.
   [[nodiscard, gnu::always_inline]] bool any() const { return count_.load() != 0; }
 
-  // After the copy's call: the last thing that `lane` of `by` holds.
-  void note(Address touched, Timeline& by, Lane& lane);
+  // After the copy's call: the last thing that `stream` of `by` holds.
+  void note(Address touched, Timeline& by, StreamState& stream_state);
 
   // Waits for those that touch this block.
   Status wait_for(Address base, Bytes size);
@@ -28,9 +28,9 @@ class CopiesAbroad {
  private:
   struct Copy {
     Address touched = 0;
-    const Lane* lane = nullptr;
-    HostUse use;                 // an event behind it; or, where none could be had,
-    std::uint64_t position = 0;  // one that covers it
+    const StreamState* stream_state = nullptr;
+    HostUse use;        // an event behind it; or, where none could be had,
+    Position position;  // one that covers it
     std::uint64_t number = 0;
 
     [[nodiscard]] bool over() const;

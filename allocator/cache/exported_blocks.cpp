@@ -2,9 +2,11 @@
 #include "allocator/cache/exported_blocks.hpp"
 
 #include "allocator/base/atomic_max.hpp"
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/freed_blocks.hpp"
 #include "allocator/heap/exported_block.hpp"
+#include "allocator/heap/pool.hpp"
 
 namespace custash {
 
@@ -22,6 +24,8 @@ bool ExportedBlocks::park(const BlockRef& found) {
   const auto it =
       exported_blocks_.find(found.small ? found.small.address() : found.large->address);
   if (it == exported_blocks_.end()) return false;
+  CUSTASH_ASSERT(it->second.count != 0 && !it->second.parked);
+  CUSTASH_ASSERT(found.state() == BlockState::Busy && found.buffer_id() == 0);
   it->second.parked = found;
   return true;
 }
@@ -58,10 +62,10 @@ void FreedBlocks::unpin(Address base) {
   const BlockRef parked = exported_blocks_.end(base);
   if (!parked) return;
   // The other process has waited for its own work. Work submitted here meanwhile may still run.
-  const std::uint64_t position = core_.timeline.stamp_everything();
-  parked.stamp() = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
-                       ? Stamp{.order = position}
-                       : Stamp{};
+  const Position position = core_.timeline.submitted();
+  parked.reuse_after() = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
+                             ? ReuseAfter{.ordered = position}
+                             : ReuseAfter{};
   atomic_max(core_.order_high, position);
   give(parked);
 }

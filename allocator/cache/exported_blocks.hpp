@@ -4,7 +4,7 @@
 // Guarded by the lock of its ContextCache.
 #pragma once
 
-#include "allocator/heap/pool.hpp"
+#include "allocator/heap/block_ref.hpp"
 
 #include <unordered_map>
 

@@ -17,20 +17,21 @@ namespace custash {
 
 // True while kernels may reach this memory that no stream wait holds back. Such are kernels of
 // peers that do not pay debt, and running kernels to which the host may hand memory. (With one
-// lane, such a kernel is ordered behind all work that is owed.)
+// stream, such a kernel is ordered behind all work that is owed.)
 inline bool CacheCore::must_be_over() const {
   const bool unpaid = peers.unpaid() && holds(Rule::no_debt_with_unpaid_peers);
-  const bool handed =
-      (timeline.host_may_hand_over() && !timeline.one_lane()) || peers.host_may_hand_over();
+  const bool handed = (timeline.host_may_hand_over() && !timeline.single_stream()) ||
+                      peers.host_may_hand_over();
   return unpaid || (handed && holds(Rule::no_debt_where_the_host_hands_over));
 }
 
 // The position has passed, a stream wait covers it, or the next submission that is not ordered
 // behind it will wait for it.
-[[gnu::always_inline]] inline bool CacheCore::quick_clear(std::uint64_t position) const {
+[[gnu::always_inline]] inline bool CacheCore::done_or_owed(Position position) const {
   if (position <= timeline.passed()) return true;
   if (must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over)) return false;
-  return position <= timeline.owed() || (timeline.one_lane() && position <= timeline.payable());
+  return position <= timeline.owed() ||
+         (timeline.single_stream() && position <= timeline.coverable());
 }
 
 }  // namespace custash

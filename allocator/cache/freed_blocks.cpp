@@ -3,23 +3,24 @@
 #include "allocator/cache/freed_blocks.hpp"
 
 #include "allocator/base/atomic_max.hpp"
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/heap/pool.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace custash {
 
-BlockRef FreedBlocks::locate(Address address) {
-  const PageOwner owner = core_.pages.find(address);
+BlockRef FreedBlocks::locate(const PageOwner& owner, Address address) {
   BlockRef found;
   if (owner.slab != nullptr) {
     const std::uint32_t index = owner.slab->index_at(address);
     if (owner.slab->cache == &core_.cache && index < owner.slab->count)
       found.small = {owner.slab, index};
   } else if (owner.segment != nullptr && owner.segment->cache == &core_.cache) {
-    found.large = owner.block;
+    if (owner.block != nullptr && owner.block->address == address) found.large = owner.block;
     // The page map knows two blocks a page. On a nearly full device a page may hold more.
     const auto it =
         found.large != nullptr ? owner.segment->used.end() : owner.segment->used.find(address);
@@ -28,49 +29,56 @@ BlockRef FreedBlocks::locate(Address address) {
   return found && found.buffer_id() != 0 ? found : BlockRef{};
 }
 
-BlockRef FreedBlocks::begin(Address address) {
-  const BlockRef found = locate(address);
+BlockRef FreedBlocks::begin(const PageOwner& owner, Address address) {
+  const BlockRef found = locate(owner, address);
   if (!found || found.buffer_id().exchange(0) == 0) return {};
-  core_.stats.count_owned(
-      found.pool(), found.block_bytes(), static_cast<std::int64_t>(found.requested()), -1);
+  core_.stats.count_owned(stat_pool(found.kind()),
+                          found.block_bytes(),
+                          static_cast<std::int64_t>(found.requested()),
+                          -1);
+  CUSTASH_ASSERT(found.requested() <= static_cast<Bytes>(found.block_bytes()));
   if (found.small) {
+    CUSTASH_ASSERT(found.small.block().state == BlockState::Used);
+    CUSTASH_ASSERT(found.small.slab->taken != 0);
     found.small.block().state = BlockState::Busy;
   } else {
     core_.pages.end_block(address);
-    found.large->segment->arena->release(found.large);
+    found.large->segment->arena->blocks().release(found.large);
   }
   return found;
 }
 
-void FreedBlocks::finish(const BlockRef& found, Lane* lane, std::uint64_t position) {
-  Stamp stamp;
-  if (lane == nullptr) {
-    stamp.fence = position;
+void FreedBlocks::finish(const BlockRef& found, StreamState* stream_state, Position position) {
+  CUSTASH_ASSERT(position <= core_.timeline.submitted());
+  ReuseAfter reuse_after;
+  if (stream_state == nullptr) {
+    reuse_after.plain = position;
   } else {
-    stamp.order = position;
-    lane->stamped = std::max(lane->stamped, position);
+    reuse_after.ordered = position;
+    stream_state->last_free = std::max(stream_state->last_free, position);
     atomic_max(core_.order_high, position);
-    stamp.order_lane =
-        found.shared() && holds(Rule::blocks_of_several_streams_are_nobody_s) ? nullptr : lane;
+    reuse_after.stream = found.shared() && holds(Rule::blocks_of_several_streams_are_nobody_s)
+                             ? nullptr
+                             : stream_state;
   }
-  found.stamp() = stamp;
+  found.reuse_after() = reuse_after;
   hold_or_give(found);
 }
 
-Status FreedBlocks::free_abroad(Address address, HostUse until) {
-  (void)collect_abroad(false);
+Status FreedBlocks::free_abroad(const PageOwner& owner, Address address, HostUse until) {
+  (void)collect_abroad(AbroadWait::No);
   CacheLock lock(core_.mutex);
   abroad_.make_room();
-  const BlockRef found = begin(address);
+  const BlockRef found = begin(owner, address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
-  Stamp stamp;
-  if (found.shared()) stamp.order = core_.timeline.stamp_everything();
-  atomic_max(core_.order_high, stamp.order);
-  abroad_.add({found, std::move(until), stamp});
+  ReuseAfter reuse_after;
+  if (found.shared()) reuse_after.ordered = core_.timeline.submitted();
+  atomic_max(core_.order_high, reuse_after.ordered);
+  abroad_.add({found, std::move(until), reuse_after});
   return {};
 }
 
-bool FreedBlocks::collect_abroad(bool wait) {
+bool FreedBlocks::collect_abroad(AbroadWait wait) {
   if (abroad_.empty()) return false;
   std::vector<HostUse> over;
   {
@@ -81,20 +89,21 @@ bool FreedBlocks::collect_abroad(bool wait) {
   std::erase_if(over, [&](const HostUse& use) {
     while (!use.timeline->use_over(use.event) &&
            holds(Rule::memory_freed_abroad_waits_for_its_event)) {
-      if (!wait || !waiting.go_on()) return true;
+      if (wait == AbroadWait::No || !waiting.go_on()) return true;
     }
     core_.timeline.patience().note_end();
     return false;
   });
   CacheLock lock(core_.mutex);
   while (const auto entry = abroad_.take(over)) {
-    entry->found.stamp() = entry->stamp;
+    entry->found.reuse_after() = entry->reuse_after;
     hold_or_give(entry->found);
   }
   return !over.empty();
 }
 
 void FreedBlocks::hold_or_give(const BlockRef& found) {
+  CUSTASH_ASSERT(found.state() == BlockState::Busy && found.buffer_id() == 0);
   const bool captured =
       found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
   if (captured && holds(Rule::captured_blocks_stay_with_graphs) &&
@@ -108,41 +117,42 @@ void FreedBlocks::hold_or_give(const BlockRef& found) {
 // Otherwise the block goes to limbo: it was freed on a stream other than the pool's, or other
 // streams have work.
 bool FreedBlocks::is_ready(const BlockRef& found) const {
-  const Stamp& stamp = found.stamp();
-  if (stamp.order > core_.timeline.passed()) {
-    const Pool* pool = stamp.order_lane == nullptr ? nullptr : stamp.order_lane->pool;
+  const ReuseAfter& reuse_after = found.reuse_after();
+  if (reuse_after.ordered > core_.timeline.passed()) {
+    const Pool* pool = reuse_after.stream == nullptr ? nullptr : reuse_after.stream->pool;
     if (pool == nullptr || !found.home_is(*pool)) return false;
   }
-  return core_.quick_clear(stamp.fence);
+  return core_.done_or_owed(reuse_after.plain);
 }
 
 void FreedBlocks::give(const BlockRef& found) {
   if (holds(Rule::exported_blocks_stay_when_freed) && exported_blocks_.park(found)) return;
   bool ready = is_ready(found);
-  if (!ready) atomic_max(core_.waiting_high, found.stamp().latest());
-  if (found.large != nullptr && found.large->segment->arena->pool() == StatPool::Small) {
+  if (!ready) atomic_max(core_.limbo_high, found.reuse_after().latest());
+  if (found.large != nullptr && found.large->segment->arena->kind() == SizeKind::Small) {
     // Small blocks of all streams share pages. A block that waits makes the blocks that it
     // joins wait, too. Kept apart, blocks fill pages less well, so they stay apart only while
     // memory is plentiful. On a nearly full device they join their neighbours at once, as they
-    // do in the driver. Each search looks at a block's stamp in any case.
-    const bool apart = found.stamp().order > core_.timeline.passed() &&
-                       !core_.timeline.one_lane() &&
+    // do in the driver. Each search looks at ReuseAfter in any case.
+    const bool apart = found.reuse_after().ordered > core_.timeline.passed() &&
+                       !core_.timeline.single_stream() &&
                        core_.headroom.left(core_.budget) >= kPlenty;
     ready = core_.headroom.fit() == Fit::FewPages || (ready && !apart);
   }
-  if (ready) core_.stats.count_active(found.pool(), found.block_bytes(), -1);
+  if (ready) core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), -1);
   put(found, ready);
 }
 
 void FreedBlocks::put(const BlockRef& found, bool ready) {
-  if (!ready) atomic_max(core_.waiting_high, found.stamp().latest());
+  CUSTASH_ASSERT(found.reuse_after().latest() <= core_.timeline.submitted());
+  if (!ready) atomic_max(core_.limbo_high, found.reuse_after().latest());
   if (found.large != nullptr) {
-    Arena& arena = *found.large->segment->arena;
-    return ready ? arena.give_ready(found.large, core_.timeline.passed())
-                 : arena.give_waiting(found.large);
+    BlockHeap& blocks = found.large->segment->arena->blocks();
+    return ready ? blocks.give_ready(found.large, core_.timeline.passed())
+                 : blocks.give_to_limbo(found.large);
   }
   Slab* slab = found.small.slab;
-  if (!ready) return slab->slab_heap->give_waiting(found.small);
+  if (!ready) return slab->slab_heap->give_to_limbo(found.small);
   if (slab->slab_heap->give_ready(found.small)) return_spare_slabs(*slab);
 }
 
@@ -153,7 +163,7 @@ void FreedBlocks::return_spare_slabs(const Slab& like) {
   return_slabs(empty);
 }
 
-void FreedBlocks::return_empty_slabs(std::uint64_t passed) {
+void FreedBlocks::return_empty_slabs(Position passed) {
   for (const auto& pool : core_.pools)
     return_slabs(pool->slabs.take_empty(passed));
 }
@@ -161,31 +171,35 @@ void FreedBlocks::return_empty_slabs(std::uint64_t passed) {
 void FreedBlocks::return_slabs(const std::vector<Slab*>& slabs) {
   for (Slab* slab : slabs) {
     Block* backing = slab->backing;
-    Arena& arena = *backing->segment->arena;
+    BlockHeap& blocks = backing->segment->arena->blocks();
+    CUSTASH_ASSERT(core_.pages.find(slab->base).slab == slab && slab->taken == 0);
+    CUSTASH_ASSERT(backing->address == slab->base && backing->size == kSlabBytes);
     (void)core_.pages.set(slab->base, slab->base + kSlabBytes, backing->segment);
-    arena.release(backing);
-    const bool ready =
-        ReuseLimits{.passed = core_.timeline.passed(),
-                    .acceptable = core_.timeline.one_lane() ? ~0ULL : core_.timeline.clear()}
-            .accepts(backing->stamp);
+    blocks.release(backing);
+    const bool ready = ReuseLimits{.passed = core_.timeline.passed(),
+                                   .acceptable = core_.timeline.single_stream()
+                                                     ? Position::end()
+                                                     : core_.timeline.done_or_paid()}
+                           .accepts(backing->reuse_after);
     slab->slab_heap->recycle(slab);
     if (ready) {
-      arena.give_ready(backing, core_.timeline.passed());
+      blocks.give_ready(backing, core_.timeline.passed());
     } else {
-      atomic_max(core_.waiting_high, backing->stamp.latest());
-      arena.give_waiting(backing);
+      atomic_max(core_.limbo_high, backing->reuse_after.latest());
+      blocks.give_to_limbo(backing);
     }
   }
 }
 
 void FreedBlocks::release_graph_blocks() {
   CacheLock lock(core_.mutex);
-  const std::uint64_t position = core_.timeline.stamp_everything();
+  const Position position = core_.timeline.submitted();
   for (const BlockRef& found : std::exchange(held_, {})) {
     // Graph launches after the free may use the block, too. It is safe once all of them have
     // passed.
-    found.stamp() =
-        holds(Rule::captured_blocks_wait_for_launches) ? Stamp{.order = position} : Stamp{};
+    found.reuse_after() = holds(Rule::captured_blocks_wait_for_launches)
+                              ? ReuseAfter{.ordered = position}
+                              : ReuseAfter{};
     atomic_max(core_.order_high, position);
     give(found);
   }

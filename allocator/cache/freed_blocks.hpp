@@ -15,28 +15,38 @@ namespace custash {
 
 struct ExportedBlock;
 
+// Whether the host waits for work of other contexts, with patience.
+enum class AbroadWait { No, Yes };
+
 class FreedBlocks {
  public:
   FreedBlocks(CacheCore& core, const std::atomic<std::int64_t>& graphs)
       : core_(core), graphs_(graphs) {}
 
   // The live block at this address; nothing where there is none of this cache.
-  [[nodiscard]] BlockRef locate(Address address) REQUIRES(cache_lock);
+  [[nodiscard]] BlockRef locate(Address address) REQUIRES(cache_lock) {
+    return locate(core_.pages.find(address), address);
+  }
+
+  // `owner` may be stale: it was found before the lock was taken.
+  [[nodiscard]] BlockRef locate(const PageOwner& owner, Address address) REQUIRES(cache_lock);
 
   // A free has two halves. Between them the block is in nobody's hands but the caller's, who
-  // records its fence. `lane` null: a plain free.
-  BlockRef begin(Address address) REQUIRES(cache_lock);
-  void finish(const BlockRef& found, Lane* lane, std::uint64_t position) REQUIRES(cache_lock);
+  // records its fence. `stream` null: a plain free.
+  BlockRef begin(const PageOwner& owner, Address address) REQUIRES(cache_lock);
+  void finish(const BlockRef& found, StreamState* stream_state, Position position)
+      REQUIRES(cache_lock);
   // The block waits for `until`, an event on a stream of another context.
-  Status free_abroad(Address address, HostUse until) EXCLUDES(cache_lock);
+  Status free_abroad(const PageOwner& owner, Address address, HostUse until)
+      EXCLUDES(cache_lock);
   // Gives back the blocks whose event has passed; true if there were any. With `wait` it waits
   // for the events, with patience.
-  bool collect_abroad(bool wait) EXCLUDES(cache_lock);
+  bool collect_abroad(AbroadWait wait) EXCLUDES(cache_lock);
 
   // Whether the block may lie with those that every caller may have.
   [[nodiscard]] bool is_ready(const BlockRef& found) const REQUIRES(cache_lock);
   void put(const BlockRef& found, bool ready) REQUIRES(cache_lock);
-  void return_empty_slabs(std::uint64_t passed) REQUIRES(cache_lock);
+  void return_empty_slabs(Position passed) REQUIRES(cache_lock);
 
   // No graph that could use a block of a capture exists any more.
   void release_graph_blocks() EXCLUDES(cache_lock);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/growth.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
@@ -31,7 +33,7 @@ Bytes slab_growth(Bytes all) {
 // The least to make at once, since each driver call costs time. A program that grows uses the
 // rest for its next requests.
 Bytes slack(const Arena& arena, Bytes all, Bytes room) {
-  if (arena.pool() == StatPool::Small) return slab_growth(all);
+  if (arena.kind() == SizeKind::Small) return slab_growth(all);
   return align_down(
       std::max(arena.mapped() / kShareBeforeMoves, std::min(all / kShareAhead, room)),
       kPageBytes);
@@ -44,7 +46,7 @@ Status MemoryGrowth::grow(const Request& wanted, Address* out) {
   Pool* pool = nullptr;
   {
     CacheLock lock(core_.mutex);
-    pool = &search_.pool_of(request.lane);
+    pool = &search_.pool_of(request.stream_state);
     if (wanted.small()) {
       pool->slabs.pages_wanted();
       if (!search_.cuts_slabs(wanted)) request = whole(wanted);
@@ -68,7 +70,7 @@ Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   const Bytes most = most_in_use(core_.stats, request);
   Bytes allowed = most + most / share;
   for (const auto& pool : core_.pools)
-    allowed += pool->slabs.missed_bytes();
+    allowed += pool->slabs.refaulted_bytes();
   const Bytes now_held = held(core_.stats);
   const Bytes room = allowed > now_held ? allowed - now_held : 0;
   return align_down(std::min(room, core_.headroom.left(core_.budget)), kPageBytes);
@@ -77,7 +79,7 @@ Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
 bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const ReuseLimits asked =
-      core_.reuse_limits(request, core_.timeline.one_lane() && core_.debt_allowed());
+      core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
   Bytes need = 0;
   if (!arena.open_growth(bytes, asked, fit_of(arena, core_.headroom.fit()), out, &need))
     return false;
@@ -97,14 +99,16 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
   }
   for (const PageMove& move : out->moves) {
     segments_.take_out(*move.from, move.item);
-    if (holds(Rule::moved_pages_keep_their_stamps))
-      out->block->stamp.join(move.item.block->stamp, asked.passed);
+    if (holds(Rule::moved_pages_wait_as_before))
+      out->block->reuse_after.join(move.item.block->reuse_after, asked.passed);
   }
   Bytes made = moved < need ? need - moved : 0;
   if (made != 0 && core_.headroom.fit() == Fit::Quick)
     made = std::clamp(slack(arena, held(core_.stats), room_to_make(request, kShareAhead)),
                       made,
                       std::max(made, most - moved));
+  CUSTASH_ASSERT(moved + made >= need && moved + made <= most);
+  CUSTASH_ASSERT(moved % kPageBytes == 0 && made % kPageBytes == 0);
   arena.close_growth(out, moved + made);
   out->made = made;
   out->handle = std::min(handle_bytes(made, core_.headroom.left(core_.budget)), finer);
@@ -118,10 +122,10 @@ Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
       room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
     return 0;
   const ReuseLimits asked =
-      core_.reuse_limits(request, core_.timeline.one_lane() && core_.debt_allowed());
+      core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   for (const auto& each : core_.pools) {
-    Block* block = each->large.take_gap(bytes, asked);
+    Block* block = each->large.blocks().take_gap(bytes, asked);
     if (block != nullptr) return search_.hand_out_new(pool, block, request);
   }
   return 0;
@@ -217,7 +221,7 @@ Status MemoryGrowth::grow_plain(Pool& pool,
   Bytes size = 0;
   {
     CacheLock lock(core_.mutex);
-    size = arena.pool() == StatPool::Small ? slab_growth(held(core_.stats))
+    size = arena.kind() == SizeKind::Small ? slab_growth(held(core_.stats))
                                            : driver_segment_bytes(request.rounded);
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);

@@ -10,6 +10,9 @@
 
 namespace custash {
 
+class Arena;
+struct Growth;
+
 class MemoryGrowth {
  public:
   MemoryGrowth(CacheCore& core,

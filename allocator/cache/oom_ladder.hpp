@@ -26,7 +26,7 @@ class OomLadder {
   // Makes memory for the request; climbs the ladder when it is refused.
   Status grow_or_climb(const Request& request, Address* out) EXCLUDES(cache_lock);
   // Waits for the oldest frees until the request is served; false: it is not.
-  bool take_after_waiting(const Request& request, Address* out) EXCLUDES(cache_lock);
+  bool take_after_wait(const Request& request, Address* out) EXCLUDES(cache_lock);
   // Frees all memory that it can: another context needs it.
   void give_way() EXCLUDES(cache_lock);
 

@@ -6,6 +6,7 @@
 
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/heap/pool.hpp"
 
 #include <algorithm>
 
@@ -13,23 +14,25 @@ namespace custash {
 
 Status PressureWaits::wait_for_frees() {
   const Status waited = core_.timeline.wait_frees();
-  std::vector<Lane*> lanes;
+  std::vector<StreamState*> stream_states;
   {
     CacheLock lock(core_.mutex);
-    for (Lane& lane : streams_.all())
-      if (lane.marked.load() > std::max(core_.timeline.passed(), lane.over.load()))
-        lanes.push_back(&lane);
+    for (StreamState& stream_state : streams_.all())
+      if (stream_state.newest_free_event.load() >
+          std::max(core_.timeline.passed(), stream_state.over.load()))
+        stream_states.push_back(&stream_state);
   }
-  if (holds(Rule::ordered_frees_are_settled_by_marks)) core_.timeline.pass_marks(lanes);
-  (void)freed_.collect_abroad(true);
+  if (holds(Rule::ordered_frees_pass_by_their_events))
+    core_.timeline.wait_free_events(stream_states);
+  (void)freed_.collect_abroad(AbroadWait::Yes);
   CacheLock lock(core_.mutex);
   ++core_.stats.num_sync_all_streams;
   thread_caches_.empty_all();
   for (const auto& pool : core_.pools) {
-    if (lanes.empty()) break;
+    if (stream_states.empty()) break;
     pool->slabs.forget_orders();
-    pool->small_pages.forget_orders(core_.timeline.passed());
-    pool->large.forget_orders(core_.timeline.passed());
+    pool->small_pages.blocks().forget_orders(core_.timeline.passed());
+    pool->large.blocks().forget_orders(core_.timeline.passed());
   }
   reclaim_.drain();
   return waited;
@@ -40,15 +43,15 @@ Status PressureWaits::wait_for_frees() {
 bool PressureWaits::wait_for_all_frees() {
   {
     CacheLock lock(core_.mutex);
-    const std::uint64_t passed = core_.timeline.passed();
+    const Position passed = core_.timeline.passed();
     const bool waits =
         std::any_of(core_.pools.begin(), core_.pools.end(), [&](const auto& pool) {
-          return pool->large.waits(passed) || pool->small_pages.waits(passed) ||
-                 pool->slabs.waits(passed);
+          return pool->large.blocks().waits(passed) ||
+                 pool->small_pages.blocks().waits(passed) || pool->slabs.waits(passed);
         });
     if (!waits) return false;
   }
-  const bool passed = core_.timeline.wait_patiently(core_.timeline.stamp_everything());
+  const bool passed = core_.timeline.wait_patiently(core_.timeline.submitted());
   CacheLock lock(core_.mutex);
   reclaim_.drain();
   return passed;
@@ -61,10 +64,11 @@ bool PressureWaits::wait_idle() {
   constexpr int kRounds = 8;
   Patience::Wait waiting(core_.timeline.patience());
   for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t everything = core_.timeline.stamp_now();
-    for (bool idle = false, anew = true; !idle; anew = false) {
+    const Position everything = core_.timeline.submitted_with_unseen();
+    Unseen unseen = Unseen::Anew;
+    for (bool idle = false; !idle; unseen = Unseen::AsBefore) {
       core_.timeline.poll(everything);
-      idle = core_.others.idle(core_.others.state, core_.cache, anew) &&
+      idle = core_.others.idle(core_.others.state, core_.cache, unseen) &&
              core_.timeline.passed() >= everything;
       if (core_.timeline.broken()) return true;  // the driver tells
       if (!idle && !waiting.go_on()) return false;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/reclaim.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
@@ -18,12 +20,12 @@ constexpr Bytes kAtOnce = 4_GiB;
 
 void Reclaim::drain() {
   thread_caches_.empty_all();
-  const std::uint64_t passed = core_.timeline.passed();
+  const Position passed = core_.timeline.passed();
   for (const auto& pool : core_.pools) {
-    for (int i = 0; i < kSizeClasses; ++i)
-      pool->slabs.drain(i, passed);
-    pool->small_pages.drain(passed);
-    pool->large.drain(passed);
+    for (const SizeClass each : kEachClass)
+      pool->slabs.drain(each, passed);
+    pool->small_pages.blocks().drain(passed);
+    pool->large.blocks().drain(passed);
   }
 }
 
@@ -34,19 +36,19 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
   core_.deferred_unmaps.retry();
   poll_briefly();
   stale_.unmap_unused();
-  (void)freed_.collect_abroad(false);
+  (void)freed_.collect_abroad(AbroadWait::No);
   if (trim_request.plain == PlainTrim::WhenIdle &&
-      !core_.others.idle(core_.others.state, core_.cache, true))
+      !core_.others.idle(core_.others.state, core_.cache, Unseen::Anew))
     trim_request.plain = PlainTrim::No;
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
   {
     CacheLock lock(core_.mutex);
     drain();
-    const std::uint64_t passed = core_.timeline.passed();
+    const Position passed = core_.timeline.passed();
     freed_.return_empty_slabs(passed);
     for (const auto& pool : core_.pools)
-      pool->slabs.forget_missed();
+      pool->slabs.forget_refaults();
     trim_request.aliases = &stale_.aliases();
     for (const auto& pool : core_.pools) {
       if (only != nullptr && pool.get() != only) continue;
@@ -72,6 +74,7 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
       refused.push_back(segment);
     }
   }
+  CUSTASH_ASSERT(returned.size() == pages.size());
   CacheLock lock(core_.mutex);
   for (std::size_t i = 0; i < pages.size(); ++i)
     segments_.commit_return(*pages[i].first, pages[i].second, returned[i]);
@@ -121,7 +124,7 @@ std::size_t Reclaim::unmap(const PageReturn& item, Status* result) const {
 // A new fence does not pass at once, even if the device has long been idle.
 void Reclaim::poll_briefly() {
   constexpr int kQuestions = 200;  // some 30 µs
-  const std::uint64_t everything = core_.timeline.stamp_everything();
+  const Position everything = core_.timeline.submitted();
   for (int i = 0; i < kQuestions && core_.timeline.passed() < everything; ++i)
     core_.timeline.poll(everything);
 }
@@ -142,21 +145,21 @@ Status Reclaim::trim_idle() {
   CacheLock lock(core_.mutex);
   freed_.return_empty_slabs(core_.timeline.passed());
   for (const auto& pool : core_.pools) {
-    pool->large.age();
-    pool->small_pages.age();
+    pool->large.blocks().age();
+    pool->small_pages.blocks().age();
   }
   return trimmed;
 }
 
 Bytes Reclaim::returnable() {
-  if (core_.waiting_high.load() > core_.timeline.passed())
-    core_.timeline.poll(core_.waiting_high.load());
+  if (core_.limbo_high.load() > core_.timeline.passed())
+    core_.timeline.poll(core_.limbo_high.load());
   CacheLock lock(core_.mutex);
   drain();
   Bytes sum = 0;
   for (const auto& pool : core_.pools) {
-    sum +=
-        pool->small_pages.returnable() + pool->large.returnable() + pool->slabs.empty_bytes();
+    sum += pool->small_pages.blocks().returnable() + pool->large.blocks().returnable() +
+           pool->slabs.empty_bytes();
   }
   return sum;
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/segments.hpp"
 
+#include "allocator/base/check.hpp"
+#include "allocator/heap/pool.hpp"
+
 namespace custash {
 
 Segment* Segments::make(Address base, Bytes size, SegmentKind kind, Arena& arena) {
@@ -11,6 +14,7 @@ Segment* Segments::make(Address base, Bytes size, SegmentKind kind, Arena& arena
     segment = spare_.back();
     spare_.pop_back();
   }
+  CUSTASH_ASSERT(segment->first == nullptr && segment->used.empty() && segment->pages.empty());
   segment->base = base;
   segment->size = size;
   segment->kind = kind;
@@ -22,9 +26,12 @@ Segment* Segments::make(Address base, Bytes size, SegmentKind kind, Arena& arena
 
 // SurvivingPages::take() may have left entries of an ended context: they are cleared first.
 void Segments::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
+  CUSTASH_ASSERT(segment.base <= begin && begin < end && end <= segment.base + segment.size);
+  CUSTASH_ASSERT(begin % kPageBytes == 0 && end % kPageBytes == 0 && pieces != 0);
   core_.pages.clear(begin, end);  // see SurvivingPages::take()
-  (void)core_.pages.set(begin, end, &segment);
-  core_.stats.count_reserved(segment.arena->pool(),
+  const bool entered = core_.pages.set(begin, end, &segment);
+  CUSTASH_ASSERT(entered);
+  core_.stats.count_reserved(stat_pool(segment.arena->kind()),
                              static_cast<std::int64_t>(end - begin),
                              static_cast<std::int64_t>(pieces),
                              1);
@@ -32,17 +39,23 @@ void Segments::enter(Segment& segment, Address begin, Address end, std::size_t p
 
 // The page map first: no thread may find these addresses when the driver hands them out again.
 void Segments::take_out(const Arena& arena, const PageReturn& item) {
+  CUSTASH_ASSERT(item.block->state == BlockState::Busy && item.block->segment->arena == &arena);
+  CUSTASH_ASSERT(core_.pages.find(item.block->address).segment == item.block->segment);
+  CUSTASH_ASSERT(core_.pages.find(item.block->end() - 1).segment == item.block->segment);
   core_.pages.clear(item.block->address, item.block->end());
-  core_.stats.count_reserved(arena.pool(),
+  core_.stats.count_reserved(stat_pool(arena.kind()),
                              static_cast<std::int64_t>(item.block->size),
                              static_cast<std::int64_t>(item.pages.size()),
                              -1);
 }
 
 void Segments::take_out(const Segment& segment) {
+  CUSTASH_ASSERT(segment.kind == SegmentKind::Plain && segment.first == nullptr);
+  CUSTASH_ASSERT(core_.pages.find(segment.base).segment == &segment);
+  CUSTASH_ASSERT(core_.pages.find(segment.base + segment.size - 1).segment == &segment);
   core_.pages.clear(segment.base, segment.base + segment.size);
   core_.stats.count_reserved(
-      segment.arena->pool(), static_cast<std::int64_t>(segment.size), 1, -1);
+      stat_pool(segment.arena->kind()), static_cast<std::int64_t>(segment.size), 1, -1);
 }
 
 void Segments::commit_return(Arena& arena, const PageReturn& item, std::size_t returned) {

@@ -4,11 +4,15 @@
 // the cache lock.
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/cache/cache_core.hpp"
+#include "allocator/heap/segment.hpp"
 
 #include <vector>
 
 namespace custash {
+
+struct PageReturn;
 
 class Segments {
  public:
@@ -16,7 +20,10 @@ class Segments {
 
   Segment* make(Address base, Bytes size, SegmentKind kind, Arena& arena) REQUIRES(cache_lock);
 
-  void recycle(Segment* segment) REQUIRES(cache_lock) { spare_.push_back(segment); }
+  void recycle(Segment* segment) REQUIRES(cache_lock) {
+    CUSTASH_ASSERT(segment->cache == &core_.cache && segment->first == nullptr);
+    spare_.push_back(segment);
+  }
 
   // [begin, end) has memory now, in so many pieces. The page map has its leaves already.
   void enter(Segment& segment, Address begin, Address end, std::size_t pieces)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/stale_pages.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/heap/pool.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -10,6 +12,8 @@
 namespace custash {
 
 void StalePages::add(Block* block, const std::vector<Page>& pages) {
+  CUSTASH_ASSERT(block->state == BlockState::Stale && !pages.empty());
+  CUSTASH_ASSERT(pages.front().address == block->address);
   stale_.push_back({block, pages});
   aliases_.add(pages);
 }
@@ -17,8 +21,8 @@ void StalePages::add(Block* block, const std::vector<Page>& pages) {
 // The driver does not wait for work when it unmaps, so this waits until no work uses the
 // address.
 void StalePages::unmap_unused() {
-  const auto until = [](const Stale& each) { return each.block->stamp.latest(); };
-  std::uint64_t need = 0;
+  const auto until = [](const Stale& each) { return each.block->reuse_after.latest(); };
+  Position need;
   {
     CacheLock lock(core_.mutex);
     for (const Stale& each : stale_)
@@ -31,7 +35,7 @@ void StalePages::unmap_unused() {
   std::vector<Stale> over;
   {
     CacheLock lock(core_.mutex);
-    const std::uint64_t passed = core_.timeline.passed();
+    const Position passed = core_.timeline.passed();
     const auto first = std::partition(stale_.begin(), stale_.end(), [&](const Stale& each) {
       return until(each) > passed && holds(Rule::old_addresses_stay_while_used);
     });
@@ -43,6 +47,7 @@ void StalePages::unmap_unused() {
     CacheLock lock(core_.mutex);
     if (each.block->state != BlockState::Stale) continue;  // the context has ended meanwhile
     if (status.ok()) {
+      CUSTASH_ASSERT(aliases_.has(each.pages.front()));
       aliases_.drop(each.pages);
       each.block->segment->arena->close_stale(each.block);
     } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/stream_table.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 
 #include <algorithm>
@@ -25,8 +26,8 @@ std::uint64_t StreamTable::key(CUstream stream, std::uint64_t per_thread, CUcont
   return key(stream);
 }
 
-Lane* StreamTable::get(std::uint64_t key, CUstream stream, CUcontext green) {
-  Lane*& found = lanes_[key];
+StreamState* StreamTable::get(std::uint64_t key, CUstream stream, CUcontext green) {
+  StreamState*& found = stream_states_[key];
   if (found == nullptr) {
     found = make(stream);
     found->green = green;
@@ -34,37 +35,42 @@ Lane* StreamTable::get(std::uint64_t key, CUstream stream, CUcontext green) {
   return found;
 }
 
-// The lane of a destroyed stream serves again when its work is over and no stamp names it.
-Lane* StreamTable::make(CUstream stream) {
-  for (Lane*& orphan : orphans_) {
-    const bool stamped =
-        orphan->stamped > timeline_.passed() && holds(Rule::lanes_in_stamps_serve_nobody_else);
-    if (stamped || !timeline_.adopt(*orphan, stream)) continue;
-    Lane* lane = orphan;
+// The state of a destroyed stream serves another when the stream's work is over and no freed
+// block names it.
+StreamState* StreamTable::make(CUstream stream) {
+  for (StreamState*& orphan : orphans_) {
+    const bool named = orphan->last_free > timeline_.passed() &&
+                       holds(Rule::stream_states_of_freed_blocks_serve_nobody_else);
+    if (named || !timeline_.adopt(*orphan, stream)) continue;
+    CUSTASH_ASSERT(!orphan->orphan.load() && orphan->pool == nullptr);
+    StreamState* stream_state = orphan;
     orphan = orphans_.back();
     orphans_.pop_back();
-    return lane;
+    return stream_state;
   }
-  timeline_.expect_lanes(std::max<std::size_t>(16, std::bit_ceil(all_.size() + 1)));
+  timeline_.expect_streams(std::max<std::size_t>(16, std::bit_ceil(all_.size() + 1)));
   return &all_.emplace_back(stream);
 }
 
 std::vector<std::uint64_t> StreamTable::keys_of(CUcontext green) const {
   std::vector<std::uint64_t> keys;
-  for (const auto& [key, lane] : lanes_)
-    if (lane != nullptr && lane->green == green) keys.push_back(key);
+  for (const auto& [key, stream_state] : stream_states_)
+    if (stream_state != nullptr && stream_state->green == green) keys.push_back(key);
   return keys;
 }
 
-Lane* StreamTable::remove(std::uint64_t key) {
-  const auto it = lanes_.find(key);
-  if (it == lanes_.end()) return nullptr;
-  Lane* lane = it->second;
-  lanes_.erase(it);
-  if (lane == nullptr) return nullptr;  // get() ran out of host memory
-  if (lane->pool != nullptr) spare_pools_.push_back(lane->pool);
-  lane->pool = nullptr;
-  return lane;
+StreamState* StreamTable::remove(std::uint64_t key) {
+  const auto it = stream_states_.find(key);
+  if (it == stream_states_.end()) return nullptr;
+  StreamState* stream_state = it->second;
+  stream_states_.erase(it);
+  CUSTASH_ASSERT(stream_state == nullptr || !stream_state->orphan.load());
+  CUSTASH_ASSERT(stream_state == nullptr || stream_state->pool == nullptr ||
+                 std::count(spare_pools_.begin(), spare_pools_.end(), stream_state->pool) == 0);
+  if (stream_state == nullptr) return nullptr;  // get() ran out of host memory
+  if (stream_state->pool != nullptr) spare_pools_.push_back(stream_state->pool);
+  stream_state->pool = nullptr;
+  return stream_state;
 }
 
 Pool* StreamTable::take_spare_pool() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// StreamTable: the lane of each stream of a context, and the pools of streams that were
-// destroyed. A lane is never freed: the stamps of freed blocks name it. Guarded by the cache
-// lock.
+// StreamTable: the state of each stream of a context, and the pools of destroyed streams. A
+// StreamState is never freed: freed blocks name it. Guarded by the cache lock.
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/cache/cache_lock.hpp"
 #include "allocator/order/timeline.hpp"
 
@@ -29,34 +29,37 @@ class StreamTable {
   static std::uint64_t key_of_thread(std::uint64_t per_thread);
 
   // Made at need.
-  Lane* get(std::uint64_t key, CUstream stream, CUcontext green) REQUIRES(cache_lock);
+  StreamState* get(std::uint64_t key, CUstream stream, CUcontext green) REQUIRES(cache_lock);
 
   [[nodiscard]] bool has(std::uint64_t key) const REQUIRES(cache_lock) {
-    return lanes_.contains(key);
+    return stream_states_.contains(key);
   }
 
   [[nodiscard]] std::vector<std::uint64_t> keys_of(CUcontext green) const REQUIRES(cache_lock);
-  // The stream was destroyed: nobody finds its lane any more, and its pool is spare. Null:
+  // The stream was destroyed: get() finds its state no longer, and its pool is spare. Null:
   // there is no such stream.
-  Lane* remove(std::uint64_t key) REQUIRES(cache_lock);
+  StreamState* remove(std::uint64_t key) REQUIRES(cache_lock);
 
-  // The timeline knows that the lane's stream was destroyed: another stream may have the lane.
-  void add_orphan(Lane* lane) REQUIRES(cache_lock) { orphans_.push_back(lane); }
+  // The timeline knows that the stream was destroyed: another stream may take its state over.
+  void add_orphan(StreamState* stream_state) REQUIRES(cache_lock) {
+    CUSTASH_ASSERT(stream_state->orphan.load() && stream_state->pool == nullptr);
+    orphans_.push_back(stream_state);
+  }
 
   // The pool of a destroyed stream, or null.
   Pool* take_spare_pool() REQUIRES(cache_lock);
 
-  std::deque<Lane>& all() REQUIRES(cache_lock) { return all_; }
+  std::deque<StreamState>& all() REQUIRES(cache_lock) { return all_; }
 
-  void forget_streams() REQUIRES(cache_lock) { lanes_.clear(); }
+  void forget_streams() REQUIRES(cache_lock) { stream_states_.clear(); }
 
  private:
-  Lane* make(CUstream stream) REQUIRES(cache_lock);
+  StreamState* make(CUstream stream) REQUIRES(cache_lock);
 
   Timeline& timeline_;
-  std::deque<Lane> all_ GUARDED_BY(cache_lock);
-  std::unordered_map<std::uint64_t, Lane*> lanes_ GUARDED_BY(cache_lock);
-  std::vector<Lane*> orphans_ GUARDED_BY(cache_lock);  // their streams are destroyed
+  std::deque<StreamState> all_ GUARDED_BY(cache_lock);
+  std::unordered_map<std::uint64_t, StreamState*> stream_states_ GUARDED_BY(cache_lock);
+  std::vector<StreamState*> orphans_ GUARDED_BY(cache_lock);  // their streams are destroyed
   std::vector<Pool*> spare_pools_ GUARDED_BY(cache_lock);
 };
 

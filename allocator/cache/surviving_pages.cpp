@@ -2,6 +2,10 @@
 // Proved: tests/models/ends.pml.
 #include "allocator/cache/surviving_pages.hpp"
 
+#include "allocator/base/check.hpp"
+#include "allocator/heap/segment.hpp"
+#include "allocator/heap/slabs.hpp"
+
 namespace custash {
 
 void SurvivingPages::take(Segment& segment) {
@@ -16,6 +20,8 @@ void SurvivingPages::take(Segment& segment) {
     return;
   }
   for (const auto& [address, page] : segment.pages) {
+    CUSTASH_ASSERT(address == page.address && page.address >= segment.base);
+    CUSTASH_ASSERT(page.address + page.size <= segment.base + segment.size);
     core_.pages.clear(page.address, page.address + page.size);
     pages_.push_back(page);
   }

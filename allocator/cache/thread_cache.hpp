@@ -9,26 +9,36 @@
 
 #include "allocator/base/biased_lock.hpp"
 #include "allocator/base/stats_delta.hpp"
-#include "allocator/heap/pool.hpp"
+#include "allocator/heap/depot.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
 namespace custash {
 
+struct Pool;
+
 struct Magazine {
   static constexpr std::uint32_t kBlocks = 16;
 
   // Bounded in bytes, too: half a MiB to two of each class.
-  static constexpr std::uint32_t capacity(int size_class) {
-    return size_class < kManyFit ? kBlocks : (size_class < kSomeFit ? kBlocks / 4 : 2);
+  static constexpr std::uint32_t capacity(SizeClass size_class) {
+    return size_class <= kManyFit ? kBlocks : (size_class <= kSomeFit ? kBlocks / 4 : 2);
   }
 
-  static constexpr int kManyFit = size_class(64_KiB) + 1;
-  static constexpr int kSomeFit = size_class(256_KiB) + 1;
+  static constexpr SizeClass kManyFit = size_class(64_KiB);
+  static constexpr SizeClass kSomeFit = size_class(256_KiB);
 
   std::uint32_t count = 0;
   std::array<StoredBlock, kBlocks> blocks;
+
+  [[nodiscard]] bool holds_ready(SizeClass size_class) const {
+    return count <= capacity(size_class) &&
+           std::all_of(blocks.begin(), blocks.begin() + count, [&](SmallRef ref) {
+             return ref.kept_ready(size_class);
+           });
+  }
 };
 
 // On cache lines of its own: neighbours are other threads'.
@@ -40,7 +50,7 @@ struct alignas(128) ThreadCache {
   // the thread has no way to it.
   const void* owner = nullptr;
   ContextCache* cache = nullptr;
-  Lane* lane = nullptr;  // null: of plain calls
+  StreamState* stream_state = nullptr;  // null: of plain calls
   Pool* pool = nullptr;
 
   BiasedLock lock;
@@ -56,8 +66,8 @@ struct alignas(128) ThreadCache {
   std::uint64_t next_id = 0, last_id = 0;  // buffer ids that are this thread cache's to give
   std::uint32_t hits = 0;
 
-  [[nodiscard]] Magazine& magazine(int size_class) {
-    return magazines[static_cast<std::size_t>(size_class)];
+  [[nodiscard]] Magazine& magazine(SizeClass size_class) {
+    return magazines[index(size_class)];
   }
 };
 

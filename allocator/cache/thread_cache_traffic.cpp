@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: MIT
 // ThreadCaches: what moves between the thread caches and the pools.
 // Proved: tests/models/thread_cache.pml.
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/cache/thread_caches.hpp"
+#include "allocator/heap/pool.hpp"
 
 #include <algorithm>
 
 namespace custash {
 
 // The older half goes: the thread reuses its latest blocks first.
-void ThreadCaches::spill(ThreadCache& thread_cache, int size_class) {
+void ThreadCaches::spill(ThreadCache& thread_cache, SizeClass size_class) {
   std::array<StoredBlock, Magazine::kBlocks> out;
   std::uint32_t count = 0;
   {
     const ThreadCacheScope scope(thread_cache);
     Magazine& magazine = thread_cache.magazine(size_class);
+    CUSTASH_ASSERT(magazine.holds_ready(size_class));
     count = (magazine.count + 1) / 2;
     std::copy_n(magazine.blocks.begin(), count, out.begin());
     std::copy(magazine.blocks.begin() + count,
@@ -26,13 +29,13 @@ void ThreadCaches::spill(ThreadCache& thread_cache, int size_class) {
   CacheLock lock(core_.mutex);
   const std::uint32_t stored = thread_cache.pool->depot.put(size_class, out.data(), count);
   any_stored_ = any_stored_ || stored != 0;
-  if (stored != count) settle(thread_cache, false);
+  if (stored != count) settle(thread_cache, SizeKind::Small);
   for (std::uint32_t i = stored; i < count; ++i)
     return_block({.small = out[i], .large = nullptr});
 }
 
 // Takes what other threads left in the depot.
-bool ThreadCaches::restock(ThreadCache& thread_cache, int size_class) {
+bool ThreadCaches::restock(ThreadCache& thread_cache, SizeClass size_class) {
   if (!thread_cache.pool->depot.may_have(size_class)) return false;
   CacheLock lock(core_.mutex);
   const ThreadCacheScope scope(thread_cache);
@@ -40,20 +43,23 @@ bool ThreadCaches::restock(ThreadCache& thread_cache, int size_class) {
   magazine.count += thread_cache.pool->depot.take(size_class,
                                                   magazine.blocks.data() + magazine.count,
                                                   (Magazine::capacity(size_class) + 1) / 2);
+  CUSTASH_ASSERT(magazine.holds_ready(size_class));
   return magazine.count != 0;
 }
 
 // Returns a block that a thread kept to its pool. The thread's counts are in the statistics
 // already, which count the block as free and ready.
 void ThreadCaches::return_block(const BlockRef& found) {
-  const Stamp& stamp = found.stamp();
-  if (stamp.order_lane != nullptr && stamp.order > core_.timeline.passed()) {
-    auto* lane = const_cast<Lane*>(stamp.order_lane);
-    lane->stamped = std::max(lane->stamped, stamp.order);
+  const ReuseAfter& reuse_after = found.reuse_after();
+  if (reuse_after.stream != nullptr && reuse_after.ordered > core_.timeline.passed()) {
+    auto* stream_state = const_cast<StreamState*>(reuse_after.stream);
+    stream_state->last_free = std::max(stream_state->last_free, reuse_after.ordered);
   }
+  CUSTASH_ASSERT(found.buffer_id() == 0);
+  CUSTASH_ASSERT(found.state() == (found.small ? BlockState::Used : BlockState::Busy));
   const bool ready = freed_.is_ready(found);
   if (found.small) core_.stats.split_block(StatPool::Small, found.block_bytes(), -1);
-  if (!ready) core_.stats.count_active(found.pool(), found.block_bytes(), 1);
+  if (!ready) core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), 1);
   freed_.put(found, ready);
 }
 
@@ -77,15 +83,16 @@ void ThreadCaches::refill(ThreadCache& thread_cache,
         thread_cache.pool->slabs.take_for_magazine(request.size_class, reuse_limits);
     if (!ref) return;
     magazine.blocks[magazine.count++] = StoredBlock(ref);
+    CUSTASH_ASSERT(magazine.holds_ready(request.size_class));
   }
 }
 
 // Runs before the slow path changes the shared counts, so that peaks are exact. A large request
 // that fits none of the thread's large blocks may use their memory.
-void ThreadCaches::settle(ThreadCache& thread_cache, bool large_too) {
+void ThreadCaches::settle(ThreadCache& thread_cache, SizeKind request) {
   const ThreadCacheScope scope(thread_cache);
   thread_cache.stats_delta.fold(core_.stats);
-  if (large_too) empty_large(thread_cache);
+  if (request == SizeKind::Large) empty_large(thread_cache);
 }
 
 bool ThreadCaches::empty_all() {
@@ -106,7 +113,7 @@ bool ThreadCaches::empty_all() {
 bool ThreadCaches::steal(const Request& request) {
   if (!empty_all()) return false;
   if (!request.small()) return true;
-  const bool named = request.lane != nullptr;
+  const bool named = request.stream_state != nullptr;
   const std::size_t worth = kRunAheadFloor / class_bytes(request.size_class);
   const std::size_t takers = named ? std::min(by_owner_.size(), worth)
                                    : std::size_t{core_.pools.front()->thread_caches};
@@ -115,8 +122,8 @@ bool ThreadCaches::steal(const Request& request) {
     ready += core_.pools[i]->slabs.ready(request.size_class, takers);
   if (takers < 2 || ready == 0) return true;
   SlabHeap& record = core_.pools.front()->slabs;
-  if (record.robbed_again(request.size_class, ready, takers)) return false;
-  record.note_robbed(request.size_class);
+  if (record.contended(request.size_class, ready, takers)) return false;
+  record.note_stolen(request.size_class);
   return true;
 }
 
@@ -125,8 +132,8 @@ bool ThreadCaches::empty_depots() {
   any_stored_ = false;
   bool any = false;
   for (const auto& pool : core_.pools) {
-    for (int size = 0; size < kSizeClasses; ++size) {
-      for (StoredBlock block; pool->depot.take(size, &block, 1) != 0; any = true)
+    for (const SizeClass each : kEachClass) {
+      for (StoredBlock block; pool->depot.take(each, &block, 1) != 0; any = true)
         return_block({.small = block, .large = nullptr});
     }
   }
@@ -136,6 +143,7 @@ bool ThreadCaches::empty_depots() {
 bool ThreadCaches::empty(ThreadCache& thread_cache) {
   bool any = thread_cache.large_count != 0;
   for (Magazine& magazine : thread_cache.magazines) {
+    CUSTASH_ASSERT(magazine.holds_ready(SizeClass(&magazine - thread_cache.magazines.data())));
     any = any || magazine.count != 0;
     // Removed from the magazine first: if host memory runs out, the block must not be returned
     // twice.
@@ -147,17 +155,25 @@ bool ThreadCaches::empty(ThreadCache& thread_cache) {
 }
 
 void ThreadCaches::empty_large(ThreadCache& thread_cache) {
+  CUSTASH_ASSERT(thread_cache.large_count <= ThreadCache::kLarge);
+  CUSTASH_ASSERT(thread_cache.large_bytes <= ThreadCache::kLargeBytes);
   while (thread_cache.large_count != 0) {
     Block* block = thread_cache.large[0];  // the one freed first: that order is kept
     std::copy(thread_cache.large.begin() + 1,
               thread_cache.large.begin() + thread_cache.large_count,
               thread_cache.large.begin());
+    CUSTASH_ASSERT(block->state == BlockState::Used && block->buffer_id == 0);
+    CUSTASH_ASSERT(block->segment->cache == thread_cache.cache);
+    CUSTASH_ASSERT(block->size <= thread_cache.large_bytes);
+    CUSTASH_ASSERT(core_.timeline.abandoned() ||
+                   core_.pages.find(block->address).segment == block->segment);
     --thread_cache.large_count;
     thread_cache.large_bytes -= block->size;
     core_.pages.end_block(block->address);
-    block->segment->arena->release(block);
+    block->segment->arena->blocks().release(block);
     return_block({.small = {}, .large = block});
   }
+  CUSTASH_ASSERT(thread_cache.large_bytes == 0);
 }
 
 }  // namespace custash

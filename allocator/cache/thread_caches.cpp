@@ -2,7 +2,9 @@
 // Proved: tests/models/thread_cache.pml.
 #include "allocator/cache/thread_caches.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/this_thread.hpp"
+#include "allocator/heap/pool.hpp"
 
 #include <algorithm>
 
@@ -30,9 +32,9 @@ void ThreadCaches::give_back(ThreadCache* thread_cache) {
   if (thread_cache->owner != this_thread()) thread_cache->lock.give_back();
 }
 
-ThreadCache* ThreadCaches::get(Lane* lane, Pool* pool) {
+ThreadCache* ThreadCaches::get(StreamState* stream_state, Pool* pool) {
   const void* self = this_thread();
-  ThreadCache*& found = by_owner_[{self, lane}];
+  ThreadCache*& found = by_owner_[{self, stream_state}];
   if (found != nullptr) return found;
   // Reuses the thread cache of an ended thread, or one of this thread whose stream was
   // destroyed. Another living thread may still be looking at its own.
@@ -46,33 +48,41 @@ ThreadCache* ThreadCaches::get(Lane* lane, Pool* pool) {
   } else {
     found = &all_.emplace_back();
   }
+  CUSTASH_ASSERT(found->large_count == 0 && found->large_bytes == 0);
+  CUSTASH_ASSERT(std::all_of(found->magazines.begin(),
+                             found->magazines.end(),
+                             [](const Magazine& magazine) { return magazine.count == 0; }));
   found->next_id = found->last_id = 0;  // ids left over may be of the other kind
   found->owner = self;
   found->cache = &core_.cache;
-  found->lane = lane;
+  found->stream_state = stream_state;
   found->pool = pool;
   ++pool->thread_caches;
   return found;
 }
 
 void ThreadCaches::retire(ThreadCache* thread_cache) {
+  CUSTASH_ASSERT(thread_cache->cache == &core_.cache && thread_cache->owner != nullptr);
   thread_cache->stats_delta.fold(core_.stats);
   empty(*thread_cache);
-  const auto entry = by_owner_.find({thread_cache->owner, thread_cache->lane});
+  const auto entry = by_owner_.find({thread_cache->owner, thread_cache->stream_state});
   if (entry != by_owner_.end() && entry->second == thread_cache) {
     by_owner_.erase(entry);
+    CUSTASH_ASSERT(thread_cache->pool->thread_caches != 0);
     --thread_cache->pool->thread_caches;
     idle_.push_back(thread_cache);
   }
   thread_cache->owner = nullptr;
 }
 
-void ThreadCaches::detach(const Lane* lane) {
+void ThreadCaches::detach(const StreamState* stream_state) {
   for (auto it = by_owner_.begin(); it != by_owner_.end();) {
-    if (it->first.second != lane) {
+    if (it->first.second != stream_state) {
       ++it;
       continue;
     }
+    CUSTASH_ASSERT(it->second->stream_state == stream_state);
+    CUSTASH_ASSERT(it->second->pool->thread_caches != 0);
     --it->second->pool->thread_caches;
     idle_.push_back(it->second);
     it = by_owner_.erase(it);

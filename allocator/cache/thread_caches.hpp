@@ -17,24 +17,25 @@ class ThreadCaches {
  public:
   ThreadCaches(CacheCore& core, FreedBlocks& freed) : core_(core), freed_(freed) {}
 
-  // The calling thread's, for that lane.
-  ThreadCache* get(Lane* lane, Pool* pool) REQUIRES(cache_lock);
+  // The calling thread's, for that stream.
+  ThreadCache* get(StreamState* stream_state, Pool* pool) REQUIRES(cache_lock);
   // Its thread ends: empties it.
   void retire(ThreadCache* thread_cache) REQUIRES(cache_lock);
   // The stream was destroyed: the thread's next stream may have the thread cache.
-  void detach(const Lane* lane) REQUIRES(cache_lock);
+  void detach(const StreamState* stream_state) REQUIRES(cache_lock);
 
   // By its thread, on the way from a hit. Moves the older half of a full magazine to the depot.
-  void spill(ThreadCache& thread_cache, int size_class) EXCLUDES(cache_lock);
+  void spill(ThreadCache& thread_cache, SizeClass size_class) EXCLUDES(cache_lock);
   // Takes half a magazine from the depot; false: there was nothing.
-  bool restock(ThreadCache& thread_cache, int size_class) EXCLUDES(cache_lock);
+  bool restock(ThreadCache& thread_cache, SizeClass size_class) EXCLUDES(cache_lock);
   // Takes more of what was just asked for.
   void refill(ThreadCache& thread_cache,
               const Pool& pool,
               const Request& request,
               const ReuseLimits& reuse_limits) REQUIRES(cache_lock);
-  // Counts for all what its thread counted for itself.
-  void settle(ThreadCache& thread_cache, bool large_too) REQUIRES(cache_lock);
+  // Adds what its thread has counted to the shared statistics. For a large request its large
+  // blocks go to the pool, too.
+  void settle(ThreadCache& thread_cache, SizeKind request) REQUIRES(cache_lock);
 
   // Everything of all threads goes to its pool. True: there was something.
   bool empty_all() REQUIRES(cache_lock);
@@ -54,7 +55,8 @@ class ThreadCaches {
   CacheCore& core_;
   FreedBlocks& freed_;
   std::deque<ThreadCache> all_ GUARDED_BY(cache_lock);
-  std::map<std::pair<const void*, const Lane*>, ThreadCache*> by_owner_ GUARDED_BY(cache_lock);
+  std::map<std::pair<const void*, const StreamState*>, ThreadCache*> by_owner_
+      GUARDED_BY(cache_lock);
   std::vector<ThreadCache*> idle_ GUARDED_BY(cache_lock);
   bool any_stored_ GUARDED_BY(cache_lock) = false;  // in the pools' depots
 };

@@ -5,12 +5,14 @@
 // decision 15
 #pragma once
 
-#include "allocator/heap/segment.hpp"
+#include "allocator/heap/page.hpp"
 
 #include <unordered_map>
 #include <vector>
 
 namespace custash {
+
+struct Block;
 
 // Old addresses of moved pages.
 struct Stale {

@@ -1,260 +1,332 @@
 // SPDX-License-Identifier: MIT
-// Taking, giving and merging blocks. Growth and return of memory are in arena_memory.cpp.
 #include "allocator/heap/arena.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/heap/size_policy.hpp"
-#include "allocator/order/lane.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace custash {
 namespace {
 
-// The number of blocks that a request examines when it must not touch more pages than it needs.
-constexpr int kCandidates = 4096;
-
-Address start_of(const Block& block, Bytes bytes, Fit fit) {
-  return fit == Fit::Quick ? block.address : fitted(block.address, bytes);
+// The bytes to carve out so that at least `bytes` are returned, since the pages of a block are
+// much alike.
+Bytes enough(Bytes bytes, const Block& block) {
+  const auto page = block.segment->pages.lower_bound(block.address);
+  if (page == block.segment->pages.end() || bytes > ~page->second.size) return bytes;
+  return bytes + page->second.size - 1;
 }
 
-// An address for `bytes` in the part of a free block that shares its page with a used block; 0:
-// none.
-Address gap_in(const Block& block, Bytes bytes) {
+// The first run of whole pages inside a block that may be returned, up to `most` bytes.
+std::vector<Page> whole_pages(const Block& block, Bytes most, const Aliases* staying) {
   const auto& pages = block.segment->pages;
-  const auto page_of = [&](Address at) { return std::prev(pages.upper_bound(at))->second; };
-  const auto place = [&](Address begin, Address end) {
-    if (bytes == kSlabBytes) begin = align_up(begin, kPageBytes);
-    return begin + bytes <= end ? begin : 0;
+  const auto stays = [&](const Page& page) {
+    return staying != nullptr && holds(Rule::pages_mapped_twice_are_not_given_back) &&
+           staying->has(page);
   };
-  const Page first = page_of(block.address);
-  const Page last = page_of(block.end() - 1);
-  Address at = 0;
-  if (first.address < block.address)
-    at = place(block.address, std::min(block.end(), first.address + first.size));
-  if (at == 0 && last.address + last.size > block.end())
-    at = place(std::max(block.address, last.address), block.end());
-  return at;
+  std::vector<Page> run;
+  auto it = pages.lower_bound(block.address);
+  for (; it != pages.end() && it->second.address + it->second.size <= block.end(); ++it) {
+    if (stays(it->second)) {
+      if (run.empty()) continue;
+      break;
+    }
+    if (it->second.size > most) break;
+    most -= it->second.size;
+    run.push_back(it->second);
+  }
+  return run;
+}
+
+// A segment of plain memory that is wholly free. Blocks in limbo count as free here: cuMemFree
+// waits for the device itself.
+bool is_free_segment(const Segment& segment) {
+  const Block* only = segment.first;
+  return segment.kind == SegmentKind::Plain && only->next == nullptr &&
+         (only->state == BlockState::InLimbo || only->state == BlockState::Free);
+}
+
+bool is_consistent(const Segment& segment) {
+  Address at = segment.base;
+  Bytes mapped = 0;
+  std::size_t used = 0;
+  const Block* previous = nullptr;
+  for (const Block* block = segment.first; block != nullptr;
+       previous = block, block = block->next) {
+    if (block->address != at || block->size == 0 || block->previous != previous) return false;
+    if (block->segment != &segment) return false;
+    const bool mergeable = block->state == BlockState::Free || block->state == BlockState::Hole;
+    if (previous != nullptr && mergeable && previous->state == block->state) return false;
+    if (block->state == BlockState::Used && segment.used.find(at) == segment.used.end())
+      return false;
+    if (block->state == BlockState::Used) ++used;
+    if (block->state != BlockState::Hole && block->state != BlockState::Stale)
+      mapped += block->size;
+    at = block->end();
+  }
+  if (at != segment.base + segment.size || used != segment.used.size()) return false;
+  return mapped == segment.mapped;  // equal only when no thread is between plan and commit
 }
 
 }  // namespace
 
-Block* Arena::find(const FreeIndex& index,
-                   Bytes bytes,
-                   const ReuseLimits& reuse_limits,
-                   Fit fit) const {
-  const auto accepts = [&](const Block& block) {
-    return reuse_limits.accepts(block.stamp) &&
-           start_of(block, bytes, fit) + bytes <= block.end();
-  };
-  if (fit == Fit::Quick) return index.find(bytes, accepts);
-  // Among small blocks, the lowest address: that leaves the higher pages empty.
-  return pool_ == StatPool::Small ? index.find_lowest(bytes, accepts)
-                                  : index.find(bytes, accepts, kCandidates);
-}
-
-Block* Arena::take(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit) {
-  if (fit == Fit::AsDriver) return take_as_driver(bytes, reuse_limits);
-  Block* block = find(free_, bytes, reuse_limits, fit);
-  if (block == nullptr) return nullptr;
-  remove_free(block);
-  block = cut_head(block, start_of(*block, bytes, fit));
-  make_used(block, bytes);
+Block* Arena::add_plain(Segment* segment, Bytes bytes) {
+  CUSTASH_ASSERT(segment->kind == SegmentKind::Plain && segment->arena == this);
+  CUSTASH_ASSERT(segment->first == nullptr && segment->used.empty());
+  CUSTASH_ASSERT(bytes <= segment->size);
+  segments_.push_back(segment);
+  segment->mapped = segment->size;
+  mapped_ += segment->size;
+  Block* block = list_.insert_after(nullptr, segment, segment->base, segment->size);
+  blocks_.make_used(block, bytes);
   return block;
 }
 
-// Only at that address. Elsewhere the block could keep a page that the driver would have freed
-// by then.
-Block* Arena::take_as_driver(Bytes bytes, const ReuseLimits& reuse_limits) {
-  DriverPlacement::Place best;
-  for (Block* block : free_.blocks())
-    if (block->size >= bytes) ages_.look(*block, bytes, &best);
-  if (best.block == nullptr || !reuse_limits.accepts(best.block->stamp)) return nullptr;
-  remove_free(best.block);
-  Block* block = cut_head(best.block, best.address);
-  make_used(block, bytes);
-  return block;
+void Arena::add_range(Segment* segment) {
+  CUSTASH_ASSERT(segment->kind == SegmentKind::Range && segment->arena == this);
+  CUSTASH_ASSERT(segment->first == nullptr && segment->used.empty());
+  CUSTASH_ASSERT(segment->pages.empty() && segment->mapped == 0);
+  segments_.push_back(segment);
+  holes_.insert(segment, segment->base, segment->size, nullptr);
 }
 
-Block* Arena::take_gap(Bytes bytes, const ReuseLimits& reuse_limits) {
-  Block* lowest = nullptr;
-  Address at = 0;
-  for (Block* block : free_.blocks()) {
-    if (block->size < bytes || block->segment->kind != SegmentKind::Range) continue;
-    if (lowest != nullptr && lowest->address < block->address) continue;
-    if (!reuse_limits.accepts(block->stamp)) continue;
-    if (const Address here = gap_in(*block, bytes); here != 0) {
-      lowest = block;
-      at = here;
+bool Arena::open_growth(
+    Bytes bytes, const ReuseLimits& reuse_limits, Fit fit, Growth* out, Bytes* need) {
+  Block* best = holes_.find(bytes, reuse_limits, fit, need);
+  if (best == nullptr) return false;
+  CUSTASH_ASSERT(best->state == BlockState::Hole);
+  CUSTASH_ASSERT(*need <= best->size);
+  Block* block = best->previous;
+  if (const Address at = Holes::start(*best, bytes, reuse_limits, fit); at < best->address) {
+    block = blocks_.cut_out(block, at, block->end());
+  } else {
+    block = list_.insert_after(block, best->segment, best->address, 0);
+  }
+  holes_.take(best);
+  out->block = block;
+  out->hole = best;
+  return true;
+}
+
+void Arena::close_growth(Growth* growth, Bytes bytes) {
+  [[maybe_unused]] const Block* hole = growth->hole;
+  CUSTASH_ASSERT(hole != nullptr && hole->state == BlockState::Hole);
+  CUSTASH_ASSERT(growth->block->state == BlockState::Busy);
+  CUSTASH_ASSERT(growth->block->next == hole && growth->block->end() == hole->address);
+  CUSTASH_ASSERT(bytes <= hole->size && bytes % kPageBytes == 0);
+  growth->block->size += bytes;
+  growth->bytes = bytes;
+  holes_.shrink(growth->hole, bytes);
+  growth->hole = nullptr;
+}
+
+Block* Arena::commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes) {
+  Segment* segment = growth.block->segment;
+  CUSTASH_ASSERT(growth.hole == nullptr && growth.block->state == BlockState::Busy);
+  Address at = growth.begin();
+  for (const Page& page : pages) {
+    CUSTASH_ASSERT(page.address == at && page.size != 0);
+    at += page.size;
+    const bool entered = segment->pages.emplace(page.address, page).second;
+    CUSTASH_ASSERT(entered);
+  }
+  CUSTASH_ASSERT(at == growth.end());
+  segment->mapped += growth.bytes;
+  mapped_ += growth.bytes;
+  CUSTASH_ASSERT(segment->mapped <= segment->size);
+  blocks_.make_used(growth.block, bytes);
+  return growth.block;
+}
+
+void Arena::abandon_growth(const Growth& growth, Position passed) {
+  Block* block = growth.block;
+  CUSTASH_ASSERT(growth.hole == nullptr && block->state == BlockState::Busy);
+  CUSTASH_ASSERT(growth.bytes <= block->size);
+  const Address begin = growth.begin();
+  block->size -= growth.bytes;
+  Segment* segment = block->segment;
+  if (block->size != 0) {
+    holes_.insert(segment, begin, growth.bytes, block);
+    blocks_.give_ready(block, passed);
+    return;
+  }
+  Block* before = block->previous;
+  list_.unlink(block);
+  holes_.insert(segment, begin, growth.bytes, before);
+}
+
+std::vector<PageReturn> Arena::plan_return(Position passed, TrimRequest& trim_request) {
+  blocks_.drain(passed);
+  const ReuseLimits reuse_limits{.passed = passed, .acceptable = passed};
+  std::vector<Block*> candidates;
+  for (Block* block : blocks_.free_blocks()) {
+    if (trim_request.idle_only && !block->idle) continue;
+    const bool over = reuse_limits.accepts(block->reuse_after) ||
+                      !holds(Rule::pages_in_use_are_not_given_back);
+    if (block->segment->kind == SegmentKind::Range && over) {
+      candidates.push_back(block);
     }
   }
-  if (lowest == nullptr) return nullptr;
-  remove_free(lowest);
-  lowest = cut_head(lowest, at);
-  make_used(lowest, bytes);
-  return lowest;
-}
-
-Block* Arena::take_waiting(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit) {
-  const auto accepts = [&](const Block& each) { return reuse_limits.accepts(each.stamp); };
-  Block* block = fit == Fit::Quick ? waiting_.find_oldest(bytes, accepts)
-                                   : find(waiting_, bytes, reuse_limits, fit);
-  if (block == nullptr) return nullptr;
-  leave_limbo(block);
-  block = cut_head(block, start_of(*block, bytes, fit));
-  make_used(block, bytes);
-  return block;
-}
-
-// The part before `at` becomes a free block of its own; the rest is Busy.
-Block* Arena::cut_head(Block* block, Address at) {
-  if (at == block->address) return block;
-  Block* rest = insert_after(block, block->segment, at, block->end() - at);
-  if (holds(Rule::parts_keep_the_stamp)) rest->stamp = block->stamp;
-  block->size = at - block->address;
-  give_ready(block, 0);
-  return rest;
-}
-
-void Arena::make_used(Block* block, Bytes bytes) {
-  split(block, bytes);
-  block->state = BlockState::Used;
-  block->requested = 0;  // the owners of a slab's page are those of its blocks
-  block->segment->used.emplace(block->address, block);
-  if (pool_ == StatPool::Small) ages_.used(*block);
-}
-
-void Arena::split(Block* block, Bytes bytes) {
-  const Bytes rest = block->size - bytes;
-  if (rest < kAlignment) return;
-  block->size = bytes;
-  Block* remainder = insert_after(block, block->segment, block->end(), rest);
-  if (holds(Rule::parts_keep_the_stamp)) remainder->stamp = block->stamp;
-  // `passed` 0 joins stamps in full: safe, and the neighbour is rarely free.
-  give_ready(remainder, 0);
-}
-
-void Arena::release(Block* block) {
-  block->segment->used.erase(block->address);
-  block->state = BlockState::Busy;
-  if (pool_ == StatPool::Small) ages_.freed(*block);
-}
-
-void Arena::give_ready(Block* block, std::uint64_t passed) {
-  Bytes idle = 0;  // a large idle range stays idle when a little joins it
-  if (Block* next = block->next; next != nullptr && next->state == BlockState::Free) {
-    if (next->idle) idle += next->size;
-    remove_free(next);
-    block->size += next->size;
-    block->stamp.join(next->stamp, passed);
-    unlink(next);
+  std::vector<PageReturn> plan;
+  for (Block* block : candidates) {
+    PageReturn item;
+    if (trim_request.bytes == 0) break;
+    if (!carve_pages(block, enough(trim_request.bytes, *block), trim_request.aliases, &item))
+      continue;
+    trim_request.bytes -= std::min(trim_request.bytes, item.block->size);
+    plan.push_back(std::move(item));
   }
-  if (Block* previous = block->previous;
-      previous != nullptr && previous->state == BlockState::Free) {
-    if (previous->idle) idle += previous->size;
-    remove_free(previous);
-    previous->size += block->size;
-    previous->stamp.join(block->stamp, passed);
-    unlink(block);
-    block = previous;
+  return plan;
+}
+
+// Takes whole_pages() out of a free block. The ends stay free blocks.
+bool Arena::carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out) {
+  CUSTASH_ASSERT(block->segment->kind == SegmentKind::Range);
+  out->pages = whole_pages(*block, most, staying);
+  if (out->pages.empty()) return false;
+  const Address begin = out->pages.front().address;
+  const Address end = out->pages.back().address + out->pages.back().size;
+  block = blocks_.cut_out(block, begin, end);
+  Address at = begin;
+  for (const Page& page : out->pages) {
+    CUSTASH_ASSERT(page.address == at);
+    at += page.size;
+    const std::size_t erased = block->segment->pages.erase(page.address);
+    CUSTASH_ASSERT(erased == 1);
   }
-  insert_free(block);
-  block->idle = idle > block->size / 2;
+  CUSTASH_ASSERT(at == block->end());
+  CUSTASH_ASSERT(block->size <= block->segment->mapped && block->segment->mapped <= mapped_);
+  block->segment->mapped -= block->size;
+  mapped_ -= block->size;
+  out->block = block;
+  return true;
 }
 
-void Arena::give_waiting(Block* block) {
-  block->state = BlockState::Waiting;
-  block->token = next_token_++;
-  waiting_.insert(block);
-  limbo_bytes_ += block->size;
-  limbo_.push_back({block, block->token, block->stamp.latest()});
+Bytes Arena::collect_moves(Bytes wanted,
+                           Bytes most,
+                           const ReuseLimits& reuse_limits,
+                           std::vector<PageMove>* out) {
+  std::vector<Block*> candidates;
+  for (Block* block : blocks_.free_blocks()) {
+    const bool accepted =
+        reuse_limits.accepts(block->reuse_after) || !holds(Rule::moved_pages_are_acceptable);
+    if (block->segment->kind == SegmentKind::Range && accepted) candidates.push_back(block);
+  }
+  Bytes found = 0;
+  for (Block* block : candidates) {
+    if (found >= wanted) break;
+    // One page may be larger than the bytes still wanted: the rest of it is free then.
+    PageReturn item;
+    const Bytes allowed = std::min(enough(wanted - found, *block), most - found);
+    if (!carve_pages(block, allowed, nullptr, &item)) continue;
+    found += item.block->size;
+    CUSTASH_ASSERT(found <= most);
+    out->push_back({this, std::move(item)});
+  }
+  return found;
 }
 
-void Arena::drain(std::uint64_t passed) {
-  while (!limbo_.empty() && limbo_.front().until <= passed) {
-    const InLimbo entry = limbo_.front();
-    limbo_.pop_front();
-    if (entry.block->token != entry.token) continue;  // was handed out in debt meanwhile
-    leave_limbo(entry.block);
-    give_ready(entry.block, passed);
+void Arena::leave_stale(const PageReturn& item) {
+  CUSTASH_ASSERT(item.block->state == BlockState::Busy);
+  item.block->state = BlockState::Stale;
+}
+
+void Arena::close_stale(Block* block) {
+  CUSTASH_ASSERT(block->state == BlockState::Stale);
+  Segment* segment = block->segment;
+  Block* before = block->previous;
+  const Address address = block->address;
+  const Bytes size = block->size;
+  list_.unlink(block);
+  holes_.insert(segment, address, size, before);
+}
+
+void Arena::commit_return(const PageReturn& item, std::size_t returned) {
+  Block* block = item.block;
+  CUSTASH_ASSERT(block->state == BlockState::Busy);
+  CUSTASH_ASSERT(!item.pages.empty() && returned <= item.pages.size());
+  CUSTASH_ASSERT(item.pages.front().address == block->address);
+  CUSTASH_ASSERT(item.pages.back().address + item.pages.back().size == block->end());
+  Segment* segment = block->segment;
+  Block* before = block->previous;
+  const Address begin = block->address;
+  const Address kept =
+      returned == item.pages.size() ? block->end() : item.pages[returned].address;
+  for (std::size_t i = returned; i < item.pages.size(); ++i) {
+    const bool entered = segment->pages.emplace(item.pages[i].address, item.pages[i]).second;
+    CUSTASH_ASSERT(entered);
+  }
+  segment->mapped += block->end() - kept;
+  mapped_ += block->end() - kept;
+  block->size = block->end() - kept;
+  block->address = kept;
+  const bool gone = block->size == 0;
+  if (gone) list_.unlink(block);
+  if (kept > begin) holes_.insert(segment, begin, kept - begin, before);
+  if (!gone) blocks_.give_ready(block, {});
+}
+
+void Arena::put_back(Segment* segment) {
+  Block* block = add_plain(segment, segment->size);
+  blocks_.release(block);
+  blocks_.give_ready(block, {});
+}
+
+bool Arena::has_free_segment() const {
+  return std::any_of(segments_.begin(), segments_.end(), [](const Segment* segment) {
+    return is_free_segment(*segment);
+  });
+}
+
+std::vector<Segment*> Arena::take_free_segments(TrimRequest& trim_request) {
+  std::vector<Segment*> taken;
+  for (Segment* segment : segments_) {
+    Block* only = segment->first;
+    if (!is_free_segment(*segment)) continue;
+    if (trim_request.bytes == 0 || (trim_request.idle_only && !only->idle)) continue;
+    CUSTASH_ASSERT(only->address == segment->base && only->size == segment->size);
+    CUSTASH_ASSERT(segment->mapped == segment->size && segment->mapped <= mapped_);
+    CUSTASH_ASSERT(segment->used.empty());
+    blocks_.withdraw(only);
+    list_.drop(only);
+    segment->first = nullptr;
+    mapped_ -= segment->size;
+    trim_request.bytes -= std::min(trim_request.bytes, segment->size);
+    taken.push_back(segment);
+  }
+  std::erase_if(segments_, [](const Segment* segment) { return segment->first == nullptr; });
+  return taken;
+}
+
+void Arena::collect_pages(std::vector<Page>* out) const {
+  for (const Segment* segment : segments_) {
+    for (const auto& [address, page] : segment->pages)
+      out->push_back(page);
   }
 }
 
-void Arena::forget_orders(std::uint64_t passed) {
-  for (Block* block : free_.blocks())
-    forget_order(block->stamp);
-  std::vector<Block*> over;
-  for (Block* block : waiting_.blocks()) {
-    forget_order(block->stamp);
-    if (block->stamp.latest() <= passed) over.push_back(block);
+std::vector<Segment*> Arena::dissolve() {
+  blocks_.clear();
+  holes_.clear();
+  mapped_ = 0;
+  for (Segment* segment : segments_) {
+    for (Block* block = segment->first; block != nullptr;) {
+      Block* next = block->next;
+      list_.drop(block);
+      block = next;
+    }
+    segment->first = nullptr;
+    segment->used.clear();
   }
-  for (Block* block : over) {
-    leave_limbo(block);
-    give_ready(block, passed);
-  }
+  return std::exchange(segments_, {});
 }
 
-bool Arena::waits(std::uint64_t passed) const {
-  return limbo_bytes_ != 0 ||
-         std::any_of(free_.blocks().begin(), free_.blocks().end(), [&](const Block* block) {
-           return block->stamp.latest() > passed;
-         });
-}
-
-void Arena::leave_limbo(Block* block) {
-  waiting_.erase(block);
-  limbo_bytes_ -= block->size;
-  block->token = 0;
-  block->state = BlockState::Busy;
-  if (block->requested != 0)
-    stats_.count_active(stat_pool(block->size), static_cast<std::int64_t>(block->size), -1);
-}
-
-void Arena::insert_free(Block* block) {
-  block->state = BlockState::Free;
-  block->idle = false;
-  block->counted_split = block->size != block->segment->mapped;
-  if (block->counted_split)
-    stats_.split_block(pool_, static_cast<std::int64_t>(block->size), 1);
-  free_.insert(block);
-}
-
-void Arena::remove_free(Block* block) {
-  free_.erase(block);
-  if (block->counted_split)
-    stats_.split_block(pool_, static_cast<std::int64_t>(block->size), -1);
-  block->counted_split = false;
-  block->state = BlockState::Busy;
-}
-
-Block* Arena::insert_after(Block* after, Segment* segment, Address address, Bytes size) {
-  Block* block = make_block();
-  block->address = address;
-  block->size = size;
-  block->segment = segment;
-  block->previous = after;
-  block->next = after == nullptr ? segment->first : after->next;
-  if (block->next != nullptr) block->next->previous = block;
-  (after == nullptr ? segment->first : after->next) = block;
-  return block;
-}
-
-void Arena::unlink(Block* block) {
-  (block->previous == nullptr ? block->segment->first : block->previous->next) = block->next;
-  if (block->next != nullptr) block->next->previous = block->previous;
-  drop_block(block);
-}
-
-Block* Arena::make_block() {
-  if (spare_.empty()) return &blocks_.emplace_back();
-  Block* block = spare_.back();
-  spare_.pop_back();
-  return block;
-}
-
-void Arena::drop_block(Block* block) {
-  *block = Block{};  // token 0: no limbo entry matches
-  spare_.push_back(block);
+bool Arena::validate() const {
+  return std::all_of(segments_.begin(), segments_.end(), [&](const Segment* segment) {
+    return is_consistent(*segment);
+  });
 }
 
 }  // namespace custash

@@ -5,6 +5,7 @@
 // Proved: tests/models/thread_cache.pml.
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/heap/slabs.hpp"
 
 #include <algorithm>
@@ -35,22 +36,26 @@ class StoredBlock {
 class Depot {
  public:
   // Without the lock: whether it is worth taking the lock.
-  [[nodiscard]] bool may_have(int size_class) const { return at(size_class).count != 0; }
+  [[nodiscard]] bool may_have(SizeClass size_class) const { return at(size_class).count != 0; }
 
   // Returns how many of them it took; it takes the first ones.
-  std::uint32_t put(int size_class, const StoredBlock* blocks, std::uint32_t count) {
-    Class& of = classes_[static_cast<std::size_t>(size_class)];
+  std::uint32_t put(SizeClass size_class, const StoredBlock* blocks, std::uint32_t count) {
+    Class& of = classes_[index(size_class)];
+    CUSTASH_ASSERT(of.count == of.blocks.size() && of.count <= capacity(size_class));
     const std::uint32_t taken = std::min(count, capacity(size_class) - of.count);
+    CUSTASH_ASSERT(all_ready(size_class, blocks, taken));
     of.blocks.insert(of.blocks.end(), blocks, blocks + taken);
     of.count = of.count + taken;
     return taken;
   }
 
   // Returns how many it gave.
-  std::uint32_t take(int size_class, StoredBlock* out, std::uint32_t most) {
-    Class& of = classes_[static_cast<std::size_t>(size_class)];
+  std::uint32_t take(SizeClass size_class, StoredBlock* out, std::uint32_t most) {
+    Class& of = classes_[index(size_class)];
+    CUSTASH_ASSERT(of.count == of.blocks.size() && of.count <= capacity(size_class));
     const std::uint32_t given = std::min<std::uint32_t>(most, of.count);
     std::copy_n(of.blocks.end() - given, given, out);
+    CUSTASH_ASSERT(all_ready(size_class, out, given));
     of.blocks.resize(of.blocks.size() - given);
     of.count = of.count - given;
     return given;
@@ -63,12 +68,17 @@ class Depot {
   };
 
   // One MiB for each size class.
-  static std::uint32_t capacity(int size_class) {
+  static std::uint32_t capacity(SizeClass size_class) {
     return static_cast<std::uint32_t>(std::min<Bytes>(1_MiB / class_bytes(size_class), 64));
   }
 
-  [[nodiscard]] const Class& at(int size_class) const {
-    return classes_[static_cast<std::size_t>(size_class)];
+  static bool all_ready(SizeClass size_class, const StoredBlock* blocks, std::uint32_t count) {
+    return std::all_of(
+        blocks, blocks + count, [&](SmallRef ref) { return ref.kept_ready(size_class); });
+  }
+
+  [[nodiscard]] const Class& at(SizeClass size_class) const {
+    return classes_[index(size_class)];
   }
 
   std::array<Class, kSizeClasses> classes_;

@@ -6,7 +6,7 @@
 // decision 16
 #pragma once
 
-#include "allocator/heap/segment.hpp"
+#include "allocator/heap/block.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>

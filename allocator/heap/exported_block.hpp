@@ -2,7 +2,7 @@
 // ExportedBlock: a live block that another process uses. Pure.
 #pragma once
 
-#include "allocator/heap/segment.hpp"
+#include "allocator/heap/page.hpp"
 
 #include <vector>
 

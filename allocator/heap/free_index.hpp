@@ -3,6 +3,7 @@
 // Pure.
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/heap/block.hpp"
 
 #include <set>
@@ -11,9 +12,16 @@ namespace custash {
 
 class FreeIndex {
  public:
-  void insert(Block* block) { blocks_.insert(block); }
+  void insert(Block* block) {
+    const bool inserted = blocks_.insert(block).second;
+    CUSTASH_ASSERT(inserted);
+  }
 
-  void erase(Block* block) { blocks_.erase(block); }
+  // With the size and the address that it was inserted with.
+  void erase(Block* block) {
+    const std::size_t erased = blocks_.erase(block);
+    CUSTASH_ASSERT(erased == 1);
+  }
 
   // The smallest block of at least `bytes` that `accepts`. Examines a bounded number of
   // candidates, so that a long run of blocks that are not safe yet costs little.
@@ -33,7 +41,8 @@ class FreeIndex {
     for (auto it = from(bytes); it != blocks_.end() && candidates > 0; ++it, --candidates) {
       if (oldest != nullptr && (*it)->size > oldest->size) break;
       if (!accepts(**it)) continue;
-      if (oldest == nullptr || (*it)->stamp.latest() < oldest->stamp.latest()) oldest = *it;
+      if (oldest == nullptr || (*it)->reuse_after.latest() < oldest->reuse_after.latest())
+        oldest = *it;
     }
     return oldest;
   }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/heap/page_map.hpp"
 
+#include "allocator/base/check.hpp"
+
 #include <new>
 
 namespace custash {
 
 bool PageMap::set(Address begin, Address end, Segment* segment) {
+  CUSTASH_ASSERT(segment != nullptr && begin < end);
   return write(begin, end, reinterpret_cast<std::uintptr_t>(segment));
 }
 
 bool PageMap::set(Address begin, Address end, Slab* slab) {
+  CUSTASH_ASSERT(slab != nullptr && begin + kPageBytes == end);
   return write(begin, end, reinterpret_cast<std::uintptr_t>(slab) + 1);
 }
 
@@ -19,6 +23,7 @@ void PageMap::clear(Address begin, Address end) {
 
 void PageMap::clear_if(Address address, const PageOwner& seen) {
   auto* at = const_cast<Entry*>(entry(address));
+  CUSTASH_ASSERT(at != nullptr);
   std::uintptr_t owner = seen.slab != nullptr ? reinterpret_cast<std::uintptr_t>(seen.slab) + 1
                                               : reinterpret_cast<std::uintptr_t>(seen.segment);
   if (!at->owner.compare_exchange_strong(owner, 0)) return;
@@ -29,6 +34,9 @@ void PageMap::clear_if(Address address, const PageOwner& seen) {
 void PageMap::begin_block(Address address, Block* block) {
   const std::uint64_t value = reinterpret_cast<std::uintptr_t>(block) | place(address);
   auto* at = const_cast<Entry*>(entry(address));
+  CUSTASH_ASSERT(block != nullptr && address % kAlignment == 0);
+  CUSTASH_ASSERT(at != nullptr && at->owner.load() != 0 && (at->owner.load() & 1U) == 0);
+  CUSTASH_ASSERT(find(address).block == nullptr);
   for (auto& start : at->starts) {
     if (start.load(std::memory_order_relaxed) != 0) continue;
     start.store(value, std::memory_order_release);
@@ -36,8 +44,10 @@ void PageMap::begin_block(Address address, Block* block) {
   }
 }
 
+// When a context has ended, another may own the address already (SurvivingPages::take()).
 void PageMap::end_block(Address address) {
   auto* at = const_cast<Entry*>(entry(address));
+  CUSTASH_ASSERT(at != nullptr);
   for (auto& start : at->starts) {
     const std::uint64_t value = start.load(std::memory_order_relaxed);
     if (value != 0 && (value ^ place(address)) >> kPointerBits == 0)

@@ -5,25 +5,17 @@
 #pragma once
 
 #include "allocator/base/units.hpp"
-#include "allocator/heap/block.hpp"
+#include "allocator/heap/page.hpp"
 
 #include <map>
-#include <vector>
-
-#include <cuda.h>
 
 namespace custash {
 
 class Arena;
 class ContextCache;
+struct Block;
 
 enum class SegmentKind { Plain, Range };
-
-struct Page {
-  Address address = 0;
-  Bytes size = 0;
-  CUmemGenericAllocationHandle handle = 0;
-};
 
 struct Segment {
   Address base = 0;

@@ -5,6 +5,7 @@
 #include "allocator/base/units.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 
@@ -17,6 +18,21 @@ inline constexpr Bytes kPageBytes = 2_MiB;  // a page is this or a multiple
 
 // Size classes: 512, 1024, 1536, 2048, then four per doubling up to 1 MiB.
 inline constexpr int kSizeClasses = 4 + 9 * 4;
+
+// The number of a size class. Large: a request or a block that no slab serves.
+enum class SizeClass : std::uint8_t { Large = kSizeClasses };
+
+constexpr std::size_t index(SizeClass size_class) {
+  return static_cast<std::size_t>(size_class);
+}
+
+// All of them but Large, smallest first.
+inline constexpr auto kEachClass = [] {
+  std::array<SizeClass, kSizeClasses> each{};
+  for (int i = 0; i < kSizeClasses; ++i)
+    each[static_cast<std::size_t>(i)] = SizeClass(i);
+  return each;
+}();
 
 struct ClassTable {
   constexpr ClassTable() {
@@ -36,24 +52,25 @@ struct ClassTable {
 
 inline constexpr ClassTable kClasses;
 
-constexpr Bytes class_bytes(int size_class) {
-  return kClasses.bytes[size_class];
+constexpr Bytes class_bytes(SizeClass size_class) {
+  return kClasses.bytes[index(size_class)];
 }
 
 // The smallest class that holds `bytes` (1 .. kSmallLimit).
-constexpr int size_class(Bytes bytes) {
-  if (bytes <= 2048) return static_cast<int>((bytes + kAlignment - 1) / kAlignment) - 1;
-  const int doubling = std::bit_width(bytes - 1) - 12;  // 2049..4096 -> 0
+constexpr SizeClass size_class(Bytes bytes) {
+  if (bytes <= 2048) return SizeClass((bytes + kAlignment - 1) / kAlignment - 1);
+  const int doubling = static_cast<int>(std::bit_width(bytes - 1)) - 12;  // 2049..4096 -> 0
   const Bytes base = 2048ULL << doubling;
   const Bytes quarter = base / 4;
-  return 4 + doubling * 4 + static_cast<int>((bytes - base + quarter - 1) / quarter) - 1;
+  return SizeClass(4 + doubling * 4 + static_cast<int>((bytes - base + quarter - 1) / quarter) -
+                   1);
 }
 
 // The block of a slab of that class that an offset lies in. A division by the class's bytes,
 // done as a multiplication (exact: offsets are below 2^12 units, classes below 2^11).
-constexpr std::uint32_t class_index(int size_class, Bytes offset) {
-  return static_cast<std::uint32_t>((offset / kAlignment * kClasses.reciprocal[size_class]) >>
-                                    32U);
+constexpr std::uint32_t class_index(SizeClass size_class, Bytes offset) {
+  return static_cast<std::uint32_t>(
+      (offset / kAlignment * kClasses.reciprocal[index(size_class)]) >> 32U);
 }
 
 constexpr Bytes round_large(Bytes bytes) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/heap/slabs.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/order/lane.hpp"
+#include "allocator/heap/block.hpp"
+#include "allocator/order/stream_state.hpp"
 
 #include <algorithm>
 
@@ -21,19 +23,19 @@ std::int64_t requests(const DeviceStats& stats) {
 
 }  // namespace
 
-SmallRef SlabHeap::take_for_magazine(int size_class, const ReuseLimits& reuse_limits) {
-  Class& of = classes_[static_cast<std::size_t>(size_class)];
+SmallRef SlabHeap::take_for_magazine(SizeClass size_class, const ReuseLimits& reuse_limits) {
+  Class& of = classes_[index(size_class)];
   Slab* fullest = nullptr;
   std::size_t left = kCandidates;
   for (auto it = of.with_ready.rbegin(); it != of.with_ready.rend() && left > 0; ++it, --left) {
     Slab* slab = *it;
     if (fullest != nullptr && slab->taken <= fullest->taken) continue;
-    if (reuse_limits.accepts(slab->blocks[slab->ready].stamp)) fullest = slab;
+    if (reuse_limits.accepts(slab->blocks[slab->ready].reuse_after)) fullest = slab;
   }
   return fullest == nullptr ? SmallRef{} : pop(of, fullest);
 }
 
-SmallRef SlabHeap::take(int size_class, const ReuseLimits& reuse_limits) {
+SmallRef SlabHeap::take(SizeClass size_class, const ReuseLimits& reuse_limits) {
   const SmallRef ref = take_for_magazine(size_class, reuse_limits);
   if (ref) count_free(*ref.slab, -1);
   return ref;
@@ -41,7 +43,7 @@ SmallRef SlabHeap::take(int size_class, const ReuseLimits& reuse_limits) {
 
 SmallRef SlabHeap::take_first(Slab* slab) {
   count_free(*slab, -1);
-  return pop(classes_[static_cast<std::size_t>(slab->size_class)], slab);
+  return pop(classes_[index(slab->size_class)], slab);
 }
 
 void SlabHeap::count_free(const Slab& slab, int by) {
@@ -49,13 +51,19 @@ void SlabHeap::count_free(const Slab& slab, int by) {
 }
 
 SmallRef SlabHeap::pop(Class& of, Slab* slab) {
+  CUSTASH_ASSERT(slab->slab_heap == this && slab->listed);
+  CUSTASH_ASSERT(slab->ready < slab->count && slab->taken < slab->count);
   const SmallRef ref{slab, slab->ready};
   SmallBlock& block = ref.block();
+  CUSTASH_ASSERT(block.state == BlockState::Free && block.buffer_id == 0);
+  CUSTASH_ASSERT((block.next == Slab::kNone) == (slab->taken + 1 == slab->count));
+  CUSTASH_ASSERT(slab->taken != 0 || of.empties != 0);
   slab->ready = block.next;
   block.state = BlockState::Used;
   if (slab->taken++ == 0) --of.empties;
   if (slab->ready == Slab::kNone) {
     slab->listed = false;
+    CUSTASH_ASSERT(std::count(of.with_ready.begin(), of.with_ready.end(), slab) == 1);
     // Nearly always the last one.
     of.with_ready.erase(std::find(of.with_ready.rbegin(), of.with_ready.rend(), slab).base() -
                         1);
@@ -63,10 +71,12 @@ SmallRef SlabHeap::pop(Class& of, Slab* slab) {
   return ref;
 }
 
-SmallRef SlabHeap::take_waiting(int size_class, const ReuseLimits& reuse_limits) {
-  Class& of = classes_[static_cast<std::size_t>(size_class)];
-  if (of.limbo.empty() || !reuse_limits.accepts(of.limbo.front().block().stamp)) return {};
+SmallRef SlabHeap::take_from_limbo(SizeClass size_class, const ReuseLimits& reuse_limits) {
+  Class& of = classes_[index(size_class)];
+  if (of.limbo.empty() || !reuse_limits.accepts(of.limbo.front().block().reuse_after))
+    return {};
   const SmallRef ref = of.limbo.front();
+  CUSTASH_ASSERT(ref.slab->size_class == size_class);
   leave_limbo(of);
   ref.block().state = BlockState::Used;
   return ref;
@@ -74,34 +84,44 @@ SmallRef SlabHeap::take_waiting(int size_class, const ReuseLimits& reuse_limits)
 
 bool SlabHeap::give_ready(SmallRef ref) {
   Slab* slab = ref.slab;
+  CUSTASH_ASSERT(slab->slab_heap == this && ref.index < slab->count);
+  CUSTASH_ASSERT(slab->taken != 0 && slab->taken <= slab->count);
+  CUSTASH_ASSERT(ref.block().state != BlockState::Free && ref.block().buffer_id == 0);
+  CUSTASH_ASSERT(slab->listed == (slab->ready != Slab::kNone));
   count_free(*slab, 1);
   SmallBlock& block = ref.block();
   block.state = BlockState::Free;
   block.next = slab->ready;
   slab->ready = static_cast<std::uint16_t>(ref.index);
-  Class& of = classes_[static_cast<std::size_t>(slab->size_class)];
+  Class& of = classes_[index(slab->size_class)];
   list(of, slab);
   return --slab->taken == 0 && ++of.empties > 1;
 }
 
 void SlabHeap::list(Class& of, Slab* slab) {
+  CUSTASH_ASSERT(slab->ready < slab->count);
   if (slab->listed) return;
+  CUSTASH_ASSERT(std::count(of.with_ready.begin(), of.with_ready.end(), slab) == 0);
   slab->listed = true;
   of.with_ready.push_back(slab);
 }
 
-void SlabHeap::give_waiting(SmallRef ref) {
-  ref.block().state = BlockState::Waiting;
+void SlabHeap::give_to_limbo(SmallRef ref) {
+  CUSTASH_ASSERT(ref.slab->slab_heap == this && ref.index < ref.slab->count);
+  CUSTASH_ASSERT(ref.slab->taken != 0);
+  CUSTASH_ASSERT(ref.block().state != BlockState::Free);
+  CUSTASH_ASSERT(ref.block().state != BlockState::InLimbo && ref.block().buffer_id == 0);
+  ref.block().state = BlockState::InLimbo;
   limbo_bytes_ += ref.slab->block_bytes();
-  classes_[static_cast<std::size_t>(ref.slab->size_class)].limbo.push_back(ref);
+  classes_[index(ref.slab->size_class)].limbo.push_back(ref);
 }
 
-void SlabHeap::drain(int size_class, std::uint64_t passed) {
-  Class& of = classes_[static_cast<std::size_t>(size_class)];
+void SlabHeap::drain(SizeClass size_class, Position passed) {
+  Class& of = classes_[index(size_class)];
   while (!of.limbo.empty()) {
     const SmallRef ref = of.limbo.front();
-    const Stamp& stamp = ref.block().stamp;
-    if (stamp.latest() > passed) return;
+    const ReuseAfter& reuse_after = ref.block().reuse_after;
+    if (reuse_after.latest() > passed) return;
     leave_limbo(of);
     give_ready(ref);
   }
@@ -111,29 +131,33 @@ void SlabHeap::forget_orders() {
   for (const Class& of : classes_)
     for (Slab* slab : of.slabs)
       for (SmallBlock& block : slab->blocks)
-        if (block.state == BlockState::Free || block.state == BlockState::Waiting)
-          forget_order(block.stamp);
+        if (block.state == BlockState::Free || block.state == BlockState::InLimbo)
+          forget_order(block.reuse_after);
 }
 
-bool SlabHeap::waits(std::uint64_t passed) const {
+bool SlabHeap::waits(Position passed) const {
   if (limbo_bytes_ != 0) return true;
   for (const Class& of : classes_)
     for (const Slab* slab : of.slabs)
       for (const SmallBlock& block : slab->blocks)
-        if (block.state == BlockState::Free && block.stamp.latest() > passed) return true;
+        if (block.state == BlockState::Free && block.reuse_after.latest() > passed) return true;
   return false;
 }
 
 void SlabHeap::leave_limbo(Class& of) {
+  CUSTASH_ASSERT(of.limbo.front().block().state == BlockState::InLimbo);
+  CUSTASH_ASSERT(of.limbo.front().block().buffer_id == 0);
   const auto bytes = of.limbo.front().slab->block_bytes();
+  CUSTASH_ASSERT(bytes <= limbo_bytes_);
   of.limbo.pop_front();
   limbo_bytes_ -= bytes;
   stats_.count_active(StatPool::Small, static_cast<std::int64_t>(bytes), -1);
 }
 
-Slab* SlabHeap::add(Block* backing, int size_class, ContextCache* cache) {
-  Class& of = classes_[static_cast<std::size_t>(size_class)];
-  note_wanted(of.regret);
+Slab* SlabHeap::add(Block* backing, SizeClass size_class, ContextCache* cache) {
+  CUSTASH_ASSERT(backing->size == kSlabBytes && backing->address % kPageBytes == 0);
+  Class& of = classes_[index(size_class)];
+  note_wanted(of.refault);
   Slab* slab = nullptr;
   if (of.spare.empty()) {
     slab = &all_.emplace_back();
@@ -146,6 +170,10 @@ Slab* SlabHeap::add(Block* backing, int size_class, ContextCache* cache) {
     slab = of.spare.back();
     of.spare.pop_back();
   }
+  CUSTASH_ASSERT(slab->size_class == size_class && slab->slab_heap == this);
+  CUSTASH_ASSERT(slab->count == slab->blocks.size() && slab->count < Slab::kNone);
+  CUSTASH_ASSERT(slab->count * slab->block_bytes() <= kSlabBytes);
+  CUSTASH_ASSERT(std::find(of.slabs.begin(), of.slabs.end(), slab) == of.slabs.end());
   slab->base = backing->address;
   slab->taken = 0;
   slab->listed = false;
@@ -154,7 +182,7 @@ Slab* SlabHeap::add(Block* backing, int size_class, ContextCache* cache) {
     slab->blocks[i] = SmallBlock{};
     // The earlier use of the page must be over before any of its blocks is handed out.
     if (holds(Rule::slabs_wait_for_what_their_page_waits))
-      slab->blocks[i].stamp = backing->stamp;
+      slab->blocks[i].reuse_after = backing->reuse_after;
     slab->blocks[i].next =
         i + 1 == slab->count ? Slab::kNone : static_cast<std::uint16_t>(i + 1);
   }
@@ -167,14 +195,13 @@ Slab* SlabHeap::add(Block* backing, int size_class, ContextCache* cache) {
   return slab;
 }
 
-std::vector<Slab*> SlabHeap::take_empty(std::uint64_t passed) {
+std::vector<Slab*> SlabHeap::take_empty(Position passed) {
   std::vector<Slab*> taken;
-  for (int i = 0; i < kSizeClasses; ++i) {
+  for (const SizeClass each : kEachClass) {
     const std::size_t before = taken.size();
-    drain(i, passed);
-    take_empty_of(i, 0, passed, &taken);
-    if (taken.size() != before)
-      classes_[static_cast<std::size_t>(i)].regret.given_up = requests(stats_);
+    drain(each, passed);
+    take_empty_of(each, 0, passed, &taken);
+    if (taken.size() != before) classes_[index(each)].refault.given_up = requests(stats_);
   }
   return taken;
 }
@@ -187,33 +214,34 @@ bool SlabHeap::soon_after(std::int64_t then) const {
   return requests(stats_) - then < kSoon;
 }
 
-void SlabHeap::note_wanted(Regret& regret) {
-  if (regret.given_up < 0) return;
-  const bool soon = soon_after(regret.given_up);
-  if (soon && !regret.missed) ++missed_;
-  if (!soon && regret.missed) --missed_;
-  regret.missed = soon;
-  regret.given_up = -1;
+void SlabHeap::note_wanted(Refault& refault) {
+  if (refault.given_up < 0) return;
+  const bool soon = soon_after(refault.given_up);
+  if (soon && !refault.missed) ++refaults_;
+  CUSTASH_ASSERT(!refault.missed || refaults_ != 0);
+  if (!soon && refault.missed) --refaults_;
+  refault.missed = soon;
+  refault.given_up = -1;
 }
 
-void SlabHeap::note_robbed(int size_class) {
-  classes_[static_cast<std::size_t>(size_class)].robbed = requests(stats_);
+void SlabHeap::note_stolen(SizeClass size_class) {
+  classes_[index(size_class)].stolen = requests(stats_);
 }
 
-bool SlabHeap::robbed_again(int size_class, std::size_t ready, std::size_t takers) {
-  Class& of = classes_[static_cast<std::size_t>(size_class)];
-  const bool soon = of.robbed >= 0 && soon_after(of.robbed);
-  of.robbed = -1;
+bool SlabHeap::contended(SizeClass size_class, std::size_t ready, std::size_t takers) {
+  Class& of = classes_[index(size_class)];
+  const bool soon = of.stolen >= 0 && soon_after(of.stolen);
+  of.stolen = -1;
   const Bytes of_one = kSlabBytes / class_bytes(size_class);
   // One more, since the first slab may only replace one that is returned for it.
-  if (!soon || ready >= takers || of.for_robbed * of_one >= takers + of_one) return false;
-  ++of.for_robbed;
-  ++missed_;
+  if (!soon || ready >= takers || of.for_contention * of_one >= takers + of_one) return false;
+  ++of.for_contention;
+  ++refaults_;
   return true;
 }
 
-std::size_t SlabHeap::ready(int size_class, std::size_t most_slabs) const {
-  const Class& of = classes_[static_cast<std::size_t>(size_class)];
+std::size_t SlabHeap::ready(SizeClass size_class, std::size_t most_slabs) const {
+  const Class& of = classes_[index(size_class)];
   std::size_t sum = 0;
   for (std::size_t i = 0; i < std::min(most_slabs, of.with_ready.size()); ++i) {
     const Slab& slab = *of.with_ready[of.with_ready.size() - 1 - i];
@@ -222,29 +250,33 @@ std::size_t SlabHeap::ready(int size_class, std::size_t most_slabs) const {
   return sum;
 }
 
-void SlabHeap::forget_missed() {
-  missed_ = 0;
+void SlabHeap::forget_refaults() {
+  refaults_ = 0;
   pages_ = {};
   for (Class& of : classes_) {
-    of.regret = {};
-    of.robbed = -1;
-    of.for_robbed = 0;
+    of.refault = {};
+    of.stolen = -1;
+    of.for_contention = 0;
   }
 }
 
-void SlabHeap::take_empty_of(int size_class,
+void SlabHeap::take_empty_of(SizeClass size_class,
                              std::size_t keep,
-                             std::uint64_t passed,
+                             Position passed,
                              std::vector<Slab*>* out) {
-  Class& of = classes_[static_cast<std::size_t>(size_class)];
+  Class& of = classes_[index(size_class)];
   const auto leaves = [&](Slab* slab) {
     if (of.empties <= keep || slab->taken != 0) return false;
-    std::erase(of.with_ready, slab);
+    const std::size_t erased = std::erase(of.with_ready, slab);
+    CUSTASH_ASSERT(erased == 1 && slab->listed);
+    CUSTASH_ASSERT(slab->backing != nullptr && slab->backing->address == slab->base);
     // The page must wait for everything that any of its blocks must wait for.
-    slab->backing->stamp = Stamp{};
-    for (const SmallBlock& block : slab->blocks)
+    slab->backing->reuse_after = ReuseAfter{};
+    for (const SmallBlock& block : slab->blocks) {
+      CUSTASH_ASSERT(block.state == BlockState::Free && block.buffer_id == 0);
       if (holds(Rule::pages_wait_for_what_their_blocks_wait))
-        slab->backing->stamp.join(block.stamp, passed);
+        slab->backing->reuse_after.join(block.reuse_after, passed);
+    }
     stats_.split_blocks(StatPool::Small,
                         static_cast<std::int64_t>(slab->block_bytes()),
                         static_cast<std::int64_t>(slab->blocks.size()),

@@ -4,8 +4,10 @@
 // ContextCache. Slab objects are recycled, never freed: the page map may still be read.
 #pragma once
 
+#include "allocator/base/shared_field.hpp"
 #include "allocator/base/stats.hpp"
-#include "allocator/heap/block.hpp"
+#include "allocator/heap/block_state.hpp"
+#include "allocator/heap/reuse_after.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <array>
@@ -16,11 +18,12 @@ namespace custash {
 
 class ContextCache;
 class SlabHeap;
+struct Block;
 
 // On a cache line of its own: a hit writes to it, and the block beside it may belong to another
 // thread.
 struct alignas(64) SmallBlock {
-  Stamp stamp;
+  ReuseAfter reuse_after;
   SharedField<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
   SharedField<std::uint32_t> requested = 0;
   std::uint16_t next = 0;  // in the stack of ready blocks; kNone ends it
@@ -35,7 +38,7 @@ struct Slab {
   static constexpr std::uint16_t kNone = 0xffff;
 
   SharedField<Address> base = 0;  // of its present page: the object is used again elsewhere
-  int size_class = 0;             // never changes, and with it:
+  SizeClass size_class{};         // never changes, and with it:
   std::uint32_t count = 0;        // of blocks
   std::uint32_t taken = 0;        // blocks that are not ready: owned, in limbo, in a magazine
   std::uint16_t ready = kNone;
@@ -69,6 +72,12 @@ struct SmallRef {
   [[nodiscard]] Address address() const { return slab->address_of(index); }
 
   explicit operator bool() const { return slab != nullptr; }
+
+  // A block that a thread or a depot keeps: of that class, taken from its slab, nobody's.
+  [[nodiscard]] bool kept_ready(SizeClass size_class) const {
+    return slab != nullptr && slab->size_class == size_class && index < slab->count &&
+           block().state == BlockState::Used && block().buffer_id == 0;
+  }
 };
 
 class SlabHeap {
@@ -76,37 +85,35 @@ class SlabHeap {
   explicit SlabHeap(DeviceStats& stats) : stats_(stats) {}
 
   // Used, or empty when no acceptable block is ready.
-  SmallRef take(int size_class, const ReuseLimits& reuse_limits);
-  // The first block of a new slab, without regard to the stamp of its page.
+  SmallRef take(SizeClass size_class, const ReuseLimits& reuse_limits);
+  // The first block of a new slab, whatever its page still waits for.
   SmallRef take_first(Slab* slab);
   // As take(), into a magazine: for the statistics the block stays free.
-  SmallRef take_for_magazine(int size_class, const ReuseLimits& reuse_limits);
+  SmallRef take_for_magazine(SizeClass size_class, const ReuseLimits& reuse_limits);
   // The oldest block in limbo, if acceptable.
-  SmallRef take_waiting(int size_class, const ReuseLimits& reuse_limits);
+  SmallRef take_from_limbo(SizeClass size_class, const ReuseLimits& reuse_limits);
 
   // True when its class now has more than one empty slab.
   bool give_ready(SmallRef ref);
-  void give_waiting(SmallRef ref);
-  void drain(int size_class, std::uint64_t passed);
-  // As in Arena.
+  void give_to_limbo(SmallRef ref);
+  void drain(SizeClass size_class, Position passed);
+  // As in BlockHeap.
   void forget_orders();
-  [[nodiscard]] bool waits(std::uint64_t passed) const;
+  [[nodiscard]] bool waits(Position passed) const;
 
   // `backing` is a Used block of kSlabBytes; the slab's blocks are ready.
-  Slab* add(Block* backing, int size_class, ContextCache* cache);
+  Slab* add(Block* backing, SizeClass size_class, ContextCache* cache);
   // Removes the empty slabs (of one class: all but `keep`). The caller returns their backing
-  // blocks, stamped, to the arena.
-  std::vector<Slab*> take_empty(std::uint64_t passed);
-  void take_empty_of(int size_class,
+  // blocks to the arena, with the positions to wait for.
+  std::vector<Slab*> take_empty(Position passed);
+  void take_empty_of(SizeClass size_class,
                      std::size_t keep,
-                     std::uint64_t passed,
+                     Position passed,
                      std::vector<Slab*>* out);
 
   // The caller has unregistered the slab. It will hold blocks of the same class again: a reader
   // without the lock finds its table in the same place.
-  void recycle(Slab* slab) {
-    classes_[static_cast<std::size_t>(slab->size_class)].spare.push_back(slab);
-  }
+  void recycle(Slab* slab) { classes_[index(slab->size_class)].spare.push_back(slab); }
 
   std::vector<Slab*> dissolve();
 
@@ -116,18 +123,18 @@ class SlabHeap {
   void pages_wanted() { note_wanted(pages_); }
 
   // Blocks of the class were stolen from other threads or pools, which may need them back.
-  void note_robbed(int size_class);
+  void note_stolen(SizeClass size_class);
   // Whether those stole them back soon after, with `ready` blocks there. Then another slab is
   // worth its memory, up to a block for each of `takers`.
-  bool robbed_again(int size_class, std::size_t ready, std::size_t takers);
+  bool contended(SizeClass size_class, std::size_t ready, std::size_t takers);
 
   // How many blocks of the class are ready in this many slabs.
-  [[nodiscard]] std::size_t ready(int size_class, std::size_t most_slabs) const;
+  [[nodiscard]] std::size_t ready(SizeClass size_class, std::size_t most_slabs) const;
 
   // The bytes that should have been kept: slabs and pages given up and needed again soon after.
-  [[nodiscard]] Bytes missed_bytes() const { return missed_ * kSlabBytes; }
+  [[nodiscard]] Bytes refaulted_bytes() const { return refaults_ * kSlabBytes; }
 
-  void forget_missed();
+  void forget_refaults();
 
   [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
 
@@ -136,7 +143,7 @@ class SlabHeap {
 
  private:
   // 2 MiB were given up so that others could have the pages.
-  struct Regret {
+  struct Refault {
     std::int64_t given_up = -1;  // when, as a count of requests served; -1: never
     bool missed = false;         // they were needed again soon after
   };
@@ -144,12 +151,12 @@ class SlabHeap {
   struct Class {
     std::vector<Slab*> slabs;       // all
     std::vector<Slab*> with_ready;  // the last ones are tried first
-    std::deque<SmallRef> limbo;     // by rising stamp
+    std::deque<SmallRef> limbo;     // by rising position
     std::vector<Slab*> spare;       // recycled
     std::size_t empties = 0;        // slabs without a used block
-    Regret regret;
-    std::int64_t robbed = -1;    // when, counted likewise
-    std::size_t for_robbed = 0;  // slabs made for that since
+    Refault refault;
+    std::int64_t stolen = -1;        // when, counted likewise
+    std::size_t for_contention = 0;  // slabs made for that since
   };
 
   SmallRef pop(Class& of, Slab* slab);
@@ -157,14 +164,14 @@ class SlabHeap {
   void count_free(const Slab& slab, int by);
   void leave_limbo(Class& of);  // its oldest block
   [[nodiscard]] bool soon_after(std::int64_t then) const;
-  void note_wanted(Regret& regret);
+  void note_wanted(Refault& refault);
 
   DeviceStats& stats_;
   std::array<Class, kSizeClasses> classes_;
   std::deque<Slab> all_;  // every slab object ever made
   Bytes limbo_bytes_ = 0;
-  Regret pages_;  // of blocks outside slabs
-  std::size_t missed_ = 0;
+  Refault pages_;  // of blocks outside slabs
+  std::size_t refaults_ = 0;
 };
 
 }  // namespace custash

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/memory/backing.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -68,6 +69,7 @@ Status DriverMemory::reserve(Bytes bytes, Address* base, Bytes* size) const {
     CUdeviceptr at = 0;
     status = driver_.mem_address_reserve(&at, wanted, kPageBytes, 0, 0);
     if (status.ok()) {
+      CUSTASH_ASSERT(at % kPageBytes == 0 && wanted % kPageBytes == 0);
       *base = at;
       *size = wanted;
       return status;
@@ -96,11 +98,14 @@ Status DriverMemory::map(Address begin,
                          const std::vector<Page>& moved,
                          const std::vector<CUdevice>& accessors,
                          std::vector<Page>* out) const {
+  CUSTASH_ASSERT(begin % kPageBytes == 0 && end % kPageBytes == 0 && begin < end);
+  CUSTASH_ASSERT(handle % kPageBytes == 0 && out->empty());
   const RelaxedCapture relaxed(driver_);
   deferred_unmaps_.retry();  // a page that could not be unmapped may be in this range
   Status status;
   Address at = begin;
   const auto add = [&](const Page& page) {
+    CUSTASH_ASSERT(page.address == at && at + page.size <= end);
     out->push_back(page);
     at += page.size;
   };
@@ -113,6 +118,7 @@ Status DriverMemory::map(Address begin,
     status = make_page(at, std::min<Bytes>(handle, end - at), &page);
     if (status.ok()) add(page);
   }
+  CUSTASH_ASSERT(!status.ok() || at == end);
   if (status.ok())
     status = give_access(begin, end - begin, device_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   for (const CUdevice peer : accessors) {

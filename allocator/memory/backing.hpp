@@ -6,7 +6,7 @@
 
 #include "allocator/base/config.hpp"
 #include "allocator/base/driver.hpp"
-#include "allocator/heap/segment.hpp"
+#include "allocator/heap/page.hpp"
 #include "allocator/memory/deferred_unmaps.hpp"
 
 #include <atomic>

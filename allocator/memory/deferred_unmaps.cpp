@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/memory/deferred_unmaps.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/scope.hpp"
 
 #include <utility>
@@ -8,6 +9,7 @@
 namespace custash {
 
 Status DeferredUnmaps::give_back(const Page& page) {
+  CUSTASH_ASSERT(page.size != 0);
   const RelaxedCapture relaxed(driver_);
   const Status status = driver_.mem_unmap(page.address, page.size);
   if (status.ok() && page.handle != 0) release(page.handle);
@@ -23,6 +25,7 @@ void DeferredUnmaps::release(CUmemGenericAllocationHandle handle) {
 }
 
 void DeferredUnmaps::keep(const Page& page) {
+  CUSTASH_ASSERT(page.size != 0 || page.handle != 0);
   Lock lock(mutex_);
   kept_.push_back(page);
 }

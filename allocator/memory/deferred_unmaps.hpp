@@ -6,7 +6,7 @@
 
 #include "allocator/base/driver.hpp"
 #include "allocator/base/mutex.hpp"
-#include "allocator/heap/segment.hpp"
+#include "allocator/heap/page.hpp"
 
 #include <vector>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/order/calls_under_way.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/this_thread.hpp"
 
 #include <chrono>
@@ -13,11 +14,14 @@ CallsUnderWay::Call::~Call() {
 }
 
 void CallsUnderWay::Call::begin(CallsUnderWay& all) {
+  CUSTASH_ASSERT(all_ == nullptr);
   all_ = &all;
   thread_ = this_thread();
   Lock lock(all.mutex_);
   number_ = ++all.last_;
   older_ = all.newest_;
+  CUSTASH_ASSERT(older_ == nullptr || older_->number_ < number_);
+  CUSTASH_ASSERT((older_ == nullptr) == (all.oldest_ == nullptr));
   (older_ == nullptr ? all.oldest_ : older_->newer_) = this;
   all.newest_ = this;
   all.count_.fetch_add(1);
@@ -26,6 +30,9 @@ void CallsUnderWay::Call::begin(CallsUnderWay& all) {
 void CallsUnderWay::Call::end() {
   if (all_ == nullptr) return;
   Lock lock(all_->mutex_);
+  CUSTASH_ASSERT((older_ == nullptr ? all_->oldest_ : older_->newer_) == this);
+  CUSTASH_ASSERT((newer_ == nullptr ? all_->newest_ : newer_->older_) == this);
+  CUSTASH_ASSERT(all_->count_.load() != 0);
   (older_ == nullptr ? all_->oldest_ : older_->newer_) = newer_;
   (newer_ == nullptr ? all_->newest_ : newer_->older_) = older_;
   all_->count_.fetch_sub(1);

@@ -7,6 +7,7 @@
 // decision 11
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 
 #include <atomic>
@@ -28,11 +29,15 @@ class CaptureGate {
   }
 
   void capture_begun(bool began) {
+    CUSTASH_ASSERT(captures_.load() / kComing != 0 && capturing());
     captures_.fetch_sub(began ? kComing : kComing + 1);
     step_done();
   }
 
-  void capture_ended() { captures_.fetch_sub(1); }
+  void capture_ended() {
+    CUSTASH_ASSERT(capturing());
+    captures_.fetch_sub(1);
+  }
 
   [[nodiscard]] bool capturing() const { return captures_.load() % kComing != 0; }
 
@@ -45,7 +50,10 @@ class CaptureGate {
       std::this_thread::yield();
   }
 
-  void step_done() { steps_.fetch_sub(1); }
+  void step_done() {
+    CUSTASH_ASSERT(steps_.load() != 0);
+    steps_.fetch_sub(1);
+  }
 
   // Held while a fence is recorded, or a stream is made to wait for one. Never twice: the
   // second would wait for a step that waits for the first.
@@ -64,6 +72,7 @@ class CaptureGate {
     }
 
     ~Pass() {
+      CUSTASH_ASSERT(held && gate_.passing_.load() != 0);
       gate_.passing_.fetch_sub(1);
       held = false;
     }

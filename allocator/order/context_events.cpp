@@ -60,30 +60,33 @@ Status ContextEvents::record_context(const EventRef& event) {
   return status;
 }
 
-bool ContextEvents::record_lane(const Lane& lane, bool late, EventRef* event) {
-  if (lane.orphan.load() || lane.is_named_by_user()) return false;
+bool ContextEvents::record_on_stream(const StreamState& stream_state,
+                                     FenceKind kind,
+                                     EventRef* event) {
+  if (stream_state.orphan.load() || stream_state.is_named_by_user()) return false;
   // On the legacy stream an event is a barrier among the blocking streams. At a free the
   // program would have waited without custash, too; later it would not.
-  if (late && lane.stream == CU_STREAM_LEGACY && holds(Rule::late_fences_are_no_barrier))
+  if (kind == FenceKind::Late && stream_state.stream == CU_STREAM_LEGACY &&
+      holds(Rule::late_fences_are_no_barrier))
     return false;
-  if (stream_captures(lane)) return false;
+  if (stream_captures(stream_state)) return false;
   return events_.take(event).ok() &&
-         driver_.event_record(event->handle(), lane.stream) == CUDA_SUCCESS;
+         driver_.event_record(event->handle(), stream_state.stream) == CUDA_SUCCESS;
 }
 
-bool ContextEvents::stream_captures(const Lane& lane) const {
+bool ContextEvents::stream_captures(const StreamState& stream_state) const {
   if (!capturing() || !holds(Rule::no_event_lands_in_a_capture)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver_.stream_is_capturing(lane.stream, &status) != CUDA_SUCCESS ||
+  return driver_.stream_is_capturing(stream_state.stream, &status) != CUDA_SUCCESS ||
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 // Since the submission or the free, another thread may have begun a capture on this stream. Or
 // on one that the legacy stream would have to wait for, which would invalidate the capture.
-bool ContextEvents::record_after(const Lane& lane, const EventRef& event) {
+bool ContextEvents::record_after(const StreamState& stream_state, const EventRef& event) {
   const CaptureGate::Pass pass(gate_);
-  return !stream_captures(lane) &&
-         driver_.event_record(event.handle(), lane.stream) == CUDA_SUCCESS;
+  return !stream_captures(stream_state) &&
+         driver_.event_record(event.handle(), stream_state.stream) == CUDA_SUCCESS;
 }
 
 bool ContextEvents::record_whole(const EventRef& event) {
@@ -96,7 +99,7 @@ Status ContextEvents::query(const Fence& fence) {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   Status status;
-  (void)fence.all_of([&](const EventRef& event, const Lane*) {
+  (void)fence.all_of([&](const EventRef& event, const StreamState*) {
     queries_.fetch_add(1);
     status = driver_.event_query(event.handle());
     if (!holds(Rule::pending_fences_have_not_passed) && status.code() == CUDA_ERROR_NOT_READY)
@@ -111,7 +114,7 @@ Status ContextEvents::synchronize(const Fence& fence) {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   Status status;
-  (void)fence.all_of([&](const EventRef& event, const Lane*) {
+  (void)fence.all_of([&](const EventRef& event, const StreamState*) {
     status = driver_.event_synchronize(event.handle());
     return status.ok();
   });
@@ -128,33 +131,34 @@ Status ContextEvents::wait_device() {
 bool ContextEvents::wait_context(const Fence& fence) {
   if (!has_context_events()) return false;
   const CaptureGate::Pass pass(gate_);
-  return !capturing() && fence.all_of([&](const EventRef& event, const Lane*) {
+  return !capturing() && fence.all_of([&](const EventRef& event, const StreamState*) {
     return driver_.ctx_wait_event(context_, event.handle()) == CUDA_SUCCESS;
   });
 }
 
-bool ContextEvents::wait_stream(CUstream stream, const Lane* lane, const Fence& fence) {
+bool ContextEvents::wait_stream(CUstream stream,
+                                const StreamState* stream_state,
+                                const Fence& fence) {
   // Another thread may be about to make this very stream capture.
   const CaptureGate::Pass pass(gate_);
-  if (lane != nullptr && stream_captures(*lane)) return false;
-  return fence.all_of([&](const EventRef& event, const Lane* owner) {
-    if (owner != nullptr && owner == lane) return true;  // its own order
+  if (stream_state != nullptr && stream_captures(*stream_state)) return false;
+  return fence.all_of([&](const EventRef& event, const StreamState* owner) {
+    if (owner != nullptr && owner == stream_state) return true;  // its own order
     return driver_.stream_wait_event(stream, event.handle(), 0) == CUDA_SUCCESS;
   });
 }
 
-bool ContextEvents::drawn_into_capture(const Lane& lane) const {
+bool ContextEvents::drawn_into_capture(const StreamState& stream_state) const {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver_.stream_is_capturing(lane.stream, &status) == CUDA_SUCCESS &&
+  return driver_.stream_is_capturing(stream_state.stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool ContextEvents::record_use(const Lane& lane, EventRef* out) {
+bool ContextEvents::record_use(const StreamState& stream_state, EventRef* out) {
   if (broken()) return false;
   const RelaxedCapture relaxed(driver_);
   const CaptureGate::Pass pass(gate_);
-  constexpr bool kLate = true;  // not on the legacy stream, where an event is a barrier
-  return record_lane(lane, kLate, out);
+  return record_on_stream(stream_state, FenceKind::Late, out);
 }
 
 bool ContextEvents::use_over(const EventRef& use) {
@@ -168,10 +172,10 @@ bool ContextEvents::use_over(const EventRef& use) {
   return query(fence).ok() || broken();
 }
 
-bool ContextEvents::record_free_abroad(const Lane& lane, EventRef* out) {
+bool ContextEvents::record_free_abroad(const StreamState& stream_state, EventRef* out) {
   if (broken()) return false;
   const RelaxedCapture relaxed(driver_);
-  return events_.take(out).ok() && record_after(lane, *out);
+  return events_.take(out).ok() && record_after(stream_state, *out);
 }
 
 }  // namespace custash

@@ -2,7 +2,8 @@
 // ContextEvents: the events of one context, and the driver calls that record them, query them
 // and wait for them. It also knows whether the context can still be asked.
 //
-// Atomics only. No caller holds the timeline's lock: each of these may call the driver.
+// Atomics, and the lock of EventPool. Calls that record, query or wait call the driver: no
+// caller holds the timeline's lock then.
 // Proved: tests/models/capture.pml and tests/models/ends.pml.
 #pragma once
 
@@ -60,13 +61,12 @@ class ContextEvents {
     return has_context_events() && !(capturing() && holds(Rule::no_context_event_in_a_capture));
   }
 
-  // Records an event over the whole context, or on one lane's stream. The caller holds the
-  // gate.
+  // Records an event over the whole context, or on one stream. The caller holds the gate.
   Status record_context(const EventRef& event);
-  bool record_lane(const Lane& lane, bool late, EventRef* event);
-  [[nodiscard]] bool stream_captures(const Lane& lane) const;
+  bool record_on_stream(const StreamState& stream_state, FenceKind kind, EventRef* event);
+  [[nodiscard]] bool stream_captures(const StreamState& stream_state) const;
   // Both, after a submission or a free. They take the gate.
-  bool record_after(const Lane& lane, const EventRef& event);
+  bool record_after(const StreamState& stream_state, const EventRef& event);
   bool record_whole(const EventRef& event);
 
   // ---- Querying and waiting.
@@ -76,16 +76,16 @@ class ContextEvents {
   Status wait_device();
   // Lets the context, or one stream, wait for the fence on the GPU. False: the driver refuses.
   bool wait_context(const Fence& fence);
-  bool wait_stream(CUstream stream, const Lane* lane, const Fence& fence);
+  bool wait_stream(CUstream stream, const StreamState* stream_state, const Fence& fence);
   // A wait for an event has drawn the stream into a capture.
-  [[nodiscard]] bool drawn_into_capture(const Lane& lane) const;
+  [[nodiscard]] bool drawn_into_capture(const StreamState& stream_state) const;
 
   // ---- Uses: events that one stream's work is recorded by, for the host to query.
   // False where no event can be had: the stream captures, or belongs to another thread.
-  bool record_use(const Lane& lane, EventRef* out);
+  bool record_use(const StreamState& stream_state, EventRef* out);
   bool use_over(const EventRef& use);
   // An event after a free of another context's memory on a stream of this one.
-  bool record_free_abroad(const Lane& lane, EventRef* out);
+  bool record_free_abroad(const StreamState& stream_state, EventRef* out);
 
   [[nodiscard]] std::uint64_t queries() const { return queries_.load(); }
 

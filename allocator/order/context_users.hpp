@@ -8,6 +8,7 @@
 // decision 07
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 
 #include <atomic>
@@ -26,6 +27,7 @@ class ContextUsers {
   }
 
   void leave() {
+    CUSTASH_ASSERT(users_.load() != 0);
     if (users_.fetch_sub(1) == 1 && closed_.load() != 0) users_.notify_all();
   }
 
@@ -38,7 +40,10 @@ class ContextUsers {
   }
 
   // The context has not ended after all.
-  void open() { closed_.fetch_sub(1); }
+  void open() {
+    CUSTASH_ASSERT(closed_.load() != 0);
+    closed_.fetch_sub(1);
+  }
 
  private:
   std::atomic<std::uint32_t> users_{0};

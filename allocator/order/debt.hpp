@@ -9,6 +9,7 @@
 #include "allocator/base/mutex.hpp"
 #include "allocator/order/fence_log.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -21,21 +22,27 @@ class Debt {
 
   // Fences up to here are owed: the next submission waits for them, whatever else is handed out
   // from under them.
-  [[nodiscard, gnu::always_inline]] std::uint64_t owed() const { return owed_.load(); }
+  [[nodiscard, gnu::always_inline]] Position owed() const { return owed_.load(); }
 
   // All later work waits for the fences up to here.
-  [[nodiscard, gnu::always_inline]] std::uint64_t paid() const { return paid_.load(); }
+  [[nodiscard, gnu::always_inline]] Position paid() const { return paid_.load(); }
 
-  // The lane's stream comes after all that is owed, up to `debt`, by itself or by a wait.
-  [[nodiscard, gnu::always_inline]] bool behind(const Lane& lane, std::uint64_t debt) const {
-    return debt <= lane.paid.load() || lane_.load() == &lane;
+  // The stream comes after all that is owed, up to `debt`, by itself or by a wait.
+  [[nodiscard, gnu::always_inline]] bool behind(const StreamState& stream_state,
+                                                Position debt) const {
+    return debt <= stream_state.paid.load() || stream_state_.load() == &stream_state;
   }
 
-  // A block with this fence position was handed out before the fence has passed.
-  void take_debt(std::uint64_t fence);
-  // Pays for one lane's stream, or for all streams (null).
-  void pay(Lane* lane);
-  // Pays now, for all streams (one_lane:off).
+  // Fences up to here cost nothing: passed, or waited for by all later work.
+  [[nodiscard, gnu::always_inline]] Position done_or_paid() const {
+    return std::max(fences_.passed(), paid());
+  }
+
+  // A block freed plainly at this position was handed out before its fence has passed.
+  void take_debt(Position position);
+  // Pays for one stream, or for all streams (null).
+  void pay(StreamState* stream_state);
+  // Pays now, for all streams (single_stream:off).
   void pay_now();
   // Pays for a stream of another context (a copy between contexts).
   void pay_on(CUstream stream);
@@ -46,15 +53,15 @@ class Debt {
   [[nodiscard]] std::uint64_t waits() const { return waits_.load(); }
 
  private:
-  [[nodiscard]] std::uint64_t clear() const;
-  bool find(std::uint64_t position, Fence* out);
+  bool find(Position position, Fence* out);
 
   ContextEvents& events_;
   Submissions& submissions_;
   FenceLog& fences_;
-  std::atomic<std::uint64_t> owed_{0};
-  std::atomic<std::uint64_t> paid_{0};
-  std::atomic<const Lane*> lane_{nullptr};  // by itself in order behind all that is owed
+  std::atomic<Position> owed_{};
+  std::atomic<Position> paid_{};
+  std::atomic<const StreamState*> stream_state_{
+      nullptr};  // by itself in order behind all that is owed
   std::atomic<std::uint64_t> waits_{0};
   Mutex& mutex_;  // the timeline's
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/order/event.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/scope.hpp"
 
 namespace custash {
@@ -13,6 +14,7 @@ Status EventPool::take(EventRef* out) {
   {
     Lock lock(mutex_);
     if (idle_ != nullptr) {
+      CUSTASH_ASSERT(!abandoned_ && idle_->pool == this && idle_->uses.load() == 0);
       *out = EventRef(std::exchange(idle_, idle_->next));
       return {};
     }
@@ -30,6 +32,7 @@ Status EventPool::take(EventRef* out) {
 }
 
 void EventPool::give(PooledEvent* event) {
+  CUSTASH_ASSERT(event->pool == this && event->uses.load() == 0);
   Lock lock(mutex_);
   if (!abandoned_) {
     event->next = std::exchange(idle_, event);

@@ -2,9 +2,10 @@
 // EventPool: recycled CUDA events of one context. EventRef: a counted use of one. An event is
 // recorded again only when no one can still wait for its last record. Otherwise a wait would
 // cover later work, which the program would not have waited for without custash.
-// Own lock (the innermost); the driver is called outside it.
+// Own lock (rank Events); the driver is called outside it.
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/driver.hpp"
 #include "allocator/base/mutex.hpp"
 
@@ -29,6 +30,7 @@ class EventRef {
   explicit EventRef(PooledEvent* event) : event_(event) { event_->uses.fetch_add(1); }
 
   EventRef(const EventRef& other) : event_(other.event_) {
+    CUSTASH_ASSERT(event_ == nullptr || event_->uses.load() > 0);
     if (event_ != nullptr) event_->uses.fetch_add(1);
   }
 

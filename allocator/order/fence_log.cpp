@@ -3,6 +3,7 @@
 // Proved: tests/models/capture.pml and tests/models/reuse.pml.
 #include "allocator/order/fence_log.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 
@@ -17,25 +18,21 @@ constexpr std::size_t kMaxFences = 64;
 
 }  // namespace
 
-Status FenceLog::stamp_free(std::uint64_t* stamp, FenceKind kind) {
-  // With one_lane:off submissions may go unseen: every free counts as one.
-  const bool all_seen = config_.one_lane || !holds(Rule::frees_count_where_work_is_unseen);
-  const std::uint64_t need =
-      all_seen ? submissions_.stamp_everything() : submissions_.count_one();
-  *stamp = need;
-  return ensure(need, kind);
+Status FenceLog::record_free(Position* position, FenceKind kind) {
+  // With single_stream:off submissions may go unseen: every free counts as one.
+  const bool all_seen = config_.single_stream || !holds(Rule::frees_count_where_work_is_unseen);
+  *position = all_seen ? submissions_.submitted() : submissions_.count_one();
+  return ensure(*position, kind);
 }
 
-Status FenceLog::ensure(std::uint64_t need, FenceKind kind) {
-  const std::uint64_t have = kind == FenceKind::AtFree ? payable() : newest();
+Status FenceLog::ensure(Position need, FenceKind kind) {
+  const Position have = kind == FenceKind::AtFree ? coverable() : newest();
   if (need <= have || need <= passed()) return {};
   Fence fence;
-  fence.late = kind == FenceKind::Late;
-  fence.covers =
-      submissions_.stamp_everything() + (holds(Rule::fences_cover_what_came_before)
-                                             ? 0
-                                             : 1);  // read before the event is recorded
-  fence.lane = submissions_.only_lane();
+  fence.kind = kind;
+  fence.covers = submissions_.submitted();  // read before the event is recorded
+  if (!holds(Rule::fences_cover_what_came_before)) ++fence.covers.count;
+  fence.stream_state = submissions_.only_stream();
   const Status status = record(fence);
   // Without a fence for now: poll() records one later.
   if (!status.ok()) return events_.note_if_broken(status) ? status : Status();
@@ -57,87 +54,100 @@ Status FenceLog::record(Fence& fence) {
   }
   if (!events_.has_context_events() || !fence.event) {
     fence.event = EventRef();
-    status = record_lanes(fence);
+    status = record_streams(fence);
   }
   return status;
 }
 
-Status FenceLog::record_lanes(Fence& fence) {
+Status FenceLog::record_streams(Fence& fence) {
   const CurrentContext current(events_.driver(), events_.context());
   if (!current.status().ok()) return current.status();
   const RelaxedCapture relaxed(events_.driver());
   Fence older;  // covers streams on which nothing can be recorded: destroyed, captured, foreign
   bool needs_older = false;
-  for (Lane* lane : submissions_.active_lanes()) {
+  for (StreamState* stream_state : submissions_.active_streams()) {
     EventRef event;
     bool under_way = false;
     {
       Lock lock(mutex_);
       // A submission that `covers` counts may not be in `last` yet: it is pending then.
-      if (lane->idle_after(passed())) continue;
-      under_way = lane->pending.load() != 0;
-      if (lane->tail &&
-          (lane->idle_after(lane->tail_covers) || !holds(Rule::tails_are_the_newest)))
-        event = lane->tail;
+      if (stream_state->idle_after(passed())) continue;
+      under_way = stream_state->pending.load() != 0;
+      if (stream_state->tail && (stream_state->idle_after(stream_state->tail_covers) ||
+                                 !holds(Rule::tails_are_the_newest)))
+        event = stream_state->tail;
     }
-    if (!event && !events_.record_lane(*lane, fence.late, &event)) {
+    if (!event && !events_.record_on_stream(*stream_state, fence.kind, &event)) {
       if (!holds(Rule::fences_cover_every_stream)) continue;
       Lock lock(mutex_);
-      const bool covered = !fences_.empty() && lane->idle_after(fences_.back().covers);
-      if (!covered && !(under_way && fence.covers == 0))
+      const bool covered = !fences_.empty() && stream_state->idle_after(fences_.back().covers);
+      if (!covered && !(under_way && fence.covers.none()))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // without a fence for now
-      if (!covered && lane->tail) fence.on_lanes.push_back({lane->tail, lane});
+      if (!covered && stream_state->tail)
+        fence.on_streams.push_back({stream_state->tail, stream_state});
       if (fences_.empty()) continue;
       needs_older = true;
       older = fences_.back();
       continue;
     }
-    fence.on_lanes.push_back({std::move(event), lane});
+    fence.on_streams.push_back({std::move(event), stream_state});
   }
   if (needs_older) {
-    if (older.event) fence.on_lanes.push_back({older.event, nullptr});
-    fence.on_lanes.insert(fence.on_lanes.end(), older.on_lanes.begin(), older.on_lanes.end());
+    if (older.event) fence.on_streams.push_back({older.event, nullptr});
+    fence.on_streams.insert(
+        fence.on_streams.end(), older.on_streams.begin(), older.on_streams.end());
   }
   return {};
 }
 
 void FenceLog::commit(Fence fence) {
   Lock lock(mutex_);
+  CUSTASH_ASSERT(!fence.covers.none() && fence.covers <= submissions_.submitted());
+  CUSTASH_ASSERT(coverable() <= newest());
+  CUSTASH_ASSERT(fences_.empty() || fences_.back().covers <= newest());
   atomic_max(newest_, fence.covers);
-  if (!fence.late || !holds(Rule::late_fences_are_only_asked))
-    atomic_max(payable_, fence.covers);
+  if (fence.kind == FenceKind::AtFree || !holds(Rule::late_fences_are_only_asked))
+    atomic_max(coverable_, fence.covers);
   if (fence.covers <= passed()) return;
   const bool host_waits = host_until_.load() > passed();
-  if (!fence.late && submissions_.one_lane() &&
+  if (fence.kind == FenceKind::AtFree && submissions_.single_stream() &&
       !(host_waits && holds(Rule::fences_stay_for_the_host)) && !fences_.empty() &&
       fences_.back().covers <= fence.covers) {
-    // Stream order is the fence. One event is enough to pay with when a second lane comes.
+    // Stream order is the fence. One event is enough to pay with when a second stream comes.
     fences_.clear();
   }
   auto at = std::upper_bound(
-      fences_.begin(), fences_.end(), fence.covers, [](std::uint64_t covers, const Fence& f) {
+      fences_.begin(), fences_.end(), fence.covers, [](Position covers, const Fence& f) {
         return covers < f.covers;
       });
+  CUSTASH_ASSERT(at == fences_.begin() || std::prev(at)->covers <= fence.covers);
+  CUSTASH_ASSERT(at == fences_.end() || fence.covers < at->covers);
   fences_.insert(at, std::move(fence));
   if (fences_.size() > kMaxFences) fences_.erase(fences_.begin() + 1);
+  CUSTASH_ASSERT(fences_.size() <= kMaxFences);
+  CUSTASH_ASSERT(fences_.front().covers > passed() && fences_.back().covers <= newest());
 }
 
-bool FenceLog::find(const Lock& lock, std::uint64_t need, Fence* out) const {
-  return find_any(lock, need, false, out);
+bool FenceLog::find(const Lock& lock, Position need, Fence* out) const {
+  return find_any(lock, need, FenceKind::AtFree, out);
 }
 
-bool FenceLog::find_any(const Lock& lock, std::uint64_t need, bool late_too, Fence* out) const {
+bool FenceLog::find_any(const Lock& lock, Position need, FenceKind kind, Fence* out) const {
   mutex_.assert_held(lock);
   for (const Fence& fence : fences_) {
-    if (fence.late && !late_too && holds(Rule::late_fences_are_only_asked)) continue;
+    if (fence.kind == FenceKind::Late && kind == FenceKind::AtFree &&
+        holds(Rule::late_fences_are_only_asked))
+      continue;
     if (fence.covers < need && holds(Rule::fences_cover_the_position)) continue;
+    CUSTASH_ASSERT(fence.covers > passed() && fence.covers <= newest());
+    CUSTASH_ASSERT(fence.covers <= submissions_.submitted());
     *out = fence;
     return true;
   }
   return false;
 }
 
-void FenceLog::poll(std::uint64_t need) {
+void FenceLog::poll(Position need) {
   // Fences in the log are queried first: often that is enough, and nothing is recorded.
   for (int round = 0; round < 2 && need > passed(); ++round) {
     if (round == 1 && need > newest())
@@ -161,14 +171,18 @@ bool FenceLog::poll_recorded() {
   }
 }
 
-void FenceLog::retire(const Lock& lock, std::uint64_t covers) {
+void FenceLog::retire(const Lock& lock, Position covers) {
   mutex_.assert_held(lock);
+  CUSTASH_ASSERT(covers <= submissions_.submitted());
   if (covers > passed()) patience_.note_end();
   atomic_max(passed_, covers);
   const auto left = std::find_if(fences_.begin(), fences_.end(), [&](const Fence& fence) {
     return fence.covers > covers;
   });
+  CUSTASH_ASSERT(std::none_of(
+      left, fences_.end(), [&](const Fence& fence) { return fence.covers <= covers; }));
   fences_.erase(fences_.begin(), left);
+  CUSTASH_ASSERT(fences_.empty() || fences_.front().covers > passed());
   submissions_.retire(lock, covers);
 }
 
@@ -179,9 +193,9 @@ void FenceLog::abandon(const Lock& lock) {
 
 bool FenceLog::validate(const Lock& lock) const {
   mutex_.assert_held(lock);
-  std::uint64_t last = passed();
+  Position last = passed();
   for (const Fence& fence : fences_) {
-    if (fence.covers < last || fence.covers > submissions_.stamp_everything()) return false;
+    if (fence.covers < last || fence.covers > submissions_.submitted()) return false;
     last = fence.covers;
   }
   return true;

@@ -37,18 +37,18 @@ class FenceLog {
 
   // ---- Positions.
   // Everything up to here is over.
-  [[nodiscard, gnu::always_inline]] std::uint64_t passed() const { return passed_.load(); }
+  [[nodiscard, gnu::always_inline]] Position passed() const { return passed_.load(); }
 
   // The position that the newest fence covers.
-  [[nodiscard]] std::uint64_t newest() const { return newest_.load(); }
+  [[nodiscard]] Position newest() const { return newest_.load(); }
 
   // The position that the newest fence covers which streams may wait for: not a late one.
-  [[nodiscard, gnu::always_inline]] std::uint64_t payable() const { return payable_.load(); }
+  [[nodiscard, gnu::always_inline]] Position coverable() const { return coverable_.load(); }
 
-  [[nodiscard]] bool unfinished() const { return submissions_.stamp_everything() > passed(); }
+  [[nodiscard]] bool unfinished() const { return submissions_.submitted() > passed(); }
 
   // As far as the host knows, without a driver call.
-  [[nodiscard]] bool over(std::uint64_t position) const {
+  [[nodiscard]] bool over(Position position) const {
     return passed() >= position || events_.ended();
   }
 
@@ -56,34 +56,35 @@ class FenceLog {
   // A position for a block freed now, and a fence that covers it: one for all frees between two
   // submissions. Fails only when the context itself is broken. `Late` where the program would
   // not have waited for this context without custash: then no stream waits for that fence.
-  Status stamp_free(std::uint64_t* stamp, FenceKind kind = FenceKind::AtFree);
+  Status record_free(Position* position, FenceKind kind = FenceKind::AtFree);
   // Records a fence unless one covers `need`.
-  Status ensure(std::uint64_t need, FenceKind kind);
+  Status ensure(Position need, FenceKind kind);
 
   // The host waits for this position (a pinned buffer): fences before it are kept apart.
-  void host_waits_for(std::uint64_t position) { atomic_max(host_until_, position); }
+  void host_waits_for(Position position) { atomic_max(host_until_, position); }
 
   // ---- Querying and waiting. None of the waits is for more than its line says.
   // Asks the driver which fences have passed. `need` is the highest position that somebody
   // waits for. Where nothing covers it, a late fence is recorded.
-  void poll(std::uint64_t need);
+  void poll(Position need);
   // For everything submitted so far.
   Status wait_all();
   // For the newest fence recorded at a free, or for the oldest one (false: there is none).
   Status wait_frees();
   bool wait_oldest_free();
   // For the first fence that covers this position of a free.
-  Status wait_for(std::uint64_t position);
+  Status wait_for(Position position);
+  // For this fence; for this event on a stream.
   Status wait_host(const Fence& fence);
   Status wait_use(const EventRef& use);
   // For work that the program would not wait for without custash. False: patience has run out.
-  bool wait_patiently(std::uint64_t position);
+  bool wait_patiently(Position position);
 
   Patience& patience() { return patience_; }
 
   // ---- With the timeline's lock.
   // The oldest fence that covers `need` and that a stream may wait for.
-  bool find(const Lock& lock, std::uint64_t need, Fence* out) const;
+  bool find(const Lock& lock, Position need, Fence* out) const;
   void abandon(const Lock& lock);
   [[nodiscard]] bool validate(const Lock& lock) const;
 
@@ -91,10 +92,11 @@ class FenceLog {
 
  private:
   Status record(Fence& fence);
-  Status record_lanes(Fence& fence);
+  Status record_streams(Fence& fence);
   void commit(Fence fence);
-  void retire(const Lock& lock, std::uint64_t covers);
-  bool find_any(const Lock& lock, std::uint64_t need, bool late_too, Fence* out) const;
+  void retire(const Lock& lock, Position covers);
+  // Late: one that no stream may wait for is enough, too.
+  bool find_any(const Lock& lock, Position need, FenceKind kind, Fence* out) const;
   bool poll_recorded();
   Status wait_returned();
 
@@ -102,10 +104,10 @@ class FenceLog {
   ContextEvents& events_;
   Submissions& submissions_;
   Patience patience_;
-  std::atomic<std::uint64_t> newest_{0};
-  std::atomic<std::uint64_t> payable_{0};
-  std::atomic<std::uint64_t> passed_{0};
-  std::atomic<std::uint64_t> host_until_{0};
+  std::atomic<Position> newest_{};
+  std::atomic<Position> coverable_{};
+  std::atomic<Position> passed_{};
+  std::atomic<Position> host_until_{};
   std::atomic<std::uint64_t> recorded_{0};
   Mutex& mutex_;                                  // the timeline's
   std::vector<Fence> fences_ GUARDED_BY(mutex_);  // by rising `covers`, none passed

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // FenceLog: waits on the host.
 // Proved: tests/models/capture.pml, tests/models/ends.pml and tests/models/reuse.pml.
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/order/fence_log.hpp"
 
@@ -9,7 +10,7 @@
 namespace custash {
 
 Status FenceLog::wait_all() {
-  const std::uint64_t need = submissions_.stamp_everything();
+  const Position need = submissions_.submitted();
   const auto unfenced = [&] { return need > newest() && need > passed(); };
   // A fence is prevented by a capture or, without context events, by a submission in another
   // thread. Either ends soon. A wait for the device could invalidate the next capture, since
@@ -42,10 +43,10 @@ Status FenceLog::wait_all() {
 // Beside a capture, this does not wait for the calls that other threads have in the driver:
 // none of them comes before this thread's next call.
 Status FenceLog::wait_returned() {
-  Fence fence{.late = true};  // it covers 0: a call under way may be missing
+  Fence fence{.kind = FenceKind::Late};  // it covers nothing: a call under way may be missing
   {
     const CaptureGate::Pass pass(events_.gate());
-    if (const Status recorded = record_lanes(fence); !recorded.ok()) return recorded;
+    if (const Status recorded = record_streams(fence); !recorded.ok()) return recorded;
   }
   return wait_host(fence);
 }
@@ -55,30 +56,32 @@ Status FenceLog::wait_frees() {
   {
     Lock lock(mutex_);
     for (const Fence& fence : fences_) {
-      if (!fence.late) newest = fence;
+      if (fence.kind == FenceKind::AtFree) newest = fence;
     }
   }
-  return newest.covers == 0 ? Status() : wait_host(newest);
+  CUSTASH_ASSERT(newest.kind == FenceKind::AtFree && newest.covers <= coverable());
+  return newest.covers.none() ? Status() : wait_host(newest);
 }
 
 bool FenceLog::wait_oldest_free() {
   Fence oldest;
   {
     Lock lock(mutex_);
-    if (!find(lock, 0, &oldest)) return false;
+    if (!find(lock, Position{}, &oldest)) return false;
   }
   return wait_host(oldest).ok();
 }
 
-Status FenceLog::wait_for(std::uint64_t position) {
+Status FenceLog::wait_for(Position position) {
   Fence fence;
   {
     Lock lock(mutex_);
     if (position <= passed()) return {};
-    if (!find(lock, position, &fence) && !find_any(lock, position, true, &fence))
-      fence.covers = 0;
+    if (!find(lock, position, &fence) && !find_any(lock, position, FenceKind::Late, &fence))
+      fence.covers = {};
+    CUSTASH_ASSERT(fence.covers.none() || fence.covers >= position);
   }
-  return fence.covers == 0 ? wait_all() : wait_host(fence);
+  return fence.covers.none() ? wait_all() : wait_host(fence);
 }
 
 Status FenceLog::wait_use(const EventRef& use) {
@@ -94,7 +97,7 @@ Status FenceLog::wait_host(const Fence& fence) {
   return {};
 }
 
-bool FenceLog::wait_patiently(std::uint64_t position) {
+bool FenceLog::wait_patiently(Position position) {
   if (!holds(Rule::waits_that_bare_does_not_make_end)) return wait_for(position).ok();
   Patience::Wait waiting(patience_);
   for (poll(position); passed() < position; poll(position)) {

@@ -2,6 +2,7 @@
 // Proved: tests/models/ends.pml.
 #include "allocator/order/host_tickets.hpp"
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 
 #include <algorithm>
@@ -16,17 +17,17 @@ Status HostTickets::take(std::span<Timeline* const> timelines,
   Status result;
   for (Timeline* timeline : timelines) {
     if (timeline != own && !holds(Rule::tickets_cover_every_context)) continue;
-    // With one_lane:off submissions may go unseen: then no timeline is known to be idle.
-    if (config_.one_lane && !timeline->unfinished()) continue;
+    // With single_stream:off submissions may go unseen: then no timeline is known to be idle.
+    if (config_.single_stream && !timeline->unfinished()) continue;
     // No fence can be recorded in a context that is being destroyed; the ticket waits for its
     // end instead.
-    Place place{timeline, timeline->stamp_everything()};
+    Place place{timeline, timeline->submitted()};
     if (const ContextUse use(timeline->users()); use) {
       const bool at_free = std::find(waited.begin(), waited.end(), timeline) != waited.end() ||
                            !holds(Rule::tickets_hold_back_no_other_device);
-      const Status stamped =
-          timeline->stamp_free(&place.position, at_free ? FenceKind::AtFree : FenceKind::Late);
-      if (timeline == own) result = stamped;
+      const Status recorded =
+          timeline->record_free(&place.position, at_free ? FenceKind::AtFree : FenceKind::Late);
+      if (timeline == own) result = recorded;
     }
     if (place.over()) continue;
     timeline->host_waits_for(place.position);
@@ -35,6 +36,8 @@ Status HostTickets::take(std::span<Timeline* const> timelines,
   *ticket = 0;
   if (places.empty()) return result;
   Lock lock(mutex_);
+  CUSTASH_ASSERT(open_.empty() || open_.front().number > passed());
+  CUSTASH_ASSERT(open_.empty() || open_.back().number == last_);
   if (open_.empty() || open_.back().places != places)
     open_.push_back({++last_, std::move(places)});
   *ticket = last_;
@@ -58,6 +61,8 @@ bool HostTickets::first(Ticket* out) {
 void HostTickets::retire() {
   Lock lock(mutex_);
   while (!open_.empty() && over(open_.front())) {
+    CUSTASH_ASSERT(open_.front().number == passed() + 1);
+    CUSTASH_ASSERT(open_.front().number <= last_ && !open_.front().places.empty());
     passed_.store(open_.front().number);
     open_.pop_front();
   }

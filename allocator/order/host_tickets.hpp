@@ -44,7 +44,7 @@ class HostTickets {
  private:
   struct Place {
     Timeline* timeline;  // never destroyed
-    std::uint64_t position;
+    Position position;
 
     bool operator==(const Place&) const = default;
 

@@ -3,7 +3,7 @@
 // option free: says. Also the calls under way whose kernels the host may hand memory while they
 // run.
 //
-// The lanes are guarded by the timeline's lock, the rest is atomic.
+// The streams are guarded by the timeline's lock, the rest is atomic.
 #pragma once
 
 #include "allocator/base/mutex.hpp"
@@ -32,26 +32,26 @@ class HostVisibleWork {
   void reaching_done(CallsUnderWay::Call& call);
 
   // Such a kernel may run: its call is under way, or its work is not known to be over.
-  [[nodiscard, gnu::always_inline]] bool may_reach(std::uint64_t passed) const {
+  [[nodiscard, gnu::always_inline]] bool may_reach(Position passed) const {
     return reaching_.any() || (reached_until_.load() > passed && host_visible_outstanding());
   }
 
   [[nodiscard, gnu::always_inline]] bool host_visible_outstanding() const {
-    return outstanding_.load() != 0 || unmarked_.load() != 0;
+    return outstanding_.load() != 0 || !without_event_.load().none();
   }
 
   [[nodiscard, gnu::always_inline]] bool host_visible_expected() const {
     return reaching_.any() && holds(Rule::frees_wait_for_launches_that_reach_the_host);
   }
 
-  // Records an event after this submission of the lane.
-  void note_host_visible(Lane& lane, std::uint64_t number);
+  // Records an event after this submission of the stream.
+  void note_host_visible(StreamState& stream_state, Position number);
 
   // Waits for submissions whose results the host could read, and only for those. A kernel that
   // reaches the host may have told this thread so before its launch has returned.
   Status wait_host_visible();
 
-  void expect(const Lock& lock, std::size_t lanes);
+  void expect(const Lock& lock, std::size_t stream_states);
   void abandon(const Lock& lock);
 
   void reset_lock_after_fork() { reaching_.reset_after_fork(); }
@@ -63,12 +63,13 @@ class HostVisibleWork {
   Submissions& submissions_;
   FenceLog& fences_;
   std::atomic<std::uint32_t> outstanding_{0};
-  std::atomic<std::uint64_t> unmarked_{0};  // the newest such submission without an event
+  std::atomic<Position> without_event_{
+      Position{}};  // the newest such submission without an event
   CallsUnderWay reaching_;
-  std::atomic<std::uint64_t> reached_until_{0};
+  std::atomic<Position> reached_until_{};
   std::atomic<std::uint64_t> waits_{0};
-  Mutex& mutex_;                                 // the timeline's
-  std::vector<Lane*> lanes_ GUARDED_BY(mutex_);  // with host_seen != 0
+  Mutex& mutex_;                                                // the timeline's
+  std::vector<StreamState*> stream_states_ GUARDED_BY(mutex_);  // with host_seen != 0
 };
 
 }  // namespace custash

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Owners: the contexts whose memory the kernels of one context reach by peer access. The
 // streams of that context pay the debt of these owners, too. Also used for the reverse: the
-// contexts whose kernels reach the memory of one. Lock free. An owner is never removed, since
-// its place is a lane's slot. Proved: tests/models/peers.pml.
+// contexts whose kernels reach the memory of one. Lock free. An owner is never removed:
+// its index is used in StreamState::paid_abroad. Proved: tests/models/peers.pml.
 #pragma once
 
 #include "allocator/base/atomic_max.hpp"
@@ -33,20 +33,20 @@ class Owners {
     return false;
   }
 
-  // Before a submission of `lane`.
-  void pay(Lane& lane) {
+  // Before a submission on this stream.
+  void pay(StreamState& stream_state) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       Timeline* owner = places_[i].load();
       if (owner == nullptr) return;
-      const std::uint64_t debt = owner->owed();
-      if (debt <= lane.paid_abroad[i].load() || debt <= owner->passed()) continue;
-      if (holds(Rule::peers_pay_what_is_owed)) owner->pay_on(lane.stream);
-      atomic_max(lane.paid_abroad[i], debt);
+      const Position debt = owner->owed();
+      if (debt <= stream_state.paid_abroad[i].load() || debt <= owner->passed()) continue;
+      if (holds(Rule::peers_pay_what_is_owed)) owner->pay_on(stream_state.stream);
+      atomic_max(stream_state.paid_abroad[i], debt);
     }
   }
 
  private:
-  std::array<std::atomic<Timeline*>, Lane::kOwners> places_{};
+  std::array<std::atomic<Timeline*>, StreamState::kOwners> places_{};
 };
 
 }  // namespace custash

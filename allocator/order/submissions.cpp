@@ -2,46 +2,54 @@
 // Proved: tests/models/reuse.pml.
 #include "allocator/order/submissions.hpp"
 
+#include "allocator/base/check.hpp"
+
 #include <algorithm>
 
 namespace custash {
 
-void Submissions::activate(Lane& lane) {
+void Submissions::activate(StreamState& stream_state) {
   Lock lock(mutex_);
-  if (lane.active.load()) return;
-  active_.push_back(&lane);
-  lane.active.store(true);
+  CUSTASH_ASSERT(active_count_.load() == active_.size());
+  CUSTASH_ASSERT(std::count(active_.begin(), active_.end(), &stream_state) ==
+                 (stream_state.active.load() ? 1 : 0));
+  if (stream_state.active.load()) return;
+  active_.push_back(&stream_state);
+  stream_state.active.store(true);
   active_count_.store(static_cast<std::uint32_t>(active_.size()));
 }
 
-const Lane* Submissions::only_lane() {
-  if (!config_.one_lane) return nullptr;
+const StreamState* Submissions::only_stream() {
+  if (!config_.single_stream) return nullptr;
   Lock lock(mutex_);
   const bool alone =
       active_.size() == 1 || !(active_.empty() || holds(Rule::one_stream_alone_is_in_order));
   return alone ? active_.front() : nullptr;
 }
 
-std::vector<Lane*> Submissions::active_lanes() {
+std::vector<StreamState*> Submissions::active_streams() {
   Lock lock(mutex_);
   return active_;
 }
 
-void Submissions::expect(const Lock& lock, std::size_t lanes) {
+void Submissions::expect(const Lock& lock, std::size_t stream_states) {
   mutex_.assert_held(lock);
-  active_.reserve(std::max(lanes, active_.capacity()));
+  active_.reserve(std::max(stream_states, active_.capacity()));
 }
 
-void Submissions::retire(const Lock& lock, std::uint64_t covers) {
+void Submissions::retire(const Lock& lock, Position covers) {
   mutex_.assert_held(lock);
-  const auto idle = [&](Lane* lane) {
-    if (!lane->idle_after(covers)) return false;
+  CUSTASH_ASSERT(active_count_.load() == active_.size());
+  const auto idle = [&](StreamState* stream_state) {
+    CUSTASH_ASSERT(stream_state->active.load());
+    CUSTASH_ASSERT(stream_state->last.load() <= submitted());
+    if (!stream_state->idle_after(covers)) return false;
     // A hook may come in between: it raises `pending` first and reads `active` after. Either it
-    // sees the lane inactive and takes the lock, or we see it pending and leave the lane
+    // sees the stream inactive and takes the lock, or we see it pending and leave the stream
     // active.
-    lane->active.store(false);
-    if (lane->idle_after(covers)) return true;
-    lane->active.store(true);
+    stream_state->active.store(false);
+    if (stream_state->idle_after(covers)) return true;
+    stream_state->active.store(true);
     return false;
   };
   std::erase_if(active_, idle);
@@ -50,8 +58,9 @@ void Submissions::retire(const Lock& lock, std::uint64_t covers) {
 
 void Submissions::abandon(const Lock& lock) {
   mutex_.assert_held(lock);
-  for (Lane* lane : active_)
-    lane->active.store(false);
+  CUSTASH_ASSERT(active_count_.load() == active_.size());
+  for (StreamState* stream_state : active_)
+    stream_state->active.store(false);
   active_.clear();
   active_count_.store(0);
 }

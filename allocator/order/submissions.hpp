@@ -1,73 +1,77 @@
 // SPDX-License-Identifier: MIT
-// Submissions: how many of them the driver has, and on which lanes work may still run.
+// Submissions: how many of them the driver has, and on which streams work may still run.
 //
-// The list of active lanes is guarded by the timeline's lock; the counts are atomic.
+// The list of active streams is guarded by the timeline's lock; the counts are atomic.
 // Proved: tests/models/reuse.pml.
 #pragma once
 
 #include "allocator/base/atomic_max.hpp"
+#include "allocator/base/check.hpp"
 #include "allocator/base/config.hpp"
 #include "allocator/base/mutex.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/order/lane.hpp"
+#include "allocator/order/stream_state.hpp"
 
 #include <atomic>
 #include <vector>
 
 namespace custash {
 
+// Whether the host may see what a submission writes without a call that synchronises.
+enum class Results { OnDevice, HostVisible };
+
 class Submissions {
  public:
   Submissions(const Config& config, Mutex& mutex) : config_(config), mutex_(mutex) {}
 
-  // Before the driver call: the lane is active from here on.
-  void begin(Lane& lane) {
-    lane.pending.fetch_add(1);  // before anything else: see Lane::pending
-    if (!lane.active.load()) activate(lane);
-    if (!holds(Rule::calls_count_when_they_return)) atomic_max(lane.last, count_one());
+  // Before the driver call: the stream is active from here on.
+  void begin(StreamState& stream_state) {
+    stream_state.pending.fetch_add(1);  // before anything else: see StreamState::pending
+    if (!stream_state.active.load()) activate(stream_state);
+    if (!holds(Rule::calls_count_when_they_return)) atomic_max(stream_state.last, count_one());
   }
 
-  // After it: the submission's number. Lane::pending is still to be lowered.
-  std::uint64_t count(Lane& lane) {
-    const std::uint64_t number =
-        holds(Rule::calls_count_when_they_return) ? count_one() : lane.last.load();
-    atomic_max(lane.last, number);
+  // After it: the submission's number. StreamState::pending is still to be lowered.
+  Position count(StreamState& stream_state) {
+    const Position number =
+        holds(Rule::calls_count_when_they_return) ? count_one() : stream_state.last.load();
+    CUSTASH_ASSERT(stream_state.pending.load() != 0);
+    atomic_max(stream_state.last, number);
+    CUSTASH_ASSERT(stream_state.last.load() <= submitted());
     return number;
   }
 
-  // A submission that belongs to no lane.
-  std::uint64_t count_one() { return submitted_.fetch_add(1) + 1; }
+  // A submission that belongs to no stream.
+  Position count_one() { return {submitted_.fetch_add(1) + 1}; }
 
   // The position after everything submitted so far; nothing is recorded.
-  [[nodiscard, gnu::always_inline]] std::uint64_t stamp_everything() const {
-    return submitted_.load();
+  [[nodiscard, gnu::always_inline]] Position submitted() const { return {submitted_.load()}; }
+
+  // As submitted(). With single_stream:off submissions may go unseen: then it counts as one.
+  Position submitted_with_unseen() { return config_.single_stream ? submitted() : count_one(); }
+
+  [[nodiscard, gnu::always_inline]] bool single_stream() const {
+    return config_.single_stream && active_count_.load() <= 1;
   }
 
-  // As stamp_everything(). With one_lane:off submissions may go unseen: then it counts as one.
-  std::uint64_t stamp_now() { return config_.one_lane ? submitted_.load() : count_one(); }
+  // The stream that alone has work, else null.
+  [[nodiscard]] const StreamState* only_stream();
+  [[nodiscard]] std::vector<StreamState*> active_streams();
 
-  [[nodiscard, gnu::always_inline]] bool one_lane() const {
-    return config_.one_lane && active_count_.load() <= 1;
-  }
-
-  // The lane that alone has work, else null.
-  [[nodiscard]] const Lane* only_lane();
-  [[nodiscard]] std::vector<Lane*> active_lanes();
-
-  void expect(const Lock& lock, std::size_t lanes);
-  // Lanes without a submission after this position are active no longer.
-  void retire(const Lock& lock, std::uint64_t covers);
+  void expect(const Lock& lock, std::size_t stream_states);
+  // Streams without a submission after this position are active no longer.
+  void retire(const Lock& lock, Position covers);
   void abandon(const Lock& lock);
   [[nodiscard]] bool validate(const Lock& lock) const;
 
  private:
-  void activate(Lane& lane);
+  void activate(StreamState& stream_state);
 
   const Config& config_;
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint32_t> active_count_{0};
   Mutex& mutex_;  // the timeline's
-  std::vector<Lane*> active_ GUARDED_BY(mutex_);
+  std::vector<StreamState*> active_ GUARDED_BY(mutex_);
 };
 
 }  // namespace custash

@@ -15,10 +15,10 @@
 // decision 01, decision 03
 #pragma once
 
+#include "allocator/base/stats.hpp"
 #include "allocator/order/debt.hpp"
 #include "allocator/order/host_visible_work.hpp"
 
-#include <algorithm>
 #include <vector>
 
 namespace custash {
@@ -35,27 +35,27 @@ class Timeline : private ContextEvents,
       ContextEvents::end, ContextEvents::look_for_fault, ContextEvents::users,
       ContextEvents::record_free_abroad, ContextEvents::record_use, ContextEvents::use_over,
       ContextEvents::wait_device;
-  using Debt::owed, Debt::pay_now, Debt::pay_on, Debt::take_debt;
+  using Debt::done_or_paid, Debt::owed, Debt::pay_now, Debt::pay_on, Debt::take_debt;
   using FenceLog::host_waits_for, FenceLog::newest, FenceLog::over, FenceLog::passed,
-      FenceLog::patience, FenceLog::payable, FenceLog::poll, FenceLog::stamp_free,
+      FenceLog::patience, FenceLog::coverable, FenceLog::poll, FenceLog::record_free,
       FenceLog::unfinished, FenceLog::wait_all, FenceLog::wait_for, FenceLog::wait_frees,
       FenceLog::wait_oldest_free, FenceLog::wait_patiently, FenceLog::wait_use;
   using HostVisibleWork::host_visible_expected, HostVisibleWork::host_visible_outstanding,
       HostVisibleWork::reaching_begins, HostVisibleWork::reaching_done,
       HostVisibleWork::wait_host_visible;
-  using Submissions::one_lane, Submissions::stamp_everything, Submissions::stamp_now;
+  using Submissions::single_stream, Submissions::submitted, Submissions::submitted_with_unseen;
 
-  // ---- Submissions (hooks). enter() before the driver call marks the lane active and pays the
-  // debt due on it. leave() after the call: only now the submission counts.
-  void enter(Lane& lane);
-  void leave(Lane& lane, bool host_visible);
+  // ---- Submissions (hooks). enter() before the driver call marks the stream active and pays
+  // the debt due on it. leave() after the call: only now the submission counts.
+  void enter(StreamState& stream_state);
+  void leave(StreamState& stream_state, Results results);
 
-  // ---- Lanes. There is one more of them: enter() and leave() then allocate nothing for it.
-  void expect_lanes(std::size_t count);
+  // ---- Streams. There is one more of them: enter() and leave() then allocate nothing for it.
+  void expect_streams(std::size_t count);
   // The stream is about to be destroyed. Keeps an event to wait for its work by.
-  void orphan(Lane& lane);
-  // Makes an orphan the lane of a new stream; false while its work is not over.
-  bool adopt(Lane& lane, CUstream stream);
+  void orphan(StreamState& stream_state);
+  // Makes an orphan the state of a new stream; false while its work is not over.
+  bool adopt(StreamState& stream_state, CUstream stream);
 
   // A kernel may run that the host may hand memory meanwhile. A later free has waited for it,
   // so only an earlier free's memory can be owed then. (Not with free:never, where a wait for
@@ -64,38 +64,36 @@ class Timeline : private ContextEvents,
     return may_reach(passed()) && config_.free_mode != FreeMode::Never && !broken();
   }
 
-  // ---- Frees. As stamp_free(), without a driver call: false where a fence would have to be
+  // ---- Frees. As record_free(), without a driver call: false where a fence would have to be
   // recorded.
-  [[gnu::always_inline]] bool try_stamp_free(std::uint64_t* stamp) const {
-    *stamp = stamp_everything();
-    return config_.one_lane && (*stamp <= payable() || *stamp <= passed() ||
-                                !holds(Rule::quick_frees_have_a_fence));
+  [[gnu::always_inline]] bool try_record_free(Position* position) const {
+    *position = submitted();
+    return config_.single_stream && (*position <= coverable() || *position <= passed() ||
+                                     !holds(Rule::quick_frees_have_a_fence));
   }
 
   // A position for a block freed on a stream. While other streams work too, or if the block is
   // large, an event is recorded there, which other streams can wait for.
-  std::uint64_t stamp_stream(Lane& lane, bool large);
-  // As stamp_stream(), without a driver call or a lock: false where one is needed.
-  bool try_stamp_stream(const Lane& lane, bool large, std::uint64_t* stamp) const;
+  Position record_free_on(StreamState& stream_state, SizeKind kind);
+  // As record_free_on(), without a driver call or a lock: false where one is needed.
+  bool try_record_free_on(const StreamState& stream_state,
+                          SizeKind kind,
+                          Position* position) const;
 
-  // ---- Reuse. Fences up to here cost nothing: passed, or waited for by all later work.
-  [[nodiscard, gnu::always_inline]] std::uint64_t clear() const {
-    return std::max(passed(), paid());
-  }
-
-  // The event at exactly this position of a stream, if one was recorded.
-  bool find_mark(const Lane& lane, std::uint64_t number, EventRef* out);
-  // Makes one stream wait for a mark of another, or the host where the stream captures. False:
-  // the driver refuses.
-  bool wait_mark(Lane& lane, const EventRef& mark);
-  // Waits with patience for the newest mark of each of these lanes: see Lane::over.
-  void pass_marks(const std::vector<Lane*>& lanes);
+  // ---- Reuse. The event at exactly this position of a stream, if one was recorded.
+  bool find_free_event(const StreamState& stream_state, Position position, EventRef* out);
+  // Makes one stream wait for a free event of another, or the host where the stream captures.
+  // False: the driver refuses.
+  bool wait_free_event(StreamState& stream_state, const EventRef& event);
+  // Waits with patience for the newest free event of each of these streams: see
+  // StreamState::over.
+  void wait_free_events(const std::vector<StreamState*>& stream_states);
 
   // ---- Captures. Before the driver begins one.
   void prepare_capture();
   // Around a wait that may draw the stream into one. If it has, the wait was no submission.
-  void wait_begins(Lane& lane);
-  void wait_done(Lane& lane);
+  void wait_begins(StreamState& stream_state);
+  void wait_done(StreamState& stream_state);
 
   struct Counters {
     std::uint64_t fences, queries, waits, host_waits;
@@ -109,8 +107,8 @@ class Timeline : private ContextEvents,
   bool validate();
 
  private:
-  bool note_tail(Lane& lane, std::uint64_t number);
-  [[nodiscard]] bool in_order(bool large) const;
+  bool note_tail(StreamState& stream_state, Position number);
+  [[nodiscard]] bool in_order(SizeKind kind) const;
 
   const Config& config_;
   Mutex mutex_{LockRank::Timeline};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the functions of the C API share: the core in the state that custash.h promises,
-// statuses, and lists of counters. No state.
+// Shared by the functions of the C API: they get the core as custash.h promises, translate
+// statuses and fill lists of counters. No state.
 #pragma once
 
 #include "interpose/api/custash.h"
@@ -21,10 +21,11 @@ inline custash_status_t translate(const std::optional<Status>& status) {
   return status ? translate(*status) : CUSTASH_ERROR_NOT_OURS;
 }
 
-// Like the runtime's calls, ours initialise CUDA where nobody has. Null: not served.
+// As the runtime does, this initialises CUDA where the program has not. Null: custash does not
+// serve the process.
 Allocator* core_or_start();
 
-// `body(core)` in the state that the header promises, with host memory's end as a status.
+// Calls `body(core)` as custash.h promises. Running out of host memory becomes a status.
 template <typename Body>
 custash_status_t with_core(Body body) noexcept {
   try {
@@ -38,7 +39,7 @@ custash_status_t with_core(Body body) noexcept {
 // Resolves CUSTASH_CURRENT_DEVICE; INVALID_VALUE where there is no such device.
 custash_status_t find_device(Allocator& core, int* device);
 
-// `body(core, device)` for a device that is there.
+// Calls `body(core, device)` where the device exists.
 template <typename Body>
 custash_status_t with_device(int device, Body body) noexcept {
   return with_core([&](Allocator& core) {
@@ -50,16 +51,16 @@ custash_status_t with_device(int device, Body body) noexcept {
 
 using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 
-// The caller keeps them for ever: custash_stat_t points at them.
+// The caller never frees them, because custash_stat_t points at them.
 std::vector<std::string> names_of(const Counters& counters);
 
-// `names` in the order of `counters`, the same at every call.
+// `names` has the order of `counters`, which is the same at every call.
 custash_status_t tell(const Counters& counters,
                       const std::vector<std::string>& names,
                       custash_stat_t* stats,
                       std::size_t* count);
 
-// The text and a zero, or how much room they need.
+// Writes the text and a zero, or answers how much room they need.
 custash_status_t tell_text(const std::string& all, char* text, std::size_t* size);
 
 }  // namespace custash::control

@@ -27,7 +27,7 @@ custash_status_t translate(Status status) {
 Allocator* core_or_start() {
   Allocator* const core = process::core();
   if (core != nullptr || process::state() != process::State::NotStarted) return core;
-  return door_cuInit(0) == CUDA_SUCCESS ? process::core() : nullptr;
+  return hook_cuInit(0) == CUDA_SUCCESS ? process::core() : nullptr;
 }
 
 custash_status_t find_device(Allocator& core, int* device) {

@@ -4,8 +4,8 @@
 // std::pmr resource. Any thread may use it at any time, one object by one thread at a time.
 //
 // Linked with libcustash.a, include it as it is. In a program that is started with
-// libcustash.so preloaded, define CUSTASH_PRELOADED first: functions are then found by dlsym,
-// the program starts without custash as well, and every allocation then throws bad_alloc with
+// libcustash.so preloaded, define CUSTASH_PRELOADED first. Functions are then found by dlsym.
+// Such a program also starts without custash, where every allocation throws bad_alloc with
 // CUSTASH_ERROR_NOT_RUNNING.
 #pragma once
 
@@ -26,9 +26,9 @@ inline namespace preloaded {
 inline namespace linked {
 #endif
 
-// `size()` elements in pinned host memory, uninitialised at first; freed without waiting when
-// the buffer ends, and handed out again behind what was submitted before: on the streams of
-// record_event(), or on any where none was named.
+// `size()` elements in pinned host memory, uninitialised at first. The destructor frees without
+// waiting. The memory is reused only after the work submitted before that to the streams of
+// record_stream(), or to all streams if none was named.
 template <typename T>
 class pinned_buffer {
   static_assert(std::is_trivially_copyable_v<T>, "the device copies bytes");
@@ -69,10 +69,10 @@ class pinned_buffer {
 
   // Says that `stream` uses the buffer, and that only streams so named do. Throws error where
   // the buffer is empty.
-  void record_event(custash_stream_t stream) {
+  void record_stream(custash_stream_t stream) {
     const calls& api = calls::get();
     custash_status_t status = CUSTASH_ERROR_INVALID_VALUE;
-    if (data_ != nullptr) status = api.custash_host_record_event(data_, stream);
+    if (data_ != nullptr) status = api.custash_host_record_stream(data_, stream);
     if (status != CUSTASH_SUCCESS) throw error(status, api.text(status));
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What custash.hpp, custash_resource.hpp and custash_thrust.hpp share: the functions of
-// custash.h, linked or found by dlsym, and what is thrown. Not to be included by itself.
+// Shared by custash.hpp, custash_resource.hpp and custash_thrust.hpp: the functions of
+// custash.h, linked or found by dlsym, and the exceptions. Not to be included by itself.
 #pragma once
 
 #include "custash.h"
@@ -14,7 +14,7 @@
 
 namespace custash {
 
-// What is thrown: why, in one line, and as a status of custash.h.
+// The exceptions: the reason in one line, and a status of custash.h.
 template <typename Base>
 class failure : public Base {
  public:
@@ -47,13 +47,13 @@ struct calls {
 #else
 #define CUSTASH_FIND(name) decltype(&::name) name = &::name
 #endif
+  CUSTASH_FIND(custash_malloc_async);
   CUSTASH_FIND(custash_malloc);
-  CUSTASH_FIND(custash_malloc_any_stream);
   CUSTASH_FIND(custash_free);
   CUSTASH_FIND(custash_free_async);
   CUSTASH_FIND(custash_host_malloc);
   CUSTASH_FIND(custash_host_free);
-  CUSTASH_FIND(custash_host_record_event);
+  CUSTASH_FIND(custash_host_record_stream);
   CUSTASH_FIND(custash_error_string);
 #undef CUSTASH_FIND
 
@@ -76,12 +76,13 @@ struct calls {
     return memory;
   }
 
-  // Device memory: of custash_malloc for `stream`, or of custash_malloc_any_stream. Aligned to
+  // Device memory: of custash_malloc_async for `stream`, or of custash_malloc. Aligned to
   // 512; throws bad_alloc.
   void* allocate_device(int device, std::size_t bytes, custash_stream_t stream) const {
     void* memory = nullptr;
     custash_status_t status = CUSTASH_ERROR_NOT_RUNNING;
-    if (custash_malloc != nullptr) status = custash_malloc(&memory, device, bytes, stream);
+    if (custash_malloc_async != nullptr)
+      status = custash_malloc_async(&memory, device, bytes, stream);
     if (status != CUSTASH_SUCCESS) throw bad_alloc(status, text(status));
     return memory;
   }
@@ -89,8 +90,7 @@ struct calls {
   void* allocate_device(int device, std::size_t bytes) const {
     void* memory = nullptr;
     custash_status_t status = CUSTASH_ERROR_NOT_RUNNING;
-    if (custash_malloc_any_stream != nullptr)
-      status = custash_malloc_any_stream(&memory, device, bytes);
+    if (custash_malloc != nullptr) status = custash_malloc(&memory, device, bytes);
     if (status != CUSTASH_SUCCESS) throw bad_alloc(status, text(status));
     return memory;
   }
@@ -103,7 +103,7 @@ struct calls {
     if (memory != nullptr) (void)custash_free_async(memory, stream);
   }
 
-  // An error is an earlier kernel's, or that the process ends: not reported.
+  // Errors are not reported: they come from an earlier kernel, or the process is ending.
   void free(void* memory) const noexcept {
     if (memory != nullptr) (void)custash_host_free(memory);
   }

@@ -23,11 +23,11 @@ inline namespace preloaded {
 inline namespace linked {
 #endif
 
-// Has the names of both forms of the concept: of CCCL 3.0, and of 3.1 and later. What names a
-// stream is ordered on it, as cudaMallocAsync and cudaFreeAsync are; what does not may be used
-// on any stream, and is handed out again behind all that its context holds at the free. Nothing
-// waits for the device. Every allocation throws bad_alloc. Any thread may use one object at any
-// time.
+// Has the members of both forms of the concept: that of CCCL 3.0, and that of 3.1 and later.
+// Members that name a stream are ordered on it, as cudaMallocAsync and cudaFreeAsync are.
+// Memory of the others may be used on any stream; it is handed out again behind all that its
+// context holds at the free. Nothing waits for the device. Every allocation throws bad_alloc.
+// Any thread may use one object at any time.
 class device_resource {
  public:
   // Blocks are aligned to this, and a larger alignment is refused.

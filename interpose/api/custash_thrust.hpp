@@ -61,8 +61,8 @@ class device_allocator {
   }
 };
 
-// What algorithms use between their kernels, for thrust::cuda::par(memory).on(stream): ordered
-// on that one stream, so that the next algorithm has the same memory at once. Throws bad_alloc.
+// Temporary memory of algorithms, for thrust::cuda::par(memory).on(stream). It is ordered on
+// that one stream, so the next algorithm gets the same memory at once. Throws bad_alloc.
 class temporary_allocator {
  public:
   using value_type = char;

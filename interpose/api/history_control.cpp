@@ -11,7 +11,7 @@
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::with_core;
 
-custash_status_t custash_history(size_t events, unsigned int depth) {
+custash_status_t custash_history_start(size_t events, unsigned int depth) {
   return with_core([&](Allocator&) {
     return history::start(events, depth) ? CUSTASH_SUCCESS : CUSTASH_ERROR_OUT_OF_MEMORY;
   });

@@ -19,7 +19,8 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
                               ? process::pinned().allocate(scope.context(), size, flags, ptr)
                               : Status(core.driver().mem_host_alloc(ptr, size, flags));
     if (status.ok() && observe::on())
-      observe::allocated(observe::Memory::Pinned, reinterpret_cast<Address>(*ptr), size, {});
+      observe::allocated(
+          observe::MemoryKind::Pinned, reinterpret_cast<Address>(*ptr), size, {});
     return translate(status);
   });
 }
@@ -28,17 +29,17 @@ custash_status_t custash_host_free(void* ptr) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     if (observe::on())
-      observe::freed(observe::Memory::Pinned, reinterpret_cast<Address>(ptr), {});
+      observe::freed(observe::MemoryKind::Pinned, reinterpret_cast<Address>(ptr), {});
     if (const auto status = process::pinned().free_behind_streams(ptr))
       return translate(*status);
     if (core.config().pinned) return CUSTASH_ERROR_NOT_OURS;
-    // What option pinned:false has given.
+    // With option pinned:false the driver allocated the memory.
     const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
     return translate(Status(core.driver().mem_free_host(ptr)));
   });
 }
 
-custash_status_t custash_host_record_event(void* ptr, custash_stream_t stream) {
+custash_status_t custash_host_record_stream(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
     if (!core.config().pinned)
       return CUSTASH_SUCCESS;  // the driver's free waits for everything
@@ -59,7 +60,7 @@ custash_status_t custash_host_memory_stats(custash_stat_t* stats, size_t* count)
   });
 }
 
-custash_status_t custash_reset_peak_host_memory_stats(void) {
+custash_status_t custash_host_reset_peak_memory_stats(void) {
   return with_core([](Allocator&) {
     process::pinned().reset_peak_stats();
     return CUSTASH_SUCCESS;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C API over limits, trimming and running out: what custash.h promises, and nothing else.
 #include "allocator/base/last_error.hpp"
+#include "allocator/memory_limits.hpp"
 #include "interpose/api/control.hpp"
 
 using namespace custash;  // NOLINT: the definitions below are C's
@@ -30,8 +31,8 @@ custash_status_t custash_trim_idle(int device) {
 }
 
 custash_status_t custash_set_memory_limit(int device, size_t bytes) {
-  return with_device(device,
-                     [&](Allocator& core, int number) { core.set_limit(number, bytes); });
+  return with_device(
+      device, [&](Allocator& core, int number) { MemoryLimits(core).set(number, bytes); });
 }
 
 custash_status_t custash_set_memory_fraction(int device, double fraction) {
@@ -41,7 +42,7 @@ custash_status_t custash_set_memory_fraction(int device, double fraction) {
     std::size_t total = 0;
     result = translate(Status(core.driver().device_total_mem(&total, number)));
     if (result == CUSTASH_SUCCESS)
-      core.set_limit(number, static_cast<Bytes>(static_cast<double>(total) * fraction));
+      MemoryLimits(core).set(number, static_cast<Bytes>(static_cast<double>(total) * fraction));
   });
   return found != CUSTASH_SUCCESS ? found : result;
 }
@@ -49,14 +50,15 @@ custash_status_t custash_set_memory_fraction(int device, double fraction) {
 custash_status_t custash_add_oom_callback(custash_oom_callback_t callback, void* data) {
   if (callback == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   return with_core([&](Allocator& core) {
-    core.add_oom_hook(callback, data);
+    MemoryLimits(core).add_oom_hook(callback, data);
     return CUSTASH_SUCCESS;
   });
 }
 
 custash_status_t custash_remove_oom_callback(custash_oom_callback_t callback, void* data) {
   return with_core([&](Allocator& core) {
-    return core.remove_oom_hook(callback, data) ? CUSTASH_SUCCESS : CUSTASH_ERROR_INVALID_VALUE;
+    return MemoryLimits(core).remove_oom_hook(callback, data) ? CUSTASH_SUCCESS
+                                                              : CUSTASH_ERROR_INVALID_VALUE;
   });
 }
 

@@ -47,7 +47,3 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
   });
   return found != CUSTASH_SUCCESS ? found : told;
 }
-
-custash_status_t custash_memory_summary(int device, char* text, size_t* size) {
-  return custash_stats_text(device, CUSTASH_TEXT_TABLE, text, size);
-}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The pair that PyTorch's CUDAPluggableAllocator is given. PyTorch does not look whether memory
-// is null and hands it to kernels, so a refusal must not return: it is thrown, as RMM's is.
-// Thrown by the process's own libstdc++, since ours is linked in privately, and its exceptions
-// would leave the program's count of them wrong. No state.
+// The pair for PyTorch's CUDAPluggableAllocator. PyTorch does not check for null and hands it
+// to kernels, so a failure must not return: it is thrown, as RMM does. The process's own
+// libstdc++ throws it. Ours is linked in privately, and its exceptions would leave the
+// program's count of them wrong. No state.
 #include "interpose/api/custash.h"
 #include "interpose/real/resolve.hpp"
 
@@ -26,7 +26,7 @@ Thrower* find_thrower() noexcept {
 
 void* custash_torch_malloc(size_t size, int device, custash_stream_t stream) {
   void* ptr = nullptr;
-  const custash_status_t status = custash_malloc(&ptr, device, size, stream);
+  const custash_status_t status = custash_malloc_async(&ptr, device, size, stream);
   if (status == CUSTASH_SUCCESS) return ptr;
   Thrower* const thrower = find_thrower();
   if (thrower == nullptr) return nullptr;
@@ -45,5 +45,7 @@ void* custash_torch_malloc(size_t size, int device, custash_stream_t stream) {
 }
 
 void custash_torch_free(void* ptr, size_t size, int device, custash_stream_t stream) {
-  custash_pluggable_free(ptr, size, device, stream);
+  (void)size;
+  (void)device;
+  (void)custash_free_async(ptr, stream);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/async_memory.hpp"
 
-#include "interpose/hooks/doors.hpp"
 #include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/hook.hpp"
 #include "interpose/process/device_scope.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace custash {
 namespace async_memory {
 namespace {
 
-// The program tells its pools apart: their access, attributes or choice can be observed.
+// The program can observe which pool serves it, by a pool's access, attributes or choice.
 constinit std::atomic<bool> pools_matter{false};
 
 enum class Pools : signed char { Unknown, Missing, Present };
@@ -33,8 +33,8 @@ bool device_has_pools(const Driver& driver, CUdevice device) {
   return known.load(std::memory_order_relaxed) == Pools::Present;
 }
 
-// Stream-ordered memory outlives the context of the call, ours does not: only the primary
-// context, which nearly every program works in to its end, is served.
+// The driver's stream-ordered memory outlives the context of the call, and ours does not. So
+// only the primary context is served: nearly every program keeps it to its end.
 constinit std::array<std::atomic<CUcontext>, kDevices> primaries{};
 constinit std::atomic<CUcontext> latest_primary{nullptr};  // one of them
 
@@ -102,7 +102,7 @@ std::optional<Status> allocate(
       driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
     return std::nullopt;
   }
-  // What the thread keeps needs no further question in a context where all were asked before.
+  // Where all pools of the context were checked before, the thread cache needs no other check.
   if (latest_primary.load(std::memory_order_relaxed) == context) {
     if (const Address hit = core.try_allocate_on(context, stream, null, bytes); hit != 0) {
       *out = hit;
@@ -137,7 +137,7 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
     if (status && status->ok()) *out = address;
     if (status) return status->code();
   }
-  return doors::with_relief(real, [&](auto* call) { return call(out, bytes, stream); });
+  return hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, stream); });
 }
 
 CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,
@@ -145,10 +145,9 @@ CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,
                         CUdeviceptr address,
                         CUstream stream) {
   if (Allocator* const core = process::core(); core != nullptr && address != 0) {
-    if (core->try_free_on(address, stream, null)) return CUDA_SUCCESS;
     const std::optional<Status> status = core->free_on(address, stream, null);
     if (!status) return real(address, stream);
-    return status->ok() ? CUDA_SUCCESS : doors::unless_broken(*core, status->code());
+    return status->ok() ? CUDA_SUCCESS : hooks::unless_broken(*core, status->code());
   }
   return process::left_behind(address) ? process::driver_says() : real(address, stream);
 }
@@ -170,7 +169,8 @@ CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real,
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsNot);
 }
 
-// A release threshold is advice on caching, and we cache; the other attributes can be felt.
+// A release threshold only advises how much to cache, and custash caches. The program can
+// observe the other attributes.
 CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
                             NullStream,
                             CUmemoryPool pool,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Stream-ordered memory: when custash may answer in place of the driver's default pool. State:
-// one flag for the process, set for good when the program gives default pools a meaning of its
-// own.
+// one flag for the process. It is set, never to be cleared, when the program gives default
+// pools a meaning of its own.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -10,12 +10,13 @@
 
 namespace custash::async_memory {
 
-// The block, or the core's refusal; nullopt: the driver's pool is to answer (capture, pool set
-// by the program, a device without pools, a stream of another context, odd arguments).
+// The block, or the core's refusal. nullopt: the driver's pool must answer (a capture, a pool
+// that the program set, a device without pools, a stream of another context, unusual
+// arguments).
 std::optional<Status> allocate(
     Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out);
 
-// Its handle may be another context's next.
+// Another context may get the same handle next.
 void context_ended(CUcontext context);
 
 // The program looks at its default pools: from now on the driver serves all.

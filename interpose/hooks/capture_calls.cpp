@@ -54,8 +54,9 @@ CUresult begin_recapture(Real<CUstream, CUstreamCaptureMode, CUgraph, void*, voi
   return begin(null, stream, [&] { return real(stream, mode, graph, callback, data); });
 }
 
-// A capture may end by an error, too (invalidated, unjoined), and not every error ends one
-// (wrong thread, not its first stream): what the stream says before and after decides.
+// A capture may also end by an error (invalidated, unjoined), and not every error ends one
+// (wrong thread, not its first stream). So the state of the stream before and after the call
+// decides.
 CUresult end_capture(Real<CUstream, CUgraph*> real,
                      NullStream null,
                      CUstream stream,
@@ -64,7 +65,7 @@ CUresult end_capture(Real<CUstream, CUgraph*> real,
   if (core == nullptr) return real(stream, out);
   const bool before = captures::is_capturing(*core, stream, null);
   const CUresult result = real(stream, out);
-  // The graph first: it keeps the blocks that the end of the capture would let go.
+  // The graph is counted first: it keeps the blocks that the end of the capture would free.
   const bool first = holds(Rule::graphs_are_counted_before_their_capture_ends);
   if (first && result == CUDA_SUCCESS && out != nullptr) graphs::created(*core, *out);
   if (before && !captures::is_capturing(*core, stream, null)) core->capture_ended(stream, null);

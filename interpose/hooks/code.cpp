@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Modules, libraries and their kernels: which handles are kernels, and when handles end.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/layouts.hpp"
@@ -34,7 +34,7 @@ CUresult library_kernels(
   return result;
 }
 
-// Before: once the driver has done it, another thread may be given the same handles.
+// Before the driver's call: after it, another thread may get the same handles.
 CUresult module_unload(Real<CUmodule> real, NullStream, CUmodule module) {
   layouts::drop();
   return real(module);

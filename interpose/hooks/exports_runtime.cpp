@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT
-// The runtime's fast lane, in the preload library only: a hit is answered at once, so is a free
-// that lacks nothing but a fence; everything else (a miss, null, zero, a first use, a capture,
-// an error) goes to the real runtime, which comes back through the driver's door. It makes no
-// error of its own and sets no last error.
+// The runtime's fast path, in the preload library only. A hit is answered at once, and so is a
+// free that needs nothing but a fence. Everything else (a miss, null, zero, a first use, a
+// capture, an error) goes to the real runtime, which calls the driver's hook. This file makes
+// no error of its own and sets no last error.
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/real/real_runtime.hpp"
 
-#define CUSTASH_RUNTIME_DOOR(door, name, params)             \
-  custash::runtime::Error door params noexcept __asm__(name) \
+#define CUSTASH_RUNTIME_HOOK(hook, name, params)             \
+  custash::runtime::Error hook params noexcept __asm__(name) \
       __attribute__((visibility("default")))
 
 namespace custash::runtime {
 namespace {
 
-// Only while the core runs: the lane never starts it, as only the runtime knows whether it may.
-// Not while calls are watched, which the driver's door does.
-Allocator* lane() noexcept {
+// Only while the core runs: the fast path never starts it, because only the runtime knows
+// whether it may. Nor while calls are recorded, which the driver's hook does.
+Allocator* fast_core() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
   return core != nullptr && !holds_a_lock() && !observe::on() && context_is_current() ? core
                                                                                       : nullptr;
 }
 
-// Nor while a stream captures, which the core asks by itself where it answers alone.
-Allocator* lane_without_captures() noexcept {
-  return captures::under_way() ? nullptr : lane();
+// Nor while a stream captures. The core checks that itself where it answers alone.
+Allocator* fast_core_outside_captures() noexcept {
+  return captures::under_way() ? nullptr : fast_core();
 }
 
 template <typename Function, typename... Args>
@@ -46,7 +46,7 @@ Address hit(Allocator& core, std::size_t bytes) {
 }
 
 bool allocate_pinned(void** out, std::size_t bytes, unsigned flags) {
-  Allocator* const core = lane_without_captures();
+  Allocator* const core = fast_core_outside_captures();
   if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags))
     return false;
   CUcontext const context = current_context(*core);
@@ -57,7 +57,7 @@ bool allocate_pinned(void** out, std::size_t bytes, unsigned flags) {
 }
 
 bool allocate_async(void** out, std::size_t bytes, CUstream stream, NullStream null) {
-  Allocator* const core = lane_without_captures();
+  Allocator* const core = fast_core_outside_captures();
   if (core == nullptr || out == nullptr) return false;
   Address address = 0;
   const auto status = async_memory::allocate(*core, stream, null, bytes, &address);
@@ -67,14 +67,12 @@ bool allocate_async(void** out, std::size_t bytes, CUstream stream, NullStream n
 }
 
 bool free_async(void* block, CUstream stream, NullStream null) {
-  Allocator* const core = lane_without_captures();
+  Allocator* const core = fast_core_outside_captures();
   if (core == nullptr || block == nullptr) return false;
-  if (core->try_free_on(reinterpret_cast<Address>(block), stream, null)) return true;
-  const auto status = core->free_on(reinterpret_cast<Address>(block), stream, null);
-  return status && status->ok();
+  return core->try_free_on(reinterpret_cast<Address>(block), stream, null);
 }
 
-// Whatever goes wrong on the lane, the slow path is still open.
+// Whatever fails on the fast path, the slow path remains.
 template <typename Try>
 bool quietly(Try attempt) noexcept {
   try {
@@ -96,27 +94,27 @@ Error free_async(Call call, void* block, CUstream stream, NullStream null) {
 
 }  // namespace
 
-CUSTASH_RUNTIME_DOOR(door_malloc, "cudaMalloc", (void** out, std::size_t bytes));
-CUSTASH_RUNTIME_DOOR(door_free, "cudaFree", (void* block));
-CUSTASH_RUNTIME_DOOR(door_malloc_async,
+CUSTASH_RUNTIME_HOOK(hook_malloc, "cudaMalloc", (void** out, std::size_t bytes));
+CUSTASH_RUNTIME_HOOK(hook_free, "cudaFree", (void* block));
+CUSTASH_RUNTIME_HOOK(hook_malloc_async,
                      "cudaMallocAsync",
                      (void** out, std::size_t bytes, CUstream stream));
-CUSTASH_RUNTIME_DOOR(door_malloc_async_ptsz,
+CUSTASH_RUNTIME_HOOK(hook_malloc_async_ptsz,
                      "cudaMallocAsync_ptsz",
                      (void** out, std::size_t bytes, CUstream stream));
-CUSTASH_RUNTIME_DOOR(door_free_async, "cudaFreeAsync", (void* block, CUstream stream));
-CUSTASH_RUNTIME_DOOR(door_free_async_ptsz,
+CUSTASH_RUNTIME_HOOK(hook_free_async, "cudaFreeAsync", (void* block, CUstream stream));
+CUSTASH_RUNTIME_HOOK(hook_free_async_ptsz,
                      "cudaFreeAsync_ptsz",
                      (void* block, CUstream stream));
 
-CUSTASH_RUNTIME_DOOR(door_malloc_host, "cudaMallocHost", (void** out, std::size_t bytes));
-CUSTASH_RUNTIME_DOOR(door_host_alloc,
+CUSTASH_RUNTIME_HOOK(hook_malloc_host, "cudaMallocHost", (void** out, std::size_t bytes));
+CUSTASH_RUNTIME_HOOK(hook_host_alloc,
                      "cudaHostAlloc",
                      (void** out, std::size_t bytes, unsigned flags));
-CUSTASH_RUNTIME_DOOR(door_free_host, "cudaFreeHost", (void* buffer));
+CUSTASH_RUNTIME_HOOK(hook_free_host, "cudaFreeHost", (void* buffer));
 
-Error door_malloc(void** out, std::size_t bytes) noexcept {
-  Allocator* const core = lane();
+Error hook_malloc(void** out, std::size_t bytes) noexcept {
+  Allocator* const core = fast_core();
   if (core != nullptr && out != nullptr && bytes != 0) {
     Address address = 0;
     if (quietly([&] { return (address = hit(*core, bytes)) != 0; })) {
@@ -127,48 +125,48 @@ Error door_malloc(void** out, std::size_t bytes) noexcept {
   return forward<Error(void**, std::size_t)>(Call::Malloc, out, bytes);
 }
 
-Error door_free(void* block) noexcept {
-  Allocator* const core = lane();
+Error hook_free(void* block) noexcept {
+  Allocator* const core = fast_core();
   const auto address = reinterpret_cast<Address>(block);
-  if (core != nullptr && block != nullptr &&
-      quietly([&] { return core->try_free(address) || core->fence_and_free(address); })) {
+  if (core != nullptr && block != nullptr && quietly([&] { return core->try_free(address); })) {
     return kSuccess;
   }
   return forward<Error(void*)>(Call::Free, block);
 }
 
-Error door_malloc_async(void** out, std::size_t bytes, CUstream stream) noexcept {
+Error hook_malloc_async(void** out, std::size_t bytes, CUstream stream) noexcept {
   return malloc_async(Call::MallocAsync, out, bytes, stream, NullStream::Legacy);
 }
 
-Error door_malloc_async_ptsz(void** out, std::size_t bytes, CUstream stream) noexcept {
+Error hook_malloc_async_ptsz(void** out, std::size_t bytes, CUstream stream) noexcept {
   return malloc_async(Call::MallocAsyncPtsz, out, bytes, stream, NullStream::PerThread);
 }
 
-Error door_free_async(void* block, CUstream stream) noexcept {
+Error hook_free_async(void* block, CUstream stream) noexcept {
   return free_async(Call::FreeAsync, block, stream, NullStream::Legacy);
 }
 
-Error door_free_async_ptsz(void* block, CUstream stream) noexcept {
+Error hook_free_async_ptsz(void* block, CUstream stream) noexcept {
   return free_async(Call::FreeAsyncPtsz, block, stream, NullStream::PerThread);
 }
 
-Error door_malloc_host(void** out, std::size_t bytes) noexcept {
+Error hook_malloc_host(void** out, std::size_t bytes) noexcept {
   if (quietly([&] { return allocate_pinned(out, bytes, 0); })) return kSuccess;
   return forward<Error(void**, std::size_t)>(Call::MallocHost, out, bytes);
 }
 
-Error door_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
-  // Only here: the runtime may ask the driver for mapped memory whatever the program asked for.
-  if (Allocator* const core = lane();
+Error hook_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
+  // Noted here because the runtime may ask the driver for mapped memory whatever flags the
+  // program passed.
+  if (Allocator* const core = fast_core();
       core != nullptr && (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0)
     (void)quietly([&] { return core->kernels_become_host_visible("cudaHostAlloc"), true; });
   if (quietly([&] { return allocate_pinned(out, bytes, flags); })) return kSuccess;
   return forward<Error(void**, std::size_t, unsigned)>(Call::HostAlloc, out, bytes, flags);
 }
 
-Error door_free_host(void* buffer) noexcept {
-  if (buffer != nullptr && lane_without_captures() != nullptr && quietly([&] {
+Error hook_free_host(void* buffer) noexcept {
+  if (buffer != nullptr && fast_core_outside_captures() != nullptr && quietly([&] {
         return process::pinned().try_free(buffer) ||
                process::pinned().try_free_in_flight(buffer);
       })) {

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Nodes that a program adds to a graph by hand, or changes: whether the host could see what a
-// launch of the graph does, without a call that synchronises; and memory of another device that
-// they touch.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
-#include "interpose/hooks/graph_kernels.hpp"
+#include "interpose/hooks/graph_nodes.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 
@@ -13,10 +10,32 @@
 #include <cstddef>
 #include <cstring>
 
-namespace custash::handlers {
+namespace custash {
+namespace graph_nodes {
 namespace {
 
-// Visible wherever the copy does not surely go to device memory.
+// CUDA_KERNEL_NODE_PARAMS of CUDA 12 and later, v2 and v3.
+struct KernelParams {
+  CUDA_KERNEL_NODE_PARAMS_v1 base;
+  const void* kernel;  // in place of a function
+  CUcontext context;
+};
+#if CUDA_VERSION >= 12000
+static_assert(sizeof(KernelParams) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
+static_assert(offsetof(KernelParams, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kern));
+#endif
+
+void note_parameters(const CUDA_KERNEL_NODE_PARAMS_v1& node, const void* kernel) {
+  Allocator* const core = process::core();
+  const void* const function = node.func != nullptr ? node.func : kernel;
+  if (core != nullptr && views::of_kernel(*core, function, node.kernelParams, node.extra) ==
+                             SubmissionKind::ReachesHost)
+    captures::add_host_reaching_node();
+}
+
+}  // namespace
+
+// Visible unless the copy certainly goes to device memory.
 void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context) {
   Allocator* const core = copy == nullptr ? nullptr : process::core();
   if (core != nullptr)
@@ -27,7 +46,7 @@ void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context) {
     captures::add_host_visible_node();
 }
 
-// CUDA_MEMSET_NODE_PARAMS in both its forms begins with the target. Pinned memory may be one.
+// Both forms of CUDA_MEMSET_NODE_PARAMS begin with the target, which may be pinned memory.
 void note_fill(const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context) {
   Allocator* const core = fill == nullptr ? nullptr : process::core();
   if (core == nullptr) return;
@@ -35,7 +54,23 @@ void note_fill(const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context) {
   if (views::to(*core, fill->dst) == views::Visible) captures::add_host_visible_node();
 }
 
-// What CUgraphNodeParams of CUDA 12.2 and later begins with.
+void note_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1* node) {
+  if (node != nullptr) note_parameters(*node, nullptr);
+}
+
+void note_kernel(const void* node) {
+  if (node == nullptr) return;
+  const auto& params = *static_cast<const KernelParams*>(node);
+  note_parameters(params.base, params.kernel);
+}
+
+void note_visible() {
+  captures::add_host_visible_node();
+}
+
+namespace {
+
+// The first members of CUgraphNodeParams, from CUDA 12.2 on.
 struct NodeParams {
   int type;
   int reserved[3];
@@ -53,7 +88,7 @@ struct NodeParams {
       CUcontext context;
     } fill;
 
-    graph_kernels::Params kernel;
+    KernelParams kernel;
   };
 };
 #if CUDA_VERSION >= 12020
@@ -66,8 +101,8 @@ static_assert(offsetof(NodeParams, fill.context) == offsetof(CUgraphNodeParams, 
 static_assert(offsetof(NodeParams, kernel.kernel) == offsetof(CUgraphNodeParams, kernel.kern));
 #endif
 
-// CUgraphNodeParams, with a context where a fill of a block of ours names none. Of plain memory
-// the driver knows the context itself, of mapped pages it does not.
+// CUgraphNodeParams. Where a fill of a block of ours names no context, this adds one: the
+// driver knows the context of plain memory, but not that of mapped pages.
 class Given {
  public:
   explicit Given(void* what) : what_(what) {
@@ -78,9 +113,9 @@ class Given {
         node->fill.context != nullptr ||
         core->find(node->fill.what.dst, &block) != Ownership::Live)
       return;
-    std::memcpy(headroom_.data(), what, headroom_.size());
-    reinterpret_cast<NodeParams*>(headroom_.data())->fill.context = block.context;
-    what_ = headroom_.data();
+    std::memcpy(copy_.data(), what, copy_.size());
+    reinterpret_cast<NodeParams*>(copy_.data())->fill.context = block.context;
+    what_ = copy_.data();
   }
 
   [[nodiscard]] void* params() { return what_; }
@@ -88,7 +123,7 @@ class Given {
  private:
   static constexpr std::size_t kSize = 256;  // of CUgraphNodeParams, in every version
   void* what_;
-  alignas(16) std::array<unsigned char, kSize> headroom_;
+  alignas(16) std::array<unsigned char, kSize> copy_;
 };
 #if CUDA_VERSION >= 12020
 static_assert(sizeof(CUgraphNodeParams) == 256);
@@ -104,7 +139,7 @@ void note_node(const void* what) {
     case CU_GRAPH_NODE_TYPE_MEMSET:
       return note_fill(&node.fill.what, node.fill.context);
     case CU_GRAPH_NODE_TYPE_KERNEL:
-      return graph_kernels::note(node.kernel.base, node.kernel.kernel);
+      return note_parameters(node.kernel.base, node.kernel.kernel);
     case CU_GRAPH_NODE_TYPE_GRAPH:
     case CU_GRAPH_NODE_TYPE_EMPTY:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
@@ -121,44 +156,12 @@ void note_node(const void* what) {
 }
 
 }  // namespace
+}  // namespace graph_nodes
 
-CUresult add_memcpy_node(
-    Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, const CUDA_MEMCPY3D*, CUcontext>
-        real,
-    NullStream,
-    CUgraphNode* out,
-    CUgraph graph,
-    const CUgraphNode* after,
-    Count count,
-    const CUDA_MEMCPY3D* copy,
-    CUcontext context) {
-  note_copy(copy, context);
-  return real(out, graph, after, count, copy, context);
-}
+namespace handlers {
 
-CUresult add_host_node(
-    Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, const CUDA_HOST_NODE_PARAMS*> real,
-    NullStream,
-    CUgraphNode* out,
-    CUgraph graph,
-    const CUgraphNode* after,
-    Count count,
-    const CUDA_HOST_NODE_PARAMS* what) {
-  captures::add_host_visible_node();
-  return real(out, graph, after, count, what);
-}
-
-CUresult add_batch_node(
-    Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, const void*> real,
-    NullStream,
-    CUgraphNode* out,
-    CUgraph graph,
-    const CUgraphNode* after,
-    Count count,
-    const void* what) {
-  captures::add_host_visible_node();
-  return real(out, graph, after, count, what);
-}
+using graph_nodes::Given;
+using graph_nodes::note_node;
 
 CUresult add_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, void*> real,
                   NullStream,
@@ -184,61 +187,6 @@ CUresult add_node_v2(
   return real(out, graph, after, edges, count, Given(what).params());
 }
 
-CUresult set_memcpy_node(Real<CUgraphNode, const CUDA_MEMCPY3D*> real,
-                         NullStream,
-                         CUgraphNode node,
-                         const CUDA_MEMCPY3D* copy) {
-  note_copy(copy, nullptr);
-  return real(node, copy);
-}
-
-CUresult set_exec_memcpy_node(
-    Real<CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D*, CUcontext> real,
-    NullStream,
-    CUgraphExec graph,
-    CUgraphNode node,
-    const CUDA_MEMCPY3D* copy,
-    CUcontext context) {
-  note_copy(copy, context);
-  return real(graph, node, copy, context);
-}
-
-CUresult add_memset_node(Real<CUgraphNode*,
-                              CUgraph,
-                              const CUgraphNode*,
-                              Count,
-                              const CUDA_MEMSET_NODE_PARAMS*,
-                              CUcontext> real,
-                         NullStream,
-                         CUgraphNode* out,
-                         CUgraph graph,
-                         const CUgraphNode* after,
-                         Count count,
-                         const CUDA_MEMSET_NODE_PARAMS* fill,
-                         CUcontext context) {
-  note_fill(fill, context);
-  return real(out, graph, after, count, fill, context);
-}
-
-CUresult set_memset_node(Real<CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*> real,
-                         NullStream,
-                         CUgraphNode node,
-                         const CUDA_MEMSET_NODE_PARAMS* fill) {
-  note_fill(fill, nullptr);
-  return real(node, fill);
-}
-
-CUresult set_exec_memset_node(
-    Real<CUgraphExec, CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*, CUcontext> real,
-    NullStream,
-    CUgraphExec graph,
-    CUgraphNode node,
-    const CUDA_MEMSET_NODE_PARAMS* fill,
-    CUcontext context) {
-  note_fill(fill, context);
-  return real(graph, node, fill, context);
-}
-
 CUresult set_node(Real<CUgraphNode, void*> real, NullStream, CUgraphNode node, void* what) {
   note_node(what);
   return real(node, Given(what).params());
@@ -253,4 +201,5 @@ CUresult set_exec_node(Real<CUgraphExec, CUgraphNode, void*> real,
   return real(graph, node, Given(what).params());
 }
 
-}  // namespace custash::handlers
+}  // namespace handlers
+}  // namespace custash

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/graphs.hpp"
 
-#include "interpose/hooks/doors.hpp"
 #include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/hook.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
@@ -33,11 +33,12 @@ void re_enter(const void* handle) noexcept {
   try {
     enter(handle);
   } catch (...) {
-    // Stays counted with the core: its blocks are kept too long, not too short.
+    // The core still counts it: its blocks are kept too long, not too short.
   }
 }
 
-// Ledger first: once the driver has it, another thread may be given the same handle.
+// Out of the set before the driver destroys it: after that another thread may get the same
+// handle.
 template <typename Handle>
 CUresult destroy(handlers::Real<Handle> real, Handle handle) {
   Allocator* const core = process::core();
@@ -68,7 +69,7 @@ void created(Allocator& core, const void* handle) noexcept {
   try {
     first = enter(handle);
   } catch (...) {
-    // Counted and never found again: its blocks are kept too long, not too short.
+    // It is counted and never found again: its blocks are kept too long, not too short.
   }
   if (first) core.graph_created();
 }
@@ -93,7 +94,7 @@ CUresult graph_instantiate_log(Real<CUgraphExec*, CUgraph, CUgraphNode*, char*, 
                                char* log,
                                Count size) {
   const auto call = [&](auto* again) { return again(out, graph, node, log, size); };
-  return graphs::note(doors::with_relief(real, call), out);
+  return graphs::note(hooks::retry_after_trim(real, call), out);
 }
 
 CUresult graph_instantiate_flags(Real<CUgraphExec*, CUgraph, unsigned long long> real,
@@ -102,7 +103,7 @@ CUresult graph_instantiate_flags(Real<CUgraphExec*, CUgraph, unsigned long long>
                                  CUgraph graph,
                                  unsigned long long flags) {
   const auto call = [&](auto* again) { return again(out, graph, flags); };
-  return graphs::note(doors::with_relief(real, call), out);
+  return graphs::note(hooks::retry_after_trim(real, call), out);
 }
 
 CUresult graph_instantiate_params(Real<CUgraphExec*, CUgraph, void*> real,
@@ -111,7 +112,7 @@ CUresult graph_instantiate_params(Real<CUgraphExec*, CUgraph, void*> real,
                                   CUgraph graph,
                                   void* parameters) {
   const auto call = [&](auto* again) { return again(out, graph, parameters); };
-  return graphs::note(doors::with_relief(real, call), out);
+  return graphs::note(hooks::retry_after_trim(real, call), out);
 }
 
 CUresult graph_destroy(Real<CUgraph> real, NullStream, CUgraph graph) {

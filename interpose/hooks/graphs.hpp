@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The graphs and executables that live, each counted once with the core whichever call told us
-// of it (a capture into an existing graph gives the same handle again). Own lock, never held
-// across a call to the driver or the core.
+// The living graphs and executables. The core counts each once, whichever call reports it: a
+// capture into an existing graph reports the same handle again. Own lock, never held across a
+// call to the driver or the core.
 #pragma once
 
 #include "allocator/allocator.hpp"

@@ -6,7 +6,7 @@
 //
 // `real` is the driver's function. It is never null, and a handler calls it at most twice. A
 // handler passes a pointer that is not custash's to it unchanged. It holds no lock across the
-// call and may throw only before it: the door then returns CUDA's out-of-memory.
+// call and may throw only before it: the hook then returns CUDA's out-of-memory.
 #pragma once
 
 #include "allocator/allocator.hpp"

@@ -11,8 +11,8 @@
 namespace custash::host_ranges {
 namespace {
 
-// The edges: begin, end, begin, …, rising. An array that became too small is kept, as it may
-// still be read; all together are no larger than the last.
+// The edges in rising order: begin, end, begin, end. An array that became too small is kept,
+// because a reader may still use it. All those together are no larger than the newest.
 struct Edges {
   explicit Edges(std::size_t size) : room(size), at(new std::atomic<Address>[size]()) {}
 
@@ -24,7 +24,7 @@ constinit RankedMutex mutex{HookRank::HostRanges};
 constinit std::atomic<std::uint64_t> version{0};  // odd while the edges are written
 constinit std::atomic<const Edges*> edges{nullptr};
 constinit std::atomic<std::size_t> edge_count{0};
-// Something could not be noted: no look is any good.
+// A range could not be noted, so no reading is reliable any more.
 constinit std::atomic<bool> lost{false};
 
 Address edge(std::size_t i) {
@@ -35,7 +35,7 @@ void set_edge(std::size_t i, Address address) REQUIRES(mutex) {
   edges.load()->at[i].store(address, std::memory_order_relaxed);
 }
 
-// The first edge behind this address; an odd number where a range holds it.
+// The number of the first edge behind this address; odd where a range holds the address.
 std::size_t first_behind(const std::atomic<Address>* at, std::size_t count, Address address) {
   std::size_t from = 0;
   for (std::size_t left = count; left != 0;) {
@@ -78,7 +78,7 @@ void move_edges(std::size_t from, std::size_t to) REQUIRES(mutex) {
   edge_count.store(count + to - from);
 }
 
-// What a change of the edges stands between.
+// A scope around each change of the edges: readers see that they changed.
 class Change {
  public:
   Change() {
@@ -118,18 +118,12 @@ CUresult CUDAAPI host_register(void* begin, std::size_t bytes, unsigned flags) {
   return result;
 }
 
-CUresult CUDAAPI free_host(void* begin) {
+// In place of the driver's two calls that release a range.
+template <auto call>
+CUresult CUDAAPI let_go(void* begin) {
   Bytes size = 0;
   const bool known = remove(begin, &size);
-  const CUresult result = before.mem_free_host(begin);
-  if (known && result != CUDA_SUCCESS) add(begin, size);
-  return result;
-}
-
-CUresult CUDAAPI host_unregister(void* begin) {
-  Bytes size = 0;
-  const bool known = remove(begin, &size);
-  const CUresult result = before.mem_host_unregister(begin);
+  const CUresult result = (before.*call)(begin);
   if (known && result != CUDA_SUCCESS) add(begin, size);
   return result;
 }
@@ -145,7 +139,7 @@ void add(const void* begin, Bytes size) noexcept {
   const RankedLock lock(mutex);
   try {
     make_room(edge_count.load() + 2);
-    // What lay there went with its context, and was not told: all ranges that this one meets.
+    // Older ranges that this one overlaps ended with their context, which nobody reported.
     const std::size_t first = first_behind(of(begin)) / 2 * 2;
     std::size_t last = first;
     while (last < edge_count.load() && edge(last) < of(begin) + size)
@@ -173,8 +167,8 @@ void follow(Driver* driver) {
   before = *driver;
   driver->mem_host_alloc = host_alloc;
   driver->mem_host_register = host_register;
-  driver->mem_free_host = free_host;
-  driver->mem_host_unregister = host_unregister;
+  driver->mem_free_host = let_go<&Driver::mem_free_host>;
+  driver->mem_host_unregister = let_go<&Driver::mem_host_unregister>;
 }
 
 bool none() noexcept {
@@ -182,24 +176,23 @@ bool none() noexcept {
          !lost.load(std::memory_order_relaxed);
 }
 
-Look::Look() noexcept : version_(version.load(std::memory_order_acquire)) {
+Reader::Reader() noexcept : version_(version.load(std::memory_order_acquire)) {
   const Edges* const now = edges.load(std::memory_order_acquire);
   if (now == nullptr) return;
   edges_ = now->at;
-  // Of another moment than the array, perhaps: changed() will tell.
+  // The count may be newer than the array. changed() then says so.
   count_ = std::min(edge_count.load(std::memory_order_relaxed), now->room);
   if (count_ == 0) return;
   lowest_ = edges_[0].load(std::memory_order_relaxed);
   span_ = edges_[count_ - 1].load(std::memory_order_relaxed) - lowest_;
 }
 
-bool Look::holds(Address address) noexcept {
+bool Reader::holds(Address address) noexcept {
   return address - lowest_ < span_ && address - gap_ >= gap_span_ && inside(address);
 }
 
-// Of kTogether words, by their upper halves: without a branch, so that compilers make vectors
-// of it.
-bool Look::may_find(const unsigned char* words) const noexcept {
+// Checks the upper halves of kTogether words, without a branch, so that compilers vectorise it.
+bool Reader::may_find(const unsigned char* words) const noexcept {
   static_assert(std::endian::native == std::endian::little);
   const auto low = static_cast<std::uint32_t>(lowest_ >> 32U);
   const auto span = static_cast<std::uint32_t>(((lowest_ + span_) >> 32U) - low);
@@ -212,7 +205,7 @@ bool Look::may_find(const unsigned char* words) const noexcept {
   return any != 0;
 }
 
-bool Look::finds(const unsigned char* words, std::size_t count) noexcept {
+bool Reader::finds(const unsigned char* words, std::size_t count) noexcept {
   for (std::size_t left = count; left != 0;) {
     const std::size_t now = std::min(left, kTogether);
     const unsigned char* const end = words + now * sizeof(Address);
@@ -226,7 +219,7 @@ bool Look::finds(const unsigned char* words, std::size_t count) noexcept {
   return false;
 }
 
-bool Look::finds_at(void* const* places, std::size_t count, std::size_t skip) noexcept {
+bool Reader::finds_at(void* const* places, std::size_t count, std::size_t skip) noexcept {
   static constexpr unsigned char kNothing[sizeof(Address)] = {};
   const Address lowest = lowest_;
   const Bytes span = span_;
@@ -242,7 +235,7 @@ bool Look::finds_at(void* const* places, std::size_t count, std::size_t skip) no
          });
 }
 
-bool Look::inside(Address address) noexcept {
+bool Reader::inside(Address address) noexcept {
   const std::size_t from = first_behind(edges_, count_, address);
   if (from % 2 != 0) return true;
   if (from == 0 || from == count_) return false;  // the edges have just changed
@@ -251,7 +244,7 @@ bool Look::inside(Address address) noexcept {
   return false;
 }
 
-bool Look::changed() const noexcept {
+bool Reader::changed() const noexcept {
   std::atomic_thread_fence(std::memory_order_acquire);
   return version_ % 2 != 0 || version.load(std::memory_order_relaxed) != version_ ||
          lost.load(std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Host ranges: the memory of the host that kernels reach by its own address (pinned, registered
-// and managed), whoever allocated it. State: their edges in rising order, read without a lock;
-// own lock for changes, never held across a call.
+// Host ranges: host memory that kernels reach by its own address (pinned, registered and
+// managed), whoever allocated it. State: the edges of the ranges in rising order, read without
+// a lock. Own lock for changes, never held across a call.
 #pragma once
 
 #include "allocator/base/driver.hpp"
@@ -13,26 +13,27 @@ namespace custash::host_ranges {
 
 void add(const void* begin, Bytes size) noexcept;
 
-// Before the driver lets go of it, or another thread may have the address again. False where no
-// range begins there.
+// To be called before the driver releases the range: after that another thread may get the
+// address. False where no range begins there.
 bool remove(const void* begin, Bytes* size) noexcept;
 
-// What custash itself pins by this table is added and removed, too. Once a process.
+// From now on, ranges that custash itself pins by this table are added and removed. Once a
+// process.
 void follow(Driver* driver);
 
 [[nodiscard]] bool none() noexcept;
 
-// The parent's other threads are gone, and with them whoever held the lock.
+// In a forked child: a thread of the parent that held the lock does not exist here.
 void reset_lock_after_fork() noexcept;
 
-// One look at all of them, made anew where changed() says so at its end.
-class Look {
+// One reading of all ranges. Where changed() says so at its end, the caller makes another.
+class Reader {
  public:
-  Look() noexcept;
+  Reader() noexcept;
 
   // Whether one of these words is an address in a range. They need not be aligned.
   bool finds(const unsigned char* words, std::size_t count) noexcept;
-  // The same of one word at each of these places, `skip` bytes on. Null: there is none.
+  // The same for one word at each of these places, `skip` bytes on. A null place has none.
   bool finds_at(void* const* places, std::size_t count, std::size_t skip) noexcept;
 
   [[nodiscard]] bool changed() const noexcept;
@@ -47,7 +48,7 @@ class Look {
   std::size_t count_ = 0;
   Address lowest_ = 0;
   Bytes span_ = 0;
-  // The gap that the last address lay in: neighbours lie there, too.
+  // The gap between ranges that held the last address. The next address is often in it, too.
   Address gap_ = 0;
   Bytes gap_span_ = 0;
 };

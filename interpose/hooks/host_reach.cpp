@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Memory that both a kernel and the host reach, by other doors than a pointer to pinned memory:
-// managed variables, and handles and pools that lie with the host.
+// Memory that both a kernel and the host reach without a pointer to pinned memory: managed
+// variables, and handles and pools in host memory.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
@@ -10,7 +10,7 @@
 namespace custash::handlers {
 namespace {
 
-// Nothing is asked once it is known.
+// Once the answer is known, the driver is not asked again.
 CUresult note_variable(const char* symbol, CUresult result, const CUdeviceptr* out) {
   Allocator* const core = process::core();
   if (result == CUDA_SUCCESS && out != nullptr && core != nullptr &&
@@ -28,7 +28,7 @@ CUresult module_get_global(Real<CUdeviceptr*, Count*, CUmodule, const char*> rea
                            CUmodule module,
                            const char* name) {
   const CUresult result =
-      doors::with_relief(real, [&](auto* call) { return call(out, bytes, module, name); });
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, module, name); });
   return note_variable("cuModuleGetGlobal", result, out);
 }
 
@@ -38,8 +38,8 @@ CUresult library_get_global(Real<CUdeviceptr*, Count*, void*, const char*> real,
                             Count* bytes,
                             void* library,
                             const char* name) {
-  const CUresult result =
-      doors::with_relief(real, [&](auto* call) { return call(out, bytes, library, name); });
+  const CUresult result = hooks::retry_after_trim(
+      real, [&](auto* call) { return call(out, bytes, library, name); });
   return note_variable("cuLibraryGetGlobal", result, out);
 }
 
@@ -51,8 +51,8 @@ CUresult mem_create(
     Count bytes,
     const CUmemAllocationProp* properties,
     unsigned long long flags) {
-  const CUresult result =
-      doors::with_relief(real, [&](auto* call) { return call(out, bytes, properties, flags); });
+  const CUresult result = hooks::retry_after_trim(
+      real, [&](auto* call) { return call(out, bytes, properties, flags); });
   return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
              ? views::note_host_pointer("cuMemCreate", result)
              : result;
@@ -63,7 +63,7 @@ CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real,
                      CUmemoryPool* out,
                      const CUmemPoolProps* properties) {
   const CUresult result =
-      doors::with_relief(real, [&](auto* call) { return call(out, properties); });
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, properties); });
   const bool of_device =
       properties == nullptr || (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
                                 properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);

@@ -23,7 +23,7 @@ struct Kind {
 Kind kind_of(CUdeviceptr target) {
   auto* const ask =
       real::function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>(
-          Entry::door_cuPointerGetAttributes);
+          Entry::hook_cuPointerGetAttributes);
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                       CU_POINTER_ATTRIBUTE_IS_MANAGED};
   Kind kind;
@@ -32,8 +32,8 @@ Kind kind_of(CUdeviceptr target) {
   return told ? kind : Kind{};
 }
 
-// Memory that is not ours: of a pool, mapped by the program, of another library. Managed memory
-// counts as the host's.
+// Memory that is not ours: from a pool, mapped by the program, or of another library. Managed
+// memory counts as host memory.
 bool is_device_only(CUdeviceptr target) {
   const Kind kind = kind_of(target);
   return kind.type == CU_MEMORYTYPE_DEVICE && kind.managed == 0;
@@ -110,7 +110,7 @@ SubmissionKind of_batch_3d(Allocator& core,
   return Visible;
 }
 
-// Where every kernel counts already, none is looked at.
+// Where every kernel counts already, its parameters are not read.
 SubmissionKind of_kernel(const Allocator& core,
                          const void* function,
                          void** params,
@@ -118,11 +118,11 @@ SubmissionKind of_kernel(const Allocator& core,
   if (core.kernels_host_visible() && core.config().free_mode != FreeMode::Parameters)
     return Hidden;
   switch (parameters::look(core.driver(), function, params, extra)) {
-    case parameters::BlockRef::Address:
+    case parameters::HostAddresses::Some:
       return SubmissionKind::ReachesHost;
-    case parameters::BlockRef::None:
+    case parameters::HostAddresses::None:
       return SubmissionKind::Apart;
-    case parameters::BlockRef::Unknown:
+    case parameters::HostAddresses::Unknown:
       break;
   }
   return Hidden;

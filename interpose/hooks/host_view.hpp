@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What entry_points.def says of a submission: whether the host could see its effect, and which
-// addresses it touches. A copy is visible where its target is host memory, or may be: an
-// address of the unified space that is neither a block of ours nor device memory by the
-// driver's word. No state.
+// The words of entry_points.def about a submission: whether the host could see its effect, and
+// which addresses it touches. A copy is visible where its target is, or may be, host memory: a
+// unified address that is neither a block of ours nor, by the driver's answer, device memory.
+// No state.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -14,13 +14,13 @@
 
 namespace custash::views {
 
-inline constexpr SubmissionKind Hidden = SubmissionKind::Hidden;
-inline constexpr SubmissionKind Visible = SubmissionKind::Visible;
+using SubmissionKind::Hidden;
+using SubmissionKind::Visible;
 
 SubmissionKind to(Allocator& core, CUdeviceptr target);
 
-// Of a copy out of `source`, which the host may write again after a free: Visible where option
-// free: lets frees wait for that.
+// For a copy out of `source`, which the host may overwrite after a free. Visible where option
+// free: makes frees wait for such copies.
 SubmissionKind from(Allocator& core, const void* source);
 
 inline SubmissionKind between(Allocator& core, CUdeviceptr target, CUdeviceptr source) {
@@ -31,8 +31,9 @@ inline SubmissionKind between(Allocator& core, CUdeviceptr target, CUdeviceptr s
 // Pinned, registered or managed memory. Pageable memory is not, even where kernels reach it.
 bool is_shared_with_host(CUdeviceptr address);
 
-// Of a batch of copies, which may touch memory of any device. Long ones are not searched: they
-// count as visible. A batch is refused on the legacy stream: without a name it is the thread's.
+// For a batch of copies, which may touch memory of any device. Long batches are not searched:
+// they count as visible. The driver refuses a batch on the legacy stream, so a null stream is
+// the thread's own.
 SubmissionKind of_batch(Allocator& core,
                         CUstream stream,
                         const CUdeviceptr* targets,
@@ -56,7 +57,8 @@ SubmissionKind of_copy(Allocator& core, const Copy* copy) {
   return copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED ? to(core, copy->dstDevice) : Hidden;
 }
 
-// Of a kernel, by its parameters; Hidden where these say nothing. `function` may be a CUkernel.
+// For a kernel, by its parameters; Hidden where they hold no such address. `function` may be a
+// CUkernel.
 SubmissionKind of_kernel(const Allocator& core,
                          const void* function,
                          void** params,
@@ -72,8 +74,8 @@ inline bool is_address(CUmemorytype type) {
   return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
-// Of a call that may have given the program a pointer by which kernels reach the host: hands
-// its result on. Unnamed: they may reach it without an address that a parameter holds.
+// For a call that may have given the program a pointer by which kernels reach the host: returns
+// the call's result. Unnamed: kernels may reach it although no parameter holds an address.
 CUresult note_host_pointer(const char* symbol,
                            CUresult result,
                            Allocator::Reach reach = Allocator::Reach::Unnamed);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Memory that leaves the process: handles for other processes, DMA-BUF descriptors.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
+#include "interpose/hooks/find_block.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/ipc/ipc.hpp"
 
@@ -13,14 +14,6 @@
 
 namespace custash::handlers {
 namespace {
-
-// Never an allocation: the driver asked about it gives the exact answer for an unknown pointer.
-constexpr CUdeviceptr kNowhere = 8;
-
-Ownership find(CUdeviceptr address, BlockInfo* info) {
-  Allocator* const core = address == 0 ? nullptr : process::core();
-  return core == nullptr ? Ownership::Foreign : core->find(address, info);
-}
 
 void tell_refusal(const char* call, CUdeviceptr address, const char* reason) {
   char line[160];
@@ -37,21 +30,21 @@ template <typename Real>
 CUresult open_handle(Real real, CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
   Allocator* const core = process::core();
   if (core == nullptr || !ipc::is_ours(handle)) {
-    return doors::with_relief(real, [&](auto* call) { return call(out, handle, flags); });
+    return hooks::retry_after_trim(real, [&](auto* call) { return call(out, handle, flags); });
   }
   return ipc::open(*core, handle, flags, out);
 }
 
 }  // namespace
 
-// The driver would give a handle of the whole segment, and the importer a wrong address. As the
-// driver does, an address inside a block stands for the block.
+// The driver would make a handle of the whole segment, and the importer would get a wrong
+// address. As with the driver, an address inside a block means the block.
 CUresult ipc_get_mem_handle(Real<CUipcMemHandle*, CUdeviceptr> real,
                             NullStream,
                             CUipcMemHandle* out,
                             CUdeviceptr address) {
   BlockInfo block;
-  switch (find(address, &block)) {
+  switch (find_block(address, &block)) {
     case Ownership::Foreign:
       return real(out, address);
     case Ownership::Cached:
@@ -80,8 +73,8 @@ CUresult ipc_close_mem_handle(Real<CUdeviceptr> real, NullStream, CUdeviceptr ad
   return core != nullptr && ipc::close(*core, address, &result) ? result : real(address);
 }
 
-// Whoever got the descriptor may keep it after this process has closed its own, and nobody can
-// be asked: the block's memory is its own until its context ends.
+// The receiver may keep the descriptor after this process has closed its own, and cannot be
+// asked. So the block's memory is not used again until its context ends.
 CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned long long> real,
                                   NullStream,
                                   void* out,
@@ -90,7 +83,7 @@ CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned 
                                   int type,
                                   unsigned long long flags) {
   BlockInfo block;
-  const Ownership owner = find(address, &block);
+  const Ownership owner = find_block(address, &block);
   const CUresult result =
       real(out, owner == Ownership::Cached ? kNowhere : address, bytes, type, flags);
   if (owner != Ownership::Live || result != CUDA_SUCCESS) return result;
@@ -98,7 +91,7 @@ CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned 
   PeerProcesses outside(*process::core());
   (void)outside.pin(block.base, block.buffer_id, &pinned);
   if (holds(Rule::dma_bufs_are_of_quiet_memory))
-    outside.quiet(block.base).ignore();  // the next call that synchronises tells
+    outside.quiet(block.base).ignore();  // the next call that synchronises reports it
   return result;
 }
 
@@ -106,7 +99,7 @@ CUresult pool_export_pointer(Real<void*, CUdeviceptr> real,
                              NullStream,
                              void* out,
                              CUdeviceptr address) {
-  if (find(address, nullptr) == Ownership::Foreign) return real(out, address);
+  if (find_block(address, nullptr) == Ownership::Foreign) return real(out, address);
   tell_refusal("cuMemPoolExportPointer", address, "it is of no pool of the driver's");
   return CUDA_ERROR_INVALID_VALUE;
 }

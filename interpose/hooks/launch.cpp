@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Launches that are more than a submission: those that need not wait for the kernel before
+// Launches that need more than a submission: those that need not wait for the kernel before
 // them, and one call that submits to several streams at once.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/base/rule.hpp"
 #include "interpose/hooks/handlers.hpp"
@@ -14,7 +14,7 @@
 namespace custash::handlers {
 namespace {
 
-// One Submission a stream, all alive around the call.
+// One Submission for each stream, all alive around the call.
 template <typename Call>
 CUresult submit_from(Allocator& core,
                      const CUDA_LAUNCH_PARAMS* list,
@@ -36,7 +36,8 @@ bool may_begin_early(const CUlaunchAttribute& attribute) {
 
 }  // namespace
 
-// The attribute is a permission; without it the launch comes after all that its stream holds.
+// The attribute only permits an overlap. Without it the launch follows all that its stream
+// holds.
 CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**> real,
                           NullStream null,
                           const CUlaunchConfig* config,
@@ -45,7 +46,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
                           void** extra) {
   CUlaunchConfig ordered{};
   std::vector<CUlaunchAttribute> attributes;
-  std::uint64_t owed = 0;
+  Position owed;
   SubmissionKind view = views::Hidden;
   bool in_order = false;
   Allocator* const core = process::core();
@@ -53,8 +54,9 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
   if (core != nullptr && config != nullptr && config->attrs != nullptr &&
       std::any_of(config->attrs, config->attrs + config->numAttrs, may_begin_early)) {
     owed = core->order_wanted(config->hStream, null);
-    // One that may be handed memory comes after all that frees have left to its stream's order.
-    in_order = owed != 0 || view == SubmissionKind::ReachesHost;
+    // A launch that may use memory freed before must follow all that those frees left to the
+    // stream's order.
+    in_order = !owed.none() || view == SubmissionKind::ReachesHost;
   }
   if (in_order && holds(Rule::early_launches_lose_their_attribute)) {
     attributes.assign(config->attrs, config->attrs + config->numAttrs);
@@ -64,7 +66,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
     ordered.attrs = attributes.data();
   }
   const CUlaunchConfig* const given = attributes.empty() ? config : &ordered;
-  const CUresult result = doors::submit(
+  const CUresult result = hooks::submit(
       real,
       null,
       views::stream_of(config),
@@ -72,7 +74,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
       0,
       0,
       [&](auto* call) { return call(given, function, params, extra); });
-  if (owed != 0 && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
+  if (!owed.none() && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
   return result;
 }
 

@@ -15,16 +15,16 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(Address);
 
-// One function's. `epoch` is written last and tells in which one the others were; while it is
-// the current one the entry does not change.
+// The layout of one function. `epoch` is written last and says to which epoch the other members
+// belong. While that is the current one, the entry does not change.
 struct Entry {
   std::atomic<std::uint64_t> epoch{0};
   std::atomic<const void*> function{nullptr};
   std::atomic<const Layout*> layout{nullptr};
 };
 
-// Open addressing. A table that became too small is kept, as it may still be read; all together
-// are no larger than the last.
+// Open addressing. A table that became too small is kept, because a reader may still use it.
+// All those together are no larger than the newest.
 struct Table {
   explicit Table(std::size_t size) : room(size), entries(new Entry[size]) {}
 
@@ -85,7 +85,7 @@ const Layout* find(const void* function) {
     const Entry& entry = seen->at(place);
     const std::uint64_t written = entry.epoch.load(std::memory_order_acquire);
     if (written != now)
-      return nullptr;  // free: an entry of before ends a row as an empty one does
+      return nullptr;  // free: an entry of an earlier epoch ends a row as an empty one does
     if (entry.function.load(std::memory_order_acquire) != function) continue;
     const Layout* const layout = entry.layout.load(std::memory_order_acquire);
     return epoch.load(std::memory_order_acquire) == now ? layout : nullptr;
@@ -93,7 +93,7 @@ const Layout* find(const void* function) {
   return nullptr;
 }
 
-// False: it is there already, another thread's.
+// False: another thread has already added it.
 bool put(const Table& into, const void* function, const Layout* layout) REQUIRES(mutex) {
   const std::uint64_t now = epoch.load();
   for (std::size_t place = Table::home(function);; ++place) {
@@ -128,7 +128,7 @@ void insert(const void* function, const Layout* layout, std::uint64_t asked_in) 
   if (put(*now, function, layout)) ++used;
 }
 
-// Equal ones are one: what is loaded again and again takes no more memory.
+// Equal layouts are stored once, so loading a module again takes no more memory.
 const Layout* kept(Layout layout) {
   static auto* const all = new std::set<Layout>;  // never destroyed
   const RankedLock lock(mutex);
@@ -167,7 +167,7 @@ CUresult ask_driver(const Driver& driver, const void* function, Layout* out) {
   const RelaxedCapture relaxed(driver);  // it may have to load the function
   if (is_kernel(function)) return read(of_kernels.ask(), function, out);
   const CUresult result = read(of_functions.ask(), function, out);
-  // A kernel that we were not told of.
+  // A kernel that note_kernel() did not report.
   return result == CUDA_ERROR_INVALID_HANDLE ? read(of_kernels.ask(), function, out) : result;
 }
 
@@ -197,7 +197,7 @@ void note_kernel(const void* kernel, const void* library) noexcept {
     const RankedLock lock(mutex);
     kernels()[kernel] = library;
   } catch (...) {
-    // Then the driver refuses the handle at the first question, and is asked the other way.
+    // Then the driver refuses the handle at first, and is asked in the other way.
   }
 }
 

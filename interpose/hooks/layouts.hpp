@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Layouts: where in a function's parameters an address may stand, asked of the driver once a
-// function. State: a table by handle, read without a lock, and emptied whenever handles may be
-// given again; own lock for changes, never held across a call to the driver.
+// Layouts: where a function's parameters may hold addresses. The driver is asked once for each
+// function. State: a table by handle, read without a lock and emptied whenever handles may be
+// reused. Own lock for changes, never held across a call to the driver.
 #pragma once
 
 #include "allocator/base/driver.hpp"
@@ -11,7 +11,7 @@
 
 namespace custash::layouts {
 
-// Parameters one after another that have as many words of 8 bytes each.
+// Consecutive parameters with the same number of 8-byte words.
 struct Run {
   std::uint16_t first;
   std::uint16_t count;
@@ -24,17 +24,18 @@ struct Run {
 // Parameters that are smaller than an address are left out. Never destroyed.
 using Layout = std::vector<Run>;
 
-// Of a CUfunction, or of a CUkernel in its place. Null: the driver cannot tell.
+// For a CUfunction, or a CUkernel in its place. Null: the driver does not know.
 const Layout* of(const Driver& driver, const void* function) noexcept;
 
-// The driver tells of these by a function of their own.
+// The driver describes kernels of libraries by another function.
 void note_kernel(const void* kernel, const void* library) noexcept;
 
-// Before handles go: a library's and its kernels', a module's, a context's functions.
+// To be called before handles end: a library's and its kernels', a module's, or a context's
+// functions.
 void library_ends(const void* library) noexcept;
 void drop() noexcept;
 
-// The parent's other threads are gone, and with them whoever held the lock.
+// In a forked child: a thread of the parent that held the lock does not exist here.
 void reset_lock_after_fork() noexcept;
 
 }  // namespace custash::layouts

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The ends of contexts and streams, peers, and the call that everything begins with.
+// The ends of contexts and streams, access to peers, and cuInit.
 #include "allocator/order/context_users.hpp"
 #include "interpose/hooks/async_memory.hpp"
-#include "interpose/hooks/doors.hpp"
 #include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/layouts.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/process/device_scope.hpp"
@@ -29,12 +29,13 @@ void has_ended(Allocator& core, CUcontext context) {
   process::pinned().context_gone(context);
 }
 
-// How often the program has retained each device's primary context, as far as that was seen.
+// How often the program was seen to retain each device's primary context.
 class PrimaryUses {
  public:
   void retained(CUdevice device) { of(device).fetch_add(1); }
 
-  // True: this may be the last one. Where others remain that were not seen, it is not: no harm.
+  // True: this may be the last release. Where unseen retains remain it is not, which does no
+  // harm.
   bool releasing(CUdevice device) {
     int seen = of(device).load();
     while (seen > 0 && !of(device).compare_exchange_weak(seen, seen - 1)) {
@@ -58,7 +59,7 @@ constinit PrimaryUses primary_uses;
 
 CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
   const CUresult result = real(flags);
-  // At once: our exit handler must be the next after the driver's.
+  // At once, because our exit handler must be the next after the driver's.
   if (result == CUDA_SUCCESS) process::core();
   return result;
 }
@@ -73,8 +74,8 @@ CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   return result;
 }
 
-// A green context is a context like others to whoever makes it current: what is kept of it, its
-// events before all, goes before it does.
+// A green context acts as an ordinary context for whoever makes it current. So everything that
+// custash keeps of it, its events first, ends before it does.
 CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
   using FromGreen = CUresult(CUcontext*, void*);
   auto* const from_green = reinterpret_cast<FromGreen*>(real::symbol("cuCtxFromGreenCtx"));
@@ -94,13 +95,13 @@ CUresult primary_retain(Real<CUcontext*, CUdevice> real,
                         CUcontext* out,
                         CUdevice device) {
   const CUresult result =
-      doors::with_relief(real, [&](auto* call) { return call(out, device); });
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, device); });
   if (result == CUDA_SUCCESS) primary_uses.retained(device);
   return result;
 }
 
-// Only the last release destroys, and only afterwards is it known for certain which was the
-// last.
+// Only the last release destroys the context, and which one was the last is certain only
+// afterwards.
 CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   Allocator* const core = process::core();
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
@@ -109,7 +110,7 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   const service::Pause pause;
   ContextUsers* const users = last ? core->users_of(context) : nullptr;
   if (users != nullptr) users->close();
-  if (last) layouts::drop();  // before the handles may be another's
+  if (last) layouts::drop();  // before another context may get the handles
   const CUresult result = real(device);
   if (result != CUDA_SUCCESS || is_primary_active(*core, device)) {
     if (users != nullptr) users->open();
@@ -144,7 +145,7 @@ CUresult peer_enable(Real<CUcontext, unsigned> real,
                      CUcontext peer,
                      unsigned flags) {
   const CUresult result =
-      doors::with_relief(real, [&](auto* call) { return call(peer, flags); });
+      hooks::retry_after_trim(real, [&](auto* call) { return call(peer, flags); });
   Allocator* const core = process::core();
   CUcontext self = nullptr;
   if (result == CUDA_SUCCESS && core != nullptr &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Plain device memory, and the calls by which a program may come to see device work from the
-// host. Zero sizes, null pointers and whatever is not ours are the driver's to answer.
+// Plain device memory, and calls after which the host may see the device's work. The driver
+// answers zero sizes, null pointers and all memory that is not ours.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_ranges.hpp"
@@ -17,14 +17,14 @@ CUresult free_block(Real real, CUdeviceptr address, Call call) {
   if (Allocator* const core = process::core()) {
     const std::optional<Status> status = core->free(address);
     if (!status) return call(real);
-    return status->ok() ? CUDA_SUCCESS : doors::unless_broken(*core, status->code());
+    return status->ok() ? CUDA_SUCCESS : hooks::unless_broken(*core, status->code());
   }
   return process::left_behind(address) ? process::driver_says() : call(real);
 }
 
-// Managed pages come to the device when a kernel touches them, and push other managed ones out,
-// but not what we have cached: where that fills the device, the kernel faults. Nothing is lost
-// where it cannot be given back.
+// A kernel that touches managed pages brings them to the device, where they push out other
+// managed pages but not cached memory. If the cache fills the device, the kernel faults.
+// Failing to give the cache back here is harmless.
 void make_room(Count bytes) {
   Allocator* const core = process::core();
   CUcontext context = nullptr;
@@ -65,7 +65,7 @@ CUresult mem_free(Real<CUdeviceptr> real, NullStream, CUdeviceptr address) {
   });
 }
 
-// The 32-bit form. No block lies that low; one that did would be found.
+// The 32-bit form. No block is that low; one that was would be found.
 CUresult mem_free_v1(Real<unsigned> real, NullStream, unsigned address) {
   return free_block(real, address, [address](auto* call) { return call(address); });
 }
@@ -76,7 +76,7 @@ CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real,
                            Count bytes,
                            unsigned flags) {
   const CUresult result =
-      doors::with_relief(real, [&](auto* call) { return call(out, bytes, flags); });
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, flags); });
   if (result == CUDA_SUCCESS && !captures::under_way()) make_room(bytes);
   if (result == CUDA_SUCCESS && out != nullptr)
     host_ranges::add(reinterpret_cast<const void*>(*out), bytes);

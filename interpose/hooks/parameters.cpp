@@ -9,9 +9,9 @@
 namespace custash::parameters {
 namespace {
 
-using host_ranges::Look;
+using host_ranges::Reader;
 
-// The buffer of cuLaunchKernel's `extra`: laid out as on the device.
+// The buffer of cuLaunchKernel's `extra`, laid out as on the device.
 struct Packed {
   const unsigned char* buffer = nullptr;
   std::size_t bytes = 0;
@@ -32,7 +32,7 @@ Packed unpack(void** extra) {
   return packed;
 }
 
-bool finds(Look& ranges, const layouts::Run& run, void** params) {
+bool finds(Reader& ranges, const layouts::Run& run, void** params) {
   void** const first = params + run.first;
   if (run.words == 1) return ranges.finds_at(first, run.count, run.skip);
   return std::any_of(first, first + run.count, [&](const void* value) {
@@ -41,13 +41,13 @@ bool finds(Look& ranges, const layouts::Run& run, void** params) {
   });
 }
 
-bool finds(Look& ranges, const layouts::Layout& layout, void** params) {
+bool finds(Reader& ranges, const layouts::Layout& layout, void** params) {
   return std::any_of(layout.begin(), layout.end(), [&](const layouts::Run& run) {
     return finds(ranges, run, params);
   });
 }
 
-bool finds(Look& ranges, const layouts::Layout* layout, void** params, const Packed& packed) {
+bool finds(Reader& ranges, const layouts::Layout* layout, void** params, const Packed& packed) {
   return (layout != nullptr && finds(ranges, *layout, params)) ||
          (packed.buffer != nullptr &&
           ranges.finds(packed.buffer, packed.bytes / sizeof(Address)));
@@ -55,25 +55,26 @@ bool finds(Look& ranges, const layouts::Layout* layout, void** params, const Pac
 
 }  // namespace
 
-BlockRef look(const Driver& driver,
-              const void* function,
-              void** params,
-              void** extra) noexcept {
+HostAddresses look(const Driver& driver,
+                   const void* function,
+                   void** params,
+                   void** extra) noexcept {
   constexpr int kTurns = 4;
-  if (host_ranges::none()) return BlockRef::None;
-  // CUDA has none that are larger: the launch will be refused.
+  if (host_ranges::none()) return HostAddresses::None;
+  // CUDA allows no larger parameters: the driver will refuse the launch.
   constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
   const Packed packed = unpack(extra);
-  if (packed.bytes > kMostBytes) return BlockRef::Unknown;
+  if (packed.bytes > kMostBytes) return HostAddresses::Unknown;
   const layouts::Layout* const layout =
       params == nullptr ? nullptr : layouts::of(driver, function);
-  if (!packed.understood || (params != nullptr && layout == nullptr)) return BlockRef::Unknown;
+  if (!packed.understood || (params != nullptr && layout == nullptr))
+    return HostAddresses::Unknown;
   for (int turn = 0; turn < kTurns; ++turn) {
-    Look ranges;
+    Reader ranges;
     const bool found = finds(ranges, layout, params, packed);
-    if (!ranges.changed()) return found ? BlockRef::Address : BlockRef::None;
+    if (!ranges.changed()) return found ? HostAddresses::Some : HostAddresses::None;
   }
-  return BlockRef::Address;  // for all that is known
+  return HostAddresses::Some;  // as far as is known
 }
 
 }  // namespace custash::parameters

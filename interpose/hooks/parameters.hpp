@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The parameters of a launch, read for addresses of host memory (host_ranges.hpp). The one
-// reader of them: launches and graph nodes of every kind come here. What a kernel finds by
-// itself in device memory, tensor maps or its module's variables is not seen. No state.
+// Reads the parameters of a launch for addresses of host memory (host_ranges.hpp). Launches and
+// graph nodes of every kind use this. Addresses that a kernel finds in device memory, tensor
+// maps or its module's variables are not seen. No state.
 #pragma once
 
 #include "allocator/allocator.hpp"
 
 namespace custash::parameters {
 
-enum class BlockRef {
+enum class HostAddresses {
   None,
-  Address,  // at least one
+  Some,
   Unknown,  // the driver cannot tell the layout
 };
 
 // `function`: a CUfunction, or a CUkernel in its place. The others as cuLaunchKernel takes
 // them.
-BlockRef look(const Driver& driver, const void* function, void** params, void** extra) noexcept;
+HostAddresses look(const Driver& driver,
+                   const void* function,
+                   void** params,
+                   void** extra) noexcept;
 
 }  // namespace custash::parameters

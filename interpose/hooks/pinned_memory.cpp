@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Pinned host memory. Odd sizes and flags, null pointers and whatever is not ours are the
-// driver's to answer; of a buffer of ours the segment that holds it must not show.
+// Pinned host memory. The driver answers unusual sizes and flags, null pointers and all memory
+// that is not ours. Queries about a buffer of ours must not show the segment that holds it.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/base/scope.hpp"
 #include "interpose/hooks/handlers.hpp"
@@ -19,7 +19,7 @@ Ownership find(const void* host, HostBlockInfo* info) {
   return process::pinned().find(reinterpret_cast<Address>(host), info);
 }
 
-// `call()` has the driver let go of the program's own memory.
+// `call()` makes the driver release the program's own memory.
 template <typename Call>
 CUresult end_range(void* host, Call call) {
   Bytes bytes = 0;
@@ -36,7 +36,7 @@ CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call
   CUcontext context = nullptr;
   if (core == nullptr || out == nullptr || !process::pinned().serves(bytes, flags) ||
       core->driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
-    const CUresult result = doors::with_relief(real, call);
+    const CUresult result = hooks::retry_after_trim(real, call);
     if (result == CUDA_SUCCESS && out != nullptr) host_ranges::add(*out, bytes);
     return result;
   }
@@ -45,8 +45,9 @@ CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call
   return process::pinned().allocate(context, bytes, flags, out).code();
 }
 
-// Drivers were seen to tell small portable buffers as such, and not to: this one is asked,
-// once, by a buffer of its own. It stays, as to free it would wait for the device.
+// Some drivers report small portable buffers as portable, and some do not. So this driver is
+// asked once, with a buffer of its own. The buffer stays, because freeing it would wait for the
+// device.
 bool tells_small_portable(Real<unsigned*, void*> get_flags) {
   enum class Answer : int { Unknown, No, Yes };
   static constinit std::atomic<Answer> known{Answer::Unknown};
@@ -111,7 +112,8 @@ CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real,
                                  unsigned flags) {
   if (find(host, nullptr) == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = real(out, host, flags);
-  // By another address than the host's, which is all that is looked for.
+  // By an address other than the host's, which is the only one that parameters are searched
+  // for.
   const bool alias =
       result == CUDA_SUCCESS && out != nullptr && *out != reinterpret_cast<CUdeviceptr>(host);
   return views::note_host_pointer(
@@ -120,8 +122,8 @@ CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real,
       alias ? Allocator::Reach::Unnamed : Allocator::Reach::Addressed);
 }
 
-// The driver refuses memory that it has allocated, and says so otherwise than of memory that is
-// registered, as ours is.
+// The driver refuses memory that it allocated itself, with another error than for registered
+// memory, which ours is.
 CUresult host_register(
     Real<void*, Count, unsigned> real, NullStream, void* host, Count bytes, unsigned flags) {
   if (process::core() != nullptr &&
@@ -129,7 +131,7 @@ CUresult host_register(
     return CUDA_ERROR_INVALID_VALUE;
   }
   const CUresult result =
-      doors::with_relief(real, [&](auto* call) { return call(host, bytes, flags); });
+      hooks::retry_after_trim(real, [&](auto* call) { return call(host, bytes, flags); });
   if (result == CUDA_SUCCESS) host_ranges::add(host, bytes);
   return (flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0
              ? views::note_host_pointer(

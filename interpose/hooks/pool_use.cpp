@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What a default pool says it holds. Our blocks are none of the driver's: what of them lives
-// when the program first asks is added to its figures, and from then on the driver serves, so
-// that they follow. Trimming a default pool trims our cache.
+// How much a default pool reports to hold. The driver does not know our blocks. When the
+// program first asks, the living ones are added to the pool's figures. From then on the driver
+// serves, so that the figures stay right. Trimming a default pool trims our cache.
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/handlers.hpp"
@@ -11,7 +11,7 @@
 namespace custash::handlers {
 namespace {
 
-// Of the calls that name a stream.
+// Blocks of calls that name a stream.
 Bytes held_for_streams(Allocator& core, CUdevice device) {
   Bytes sum = 0;
   for (const HeldSegment& segment : core.inventory(device)) {
@@ -41,8 +41,8 @@ CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
   return result;
 }
 
-// The program wants no more than `keep` held back: that goes for what is cached in the pool's
-// place.
+// The program wants the pool to keep at most `keep` bytes. That also holds for memory that
+// custash caches in the pool's place.
 CUresult pool_trim(Real<CUmemoryPool, Count> real, NullStream, CUmemoryPool pool, Count keep) {
   const CUresult result = real(pool, keep);
   Allocator* const core = result == CUDA_SUCCESS ? process::core() : nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// cuGetProcAddress answers by the rule of real/resolve.hpp.
+// cuGetProcAddress follows the rule of real/resolve.hpp.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/real_driver.hpp"
 // clang-format on

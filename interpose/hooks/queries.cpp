@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the driver says of memory, said of blocks instead of segments: a block must look as if
-// the driver had allocated it alone, and cached memory as if it were not there.
-#include "interpose/hooks/doors.hpp"
+// Queries about memory, answered for blocks in place of segments. A block must look as if the
+// driver had allocated it alone, and cached memory as if it did not exist.
+#include "allocator/memory_limits.hpp"
+#include "interpose/hooks/find_block.hpp"
 #include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/ipc/ipc.hpp"
 
@@ -11,18 +13,10 @@
 namespace custash::handlers {
 namespace {
 
-// Never an allocation: the driver asked about it gives the exact answer for an unknown pointer.
-constexpr CUdeviceptr kNowhere = 8;
-
-Ownership find(CUdeviceptr address, BlockInfo* info) {
-  Allocator* const core = address == 0 ? nullptr : process::core();
-  return core == nullptr ? Ownership::Foreign : core->find(address, info);
-}
-
-// The same of memory opened from another process, and of pinned memory; a buffer of that has no
+// Also finds memory opened from another process, and pinned memory. A pinned buffer has no
 // context here.
 Ownership find_any(CUdeviceptr address, BlockInfo* info) {
-  const Ownership device = find(address, info);
+  const Ownership device = find_block(address, info);
   if (device != Ownership::Foreign || address == 0 || process::core() == nullptr) return device;
   if (ipc::find(address, info)) return Ownership::Live;
   HostBlockInfo host;
@@ -32,10 +26,10 @@ Ownership find_any(CUdeviceptr address, BlockInfo* info) {
   return owner;
 }
 
-// Of the device that the block is on: such memory would have come from it.
+// The default pool of the block's device, from which the driver would have taken such memory.
 CUmemoryPool default_pool(CUdeviceptr address) {
   auto* const ask = real::function<CUresult(void*, CUpointer_attribute, CUdeviceptr)>(
-      Entry::door_cuPointerGetAttribute);
+      Entry::hook_cuPointerGetAttribute);
   static auto* const get = reinterpret_cast<CUresult (*)(CUmemoryPool*, CUdevice)>(
       real::symbol("cuDeviceGetDefaultMemPool"));
   CUdevice device = 0;
@@ -59,13 +53,14 @@ void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
         told == address ? Allocator::Reach::Addressed : Allocator::Reach::Unnamed);
 }
 
-// Writes what differs for a block; `answered`: the driver has written its own answer already.
+// Writes what differs for a block, over the driver's own answer where that succeeded.
 bool answer_for_block(const BlockInfo& block,
                       CUpointer_attribute attribute,
-                      bool answered,
+                      CUresult driver,
                       void* data) {
+  const bool answered = driver == CUDA_SUCCESS;
   switch (static_cast<int>(attribute)) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:  // mapped memory belongs to none
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // mapped memory belongs to no context
       if (block.context != nullptr) *static_cast<CUcontext*>(data) = block.context;
       return block.context != nullptr;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
@@ -77,7 +72,7 @@ bool answer_for_block(const BlockInfo& block,
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       *static_cast<std::size_t*>(data) = block.requested;
       return true;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:  // of cuMemAlloc's memory none
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:  // memory of cuMemAlloc has none
       if (answered && block.context != nullptr) *static_cast<unsigned char*>(data) = 0;
       return answered;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:  // whichever width the driver wrote
@@ -85,7 +80,8 @@ bool answer_for_block(const BlockInfo& block,
         *static_cast<unsigned char*>(data) = sync_memops::is_set(block.buffer_id) ? 1 : 0;
       return answered;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      // In whichever width the driver wrote; what was opened from another process has none.
+      // In the width that the driver wrote. Memory opened from another process does not have
+      // it.
       if (answered && block.context != nullptr)
         *static_cast<unsigned char*>(data) =
             block.stream_ordered() || ipc::find(block.base, nullptr) ? 0 : 1;
@@ -116,8 +112,8 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
   CUdevice device = 0;
   if (core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return real(free_bytes, total);
   const Bytes ours = core->reclaimable(context);
-  const Bytes size = std::min<Bytes>(real_total, core->limit(device));
-  const Bytes free = std::min<Bytes>(real_free + ours, core->room_under_limit(context));
+  const Bytes size = std::min<Bytes>(real_total, MemoryLimits(*core).get(device));
+  const Bytes free = std::min<Bytes>(real_free + ours, MemoryLimits(*core).room(context));
   if (free_bytes != nullptr) *free_bytes = std::min(free, size);
   if (total != nullptr) *total = size;
   return result;
@@ -155,7 +151,7 @@ CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> rea
       data != nullptr)
     note_device_pointer(address, *static_cast<CUdeviceptr*>(data));
   if (owner != Ownership::Live || data == nullptr) return result;
-  const bool ours = answer_for_block(block, attribute, result == CUDA_SUCCESS, data);
+  const bool ours = answer_for_block(block, attribute, result, data);
   return ours ? CUDA_SUCCESS : result;
 }
 
@@ -169,8 +165,8 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
   const Ownership owner = find_any(address, &block);
   const CUresult result =
       real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
-  // The driver hands an address that it does not know on as a host pointer: the one that was
-  // asked about.
+  // The driver returns an address that it does not know as a host pointer, so the program must
+  // get back the address that it asked about.
   for (unsigned i = 0; owner == Ownership::Cached && result == CUDA_SUCCESS && i < count; ++i) {
     auto* const told = static_cast<CUdeviceptr*>(data[i]);
     if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && *told == kNowhere)
@@ -187,18 +183,18 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
     return result;
   }
   for (unsigned i = 0; i < count; ++i) {
-    if (data[i] != nullptr) answer_for_block(block, attributes[i], true, data[i]);
+    if (data[i] != nullptr) answer_for_block(block, attributes[i], CUDA_SUCCESS, data[i]);
   }
   return result;
 }
 
-// cuMemAlloc's memory has no such handle: a block has none either, whatever backs it.
+// Memory of cuMemAlloc has no such handle, so a block has none, whatever backs it.
 CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> real,
                                   NullStream,
                                   CUmemGenericAllocationHandle* out,
                                   void* address) {
   const auto at = reinterpret_cast<CUdeviceptr>(address);
-  if (find(at, nullptr) == Ownership::Foreign) return real(out, address);
+  if (find_block(at, nullptr) == Ownership::Foreign) return real(out, address);
   return CUDA_ERROR_INVALID_VALUE;
 }
 

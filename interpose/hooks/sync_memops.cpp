@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/doors.hpp"
+#include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
@@ -47,12 +47,12 @@ void set(std::uint64_t buffer_id, bool on) {
 
 bool is_set(std::uint64_t buffer_id) {
   const RankedLock lock(mutex);
-  return ids().count(buffer_id) != 0;
+  return ids().contains(buffer_id);
 }
 
 CUresult settle(
     Allocator& core, NullStream null, Address first, Address second, CUresult result) {
-  // Beside a capture a wait is refused, and may end it.
+  // While another stream captures the driver refuses a wait, which may also end the capture.
   if (result != CUDA_SUCCESS || captures::under_way() ||
       !(has_it(core, first) || has_it(core, second)))
     return result;
@@ -81,7 +81,8 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   if (owner == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
   const bool on = *static_cast<const unsigned*>(value) != 0;
   sync_memops::set(block.buffer_id, on);
-  // Set before the memory is registered with a network card, which waits for no stream.
+  // The program sets this before it registers the memory with a network card, which waits for
+  // no stream.
   return on && holds(Rule::memory_of_network_cards_is_quiet)
              ? PeerProcesses(*core).quiet(block.base).code()
              : CUDA_SUCCESS;

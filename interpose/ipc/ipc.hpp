@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Blocks of this process for others, and others' for this one: what stands behind cuIpc*Mem*. A
-// handle names the exporter's service (service.hpp), which tells an importer by which
-// descriptors or by which of the driver's own handles it comes to the memory. Thread safe.
+// Shares blocks with other processes: the work behind cuIpc*Mem*. A handle names the exporter's
+// service (service.hpp). The service gives an importer descriptors of the memory, or one of the
+// driver's own handles. Thread safe.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -14,8 +14,8 @@
 
 namespace custash::ipc {
 
-// CUipcMemHandle as we fill it. The same block has the same handle each time, and no other ever
-// has it.
+// CUipcMemHandle as custash fills it. A block has the same handle each time, and no other block
+// ever gets it.
 struct Handle {
   std::array<char, 8> magic;
   std::int32_t pid;
@@ -33,7 +33,8 @@ static_assert(sizeof(Handle) == sizeof(CUipcMemHandle));
 
 inline constexpr std::array<char, 8> kMagic = {'c', 'u', 's', 't', 'a', 's', 'h', '1'};
 
-// What the exporter says of a block ("share"); the pages' descriptors are asked for after it.
+// The exporter's answer about a block ("share"). The importer then asks for the descriptors of
+// the pages.
 struct Share {
   std::uint64_t page_count = 0;  // 0: plain memory, see `plain`
   std::uint64_t mapped = 0;      // the pages' bytes
@@ -68,15 +69,15 @@ void session_ended(const service::Session& session);
 
 // ---- Importing (ipc_import.cpp).
 
-// Whether it is a handle of custash's at all.
+// Whether custash made the handle.
 bool is_ours(const CUipcMemHandle& handle);
-// Into the current context; the same address each time, until it is closed as often.
+// Opens into the current context: at the same address each time, until it is closed as often.
 CUresult open(Allocator& core, const CUipcMemHandle& handle, unsigned flags, CUdeviceptr* out);
-// False: no memory that was opened here begins there.
+// False: no memory opened here begins there.
 bool close(Allocator& core, CUdeviceptr address, CUresult* result);
 // The opened block that holds the address; info may be null.
 bool find(Address address, BlockInfo* info);
-// Before the driver ends it: what it has open is closed.
+// To be called before the driver ends the context: closes all that is open in it.
 void context_ends(Allocator& core, CUcontext context);
 void after_fork_in_child() noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The exporter's side. What importers hold is known to the service's thread alone.
+// The exporter's side. Only the service's thread knows which blocks importers hold.
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/peer_processes.hpp"
@@ -51,7 +51,7 @@ Held* find(const Session& session, std::uint64_t id) {
 
 CUresult driver_handle(Allocator& core, const ExportedBlock& block, CUipcMemHandle* out) {
   auto* const call =
-      real::function<CUresult(CUipcMemHandle*, CUdeviceptr)>(Entry::door_cuIpcGetMemHandle);
+      real::function<CUresult(CUipcMemHandle*, CUdeviceptr)>(Entry::hook_cuIpcGetMemHandle);
   const CurrentContext current(core.driver(), block.context);
   if (call == nullptr || !current.status().ok()) return CUDA_ERROR_NOT_SUPPORTED;
   return call(out, block.segment);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The importer's side: what is open here. One table, its lock never held across a driver call
-// or a conversation: an entry on its way is marked, and others who want it wait.
+// The importer's side: all memory opened here, in one table. Its lock is never held across a
+// driver call or a conversation. An entry on its way is marked, and other threads that want it
+// wait.
 #include "interpose/ipc/ipc_map.hpp"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ struct Table {
 constinit std::atomic<Table*> current_table{nullptr};
 constinit std::atomic<unsigned> count{0};  // of entries: most programs have none
 
-// Beside the core's, which count up from elsewhere.
+// Separate from the core's ids, which count up from another number.
 constinit std::atomic<std::uint64_t> next_buffer_id{3ULL << 48U};
 
 Table& table() {

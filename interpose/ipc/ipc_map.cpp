@@ -13,13 +13,13 @@
 namespace custash::ipc {
 namespace {
 
-// An exporter that is stopped, or gives gigabytes back just then.
+// Long enough for an exporter that is stopped for a while, or is just giving gigabytes back.
 constexpr int kPatience = 10'000;
 
 template <typename... Params>
 using Call = CUresult (*)(Params...);
 
-// What importing takes beyond the core's own table.
+// The driver's functions that importing needs beside the core's own table.
 struct Calls {
   Call<CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType> import_handle;
   Call<CUmemAllocationProp*, CUmemGenericAllocationHandle> properties;
@@ -60,8 +60,8 @@ void unshare(const Handle& handle, Peer& peer) {
   (void)peer.ask(request("unshare", handle.id, handle.base));
 }
 
-// The pages of a block, mapped one after the other. Takes back what it has done unless keep()
-// is called.
+// The pages of a block, mapped one after the other. The destructor unmaps them unless keep()
+// was called.
 class Pages {
  public:
   Pages(const Driver& driver, Bytes bytes) : driver_(driver), bytes_(bytes) {}
@@ -96,7 +96,7 @@ class Pages {
     return status.ok() ? released : status;
   }
 
-  // For the device that opens it, and for the one that it lies on.
+  // Access for the device that opens it, and for the device of the memory.
   Status give_access(CUdevice device) const {
     std::array<CUmemAccessDesc, 2> access{};
     std::size_t count = 0;
@@ -186,8 +186,8 @@ Peer::~Peer() {
   descriptors().drop(link_.fd());
 }
 
-// An exporter that is slow (in a debugger, swapped out) still has the connection, whose end
-// would tell it that nothing is open here. Answers come in order: what is late is heard first.
+// A slow exporter (in a debugger, swapped out) keeps the connection, because its end would mean
+// that nothing is open here. Answers come in order, so late ones are read first.
 service::Reply Peer::ask(std::string_view request) {
   const RankedLock lock(mutex_);
   const service::Deadline until = service::in_milliseconds(kPatience);
@@ -209,7 +209,7 @@ bool Peer::hear_late_ones(service::Deadline until) {
     constexpr std::string_view kShare = "share ";
     const std::string late = std::move(late_.front());
     late_.pop_front();
-    // Nobody waits for that block here any more.
+    // No thread here waits for that block any more.
     if (reply.done() && late.starts_with(kShare)) {
       late_.push_back("un" + late);
       if (!link_.send(late_.back())) late_.pop_back();

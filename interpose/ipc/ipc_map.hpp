@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Another process's block at addresses of this one: the conversation with its exporter, and the
-// driver's calls. Owned by one thread at a time; no lock is held across a driver call.
+// Another process's block at addresses of this one: talks with its exporter and calls the
+// driver. One thread at a time owns it; no lock is held across a driver call.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -15,8 +15,8 @@
 
 namespace custash::ipc {
 
-// The connection to one exporter, shared by all that is open of it: its end tells the exporter
-// that nothing is.
+// The connection to one exporter, shared by all memory opened from it. Its end means to the
+// exporter that nothing is open any more.
 class Peer {
  public:
   explicit Peer(const service::Identity& who);
@@ -52,8 +52,8 @@ CUresult map(Allocator& core,
              unsigned flags,
              const std::shared_ptr<Peer>& peer,
              Mapping* out);
-// Waits for the context's work, as the driver does. An error other than a capture's is told
-// once all is done that can be.
+// Waits for the context's work, as the driver does. An error that is not a capture's is
+// returned after all possible steps are done.
 CUresult unmap(Allocator& core,
                const Handle& handle,
                CUcontext context,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The statistics of a device as custash_device_stats_t, the one form that the C API, the texts,
-// and whoever shows them live are made from; and its members by PyTorch's names. No state.
+// The statistics of a device as custash_device_stats_t. The C API, the texts and the live page
+// are all made from this form. Also its members by PyTorch's names. No state.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -15,10 +15,10 @@
 
 namespace custash::device_stats {
 
-// All members. `held`, where given, is what the walk over the blocks has found.
+// All members. `held`, where given, receives the blocks that the walk found.
 custash_device_stats_t read(Allocator& core, int device, Inventory* held = nullptr);
 
-// Without those that need a walk over the blocks, and without total_bytes.
+// All members but total_bytes and those that need a walk over the blocks.
 custash_device_stats_t counters(Allocator& core, int device);
 
 struct CounterMember {

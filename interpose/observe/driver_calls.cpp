@@ -25,7 +25,7 @@ struct Histogram {
     std::uint64_t most = max.load(kOrder);
     while (most < elapsed && !max.compare_exchange_weak(most, elapsed, kOrder)) {
     }
-    const int bucket = elapsed <= 1 ? 0 : std::bit_width(elapsed - 1);
+    const int bucket = elapsed <= 1 ? 0 : static_cast<int>(std::bit_width(elapsed - 1));
     buckets[static_cast<std::size_t>(std::min(bucket, kBuckets - 1))].fetch_add(1, kOrder);
   }
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How long the driver takes for what custash itself asks of it: the table's functions are
-// replaced by ones that look at the clock and call them. By default those for memory and those
-// that wait, some microseconds each; stats:detailed times all. State: a histogram a function,
-// atomic.
+// Times the driver calls that custash itself makes: the table's functions are replaced by ones
+// that read the clock around each call. By default only calls for memory and calls that wait
+// are timed, because they take microseconds; stats:detailed times all. State: one atomic
+// histogram for each function.
 #pragma once
 
 #include "allocator/base/driver.hpp"

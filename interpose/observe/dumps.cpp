@@ -30,7 +30,7 @@ constinit std::atomic<bool> ran_out{false};
 int bell[2] = {-1, -1};
 pid_t owner = 0;
 
-// Where to; empty where it could not be written.
+// The name of the file; empty where it could not be written.
 std::string write_snapshot(Allocator& core, const std::string& path) noexcept {
   try {
     std::string why;
@@ -48,7 +48,7 @@ void ring(int) {
   const int error = errno;
   const char one = 1;
   if (getpid() == owner && ::write(bell[1], &one, 1) < 0)
-    errno = error;  // full: it rings already
+    errno = error;  // full: the thread is already notified
   errno = error;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// When snapshots are written without anybody calling: at exit, when memory runs out, at a
-// signal; and what options history:, leaks: and stats: switch on. State: the options, and for
-// the signal a thread that sleeps in a pipe.
+// Writes snapshots at exit, when memory runs out and at a signal, and switches on the options
+// history:, leaks: and stats:. State: the options, and for the signal a thread that sleeps in a
+// pipe.
 #pragma once
 
 #include "allocator/allocator.hpp"

@@ -19,16 +19,16 @@ constinit std::atomic<unsigned> wanted_depth{kUsualDepth};
 constinit std::atomic<bool> keeps_events{false};
 // A malloc of the program's own may use CUDA, and the tracker uses malloc.
 constinit thread_local bool inside = false;
-// Python may allocate and free when it is asked for its lines: what it allocates then has no
-// call site.
+// Python may allocate and free while it is asked for its lines. Such an allocation has no call
+// site.
 constinit thread_local bool taking = false;
 
-// Device memory that is not ours is told apart: no segment of ours holds it.
-observe::Memory kind_of(observe::Memory memory, Address address) {
+// Device memory counts as the driver's own where no segment of ours holds it.
+observe::MemoryKind kind_of(observe::MemoryKind memory, Address address) {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  const bool other = memory == observe::Memory::Device && core != nullptr &&
+  const bool other = memory == observe::MemoryKind::Device && core != nullptr &&
                      core->find(address, nullptr) == Ownership::Foreign;
-  return other ? observe::Memory::Other : memory;
+  return other ? observe::MemoryKind::Other : memory;
 }
 
 std::uint16_t current_device() {
@@ -54,7 +54,7 @@ std::uint64_t handle_of(const observe::Stream& stream) {
       stream.null == NullStream::Legacy ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD);
 }
 
-// `body(tracker)` under the lock; nothing where there is no memory for it.
+// Calls `body(tracker)` under the lock; does nothing where host memory ran out.
 template <typename Body>
 void with_tracker(Body body) noexcept {
   try {
@@ -66,7 +66,7 @@ void with_tracker(Body body) noexcept {
   }
 }
 
-// `body(tracker, stack)`; the stack is taken before the lock, where it is `wanted`.
+// Calls `body(tracker, stack)`. The stack is taken before the lock, where it is `wanted`.
 template <typename Body>
 void with_stack(Body body, bool wanted = true) noexcept {
   if (inside) return;
@@ -108,7 +108,7 @@ void freed_unseen(Address address, const observe::Stream& stream, stacks::Id fre
                  stacks::kNone,
                  device,
                  Action::Free,
-                 observe::Memory::Device,
+                 observe::MemoryKind::Device,
                  freed_by});
   });
 }
@@ -141,7 +141,7 @@ bool started() noexcept {
   return observe::watched_by(observe::Watcher::History);
 }
 
-void allocated(observe::Memory memory,
+void allocated(observe::MemoryKind memory,
                Address address,
                Bytes bytes,
                observe::Stream stream) noexcept {
@@ -151,7 +151,7 @@ void allocated(observe::Memory memory,
   bool fresh = false;
   with_stack([&](Tracker& t, const stacks::Stack& stack) {
     const Nanoseconds now = clock_now();
-    // Its free was not seen, as when its context was destroyed.
+    // The free of the older block was not seen, for instance because its context was destroyed.
     Bytes before = 0;
     (void)t.end_life(address, now, &before);
     const stacks::Id id = t.add_stack(stack);
@@ -196,7 +196,7 @@ void freed(Address address, observe::Stream stream) noexcept {
   inside = false;
 }
 
-void refused(observe::Memory memory, Bytes bytes, observe::Stream stream) noexcept {
+void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) noexcept {
   const std::uint16_t device = current_device();
   const Bytes free = driver_free();
   with_stack([&](Tracker& t, const stacks::Stack& stack) {
@@ -223,7 +223,7 @@ void driver_call(Action action, Address address, Bytes bytes) noexcept {
                  t.add_stack(stack),
                  device,
                  action,
-                 observe::Memory::Device});
+                 observe::MemoryKind::Device});
   });
 }
 

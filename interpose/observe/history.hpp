@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// History: who allocated what. Off, or tracking what lives by call site, and, where a number of
-// events is asked for, keeping that many of the last ones in a ring. One a process, behind one
-// lock of its own under which nothing else is called; never destroyed. What was allocated
+// History: which call allocated what. When on, it tracks living blocks by call site. Where a
+// number of events is asked for, it keeps the last ones in a ring. One for each process, behind
+// one lock of its own, under which nothing else is called; never destroyed. Memory allocated
 // before it was switched on has no call site.
 #pragma once
 
@@ -32,19 +32,19 @@ struct Event {
   stacks::Id stack = stacks::kNone;
   std::uint16_t device = 0;
   Action action = Action::Alloc;
-  observe::Memory memory = observe::Memory::Device;
+  observe::MemoryKind memory = observe::MemoryKind::Device;
   stacks::Id freed_by = stacks::kNone;  // of a Free; its `stack` is the allocation's
 };
 
 // One call site on one device: all blocks allocated with the same stack.
 struct Site {
-  // The least that lived in each stretch of the run so far; stretches are equally many
+  // The fewest bytes that lived in each stretch of the run so far. Stretches have equally many
   // allocations.
   static constexpr std::size_t kStretches = 16;
 
   stacks::Id stack = stacks::kNone;
   int device = 0;
-  observe::Memory memory = observe::Memory::Device;
+  observe::MemoryKind memory = observe::MemoryKind::Device;
   std::int64_t blocks = 0;
   std::int64_t bytes = 0;
   std::int64_t peak_bytes = 0;  // its own
@@ -53,13 +53,13 @@ struct Site {
   std::int64_t allocations = 0;
   std::int64_t allocated_bytes = 0;
   std::array<std::int64_t, kStretches> low{};
-  bool growing = false;  // lives more and more of it, stretch by stretch (filled by read())
+  bool growing = false;  // its bytes grow from stretch to stretch (set by read())
   // The tracker's own:
   std::uint64_t seen_peak = 0;
   std::size_t stretch = 0;
 };
 
-struct Live {
+struct LiveBlock {
   Bytes bytes = 0;
   std::uint32_t site = 0;
   Nanoseconds since = 0;
@@ -82,7 +82,7 @@ struct Reading {
   std::uint64_t events_seen = 0;
   std::vector<Event> events;  // the last of them, oldest first
   std::vector<Site> sites;
-  std::vector<std::pair<Address, Live>> live;
+  std::vector<std::pair<Address, LiveBlock>> live;
   std::vector<DeviceTrack> devices;  // device memory only
   std::vector<std::vector<stacks::Word>> stacks;
   std::uint64_t stacks_lost = 0;  // more different ones than are kept
@@ -91,12 +91,12 @@ struct Reading {
 inline constexpr std::size_t kUsualEvents = 200'000;
 inline constexpr unsigned kUsualDepth = 16;
 
-// Starts, or goes on with another depth; a larger ring replaces the one there is and keeps its
+// Starts, or continues with another depth. A larger ring replaces the present one and keeps its
 // events. False when there is no memory for the ring.
 bool start(std::size_t events, unsigned depth) noexcept;
 void stop() noexcept;  // what was gathered stays
 [[nodiscard]] bool started() noexcept;
-// Before the end: notes which files the stacks' addresses lie in.
+// Before the end of the process: notes which files hold the stacks' addresses.
 void finish_stacks() noexcept;
 
 enum class Events { With, Without };
@@ -104,12 +104,12 @@ enum class Events { With, Without };
 Reading read(Events events = Events::With);
 
 // By the watchers of observe.hpp only.
-void allocated(observe::Memory memory,
+void allocated(observe::MemoryKind memory,
                Address address,
                Bytes bytes,
                observe::Stream stream) noexcept;
 void freed(Address address, observe::Stream stream) noexcept;
-void refused(observe::Memory memory, Bytes bytes, observe::Stream stream) noexcept;
+void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) noexcept;
 // custash's own calls of the driver, after they have succeeded.
 void driver_call(Action action, Address address, Bytes bytes) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The files whose code is mapped now, as the kernel lists them: without the loader's lock,
+// The files whose code is mapped now, as the kernel lists them. This avoids the loader's lock,
 // which another thread may hold while it waits for this one. No state.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace custash::history {
 
-// Each with its texts, within which the row's places lie: the path, then the build id.
+// Each file with its texts, to which the row's text places refer: the path, then the build id.
 std::vector<std::pair<ledger::ModuleRow, std::string>> mapped_code();
 
 }  // namespace custash::history

@@ -8,7 +8,7 @@ namespace custash::history {
 namespace {
 
 // Half as many stretches, twice as long each.
-void merge_stretches(ledger::Head& head, std::span<Site> sites) {
+void merge_stretches(ledger::Header& head, std::span<Site> sites) {
   constexpr std::size_t kHalf = Site::kStretches / 2;
   for (Site& site : sites) {
     for (; site.stretch + 1 < Site::kStretches;)
@@ -23,7 +23,7 @@ void merge_stretches(ledger::Head& head, std::span<Site> sites) {
 
 }  // namespace
 
-void catch_up(const ledger::Head& head, Site& site) {
+void catch_up(const ledger::Header& head, Site& site) {
   const DeviceTrack& device = head.tracks[static_cast<std::size_t>(site.device)];
   if (site.seen_peak != device.peaks) {
     site.at_peak_bytes = site.bytes;
@@ -33,20 +33,20 @@ void catch_up(const ledger::Head& head, Site& site) {
     site.low[++site.stretch] = site.bytes;
 }
 
-void next_allocation(ledger::Head& head, std::span<Site> sites) {
+void next_allocation(ledger::Header& head, std::span<Site> sites) {
   ++head.allocations;
   head.stretch = head.allocations / head.stretch_length;
   if (head.stretch >= Site::kStretches) merge_stretches(head, sites);
 }
 
-void change(ledger::Head& head, Site& site, std::int64_t bytes, int sign) {
+void change(ledger::Header& head, Site& site, std::int64_t bytes, int sign) {
   catch_up(head, site);
   site.bytes += sign * bytes;
   site.blocks += sign;
   std::int64_t& low = site.low[site.stretch];
   low = std::min(low, site.bytes);
   site.peak_bytes = std::max(site.peak_bytes, site.bytes);
-  if (site.memory != observe::Memory::Device) return;
+  if (site.memory != observe::MemoryKind::Device) return;
   DeviceTrack& device = head.tracks[static_cast<std::size_t>(site.device)];
   device.bytes += sign * bytes;
   if (device.bytes > device.peak_bytes) {
@@ -55,15 +55,15 @@ void change(ledger::Head& head, Site& site, std::int64_t bytes, int sign) {
   }
 }
 
-void count_lifetime(ledger::Head& head, const Site& site, Nanoseconds age) {
-  if (site.memory != observe::Memory::Device) return;
+void count_lifetime(ledger::Header& head, const Site& site, Nanoseconds age) {
+  if (site.memory != observe::MemoryKind::Device) return;
   const int bucket =
       std::min(age <= 1 ? 0 : static_cast<int>(std::bit_width(age - 1)), kLifetimes - 1);
   ++head.tracks[static_cast<std::size_t>(site.device)]
         .lifetimes[static_cast<std::size_t>(bucket)];
 }
 
-bool grows(const ledger::Head& head, const Site& site) {
+bool grows(const ledger::Header& head, const Site& site) {
   constexpr std::size_t kLooked = 8;
   constexpr int kRises = 6;
   if (head.stretch < kLooked) return false;  // the last one is not over

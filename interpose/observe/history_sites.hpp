@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The arithmetic of call sites: peaks, stretches, growth. For the process that counts and for
-// whoever reads its ledger. No state of its own.
+// The arithmetic of call sites: peaks, stretches, growth. The process that counts uses it, and
+// so do readers of its ledger. No state of its own.
 #pragma once
 
 #include "interpose/observe/ledger.hpp"
@@ -9,18 +9,18 @@
 
 namespace custash::history {
 
-// Notes what the site was at moments that have gone by without its changing.
-void catch_up(const ledger::Head& head, Site& site);
+// Brings the site up to date for stretches that ended while it did not change.
+void catch_up(const ledger::Header& head, Site& site);
 
 // An allocation is going to be counted.
-void next_allocation(ledger::Head& head, std::span<Site> sites);
+void next_allocation(ledger::Header& head, std::span<Site> sites);
 
 // A block of the site begins (sign 1) or ends (-1).
-void change(ledger::Head& head, Site& site, std::int64_t bytes, int sign);
+void change(ledger::Header& head, Site& site, std::int64_t bytes, int sign);
 
-void count_lifetime(ledger::Head& head, const Site& site, Nanoseconds age);
+void count_lifetime(ledger::Header& head, const Site& site, Nanoseconds age);
 
-// More and more of it lives. After catch_up().
-bool grows(const ledger::Head& head, const Site& site);
+// Whether its living bytes grow. To be called after catch_up().
+bool grows(const ledger::Header& head, const Site& site);
 
 }  // namespace custash::history

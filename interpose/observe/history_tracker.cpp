@@ -67,7 +67,7 @@ stacks::Id Tracker::add_stack(const stacks::Stack& stack) {
 
 std::uint32_t Tracker::site_for(stacks::Id stack,
                                 std::uint16_t device,
-                                observe::Memory memory) {
+                                observe::MemoryKind memory) {
   const std::uint64_t key = (std::uint64_t{stack} << 32U) | (std::uint64_t{device} << 8U) |
                             static_cast<std::uint64_t>(memory);
   const auto [it, fresh] =
@@ -86,7 +86,7 @@ void Tracker::begin_life(Address address,
                          Bytes bytes,
                          stacks::Id stack,
                          std::uint16_t device,
-                         observe::Memory memory,
+                         observe::MemoryKind memory,
                          Nanoseconds now) {
   next_allocation(head_, {book_.sites.data(), book_.sites.size()});
   const std::uint32_t number = site_for(stack, device, memory);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tracker: writes the history into the ledger. It keeps what finds rows there in memory of its
-// own. The book's lock guards it.
+// Tracker: writes the history into the ledger. Its own memory holds the indexes of the rows
+// there. The book's lock guards it.
 #pragma once
 
 #include "interpose/observe/ledger_book.hpp"
@@ -14,13 +14,13 @@
 
 namespace custash::history {
 
-// Rows of what lives, found by address. A row that was given up is used again.
+// Rows of living blocks or segments, found by address. A freed row is used again.
 template <typename Row>
 class LivingRows {
  public:
   explicit LivingRows(ledger::Rows<Row>& rows) : rows_(rows) {}
 
-  // False: there is none. Nothing stands there afterwards.
+  // False: there is no such row. Afterwards the address has none.
   bool take(Address address, Row* out) {
     const std::uint32_t number = at_.take(address);
     if (number == AddressMap::kNone) return false;
@@ -31,7 +31,7 @@ class LivingRows {
     return true;
   }
 
-  // A row takes its address last, and gives it up first: half a row is none.
+  // A row gets its address last and loses it first, so a reader never sees half a row.
   void add(const Row& row) {
     if (free_.empty()) {
       at_.add(row.address, static_cast<std::uint32_t>(rows_.size()));
@@ -65,12 +65,13 @@ class Tracker {
                   Bytes bytes,
                   stacks::Id stack,
                   std::uint16_t device,
-                  observe::Memory memory,
+                  observe::MemoryKind memory,
                   Nanoseconds now);
   // The block's site, or null where none is known to live there.
   const Site* end_life(Address address, Nanoseconds now, Bytes* bytes);
 
-  // A call of the driver that made or gave back memory. Fills in what the call does not say.
+  // A driver call that made memory or gave it back. Fills in members that the call does not
+  // state.
   void change_segment(Action action, Address address, Bytes* bytes, std::uint16_t* device);
 
   [[nodiscard]] bool has_new_stacks() const { return described_ != book_.ends.size(); }
@@ -80,12 +81,12 @@ class Tracker {
   void add_modules(const std::vector<std::pair<ledger::ModuleRow, std::string>>& modules);
 
  private:
-  std::uint32_t site_for(stacks::Id stack, std::uint16_t device, observe::Memory memory);
+  std::uint32_t site_for(stacks::Id stack, std::uint16_t device, observe::MemoryKind memory);
 
   static constexpr std::size_t kMostStacks = std::size_t{1} << 18U;
 
   ledger::Book& book_;
-  ledger::Head& head_;
+  ledger::Header& head_;
   LivingRows<ledger::LiveRow> live_;
   LivingRows<ledger::SegmentRow> segments_;
   // By hash: of 64 bits, so that equal means the same.

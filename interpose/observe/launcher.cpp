@@ -53,7 +53,7 @@ std::array<char, sizeof path + 16> with(const char* ending) {
   return out;
 }
 
-// Of a program before an exec, or of a process that had the same number.
+// The ledger of a program before an exec, or of an earlier process with the same number.
 bool is_taken() {
   for (const char* const ending : {"", ledger::kDone, ledger::kOwn})
     if (access(with(ending).data(), F_OK) == 0) return true;
@@ -69,14 +69,14 @@ bool make_ledger() {
   return false;
 }
 
-void note_counts(const ledger::Head& head, Counters* out) {
+void note_counts(const ledger::Header& head, Counters* out) {
   for (std::size_t i = 0; i < kCounted; ++i) {
     out->allocated[i] = head.allocated[i];
     out->freed[i] = head.freed[i];
   }
 }
 
-// Two rows, in turn: one of them is always whole.
+// Two rows in turn, so that one of them is always complete.
 void put_down(const Counters& counters) {
   Book& book = *ledger::book();
   const RankedLock guard(book.mutex);
@@ -96,12 +96,15 @@ void copy_counters(Allocator& core) {
   put_down(counters);
 }
 
-// Each of the first calls, then ever fewer, but at least a hundred a second.
-void copy_sometimes(bool now) noexcept {
+enum class When { Now, Sometimes };
+
+// Sometimes: at each of the first calls, then ever more rarely, but at least 100 times a
+// second.
+void copy_counters(When when) noexcept {
   constexpr std::uint64_t kShare = 64;
   constexpr std::int64_t kPause = 10'000'000;
   const std::uint64_t number = events.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (!now && number < next_copy.load(std::memory_order_relaxed) &&
+  if (when == When::Sometimes && number < next_copy.load(std::memory_order_relaxed) &&
       coarse_now() < next_copy_at.load(std::memory_order_relaxed))
     return;
   Allocator* const core = process::current.load(std::memory_order_acquire);
@@ -122,8 +125,9 @@ std::size_t current_device() {
   return std::clamp<std::size_t>(static_cast<std::size_t>(device), 0, kCounted - 1);
 }
 
-void count(std::uint64_t (ledger::Head::*counts)[kCounted], observe::Memory memory) noexcept {
-  if (memory == observe::Memory::Device)
+void count(std::uint64_t (ledger::Header::*counts)[kCounted],
+           observe::MemoryKind memory) noexcept {
+  if (memory == observe::MemoryKind::Device)
     std::atomic_ref((ledger::book()->head->*counts)[current_device()])
         .fetch_add(1, std::memory_order_relaxed);
 }
@@ -143,7 +147,7 @@ void put_down_held(Book& book, const Inventory& held, int device) {
   }
 }
 
-// False where the launcher has let this process go.
+// False where the launcher no longer waits for this process.
 bool give(const char* ending) {
   return rename(path, with(ending).data()) == 0;
 }
@@ -188,18 +192,18 @@ void begin(Allocator& core) noexcept {
   observe::begin(observe::Watcher::Counters);
 }
 
-void allocated(observe::Memory memory) noexcept {
-  count(&ledger::Head::allocated, memory);
-  copy_sometimes(false);
+void allocated(observe::MemoryKind memory) noexcept {
+  count(&ledger::Header::allocated, memory);
+  copy_counters(When::Sometimes);
 }
 
-// Before the call that frees, so this is no moment for a copy.
-void freed(observe::Memory memory) noexcept {
-  count(&ledger::Head::freed, memory);
+// No copy of the counters here, because this runs before the call that frees.
+void freed(observe::MemoryKind memory) noexcept {
+  count(&ledger::Header::freed, memory);
 }
 
 void refused() noexcept {
-  copy_sometimes(true);
+  copy_counters(When::Now);
 }
 
 void wrote_when_memory_ran_out(const std::string& file) noexcept {

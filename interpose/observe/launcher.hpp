@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Launcher: `custash run` with a report option waits for the program and reports when that has
-// ended, however it ended. Here is what this process puts down for it in the ledger. Where no
-// launcher waits, nothing is done.
+// Launcher: `custash run` with a report option waits for the program, and reports once it has
+// ended, however it ended. This file writes the data for that report into the ledger. Where no
+// launcher waits, it does nothing.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -17,14 +17,14 @@ void read_environment() noexcept;
 // Once, when the core is there and nothing is written into the ledger yet.
 void begin(Allocator& core) noexcept;
 
-// By the doors (observe.hpp): exact counts, and now and then a copy of all counters.
-void allocated(observe::Memory memory) noexcept;
-void freed(observe::Memory memory) noexcept;
+// Called by the hooks (observe.hpp): exact counts, and now and then a copy of all counters.
+void allocated(observe::MemoryKind memory) noexcept;
+void freed(observe::MemoryKind memory) noexcept;
 void refused() noexcept;
 
 void wrote_when_memory_ran_out(const std::string& path) noexcept;
 
-// At exit: puts down what the launcher cannot know. From then on takes() may be true.
+// At exit: writes data that the launcher cannot find out. From then on takes() may be true.
 void finish(Allocator& core) noexcept;
 
 enum class Report : char { History = 'h', Leaks = 'l', Summary = 's' };

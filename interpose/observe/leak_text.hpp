@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is allocated, by call site, as text: the same at a program's exit, of a running process
-// and of a file. Pure.
+// The allocated memory by call site, as text. It is the same at a program's exit, for a running
+// process and for a file. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Site {
   std::vector<std::string> frames;  // innermost first
 };
 
-// What a file claims may add up to more than there is room for.
+// A sum of numbers from a file, which may be wrong: it stops at the largest number.
 std::int64_t plus(std::int64_t a, std::int64_t b);
 
 // "12.2 MiB", with three digits.
@@ -28,7 +28,7 @@ std::string size_text(std::int64_t bytes);
 // "1 block", "2 blocks".
 std::string count_text(std::int64_t count, const char* noun);
 
-// `memory`: as observe::Memory counts.
+// `memory`: as observe::MemoryKind counts.
 std::string where_text(std::size_t memory, int device);
 
 // The sites with the most bytes, `most` of them; those with the same text are one. `title`:

@@ -11,7 +11,7 @@ std::string text(const char* title) {
   const history::Reading history = history::read(history::Events::Without);
   if (!history.on && history.sites.empty())
     return std::string("custash: ") + title +
-           ": not known, history is off (custash snapshot --history PID, custash_history() and "
+           ": not known, history is off (custash snapshot --history PID, custash_history_start() and "
            "the option history: switch it on)\n";
   constexpr std::size_t kMostSites = 20;
   Symbols symbols;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is allocated, by call site, as text. From the history; no state.
+// The allocated memory by call site, as text, from the history. No state.
 #pragma once
 
 #include <string>

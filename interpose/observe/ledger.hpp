@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Ledger: the data that a report is made from, flat and without pointers. It lies in memory
-// that the process shares with `custash run` where that waits for it, else in private memory.
-// Rows are published after they are whole, so a process that is killed leaves a ledger that can
-// be read. Library and command must be built alike, which `magic` and the sizes tell.
+// Ledger: the data for a report, flat and without pointers. Where `custash run` waits for the
+// process, both share its memory; otherwise the memory is private. A row is published once it
+// is complete, so the ledger of a killed process can be read. Library and command must come
+// from the same build, which `magic` and the sizes check.
 #pragma once
 
 #include "allocator/base/inventory.hpp"
@@ -30,15 +30,15 @@ inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 inline constexpr const char* kDone = ".done";
 inline constexpr const char* kOwn = ".own";
 
-// The rows of one kind lie at one of two places of the file; `which` says at which. A larger
-// place is filled before `which` changes.
-struct Place {
+// The rows of one kind are in one of two extents of the file, chosen by `which`. A larger
+// extent is filled before `which` changes.
+struct Extent {
   std::uint64_t offset;
   std::uint64_t capacity;  // in rows
 };
 
 struct Area {
-  Place places[2];
+  Extent places[2];
   std::uint64_t which;
   std::uint64_t count;
   std::uint64_t row;  // sizeof
@@ -79,7 +79,7 @@ struct CodeRow {
   TextPlace file;
 };
 
-// At a usual exit: what the pools hold.
+// A segment that the pools held at a usual exit.
 struct HeldRow {
   Address base;
   Bytes size;
@@ -95,14 +95,14 @@ struct Counters {
   std::uint64_t devices;
   custash_device_stats_t device[kCounted];
   HostStats host;
-  // Of the counts below, when these counters were read.
+  // The header's counts of calls when these counters were read.
   std::uint64_t allocated[kCounted];
   std::uint64_t freed[kCounted];
 };
 
-struct Head {
+struct Header {
   std::uint64_t magic;
-  std::uint64_t size;  // sizeof(Head)
+  std::uint64_t size;  // sizeof(Header)
   std::uint32_t version;
   std::uint32_t partial;  // there was no more memory to share: newer rows are missing
   std::uint32_t own;      // the process has reported itself

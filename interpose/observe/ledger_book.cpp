@@ -13,7 +13,7 @@ constinit RankedMutex making{HookRank::MakeLedger};
 constinit std::atomic<Book*> made{nullptr};
 
 void show_areas(Book& book) {
-  Head& head = *book.head;
+  Header& head = *book.head;
   book.events.begin(&book.memory, &head.events);
   book.sites.begin(&book.memory, &head.sites);
   book.live.begin(&book.memory, &head.live);
@@ -29,7 +29,7 @@ void show_areas(Book& book) {
   book.pieces.begin(&book.memory, &head.pieces);
 }
 
-// A child of a fork has no memory of its own to follow; and the lock may be held.
+// A forked child must not write into the parent's ledger, whose lock may also be held.
 void forget_in_child() {
   observe::end(observe::Watcher::History);
   observe::end(observe::Watcher::Counters);
@@ -52,9 +52,9 @@ Book& make_book(const char* path) {
   if (Book* const there = book()) return *there;
   auto* const fresh = new Book;
   if (path != nullptr) (void)fresh->memory.share(path);
-  const Memory::Region region = fresh->memory.get(sizeof(Head));
-  fresh->head = static_cast<Head*>(region.at);
-  Head& head = *fresh->head;
+  const Storage::Region region = fresh->memory.get(sizeof(Header));
+  fresh->head = static_cast<Header*>(region.at);
+  Header& head = *fresh->head;
   fresh->memory.tell(&head.partial);
   show_areas(*fresh);
   head.version = CUSTASH_VERSION;

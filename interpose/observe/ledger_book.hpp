@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Book: this process's ledger, and the lock of all who write into it. Nothing else is called
-// under the lock. Made at its first use, never destroyed.
+// Book: this process's ledger, and the lock of all its writers. Nothing else is called under
+// the lock. Made at its first use, never destroyed.
 #pragma once
 
 #include "interpose/observe/ledger_memory.hpp"
@@ -14,8 +14,8 @@ namespace custash::ledger {
 
 struct Book {
   RankedMutex mutex{HookRank::Ledger};
-  Memory memory;
-  Head* head = nullptr;
+  Storage memory;
+  Header* head = nullptr;
   Rows<history::Event> events;
   Rows<history::Site> sites;
   Rows<LiveRow> live;
@@ -30,7 +30,7 @@ struct Book {
   Rows<Bytes> pages;
   Rows<Piece> pieces;
 
-  // The rest with the lock held.
+  // Below: to be called with the lock held.
   TextPlace add_text(std::string_view text);
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kPage = 65536;  // a multiple of every page size
 
-// Longer files than the program may write are a signal to it.
+// A file beyond the program's size limit would raise a signal.
 bool is_allowed(std::uint64_t size) {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
@@ -34,7 +34,7 @@ bool allocate(int file, std::uint64_t offset, std::size_t bytes) {
 
 }  // namespace
 
-bool Memory::share(const char* path) noexcept {
+bool Storage::share(const char* path) noexcept {
   if (std::strlen(path) >= sizeof path_) return false;
   const int file = output::create(path);
   if (file < 0) return false;
@@ -51,7 +51,7 @@ bool Memory::share(const char* path) noexcept {
 }
 
 // Opened for each use: a program may close every descriptor that it finds.
-int Memory::open_again() const noexcept {
+int Storage::open_again() const noexcept {
   const int file = ::open(path_, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
   struct stat info {};
@@ -64,7 +64,7 @@ int Memory::open_again() const noexcept {
   return file;
 }
 
-Memory::Region Memory::get_shared(std::size_t bytes) noexcept {
+Storage::Region Storage::get_shared(std::size_t bytes) noexcept {
   const int file = is_allowed(end_ + bytes) ? open_again() : -1;
   if (file < 0) return {};
   void* at = MAP_FAILED;
@@ -78,7 +78,7 @@ Memory::Region Memory::get_shared(std::size_t bytes) noexcept {
   return out;
 }
 
-Memory::Region Memory::get(std::size_t bytes) {
+Storage::Region Storage::get(std::size_t bytes) {
   bytes = align_up(bytes, kPage);
   if (shared()) {
     const Region out = get_shared(bytes);
@@ -92,7 +92,7 @@ Memory::Region Memory::get(std::size_t bytes) {
   return {at, bytes, kPrivate};
 }
 
-void Memory::drop(const Region& region) noexcept {
+void Storage::drop(const Region& region) noexcept {
   munmap(region.at, region.bytes);
   if (region.offset == kPrivate || !shared()) return;
   const int file = open_again();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Memory for a ledger: of a file that only this user may open, or private. All of the file that
-// is mapped has its pages, so a full disk is an error and never a signal. Once the file cannot
-// grow, new memory is private. Not guarded; never destroyed.
+// Memory for a ledger: a file that only this user may open, or private memory. Every mapped
+// page of the file has its blocks on the disk, so a full disk is an error and never a signal.
+// Once the file cannot grow, new memory is private. No lock of its own; never destroyed.
 #pragma once
 
 #include "interpose/observe/ledger.hpp"
@@ -13,7 +13,7 @@
 
 namespace custash::ledger {
 
-class Memory {
+class Storage {
  public:
   static constexpr std::uint64_t kPrivate = ~std::uint64_t{0};
 
@@ -26,7 +26,7 @@ class Memory {
   // Makes the file; false where it cannot be made.
   bool share(const char* path) noexcept;
 
-  // Where it is told that the file cannot grow any more.
+  // Where to note that the file cannot grow any more.
   void tell(std::uint32_t* partial) { partial_ = partial; }
 
   // Zeros. Throws std::bad_alloc.
@@ -46,11 +46,11 @@ class Memory {
   std::uint32_t* partial_ = nullptr;
 };
 
-// Rows of one kind: a vector whose rows another process can read while they lie in the file.
+// Rows of one kind: a vector that another process can read while it is in the file.
 template <typename Row>
 class Rows {
  public:
-  void begin(Memory* memory, Area* shown) {
+  void begin(Storage* memory, Area* shown) {
     memory_ = memory;
     shown_ = shown;
     shown->row = sizeof(Row);
@@ -86,7 +86,7 @@ class Rows {
   static constexpr std::size_t kLeast = 16384;  // bytes
 
   void publish() {
-    if (region_.offset != Memory::kPrivate)
+    if (region_.offset != Storage::kPrivate)
       std::atomic_ref(shown_->count).store(size_, std::memory_order_release);
   }
 
@@ -94,25 +94,25 @@ class Rows {
     std::size_t bytes = kLeast;
     while (bytes < least * sizeof(Row) || bytes < 2 * capacity_ * sizeof(Row))
       bytes *= 2;
-    const Memory::Region fresh = memory_->get(bytes);
+    const Storage::Region fresh = memory_->get(bytes);
     if (size_ != 0) std::memcpy(fresh.at, static_cast<const void*>(rows_), size_ * sizeof(Row));
     rows_ = static_cast<Row*>(fresh.at);
     capacity_ = bytes / sizeof(Row);
-    const bool was_shared = region_.offset != Memory::kPrivate;
-    if (fresh.offset != Memory::kPrivate) {
+    const bool was_shared = region_.offset != Storage::kPrivate;
+    if (fresh.offset != Storage::kPrivate) {
       const std::uint64_t next = 1 - shown_->which;
       shown_->places[next] = {fresh.offset, capacity_};
       std::atomic_ref(shown_->which).store(next, std::memory_order_release);
     }
-    // What the reader has last seen stays where there is nothing newer for it.
-    if (region_.at != nullptr && (fresh.offset != Memory::kPrivate || !was_shared))
+    // The reader keeps what it saw last where nothing newer can be shared.
+    if (region_.at != nullptr && (fresh.offset != Storage::kPrivate || !was_shared))
       memory_->drop(region_);
     region_ = fresh;
   }
 
-  Memory* memory_ = nullptr;
+  Storage* memory_ = nullptr;
   Area* shown_ = nullptr;
-  Memory::Region region_;
+  Storage::Region region_;
   Row* rows_ = nullptr;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;

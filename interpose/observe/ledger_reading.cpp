@@ -16,8 +16,8 @@ std::vector<Row> rows_of(Rows<Row>& rows) {
   return {rows.begin(), rows.end()};
 }
 
-// Oldest first. In a full ring the process may have been stopped while it wrote over the
-// oldest.
+// Oldest first. In a full ring the process may have been stopped while it overwrote the oldest
+// event.
 std::vector<Event> in_order(Copy& copy) {
   std::vector<Event>& ring = copy.events;
   const bool full = !ring.empty() && ring.size() >= copy.head.capacity;
@@ -48,18 +48,20 @@ bool is_one(Enum value, Enum last) {
   return static_cast<unsigned>(value) <= static_cast<unsigned>(last);
 }
 
-// What a process that was stopped has left half done goes; a site is what its blocks are.
+// Drops rows that a stopped process left incomplete. A site's counts are recomputed from its
+// blocks.
 void check(Copy* copy) {
   std::erase_if(copy->events, [&](Event& event) {
     check_stack(*copy, &event.stack);
     check_stack(*copy, &event.freed_by);
     return !is_one(event.action, history::Action::Oom) ||
-           !is_one(event.memory, observe::Memory::Other) || event.device >= kDevices;
+           !is_one(event.memory, observe::MemoryKind::Other) || event.device >= kDevices;
   });
   for (Site& site : copy->sites) {
     check_stack(*copy, &site.stack);
     if (site.device < 0 || site.device >= static_cast<int>(kDevices)) site.device = 0;
-    if (!is_one(site.memory, observe::Memory::Other)) site.memory = observe::Memory::Other;
+    if (!is_one(site.memory, observe::MemoryKind::Other))
+      site.memory = observe::MemoryKind::Other;
     site.stretch = std::min(site.stretch, Site::kStretches - 1);
   }
   copy->head.stretch = std::min<std::uint64_t>(copy->head.stretch, Site::kStretches - 1);
@@ -94,7 +96,7 @@ history::Reading reading_of(Copy copy) {
   copy.events = std::move(out.events);
   check_stacks(&copy);
   check(&copy);
-  const Head& head = copy.head;
+  const Header& head = copy.head;
   out.on = head.history_on != 0;
   out.capacity = head.capacity;
   out.depth = head.depth;
@@ -106,7 +108,7 @@ history::Reading reading_of(Copy copy) {
     site.growing = history::grows(head, site);
   }
   for (const LiveRow& row : copy.live)
-    out.live.emplace_back(row.address, history::Live{row.bytes, row.site, row.since});
+    out.live.emplace_back(row.address, history::LiveBlock{row.bytes, row.site, row.since});
   out.sites = std::move(copy.sites);
   out.devices.assign(std::begin(head.tracks), std::end(head.tracks));
   while (!out.devices.empty() && out.devices.back().peaks == 0)

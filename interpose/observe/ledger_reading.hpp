@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a ledger says: for the process that writes it, and for the launcher. A copy may be of
-// any bytes: nothing in it is believed that does not fit. Pure.
+// Reads a ledger, for the process that writes it and for the launcher. A copy may hold any
+// bytes: values that do not fit are dropped. Pure.
 #pragma once
 
 #include "interpose/observe/ledger_book.hpp"
@@ -11,7 +11,7 @@
 namespace custash::ledger {
 
 struct Copy {
-  Head head{};
+  Header head{};
   bool whole = true;  // false: the process was stopped while it wrote
   std::vector<history::Event> events;
   std::vector<history::Site> sites;

@@ -27,24 +27,24 @@ void end(Watcher watcher) noexcept {
   watchers.fetch_and(~static_cast<unsigned>(watcher));
 }
 
-void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept {
+void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept {
   if (bytes == 0 || makes_node(stream)) return;
   if (watched_by(Watcher::Record)) record::allocated(memory, address, bytes, stream);
   if (watched_by(Watcher::History)) history::allocated(memory, address, bytes, stream);
   if (watched_by(Watcher::Counters)) launcher::allocated(memory);
 }
 
-void freed(Memory memory, Address address, Stream stream) noexcept {
+void freed(MemoryKind memory, Address address, Stream stream) noexcept {
   if (address == 0 || makes_node(stream)) return;
   if (watched_by(Watcher::Record)) record::freed(memory, address, stream);
   if (watched_by(Watcher::History)) history::freed(address, stream);
   if (watched_by(Watcher::Counters)) launcher::freed(memory);
 }
 
-void refused(Memory memory, Bytes bytes, Stream stream) noexcept {
+void refused(MemoryKind memory, Bytes bytes, Stream stream) noexcept {
   if (watched_by(Watcher::History)) history::refused(memory, bytes, stream);
   if (watched_by(Watcher::Counters)) launcher::refused();
-  if (memory == Memory::Device) dumps::out_of_memory();
+  if (memory == MemoryKind::Device) dumps::out_of_memory();
 }
 
 }  // namespace custash::observe

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Observe: what the doors were asked to allocate and free, told to whoever watches: the
-// recorder of traces (record.hpp), the history (history.hpp) and the counters that a launcher
-// reads (launcher.hpp). One switch for all: while
-// nobody watches, a door pays one predictable branch. Not told: stream-ordered calls while a
-// stream captures (they make nodes of a graph).
+// Observe: informs watchers of each allocation and free of the hooks. Watchers are the recorder
+// of traces (record.hpp), the history (history.hpp) and the counters for a launcher
+// (launcher.hpp). All share one switch: while nobody watches, a hook pays one predictable
+// branch. Stream-ordered calls on a stream that captures are not reported, because they make
+// nodes of a graph.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -13,9 +13,9 @@
 namespace custash::observe {
 
 // Other: device memory that the driver serves itself.
-enum class Memory : unsigned char { Device, Pinned, Other };
+enum class MemoryKind : unsigned char { Device, Pinned, Other };
 
-// A stream as the call named it; `named` false: it named none.
+// The stream that the call named; `named` is false where it named none.
 struct Stream {
   bool named = false;
   CUstream handle = nullptr;
@@ -37,10 +37,10 @@ inline bool watched_by(Watcher watcher) {
 void begin(Watcher watcher) noexcept;
 void end(Watcher watcher) noexcept;
 
-// After the call that allocated it, in its context; before the one that frees it, as afterwards
-// another thread may be given the same address. `refused`: the call failed for memory.
-void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept;
-void freed(Memory memory, Address address, Stream stream) noexcept;
-void refused(Memory memory, Bytes bytes, Stream stream) noexcept;
+// allocated() is called after the driver's call, in its context. freed() is called before it:
+// afterwards another thread may get the same address. refused(): the call failed for memory.
+void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept;
+void freed(MemoryKind memory, Address address, Stream stream) noexcept;
+void refused(MemoryKind memory, Bytes bytes, Stream stream) noexcept;
 
 }  // namespace custash::observe

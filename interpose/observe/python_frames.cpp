@@ -37,7 +37,7 @@ const Interpreter* interpreter() {
 }
 
 Names& names() {
-  static Names* const all = new Names;
+  static auto* const all = new Names;
   return *all;
 }
 
@@ -50,7 +50,7 @@ std::string text_of(const Interpreter& python, Object* code, const char* attribu
   return out;
 }
 
-// The reference of the first sight is kept, so that the address stays this code's.
+// The first reference is kept, so that the address remains this code object's.
 std::uint32_t number_of(const Interpreter& python, Object* code) {
   Names& all = names();
   {

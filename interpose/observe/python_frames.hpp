@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The lines of Python that the calling thread runs, where the process has an interpreter. A
-// thread that does not hold the interpreter's lock, as PyTorch's operators do not, is looked at
-// by a thread of ours (python_reader.hpp). State: names of code objects, kept for ever.
+// The lines of Python that the calling thread runs, where the process has an interpreter.
+// PyTorch's operators run without the interpreter's lock. For such threads a thread of ours
+// reads the lines (python_reader.hpp). State: names of code objects, kept for ever.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace custash::python_frames {
 
-// At most `most` words, innermost first; how many. Calls into the interpreter, or waits for
-// another thread that does, two milliseconds at most: hold no lock.
+// Takes at most `most` words, innermost first, and returns their number. It calls the
+// interpreter, or waits at most two milliseconds for another thread that does: the caller must
+// hold no lock.
 unsigned take(std::uint64_t* out, unsigned most) noexcept;
 
 struct Line {
@@ -20,7 +21,7 @@ struct Line {
   int line = 0;
 };
 
-// What a word of take() stands for.
+// The line that a word of take() means.
 Line line_of(std::uint64_t word);
 
 // A word is a function's number and, below it, the line; stacks::kPython marks it.

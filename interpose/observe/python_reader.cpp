@@ -22,7 +22,7 @@ struct Desk {
   std::condition_variable posted;
   std::condition_variable answered;
   bool started = false;
-  bool busy = false;           // the reader is at it
+  bool busy = false;           // the reader is working
   std::uint64_t question = 0;  // the last that was asked
   std::uint64_t answer = 0;    // the last that was answered
   bool waiting = false;        // whoever asked it is still there
@@ -39,8 +39,8 @@ Desk& desk() {
   return *all;
 }
 
-// With the interpreter's lock: the asker is blocked in its call, or will be as soon as it wants
-// to run Python, so that its frames stay.
+// Under the interpreter's lock the asking thread cannot run Python: it waits for the answer, or
+// for the lock. So its frames stay.
 void look(Desk& d) {
   std::array<std::uint64_t, kMost> words{};
   Thread* thread = nullptr;
@@ -60,8 +60,8 @@ void look(Desk& d) {
   d.answer = question;
 }
 
-// The interpreter ends threads that ask for its lock when it is gone, by pthread_exit: nothing
-// here may need to be unwound, and none of it is noexcept.
+// Once the interpreter is gone, it ends threads that ask for its lock by pthread_exit. So
+// nothing here may need unwinding, and none of it is noexcept.
 void* read_for_ever(void*) {
   Desk& d = desk();
   Thread* own = nullptr;

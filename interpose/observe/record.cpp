@@ -22,7 +22,7 @@ namespace {
 struct Block {
   std::uint64_t id = 0;
   Bytes bytes = 0;
-  Memory memory = Memory::Device;
+  MemoryKind memory = MemoryKind::Device;
 };
 
 struct Recorder {
@@ -55,7 +55,8 @@ unsigned thread_number() {
   return own_thread - 1;
 }
 
-// The default stream is 0 under each of its names; each thread has a per-thread one of its own.
+// Every name of the default stream is 0; each thread's per-thread default stream has its own
+// number.
 unsigned number_of(Recorder& r, const Stream& stream) {
   const bool default_handle = stream.handle == nullptr;
   if (stream.handle == CU_STREAM_LEGACY ||
@@ -90,10 +91,11 @@ bool write_free(Recorder& r,
   const Block block = it->second;
   r.live.erase(it);
   return write_line(
-      r, block.memory == Memory::Device ? 'f' : 'g', block.id, block.bytes, stream);
+      r, block.memory == MemoryKind::Device ? 'f' : 'g', block.id, block.bytes, stream);
 }
 
-// `body(recorder)` under the lock; recording ends when it gives false. Why it had to, or 0.
+// Calls `body(recorder)` under the lock. Where it returns false, recording ends; returns the
+// error, or 0.
 template <typename Body>
 int record_under_lock(Body body) {
   const RankedLock guard(mutex);
@@ -126,7 +128,8 @@ bool start(const std::string& path, void (*say)(const std::string& line), std::s
   recorder->say = say;
   recorder->begin = clock_now();
   if (!recorder->file.open(path, why)) return false;
-  // The file is the parent's, not its child's; and at exit it becomes as long as its text.
+  // A child must not write the parent's file. At exit the file is cut to the length of its
+  // text.
   const auto forget = [] { observe::end(observe::Watcher::Record); };
   const auto stop = [] { with_recorder([](Recorder&) { return false; }); };
   if (pthread_atfork(nullptr, nullptr, forget) != 0 || std::atexit(stop) != 0) {
@@ -137,18 +140,18 @@ bool start(const std::string& path, void (*say)(const std::string& line), std::s
   return true;
 }
 
-void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept {
+void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept {
   with_recorder([&](Recorder& r) {
-    // Its free was not seen, as when its context was destroyed.
+    // The free of the older block was not seen, for instance because its context was destroyed.
     const auto old = r.live.find(address);
     if (old != r.live.end() && !write_free(r, old, {})) return false;
     const std::uint64_t id = r.next_id++;
     r.live[address] = {id, bytes, memory};
-    return write_line(r, memory == Memory::Device ? 'a' : 'h', id, bytes, stream);
+    return write_line(r, memory == MemoryKind::Device ? 'a' : 'h', id, bytes, stream);
   });
 }
 
-void freed(Memory memory, Address address, Stream stream) noexcept {
+void freed(MemoryKind memory, Address address, Stream stream) noexcept {
   with_recorder([&](Recorder& r) {
     const auto it = r.live.find(address);
     return it == r.live.end() || it->second.memory != memory || write_free(r, it, stream);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Record: writes down what the doors are asked to allocate and free (option `record`), as
-// docs/trace-format.md has it. One recorder a process, behind one lock of its own, which
-// nothing else is taken or called under; in static storage and never destroyed. Calls that fail
+// Record: writes a line for each allocation and free of the hooks (option `record`,
+// docs/trace-format.md). One recorder for each process, behind one lock of its own, under which
+// nothing else is locked or called. It is in static storage and never destroyed. Failed calls
 // are not recorded.
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace custash::record {
 
-using observe::Memory;
+using observe::MemoryKind;
 using observe::Stream;
 
-// Begins, until exit or a fork (for the child); false, with why, when the file cannot be made.
-// Where it cannot grow any more `say` is told, once.
+// Records from now until exit, or in a child until the fork. False, with the reason, when the
+// file cannot be made. Once the file cannot grow, `say` is called once.
 bool start(const std::string& path, void (*say)(const std::string& line), std::string* why);
 
 // As observe.hpp has them.
-void allocated(Memory memory, Address address, Bytes bytes, Stream stream) noexcept;
-void freed(Memory memory, Address address, Stream stream) noexcept;
+void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept;
+void freed(MemoryKind memory, Address address, Stream stream) noexcept;
 
 }  // namespace custash::record

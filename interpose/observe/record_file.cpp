@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kWindow = std::size_t{1} << 20;
 
-// Makes PATH, or where that is taken a name beside it that is free. The name it has.
+// Makes PATH, or a free name beside it where PATH exists. Returns the name.
 std::string create_free(const std::string& path, int* file) {
   *file = output::create(path.c_str());
   const std::string own = path + "." + std::to_string(getpid());
@@ -67,8 +67,8 @@ bool RecordFile::still_ours() const {
          info.st_ino == inode_;
 }
 
-// Maps the stretch after this one. Its blocks are taken first: a write into a hole of a full
-// disk would be a signal, not an error.
+// Maps the next stretch. Its blocks on the disk are reserved first, because a write into a hole
+// of a full disk would raise a signal.
 bool RecordFile::grow() {
   const std::size_t next = window_ == nullptr ? 0 : begin_ + kWindow;
   error_ = still_ours() ? output::reserve(file_, next, kWindow) : EBADF;
@@ -101,7 +101,7 @@ void RecordFile::close() {
   if (window_ != nullptr) munmap(window_, kWindow);
   window_ = nullptr;
   if (!still_ours()) return;
-  // Where it cannot be cut, zeros stay, which readers of traces know.
+  // Where it cannot be cut, zeros remain, and readers of traces skip them.
   if (ftruncate(file_, static_cast<off_t>(used_)) != 0) used_ = 0;
   ::close(file_);
   file_ = -1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// RecordFile: a text file that is written through a shared mapping, so that nothing is lost
-// however the process ends: what it leaves is in the page cache. Until close() the file has
-// zeros behind the text. The owner's lock guards it.
+// RecordFile: a text file written through a shared mapping. Nothing is lost however the process
+// ends, because its writes are in the page cache. Until close() the text is followed by zeros.
+// The owner's lock guards it.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@ namespace custash {
 
 class RecordFile {
  public:
-  // Makes PATH, or where that is there already PATH.PID, PATH.PID.1 …; never opens one that is
-  // there. While it is open the process holds a lock (fcntl) on it. False, with why, when none
-  // can be made, or PATH is no regular file.
+  // Makes PATH, or PATH.PID, PATH.PID.1 and so on where PATH exists; never opens an existing
+  // file. While it is open the process holds a lock (fcntl) on it. False, with the reason, when
+  // no file can be made or PATH is no regular file.
   bool open(const std::string& path, std::string* why);
 
-  // False when there is no more room for it, or the file is no longer ours: nothing is written
-  // then.
+  // False when there is no room, or when the descriptor no longer means this file: then nothing
+  // is written.
   bool append(std::string_view text);
 
-  // Why append() failed; 0 where it did not.
+  // The error of append(); 0 where it succeeded.
   [[nodiscard]] int error() const { return error_; }
 
   // Cuts the zeros off.
@@ -33,7 +33,7 @@ class RecordFile {
 
   int file_ = -1;
   int error_ = 0;
-  unsigned long long device_ = 0;  // what file_ was opened as: the program may close any number
+  unsigned long long device_ = 0;  // of the opened file: the program may close any descriptor
   unsigned long long inode_ = 0;
   char* window_ = nullptr;  // the stretch that is mapped
   std::size_t begin_ = 0;   // where it begins in the file

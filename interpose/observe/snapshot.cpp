@@ -29,7 +29,7 @@ std::string with_number(const std::string& path, unsigned long number) {
   return path.substr(0, dot) + "." + std::to_string(number) + path.substr(dot);
 }
 
-// Nobody typed this name: it replaces nothing and follows no link.
+// No user chose this name, so it replaces nothing and follows no link.
 bool move_beside_others(const std::string& from, const std::string& path, std::string* wrote) {
   *wrote = path;
   std::string& to = *wrote;

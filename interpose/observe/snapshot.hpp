@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Snapshot: everything that is known at one moment: statistics, each segment and block, the
-// history and its call sites; and the files it is written to (docs/history.md). Gathering takes
-// each lock for a moment only, so parts may be some microseconds apart.
+// history and its call sites. Also the files that it is written to (docs/history.md). Gathering
+// takes each lock briefly, so parts may be some microseconds apart.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -16,7 +16,7 @@
 
 namespace custash::snapshot {
 
-// As files have them, in the order of history::Action, observe::Memory and PieceState.
+// As files have them, in the order of history::Action, observe::MemoryKind and PieceState.
 inline constexpr const char* kActionNames[] = {
     "alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"};
 inline constexpr const char* kMemoryNames[] = {"device", "pinned", "other"};
@@ -35,7 +35,7 @@ struct DeviceState {
 
 struct Snapshot {
   int pid = 0;
-  std::string ended_by;  // what ended the process before it could be asked; else empty
+  std::string ended_by;  // how the process ended, where it ended before it reported; else empty
   std::string program;
   Nanoseconds time = 0;  // CLOCK_REALTIME
   std::vector<DeviceState> devices;
@@ -45,7 +45,7 @@ struct Snapshot {
   std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks, of `frames`
 };
 
-// Without events: of the devices nothing either, only the call sites.
+// Without events it has no devices either, only the call sites.
 Snapshot take(Allocator& core, history::Events events = history::Events::With);
 
 std::string command_line();
@@ -70,12 +70,12 @@ std::string as_trace(const Snapshot& snapshot);   // Chrome's trace events, for 
 
 std::string text_of(const Snapshot& snapshot, Format format);
 
-// Replace: a snapshot of the same form goes, and any other file is an error. Keep: where the
-// name is taken the process's number goes into it.
+// Replace: overwrites a snapshot of the same form; any other file is an error. Keep: where the
+// name is taken, the process's number is added to it.
 enum class Existing { Replace, Keep };
 
-// Leaves the old file or the whole new one (output_file.hpp). False, with why. `wrote` is told
-// the file's name.
+// Leaves the old file or the complete new one (output_file.hpp). False, with the reason.
+// `wrote` receives the file's name.
 bool write(Allocator& core,
            const std::string& path,
            Existing existing,

@@ -7,7 +7,7 @@
 namespace custash::snapshot {
 namespace {
 
-// Free pieces in a row become one: only what is used or in limbo has borders that matter.
+// Adjacent free pieces become one: only pieces in use or in limbo have borders that matter.
 std::vector<Block> blocks_of(const std::vector<Piece>& pieces, const StackOf& stacks) {
   std::vector<Block> out;
   for (const Piece& piece : pieces) {

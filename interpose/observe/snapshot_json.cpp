@@ -14,16 +14,6 @@ void write_stack(JsonWriter& json, stacks::Id id) {
   json.value(id == stacks::kNone ? std::int64_t{-1} : static_cast<std::int64_t>(id));
 }
 
-void write_stats(JsonWriter& json,
-                 const char* key,
-                 const std::vector<std::pair<std::string, std::int64_t>>& stats) {
-  json.key(key);
-  json.open('{');
-  for (const auto& [name, value] : stats)
-    json.member(name, value);
-  json.close('}');
-}
-
 void write_segment(JsonWriter& json,
                    const HeldSegment& segment,
                    const std::vector<Block>& blocks) {
@@ -33,14 +23,8 @@ void write_segment(JsonWriter& json,
   json.text_member("pool", device_stats::kPoolNames[static_cast<std::size_t>(segment.pool)]);
   json.text_member("made_of", segment.mapped ? "pages" : "driver");
   json.member("stream", reinterpret_cast<std::uint64_t>(segment.stream));
-  json.key("pages");
-  json.open('[');
-  for (const Bytes page : segment.pages)
-    json.natural(page);
-  json.close(']');
-  json.key("blocks");
-  json.open('[');
-  for (const Block& block : blocks) {
+  json.list("pages", segment.pages, [&](Bytes page) { json.natural(page); });
+  json.list("blocks", blocks, [&](const Block& block) {
     json.open('[');
     json.natural(block.piece.address);
     json.natural(block.piece.size);
@@ -48,32 +32,24 @@ void write_segment(JsonWriter& json,
     json.string(kStateNames[static_cast<std::size_t>(block.piece.state)]);
     write_stack(json, block.stack);
     json.close(']');
-  }
-  json.close(']');
+  });
   json.close('}');
 }
 
 void write_devices(JsonWriter& json, const Snapshot& snapshot) {
-  json.key("devices");
-  json.open('[');
-  for (const DeviceState& device : snapshot.devices) {
-    json.open('{');
+  json.objects("devices", snapshot.devices, [&](const DeviceState& device) {
     json.member("device", device.stats.device);
-    write_stats(json, "stats", device_stats::flatten(device.stats));
+    json.numbers("stats", device_stats::flatten(device.stats));
     json.key("segments");
     json.open('[');
     for (std::size_t i = 0; i < device.segments.size(); ++i)
       write_segment(json, device.segments[i], device.blocks[i]);
     json.close(']');
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
 void write_events(JsonWriter& json, const history::Reading& history) {
-  json.key("events");
-  json.open('[');
-  for (const history::Event& event : history.events) {
+  json.list("events", history.events, [&](const history::Event& event) {
     json.open('[');
     json.natural(event.time / kMicrosecond);
     json.string(kActionNames[static_cast<std::size_t>(event.action)]);
@@ -85,15 +61,11 @@ void write_events(JsonWriter& json, const history::Reading& history) {
     write_stack(json, event.stack);
     if (event.action == history::Action::Free) write_stack(json, event.freed_by);
     json.close(']');
-  }
-  json.close(']');
+  });
 }
 
 void write_sites(JsonWriter& json, const Snapshot& snapshot) {
-  json.key("sites");
-  json.open('[');
-  for (const history::Site& site : snapshot.history.sites) {
-    json.open('{');
+  json.objects("sites", snapshot.history.sites, [&](const history::Site& site) {
     json.key("stack");
     write_stack(json, site.stack);
     json.member("device", site.device);
@@ -108,9 +80,7 @@ void write_sites(JsonWriter& json, const Snapshot& snapshot) {
     json.member("allocations", site.allocations);
     json.member("allocated_bytes", site.allocated_bytes);
     json.member("growing", site.growing);
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
 void write_history(JsonWriter& json, const Snapshot& snapshot) {
@@ -123,44 +93,31 @@ void write_history(JsonWriter& json, const Snapshot& snapshot) {
   json.member("events_seen", history.events_seen);
   json.member("events_lost", history.events_seen - history.events.size());
   json.member("stacks_lost", history.stacks_lost);
-  json.key("tracked");
-  json.open('[');
-  for (const history::DeviceTrack& device : history.devices) {
-    json.open('{');
+  json.objects("tracked", history.devices, [&](const history::DeviceTrack& device) {
     json.member("bytes", device.bytes);
     json.member("peak_bytes", device.peak_bytes);
     json.buckets("lifetimes_up_to_ns", device.lifetimes);
-    json.close('}');
-  }
-  json.close(']');
+  });
   write_sites(json, snapshot);
   write_events(json, history);
   json.close('}');
 }
 
 void write_stacks(JsonWriter& json, const Snapshot& snapshot) {
-  json.key("frames");
-  json.open('[');
-  for (const Frame& frame : snapshot.frames) {
-    json.open('{');
+  json.objects("frames", snapshot.frames, [&](const Frame& frame) {
     json.text_member("module", frame.module);
     json.text_member("build_id", frame.build_id);
     json.member("offset", frame.offset);
     json.text_member("name", frame.name);
     json.text_member("file", frame.file);
     json.member("line", frame.line);
-    json.close('}');
-  }
-  json.close(']');
-  json.key("stacks");
-  json.open('[');
-  for (const auto& stack : snapshot.stacks) {
+  });
+  json.list("stacks", snapshot.stacks, [&](const auto& stack) {
     json.open('[');
     for (const Symbols::Id frame : stack)
       json.natural(frame);
     json.close(']');
-  }
-  json.close(']');
+  });
 }
 
 }  // namespace
@@ -175,7 +132,7 @@ std::string as_json(const Snapshot& snapshot) {
   json.member("time_us", snapshot.time / kMicrosecond);
   if (!snapshot.ended_by.empty()) json.text_member("ended_by", snapshot.ended_by);
   write_devices(json, snapshot);
-  write_stats(json, "host_stats", snapshot.host_stats);
+  json.numbers("host_stats", snapshot.host_stats);
   write_history(json, snapshot);
   write_stacks(json, snapshot);
   json.close('}');

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A snapshot as PyTorch writes its own (torch.cuda.memory._dump_snapshot): a pickle of protocol
-// 4 that its viewer and torch.cuda._memory_viz open. custash's counters are left to the JSON
-// form.
+// A snapshot in PyTorch's form (torch.cuda.memory._dump_snapshot): a pickle of protocol 4,
+// which its viewer and torch.cuda._memory_viz open. Only the JSON form has custash's counters.
 #include "interpose/observe/snapshot.hpp"
 
 #include <string_view>
@@ -62,7 +61,7 @@ class PickleWriter {
     (void)remember();
   }
 
-  // What was written last can be had again.
+  // Remembers the value written last, to be fetched again.
   std::uint32_t remember() {
     text_ += '\x94';
     return memo_++;
@@ -210,7 +209,7 @@ class Writer {
     out_.close_dict();
   }
 
-  // Frees whose block waits still, so that nobody had the address since.
+  // Frees whose block still waits, so that its address was not handed out since.
   std::unordered_set<const history::Event*> pending_frees(std::size_t device) const {
     std::unordered_set<Address> waiting;
     for (const std::vector<Block>& blocks : snapshot_.devices[device].blocks) {
@@ -221,7 +220,7 @@ class Writer {
     const auto& events = snapshot_.history.events;
     for (auto event = events.rbegin(); event != events.rend() && !waiting.empty(); ++event) {
       const bool freed = event->action == history::Action::Free;
-      if (event->device != device || event->memory != observe::Memory::Device ||
+      if (event->device != device || event->memory != observe::MemoryKind::Device ||
           (!freed && event->action != history::Action::Alloc))
         continue;
       if (waiting.erase(event->address) != 0 && freed) pending.insert(&*event);
@@ -234,15 +233,15 @@ class Writer {
     const auto pending = pending_frees(device);
     out_.open_list();
     for (const history::Event& event : snapshot_.history.events) {
-      if (event.device != device || event.memory != observe::Memory::Device) continue;
+      if (event.device != device || event.memory != observe::MemoryKind::Device) continue;
       switch (event.action) {
         case Action::Alloc:
           entry(event, "alloc");
           break;
         case Action::Free:
-          // When a block could be used again is not followed one by one.
+          // custash does not record when each block became reusable.
           entry(event, "free_requested");
-          if (pending.count(&event) == 0) entry(event, "free_completed");
+          if (!pending.contains(&event)) entry(event, "free_completed");
           break;
         case Action::SegmentAlloc:
           entry(event, "segment_alloc");
@@ -264,7 +263,7 @@ class Writer {
     out_.close_list();
   }
 
-  // The keys that PyTorch's tools look at, as its defaults are.
+  // The keys that PyTorch's tools read, with PyTorch's default values.
   void settings() {
     out_.open_dict();
     text("PYTORCH_CUDA_ALLOC_CONF", "backend:custash");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A snapshot's history as Chrome's trace events, which Perfetto opens: a counter of what is in
-// use and of what is held for each device, and the driver's calls and refusals as instants.
+// A snapshot's history as Chrome's trace events, which Perfetto opens. Each device has a
+// counter of bytes in use and one of bytes held. Driver calls and refusals are instants.
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/json.hpp"
 
@@ -15,7 +15,7 @@ struct Level {
   std::int64_t held = 0;
 };
 
-// What an event adds to the levels.
+// The change that an event makes to the levels.
 Level step_of(const history::Event& event) {
   using history::Action;
   const auto bytes = static_cast<std::int64_t>(event.bytes);
@@ -69,13 +69,13 @@ void write_instant(JsonWriter& json, const Snapshot& snapshot, const history::Ev
   json.close('}');
 }
 
-// At the first event: the end, less all that came after.
+// The levels at the first event: those at the end, less all changes since.
 Level level_before(const Snapshot& snapshot, std::size_t device) {
   const custash_device_stats_t& stats = snapshot.devices[device].stats;
   Level level{stats.requested_bytes[CUSTASH_ALL].current,
               stats.reserved_bytes[CUSTASH_ALL].current};
   for (const history::Event& event : snapshot.history.events) {
-    if (event.device != device || event.memory != observe::Memory::Device) continue;
+    if (event.device != device || event.memory != observe::MemoryKind::Device) continue;
     const Level step = step_of(event);
     level.used -= step.used;
     level.held -= step.held;
@@ -103,7 +103,7 @@ std::string as_trace(const Snapshot& snapshot) {
   for (std::size_t device = 0; device < snapshot.devices.size(); ++device) {
     Level level = level_before(snapshot, device);
     for (const history::Event& event : snapshot.history.events) {
-      if (event.device != device || event.memory != observe::Memory::Device) continue;
+      if (event.device != device || event.memory != observe::MemoryKind::Device) continue;
       const Level step = step_of(event);
       level.used += step.used;
       level.held += step.held;

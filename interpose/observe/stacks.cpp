@@ -12,14 +12,14 @@
 namespace custash::stacks {
 namespace {
 
-constexpr unsigned kOwnFrames = 12;  // between a door and take()
+constexpr unsigned kOwnFrames = 12;  // between a hook and take()
 
 constexpr unsigned kMostWords = kMostDepth + kOwnFrames;
 
-// [0] lies in take() itself.
+// [0] is an address in take() itself.
 struct Walk {
   std::array<Word, kMostWords> words;
-  std::array<const Word*, kMostWords> slots;  // where on the stack each of them stands
+  std::array<const Word*, kMostWords> slots;  // where on the stack each of them is
   unsigned size = 0;
   unsigned most = 0;
 };
@@ -33,10 +33,10 @@ _Unwind_Reason_Code step(_Unwind_Context* context, void* state) {
   return _URC_NO_REASON;
 }
 
-// A walk by the unwinder reads tables for each frame, a microsecond or two in all. A program
-// comes the same ways again: a walk that began at the same frame is the same as long as each
-// return address of it still stands where it stood. They are compared from the innermost on, so
-// that none is read that lies beyond the end of the stack.
+// The unwinder reads tables for each frame, one or two microseconds in all. Programs repeat
+// their call paths. A walk from the same frame gives the same result as long as each return
+// address is still where it was. They are compared from the innermost on, so nothing beyond the
+// end of the stack is read.
 struct Remembered {
   std::atomic<bool> busy{false};
   const void* frame = nullptr;
@@ -49,7 +49,7 @@ struct Remembered {
     return true;
   }
 
-  // Only where the addresses stand as they do on x86-64.
+  // Only where the stack has return addresses where x86-64 has them.
   [[nodiscard]] bool can_be_checked() const {
     for (unsigned i = 1; i < walk.size; ++i)
       if (*walk.slots[i] != walk.words[i]) return false;
@@ -102,7 +102,7 @@ __attribute__((noinline)) void take(unsigned depth, Stack* out) noexcept {
     walk_stack(
         __builtin_frame_address(0), __builtin_return_address(0), depth + kOwnFrames, &walk);
   }
-  // The door has noted its caller. Where it has not, our own frames are left to the reader, who
+  // The hook noted its caller. Where it did not, the reader removes our own frames, because it
   // knows names.
   const auto end = walk.words.begin() + walk.size;
   const auto caller = std::find(walk.words.begin(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Where a call comes from, as words: return addresses, innermost first, then lines of Python
-// where the calling thread runs some (top bit set; python_frames.hpp). take() is cheap and
-// takes no lock; names are found when somebody reads (symbols.hpp).
+// The callers of a call, as words: return addresses, innermost first, then lines of Python
+// where the thread runs any (top bit set; python_frames.hpp). take() is cheap and takes no
+// lock. Names are looked up when somebody reads (symbols.hpp).
 #pragma once
 
 #include <array>
@@ -16,16 +16,16 @@ inline constexpr Word kPython = Word{1} << 63U;
 inline constexpr unsigned kMostDepth = 64;
 
 struct Stack {
-  std::array<Word, 2 * kMostDepth> words;
+  std::array<Word, 2UL * kMostDepth> words;
   unsigned size = 0;
 
   [[nodiscard]] std::span<const Word> used() const { return {words.data(), size}; }
 };
 
-// At most `depth` addresses, from the caller of the door on, and as many lines of Python.
+// At most `depth` addresses, from the caller of the hook on, and as many lines of Python.
 void take(unsigned depth, Stack* out) noexcept;
 
-// Whether lines of Python are taken. Before history begins.
+// Sets whether lines of Python are taken. To be called before history begins.
 void with_python(bool wanted) noexcept;
 
 using Id = std::uint32_t;

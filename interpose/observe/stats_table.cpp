@@ -26,32 +26,36 @@ __attribute__((format(printf, 2, 3))) void line(std::string& out, const char* fo
   out += std::string("|") + text + "|\n";
 }
 
-// The unit is the one that suits `whole`, so that a row and the parts below it have the same.
+// The unit suits `whole`, so that a row and the parts below it use the same unit.
+template <std::size_t kCount>
+const char* scale(const char* const (&units)[kCount],
+                  std::int64_t step,
+                  std::int64_t enough,
+                  std::int64_t whole,
+                  std::int64_t* value) {
+  std::size_t unit = 0;
+  for (auto left = static_cast<double>(whole);
+       left >= static_cast<double>(enough) && unit + 1 < kCount;
+       ++unit) {
+    left /= static_cast<double>(step);
+    *value /= step;
+  }
+  return units[unit];
+}
+
 std::string bytes_cell(std::int64_t value, std::int64_t whole) {
   constexpr const char* kUnits[] = {"B  ", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  constexpr std::int64_t kEnough = 768 * 1024;
-  std::size_t unit = 0;
-  for (auto left = static_cast<double>(whole); left >= kEnough && unit + 1 < std::size(kUnits);
-       ++unit) {
-    left /= 1024;
-    value /= 1024;
-  }
+  const char* const unit = scale(kUnits, 1024, 768LL * 1024, whole, &value);
   char text[32];
-  std::snprintf(text, sizeof text, "%6" PRId64 " %s", value, kUnits[unit]);
+  std::snprintf(text, sizeof text, "%6" PRId64 " %s", value, unit);
   return text;
 }
 
 std::string count_cell(std::int64_t value, std::int64_t whole) {
   constexpr const char* kUnits[] = {" ", "K", "M"};
-  constexpr std::int64_t kEnough = 750 * 1000;
-  std::size_t unit = 0;
-  for (auto left = static_cast<double>(whole); left >= kEnough && unit + 1 < std::size(kUnits);
-       ++unit) {
-    left /= 1000;
-    value /= 1000;
-  }
+  const char* const unit = scale(kUnits, 1000, 750LL * 1000, whole, &value);
   char text[32];
-  std::snprintf(text, sizeof text, "%7" PRId64 " %s ", value, kUnits[unit]);
+  std::snprintf(text, sizeof text, "%7" PRId64 " %s ", value, unit);
   return text;
 }
 

@@ -43,10 +43,9 @@ void write_use(JsonWriter& json, const Use& use) {
   json.member("free", use.blocks[kFree]);
   json.member("free_bytes", use.bytes[kFree]);
   json.member("largest_free_block", use.largest_free);
-  json.close('}');
 }
 
-// One row a stream; the streams in the order of their handles, 0 for calls that name none.
+// One row for each stream, in the order of the handles; 0 stands for calls that name no stream.
 void write_streams(JsonWriter& json, const Inventory& held) {
   std::map<std::uint64_t, Use> streams;
   for (const HeldSegment& segment : held) {
@@ -54,14 +53,10 @@ void write_streams(JsonWriter& json, const Inventory& held) {
     for (const Piece& piece : segment.pieces)
       use.add(piece);
   }
-  json.key("streams");
-  json.open('[');
-  for (const auto& [stream, use] : streams) {
-    json.open('{');
-    json.member("stream", stream);
-    write_use(json, use);
-  }
-  json.close(']');
+  json.objects("streams", streams, [&](const auto& row) {
+    json.member("stream", row.first);
+    write_use(json, row.second);
+  });
 }
 
 // Small blocks by their class, large ones by powers of two.
@@ -75,34 +70,26 @@ void write_sizes(JsonWriter& json, const Inventory& held) {
       sizes[{segment.pool, up_to}].add(piece);
     }
   }
-  json.key("sizes");
-  json.open('[');
-  for (const auto& [size, use] : sizes) {
-    json.open('{');
-    json.text_member("pool", device_stats::kPoolNames[static_cast<std::size_t>(size.first)]);
-    json.member("up_to_bytes", size.second);
-    write_use(json, use);
-  }
-  json.close(']');
+  json.objects("sizes", sizes, [&](const auto& row) {
+    const auto& [pool, up_to] = row.first;
+    json.text_member("pool", device_stats::kPoolNames[static_cast<std::size_t>(pool)]);
+    json.member("up_to_bytes", up_to);
+    write_use(json, row.second);
+  });
 }
 
 void write_driver_calls(JsonWriter& json) {
-  json.key("driver_calls");
-  json.open('[');
-  for (const driver_calls::Timing& timing : driver_calls::read()) {
-    json.open('{');
+  json.objects("driver_calls", driver_calls::read(), [&](const driver_calls::Timing& timing) {
     json.text_member("name", timing.name);
     json.member("count", timing.count);
     json.member("failed", timing.failed);
     json.member("total_ns", timing.total_ns);
     json.member("max_ns", timing.max_ns);
     json.buckets("up_to_ns", timing.buckets);
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
-// By the library that called, where history or stats:detailed has followed it.
+// By the calling library, where history or stats:detailed records callers.
 void write_callers(JsonWriter& json, const history::Reading& history, int device) {
   struct Sum {
     std::int64_t blocks = 0, bytes = 0, allocations = 0, allocated_bytes = 0;
@@ -111,7 +98,7 @@ void write_callers(JsonWriter& json, const history::Reading& history, int device
   Symbols symbols;
   std::map<std::string, Sum> callers;
   for (const history::Site& site : history.sites) {
-    if (site.device != device || site.memory == observe::Memory::Pinned) continue;
+    if (site.device != device || site.memory == observe::MemoryKind::Pinned) continue;
     std::string caller;
     if (site.stack != stacks::kNone)
       caller = caller_of(symbols.frames(), symbols.frames_of(history.stacks[site.stack]));
@@ -121,18 +108,14 @@ void write_callers(JsonWriter& json, const history::Reading& history, int device
     sum.allocations += site.allocations;
     sum.allocated_bytes += site.allocated_bytes;
   }
-  json.key("callers");
-  json.open('[');
-  for (const auto& [caller, sum] : callers) {
-    json.open('{');
-    json.text_member("module", caller);
+  json.objects("callers", callers, [&](const auto& row) {
+    const Sum& sum = row.second;
+    json.text_member("module", row.first);
     json.member("in_use", sum.blocks);
     json.member("in_use_requested_bytes", sum.bytes);
     json.member("allocations", sum.allocations);
     json.member("allocated_requested_bytes", sum.allocated_bytes);
-    json.close('}');
-  }
-  json.close(']');
+  });
 }
 
 void write_lifetimes(JsonWriter& json, const history::Reading& history, int device) {
@@ -226,16 +209,8 @@ std::string json(Allocator& core, int device) {
   json.open('{');
   json.text_member("format", "custash statistics 1");
   json.member("device", stats.device);
-  json.key("stats");
-  json.open('{');
-  for (const auto& [name, value] : device_stats::flatten(stats))
-    json.member(name, value);
-  json.close('}');
-  json.key("host_stats");
-  json.open('{');
-  for (const auto& [name, value] : process::pinned().stats().flatten())
-    json.member(name, value);
-  json.close('}');
+  json.numbers("stats", device_stats::flatten(stats));
+  json.numbers("host_stats", process::pinned().stats().flatten());
   write_streams(json, held);
   write_sizes(json, held);
   write_driver_calls(json);

@@ -12,7 +12,7 @@ namespace custash {
 
 void print_summary(Allocator& core) noexcept;
 
-// Lines of the devices that were used; of the first where none was.
+// One line for each device that was used; for the first device where none was.
 std::string summary_text(const std::vector<custash_device_stats_t>& devices);
 
 }  // namespace custash

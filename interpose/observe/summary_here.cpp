@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Of this process.
+// For this process.
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/summary.hpp"
 
@@ -15,7 +15,7 @@ void print_summary(Allocator& core) noexcept {
     for (int device = 0; device < count; ++device)
       devices.push_back(device_stats::counters(core, device));
     const std::string text = summary_text(devices);
-    if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nowhere to say it
+    if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // standard error is closed
   } catch (...) {
     // Without memory there is no summary; the program's exit code is what counts.
   }

@@ -15,12 +15,12 @@ std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
 
-// In a program that custash is linked into, its module is ours, too.
+// Where custash is linked into a program, frames of the program's module count as ours.
 bool is_ours(const Frame& frame, const std::string& own_module) {
   return frame.module == own_module && begins(frame.name, "custash");
 }
 
-// Without names its file tells it.
+// Without names the file decides.
 bool is_interpreter(const Frame& frame) {
   const std::string_view file = file_name(frame.module);
   if (frame.name.empty()) return begins(file, "libpython") || begins(file, "python");

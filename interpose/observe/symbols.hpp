@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Names for the words of a stack: the module and its exported symbol for an address, file and
-// line for Python. State: what was found already. Not for use under any lock: it takes the
+// Names for the words of a stack: module and exported symbol of an address, file and line of
+// Python. State: names found before. Not to be used under any lock, because it takes the
 // loader's.
 #pragma once
 
@@ -21,10 +21,10 @@ class Symbols {
   using Id = std::uint32_t;
   using Resolve = std::function<Frame(stacks::Word)>;
 
-  // Of this process.
+  // For this process.
   Symbols();
 
-  // Of any. `own_module`: the program's, where custash is linked into it.
+  // For any process. `own_module`: the program's, where custash is linked into it.
   Symbols(Resolve resolve, std::string own_module)
       : resolve_(std::move(resolve)), own_module_(std::move(own_module)) {}
 
@@ -43,8 +43,7 @@ class Symbols {
   std::vector<Frame> frames_;
 };
 
-// Where the call came from: the file of the first frame that has one; "python" has no say in
-// it.
+// The calling library: the file of the first frame that has one. Python's own file is skipped.
 std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack);
 
 }  // namespace custash

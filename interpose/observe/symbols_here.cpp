@@ -15,7 +15,7 @@ namespace {
 
 std::string readable(const char* symbol) {
   if (symbol == nullptr) return "";
-  // Of a function f the demangler makes "float".
+  // The demangler would turn a function f into "float".
   if (std::string_view(symbol).substr(0, 2) != "_Z") return symbol;
   int status = 0;
   char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);

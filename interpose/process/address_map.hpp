@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// AddressMap: a number for each address, without an allocation for each. Open addressing; what
-// follows a removed entry moves up. Address 0 is no key. The owner locks.
+// AddressMap: a number for each address, without an allocation for each. Open addressing: an
+// entry that is removed is filled by a later one. Address 0 is no key. The owner locks.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -28,7 +28,7 @@ class AddressMap {
     const std::uint32_t number = entries_[hole].number;
     if (entries_[hole].address == 0) return kNone;
     for (std::size_t at = next(hole); entries_[at].address != 0; at = next(at)) {
-      // One that belongs behind the hole stays.
+      // An entry whose place is behind the hole stays.
       const std::size_t home = home_of(entries_[at].address);
       if (((at - home) & mask()) < ((at - hole) & mask())) continue;
       entries_[hole] = entries_[at];
@@ -53,7 +53,7 @@ class AddressMap {
     return ((address * 0x9fb21c651e98df25ULL) >> 20U) & mask();
   }
 
-  // Where it is, or would be.
+  // The place where the address is, or would be.
   [[nodiscard]] std::size_t place_of(Address address) const {
     std::size_t at = home_of(address);
     while (entries_[at].address != 0 && entries_[at].address != address)

@@ -11,8 +11,8 @@
 
 namespace custash::output {
 
-// Holds signals back from this thread. Those by which the kernel tells of a failed write are
-// dropped: errno tells, too, and the program would be ended.
+// Blocks signals for this thread. Signals that report a failed write are dropped, because they
+// would end the program; errno reports the failure, too.
 class BlockedSignals {
  public:
   explicit BlockedSignals(const sigset_t& signals) : pending_before_(pending_signals()) {

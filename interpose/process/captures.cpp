@@ -21,8 +21,8 @@ bool under_way() noexcept {
 bool is_capturing(Allocator& core, CUstream stream, NullStream null) noexcept {
   if (stream == nullptr && null == NullStream::PerThread) stream = CU_STREAM_PER_THREAD;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  // An error is the legacy stream's beside a capture (906), or a bad handle's: neither
-  // captures.
+  // An error means the legacy stream while another stream captures (906), or a bad handle.
+  // Neither captures.
   return core.driver().stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What watches over a program's use of device memory: compute-sanitizer, whose memcheck knows
-// allocations of the driver only, and cuda-gdb. How they are told: compute-sanitizer exports a
-// port to its target, or names its collection library for injection (profilers use that
-// variable, too); a debugger sets variables of libcuda (cudadebugger.h).
+// Tools that check a program's use of device memory: compute-sanitizer, whose memcheck knows
+// only the driver's allocations, and cuda-gdb. They are recognised by variables:
+// compute-sanitizer exports a port to its target, or names its collection library for injection
+// (as profilers do). A debugger sets variables of libcuda (cudadebugger.h).
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ inline constexpr std::string_view kCollector = "libsanitizer-collection";
 inline constexpr const char* kPorts[] = {"NV_SANITIZER_INJECTION_PORT_BASE",
                                          "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN"};
 
-// The variable that says so, of those that `get` finds; null.
+// The first of these variables that `get` finds; null where there is none.
 template <typename Get>
 const char* told_by_environment(Get get) {
   const char* found = nullptr;
@@ -28,7 +28,8 @@ const char* told_by_environment(Get get) {
 
 // Called at load, before the program's threads: see startup.cpp.
 void read_environment() noexcept;
-// What says that compute-sanitizer watches this process: a variable or a loaded library; null.
+// The variable or loaded library that shows compute-sanitizer in this process; null where there
+// is none.
 const char* sanitizer() noexcept;
 // Null without one; asked once the driver is up.
 const char* debugger() noexcept;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Descriptors: the file descriptors that custash keeps in the host program, so that a child of
-// a fork can close its copies at once: a peer takes a connection's end for the end of this
-// process. Kept clear of the low numbers, which programs count on. Lock free, in static
-// storage.
+// Descriptors: the file descriptors that custash keeps in the program. A forked child closes
+// its copies at once, because a peer takes the end of a connection for the end of this process.
+// They avoid low numbers, which programs count on. Lock free, in static storage.
 #pragma once
 
 #include <array>

@@ -15,7 +15,7 @@ bool is_primary_active(Allocator& core, CUdevice device) {
 CUcontext primary_context(Allocator& core, CUdevice device) {
   CUcontext context = nullptr;
   auto* const release =
-      real::function<CUresult(CUdevice)>(Entry::door_cuDevicePrimaryCtxRelease_v2);
+      real::function<CUresult(CUdevice)>(Entry::hook_cuDevicePrimaryCtxRelease_v2);
   if (release == nullptr || !is_primary_active(core, device)) return nullptr;
   if (core.driver().primary_ctx_retain(&context, device) != CUDA_SUCCESS) return nullptr;
   return release(device) == CUDA_SUCCESS ? context : nullptr;
@@ -54,8 +54,8 @@ void DeviceScope::enter(CUcontext context) {
   pushed_ = status_.ok();
 }
 
-// An active primary context has another user, and our reference is given back, so that the
-// count is as the program made it. An inactive one we keep: releasing it would destroy the
+// An active primary context has another user. Our reference is given back, so that the count
+// stays the program's. We keep the reference to an inactive one: releasing it would destroy the
 // memory.
 void DeviceScope::enter_primary(CUdevice device) {
   unsigned flags = 0;
@@ -73,7 +73,7 @@ DeviceScope::~DeviceScope() {
   CUcontext popped = nullptr;
   if (pushed_) driver_.ctx_pop(&popped);
   auto* const release =
-      real::function<CUresult(CUdevice)>(Entry::door_cuDevicePrimaryCtxRelease_v2);
+      real::function<CUresult(CUdevice)>(Entry::hook_cuDevicePrimaryCtxRelease_v2);
   if (to_release_ >= 0 && release != nullptr) release(to_release_);
 }
 

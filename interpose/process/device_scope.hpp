@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeviceScope: a device's context, current for as long as the scope lives. The current one if
-// it is of that device, else the primary one, which is what the runtime uses. Owned by one
+// DeviceScope: makes a device's context current while it lives. The current context stays if it
+// is of that device; else the primary one is taken, which the runtime uses. Owned by one
 // thread.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace custash {
 
-// The device's primary context, its count of users as before; null when it is not active.
+// The device's primary context, with its count of users unchanged; null when it is not active.
 CUcontext primary_context(Allocator& core, CUdevice device);
 bool is_primary_active(Allocator& core, CUdevice device);
 
@@ -30,7 +30,7 @@ class DeviceScope {
 
   [[nodiscard]] CUcontext context() const { return context_; }
 
-  // What a negative number means now.
+  // The device that a negative number means now.
   static int resolve(const Driver& driver, int device);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JsonWriter: JSON, appended to a string in the order of the calls; commas by itself. No state
+// JsonWriter: appends JSON to a string in the order of the calls, and adds the commas. No state
 // but the text.
 #pragma once
 
@@ -29,7 +29,7 @@ class JsonWriter {
     fresh_ = false;
   }
 
-  // The value is to follow.
+  // The next call writes its value.
   void key(std::string_view name) {
     string(name);
     text_ += ':';
@@ -70,6 +70,36 @@ class JsonWriter {
     } else {
       value(static_cast<std::int64_t>(number));
     }
+  }
+
+  // An array: `write(item)` writes one value for each item.
+  template <typename Items, typename Write>
+  void list(std::string_view name, const Items& items, Write write) {
+    key(name);
+    open('[');
+    for (const auto& item : items)
+      write(item);
+    close(']');
+  }
+
+  // An array of objects: `write(item)` writes the members of one.
+  template <typename Items, typename Write>
+  void objects(std::string_view name, const Items& items, Write write) {
+    list(name, items, [&](const auto& item) {
+      open('{');
+      write(item);
+      close('}');
+    });
+  }
+
+  // An object with a member for each pair of a name and a number.
+  template <typename Pairs>
+  void numbers(std::string_view name, const Pairs& pairs) {
+    key(name);
+    open('{');
+    for (const auto& [member_name, number] : pairs)
+      member(member_name, number);
+    close('}');
   }
 
   // Counts by powers of two, an object with what each goes up to; empty ones are left out.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The steps of the state machine in process.hpp that startup.cpp takes. Nobody else includes
+// The steps of the state machine in process.hpp, taken by startup.cpp. No other file includes
 // it.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace custash::process {
 // once, by the thread that is Starting. Returns Running or Disabled.
 State build();
 
-// Makes the core and the cache of pinned memory in static storage, where they stay. core()
-// returns the core once build() has returned Running.
+// Makes the core and the cache of pinned memory in static storage; neither is ever destroyed.
+// core() returns the core once build() has returned Running.
 Allocator& make_core(const Driver& driver, const Config& config);
 
 // The core that make_core() has made, whatever the state is; null before.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reading pages, and removing those that nobody writes any more. Files may be anything: what is
-// there was written by somebody of the same user at best.
+// Reads live pages, and removes those whose process is gone. A file may hold anything, because
+// any program of the same user may have written it.
 #include "interpose/process/live_page.hpp"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ std::string copy_of(int fd, uid_t user) {
                                                                                         : "";
 }
 
-// Two copies that are alike hold no half of a write: a writer is done in less than a copy
-// takes, and its number would have changed.
+// Two equal copies hold no partial write: a write takes less time than a copy, and would have
+// changed the number.
 std::optional<Page> read_file(const std::string& path, uid_t user) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return std::nullopt;
@@ -103,7 +103,7 @@ std::vector<Page> read_all(uid_t user) {
   return pages;
 }
 
-// "PID (name) state …": the name may hold anything, the 20th word after it is the start.
+// "PID (name) state …". The name may hold anything; the 20th word after it is the start.
 std::uint64_t start_of(pid_t process) {
   std::string path("/proc/");
   path += std::to_string(process);

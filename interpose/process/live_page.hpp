@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// LivePage: a process's numbers, in a file of shared memory that only its user may open, for
-// `custash top` and whoever wants them without asking. One writer, the service's thread, and
-// only when somebody asks it; any readers, who copy the file and look at `sequence` before and
-// after. Also what the service's verb "live" answers. Plain data: both sides must be built
-// alike, which `magic` and `size` tell.
+// LivePage: a process's current numbers, in shared memory that only its user may open, for
+// `custash top` and other readers. Its one writer is the service's thread, and only on request.
+// A reader copies the file and compares `sequence` before and after. The verb "live" answers
+// the same. Plain data: both sides must come from the same build, which `magic` and `size`
+// check.
 #pragma once
 
 #include "interpose/process/service_wire.hpp"
@@ -54,18 +54,18 @@ struct Page {
   DevicePart devices[kDevices];
 };
 
-// A page out of bytes from anywhere; nothing where they are no page of this build, or torn.
+// A page from untrusted bytes; nothing where they are torn or no page of this build.
 std::optional<Page> parse(std::string_view bytes);
 
-// Where pages lie; they are called custash.USER.PID.NONCE.
+// The folder of the pages, which are called custash.USER.PID.NONCE.
 inline constexpr const char* kFolder = "/dev/shm";
 std::string path_of(uid_t user, const service::Identity& who);
 
-// Of a user, complete ones. Those of one's own processes that are gone are removed; torn and
-// foreign ones stay.
+// The complete pages of a user. Removes those of this user's ended processes; torn and foreign
+// ones stay.
 std::vector<Page> read_all(uid_t user);
 
-// As the kernel tells them; 0 where it does not.
+// As the kernel reports them; 0 where it does not.
 std::uint64_t start_of(pid_t process);
 std::uint64_t pid_namespace();
 std::int64_t monotonic_now();

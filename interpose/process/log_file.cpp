@@ -37,7 +37,7 @@ void write_to_stderr(std::string_view line) {
   (void)output::write_all(STDERR_FILENO, line);
 }
 
-// A line that cannot be written is lost. The program's standard error hears of the first only.
+// A line that cannot be written is lost. Standard error reports the first such line only.
 void write_to_file(std::string_view line) {
   Log& log = *current;
   if ((is_still_ours(log) && output::write_all(log.file, line)) || log.told) return;

@@ -9,8 +9,8 @@
 
 namespace custash::log_file {
 
-// Begins the log: into the file at `path`, made where it is not there (its folder is not), or
-// to standard error where `path` is empty. Gives nothing, or why there is no log.
+// Begins the log in the file at `path`, or on standard error where `path` is empty. A missing
+// file is made, a missing folder is not. Returns the reason where there is no log.
 std::string open(LogLevel level, const std::string& path);
 
 }  // namespace custash::log_file

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Output files: the one place where the library and the command make and replace files. A new
-// file is private to its user and never opened through a link. Text is written beside its place
-// and moved there, so readers see the old file or the whole new one. A file that custash did
-// not write is never replaced unasked. Libc only; no state; throws only where memory runs out.
+// Output files: here alone the library and the command make and replace files. A new file is
+// private to its user and never opened through a link. Text is written to a temporary name and
+// moved, so readers see the old file or the complete new one. A file that custash did not write
+// is never replaced unasked. Libc only; no state; throws only where memory runs out.
 #pragma once
 
 #include "interpose/process/output_kind.hpp"
@@ -21,11 +21,11 @@ int open_to_append(const std::string& path);
 // The descriptor under a high number: programs count on low ones.
 int moved_up(int file);
 
-// Writes all of it, or gives false with errno. A broken pipe and the limit of a file's size are
-// errors, never signals.
+// Writes all of it, or returns false with errno. A broken pipe and the limit of a file's size
+// are errors, never signals.
 bool write_all(int file, std::string_view text);
 
-// Takes the blocks of a stretch of a file. 0, or an errno.
+// Reserves the disk blocks of a stretch of a file. Returns 0 or an errno.
 int reserve(int file, std::size_t begin, std::size_t size);
 
 // A random name in the folder of `path`, made of its name: NAME.RANDOM.part.
@@ -39,10 +39,10 @@ std::string resolved(const std::string& path);
 
 enum class Replace { Own, Any };  // Own: files of the same kind, and empty ones
 
-// Tells a file's kind by its first bytes.
+// Recognises a file's kind by its first bytes.
 using Recognise = Kind (*)(std::string_view beginning);
 
-// Why no file of this kind may stand at `path`, or nothing. A link is not followed.
+// Why no file of this kind may be at `path`; empty where one may. A link is not followed.
 std::string objection(const std::string& path,
                       Kind kind,
                       Replace replace,
@@ -51,7 +51,8 @@ std::string objection(const std::string& path,
 // Moves a finished file to a name that is free: false, with errno (EEXIST), where it is taken.
 bool move_to_free(const std::string& from, const std::string& to);
 
-// Moves a finished file to `to` where objection() has none. False, with why; `from` then stays.
+// Moves a finished file to `to` where objection() is empty. False, with the reason; `from` then
+// stays.
 bool move(const std::string& from,
           const std::string& to,
           Kind kind,
@@ -59,7 +60,8 @@ bool move(const std::string& from,
           std::string* why,
           Recognise recognise = kind_of);
 
-// A new file with this text under a random name beside `path`; empty, with why, if it fails.
+// A new file with this text under a random name beside `path`; empty, with the reason, if it
+// fails.
 std::string write_beside(const std::string& path, std::string_view text, std::string* why);
 
 // write_beside() and move(). On failure nothing is left behind and the old file is whole.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kinds of the files that custash writes, told by how they begin. Pure.
+// The kinds of files that custash writes, recognised by their first bytes. Pure.
 #pragma once
 
 #include <string_view>

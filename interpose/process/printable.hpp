@@ -8,7 +8,7 @@
 
 namespace custash {
 
-// Control characters, which could steer the terminal or begin a line, as "\x1b".
+// Writes control characters, which could steer the terminal or begin a line, as "\x1b".
 inline std::string printable(std::string_view name) {
   std::string text;
   for (std::size_t i = 0; i < name.size(); ++i) {

@@ -17,7 +17,7 @@ namespace {
 
 constinit std::atomic<State> now{State::NotStarted};
 constinit std::atomic<pid_t> starter{
-    0};  // who is Starting: a child of a fork just then must not wait
+    0};  // the thread that is Starting: a child forked meanwhile must not wait for it
 alignas(Allocator) unsigned char storage[sizeof(Allocator)];
 alignas(HostCache) unsigned char pinned_storage[sizeof(HostCache)];
 constinit std::atomic<Allocator*> built{nullptr};
@@ -27,7 +27,7 @@ constinit thread_local bool starting_here = false;
 State try_build() noexcept {
   try {
     return build();
-  } catch (...) {  // no memory for the core: then the program runs without it
+  } catch (...) {  // no memory for the core: the program runs without custash
     return State::Disabled;
   }
 }

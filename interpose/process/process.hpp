@@ -24,33 +24,33 @@ enum class State : int {
   Disabled,  // enabled:false, or a driver that we cannot work with
 };
 
-// Set exactly while Running.
+// Non-null exactly while Running.
 extern std::atomic<Allocator*> current;
 
-// The way there while it is not set: starts the core when CUDA is up, else null.
+// The slow path of core(): starts the core when CUDA is up, else null.
 Allocator* first_use() noexcept;
 
-// The core, or null: then the call goes to the driver as it is. So does one from inside the
-// core's own malloc, which another library may have made its own.
+// The core, or null: then the driver answers the call. So it does for a call from inside the
+// core's own malloc, which another library may have replaced.
 inline Allocator* core() noexcept {
   if (holds_a_lock()) return nullptr;
   Allocator* const running = current.load(std::memory_order_acquire);
   return running != nullptr ? running : first_use();
 }
 
-// The cache of pinned memory: there whenever core() has answered.
+// The cache of pinned memory. It exists whenever core() is not null.
 HostCache& pinned() noexcept;
 
 State state() noexcept;
 
-// After exit has begun, and inside the core's own malloc: whether the address lies in a segment
-// of ours. Such memory is never given to the driver, which may be gone, and would not know a
-// block of ours anyway.
+// For use after exit has begun, and inside the core's own malloc: whether the address is in a
+// segment of ours. Such memory is never given to the driver, which may be gone and does not
+// know our blocks anyway.
 bool left_behind(Address address) noexcept;
 bool left_behind(const void* host) noexcept;
 
-// What the driver would say of a call now: 4 once it has shut down; 800 inside the core, as it
-// says of calls from its callbacks.
+// The driver's error for a call now: 4 once it has shut down; 800 inside the core, as for calls
+// from its callbacks.
 CUresult driver_says() noexcept;
 
 }  // namespace custash::process

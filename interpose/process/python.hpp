@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Python's functions as the process has them (3.9 on), by dlsym: no header of Python is needed.
-// No lock.
+// Python's functions in this process (3.9 on), found by dlsym, so no header of Python is
+// needed. No lock.
 #pragma once
 
 #include <dlfcn.h>

@@ -67,7 +67,7 @@ class CAPABILITY("mutex") RankedMutex {
     return ended == std::cv_status::no_timeout;
   }
 
-  // After fork, in the child only: the thread that held it does not exist any more.
+  // After fork, in the child only: the thread that held it does not exist there.
   void reset_after_fork() {
     held_hook_ranks &= ~bit_;
     new (&mutex_) std::mutex;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the service of a process (service.hpp) and those who ask it agree on. A packet of a
-// SOCK_SEQPACKET socket is a Header and `size` bytes: a request is a verb and its arguments in
-// words, a reply any bytes, in as many packets as it needs, the last one marked. Pure.
+// The protocol between the service of a process (service.hpp) and its clients. A packet of a
+// SOCK_SEQPACKET socket is a Header and `size` bytes. A request is a verb and its arguments in
+// words. A reply is any bytes, in as many packets as it needs; the last one is marked. Pure.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct Header {
   std::uint32_t last = 1;                  // 0: more packets of this reply come
 };
 
-// Names a service for ever: the number is drawn when it starts.
+// Names a service, and no other ever: the number is random, drawn when it starts.
 struct Identity {
   pid_t pid = 0;
   std::uint64_t nonce = 0;

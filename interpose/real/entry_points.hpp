@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Entry: one number for each driver symbol of entry_points.def, in its order; and our wrappers,
-// one function each, declared under their exported name. They are called door_<symbol> here, so
+// one function each, declared under their exported name. They are called hook_<symbol> here, so
 // that cuda.h's renaming macros and its own declarations, which differ from toolkit to toolkit,
 // cannot touch them. No state.
 #pragma once
@@ -19,16 +19,16 @@
 #include <cstddef>
 
 // A wrapper: C linkage name, seen from outside.
-#define CUSTASH_DOOR(door, name, params) \
-  CUresult door params noexcept __asm__(name) __attribute__((visibility("default")))
+#define CUSTASH_HOOK(hook, name, params) \
+  CUresult hook params noexcept __asm__(name) __attribute__((visibility("default")))
 
 namespace custash {
 
 enum class Entry : unsigned short {
-#define ENTRY_One(door) door,
-#define ENTRY_Ptsz(door) door, door##_ptsz,
-#define ENTRY_Ptds(door) door, door##_ptds,
-#define ENTRY(symbol, forms, params) ENTRY_##forms(door_##symbol)
+#define ENTRY_One(hook) hook,
+#define ENTRY_Ptsz(hook) hook, hook##_ptsz,
+#define ENTRY_Ptds(hook) hook, hook##_ptds,
+#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz
@@ -49,14 +49,14 @@ inline constexpr std::array<const char*, kEntryCount> kEntryNames = {
 #undef ENTRY_Ptds
 };
 
-#define ENTRY_One(door, name, params) CUSTASH_DOOR(door, name, params);
-#define ENTRY_Ptsz(door, name, params) \
-  CUSTASH_DOOR(door, name, params);    \
-  CUSTASH_DOOR(door##_ptsz, name "_ptsz", params);
-#define ENTRY_Ptds(door, name, params) \
-  CUSTASH_DOOR(door, name, params);    \
-  CUSTASH_DOOR(door##_ptds, name "_ptds", params);
-#define ENTRY(symbol, forms, params) ENTRY_##forms(door_##symbol, #symbol, params)
+#define ENTRY_One(hook, name, params) CUSTASH_HOOK(hook, name, params);
+#define ENTRY_Ptsz(hook, name, params) \
+  CUSTASH_HOOK(hook, name, params);    \
+  CUSTASH_HOOK(hook##_ptsz, name "_ptsz", params);
+#define ENTRY_Ptds(hook, name, params) \
+  CUSTASH_HOOK(hook, name, params);    \
+  CUSTASH_HOOK(hook##_ptds, name "_ptds", params);
+#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol, #symbol, params)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The table of real addresses and the map from them to our wrappers (open addressing, filled in
-// the same order by whoever fills it, so that racing threads agree slot by slot).
+// The table of real addresses, and the map from them to our wrappers. The map is open
+// addressing; all threads fill it in the same order, so racing threads write the same slots.
 #include "interpose/real/real_driver.hpp"
 
 #include "interpose/real/resolve.hpp"
@@ -20,17 +20,17 @@ enum class Open { IfProgramHas, Now };
 constexpr std::size_t kSlots = 1024;
 static_assert(kEntryCount * 2 <= kSlots, "the map from addresses to wrappers is too small");
 
-// Number of an entry plus one; 0 is an empty slot. The key is the entry's address.
+// An entry's number plus one; 0 is an empty slot. The key is the entry's address.
 constinit std::array<std::atomic<unsigned short>, kSlots> slots{};
 constinit std::atomic<void*> library{nullptr};
 constinit std::atomic<bool> filled{false};
 
 void* wrapper(std::size_t entry) {
   static void* const wrappers[] = {
-#define ENTRY_One(door) reinterpret_cast<void*>(&door),
-#define ENTRY_Ptsz(door) reinterpret_cast<void*>(&door), reinterpret_cast<void*>(&door##_ptsz),
-#define ENTRY_Ptds(door) reinterpret_cast<void*>(&door), reinterpret_cast<void*>(&door##_ptds),
-#define ENTRY(symbol, forms, params) ENTRY_##forms(door_##symbol)
+#define ENTRY_One(hook) reinterpret_cast<void*>(&hook),
+#define ENTRY_Ptsz(hook) reinterpret_cast<void*>(&hook), reinterpret_cast<void*>(&hook##_ptsz),
+#define ENTRY_Ptds(hook) reinterpret_cast<void*>(&hook), reinterpret_cast<void*>(&hook##_ptds),
+#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz
@@ -61,7 +61,7 @@ void insert(void* address, std::size_t entry) {
 void* open_library(Open how) {
   void* handle = library.load(std::memory_order_acquire);
   if (handle != nullptr) return handle;
-  // By name and only if it is there: by now the program chose which libcuda.so.1 it uses.
+  // By name, and only if it is loaded: by now the program has chosen its libcuda.so.1.
   handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr && how == Open::Now) handle = dlopen("libcuda.so.1", RTLD_LAZY);
   if (handle != nullptr) library.store(handle, std::memory_order_release);
@@ -72,7 +72,7 @@ bool fill(Open how) {
   if (filled.load(std::memory_order_acquire)) return true;
   void* const handle = open_library(how);
   if (handle == nullptr) {
-    // The reason why libcuda is not there is ours: the program did not ask for it.
+    // The message about a missing libcuda is hidden: the program did not ask for it.
     if (how == Open::Now) dlerror();
     return false;
   }

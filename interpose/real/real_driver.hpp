@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The real libcuda: found when the program has opened it, or when one of our wrappers is
-// called. Its functions are looked up on its own handle, by the real dlsym, never in the global
-// scope (there we would find ourselves). State: one table of addresses, filled once. Lock free:
-// threads that come first together all write the same values.
+// The real libcuda, found when the program has opened it or when a hook is first called. Its
+// functions are looked up on its own handle by the real dlsym. In the global scope we would
+// find ourselves. State: one table of addresses, filled once. Lock free: racing threads write
+// the same values.
 #pragma once
 
 #include "interpose/real/entry_points.hpp"
@@ -16,7 +16,7 @@ namespace custash::real {
 // entry.
 extern std::array<std::atomic<void*>, kEntryCount> addresses;
 
-// Fills the table (opening libcuda.so.1 where the program has not) and answers for one entry.
+// Fills the table, opening libcuda.so.1 where the program has not, and returns one entry.
 void* look_up(Entry entry) noexcept;
 
 template <typename Function>

@@ -44,8 +44,8 @@ int note_runtime(dl_phdr_info* info, std::size_t, void* out) {
   return 1;
 }
 
-// A runtime that was loaded with RTLD_LOCAL (Python's extensions are) is not in the scope that
-// RTLD_NEXT searches, though its users' calls do come here: the process's own list has it.
+// RTLD_NEXT does not find a runtime that was loaded with RTLD_LOCAL, as Python's extensions do,
+// though its users' calls reach this hook. The process's own list of libraries has it.
 void* in_loaded_runtime(const char* name) {
   Path path;
   if (dl_iterate_phdr(note_runtime, &path) == 0) return nullptr;

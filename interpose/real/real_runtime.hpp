@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The real CUDA runtime of a program whose runtime is a shared library. State: one address for
-// each entry of the fast lane, found at its first use. Lock free.
+// The real CUDA runtime, where the program's runtime is a shared library. State: one address
+// for each entry of the fast path, found at its first use. Lock free.
 #pragma once
 
 #include <atomic>
@@ -42,7 +42,7 @@ extern std::atomic<int> eager_contexts;  // not known yet while negative
 bool find_out_context_is_current() noexcept;
 
 // Whether the runtime makes a device's context current as soon as the device is set (12.0 on).
-// An older one does so lazily: the current context is then not always the one a call means.
+// An older one waits until the first use, and until then the current context may be another.
 inline bool context_is_current() noexcept {
   const int known = eager_contexts.load(std::memory_order_relaxed);
   return known < 0 ? find_out_context_is_current() : known != 0;

@@ -13,8 +13,8 @@ constinit custash::Dlsym* custash_real_dlsym = nullptr;
 namespace custash {
 
 Dlsym* libc_dlsym() noexcept {
-  // By version: an unversioned look-up would find us. x86-64 has the first two, aarch64 the
-  // third; 2.34 is where libdl moved into libc.
+  // By version, because an unversioned look-up would find us. x86-64 has the first two, aarch64
+  // the third. 2.34 is where libdl moved into libc.
   for (const char* version : {"GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.17"}) {
     if (void* const found = dlvsym(RTLD_NEXT, "dlsym", version))
       return reinterpret_cast<Dlsym*>(found);
@@ -31,9 +31,8 @@ Dlsym* real_dlsym() noexcept {
   return found;
 }
 
-// Of all in the program's scope only libc and libraries preloaded like us define dlsym, and
-// what is opened later comes after libc. By a handle: RTLD_DEFAULT would ask with our own
-// scope.
+// In the program's scope only libc and preloaded libraries define dlsym; libraries opened later
+// come after libc. By a handle, because RTLD_DEFAULT would search from our own scope.
 bool is_first_dlsym() noexcept {
   void* const program = dlopen(nullptr, RTLD_LAZY);
   if (program == nullptr) return false;
@@ -48,8 +47,8 @@ void* custash_resolve(void* handle, const char* name) noexcept {
   custash::Dlsym* const real = custash::real_dlsym();
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) return nullptr;
   if (name == nullptr || name[0] != 'c' || name[1] != 'u') return nullptr;
-  // For an ordinary handle the caller does not matter. A failure is repeated by the stub, so
-  // that the message is the one that the program would have got.
+  // For an ordinary handle the caller does not matter. The stub repeats a failed look-up, so
+  // that dlerror has the program's own message.
   void* const found = real(handle, name);
   return found == nullptr ? nullptr : custash::real::wrapper_of(found);
 }

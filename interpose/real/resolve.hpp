@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What dlsym and cuGetProcAddress answer. One rule for both: the real resolver is asked first,
-// and its answer is replaced only where it is the address of a driver entry of ours. No state
-// but the real dlsym's address; takes no lock, allocates nothing, logs nothing.
+// The answers of dlsym and cuGetProcAddress. One rule for both: the real resolver is asked
+// first, and its answer is replaced only where it is the address of a driver entry of ours. No
+// state but the real dlsym's address; takes no lock, allocates nothing, logs nothing.
 #pragma once
 
 namespace custash {
@@ -11,13 +11,13 @@ using Dlsym = void*(void* handle, const char* name);
 // The dlsym behind ours, found on first use.
 Dlsym* real_dlsym() noexcept;
 
-// What it is in this form of the library (dlsym_preload.cpp, dlsym_static.cpp).
+// How this form of the library finds it (dlsym_preload.cpp, dlsym_static.cpp).
 Dlsym* next_dlsym() noexcept;
 Dlsym* libc_dlsym() noexcept;
 
-// Whether the program's calls come to our doors: the library was there when the program
-// started. Opened later, it is asked by its own functions alone, and sees nothing of what is
-// submitted.
+// Whether the program's calls reach our hooks: they do where the library was there when the
+// program started. If it was opened later with dlopen, only its C API is reached, and
+// submissions go unseen.
 bool stands_in_front() noexcept;
 // Whether the program has custash linked in, so that this preloaded copy must do nothing.
 bool another_copy_serves() noexcept;
@@ -28,10 +28,10 @@ bool is_first_dlsym() noexcept;
 
 extern "C" {
 
-// Where the stub in dlsym.S jumps when custash_resolve answers null.
+// The address to which the stub in dlsym.S jumps when custash_resolve returns null.
 extern custash::Dlsym* custash_real_dlsym;
 
-// The wrapper for this look-up, or null: then the real dlsym is to be jumped to, with its
-// caller's return address in place, as RTLD_NEXT, RTLD_DEFAULT and namespaces go by that.
+// The wrapper for this look-up. Null: jump to the real dlsym, with the caller's return address
+// in place, because RTLD_NEXT, RTLD_DEFAULT and namespaces depend on it.
 void* custash_resolve(void* handle, const char* name) noexcept;
 }

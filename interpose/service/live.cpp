@@ -37,7 +37,7 @@ void* map_file(const char* at) {
   const int fd = output::create(at);
   if (fd < 0) return MAP_FAILED;
   void* memory = MAP_FAILED;
-  // Not ftruncate alone: a write to memory that a full tmpfs cannot give is a SIGBUS.
+  // ftruncate alone is not enough: where a full tmpfs has no page, a write raises SIGBUS.
   if (posix_fallocate(fd, 0, sizeof(Page)) == 0)
     memory = mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   ::close(fd);
@@ -45,7 +45,7 @@ void* map_file(const char* at) {
   return memory;
 }
 
-// What devices have in common in all processes.
+// A device's identity, the same in all processes.
 void read_bus(DevicePart* part) {
   using Ask = CUresult(char*, int, CUdevice);
   static auto* const ask = reinterpret_cast<Ask*>(real::symbol("cuDeviceGetPCIBusId"));
@@ -75,8 +75,8 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   part->ooms = stats.num_ooms;
 }
 
-// The number is odd while the rest is written; a reader that sees it even and the same twice
-// has a whole.
+// The number is odd while the rest is written. A reader that sees the same even number twice
+// has a complete page.
 void publish() {
   Page* const page = shared.load();
   if (page == nullptr) return;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The writer of this process's LivePage. The service's thread calls open() and the verb, the
-// exit and a fork the rest. Nothing is written unless somebody asks: a call of the program
-// costs nothing.
+// The writer of this process's LivePage. The service's thread calls open() and the verb; the
+// exit and a fork call the rest. Nothing is written unless somebody asks, so a call of the
+// program costs nothing.
 #pragma once
 
 #include "interpose/service/service.hpp"
 
 namespace custash::live {
 
-// Makes the file; where that cannot be, the verb still answers.
+// Makes the file. Where it cannot be made, the verb still answers.
 void open(const service::Identity& who) noexcept;
 
 // The verb "live": brings the page up to date and answers its bytes.

@@ -17,14 +17,14 @@
 namespace custash::neighbours {
 namespace {
 
-// For all together. Else the program is out of memory: on a busy machine a neighbour must have
-// had its turn.
+// The time for all neighbours together. The alternative is to fail for memory, so a neighbour
+// on a busy machine must get its turn.
 constexpr int kPatience = 1000;  // milliseconds
 constexpr std::chrono::seconds kLeftAlone{10};
 
 using Clock = std::chrono::steady_clock;
 
-// Who did not answer, until when they are not asked.
+// Processes that did not answer, and until when they are not asked again.
 struct Deaf {
   service::Identity who;
   Clock::time_point until;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Neighbours: other processes of this user under custash whose memory lies on the same device.
-// Asked, all at once, when this one runs short; they give back what they cache.
+// Neighbours: other processes of this user under custash with memory on the same device. When
+// this process runs short, it asks them all at once, and they give back memory that they cache.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -10,8 +10,8 @@
 
 namespace custash::neighbours {
 
-// How many bytes they gave, of `bytes` that each was asked for. Waits for a second at most; who
-// does not answer is left alone for ten seconds. Never throws.
+// How many bytes they gave back, where each was asked for `bytes`. Waits at most a second; a
+// neighbour that does not answer is not asked for ten seconds. Never throws.
 Bytes ask(CUdevice device, Bytes bytes) noexcept;
 
 // The verb: "give UUID BYTES", the device as 32 hexadecimal digits.

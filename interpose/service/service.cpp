@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Starting and stopping the service. What its thread does is in service_loop.cpp.
+// Starts and stops the service. Its thread runs service_loop.cpp.
 #include "interpose/service/service.hpp"
 
 #include "allocator/base/log.hpp"
@@ -23,12 +23,12 @@
 namespace custash::service {
 namespace {
 
-// The driver runs on it.
+// The driver needs room on this stack.
 constexpr std::size_t kStack = std::size_t{1} << 20U;
 
 constinit RankedMutex starting{HookRank::ServiceStart};
-constinit std::atomic<Loop*> running{nullptr};
-constinit std::atomic<bool> tried{false};  // since memory was first had
+constinit std::atomic<EventLoop*> running{nullptr};
+constinit std::atomic<bool> tried{false};  // set with the first memory of the driver
 constinit std::atomic<unsigned> pauses{0};
 constinit std::atomic<bool> working{false};
 
@@ -55,13 +55,13 @@ int listen_as(const Identity& who) {
 }
 
 void* run(void* loop) {
-  live::open(static_cast<Loop*>(loop)->who());
-  static_cast<Loop*>(loop)->run();
+  live::open(static_cast<EventLoop*>(loop)->who());
+  static_cast<EventLoop*>(loop)->run();
   return nullptr;
 }
 
 // With every signal blocked: the program's handlers run on the program's threads.
-bool start_thread(Loop* loop) {
+bool start_thread(EventLoop* loop) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -83,13 +83,13 @@ bool start_thread(Loop* loop) {
   return error == 0;
 }
 
-Loop* make() {
+EventLoop* make() {
   Identity who{getpid(), 0};
   if (getrandom(&who.nonce, sizeof who.nonce, GRND_NONBLOCK) != sizeof who.nonce)
     return nullptr;
   const int listener = listen_as(who);
   if (listener < 0) return nullptr;
-  auto* const loop = new Loop(who, descriptors().keep(listener));
+  auto* const loop = new EventLoop(who, descriptors().keep(listener));
   if (start_thread(loop)) return loop;
   loop->give_up();
   delete loop;
@@ -143,7 +143,7 @@ void start_with_memory(Driver& driver) {
 }
 
 Identity identity() noexcept {
-  Loop* const loop = running.load(std::memory_order_acquire);
+  EventLoop* const loop = running.load(std::memory_order_acquire);
   return loop == nullptr ? Identity{} : loop->who();
 }
 
@@ -163,7 +163,7 @@ void after_fork_in_child() noexcept {
 
 Pause::Pause() noexcept {
   pauses.fetch_add(1);
-  // A verb that waits for the device waits for no more than the end of a context does.
+  // A verb that waits for the device waits no longer than the end of a context does.
   while (working.load())
     nap();
 }
@@ -172,7 +172,7 @@ Pause::~Pause() {
   pauses.fetch_sub(1);
 }
 
-bool Working::enter() {
+bool VerbScope::enter() {
   constexpr int kNaps = 25'000;  // 5 s: the end of a context may wait for its work
   for (int i = 0; i < kNaps; ++i) {
     working.store(true);
@@ -183,7 +183,7 @@ bool Working::enter() {
   return false;
 }
 
-Working::~Working() {
+VerbScope::~VerbScope() {
   if (entered_) working.store(false);
 }
 

@@ -31,7 +31,7 @@ bool parse(const char* line, const std::string& prefix, Identity* out) {
   return nonce.ec == std::errc() && nonce.ptr == end;
 }
 
-// Whoever holds the name: it proves nothing.
+// Any process may hold the name, so the name proves nothing.
 bool is_own_user(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// ReuseLimits the services (service.hpp) of other processes: libcustash does it as a neighbour
-// and as an importer of memory, the command on behalf of its user. Needs libc alone. Every wait
-// has an end; every descriptor is closed on exec. Thread safe; a Connection belongs to one
-// thread at a time.
+// Asks the services (service.hpp) of other processes. libcustash uses it as a neighbour and as
+// an importer of memory, the command for its user. Needs libc alone. Every wait has an end;
+// every descriptor is closed on exec. Thread safe; a Connection belongs to one thread at a
+// time.
 #pragma once
 
 #include "interpose/process/service_wire.hpp"
@@ -20,7 +20,7 @@ inline Deadline in_milliseconds(int count) {
   return std::chrono::steady_clock::now() + std::chrono::milliseconds(count);
 }
 
-// The services of this user that are there now, of every process that may be reached.
+// The running services of this user, in all processes that can be reached.
 std::vector<Identity> find_all();
 
 struct Reply {

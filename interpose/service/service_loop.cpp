@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMostClients = 512;
 constexpr std::chrono::milliseconds kSlowClient{500};  // that does not read what it asked for
 constexpr std::chrono::seconds kMourning{
-    2};  // where the kernel tells nothing of a process's end
+    2};  // where the kernel does not report a process's end
 
 bool wait_writable(int fd, std::chrono::steady_clock::time_point until) {
   const auto left =
@@ -61,7 +61,7 @@ bool send_answer(int fd, const Answer& answer) {
   const auto until = std::chrono::steady_clock::now() + kSlowClient;
   constexpr std::size_t kPiece = kMaxReply - sizeof(Header);
   std::string_view left = answer.text;
-  static const std::vector<int> kNone;
+  static const std::vector<int> none;
   bool first = true;
   do {
     const std::string_view piece = left.substr(0, kPiece);
@@ -70,13 +70,13 @@ bool send_answer(int fd, const Answer& answer) {
     header.status = answer.status;
     header.size = static_cast<std::uint32_t>(piece.size());
     header.last = left.empty() ? 1 : 0;
-    if (!send_packet(fd, header, piece, first ? answer.files : kNone, until)) return false;
+    if (!send_packet(fd, header, piece, first ? answer.files : none, until)) return false;
     first = false;
   } while (!left.empty());
   return true;
 }
 
-// What a request of a process may look like; anything else ends the connection.
+// The form of a valid request; anything else ends the connection.
 bool receive_request(int fd, std::string* out, bool* nothing) {
   std::array<char, kMaxRequest> bytes{};
   iovec part{bytes.data(), bytes.size()};
@@ -109,9 +109,9 @@ Answer answer_to(Session& session, std::string_view request) {
     answer.status = ReplyStatus::UnknownVerb;
     return answer;
   }
-  // In this order: at exit the core is put out of sight first, then we are looked at.
-  Working working;
-  Allocator* const core = working.enter() ? process::core() : nullptr;
+  // In this order, because exit hides the core first and then checks whether a verb runs.
+  VerbScope scope;
+  Allocator* const core = scope.enter() ? process::core() : nullptr;
   if (core == nullptr) {
     answer.status = ReplyStatus::NotNow;
     return answer;
@@ -140,17 +140,17 @@ int watch_process(pid_t process) {
 
 }  // namespace
 
-Loop::Loop(const Identity& who, int listener) : who_(who), listener_(listener) {
+EventLoop::EventLoop(const Identity& who, int listener) : who_(who), listener_(listener) {
   clients_.reserve(kMostClients);
   waiting_.reserve(kMostClients + 1);
 }
 
-void Loop::give_up() {
+void EventLoop::give_up() {
   descriptors().drop(listener_);
   close(listener_);
 }
 
-int Loop::poll_timeout() const {
+int EventLoop::poll_timeout() const {
   auto soonest = Clock::time_point::max();
   for (const Client& client : clients_)
     if (client.gone) soonest = std::min(soonest, client.until);
@@ -159,7 +159,7 @@ int Loop::poll_timeout() const {
   return static_cast<int>(std::max<long>(left.count(), 0));
 }
 
-void Loop::run() {
+void EventLoop::run() {
   pthread_setname_np(pthread_self(), "custash");
   for (;;) {
     waiting_.clear();
@@ -190,7 +190,7 @@ void Loop::run() {
   }
 }
 
-void Loop::accept_one() {
+void EventLoop::accept_one() {
   const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) {
     if (errno != EMFILE && errno != ENFILE) return;
@@ -208,7 +208,7 @@ void Loop::accept_one() {
   clients_.push_back(client);
 }
 
-bool Loop::serve(Client& client) {
+bool EventLoop::serve(Client& client) {
   std::string request;
   bool nothing = false;
   try {
@@ -223,9 +223,9 @@ bool Loop::serve(Client& client) {
   }
 }
 
-// A process that dies closes its sockets before the driver has ended its work on the device:
-// what it used is let go when it is gone.
-bool Loop::hang_up(Client& client) {
+// A dying process closes its sockets before the driver has ended its work on the device. So its
+// memory is released only when the process is gone.
+bool EventLoop::hang_up(Client& client) {
   if (!client.session.holds || client.session.leaving) return true;
   descriptors().drop(client.fd);
   close(client.fd);
@@ -234,7 +234,7 @@ bool Loop::hang_up(Client& client) {
                           : -1;
   client.fd = process < 0 ? -1 : descriptors().keep(process);
   client.gone = true;
-  // A process that lives may have its memory open, whatever has become of its connection.
+  // A living process may have the memory open, even after its connection ended.
   client.until = process < 0 ? Clock::now() + kMourning : Clock::time_point::max();
   return false;
 }

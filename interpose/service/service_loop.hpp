@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Loop: what the service's thread does: accepts, reads, has verbs run, answers. Everything that
-// comes in is checked; no client can make it wait for more than a second. Never destroyed once
-// its thread runs.
+// EventLoop: runs on the service's thread. It accepts connections, reads requests, runs verbs
+// and answers. It checks all input, and no client can make it wait for more than a second.
+// Never destroyed once its thread runs.
 #pragma once
 
 #include "interpose/process/descriptors.hpp"
@@ -15,13 +15,13 @@
 
 namespace custash::service {
 
-// As answer_with() was told.
+// The arguments of answer_with().
 std::span<const Verb> verbs();
 void session_ended(const Session& session);
 
-class Loop {
+class EventLoop {
  public:
-  Loop(const Identity& who, int listener);
+  EventLoop(const Identity& who, int listener);
 
   [[noreturn]] void run();
   void give_up();  // no thread could be made
@@ -33,7 +33,7 @@ class Loop {
 
   struct Client {
     int fd = -1;
-    bool gone = false;        // the connection has ended; fd tells of the process, or is -1
+    bool gone = false;        // the connection has ended; fd is of the process, or -1
     Clock::time_point until;  // when gone: it counts as dead then
     Session session;
   };
@@ -48,18 +48,18 @@ class Loop {
   const Identity who_;
   const int listener_;
   std::uint64_t next_session_ = 1;
-  // Room for all was made at the start: the thread must not fail for want of memory.
+  // Room for all is reserved at the start, so that the thread never fails for want of memory.
   std::vector<Client> clients_;
   std::vector<pollfd> waiting_;
 };
 
-// While one is entered, the verb that it is for runs.
-class Working {
+// The scope in which one verb runs, once enter() returned true.
+class VerbScope {
  public:
-  Working() = default;
-  ~Working();
-  Working(const Working&) = delete;
-  Working& operator=(const Working&) = delete;
+  VerbScope() = default;
+  ~VerbScope();
+  VerbScope(const VerbScope&) = delete;
+  VerbScope& operator=(const VerbScope&) = delete;
 
   bool enter();
 

@@ -9,8 +9,8 @@ namespace custash::service {
 // "ping": the answer is "PID VERSION".
 void ping(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
 
-// "trim BYTES" or "trim all": gives cached memory of each device back, BYTES in all; the answer
-// is how many were given.
+// "trim BYTES" or "trim all": gives cached memory of each device back, BYTES in all. The answer
+// is the number of bytes.
 void trim(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
 
 }  // namespace custash::service

@@ -2,6 +2,7 @@
 // The cases through the CUDA runtime, as any program calls it: bare or with custash preloaded,
 // on a GPU or over the simulator. Google Benchmark's options; plug-ins are named in
 // CUSTASH_BENCH_PEERS, a list of shared objects with ':' between.
+#include "interpose/api/custash.h"
 #include "tests/bench/peer.hpp"
 
 #include <cstdint>
@@ -64,10 +65,10 @@ cudaMemPool_t pool() {
 // Whether memory comes from custash: it then holds what the first call got.
 bool custash_serves() {
   must(cudaFree(plain(512, nullptr)), "cudaFree");
-  using Ask = int (*)(int, std::size_t*);
-  auto* const reserved = reinterpret_cast<Ask>(dlsym(RTLD_DEFAULT, "custash_memory_reserved"));
-  std::size_t bytes = 0;
-  return reserved != nullptr && reserved(0, &bytes) == 0 && bytes != 0;
+  auto* const reserved = reinterpret_cast<decltype(&custash_reserved_bytes)>(
+      dlsym(RTLD_DEFAULT, "custash_reserved_bytes"));
+  custash_counter_t bytes{};
+  return reserved != nullptr && reserved(0, &bytes) == CUSTASH_SUCCESS && bytes.current != 0;
 }
 
 // Bare there is nothing to give back.

@@ -4,6 +4,7 @@
 //
 //   core --loop PEER BYTES PAIRS    that many pairs and nothing else, to count instructions
 #include "allocator/allocator.hpp"
+#include "allocator/submission.hpp"
 #include "tests/bench/peer.hpp"
 #include "tests/sim/sim.hpp"
 
@@ -65,9 +66,7 @@ void* named(std::size_t bytes, void* stream) {
 
 void release_named(void* block, std::size_t, void* stream) {
   const auto on = static_cast<CUstream>(stream);
-  if (!bed().allocator.try_free_on(address_of(block), on, kNull) &&
-      !bed().allocator.free_on(address_of(block), on, kNull)->ok())
-    std::abort();
+  if (!bed().allocator.free_on(address_of(block), on, kNull)->ok()) std::abort();
 }
 
 void trim() {

@@ -20,7 +20,7 @@ namespace {
 
 using custash::Address;
 using custash::Driver;
-using custash::parameters::BlockRef;
+using custash::parameters::HostAddresses;
 
 constexpr Address kPinned = 0x7f00'0000'0000;
 constexpr Address kApart = 1ULL << 30U;  // between the beginnings of two ranges
@@ -60,7 +60,7 @@ double nanoseconds(const Driver& driver, CUfunction kernel, void** params, bool 
   for (int turn = 0; turn < (quick ? 1 : 50); ++turn) {
     const double start = own_time();
     for (int i = 0; i < launches; ++i)
-      if (custash::parameters::look(driver, kernel, params, nullptr) != BlockRef::None)
+      if (custash::parameters::look(driver, kernel, params, nullptr) != HostAddresses::None)
         return -1;
     turns.push_back((own_time() - start) / launches);
   }
@@ -84,7 +84,7 @@ bool measure(const Driver& driver,
   const double ns = nanoseconds(driver, kernel, params.data(), quick);
   words.back() = kPinned + 8;
   const bool found =
-      custash::parameters::look(driver, kernel, params.data(), nullptr) == BlockRef::Address;
+      custash::parameters::look(driver, kernel, params.data(), nullptr) == HostAddresses::Some;
   std::printf("%-12s %5zu bytes  %-28s %6.1f ns\n", each.kernel, 8 * words.size(), what, ns);
   return ns >= 0 && found;
 }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The runs of tools/bench: every case bare and with custash preloaded, each in a process of its own, in turn.
 
-On a GPU where there is one that works, else over the simulated driver (--sim asks for that): host
-cost only, and no figure of a peer means anything there. Prints medians in nanoseconds and ratios.
-All that is wanted of a GPU, in eight minutes: --minutes 8 --json FILE. Tables and pictures can be made of FILE
-later, elsewhere: --from FILE --docs.
+It runs on a GPU where one works, else over the simulated driver (--sim asks for that). The simulator shows host
+cost only, and figures of other allocators mean nothing there. Prints medians in nanoseconds and ratios.
+--minutes 8 --json FILE measures everything of interest on a GPU in eight minutes. --from FILE --docs makes tables
+and pictures of FILE later, on any machine.
 """
 import argparse
 import concurrent.futures
@@ -160,20 +160,20 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="short and once: to see that it works")
-    parser.add_argument("--only", action="append", choices=CASES, help="may be given again")
+    parser.add_argument("--quick", action="store_true", help="each case once, with short runs: to see that it works")
+    parser.add_argument("--only", action="append", choices=CASES, help="only this case; may be repeated")
     parser.add_argument("--sim", action="store_true", help="over the simulated driver")
-    parser.add_argument("--json", help="write every figure there")
-    parser.add_argument("--table", help="write the table there (Markdown)")
-    parser.add_argument("--plot", help="write the plots there (SVG)")
+    parser.add_argument("--json", help="write every figure to this file")
+    parser.add_argument("--table", help="write the table to this file (Markdown)")
+    parser.add_argument("--plot", help="write the plots to this file (SVG)")
     parser.add_argument("--docs", action="store_true", help="write both into docs/performance.md")
-    parser.add_argument("--from", dest="source", metavar="JSON", help="measure nothing: of what --json has written")
-    parser.add_argument("--minutes", type=float, help="measure for so long at most; what was not reached is named")
+    parser.add_argument("--from", dest="source", metavar="JSON", help="measure nothing; take the figures that --json wrote")
+    parser.add_argument("--minutes", type=float, help="measure for at most this long; name the cases left out")
     parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
-    parser.add_argument("--no-peers", action="store_true", help="neither PyTorch, RMM nor CUB")
-    parser.add_argument("--no-build", action="store_true", help="run what is in the build folder")
+    parser.add_argument("--no-peers", action="store_true", help="leave out PyTorch, RMM and CUB")
+    parser.add_argument("--no-build", action="store_true", help="do not build first")
     parser.add_argument("--build", default=str(ROOT / "build"), help="another folder, built already")
-    parser.add_argument("--python", default="python3", help="which Python may have PyTorch")
+    parser.add_argument("--python", default="python3", help="the Python that has PyTorch")
     args = parser.parse_args()
 
     found = json.loads(pathlib.Path(args.source).read_text()) if args.source else measured(args)

@@ -4,6 +4,7 @@
 // blocks handed from thread to thread. In rounds, each a fresh world with another
 // configuration. After each: no fault of the allocator's in the race detector's eyes,
 // validate(), and everything returned.
+#include "allocator/submission.hpp"
 #include "tests/concurrency/rounds.hpp"
 
 #include <mutex>
@@ -134,7 +135,6 @@ class Worker {
     round_.detector.on_alloc(address, bytes, self_);
     launch({address, bytes, self_}, stream);
     round_.detector.on_free(address, self_, stream);
-    if (pick(2) == 0 && allocator.try_free_on(address, stream, NullStream::Legacy)) return;
     const auto freed = allocator.free_on(address, stream, NullStream::Legacy);
     expect(freed && freed->ok(), "free_on");
   }
@@ -152,7 +152,6 @@ class Worker {
   void free_plain(const Owned& block) {
     round_.detector.on_free(block.address, self_);
     if (pick(2) == 0 && round_.allocator.try_free(block.address)) return;
-    if (pick(2) == 0 && round_.allocator.fence_and_free(block.address)) return;
     const auto freed = round_.allocator.free(block.address);
     expect(freed && freed->ok(), "free");
   }

@@ -4,6 +4,7 @@
 // named; empty, questions, statistics; a second context that comes and goes. In rounds, each a
 // fresh world. After each: no fault of the allocator's in the race detector's eyes, validate(),
 // and nothing held.
+#include "allocator/submission.hpp"
 #include "pinned/host_cache.hpp"
 #include "tests/concurrency/rounds.hpp"
 

@@ -46,7 +46,7 @@ inline sim::Options options_of(std::uint64_t seed) {
 inline Config config_of(std::uint64_t seed) {
   Config config;
   config.backing = seed % 2 == 0 ? Backing::Driver : Backing::Vmm;
-  config.one_lane = seed % 5 != 4;
+  config.single_stream = seed % 5 != 4;
   config.run_ahead_percent = seed % 3 == 0 ? 0 : 10;
   if (seed % 4 < 2) config.slabs_after = 0;
   return config;

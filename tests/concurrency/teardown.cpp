@@ -7,6 +7,7 @@
 // everything is returned.
 #include "allocator/order/context_users.hpp"
 #include "allocator/peer_processes.hpp"
+#include "allocator/submission.hpp"
 #include "pinned/host_cache.hpp"
 #include "tests/concurrency/rounds.hpp"
 

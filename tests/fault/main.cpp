@@ -201,13 +201,13 @@ std::vector<Setup> setups(Bytes memory) {
   std::vector<Setup> all;
   for (const Backing backing : {Backing::Driver, Backing::Vmm}) {
     for (const bool context_events : {true, false}) {
-      for (const bool one_lane : {true, false}) {
+      for (const bool single_stream : {true, false}) {
         Setup setup;
         setup.bare = false;
         setup.config.backing = backing;
-        setup.config.one_lane = one_lane;
+        setup.config.single_stream = single_stream;
         setup.config.run_ahead_percent = 0;
-        if (one_lane) setup.config.slabs_after = 0;  // else small blocks share pages
+        if (single_stream) setup.config.slabs_after = 0;  // else small blocks share pages
         setup.context_events = context_events;
         setup.memory = memory;
         all.push_back(setup);

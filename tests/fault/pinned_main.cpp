@@ -72,12 +72,12 @@ std::vector<PinSetup> setups() {
   std::vector<PinSetup> all;
   for (const bool registered : {true, false}) {
     for (const bool context_events : {true, false}) {
-      for (const bool one_lane : {true, false}) {
+      for (const bool single_stream : {true, false}) {
         PinSetup setup;
         setup.bare = false;
         setup.registered = registered;
         setup.context_events = context_events;
-        setup.config.one_lane = one_lane;
+        setup.config.single_stream = single_stream;
         setup.config.run_ahead_percent = 0;
         // Below a segment for small buffers: each gets its own, and little is touched.
         if (registered) setup.config.pinned_limit = 2_MiB - 4_KiB;

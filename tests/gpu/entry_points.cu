@@ -27,11 +27,11 @@ static_assert(
 using Vector = thrust::device_vector<int, custash::device_allocator<int>>;
 
 static std::size_t allocated() {
-  std::size_t bytes = 0;
-  auto* const ask = reinterpret_cast<decltype(&custash_memory_allocated)>(
-      dlsym(RTLD_DEFAULT, "custash_memory_allocated"));
+  custash_counter_t bytes{};
+  auto* const ask = reinterpret_cast<decltype(&custash_allocated_bytes)>(
+      dlsym(RTLD_DEFAULT, "custash_allocated_bytes"));
   ask(CUSTASH_CURRENT_DEVICE, &bytes);
-  return bytes;
+  return static_cast<std::size_t>(bytes.current);
 }
 
 // Sorts and checks on a stream of its own; how many elements were wrong.
@@ -91,7 +91,7 @@ static void say(bool ok, const char* name) {
 
 static int run(int argc, char** argv) {
   need_devices(1);
-  if (dlsym(RTLD_DEFAULT, "custash_malloc") == nullptr) {
+  if (dlsym(RTLD_DEFAULT, "custash_malloc_async") == nullptr) {
     std::printf("skip: custash is not preloaded\n");
     return kSkip;
   }

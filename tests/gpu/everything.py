@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Everything that a GPU can show, in parts, each within a time of its own: what each said goes to a file, its
-last lines to the terminal. Exit 1 when a part failed, 77 when all were skipped.
+"""Runs all tests for a GPU in parts, each within a time limit.
+
+The output of each part goes to a file, its last lines to the terminal. The exit status is 1 if a part failed, 77 if
+all were skipped.
 
   everything.py [--build build] [--out FOLDER] [--only PART...] [--list]
   everything.py [--build build] --pack FOLDER
 
---pack copies the built programs, stripped, so that they run on a machine without compilers: there call this
-script of the same sources with --build FOLDER.
+--pack copies the built programs, stripped, for a machine without compilers. There run this script, of the same
+sources, with --build FOLDER.
 """
 import argparse
 import glob
@@ -123,7 +125,7 @@ def main():
     parser.add_argument("--build", default="build", type=os.path.abspath)
     parser.add_argument("--out", default="gpu-results", type=os.path.abspath)
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--list", action="store_true", help="the parts and their seconds at most")
+    parser.add_argument("--list", action="store_true", help="print the parts and their time limits")
     parser.add_argument("--pack", type=os.path.abspath)
     args = parser.parse_args()
     if not os.path.exists(f"{args.build}/interpose/libcustash.so"):

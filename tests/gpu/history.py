@@ -54,7 +54,7 @@ blocks = []
 for op, value in script:
     if op == "+":
         p = ctypes.c_void_p()
-        assert lib.custash_malloc(ctypes.byref(p), 0, ctypes.c_size_t(value), None) == 0
+        assert lib.custash_malloc_async(ctypes.byref(p), 0, ctypes.c_size_t(value), None) == 0
         blocks.append(p)
     else:
         assert lib.custash_free_async(blocks[value], None) == 0
@@ -65,7 +65,7 @@ assert lib.custash_memory_stats(0, stats, ctypes.byref(count)) == 0
 print(json.dumps({s.name.decode(): s.value for s in stats}))
 size = ctypes.c_size_t(1 << 16)
 text = ctypes.create_string_buffer(size.value)
-assert lib.custash_memory_summary(0, text, ctypes.byref(size)) == 0
+assert lib.custash_stats_text(0, 2, text, ctypes.byref(size)) == 0
 sys.stderr.write(text.value.decode())
 """
 

@@ -2,6 +2,7 @@
 // Two GPUs: memory in debt that graphs and kernels of the other device use, captures over both,
 // and how much is held with peer access on. Right bare, and must be right under any allocator.
 // Skips with fewer than two GPUs.
+#include "../../interpose/api/custash.h"
 #include "driver_calls.cuh"
 #include "holes_bed.cuh"
 
@@ -229,8 +230,8 @@ static void access(Pair& pair, Report& report) {
 }
 
 static void held(Pair& pair, Report& report) {
-  const auto reserved = reinterpret_cast<int (*)(int, std::size_t*)>(
-      dlsym(RTLD_DEFAULT, "custash_memory_reserved"));
+  const auto reserved = reinterpret_cast<int (*)(int, custash_counter_t*)>(
+      dlsym(RTLD_DEFAULT, "custash_reserved_bytes"));
   const auto empty = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "custash_empty_cache"));
   std::size_t most = 0;
   use(1);
@@ -240,9 +241,9 @@ static void held(Pair& pair, Report& report) {
     void* p = device_memory(256 * kMiB);
     fill(pair.stream[1], p, kBlock, kLate, kLateNs);
     CUDA_OK(cudaFree(p));
-    std::size_t now = 0;
+    custash_counter_t now{};
     if (reserved != nullptr) (void)reserved(1, &now);
-    most = std::max(most, now);
+    most = std::max(most, static_cast<std::size_t>(now.current));
   }
   CUDA_OK(cudaDeviceSynchronize());
   report.check(most < 2 * kGiB, "held_with_peers", "held_mib=%zu", most / kMiB);

@@ -24,7 +24,7 @@ static std::size_t free_memory() {
 
 static bool gives_up_in_time() {
   const char* conf = std::getenv("CUSTASH_CONF");
-  return dlsym(RTLD_DEFAULT, "custash_memory_reserved") == nullptr ||
+  return dlsym(RTLD_DEFAULT, "custash_reserved_bytes") == nullptr ||
          (conf != nullptr && std::strstr(conf, "patience:1") != nullptr);
 }
 

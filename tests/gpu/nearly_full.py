@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""How full may the GPU be? Takes device memory away until a trace's replay only just fits with cuMemAlloc, and
-asks whether it fits through custash then, and with how much less. Exit 1 when it does not, 77 without a GPU.
+"""Finds how full a GPU may be before a trace no longer fits, with cuMemAlloc and through custash.
+
+It takes device memory away until the replay only just fits with cuMemAlloc. Then it checks that the replay fits
+through custash, and with how much less. The exit status is 1 if it does not fit, 77 without a GPU.
 
   nearly_full.py --command build/tools/custash [--conf KEY:VALUE,...] TRACE...
 
-What is left is told beside the context's own memory, to 2 MiB.
+It prints the memory left, with the context's own, to 2 MiB.
 """
 import argparse
 import ctypes

@@ -11,6 +11,7 @@
 // best. held is the most memory that was taken from the device.
 //
 //   overlap [--streams N] [--rounds N] [--length-us T] [--uneven] [--quick]
+#include "../../interpose/api/custash.h"
 #include "kernels.cuh"
 
 #include <dlfcn.h>
@@ -47,10 +48,10 @@ struct Pattern {
 
 // Held by custash now; negative without it.
 static long long reserved() {
-  using Ask = int (*)(int, std::size_t*);
-  static const auto ask = reinterpret_cast<Ask>(dlsym(RTLD_DEFAULT, "custash_memory_reserved"));
-  std::size_t bytes = 0;
-  return ask != nullptr && ask(0, &bytes) == 0 ? static_cast<long long>(bytes) : -1;
+  using Ask = int (*)(int, custash_counter_t*);
+  static const auto ask = reinterpret_cast<Ask>(dlsym(RTLD_DEFAULT, "custash_reserved_bytes"));
+  custash_counter_t bytes{};
+  return ask != nullptr && ask(0, &bytes) == 0 ? bytes.current : -1;
 }
 
 static std::vector<Run> submit(const Pattern& pattern,

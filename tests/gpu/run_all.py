@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Runs every GPU program bare and preloaded and sets the results side by side. Exit 1 when a check
-failed or a program did not end well, 77 when all were skipped.
+"""Runs every GPU program bare and preloaded and compares the results.
+
+The exit status is 1 if a check or a program failed, 77 if all were skipped.
 
   run_all.py --build build [--quick] [--only NAME ...] [--json FILE] [--conf KEY:VALUE,...]
 
@@ -240,7 +241,7 @@ def different(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--preload", help="default BUILD/interpose/libcustash.so")
+    parser.add_argument("--preload", help="the library (BUILD/interpose/libcustash.so)")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="*", help="programs whose name starts so; also cupy, pinned_mix, loader, gpt2, "
                         "frameworks, history, rmm_resource")

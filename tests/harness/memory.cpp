@@ -18,16 +18,14 @@ Function* find(const char* name) {
 #define FIND(name) decltype(&::name) name = find<decltype(::name)>(#name)
 
 struct Custash {
-  FIND(custash_malloc);
+  FIND(custash_malloc_async);
   FIND(custash_free_async);
   FIND(custash_record_stream);
   FIND(custash_host_free);
-  FIND(custash_host_record_event);
+  FIND(custash_host_record_stream);
   FIND(custash_empty_cache);
-  FIND(custash_memory_allocated);
-  FIND(custash_memory_reserved);
-  FIND(custash_max_memory_allocated);
-  FIND(custash_max_memory_reserved);
+  FIND(custash_allocated_bytes);
+  FIND(custash_reserved_bytes);
   FIND(custash_reset_peak_memory_stats);
   FIND(custash_memory_stats);
   FIND(custash_error_string);
@@ -39,9 +37,9 @@ struct Custash {
 const Custash* custash() {
   static const Custash* const served = [] {
     auto* const made = new Custash;
-    std::size_t bytes = 0;
-    const bool here = made->custash_malloc != nullptr && device_count() > 0 &&
-                      made->custash_memory_reserved(0, &bytes) == CUSTASH_SUCCESS;
+    custash_counter_t bytes{};
+    const bool here = made->custash_malloc_async != nullptr && device_count() > 0 &&
+                      made->custash_reserved_bytes(0, &bytes) == CUSTASH_SUCCESS;
     return here ? made : nullptr;
   }();
   return served;
@@ -66,13 +64,16 @@ Bytes pool_number(int device, cudaMemPoolAttr attribute) {
   return value;
 }
 
-using Read = custash_status_t (*)(int, std::size_t*);
+using Read = custash_status_t (*)(int, custash_counter_t*);
 
-Bytes number(int device, Read Custash::*read, cudaMemPoolAttr bare) {
+Bytes number(int device,
+             Read Custash::*read,
+             std::int64_t custash_counter_t::*which,
+             cudaMemPoolAttr bare) {
   if (custash() == nullptr) return pool_number(device, bare);
-  std::size_t bytes = 0;
+  custash_counter_t bytes{};
   check_status((custash()->*read)(device, &bytes), "a number of custash's");
-  return bytes;
+  return static_cast<Bytes>(bytes.*which);
 }
 
 std::string mebibytes(Bytes bytes) {
@@ -107,10 +108,10 @@ void* allocate(Bytes bytes, const Stream& stream) {
   void* memory = nullptr;
   if (custash() != nullptr) {
     const auto status =
-        custash()->custash_malloc(&memory, stream.device(), bytes, stream.get());
+        custash()->custash_malloc_async(&memory, stream.device(), bytes, stream.get());
     if (status == CUSTASH_ERROR_OUT_OF_MEMORY)
       throw OutOfMemory(out_of_memory(stream.device(), bytes));
-    check_status(status, "custash_malloc");
+    check_status(status, "custash_malloc_async");
   } else {
     const cudaError_t code = cudaMallocAsync(&memory, bytes, stream.get());
     if (code == cudaErrorMemoryAllocation) {
@@ -166,8 +167,8 @@ void release_pinned(void* memory, const std::vector<Stream>& users) noexcept {
   try {
     for (const Stream& user : users) {
       use_device(user.device());
-      check_status(custash()->custash_host_record_event(memory, user.get()),
-                   "host_record_event");
+      check_status(custash()->custash_host_record_stream(memory, user.get()),
+                   "custash_host_record_stream");
     }
     check_status(custash()->custash_host_free(memory), "custash_host_free");
   } catch (const CudaError&) {
@@ -178,19 +179,31 @@ void release_pinned(void* memory, const std::vector<Stream>& users) noexcept {
 // ---- numbers
 
 Bytes memory_allocated(int device) {
-  return number(device, &Custash::custash_memory_allocated, cudaMemPoolAttrUsedMemCurrent);
+  return number(device,
+                &Custash::custash_allocated_bytes,
+                &custash_counter_t::current,
+                cudaMemPoolAttrUsedMemCurrent);
 }
 
 Bytes memory_reserved(int device) {
-  return number(device, &Custash::custash_memory_reserved, cudaMemPoolAttrReservedMemCurrent);
+  return number(device,
+                &Custash::custash_reserved_bytes,
+                &custash_counter_t::current,
+                cudaMemPoolAttrReservedMemCurrent);
 }
 
 Bytes max_memory_allocated(int device) {
-  return number(device, &Custash::custash_max_memory_allocated, cudaMemPoolAttrUsedMemHigh);
+  return number(device,
+                &Custash::custash_allocated_bytes,
+                &custash_counter_t::peak,
+                cudaMemPoolAttrUsedMemHigh);
 }
 
 Bytes max_memory_reserved(int device) {
-  return number(device, &Custash::custash_max_memory_reserved, cudaMemPoolAttrReservedMemHigh);
+  return number(device,
+                &Custash::custash_reserved_bytes,
+                &custash_counter_t::peak,
+                cudaMemPoolAttrReservedMemHigh);
 }
 
 void reset_peak_memory_stats(int device) {

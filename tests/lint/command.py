@@ -44,7 +44,7 @@ def fails(why, *words, code=125, **environment):
 
 def misuse():
     """A wrong command line is told in one line, with a hint where one is near."""
-    fails("no command given (custash --help lists them)")
+    fails("no command given; see custash --help")
     fails("rnu: no such command; did you mean run?\n", "rnu", "--", "true")
     fails("nvidia-smi: no such command (custash --help lists them; custash run -- nvidia-smi", "nvidia-smi")
     fails("--sumary: no such option; did you mean --summary? (custash run --help)", "run", "--sumary", "--", "true")
@@ -56,7 +56,7 @@ def misuse():
     fails("pid: abc is not the number of a process (custash stat --help)", "stat", "abc")
     fails("pid: 0 is not the number of a process (custash trim --help)", "trim", "0")
     fails("shell: tcsh is none of bash, zsh and fish (custash completion --help)", "completion", "tcsh")
-    fails("10q is no size", "trim", str(os.getpid()), "10q")
+    fails("10q is not a size", "trim", str(os.getpid()), "10q")
     for size in ("10k", "1.5G", "100MB", "100MiB", "7"):
         fails(f"process {os.getpid()} does not run under custash", "trim", str(os.getpid()), size, code=1)
     fails("/bin/sh: no snapshot: it is an ELF program or library\n", "report", "/bin/sh", code=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What libcustash.so needs (libc alone) and what it shows (the doors alone); and that neither it nor the
+"""What libcustash.so needs (libc alone) and what it shows (the hooks alone); and that neither it nor the
 programs need a newer glibc than the docs state.
 
 Arguments: the library, the programs.
@@ -70,7 +70,7 @@ def newer_than(stated, symbols):
 
 def problems_of(needed, exported, entries, declared):
     problems = [f"NEEDED {name}: only libc may be" for name in needed if not ALLOWED_NEEDED.fullmatch(name)]
-    problems += [f"exports {name}: not a door of ours" for name in sorted(exported)
+    problems += [f"exports {name}: not a hook of ours" for name in sorted(exported)
                  if not ALLOWED_EXPORT.fullmatch(name)]
     problems += [f"{name}: in entry_points.def, not exported" for name in sorted(entries - exported)]
     problems += [f"{name}: exported, not in entry_points.def" for name in sorted(exported - entries)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/glossary.md has one line for each class, struct and enum that headers of allocator/ and pinned/ define in a
-namespace, and no line for a type that is not there."""
+"""docs/glossary.md has one line for each class, struct and enum that headers of allocator/, pinned/ and interpose/ define
+in a namespace, and no line for a type that is not there. Types of interpose/ are named with their namespace."""
 import re
 
 from source import files, finish, read
@@ -11,11 +11,27 @@ DEFINED = re.compile(r"^(?:class|struct|union|enum(?: class)?) "
                      r"(?:(?:alignas|CAPABILITY)\([^)]*\) |[A-Z_]{5,} |\[\[[^\n]*?\]\] )*"
                      r"(\w[\w:]*)(?: final)?(?: : [^;{]*)? \{", re.M)
 LINE = re.compile(r"^\| ([^|]*)\|", re.M)
-TYPE = re.compile(r"`((?:\w+::)?[A-Z]\w*)`")
+TYPE = re.compile(r"`((?:\w+::)?[A-Z]\w*|custash::\w+)`")
+NAMESPACE = re.compile(r"^(?:namespace (?P<name>[\w:]+) \{|\}  // namespace (?P<end>[\w:]+))$", re.M)
 
 
 def types_of(text):
     return DEFINED.findall(text)
+
+
+def qualified_types_of(text):
+    """As `history::Event`; a type of the namespace custash itself stands alone, with `custash::` where it begins small."""
+    found, spaces = [], []
+    for part in sorted([*NAMESPACE.finditer(text), *DEFINED.finditer(text)], key=lambda match: match.start()):
+        if part.re is DEFINED:
+            space = "::".join(spaces).removeprefix("custash").removeprefix("::")
+            plain = f"{space}::{part[1]}" if space else part[1]
+            found.append(plain if space or plain[0].isupper() else f"custash::{plain}")
+        elif part["name"]:
+            spaces.append(part["name"])
+        else:
+            spaces.pop()
+    return found
 
 
 def problems_of(types, page):
@@ -33,6 +49,9 @@ def self_test():
               "inline struct Block of(int) {\n")
     found = types_of(header)
     assert found == ["Kind", "Lock", "Block", "Scope", "Field", "State", "Owner::Part", "Heir"], found
+    inner = ("namespace custash {\nclass a {\nstruct B {\nnamespace c {\nenum class D {\n}  // namespace c\nclass E {\n"
+             "}  // namespace custash\nnamespace custash::f {\nstruct G {\n}  // namespace custash::f\n")
+    assert qualified_types_of(inner) == ["custash::a", "B", "c::D", "E", "f::G"], qualified_types_of(inner)
     types = {"Kind": "a.hpp", "Owner::Part": "a.hpp"}
     fine = "| kind, `Kind` | see `Other` |\n| `Owner::Part` | … |\n"
     assert not problems_of(types, fine), problems_of(types, fine)
@@ -43,6 +62,10 @@ def self_test():
 def main():
     self_test()
     types = {name: path for path in files("allocator", "pinned", ends=(".hpp",)) for name in types_of(read(path))}
+    for path in files("interpose", ends=(".hpp",)):
+        for name in qualified_types_of(read(path)):
+            assert name not in types, f"{name} of {path} is a name of {types[name]}, too"
+            types[name] = path
     page = read(PAGE)
     assert problems_of({**types, "Planted": "allocator/planted.hpp"}, page), "a missing line is not seen"
     finish(problems_of(types, page), len(types))

@@ -112,7 +112,7 @@ def self_test():
                   "```outside\nspdlog: allocator/base/log.cpp\ncuda: interpose\n```\n")
     bad = [("allocator/base/units.hpp", '#include "allocator/heap/block.hpp"'),
            ("allocator/heap/block.hpp", '#include "allocator/allocator.hpp"'),
-           ("allocator/base/config.cpp", '#include "interpose/hooks/doors.hpp"'),
+           ("allocator/base/config.cpp", '#include "interpose/hooks/hook.hpp"'),
            ("allocator/base/config.cpp", '#include "units.hpp"'),
            ("allocator/base/config.cpp", "#include <spdlog/spdlog.h>"),
            ("allocator/base/config.cpp", "#include <cuda.h>"),
@@ -147,4 +147,5 @@ def main():
     finish(problems, len(sources))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,10 +7,10 @@
 //   allocator/order/debt.cpp: Debt::pay_on
 //   allocator/order/timeline.cpp: Timeline::enter
 //   allocator/submission.cpp: pay_for Submission::Submission Allocator::peer_access_enabled
-//   allocator/cache/context_cache.cpp: ContextCache::add_accessor
+//   allocator/cache/peer_grants.cpp: PeerGrants::add_accessor
 //   allocator/cache/cache_core.cpp: CacheCore::settled CacheCore::debt_allowed
-//   allocator/cache/fast_path_checks.hpp: CacheCore::quick_clear
-//   allocator/allocator.cpp: Allocator::free
+//   allocator/cache/fast_path_checks.hpp: CacheCore::done_or_owed
+//   allocator/fast_path.cpp: Allocator::free
 //   allocator/registry.cpp: wait_for_others
 //
 // Order, safety, liveness: as in reuse.pml (clocks; a former owner's kernels come first; bare beside).

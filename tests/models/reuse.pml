@@ -3,17 +3,17 @@
 //
 // Stands for:
 //   allocator/order/timeline.cpp: Timeline::enter Timeline::leave
-//   allocator/order/timeline_marks.cpp: Timeline::stamp_stream Timeline::find_mark Timeline::wait_mark Timeline::pass_marks
+//   allocator/order/timeline_free_events.cpp: Timeline::record_free_on Timeline::find_free_event Timeline::wait_free_event Timeline::wait_free_events
 //   allocator/order/submissions.hpp: begin count
 //   allocator/order/submissions.cpp: Submissions::activate Submissions::retire
 //   allocator/order/debt.cpp: Debt::take_debt Debt::pay
-//   allocator/order/fence_log.cpp: FenceLog::stamp_free FenceLog::ensure FenceLog::commit FenceLog::find
+//   allocator/order/fence_log.cpp: FenceLog::record_free FenceLog::ensure FenceLog::commit FenceLog::find
 //   allocator/order/fence_log.cpp: FenceLog::poll FenceLog::poll_recorded FenceLog::retire
 //   allocator/order/fence_waits.cpp: FenceLog::wait_frees FenceLog::wait_all FenceLog::wait_patiently
-//   allocator/order/lane.hpp: idle_after
-//   allocator/heap/block.hpp: forget_order
-//   allocator/heap/block.hpp: accepts
-//   allocator/cache/fast_path_checks.hpp: CacheCore::quick_clear
+//   allocator/order/stream_state.hpp: idle_after
+//   allocator/heap/reuse_after.hpp: forget_order
+//   allocator/heap/reuse_after.hpp: accepts
+//   allocator/cache/fast_path_checks.hpp: CacheCore::done_or_owed
 //   allocator/fast_path.cpp: ContextCache::quick_accepts
 //   allocator/cache/cache_core.cpp: CacheCore::reuse_limits CacheCore::settled
 //   allocator/cache/block_search.cpp: BlockSearch::take_across BlockSearch::hand_out

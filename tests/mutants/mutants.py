@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""mutants.py --programs FOLDER [--library … --driver … --process … --semantics …] [--every] [RULE…]
+"""mutants.py --programs FOLDER [--library … --driver … --process … --conformance …] [--every] [RULE…]
 
 Leaves out one ordering rule at a time (allocator/base/rule.hpp) and runs the tests that docs/testing.md names
 for it: each of them must fail. Before that each must pass with all rules kept. --every asks all
@@ -21,6 +21,7 @@ HEADING = "## Rules removed one by one"
 NO_SUCH_RULE = 2  # without.cpp ends so
 FAILURES = "40"  # of other kinds may come first
 LIMIT = 120  # seconds of one test; a removed rule that hangs it is no find
+WHOLE = {"process": "process", "conformance": "conformance/driver"}  # tests of whole processes: their folder
 
 
 def rows_of(page):
@@ -39,7 +40,7 @@ def finders_of(cell):
     for each in cell.split("; "):
         unit = re.fullmatch(r'(unit|unit_pinned) "(.+)"', each)
         random = re.fullmatch(r"(property|property_pinned) (\d+)(?: (\w+))?", each)
-        process = re.fullmatch(r"(process|semantics) `(\w+)\.py:(\w+\.\w+)`", each)
+        process = re.fullmatch(r"(process|conformance) `(\w+)\.py:(\w+\.\w+)`", each)
         found = unit or random or process
         if not found:
             raise ValueError(f"no finder: {each}")
@@ -61,12 +62,12 @@ class Bench:
             return [own, re.sub(r"([,\[\]\\])", r"\\\1", rest[0])] if rest else [own]
         if kind.startswith("property"):
             return [own, rest[0], "1", FAILURES if rest[1] else "1"]
-        tests = os.path.join(ROOT, "tests", kind, rest[0] + ".py")
+        tests = os.path.join(ROOT, "tests", WHOLE[kind], rest[0] + ".py")
         return [sys.executable, tests, "--library", self.paths.library, "--driver", self.paths.driver,
                 "--programs", getattr(self.paths, kind), "--only", rest[1]]
 
     def can(self, finder):
-        return finder[0] not in ("process", "semantics") or bool(self.paths.library)
+        return finder[0] not in WHOLE or bool(self.paths.library)
 
     def run(self, finder, rule=None):
         """(exit code, output); the code is None when it did not end."""
@@ -145,7 +146,7 @@ def ask_every(bench, rows):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("programs", "library", "driver", "process", "semantics"):
+    for name in ("programs", "library", "driver", *WHOLE):
         parser.add_argument("--" + name, default="")
     parser.add_argument("--every", action="store_true")
     parser.add_argument("rules", nargs="*")

@@ -13,11 +13,10 @@
 // clang-format off
 #define API(X)                                                                                 \
   X(custash_malloc) X(custash_free) X(custash_malloc_async) X(custash_free_async)              \
-  X(custash_malloc_any_stream) X(custash_record_stream) X(custash_pluggable_malloc) X(custash_pluggable_free)               \
-  X(custash_empty_cache) X(custash_memory_allocated) X(custash_memory_reserved)                \
-  X(custash_max_memory_allocated) X(custash_max_memory_reserved)                               \
+  X(custash_record_stream)                                                    \
+  X(custash_empty_cache) X(custash_allocated_bytes) X(custash_reserved_bytes)                  \
   X(custash_reset_peak_memory_stats) X(custash_memory_stats) X(custash_version)                \
-  X(custash_get_device_stats) X(custash_stats_text) X(custash_memory_summary)                  \
+  X(custash_get_device_stats) X(custash_stats_text)                                            \
   X(custash_error_name) X(custash_error_string)
 
 // clang-format on
@@ -51,63 +50,57 @@ static void find(void) {
 }
 
 static size_t allocated(void) {
-  size_t bytes = 0;
-  EXPECT(api.custash_memory_allocated(0, &bytes) == CUSTASH_SUCCESS);
-  return bytes;
+  custash_counter_t bytes = {0};
+  EXPECT(api.custash_allocated_bytes(0, &bytes) == CUSTASH_SUCCESS);
+  EXPECT(bytes.current == bytes.allocated - bytes.freed && bytes.current <= bytes.peak);
+  return (size_t)bytes.current;
 }
 
 static void memory(void) {
   void *a = NULL, *b = NULL, *none = (void*)1;
-  size_t reserved = 0, peak = 0;
-  EXPECT(api.custash_malloc(&a, 0, 5000, NULL) == CUSTASH_SUCCESS && a != NULL);
+  custash_counter_t bytes = {0};
+  EXPECT(api.custash_malloc_async(&a, 0, 5000, NULL) == CUSTASH_SUCCESS && a != NULL);
   EXPECT((uintptr_t)a % 512 == 0);
   EXPECT(allocated() >= 5000);
-  EXPECT(api.custash_memory_reserved(0, &reserved) == CUSTASH_SUCCESS &&
-         reserved >= allocated());
-  EXPECT(api.custash_malloc_async(&b, 3 << 20, NULL) == CUSTASH_SUCCESS && b != NULL);
+  EXPECT(api.custash_reserved_bytes(0, &bytes) == CUSTASH_SUCCESS &&
+         (size_t)bytes.current >= allocated());
+  EXPECT(api.custash_malloc_async(&b, CUSTASH_CURRENT_DEVICE, 3 << 20, NULL) ==
+             CUSTASH_SUCCESS &&
+         b != NULL);
   EXPECT(api.custash_record_stream(b, NULL) == CUSTASH_SUCCESS);
   EXPECT(api.custash_record_stream((char*)b + (1 << 30), NULL) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_free_async(b, NULL) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_malloc_any_stream(&b, CUSTASH_CURRENT_DEVICE, 4096) == CUSTASH_SUCCESS &&
-         b != NULL);
+  EXPECT(api.custash_malloc(&b, CUSTASH_CURRENT_DEVICE, 4096) == CUSTASH_SUCCESS && b != NULL);
   EXPECT(api.custash_free(b) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_malloc_any_stream(&b, 99, 4096) == CUSTASH_ERROR_INVALID_VALUE &&
-         b == NULL);
+  EXPECT(api.custash_malloc(&b, 99, 4096) == CUSTASH_ERROR_INVALID_VALUE && b == NULL);
   EXPECT(api.custash_free(a) == CUSTASH_SUCCESS);
   EXPECT(api.custash_free(a) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_free(&failures) == CUSTASH_ERROR_NOT_OURS);
   EXPECT(api.custash_free(NULL) == CUSTASH_SUCCESS &&
          api.custash_free_async(NULL, NULL) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_malloc(&none, 0, 0, NULL) == CUSTASH_SUCCESS && none == NULL);
+  EXPECT(api.custash_malloc_async(&none, 0, 0, NULL) == CUSTASH_SUCCESS && none == NULL);
   EXPECT(allocated() == 0);
-  EXPECT(api.custash_max_memory_allocated(0, &peak) == CUSTASH_SUCCESS &&
-         peak >= 5000 + (3 << 20));
+  EXPECT(api.custash_allocated_bytes(0, &bytes) == CUSTASH_SUCCESS &&
+         bytes.peak >= 5000 + (3 << 20));
   EXPECT(api.custash_reset_peak_memory_stats(0) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_max_memory_allocated(0, &peak) == CUSTASH_SUCCESS && peak == 0);
-  EXPECT(api.custash_max_memory_reserved(0, &peak) == CUSTASH_SUCCESS && peak > 0);
+  EXPECT(api.custash_allocated_bytes(0, &bytes) == CUSTASH_SUCCESS && bytes.peak == 0);
+  EXPECT(api.custash_reserved_bytes(0, &bytes) == CUSTASH_SUCCESS && bytes.peak > 0);
   EXPECT(api.custash_empty_cache() == CUSTASH_SUCCESS);
-  EXPECT(api.custash_memory_reserved(0, &reserved) == CUSTASH_SUCCESS && reserved == 0);
-  if (reserved != 0) printf("reserved %zu\n", reserved);
+  EXPECT(api.custash_reserved_bytes(0, &bytes) == CUSTASH_SUCCESS && bytes.current == 0);
+  if (bytes.current != 0) printf("reserved %lld\n", (long long)bytes.current);
 }
 
 static void another_device(void) {
   void* a = NULL;
-  size_t bytes = 0;
-  EXPECT(api.custash_malloc(&a, 1, 70000, NULL) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_memory_allocated(1, &bytes) == CUSTASH_SUCCESS && bytes >= 70000);
+  custash_counter_t bytes = {0};
+  EXPECT(api.custash_malloc_async(&a, 1, 70000, NULL) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_allocated_bytes(1, &bytes) == CUSTASH_SUCCESS && bytes.current >= 70000);
   EXPECT(allocated() == 0);
   EXPECT(api.custash_free(a) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_malloc(&a, 99, 512, NULL) == CUSTASH_ERROR_INVALID_VALUE && a == NULL);
-  EXPECT(api.custash_memory_allocated(99, &bytes) == CUSTASH_ERROR_INVALID_VALUE);
-  EXPECT(api.custash_memory_allocated(0, NULL) == CUSTASH_ERROR_INVALID_VALUE);
-}
-
-static void pluggable(void) {
-  void* a = api.custash_pluggable_malloc(1 << 20, 0, NULL);
-  EXPECT(a != NULL && allocated() >= 1 << 20);
-  api.custash_pluggable_free(a, 1 << 20, 0, NULL);
-  EXPECT(allocated() == 0);
-  EXPECT(api.custash_pluggable_malloc(512, 99, NULL) == NULL);
+  EXPECT(api.custash_malloc_async(&a, 99, 512, NULL) == CUSTASH_ERROR_INVALID_VALUE &&
+         a == NULL);
+  EXPECT(api.custash_allocated_bytes(99, &bytes) == CUSTASH_ERROR_INVALID_VALUE);
+  EXPECT(api.custash_allocated_bytes(0, NULL) == CUSTASH_ERROR_INVALID_VALUE);
 }
 
 static void stats(void) {
@@ -130,8 +123,8 @@ static void stats_structure(void) {
   custash_device_stats_t all, some;
   void *a = NULL, *b = NULL;
   memset(&some, 0x55, sizeof some);
-  EXPECT(api.custash_malloc(&a, 0, 5000, NULL) == CUSTASH_SUCCESS);
-  EXPECT(api.custash_malloc(&b, 0, 3 << 20, NULL) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_malloc_async(&a, 0, 5000, NULL) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_malloc_async(&b, 0, 3 << 20, NULL) == CUSTASH_SUCCESS);
   all.size = sizeof all;
   EXPECT(api.custash_get_device_stats(0, &all) == CUSTASH_SUCCESS && all.size == sizeof all);
   EXPECT(all.device == 0 && all.max_split_size == -1 && all.total_bytes > 0);
@@ -171,7 +164,8 @@ static void stats_texts(void) {
     EXPECT(strstr(text, within[form]) != NULL);
   }
   size_t size = sizeof text;
-  EXPECT(api.custash_memory_summary(0, text, &size) == CUSTASH_SUCCESS && text[0] == '|');
+  EXPECT(api.custash_stats_text(0, CUSTASH_TEXT_TABLE, text, &size) == CUSTASH_SUCCESS &&
+         text[0] == '|');
   EXPECT(api.custash_stats_text(0, 3, text, &size) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_stats_text(0, 0, text, NULL) == CUSTASH_ERROR_INVALID_VALUE);
 }
@@ -185,7 +179,6 @@ int main(void) {
   EXPECT(strlen(api.custash_error_string(CUSTASH_ERROR_DRIVER)) > 0);
   memory();
   another_device();
-  pluggable();
   stats();
   stats_structure();
   stats_texts();

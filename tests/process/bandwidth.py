@@ -157,8 +157,8 @@ class Bandwidth(Case):
             self.assertIn(words, text)
 
     def test_wrong_options_are_told(self):
-        for words, message in [(("--sizes", "12x"), "--sizes 12x is no size"),
-                               (("--sizes", "4k,0"), "--sizes 0 is no size"),
+        for words, message in [(("--sizes", "12x"), "--sizes 12x is not a size"),
+                               (("--sizes", "4k,0"), "--sizes 0 is not a size"),
                                (("--direction", "up"), "--direction up: it is h2d or d2h"),
                                (("--memory", "pinned,warm"), "--memory warm: it is pageable or pinned"),
                                (("--allocation", "hot"), "--allocation hot: it is cached or cold"),

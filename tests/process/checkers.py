@@ -15,7 +15,7 @@ api = ctypes.CDLL(None)
 size, stream, codes = ctypes.c_size_t(5000), ctypes.c_void_p(), []
 for free in (api.custash_free, lambda p: api.custash_free_async(p, stream)):
     p = ctypes.c_void_p()
-    codes.append(api.custash_malloc(ctypes.byref(p), 0, size, stream))
+    codes.append(api.custash_malloc_async(ctypes.byref(p), 0, size, stream))
     codes.append(api.custash_record_stream(p, stream))
     codes.append(free(p))
 q = ctypes.c_void_p()

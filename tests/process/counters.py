@@ -24,7 +24,7 @@ import ctypes, sys
 lib = ctypes.CDLL(None)
 blocks = [ctypes.c_void_p() for _ in range(6)]
 for block, size in zip(blocks, (100, 5000, 700, 1 << 20, 3 << 20, 50 << 20)):
-    assert lib.custash_malloc(ctypes.byref(block), 0, ctypes.c_size_t(size), None) == 0
+    assert lib.custash_malloc_async(ctypes.byref(block), 0, ctypes.c_size_t(size), None) == 0
 assert lib.custash_free(blocks[1]) == 0 and lib.custash_free(blocks[4]) == 0
 size = ctypes.c_size_t(1 << 20)
 text = ctypes.create_string_buffer(size.value)

@@ -134,7 +134,7 @@ class Doctor(Case):
         for more in ({"NV_SANITIZER_INJECTION_PORT_BASE": "1"}, {"NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN": "1"},
                      {"CUDA_INJECTION64_PATH": "/x/libsanitizer-collection.so"}):
             (name,) = more
-            self.assertIn("nothing is cached", self.one(self.doctor(**more), name)["what"])
+            self.assertIn("caches nothing", self.one(self.doctor(**more), name)["what"])
             finding = self.one(self.doctor(CUSTASH_CONF="caching:always", **more), name)
             self.assertEqual(finding["level"], "warning")
 
@@ -161,7 +161,7 @@ class Doctor(Case):
             findings = self.doctor("--", name, CUSTASH_SIM="devices=1")
             return [f["what"] for fs in findings.values() for f in fs if "Known differences" in f.get("advice", "")]
         self.assertEqual(len(risks("risky")), 1)
-        self.assertIn("calls nothing that waits", risks("risky")[0])
+        self.assertIn("without a call that waits", risks("risky")[0])
         for name in ("risky_but_waits", "doors_linked", "doors"):
             self.assertEqual(risks(name), [])
 
@@ -181,7 +181,7 @@ class Doctor(Case):
             findings = self.doctor("--", silent, code=1)
             (runtime,) = [f[0] for subject, f in findings.items() if os.path.basename(subject) == "libcudart.so.13"]
             self.assertEqual((runtime["level"], runtime["what"]),
-                             ("problem", "the shared CUDA runtime; not served: its look-ups pass custash by"))
+                             ("problem", "the shared CUDA runtime; not served: its look-ups bypass custash"))
 
     def test_a_process_that_runs(self):
         sim = {"CUSTASH_SIM": "devices=1"}
@@ -204,7 +204,7 @@ class Doctor(Case):
         finding = self.one(self.doctor("--pid", str(actor.pid), code=1, **sim), f"process {actor.pid}")
         self.assertEqual(finding["what"], "no such process")
         finding = self.one(self.doctor("--pid", str(os.getpid()), **sim), f"process {os.getpid()}")
-        self.assertEqual(finding["what"], "has not come to CUDA")
+        self.assertEqual(finding["what"], "has loaded no CUDA library")
 
     def test_a_process_with_custash_linked_in(self):
         with Actor(preload=False, name="actor_custash", CUSTASH_SIM="devices=1") as actor:
@@ -224,8 +224,10 @@ class Doctor(Case):
             while not glob.glob(f"/dev/shm/custash.*.{actor.pid}.*") and time.monotonic() < deadline:
                 time.sleep(0.01)
             os.kill(actor.pid, signal.SIGSTOP)
-            self.assertEqual(finding(actor)["what"],
-                             "runs under custash; how much it was served is unknown: it does not answer")
+            # A custash top elsewhere on this machine may have asked it just before.
+            self.assertIn(finding(actor)["what"],
+                          ("runs under custash; how much it was served is unknown: it does not answer",
+                           "runs under custash, which had served 1 allocations of device memory when it was last asked"))
         with Actor(CUSTASH_CONF="control:off,neighbours:off") as actor:
             actor.ok("alloc 1000")
             self.assertIn("or has the option control:off", finding(actor)["what"])
@@ -238,7 +240,7 @@ class Doctor(Case):
             subject = f"process {actor.pid}"
             finding = self.one(self.doctor("--pid", str(actor.pid)), subject)
             self.assertEqual(finding["level"], "note")
-            self.assertRegex(finding["what"], "runs under custash; .* unknown: only its own user, nobody, may ask it")
+            self.assertRegex(finding["what"], "runs under custash; .* unknown: only its own user, nobody, may query it")
             subprocess.run([PATHS.command, "top", "--once", "--delay", "0.05"], env=environment(preload=False),
                            user=nobody, capture_output=True, timeout=60, check=True)
             finding = self.one(self.doctor("--pid", str(actor.pid)), subject)
@@ -324,16 +326,16 @@ class Doctor(Case):
 
     def test_a_process_and_a_program_at_once_are_refused(self):
         self.doctor("--pid", "3", "--", "true", code=125,
-                    err="custash: doctor looks at a process (--pid) or at a program, not at both\n")
+                    err="custash: doctor inspects a process (--pid) or a program, not both\n")
 
     def test_a_library_that_is_none(self):
         for path in ("/tmp", "/etc/passwd", os.path.join(PATHS.driver, "libcuda.so.1")):
             finding = self.one(self.doctor(library=path, code=1), "libcustash.so")
-            self.assertEqual(finding["what"], f"not found; looked for {path} (is no libcustash.so)")
+            self.assertEqual(finding["what"], f"not found; looked for {path} (not a libcustash.so)")
             done = subprocess.run([PATHS.command, "run", "--lib", path, "--", "true"], env=environment(preload=False),
                                   capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(done.returncode, 125)
-            self.assertIn(f"{path} (is no libcustash.so)", done.stderr)
+            self.assertIn(f"{path} (not a libcustash.so)", done.stderr)
 
     def test_colours_are_for_terminals(self):
         def on_a_terminal(**more):

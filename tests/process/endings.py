@@ -279,8 +279,8 @@ class Endings(Case):
         done = subprocess.run(words, cwd=self.folder, env=environment(False), capture_output=True, text=True,
                               timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr),
-                         (0, "custash: no process reported the use of CUDA: nothing recorded in r.trace, f.html not written, no leaks to "
-                             "tell, no summary\n"))
+                         (0, "custash: no process reported the use of CUDA: nothing recorded in r.trace, f.html not written, no list "
+                             "of leaks, no summary\n"))
 
     def test_a_report_whose_folder_is_gone_lies_with_temporary_files(self):
         spare = os.path.join(self.folder, "temporary")
@@ -311,7 +311,7 @@ class Endings(Case):
             if "mount" in done.stderr or "unshare" in done.stderr:
                 self.skipTest("no mount of our own here")
             self.assertEqual(done.returncode, 0)
-            self.assertIn("has reported itself, as memory could not be shared with it", done.stderr)
+            self.assertIn("has reported itself, since it could not share memory with the command", done.stderr)
             self.check_report(self.load())
 
 

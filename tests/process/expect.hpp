@@ -21,9 +21,9 @@ inline void expect(bool ok, const char* what) {
 #define EXPECT(...) expect((__VA_ARGS__), #__VA_ARGS__)
 
 inline std::size_t allocated() {
-  std::size_t bytes = 0;
-  auto* const ask = reinterpret_cast<decltype(&custash_memory_allocated)>(
-      dlsym(RTLD_DEFAULT, "custash_memory_allocated"));
+  custash_counter_t bytes{};
+  auto* const ask = reinterpret_cast<decltype(&custash_allocated_bytes)>(
+      dlsym(RTLD_DEFAULT, "custash_allocated_bytes"));
   EXPECT(ask != nullptr && ask(0, &bytes) == CUSTASH_SUCCESS);
-  return bytes;
+  return static_cast<std::size_t>(bytes.current);
 }

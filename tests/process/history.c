@@ -14,7 +14,7 @@
 
 static struct driver cu;
 static __typeof__(&custash_snapshot) snapshot;
-static __typeof__(&custash_history) history;
+static __typeof__(&custash_history_start) history;
 static __typeof__(&custash_history_stop) history_stop;
 static __typeof__(&custash_leaks_text) leaks_text;
 static __typeof__(&custash_last_error_message) last_error_message;
@@ -36,7 +36,7 @@ static void start(void) {
   MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
   MUST(cu.cuCtxSetCurrent(context));
   *(void**)&snapshot = dlsym(RTLD_DEFAULT, "custash_snapshot");
-  *(void**)&history = dlsym(RTLD_DEFAULT, "custash_history");
+  *(void**)&history = dlsym(RTLD_DEFAULT, "custash_history_start");
   *(void**)&history_stop = dlsym(RTLD_DEFAULT, "custash_history_stop");
   *(void**)&leaks_text = dlsym(RTLD_DEFAULT, "custash_leaks_text");
   *(void**)&last_error_message = dlsym(RTLD_DEFAULT, "custash_last_error_message");

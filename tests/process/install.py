@@ -30,10 +30,10 @@ int cuCtxSetCurrent(void *);
 int main(void) {
   unsigned long long memory = 0;
   void *context = 0, *other = 0;
-  size_t bytes = 0;
+  custash_counter_t bytes = {0};
   if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) return 1;
-  if (cuMemAlloc_v2(&memory, 5000) || custash_malloc(&other, 0, 100, 0)) return 2;
-  if (custash_memory_allocated(0, &bytes) || bytes < 5100) return 3;
+  if (cuMemAlloc_v2(&memory, 5000) || custash_malloc(&other, 0, 100)) return 2;
+  if (custash_allocated_bytes(0, &bytes) || bytes.current < 5100) return 3;
   if (cuMemFree_v2(memory) || custash_free(other)) return 4;
   printf("served %d\\n", custash_version());
   return 0;
@@ -56,9 +56,9 @@ int cudaMalloc(void **, size_t);
 int cudaFree(void *);
 int work(void) {
   void *memory = 0;
-  size_t bytes = 0;
+  custash_counter_t bytes = {0};
   if (cudaMalloc(&memory, 5000)) return 1;
-  if (custash_memory_allocated(0, &bytes) || bytes < 5000) return 2;
+  if (custash_allocated_bytes(0, &bytes) || bytes.current < 5000) return 2;
   if (cudaFree(memory)) return 3;
   return puts("served") < 0;
 }

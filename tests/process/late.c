@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 static struct {
-  __typeof__(&custash_malloc) custash_malloc;
+  __typeof__(&custash_malloc_async) custash_malloc_async;
   __typeof__(&custash_free) custash_free;
   __typeof__(&custash_free_async) custash_free_async;
   __typeof__(&custash_memory_stats) custash_memory_stats;
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   void* const library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return printf("%s\n", dlerror()), 2;
 #define FIND(name) *(void**)&api.name = dlsym(library, #name)
-  FIND(custash_malloc), FIND(custash_free), FIND(custash_free_async),
+  FIND(custash_malloc_async), FIND(custash_free), FIND(custash_free_async),
       FIND(custash_memory_stats);
   const custash_sim_detector_calls* (*find_detector)(void);
   *(void**)&find_detector = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "custash_sim_detector");
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 60; ++i) {
     void* const stream = streams[(i / 3) % 2];
     void* memory = NULL;
-    EXPECT(api.custash_malloc(&memory, 0, bytes, stream) == CUSTASH_SUCCESS);
+    EXPECT(api.custash_malloc_async(&memory, 0, bytes, stream) == CUSTASH_SUCCESS);
     detector->allocated(memory, bytes, 1, stream);
     EXPECT(cu.cuMemsetD8Async((device_address)memory, (unsigned char)i, bytes, stream) == 0);
     detector->freed(memory, named, stream);
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   /* A runtime keeps our addresses for ever: closed, it stays. */
   void* memory = NULL;
   EXPECT(dlclose(library) == 0);
-  EXPECT(api.custash_malloc(&memory, 0, bytes, streams[0]) == CUSTASH_SUCCESS);
+  EXPECT(api.custash_malloc_async(&memory, 0, bytes, streams[0]) == CUSTASH_SUCCESS);
   EXPECT(api.custash_free(memory) == CUSTASH_SUCCESS);
   if (failures == 0) printf("all right\n");
   return failures != 0;

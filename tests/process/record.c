@@ -78,7 +78,7 @@ static void api(void) {
   custash_status_t (*malloc_on)(void**, int, size_t, custash_stream_t);
   custash_status_t (*free_plain)(void*), (*free_on)(void*, custash_stream_t);
   custash_status_t (*malloc_host)(void**, size_t, unsigned), (*free_host)(void*);
-  *(void**)&malloc_on = dlsym(RTLD_DEFAULT, "custash_malloc");
+  *(void**)&malloc_on = dlsym(RTLD_DEFAULT, "custash_malloc_async");
   *(void**)&free_plain = dlsym(RTLD_DEFAULT, "custash_free");
   *(void**)&free_on = dlsym(RTLD_DEFAULT, "custash_free_async");
   *(void**)&malloc_host = dlsym(RTLD_DEFAULT, "custash_host_malloc");

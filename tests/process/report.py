@@ -27,7 +27,7 @@ import ctypes, sys
 library = getattr(ctypes, sys.argv[1])(None)
 def allocate(bytes):
     out = ctypes.c_void_p()
-    assert library.custash_malloc(ctypes.byref(out), 0, ctypes.c_size_t(bytes), None) == 0
+    assert library.custash_malloc_async(ctypes.byref(out), 0, ctypes.c_size_t(bytes), None) == 0
 def model():
     for _ in range(int(sys.argv[3])):
         allocate(3 << 20)
@@ -272,11 +272,15 @@ class Report(Case):
         # PyDLL keeps the interpreter's lock in a call. CDLL lets it go, so that another thread is asked for the
         # lines, for 2 ms: on a busy machine it may miss some.
         for how, calls in (("PyDLL", 1), ("CDLL", 200)):
-            done = subprocess.run([sys.executable, "-c", PYTHON, how, self.path(how + ".json"), str(calls)],
-                                  env=environment(preload=True, CUSTASH_CONF="history:1000", CUSTASH_SIM="devices=1"),
-                                  capture_output=True, text=True, timeout=60, check=False)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            lines = self.lines_of_python(how + ".json")
+            for attempt in range(3):  # a machine that is busy for a moment may miss all
+                name = f"{how}{attempt}.json"
+                done = subprocess.run([sys.executable, "-c", PYTHON, how, self.path(name), str(calls)],
+                                      env=environment(preload=True, CUSTASH_CONF="history:1000", CUSTASH_SIM="devices=1"),
+                                      capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                lines = self.lines_of_python(name)
+                if lines != {()}:
+                    break
             if how == "PyDLL" and lines == {()}:
                 self.skipTest("this Python shows no functions to others")
             if how == "CDLL":

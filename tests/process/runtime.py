@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The runtime's fast lane: shared runtime, linked and as a plug-in's; and the static form."""
+"""The runtime's fast path: shared runtime, linked and as a plug-in's; and the static form."""
 import os
 import re
 

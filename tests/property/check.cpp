@@ -33,7 +33,7 @@ Setup setup_for(std::uint64_t seed) {
   setup.bare = false;
   setup.config.backing = draw(2) == 0 ? Backing::Driver : Backing::Vmm;
   setup.context_events = draw(3) != 0;
-  setup.config.one_lane = draw(4) != 0;
+  setup.config.single_stream = draw(4) != 0;
   static constexpr std::uint32_t kRunAhead[] = {10, 0, 1000};
   setup.config.run_ahead_percent = kRunAhead[draw(3)];
   setup.fast = draw(2) == 0;

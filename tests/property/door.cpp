@@ -2,6 +2,7 @@
 #include "tests/property/door.hpp"
 
 #include "allocator/peer_processes.hpp"
+#include "allocator/submission.hpp"
 #include "tests/sim/sim.hpp"
 
 #include <map>
@@ -85,8 +86,7 @@ class CachedDoor final : public Door {
   }
 
   CUresult free(Address address) override {
-    if (fast_ && (allocator_.try_free(address) || allocator_.fence_and_free(address)))
-      return CUDA_SUCCESS;
+    if (fast_ && allocator_.try_free(address)) return CUDA_SUCCESS;
     const auto status = allocator_.free(address);
     return status ? status->code() : cuMemFree(address);
   }
@@ -157,10 +157,10 @@ class CachedDoor final : public Door {
   }
 
   CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
-    const std::uint64_t owed = allocator_.order_wanted(stream, NullStream::Legacy);
+    const Position owed = allocator_.order_wanted(stream, NullStream::Legacy);
     const CUresult result =
-        submit(stream, SubmissionKind::Hidden, 0, 0, [&] { return call(owed == 0); });
-    if (owed != 0 && result == CUDA_SUCCESS)
+        submit(stream, SubmissionKind::Hidden, 0, 0, [&] { return call(owed.none()); });
+    if (!owed.none() && result == CUDA_SUCCESS)
       allocator_.order_given(stream, NullStream::Legacy, owed);
     return result;
   }

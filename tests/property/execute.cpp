@@ -18,7 +18,7 @@ std::string to_string(const Setup& setup) {
   std::string text = "slabs_after=";
   text += std::to_string(c.slabs_after);
   return text + " backing:" + (c.backing == Backing::Driver ? "driver" : "vmm") +
-         ",one_lane:" + (c.one_lane ? "true" : "false") +
+         ",single_stream:" + (c.single_stream ? "true" : "false") +
          ",run_ahead:" + std::to_string(c.run_ahead_percent) +
          " context_events=" + (setup.context_events ? "yes" : "no") +
          " fast=" + (setup.fast ? "yes" : "no") + " tight=" + (setup.tight ? "yes" : "no") +

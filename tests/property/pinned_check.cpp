@@ -21,7 +21,7 @@ PinSetup setup_for(const PinProgram& program) {
   setup.bare = false;
   setup.config.backing = Backing::Driver;
   setup.context_events = draw(3) != 0;
-  setup.config.one_lane = draw(4) != 0;
+  setup.config.single_stream = draw(4) != 0;
   static constexpr std::uint32_t kRunAhead[] = {10, 0, 1000};
   setup.config.run_ahead_percent = kRunAhead[draw(3)];
   setup.fast = draw(2) == 0;

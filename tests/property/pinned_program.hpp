@@ -21,7 +21,7 @@ enum class PinOp {
   Alloc,          // buffer, bytes, flags
   Free,           // buffer; other: 1 work of another device may still use it
   Release,        // buffer: custash_host_free
-  Name,           // buffer, stream: custash_host_record_event
+  Name,           // buffer, stream: custash_host_record_stream
   HostWrite,      // buffer
   HostRead,       // buffer
   CopyIn,         // buffer -> the stream's own device memory

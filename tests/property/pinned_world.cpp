@@ -25,7 +25,7 @@ CUresult no_registration(int* value, CUdevice_attribute which, CUdevice device) 
 std::string to_string(const PinSetup& setup) {
   if (setup.bare) return "bare";
   const Config& c = setup.config;
-  return "one_lane:" + std::to_string(c.one_lane) +
+  return "single_stream:" + std::to_string(c.single_stream) +
          ",run_ahead:" + std::to_string(c.run_ahead_percent) +
          ",pinned_limit:" + std::to_string(c.pinned_limit) +
          ",pinned_decay:" + std::to_string(c.pinned_decay) +

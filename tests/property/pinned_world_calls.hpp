@@ -2,6 +2,7 @@
 // How a PinnedWorld makes its calls; for its own source files.
 #pragma once
 
+#include "allocator/submission.hpp"
 #include "tests/property/pinned_world.hpp"
 #include "tests/property/program.hpp"
 

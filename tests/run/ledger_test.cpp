@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ledgers that are damaged or hostile: nothing in them is believed that does not fit.
 #include "tests/catch.hpp"
-#include "tools/run/ledger_file.hpp"
+#include "tools/command/run/ledger_file.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -49,7 +49,7 @@ TEST_CASE("a file that claims more rows than it holds is not read", "[ledger]") 
   std::string path = "/tmp/custash-ledger-test-XXXXXX";
   const int file = mkstemp(path.data());
   REQUIRE(file >= 0);
-  custash::ledger::Head head{};
+  custash::ledger::Header head{};
   head.magic = custash::ledger::kMagic;
   head.size = sizeof head;
   head.version = CUSTASH_VERSION;

@@ -29,7 +29,7 @@ void Actor::told() const {
   if (Observer* o = observer()) o->on_actor_told(id_, thread_state(*guard).id);
 }
 
-void Actor::heard() const {
+void Actor::note_result() const {
   const Guard guard;
   if (Observer* o = observer()) o->on_actor_heard(id_, thread_state(*guard).id);
 }

@@ -22,7 +22,7 @@ class Actor {
   // knows to be over comes before what the actor does from now on.
   void told() const;
   // The calling thread hears from it (a completion): what the actor has done is over.
-  void heard() const;
+  void note_result() const;
 
   // The actor registers or opens the memory: from then on it uses what lies there now, as a
   // card does, whatever is mapped there later.

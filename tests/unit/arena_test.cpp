@@ -9,12 +9,13 @@ using namespace custash;
 namespace {
 
 constexpr Address kBase = 1_GiB;
-constexpr ReuseLimits kAnything{.passed = ~0ULL, .acceptable = ~0ULL};
+constexpr ReuseLimits kAnything{.passed = Position::end(), .acceptable = Position::end()};
 constexpr ReuseLimits kNothingPassed{};
 
 struct Bed {
   DeviceStats stats;
-  Arena arena{StatPool::Large, stats};
+  Arena arena{SizeKind::Large, stats};
+  BlockHeap& blocks = arena.blocks();
   Segment segment;
 
   Block* plain(Bytes size, Bytes first) {
@@ -34,7 +35,7 @@ struct Bed {
     return true;
   }
 
-  std::vector<PageReturn> plan_return(std::uint64_t passed) {
+  std::vector<PageReturn> plan_return(Position passed) {
     TrimRequest everything;
     return arena.plan_return(passed, everything);
   }
@@ -46,10 +47,10 @@ struct Bed {
     return arena.commit_growth(growth, pages, bytes);
   }
 
-  void free(Block* block, Stamp stamp = {}) {
-    arena.release(block);
-    block->stamp = stamp;
-    arena.give_ready(block, 0);
+  void free(Block* block, ReuseAfter reuse_after = {}) {
+    blocks.release(block);
+    block->reuse_after = reuse_after;
+    blocks.give_ready(block, {});
   }
 };
 
@@ -58,8 +59,8 @@ struct Bed {
 TEST_CASE("blocks split off the front and coalesce in any order of frees", "[unit][arena]") {
   Bed bed;
   Block* a = bed.plain(20_MiB, 2_MiB);
-  Block* b = bed.arena.take(3_MiB, kAnything);
-  Block* c = bed.arena.take(5_MiB, kAnything);
+  Block* b = bed.blocks.take(3_MiB, kAnything);
+  Block* c = bed.blocks.take(5_MiB, kAnything);
   REQUIRE(a->address == kBase);
   REQUIRE(b->address == a->end());
   REQUIRE(c->address == b->end());
@@ -68,59 +69,59 @@ TEST_CASE("blocks split off the front and coalesce in any order of frees", "[uni
   REQUIRE(bed.arena.validate());
   bed.free(b);
   REQUIRE(bed.arena.validate());
-  REQUIRE(bed.arena.take(20_MiB, kAnything)->address == kBase);
-  REQUIRE(bed.arena.take(kAlignment, kAnything) == nullptr);
+  REQUIRE(bed.blocks.take(20_MiB, kAnything)->address == kBase);
+  REQUIRE(bed.blocks.take(kAlignment, kAnything) == nullptr);
 }
 
 TEST_CASE("best fit takes the smallest block that is large enough, lowest address first",
           "[unit][arena]") {
   Bed bed;
   Block* a = bed.plain(40_MiB, 4_MiB);
-  bed.arena.take(2_MiB, kAnything);
-  Block* c = bed.arena.take(3_MiB, kAnything);
-  bed.arena.take(2_MiB, kAnything);
-  Block* e = bed.arena.take(3_MiB, kAnything);
-  bed.arena.take(2_MiB, kAnything);
+  bed.blocks.take(2_MiB, kAnything);
+  Block* c = bed.blocks.take(3_MiB, kAnything);
+  bed.blocks.take(2_MiB, kAnything);
+  Block* e = bed.blocks.take(3_MiB, kAnything);
+  bed.blocks.take(2_MiB, kAnything);
   const Address c_at = c->address;
   bed.free(e);
   bed.free(c);
   bed.free(a);
-  REQUIRE(bed.arena.take(3_MiB, kAnything)->address == c_at);
+  REQUIRE(bed.blocks.take(3_MiB, kAnything)->address == c_at);
 }
 
 TEST_CASE("a merged block waits for the later of its parts", "[unit][arena]") {
   Bed bed;
   Block* a = bed.plain(8_MiB, 4_MiB);
-  Block* b = bed.arena.take(4_MiB, kAnything);
-  bed.free(a, {.fence = 3});
-  bed.free(b, {.fence = 7});
-  REQUIRE(bed.arena.take(8_MiB, {.passed = 6, .acceptable = 6}) == nullptr);
-  REQUIRE(bed.arena.take(8_MiB, {.passed = 7, .acceptable = 7}) != nullptr);
+  Block* b = bed.blocks.take(4_MiB, kAnything);
+  bed.free(a, {.plain = {3}});
+  bed.free(b, {.plain = {7}});
+  REQUIRE(bed.blocks.take(8_MiB, {.passed = {6}, .acceptable = {6}}) == nullptr);
+  REQUIRE(bed.blocks.take(8_MiB, {.passed = {7}, .acceptable = {7}}) != nullptr);
 }
 
 TEST_CASE("limbo keeps a block until what it waits for has passed", "[unit][arena]") {
   Bed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
-  bed.arena.release(a);
-  a->stamp = {.fence = 5};
-  bed.arena.give_waiting(a);
-  bed.arena.drain(4);
-  REQUIRE(bed.arena.take(4_MiB, kAnything) == nullptr);
-  REQUIRE(bed.arena.limbo_bytes() == 4_MiB);
-  bed.arena.drain(5);
-  REQUIRE(bed.arena.limbo_bytes() == 0);
-  REQUIRE(bed.arena.take(4_MiB, kAnything) == a);
+  bed.blocks.release(a);
+  a->reuse_after = {.plain = {5}};
+  bed.blocks.give_to_limbo(a);
+  bed.blocks.drain({4});
+  REQUIRE(bed.blocks.take(4_MiB, kAnything) == nullptr);
+  REQUIRE(bed.blocks.limbo_bytes() == 4_MiB);
+  bed.blocks.drain({5});
+  REQUIRE(bed.blocks.limbo_bytes() == 0);
+  REQUIRE(bed.blocks.take(4_MiB, kAnything) == a);
 }
 
 TEST_CASE("a block taken from limbo in debt is not drained a second time", "[unit][arena]") {
   Bed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
-  bed.arena.release(a);
-  a->stamp = {.fence = 5};
-  bed.arena.give_waiting(a);
-  REQUIRE(bed.arena.take_waiting(4_MiB, kNothingPassed) == nullptr);
-  REQUIRE(bed.arena.take_waiting(4_MiB, kAnything) == a);
-  bed.arena.drain(9);
+  bed.blocks.release(a);
+  a->reuse_after = {.plain = {5}};
+  bed.blocks.give_to_limbo(a);
+  REQUIRE(bed.blocks.take_from_limbo(4_MiB, kNothingPassed) == nullptr);
+  REQUIRE(bed.blocks.take_from_limbo(4_MiB, kAnything) == a);
+  bed.blocks.drain({9});
   REQUIRE(a->state == BlockState::Used);
   REQUIRE(bed.arena.validate());
 }
@@ -129,19 +130,19 @@ TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken
           "[unit][arena]") {
   Bed bed;
   Block* lowest = bed.plain(64_MiB, 8_MiB);
-  Block* middle = bed.arena.take(8_MiB, kAnything);
-  Block* highest = bed.arena.take(8_MiB, kAnything);
-  Block* larger = bed.arena.take(10_MiB, kAnything);
+  Block* middle = bed.blocks.take(8_MiB, kAnything);
+  Block* highest = bed.blocks.take(8_MiB, kAnything);
+  Block* larger = bed.blocks.take(10_MiB, kAnything);
   std::uint64_t position = 0;
   for (Block* block : {larger, middle, highest, lowest}) {
-    bed.arena.release(block);
-    block->stamp = {.fence = ++position};
-    bed.arena.give_waiting(block);
+    bed.blocks.release(block);
+    block->reuse_after = {.plain = {++position}};
+    bed.blocks.give_to_limbo(block);
   }
-  REQUIRE(bed.arena.take_waiting(8_MiB, {.passed = 1, .acceptable = 3}) == middle);
-  REQUIRE(bed.arena.take_waiting(8_MiB, {.passed = 1, .acceptable = 3}) == highest);
-  REQUIRE(bed.arena.take_waiting(8_MiB, {.passed = 1, .acceptable = 3}) == larger);
-  REQUIRE(bed.arena.take_waiting(8_MiB, kAnything) == lowest);
+  REQUIRE(bed.blocks.take_from_limbo(8_MiB, {.passed = {1}, .acceptable = {3}}) == middle);
+  REQUIRE(bed.blocks.take_from_limbo(8_MiB, {.passed = {1}, .acceptable = {3}}) == highest);
+  REQUIRE(bed.blocks.take_from_limbo(8_MiB, {.passed = {1}, .acceptable = {3}}) == larger);
+  REQUIRE(bed.blocks.take_from_limbo(8_MiB, kAnything) == lowest);
   REQUIRE(bed.arena.validate());
 }
 
@@ -160,7 +161,7 @@ TEST_CASE("a range grows by what is missing behind its last free block", "[unit]
 TEST_CASE("growth does not join a free block whose fence has not passed", "[unit][arena]") {
   Bed bed;
   bed.range(64_MiB);
-  bed.free(bed.grow(6_MiB), {.fence = 5});
+  bed.free(bed.grow(6_MiB), {.plain = {5}});
   Block* b = bed.grow(10_MiB, kNothingPassed);
   REQUIRE(b->address == kBase + 6_MiB);
   REQUIRE(bed.arena.validate());
@@ -171,14 +172,14 @@ TEST_CASE("a block that is to touch few pages starts where it touches no more th
   Bed bed;
   Block* a = bed.plain(20_MiB, 3_MiB);
   // From 3 MiB on it would touch three pages.
-  Block* b = bed.arena.take(4_MiB, kAnything, Fit::FewPages);
+  Block* b = bed.blocks.take(4_MiB, kAnything, Fit::FewPages);
   REQUIRE(b->address == kBase + 4_MiB);
   // The mebibyte before it is free, and fits what stays inside the page.
-  REQUIRE(bed.arena.take(1_MiB, kAnything, Fit::FewPages)->address == a->end());
+  REQUIRE(bed.blocks.take(1_MiB, kAnything, Fit::FewPages)->address == a->end());
   // From 8 MiB on; then 3 MiB from 10.5 MiB on touch two pages, as they must.
-  Block* c = bed.arena.take(2_MiB + 512_KiB, kAnything, Fit::FewPages);
+  Block* c = bed.blocks.take(2_MiB + 512_KiB, kAnything, Fit::FewPages);
   REQUIRE(c->address == kBase + 8_MiB);
-  REQUIRE(bed.arena.take(3_MiB, kAnything, Fit::FewPages)->address == c->end());
+  REQUIRE(bed.blocks.take(3_MiB, kAnything, Fit::FewPages)->address == c->end());
   REQUIRE(bed.arena.validate());
 }
 
@@ -186,19 +187,19 @@ TEST_CASE("a range grows by no more pages than a block needs", "[unit][arena]") 
   Bed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(4_MiB);
-  Block* b = bed.arena.take(3_MiB, kAnything);
+  Block* b = bed.blocks.take(3_MiB, kAnything);
   REQUIRE(b == nullptr);
   bed.free(a);
-  (void)bed.arena.take(3_MiB, kAnything);  // 1 MiB is free before the hole
+  (void)bed.blocks.take(3_MiB, kAnything);  // 1 MiB is free before the hole
   Growth growth;
   REQUIRE(bed.plan(2_MiB, kAnything, &growth, Fit::FewPages));
   REQUIRE(growth.block->address == kBase + 4_MiB);  // not across two pages
   REQUIRE(growth.bytes == 2_MiB);
-  bed.arena.abandon_growth(growth, 0);
+  bed.arena.abandon_growth(growth, {});
   REQUIRE(bed.plan(2_MiB + 512_KiB, kAnything, &growth, Fit::FewPages));
   REQUIRE(growth.block->address == kBase + 3_MiB);
   REQUIRE(growth.bytes == 2_MiB);
-  bed.arena.abandon_growth(growth, 0);
+  bed.arena.abandon_growth(growth, {});
   REQUIRE(bed.arena.validate());
 }
 
@@ -209,10 +210,10 @@ TEST_CASE("an abandoned growth leaves everything as it was", "[unit][arena]") {
   for (const Bytes bytes : {10_MiB, 64_MiB}) {
     Growth growth;
     REQUIRE(bed.plan(bytes, kAnything, &growth));
-    bed.arena.abandon_growth(growth, 0);
+    bed.arena.abandon_growth(growth, {});
     REQUIRE(bed.arena.validate());
   }
-  REQUIRE(bed.arena.take(6_MiB, kAnything)->address == kBase);
+  REQUIRE(bed.blocks.take(6_MiB, kAnything)->address == kBase);
 }
 
 TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][arena]") {
@@ -222,7 +223,7 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
   Block* b = bed.grow(4_MiB);
   Block* c = bed.grow(4_MiB);
   bed.free(b);
-  auto plan = bed.plan_return(~0ULL);
+  auto plan = bed.plan_return(Position::end());
   REQUIRE(plan.size() == 1);
   REQUIRE(plan[0].pages.size() == 1);
   bed.arena.commit_return(plan[0], 1);
@@ -233,7 +234,7 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
   bed.free(a);
   bed.free(c);
   bed.free(again);
-  for (const auto& item : bed.plan_return(~0ULL))
+  for (const auto& item : bed.plan_return(Position::end()))
     bed.arena.commit_return(item, item.pages.size());
   REQUIRE(bed.segment.mapped == 0);
   REQUIRE(bed.arena.validate());
@@ -247,21 +248,21 @@ TEST_CASE("pages that the driver refuses to take stay free blocks", "[unit][aren
   bed.free(a);
   bed.free(b);
   for (const std::size_t returned : {1U, 0U}) {
-    const auto plan = bed.plan_return(~0ULL);
+    const auto plan = bed.plan_return(Position::end());
     REQUIRE(plan.size() == 1);
     bed.arena.commit_return(plan[0], returned);
     REQUIRE(bed.segment.mapped == 4_MiB);
     REQUIRE(bed.arena.validate());
   }
-  REQUIRE(bed.arena.take(4_MiB, kAnything)->address == kBase + 4_MiB);
+  REQUIRE(bed.blocks.take(4_MiB, kAnything)->address == kBase + 4_MiB);
 }
 
 TEST_CASE("pages in flight do not go back", "[unit][arena]") {
   Bed bed;
   bed.range(64_MiB);
-  bed.free(bed.grow(4_MiB), {.fence = 9});
-  REQUIRE(bed.plan_return(8).empty());
-  REQUIRE(bed.plan_return(9).size() == 1);
+  bed.free(bed.grow(4_MiB), {.plain = {9}});
+  REQUIRE(bed.plan_return({8}).empty());
+  REQUIRE(bed.plan_return({9}).size() == 1);
 }
 
 TEST_CASE("inactive_split counts free blocks that share their segment", "[unit][arena]") {

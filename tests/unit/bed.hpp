@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Bed: an Allocator over the simulated driver, used as the doors of interpose/ use it. Every
+// Bed: an Allocator over the simulated driver, used as the hooks of interpose/ use it. Every
 // driver entry checks that the calling thread holds no lock of ours.
 #pragma once
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
+#include "allocator/submission.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sim.hpp"
 

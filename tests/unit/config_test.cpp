@@ -47,7 +47,7 @@ TEST_CASE("config: nothing said gives the defaults", "[config]") {
     CHECK(parsed.config.enabled);
     CHECK(parsed.config.backing == Backing::Auto);
     CHECK(parsed.config.free_mode == FreeMode::Auto);
-    CHECK(parsed.config.one_lane);
+    CHECK(parsed.config.single_stream);
     CHECK(parsed.config.run_ahead_percent == 10);
     CHECK(parsed.config.log == LogLevel::Off);
     CHECK(parsed.config.log_file.empty());
@@ -86,13 +86,13 @@ TEST_CASE("config: sizes and times have units", "[config]") {
 
 TEST_CASE("config: every option is read", "[config]") {
   const auto parsed = parse_config(
-      "enabled:false, backing:vmm ,free:strict,one_lane:off,run_ahead:1000,log:debug,"
+      "enabled:false, backing:vmm ,free:strict,single_stream:off,run_ahead:1000,log:debug,"
       "log_file:/tmp/a:b c.log,summary:1,");
   CHECK(parsed.complaints.empty());
   CHECK_FALSE(parsed.config.enabled);
   CHECK(parsed.config.backing == Backing::Vmm);
   CHECK(parsed.config.free_mode == FreeMode::Strict);
-  CHECK_FALSE(parsed.config.one_lane);
+  CHECK_FALSE(parsed.config.single_stream);
   CHECK(parsed.config.run_ahead_percent == 1000);
   CHECK(parsed.config.log == LogLevel::Debug);
   CHECK(parsed.config.log_file == "/tmp/a:b c.log");
@@ -137,7 +137,7 @@ TEST_CASE("config: case does not matter, and American spelling is taken", "[conf
   CHECK(parsed.complaints.empty());
   CHECK(parsed.config.backing == Backing::Vmm);
   CHECK(parsed.config.log == LogLevel::Info);
-  CHECK_FALSE(parsed.config.one_lane);
+  CHECK_FALSE(parsed.config.single_stream);
   CHECK_FALSE(parsed.config.neighbours);
 }
 

@@ -33,7 +33,7 @@ TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends
 
   action.sa_handler = end_it;
   REQUIRE(sigaction(SIGUSR1, &action, nullptr) == 0);
-  const pthread_t reuse_limits = pthread_self();
+  const pthread_t asking = pthread_self();
   const EventRef use;
   int wrong = 0;
   for (int round = 0; round < 1000; ++round) {
@@ -47,7 +47,7 @@ TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends
         std::this_thread::yield();
       for (int i = 0; i < round % 97; ++i)
         asm volatile("");
-      pthread_kill(reuse_limits, SIGUSR1);
+      pthread_kill(asking, SIGUSR1);
     });
     go.store(true);
     bool over = false;

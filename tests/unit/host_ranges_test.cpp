@@ -23,9 +23,9 @@ const void* place(std::size_t i) {
 
 bool finds(std::size_t i) {
   const void* const word = place(i);
-  host_ranges::Look look;
-  const bool found = look.finds(reinterpret_cast<const unsigned char*>(&word), 1);
-  REQUIRE_FALSE(look.changed());
+  host_ranges::Reader reader;
+  const bool found = reader.finds(reinterpret_cast<const unsigned char*>(&word), 1);
+  REQUIRE_FALSE(reader.changed());
   return found;
 }
 
@@ -81,10 +81,10 @@ TEST_CASE("a look that a change met says so", "[unit][host_ranges]") {
   const void* const words[] = {place(5005), place(5015)};
   bool wrong = false;
   while (!done) {
-    host_ranges::Look look;
-    const bool in = look.finds(reinterpret_cast<const unsigned char*>(&words[0]), 1);
-    const bool out = look.finds(reinterpret_cast<const unsigned char*>(&words[1]), 1);
-    wrong |= !look.changed() && (!in || out);
+    host_ranges::Reader reader;
+    const bool in = reader.finds(reinterpret_cast<const unsigned char*>(&words[0]), 1);
+    const bool out = reader.finds(reinterpret_cast<const unsigned char*>(&words[1]), 1);
+    wrong |= !reader.changed() && (!in || out);
   }
   writer.join();
   CHECK_FALSE(wrong);

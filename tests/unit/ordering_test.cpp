@@ -28,7 +28,7 @@ TEST_CASE("a free does not wait for a running kernel", "[unit][ordering]") {
   REQUIRE(sim::count("cuMemFree_v2") == 0);
 }
 
-TEST_CASE("with one lane a freed block is had at once, without a wait or a query",
+TEST_CASE("with one active stream a freed block is reused at once, without a wait or a query",
           "[unit][ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
@@ -64,12 +64,12 @@ TEST_CASE("a free that lacks nothing but a fence gets it on the quick way",
     bed.free(p);
     REQUIRE(bed.malloc(bytes) == p);
     bed.launch(s, {.accesses = {{p, bytes, true}}});
-    REQUIRE_FALSE(bed.allocator->try_free(p));
-    REQUIRE(bed.allocator->fence_and_free(p));
+    REQUIRE(records() == 0);
+    REQUIRE(bed.allocator->try_free(p));
     REQUIRE_FALSE(sim::complete(sim::last_op(s)));
     REQUIRE(records() == 1);
-    REQUIRE_FALSE(bed.allocator->fence_and_free(p));  // free already, or nobody's
-    REQUIRE_FALSE(bed.allocator->fence_and_free(0x1234));
+    REQUIRE_FALSE(bed.allocator->try_free(p));  // free already, or nobody's
+    REQUIRE_FALSE(bed.allocator->try_free(0x1234));
     REQUIRE(bed.malloc(bytes) == p);
     bed.launch(bed.stream(), {.accesses = {{p, bytes, true}}});
     REQUIRE(waits() == 1);
@@ -129,7 +129,7 @@ TEST_CASE("without a hand-out there is no debt", "[unit][ordering]") {
   REQUIRE(waits() == 0);
 }
 
-TEST_CASE("a context is one-lane again when the other streams fall idle", "[unit][ordering]") {
+TEST_CASE("a stream is alone again when the other streams fall idle", "[unit][ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -154,7 +154,7 @@ TEST_CASE("a context is one-lane again when the other streams fall idle", "[unit
   REQUIRE(sim::count("cuEventQuery") == 0);
 }
 
-TEST_CASE("with several lanes a passed block is preferred, then new memory, then debt",
+TEST_CASE("with several streams a passed block is preferred, then new memory, then debt",
           "[unit][ordering]") {
   Config config = Bed::vmm();
   config.run_ahead_percent = 0;
@@ -214,7 +214,7 @@ TEST_CASE("free:never does not wait, free:strict waits for everything, free:copi
   }
 }
 
-TEST_CASE("without context events each lane is made to wait by itself", "[unit][ordering]") {
+TEST_CASE("without context events each stream is made to wait by itself", "[unit][ordering]") {
   Bed bed({.context_events = false});
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -232,9 +232,9 @@ TEST_CASE("without context events each lane is made to wait by itself", "[unit][
   REQUIRE(sim::complete(second));
 }
 
-TEST_CASE("one_lane:off pays at the allocation", "[unit][ordering]") {
+TEST_CASE("single_stream:off pays at the allocation", "[unit][ordering]") {
   Config config = Bed::vmm();
-  config.one_lane = false;
+  config.single_stream = false;
   config.run_ahead_percent = 0;
   Bed bed({}, config);
   const CUstream s = bed.stream();
@@ -371,7 +371,7 @@ TEST_CASE("another device's memory is made ready for a batch that touches it",
   REQUIRE(sim::count("cuMemSetAccess") == given);
 }
 
-TEST_CASE("the lane of a destroyed stream is used again, but not before its work is over",
+TEST_CASE("the state of a destroyed stream is used again, but not before its work is over",
           "[unit][ordering]") {
   Bed bed;
   auto* destroy = reinterpret_cast<CUresult (*)(CUstream)>(sim::resolve("cuStreamDestroy_v2"));

@@ -3,6 +3,7 @@
 // rung of the ladder that asks them.
 #include "allocator/peer_processes.hpp"
 
+#include "allocator/memory_limits.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -45,7 +46,7 @@ Address driver_memory(Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][outside]") {
+TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][peer_processes]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
     for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {
       Config config;
@@ -75,7 +76,7 @@ TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][outsid
   }
 }
 
-TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][outside]") {
+TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][peer_processes]") {
   for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {
     Bed bed;
     const Owed owed(bed, bytes);
@@ -99,7 +100,7 @@ TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][outsi
   }
 }
 
-TEST_CASE("pages of a pinned block are not moved", "[unit][outside]") {
+TEST_CASE("pages of a pinned block are not moved", "[unit][peer_processes]") {
   Bed bed({.device_memory = 256_MiB});
   const Address p = bed.malloc(96_MiB);
   bed.free(bed.malloc(96_MiB));
@@ -115,7 +116,7 @@ TEST_CASE("pages of a pinned block are not moved", "[unit][outside]") {
   bed.free(bed.malloc(180_MiB));
 }
 
-TEST_CASE("a pin names one block of one time", "[unit][outside]") {
+TEST_CASE("a pin names one block of one time", "[unit][peer_processes]") {
   Bed bed;
   const Address p = bed.malloc(5_MiB);
   BlockInfo info;
@@ -132,7 +133,7 @@ TEST_CASE("a pin names one block of one time", "[unit][outside]") {
   CHECK_FALSE(outside.pin(next, info.buffer_id, &block));
 }
 
-TEST_CASE("the end of a context ends its pins", "[unit][outside]") {
+TEST_CASE("the end of a context ends its pins", "[unit][peer_processes]") {
   Bed bed;
   const Address p = bed.malloc(5_MiB);
   const ExportedBlock block = pin(bed, p);
@@ -143,7 +144,7 @@ TEST_CASE("the end of a context ends its pins", "[unit][outside]") {
   PeerProcesses(*bed.allocator).unpin(block);
 }
 
-TEST_CASE("a thread without a context gives memory back", "[unit][outside]") {
+TEST_CASE("a thread without a context gives memory back", "[unit][peer_processes]") {
   Bed bed;
   bed.free(bed.malloc(64_MiB));
   const Address kept = bed.malloc(10_MiB);
@@ -159,7 +160,7 @@ TEST_CASE("a thread without a context gives memory back", "[unit][outside]") {
   bed.free(kept);
 }
 
-TEST_CASE("neighbours are asked once all else has failed", "[unit][outside]") {
+TEST_CASE("neighbours are asked once all else has failed", "[unit][peer_processes]") {
   Bed bed({.device_memory = 256_MiB});
   asked = 0;
   PeerProcesses(*bed.allocator).set_neighbours(ask);
@@ -176,14 +177,14 @@ TEST_CASE("neighbours are asked once all else has failed", "[unit][outside]") {
   CHECK(bed.allocator->allocate(bed.sim.context(), 200_MiB, &out).code() ==
         CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(asked == 2);
-  bed.allocator->set_limit(0, 10_MiB);  // they cannot help with that
+  MemoryLimits(*bed.allocator).set(0, 10_MiB);  // they cannot help with that
   CHECK(bed.allocator->allocate(bed.sim.context(), 20_MiB, &out).code() ==
         CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(asked == 2);
 }
 
 TEST_CASE("memory taken in debt and freed on a stream is quiet when it leaves",
-          "[unit][outside]") {
+          "[unit][peer_processes]") {
   constexpr Bytes kBytes = 8_MiB;
   Bed bed;
   const Owed owed(bed, kBytes);

@@ -85,7 +85,7 @@ TEST_CASE("a peer's kernel comes after the former owner's, whenever access was e
 TEST_CASE("where submissions go unseen enabling access waits for what is owed",
           "[unit][peers]") {
   Config config = Bed::vmm();
-  config.one_lane = false;
+  config.single_stream = false;
   Peers bed(config);
   const Address p = bed.alloc_there();
   bed.launch_there({.accesses = {{p, kBytes, true}}});
@@ -100,7 +100,7 @@ TEST_CASE("where submissions go unseen enabling access waits for what is owed",
 TEST_CASE("with peers no more memory is held than without", "[unit][peers]") {
   for (const bool seen : {true, false}) {
     Config config = Bed::vmm();
-    config.one_lane = seen;
+    config.single_stream = seen;
     Peers bed(config);
     bed.open();
     for (int i = 0; i < 30; ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Kernels that reach host memory: frees wait for them, and while one may run nothing that is
 // owed is handed out, as the host could hand it on to that kernel.
+#include "allocator/work_in_flight.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <atomic>
@@ -78,7 +79,7 @@ TEST_CASE("what was owed before a kernel that reaches host memory, its launch pa
           "[unit][reach]") {
   Bed bed;
   const Owed owed(bed, kLarge);
-  REQUIRE(bed.malloc(kLarge) == owed.p);  // one lane: at once
+  REQUIRE(bed.malloc(kLarge) == owed.p);  // one stream: at once
   const CUstream b = bed.stream();
   launch(bed, b, SubmissionKind::ReachesHost, {.accesses = {{owed.p, kLarge, true}}});
   CHECK(sim::count("cuStreamWaitEvent") == 1);
@@ -141,7 +142,7 @@ TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][rea
     bed.allocator->peer_access_enabled(bed.sim.context(), reader);
     const Owed owed(bed, kLarge);
     const CUstream c = bed.stream();
-    bed.launch(c);  // several lanes
+    bed.launch(c);  // several streams
     REQUIRE(entry<CUresult (*)(CUcontext)>("cuCtxPushCurrent_v2")(reader) == CUDA_SUCCESS);
     launch(bed, b, view);
     REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
@@ -156,7 +157,8 @@ TEST_CASE("no allocation waits for a kernel that the host is to feed", "[unit][r
     const Owed owed(bed, kLarge);
     launch(bed, bed.stream(), SubmissionKind::ReachesHost, {.needs_flag = 1});
     std::uint64_t number = 0;  // of a pinned buffer's free
-    if (ticket) REQUIRE(bed.allocator->take_host_ticket(bed.sim.context(), &number).ok());
+    if (ticket)
+      REQUIRE(WorkInFlight(*bed.allocator).take_ticket(bed.sim.context(), &number).ok());
     REQUIRE(owed.quiet(bed.malloc(2 * kLarge)));
     CHECK_FALSE(sim::hung());
     sim::set_flag(1);

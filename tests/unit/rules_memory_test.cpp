@@ -2,6 +2,7 @@
 // Ordering rules that no random program and no other test would miss, one test each: memory
 // that graphs, slabs, moved pages, peers and other threads hand on.
 #include "allocator/heap/size_policy.hpp"
+#include "allocator/memory_limits.hpp"
 #include "allocator/peer_processes.hpp"
 #include "tests/unit/bed.hpp"
 
@@ -199,7 +200,7 @@ TEST_CASE("a peer that pays for nothing finds nothing owed", "[unit][rules_memor
   for (const Bytes bytes : {kBytes, Bytes{1000}}) {
     Bed bed;
     CUcontext last = nullptr;
-    for (int i = 0; i < 17; ++i) {  // one more than a lane keeps apart
+    for (int i = 0; i < 17; ++i) {  // one more than a stream keeps apart
       last = make_context(1);
       Address any = 0;
       REQUIRE(bed.allocator->allocate(last, 1000, &any).ok());
@@ -248,11 +249,12 @@ TEST_CASE("what one stream has freed is not taken by another's hit", "[unit][rul
   constexpr Bytes kSmall = 1000;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
-  bed.allocator->set_limit(0, 512_MiB);  // nearly full: all streams share one pool, for good
+  MemoryLimits(*bed.allocator)
+      .set(0, 512_MiB);  // nearly full: all streams share one pool, for good
   bed.malloc(kBytes);
   bed.free_on(s, bed.malloc_on(s, kSmall));
   bed.free_on(t, bed.malloc_on(t, kSmall));
-  bed.allocator->set_limit(0, ~0ULL);
+  MemoryLimits(*bed.allocator).set(0, ~0ULL);
   bed.malloc(2 * kBytes);  // looks again
   std::vector<Address> blocks(64);
   for (Address& p : blocks)
@@ -296,7 +298,7 @@ TEST_CASE("freed neighbours of two streams are neither stream's", "[unit][rules_
   CHECK((bed.malloc_on(s, 2 * kSmall) != p || sim::complete(last)));
 }
 
-TEST_CASE("a destroyed stream's memory is not the next stream's because of its lane",
+TEST_CASE("a destroyed stream's memory is not that of the next stream with its state",
           "[unit][rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream(CU_STREAM_DEFAULT);
@@ -316,7 +318,7 @@ TEST_CASE("a destroyed stream's memory is not the next stream's because of its l
   CHECK((q != p || !runs_beside(bed, t, CU_STREAM_LEGACY, q, kBytes)));
 }
 
-TEST_CASE("what an ended thread left for others is not the next stream's because of its lane",
+TEST_CASE("what an ended thread left for others is not that of the next stream with its state",
           "[unit][rules_memory]") {
   Config config = Bed::vmm();
   config.slabs_after = 0;

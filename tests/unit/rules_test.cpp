@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ordering rules that no random program and no other test would miss, one test each:
 // submissions, streams, events that the driver refuses, and captures.
+#include "allocator/work_in_flight.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <thread>
@@ -242,12 +243,12 @@ TEST_CASE("a launch that may begin early is told to wait while memory is owed",
           "[unit][rules]") {
   Bed bed;
   const CUstream s = bed.stream();
-  CHECK(bed.allocator->order_wanted(s, NullStream::Legacy) == 0);
+  CHECK(bed.allocator->order_wanted(s, NullStream::Legacy).none());
   (void)owed_block(bed, s);
   const auto owed = bed.allocator->order_wanted(s, NullStream::Legacy);
-  CHECK(owed != 0);
+  CHECK(!owed.none());
   bed.allocator->order_given(s, NullStream::Legacy, owed);
-  CHECK(bed.allocator->order_wanted(s, NullStream::Legacy) == 0);
+  CHECK(bed.allocator->order_wanted(s, NullStream::Legacy).none());
   sim::release(s);
 }
 
@@ -285,7 +286,7 @@ TEST_CASE("a quick free waits for results under a fence that was recorded for ot
   char result[64];
   bed.copy_to_host(s, result, p, sizeof result);
   std::uint64_t ticket = 0;  // of pinned memory, which waits for nothing
-  REQUIRE(bed.allocator->take_host_ticket(bed.sim.context(), &ticket).ok());
+  REQUIRE(WorkInFlight(*bed.allocator).take_ticket(bed.sim.context(), &ticket).ok());
   bed.free(p);
   CHECK(sim::complete(sim::last_op(s)));
 }

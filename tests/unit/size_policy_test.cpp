@@ -7,17 +7,17 @@ using namespace custash;
 
 TEST_CASE("every small size fits its class and no smaller class", "[unit][size_policy]") {
   for (Bytes bytes = 1; bytes <= kSmallLimit; bytes += 61) {
-    const int c = size_class(bytes);
-    REQUIRE(c < kSizeClasses);
+    const SizeClass c = size_class(bytes);
+    REQUIRE(c < SizeClass::Large);
     REQUIRE(class_bytes(c) >= bytes);
-    if (c > 0) REQUIRE(class_bytes(c - 1) < bytes);
+    if (index(c) > 0) REQUIRE(class_bytes(SizeClass(index(c) - 1)) < bytes);
   }
-  REQUIRE(size_class(kSmallLimit) == kSizeClasses - 1);
-  REQUIRE(class_bytes(kSizeClasses - 1) == kSmallLimit);
+  REQUIRE(size_class(kSmallLimit) == kEachClass.back());
+  REQUIRE(class_bytes(kEachClass.back()) == kSmallLimit);
 }
 
 TEST_CASE("classes are exact at their own size and aligned", "[unit][size_policy]") {
-  for (int c = 0; c < kSizeClasses; ++c) {
+  for (const SizeClass c : kEachClass) {
     REQUIRE(size_class(class_bytes(c)) == c);
     REQUIRE(class_bytes(c) % kAlignment == 0);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/heap/slabs.hpp"
 
+#include "allocator/heap/block.hpp"
 #include "tests/catch.hpp"
 
 #include <set>
@@ -9,7 +10,7 @@ using namespace custash;
 
 namespace {
 
-constexpr ReuseLimits kAnything{.passed = ~0ULL, .acceptable = ~0ULL};
+constexpr ReuseLimits kAnything{.passed = Position::end(), .acceptable = Position::end()};
 
 struct Bed {
   DeviceStats stats;
@@ -20,7 +21,7 @@ struct Bed {
 }  // namespace
 
 TEST_CASE("a slab hands out every block once, aligned and inside", "[unit][slabs]") {
-  for (int c = 0; c < kSizeClasses; ++c) {
+  for (const SizeClass c : kEachClass) {
     Bed bed;
     bed.slab_heap.add(&bed.backing, c, nullptr);
     std::set<Address> seen;
@@ -36,53 +37,53 @@ TEST_CASE("a slab hands out every block once, aligned and inside", "[unit][slabs
 
 TEST_CASE("the block freed last is handed out first", "[unit][slabs]") {
   Bed bed;
-  bed.slab_heap.add(&bed.backing, 0, nullptr);
-  const SmallRef a = bed.slab_heap.take(0, kAnything);
-  const SmallRef b = bed.slab_heap.take(0, kAnything);
+  bed.slab_heap.add(&bed.backing, SizeClass{}, nullptr);
+  const SmallRef a = bed.slab_heap.take(SizeClass{}, kAnything);
+  const SmallRef b = bed.slab_heap.take(SizeClass{}, kAnything);
   bed.slab_heap.give_ready(b);
   bed.slab_heap.give_ready(a);
-  REQUIRE(bed.slab_heap.take(0, kAnything).address() == a.address());
+  REQUIRE(bed.slab_heap.take(SizeClass{}, kAnything).address() == a.address());
 }
 
 TEST_CASE("a small block in limbo waits for its fence, or is taken in debt", "[unit][slabs]") {
   Bed bed;
-  const int c = size_class(kSmallLimit);  // two to a slab
+  const SizeClass c = size_class(kSmallLimit);  // two to a slab
   bed.slab_heap.add(&bed.backing, c, nullptr);
   const SmallRef a = bed.slab_heap.take(c, kAnything);
   const SmallRef b = bed.slab_heap.take(c, kAnything);
-  a.block().stamp = {.fence = 4};
-  b.block().stamp = {.fence = 6};
-  bed.slab_heap.give_waiting(a);
-  bed.slab_heap.give_waiting(b);
+  a.block().reuse_after = {.plain = {4}};
+  b.block().reuse_after = {.plain = {6}};
+  bed.slab_heap.give_to_limbo(a);
+  bed.slab_heap.give_to_limbo(b);
   REQUIRE_FALSE(bed.slab_heap.take(c, kAnything));
-  bed.slab_heap.drain(c, 4);
-  REQUIRE(bed.slab_heap.take(c, {.passed = 4, .acceptable = 4}).address() == a.address());
-  REQUIRE_FALSE(bed.slab_heap.take_waiting(c, {.passed = 4, .acceptable = 4}));
-  REQUIRE(bed.slab_heap.take_waiting(c, {.passed = 4, .acceptable = 6}).address() ==
+  bed.slab_heap.drain(c, {4});
+  REQUIRE(bed.slab_heap.take(c, {.passed = {4}, .acceptable = {4}}).address() == a.address());
+  REQUIRE_FALSE(bed.slab_heap.take_from_limbo(c, {.passed = {4}, .acceptable = {4}}));
+  REQUIRE(bed.slab_heap.take_from_limbo(c, {.passed = {4}, .acceptable = {6}}).address() ==
           b.address());
   REQUIRE(bed.slab_heap.limbo_bytes() == 0);
   REQUIRE(bed.slab_heap.validate());
 }
 
-TEST_CASE("an empty slab leaves with the latest stamp of its blocks", "[unit][slabs]") {
+TEST_CASE("an empty slab leaves with the latest positions of its blocks", "[unit][slabs]") {
   Bed bed;
-  bed.slab_heap.add(&bed.backing, 3, nullptr);
-  const SmallRef a = bed.slab_heap.take(3, kAnything);
-  const SmallRef b = bed.slab_heap.take(3, kAnything);
-  a.block().stamp = {.fence = 9};
+  bed.slab_heap.add(&bed.backing, SizeClass(3), nullptr);
+  const SmallRef a = bed.slab_heap.take(SizeClass(3), kAnything);
+  const SmallRef b = bed.slab_heap.take(SizeClass(3), kAnything);
+  a.block().reuse_after = {.plain = {9}};
   bed.slab_heap.give_ready(a);
-  REQUIRE(bed.slab_heap.take_empty(0).empty());
-  b.block().stamp = {.fence = 2};
+  REQUIRE(bed.slab_heap.take_empty({}).empty());
+  b.block().reuse_after = {.plain = {2}};
   bed.slab_heap.give_ready(b);
-  const auto empty = bed.slab_heap.take_empty(0);
+  const auto empty = bed.slab_heap.take_empty({});
   REQUIRE(empty.size() == 1);
-  REQUIRE(bed.backing.stamp.fence == 9);
+  REQUIRE(bed.backing.reuse_after.plain == Position{9});
   REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
 }
 
 TEST_CASE("a slab that is nearly empty is not refilled before a fuller one", "[unit][slabs]") {
   Bed bed;
-  const int c = size_class(64_KiB);  // 32 to a slab
+  const SizeClass c = size_class(64_KiB);  // 32 to a slab
   Block other{.address = 128_MiB, .size = kSlabBytes};
   bed.slab_heap.add(&bed.backing, c, nullptr);
   bed.slab_heap.add(&other, c, nullptr);
@@ -102,15 +103,15 @@ TEST_CASE("a slab that is nearly empty is not refilled before a fuller one", "[u
 
 TEST_CASE("of a new slab its own block is taken, however full others are", "[unit][slabs]") {
   Bed bed;
-  const int c = size_class(64_KiB);
+  const SizeClass c = size_class(64_KiB);
   Block other{.address = 128_MiB, .size = kSlabBytes};
   bed.slab_heap.add(&bed.backing, c, nullptr);
   const SmallRef used = bed.slab_heap.take(c, kAnything);
   // What is ready there is good for one stream only.
   for (SmallBlock& block : used.slab->blocks)
-    block.stamp = {.order = 9};
+    block.reuse_after = {.ordered = {9}};
   Slab* const fresh = bed.slab_heap.add(&other, c, nullptr);
   REQUIRE(bed.slab_heap.take_first(fresh).slab == fresh);
-  REQUIRE(bed.slab_heap.take(c, {.passed = 4, .acceptable = 4}).slab == fresh);
+  REQUIRE(bed.slab_heap.take(c, {.passed = {4}, .acceptable = {4}}).slab == fresh);
   REQUIRE(bed.slab_heap.validate());
 }

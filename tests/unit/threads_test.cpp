@@ -27,14 +27,15 @@ void live_and_end(Bed& bed) {
   sim::run_all();
 }
 
-// Of the pools and lanes that custash keeps; the simulator keeps a little for each thread, too.
+// Of the pools and stream states that custash keeps; the simulator keeps a little for each
+// thread, too.
 std::size_t in_use() {
   return mallinfo2().uordblks;
 }
 
 }  // namespace
 
-TEST_CASE("a thread that ends gives its stream's lane and pool back", "[unit][threads]") {
+TEST_CASE("a thread that ends gives its stream's state and pool back", "[unit][threads]") {
   Bed bed({.log = false});
   for (int i = 0; i < 50; ++i)
     live_and_end(bed);

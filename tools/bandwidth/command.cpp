@@ -24,7 +24,7 @@ std::vector<Bytes> sizes_of(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const auto size = size_of(word);
     if (!size || *size == 0)
-      throw Misuse("--sizes " + word + " is no size (write 65536, 64K, 1.5MiB)");
+      throw Misuse("--sizes " + word + " is not a size (write 65536, 64K or 1.5MiB)");
     sizes.push_back(*size);
   }
   return sizes;

@@ -53,7 +53,7 @@ void check(const CommandOptions& options) {
     throw Misuse("--plot takes one trace at a time");
   if (!options.capacity.empty() && options.capacity != kSearch && !size_of(options.capacity))
     throw Misuse("--capacity " + options.capacity +
-                 " is no size up to 16T (write 12884901888, 12G, 1.5GiB)");
+                 " is not a size up to 16T (write 12884901888, 12G or 1.5GiB)");
   if (options.plot.empty()) return;
   require_svg(options.plot);
   require_output(plot_output(options));

@@ -9,18 +9,16 @@
 namespace custash::replay {
 
 const char* const kHelp =
-    "Traces are text (docs/trace-format.md; custash run --record makes them) or PyTorch "
-    "memory\n"
-    "snapshots, either also as .xz. Snapshots are read without running what is in them.\n"
+    "Traces are text (docs/trace-format.md; custash run --record makes them) or PyTorch\n"
+    "memory snapshots, either also as .xz. The command reads snapshots without running\n"
+    "code in them.\n"
     "\n"
-    "Between the events, each allocation is followed by one launch that touches it, on the "
-    "stream\n"
-    "that the event names: traces do not tell what was submitted. Times on the simulator are\n"
+    "A trace does not record work. So the replay submits one launch after each allocation,\n"
+    "on the stream that the event names; it touches the memory. Times on the simulator are\n"
     "modelled from what an H200's driver takes for each kind and size of call.\n"
     "\n"
-    "Exit status: 1 when a trace cannot be read, did not fit or its replay went wrong; 125 "
-    "when\n"
-    "an option cannot be used.\n";
+    "Exit status: 0; 1 if a trace cannot be read, does not fit or its replay goes wrong;\n"
+    "125 for a wrong option.\n";
 
 namespace {
 

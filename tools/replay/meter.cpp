@@ -58,9 +58,9 @@ struct Metered<kMember, kCall, CUresult (*)(Args...)> {
     const Nanoseconds before = real.now();
     note_end<kCall>(*m, std::tuple(args...));
     const CUresult result = (real.*kMember)(args...);
-    Meter::StatsDelta& stats_delta = m->stats_delta(kCall);
-    stats_delta.calls.fetch_add(1, std::memory_order_relaxed);
-    stats_delta.time.fetch_add(real.now() - before, std::memory_order_relaxed);
+    Meter::CallTime& call_time = m->call_time(kCall);
+    call_time.calls.fetch_add(1, std::memory_order_relaxed);
+    call_time.time.fetch_add(real.now() - before, std::memory_order_relaxed);
     if (result == CUDA_SUCCESS) note_call<kCall>(*m, std::tuple(args...));
     return result;
   }
@@ -73,7 +73,7 @@ Driver& table() {
 
 }  // namespace
 
-Meter::Meter(const Driver& driver) : tallies_(kCalls) {
+Meter::Meter(const Driver& driver) : call_times_(kCalls) {
   real = driver;
   Driver& t = table();
   t.now = driver.now;
@@ -98,8 +98,8 @@ const Driver& Meter::driver() {
 std::vector<CallRow> Meter::rows() const {
   std::vector<CallRow> rows;
   for (std::size_t i = 0; i < kCalls; ++i)
-    if (tallies_[i].calls != 0)
-      rows.push_back({kSymbols[i], tallies_[i].calls, tallies_[i].time});
+    if (call_times_[i].calls != 0)
+      rows.push_back({kSymbols[i], call_times_[i].calls, call_times_[i].time});
   std::stable_sort(rows.begin(), rows.end(), [](const CallRow& a, const CallRow& b) {
     return a.time > b.time;
   });

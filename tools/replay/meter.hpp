@@ -48,12 +48,12 @@ class Meter {
   [[nodiscard]] std::vector<CallRow> rows() const;  // of calls made, the dearest first
 
   // Called by the table's functions.
-  struct StatsDelta {
+  struct CallTime {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<Nanoseconds> time{0};
   };
 
-  StatsDelta& stats_delta(int call) { return tallies_[static_cast<std::size_t>(call)]; }
+  CallTime& call_time(int call) { return call_times_[static_cast<std::size_t>(call)]; }
 
   void allocated(Address address, Bytes bytes);
   void freed(Address address);
@@ -75,7 +75,7 @@ class Meter {
   void hold(Bytes bytes);
   void drop_unused(Handles::iterator it);
 
-  std::vector<StatsDelta> tallies_;
+  std::vector<CallTime> call_times_;
   std::atomic<Bytes> held_{0};
   std::atomic<Bytes> peak_{0};
   std::atomic<std::uint64_t> moves_{0};

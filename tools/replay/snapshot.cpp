@@ -71,7 +71,7 @@ Blocks older(const std::vector<Entry>& entries, const Blocks& at_the_end) {
       found.emplace(entry.address, entry.bytes);
   }
   for (const auto& [address, bytes] : at_the_end)
-    if (live.count(address) == 0) found.emplace(address, bytes);
+    if (!live.contains(address)) found.emplace(address, bytes);
   return found;
 }
 

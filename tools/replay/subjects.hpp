@@ -3,6 +3,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "allocator/submission.hpp"
 #include "tools/replay/device.hpp"
 #include "tools/replay/meter.hpp"
 #include "tools/replay/trace.hpp"
@@ -11,7 +12,7 @@
 
 namespace custash::replay {
 
-// As a program under custash meets it; the doors are left out, the submissions are not.
+// As a program under custash meets it; the hooks are left out, the submissions are not.
 struct ThroughCustash {
   Allocator& allocator;
   Device& device;

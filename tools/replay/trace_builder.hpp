@@ -21,7 +21,7 @@ class TraceBuilder {
   const char* free_on(
       Nanoseconds time, Kind kind, std::uint64_t id, Bytes bytes, std::uint64_t stream);
 
-  [[nodiscard]] bool is_live(std::uint64_t id) const { return live_.count(id) != 0; }
+  [[nodiscard]] bool is_live(std::uint64_t id) const { return live_.contains(id); }
 
   Trace finish() { return std::move(trace_); }
 

@@ -31,7 +31,7 @@ struct Noted<kEntry, CUresult(Params...)> {
 // The exported name is bound to that function by the loader (an indirect function).
 #define NOTE_One(symbol, params)                                                         \
   extern "C" __attribute__((used)) std::add_pointer_t<CUresult params> find_##symbol() { \
-    return &Noted<custash::Entry::door_##symbol, CUresult params>::call;                 \
+    return &Noted<custash::Entry::hook_##symbol, CUresult params>::call;                 \
   }                                                                                      \
   CUresult noted_##symbol params __asm__(#symbol)                                        \
       __attribute__((visibility("default"), ifunc("find_" #symbol)));

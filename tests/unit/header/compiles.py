@@ -21,7 +21,7 @@ int main() {
     custash::pinned_buffer<float> a(10), b = std::move(a);
     a = std::move(b);
     for (float& x : a) x = 1;
-    a.record_event(nullptr);
+    a.record_stream(nullptr);
     custash::pinned_resource resource(CUSTASH_HOST_PORTABLE);
     std::pmr::vector<float> values(a.begin(), a.end(), &resource);
     return static_cast<int>(values.size());

@@ -188,7 +188,7 @@ TEST_CASE("freed memory waits for the streams that were named, and for no others
     constexpr std::size_t kOwnSize = 3'000'000;
     pinned_buffer<char> buffer(kOwnSize);
     const char* const was = buffer.data();
-    buffer.record_event(named);
+    buffer.record_stream(named);
     buffer.reset();
     return pinned_buffer<char>(kOwnSize).data() == was;
   };
@@ -200,7 +200,7 @@ TEST_CASE("freed memory waits for the streams that were named, and for no others
 TEST_CASE("an event for an empty buffer is an error with its status") {
   pinned_buffer<int> none;
   try {
-    none.record_event(nullptr);
+    none.record_stream(nullptr);
     FAIL("nothing was thrown");
   } catch (const custash::error& caught) {
     CHECK(caught.status() == CUSTASH_ERROR_INVALID_VALUE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PinnedBed: the core and a HostCache over the simulated driver, used as the doors use them.
+// PinnedBed: the core and a HostCache over the simulated driver, used as the hooks use them.
 #pragma once
 
 #include "pinned/host_cache.hpp"

@@ -212,7 +212,7 @@ TEST_CASE("a wait for a buffer does not hang where two kernels need each other",
   CHECK_FALSE(sim::hung());
 }
 
-// ---- custash_host_record_event
+// ---- custash_host_record_stream
 
 TEST_CASE("only the streams that were named are waited for", "[unit][host_cache_order]") {
   PinnedBed bed;

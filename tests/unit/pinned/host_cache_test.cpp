@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Hits, kinds of memory, what is told about buffers, error codes.
+#include "pinned/host_pool.hpp"
 #include "tests/unit/pinned/bed.hpp"
 
 #include <array>

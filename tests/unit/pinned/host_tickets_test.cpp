@@ -2,6 +2,7 @@
 // When what was submitted before a ticket is over, in one context and in several.
 #include "allocator/order/host_tickets.hpp"
 
+#include "allocator/work_in_flight.hpp"
 #include "tests/unit/bed.hpp"
 #include "tests/unit/sim/calls.hpp"
 
@@ -21,13 +22,13 @@ struct Tickets : Bed {
 
   std::uint64_t take() {
     std::uint64_t ticket = 0;
-    CHECK(allocator->take_host_ticket(sim.context(), &ticket).ok());
+    CHECK(WorkInFlight(*allocator).take_ticket(sim.context(), &ticket).ok());
     return ticket;
   }
 
   bool passed(std::uint64_t ticket) {
-    allocator->poll_host_tickets();
-    return allocator->host_tickets_passed() >= ticket;
+    WorkInFlight(*allocator).poll_tickets();
+    return WorkInFlight(*allocator).tickets_passed() >= ticket;
   }
 
   void destroy(CUcontext context) {
@@ -42,16 +43,16 @@ struct Tickets : Bed {
 TEST_CASE("an idle process has passed every ticket", "[unit][host_tickets]") {
   Tickets bed;
   CHECK(bed.take() == 0);
-  CHECK(bed.allocator->idle());
+  CHECK(WorkInFlight(*bed.allocator).idle());
   bed.launch(bed.stream());
-  CHECK_FALSE(bed.allocator->idle());
+  CHECK_FALSE(WorkInFlight(*bed.allocator).idle());
   const auto ticket = bed.take();
   CHECK(ticket != 0);
   CHECK_FALSE(bed.passed(ticket));
   sim::run_all();
-  CHECK(bed.allocator->host_tickets_passed() < ticket);  // nobody has asked
+  CHECK(WorkInFlight(*bed.allocator).tickets_passed() < ticket);  // nobody has asked
   CHECK(bed.passed(ticket));
-  CHECK(bed.allocator->idle());
+  CHECK(WorkInFlight(*bed.allocator).idle());
   CHECK(bed.take() == 0);
 }
 
@@ -136,10 +137,10 @@ TEST_CASE("a wait ends with the ticket's own work", "[unit][host_tickets]") {
   bed.launch(t);
   const auto after = sim::last_op(t);
   sim::hold(t);
-  CHECK(bed.allocator->wait_host_ticket(ticket).ok());
+  CHECK(WorkInFlight(*bed.allocator).wait_for_ticket(ticket).ok());
   CHECK(sim::complete(before));
   CHECK_FALSE(sim::complete(after));
-  CHECK(bed.allocator->host_tickets_passed() >= ticket);
+  CHECK(WorkInFlight(*bed.allocator).tickets_passed() >= ticket);
   sim::release(t);
 }
 
@@ -159,7 +160,7 @@ TEST_CASE("a ticket holds back no stream of another device than the buffer's",
   CUcontext other = nullptr;
   REQUIRE(cuCtxGetCurrent(&other) == CUDA_SUCCESS);
   std::uint64_t ticket = 0;
-  REQUIRE(bed.allocator->take_host_ticket(other, &ticket).ok());
+  REQUIRE(WorkInFlight(*bed.allocator).take_ticket(other, &ticket).ok());
   CHECK_FALSE(bed.passed(ticket));
   REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
   bed.launch(t, {.accesses = {{q, 8, true}}, .sets_flag = 1});
@@ -188,13 +189,13 @@ TEST_CASE("a kernel's fault is told once a ticket is taken, and holds up nothing
   bed.launch(s, {.accesses = {{8, 8, true}}});
   sim::run_all();
   std::uint64_t ticket = 0;
-  CHECK(bed.allocator->take_host_ticket(bed.sim.context(), &ticket).code() ==
+  CHECK(WorkInFlight(*bed.allocator).take_ticket(bed.sim.context(), &ticket).code() ==
         CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(ticket == 0);
   CHECK(bed.allocator->context_broken(bed.sim.context()));
   REQUIRE(cuCtxSetCurrent(primary(1)) == CUDA_SUCCESS);
   bed.launch(bed.stream());
-  bed.allocator->take_host_ticket(bed.sim.context(), &ticket).ignore();
+  WorkInFlight(*bed.allocator).take_ticket(bed.sim.context(), &ticket).ignore();
   CHECK_FALSE(bed.passed(ticket));
   sim::run_all();
   CHECK(bed.passed(ticket));
@@ -232,12 +233,12 @@ TEST_CASE("beside a capture tickets pass, and the capture stays valid",
 
 TEST_CASE("where submissions may go unseen, nothing is idle", "[unit][host_tickets]") {
   Config config = Bed::vmm();
-  config.one_lane = false;
+  config.single_stream = false;
   Tickets bed({}, config);
   const CUstream s = bed.stream();
   bed.launch(s);
   sim::run_all();
-  CHECK_FALSE(bed.allocator->idle());
+  CHECK_FALSE(WorkInFlight(*bed.allocator).idle());
   REQUIRE(sim::launch(s, {}) == CUDA_SUCCESS);  // not seen
   const auto ticket = bed.take();
   CHECK(ticket != 0);

@@ -86,7 +86,7 @@ TEST_CASE("what an actor has done is over when a thread has heard from it", "[si
   card.told();
   card.touches(bench.p, kBytes, true);
   SECTION("heard") {
-    card.heard();
+    card.note_result();
     bench.write(bench.a);
     CHECK(bench.clean());
   }

@@ -42,18 +42,18 @@ def preloaded():
 # ---- Memory, for those who bring a framework of their own.
 
 def malloc(size, device=None, stream=None):
-    """Device memory as an address. `stream`: a handle (an int), whose order it is usable in; None: usable on
-    any stream at once. Size 0 gives 0."""
+    """Allocates device memory and returns its address. `stream` is a handle (an int): the memory is usable in
+    its order. None: usable on any stream at once. Size 0 gives 0."""
     ptr = _ctypes.c_void_p()
     if stream is None:
-        _library.call("custash_malloc_any_stream", _ctypes.byref(ptr), _number(device), size)
+        _library.call("custash_malloc", _ctypes.byref(ptr), _number(device), size)
     else:
-        _library.call("custash_malloc", _ctypes.byref(ptr), _number(device), size, stream)
+        _library.call("custash_malloc_async", _ctypes.byref(ptr), _number(device), size, stream)
     return ptr.value or 0
 
 
 def free(ptr, stream=None):
-    """Frees an address; never waits. `stream` None: any stream may have used it."""
+    """Frees an address, and never waits. `stream` None: any stream may have used it."""
     if stream is None:
         _library.call("custash_free", ptr)
     else:
@@ -64,22 +64,22 @@ def free(ptr, stream=None):
 
 def memory_allocated(device=None):
     """Bytes that the program owns, rounded up as they were handed out."""
-    return _library.out("custash_memory_allocated", _ctypes.c_size_t, _number(device))
+    return _library.counter("custash_allocated_bytes", _number(device)).current
 
 
 def memory_reserved(device=None):
     """Bytes obtained from the driver."""
-    return _library.out("custash_memory_reserved", _ctypes.c_size_t, _number(device))
+    return _library.counter("custash_reserved_bytes", _number(device)).current
 
 
 def max_memory_allocated(device=None):
     """The peak of memory_allocated since the start or the last reset."""
-    return _library.out("custash_max_memory_allocated", _ctypes.c_size_t, _number(device))
+    return _library.counter("custash_allocated_bytes", _number(device)).peak
 
 
 def max_memory_reserved(device=None):
     """The peak of memory_reserved since the start or the last reset."""
-    return _library.out("custash_max_memory_reserved", _ctypes.c_size_t, _number(device))
+    return _library.counter("custash_reserved_bytes", _number(device)).peak
 
 
 def reset_peak_memory_stats(device=None):
@@ -98,12 +98,12 @@ def memory_summary(device=None):
 
 
 def statistics_json(device=None):
-    """Every number that there is, as JSON; docs/statistics.md says what each means."""
+    """All numbers as JSON; docs/statistics.md explains each."""
     return _library.text("custash_stats_text", _number(device), 0)
 
 
 def statistics_prometheus(device=None):
-    """The same for a Prometheus scraper."""
+    """All numbers for a Prometheus scraper."""
     return _library.text("custash_stats_text", _number(device), 1)
 
 
@@ -114,39 +114,39 @@ def host_memory_stats():
 
 def reset_peak_host_memory_stats():
     """Sets every peak of pinned memory to its current value."""
-    _library.call("custash_reset_peak_host_memory_stats")
+    _library.call("custash_host_reset_peak_memory_stats")
 
 
 # ---- Controls.
 
 def empty_cache():
-    """Gives every free page of every device back to the driver."""
+    """Returns every free page of every device to the driver."""
     _library.call("custash_empty_cache")
 
 
 def host_empty_cache():
-    """Gives all pinned memory that is free back to the system; waits for the device."""
+    """Returns all free pinned memory to the system; waits for the device."""
     _library.call("custash_host_empty_cache")
 
 
 def trim(size, device=None):
-    """Gives at least `size` bytes of free memory back, if so much is free."""
+    """Returns at least `size` bytes of free memory to the driver, if that much is free."""
     _library.call("custash_trim", _number(device), size)
 
 
 def trim_idle(device=None):
-    """Gives back what has been free since the call before this one."""
+    """Returns memory that has been free since the previous call."""
     _library.call("custash_trim_idle", _number(device))
 
 
 def set_memory_limit(size, device=None):
-    """The most that is held of the device; None: no limit."""
+    """Limits the device memory that the process may hold; None: no limit."""
     most = 2**64 - 1 if size is None else size
     _library.call("custash_set_memory_limit", _number(device), most)
 
 
 def set_per_process_memory_fraction(fraction, device=None):
-    """The same as a share of the device's memory, from 0 to 1."""
+    """Limits it to a share of the device's memory, from 0 to 1."""
     _library.call("custash_set_memory_fraction", _number(device), fraction)
 
 
@@ -154,21 +154,21 @@ def set_per_process_memory_fraction(fraction, device=None):
 
 def record_history(events=200_000, depth=16):
     """From now on allocations are counted by call site, and the last `events` are kept."""
-    _library.call("custash_history", events, depth)
+    _library.call("custash_history_start", events, depth)
 
 
 def stop_history():
-    """Switches it off; what was gathered stays."""
+    """Switches history off; the data gathered so far stays."""
     _library.call("custash_history_stop")
 
 
 def snapshot(path):
-    """Writes everything that is known now; the ending of the name says how: .html, .json, .pickle, .trace.json."""
+    """Writes a snapshot; the ending chooses the form: .html, .json, .pickle, .trace.json."""
     _library.call("custash_snapshot", os.fsencode(path))
 
 
 def leaks():
-    """What is allocated now, by call site, as text."""
+    """Lists live allocations by call site, as text."""
     return _library.text("custash_leaks_text")
 
 
@@ -181,19 +181,19 @@ def pytorch_allocator():
 
 
 def enable_pytorch():
-    """PyTorch allocates from custash; before PyTorch has used any CUDA memory. See docs/frameworks.md."""
+    """Makes PyTorch allocate from custash. Call it before PyTorch uses CUDA memory. See docs/frameworks.md."""
     from . import _torch
     _torch.enable()
 
 
 def enable_cupy():
-    """CuPy allocates from custash instead of its own pool."""
+    """Makes CuPy allocate from custash instead of its own pool."""
     from . import _cupy
     _cupy.enable()
 
 
 def enable_numba():
-    """Numba allocates from custash; before Numba has used the device. The same from outside:
+    """Makes Numba allocate from custash. Call it before Numba uses the device. Without a change to the code:
     NUMBA_CUDA_MEMORY_MANAGER=custash.numba_manager."""
     from . import numba_manager
     numba_manager.enable()

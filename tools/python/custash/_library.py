@@ -29,11 +29,14 @@ class Stat(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_int64)]
 
 
+class Counter(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("current", "peak", "allocated", "freed")]
+
+
 _pointer, _size, _int = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-_bytes_out = [_int, ctypes.POINTER(_size)]
 _SIGNATURES = {
-    "custash_malloc": [ctypes.POINTER(_pointer), _int, _size, _pointer],
-    "custash_malloc_any_stream": [ctypes.POINTER(_pointer), _int, _size],
+    "custash_malloc_async": [ctypes.POINTER(_pointer), _int, _size, _pointer],
+    "custash_malloc": [ctypes.POINTER(_pointer), _int, _size],
     "custash_free": [_pointer],
     "custash_free_async": [_pointer, _pointer],
     "custash_record_stream": [_pointer, _pointer],
@@ -43,13 +46,11 @@ _SIGNATURES = {
     "custash_host_empty_cache": [],
     "custash_set_memory_limit": [_int, _size],
     "custash_set_memory_fraction": [_int, ctypes.c_double],
-    "custash_memory_allocated": _bytes_out,
-    "custash_memory_reserved": _bytes_out,
-    "custash_max_memory_allocated": _bytes_out,
-    "custash_max_memory_reserved": _bytes_out,
+    "custash_allocated_bytes": [_int, ctypes.POINTER(Counter)],
+    "custash_reserved_bytes": [_int, ctypes.POINTER(Counter)],
     "custash_reset_peak_memory_stats": [_int],
-    "custash_reset_peak_host_memory_stats": [],
-    "custash_history": [_size, ctypes.c_uint],
+    "custash_host_reset_peak_memory_stats": [],
+    "custash_history_start": [_size, ctypes.c_uint],
     "custash_history_stop": [],
     "custash_snapshot": [ctypes.c_char_p],
     "custash_leaks_text": [_pointer, ctypes.POINTER(_size)],
@@ -129,11 +130,11 @@ def call(name, *arguments):
     check(getattr(library(), name)(*arguments))
 
 
-def out(name, kind, *arguments):
-    """Calls a function whose answer comes through its last pointer."""
-    value = kind()
-    call(name, *arguments, ctypes.byref(value))
-    return value.value
+def counter(name, device):
+    """The custash_counter_t that a function fills."""
+    value = Counter()
+    call(name, device, ctypes.byref(value))
+    return value
 
 
 def counters(name, *arguments):

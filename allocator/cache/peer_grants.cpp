@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Proved: tests/models/peers.pml.
+#include "allocator/cache/peer_grants.hpp"
+
+#include "allocator/base/rule.hpp"
+#include "allocator/heap/pool.hpp"
+
+#include <vector>
+
+namespace custash {
+
+void PeerGrants::add_accessor(PeerGrants& reader) {
+  // Submissions that custash does not see pay no debt. In that case this waits for all debt,
+  // and no more debt is taken.
+  const bool seen = core_.config.single_stream || !holds(Rule::unseen_peers_pay_nothing);
+  CacheCore& its = reader.core_;
+  const bool pays = core_.peers.add_reader(its.peers, its.timeline, core_.timeline, seen);
+  // A running kernel of the reader, to which the host may hand memory, has paid no debt either.
+  if (!pays || its.timeline.host_may_hand_over()) {
+    {
+      // Afterwards no thread is in the middle of a hand-out that has not seen the reader.
+      CacheLock lock(core_.mutex);
+      thread_caches_.empty_all();
+    }
+    if (holds(Rule::what_is_owed_is_over_before_unpaid_peers))
+      core_.timeline.wait_for(core_.timeline.owed()).ignore();  // broken() tells
+  }
+  let_copies_reach(its.device);
+}
+
+// cuCtxEnablePeerAccess covers plain memory by itself; each page needs a call of its own. If
+// another thread is giving the same access, this thread gives it as well: it must be there on
+// return.
+void PeerGrants::let_copies_reach(CUdevice device) {
+  const bool known = core_.peers.reached_by(device);
+  if (known || device == core_.device || !core_.memory.vmm()) return;
+  std::vector<Page> mapped;
+  {
+    CacheLock lock(core_.mutex);
+    core_.peers.add_accessor(device);
+    for (const auto& pool : core_.pools) {
+      pool->small_pages.collect_pages(&mapped);
+      pool->large.collect_pages(&mapped);
+    }
+  }
+  // The call fails for a page that trim() returned meanwhile, and no kernel needs that page.
+  for (const Page& page : mapped) {
+    core_.memory
+        .give_access(page.address, page.size, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        .ignore();
+  }
+  core_.peers.set_reached_by(device);
+}
+
+}  // namespace custash

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// FreePlan: one free on its way. It looks the address up once. Each step goes on from there,
+// and does nothing where it cannot free the block.
+// Proved: tests/models/peers.pml.
+#pragma once
+
+#include "allocator/registry.hpp"
+
+namespace custash {
+
+class Allocator::FreePlan {
+ public:
+  [[gnu::always_inline]] FreePlan(State& state, Address address)
+      : state_(state),
+        address_(address),
+        owner_(state.pages.find(address)),
+        cache_(State::cache_of(owner_)) {}
+
+  // The address is in this allocator's memory. If not, the driver frees it.
+  [[nodiscard]] bool ours() const { return cache_ != nullptr; }
+
+  // ---- A plain free.
+  // To the calling thread's cache, without a lock and a driver call.
+  bool fast();
+  // With the cache's lock; or after recording a fence. Before that fence it waits for results
+  // that the host may see.
+  bool locked_or_fence();
+  // With the cache's lock; or after waiting for all that the driver's free waits for. Reports
+  // its errors. Null: the driver's to free.
+  std::optional<Status> locked_or_slow();
+
+  // ---- A free on a stream.
+  bool fast_on(CUstream stream, NullStream null);
+  // Reports the driver's errors. Null: the driver's to free.
+  std::optional<Status> slow_on(CUstream stream, NullStream null);
+
+ private:
+  State& state_;
+  const Address address_;
+  const PageOwner owner_;
+  ContextCache* const cache_;
+};
+
+}  // namespace custash

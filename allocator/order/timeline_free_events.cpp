@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// Events on one stream alone: its free events, recorded at frees on it, and its tail, recorded
+// after its last submission.
+// Proved: tests/models/capture.pml and tests/models/reuse.pml.
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/check.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/base/scope.hpp"
+#include "allocator/order/timeline.hpp"
+
+#include <utility>
+
+namespace custash {
+namespace {
+
+// This many of the latest frees on a stream keep an event. Older frees are queried for.
+constexpr std::size_t kMaxFreeEvents = 16;
+
+}  // namespace
+
+bool Timeline::note_tail(StreamState& stream_state, Position number) {
+  const RelaxedCapture relaxed(driver());
+  EventRef event;
+  if (!take(&event).ok()) return false;  // what needs it waits until the stream is idle
+  if (!record_after(stream_state, event)) return false;
+  Lock lock(mutex_);
+  CUSTASH_ASSERT(number <= submitted() && stream_state.tail_covers <= submitted());
+  if (number < stream_state.tail_covers) return true;
+  std::swap(stream_state.tail, event);
+  stream_state.tail_covers = number;
+  return true;
+}
+
+Position Timeline::record_free_on(StreamState& stream_state, SizeKind kind) {
+  // Everything submitted so far, not the stream's own last submission. The free also comes
+  // after what the stream waits for, by an event or by the legacy stream's implicit order.
+  // With single_stream:off submissions may go unseen: every free counts as one, and has its own
+  // event.
+  const Position number = submitted_with_unseen();
+  CUSTASH_ASSERT(stream_state.newest_free_event.load() <= submitted());
+  if (number <= passed() || in_order(kind) || capturing()) return number;
+  EventRef event;
+  {
+    Lock lock(mutex_);
+    if (!stream_state.free_events.empty() && stream_state.free_events.back().position >= number)
+      return number;
+  }
+  const RelaxedCapture relaxed(driver());
+  if (!take(&event).ok()) return number;  // without an event the block is polled for
+  if (holds(Rule::free_events_are_recorded) && !record_after(stream_state, event))
+    return number;
+  Lock lock(mutex_);
+  stream_state.free_events.push_back({number, std::move(event)});
+  stream_state.newest_free_event.store(number);
+  if (stream_state.free_events.size() > kMaxFreeEvents) stream_state.free_events.pop_front();
+  CUSTASH_ASSERT(stream_state.free_events.size() <= kMaxFreeEvents);
+  return number;
+}
+
+bool Timeline::try_record_free_on(const StreamState& stream_state,
+                                  SizeKind kind,
+                                  Position* position) const {
+  if (!config_.single_stream) return false;
+  *position = submitted();
+  return *position <= passed() || in_order(kind) ||
+         stream_state.newest_free_event.load() >= *position;
+}
+
+// A stream that works alone needs no event at its frees. A large block's free has one all the
+// same: an allocation may have to wait for that free, and must not wait for later work.
+bool Timeline::in_order(SizeKind kind) const {
+  return single_stream() &&
+         !(kind == SizeKind::Large && holds(Rule::large_frees_on_a_stream_have_an_event));
+}
+
+bool Timeline::find_free_event(const StreamState& stream_state,
+                               Position number,
+                               EventRef* out) {
+  Lock lock(mutex_);
+  for (const FreeEvent& free_event : stream_state.free_events) {
+    if (free_event.position != number && holds(Rule::free_events_are_of_that_free)) continue;
+    CUSTASH_ASSERT(free_event.event && free_event.position <= submitted());
+    if (out != nullptr) *out = free_event.event;
+    return true;
+  }
+  return false;
+}
+
+bool Timeline::wait_free_event(StreamState& stream_state, const EventRef& free_event) {
+  note_wait();
+  enter(stream_state);  // later frees on this stream come after the wait
+  Fence alone;
+  alone.event = free_event;
+  const bool waited = wait_stream(stream_state.stream, &stream_state, alone);
+  leave(stream_state, Results::OnDevice);
+  return waited || !holds(Rule::refused_waits_are_made_here) || wait_host(alone).ok();
+}
+
+void Timeline::wait_free_events(const std::vector<StreamState*>& stream_states) {
+  Patience::Wait waiting(patience());
+  for (StreamState* stream_state : stream_states) {
+    FreeEvent free_event;
+    {
+      Lock lock(mutex_);
+      if (stream_state->free_events.empty()) continue;
+      free_event = stream_state->free_events.back();
+    }
+    Fence alone;
+    alone.event = free_event.event;
+    Status status = query(alone);
+    while (status.code() == CUDA_ERROR_NOT_READY && waiting.go_on())
+      status = query(alone);
+    if (!status.ok()) continue;
+    patience().note_end();
+    atomic_max(stream_state->over, free_event.position);
+    CUSTASH_ASSERT(stream_state->over.load() <= submitted());
+  }
+}
+
+}  // namespace custash

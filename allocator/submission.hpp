@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Submission: the scope around one driver call that submits work to a stream. Owned by the
+// calling thread.
+#pragma once
+
+#include "allocator/base/units.hpp"
+#include "allocator/order/calls_under_way.hpp"
+#include "allocator/submission_kind.hpp"
+
+#include <array>
+
+#include <cuda.h>
+
+namespace custash {
+
+class Allocator;
+class ContextCache;
+class StreamState;
+
+// Around exactly one driver call that submits work to a stream:
+//
+//   Submission submission(allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
+//   CUresult result = real_call(...);
+//   submission.done(result);
+//
+// The constructor marks the stream active and pays debt that is due on it; done() counts the
+// submission (only once the driver has it). The destructor counts too where done() was not
+// reached. `touched` names addresses that a copy reads or writes, so that debt of other
+// contexts is seen.
+class Submission {
+ public:
+  Submission(Allocator& allocator,
+             CUstream stream,
+             NullStream null,
+             SubmissionKind view,
+             Address first_touched = 0,
+             Address second_touched = 0);
+  ~Submission();
+
+  Submission(const Submission&) = delete;
+  Submission& operator=(const Submission&) = delete;
+
+  void done(CUresult result);
+
+ private:
+  ContextCache* cache_ = nullptr;
+  StreamState* stream_state_ =
+      nullptr;  // null: nothing to count (no context, or the call is captured)
+  bool host_visible_ = false;
+  bool reaches_host_ = false;
+  std::array<ContextCache*, 2> others_ = {};  // of other contexts, whose blocks it touches
+  std::array<Address, 2> touched_ = {};
+  CallsUnderWay::Call reaching_ = {};
+  bool step_ = false;  // nobody may record a fence meanwhile
+};
+
+}  // namespace custash

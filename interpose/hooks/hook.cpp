@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/hooks/hook.hpp"
+
+#include "interpose/service/neighbours.hpp"
+
+namespace custash::hooks {
+
+bool relieve(Allocator& core) noexcept {
+  if (captures::under_way()) return false;
+  CUcontext context = nullptr;
+  if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS) return false;
+  try {
+    const bool pinned = process::pinned().relieve();
+    if (context != nullptr) return core.relieve(context) || pinned;
+    core.empty_all_caches();  // a context is being made, and no argument says for which device
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+CUresult unless_broken(Allocator& core, CUresult code) {
+  CUcontext context = nullptr;
+  if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr ||
+      !core.context_broken(context)) {
+    return code;
+  }
+  const CUresult fault = core.driver().ctx_synchronize();
+  return fault == CUDA_SUCCESS ? code : fault;
+}
+
+void note_fault() noexcept {
+  try {
+    if (Allocator* const core = process::current.load()) core->look_for_faults();
+  } catch (...) {  // out of host memory: the next call tries again
+  }
+}
+
+bool relieve_by_neighbours(Allocator& core) noexcept {
+  constexpr Bytes kEnough = 1_GiB;  // nobody knows how much the call needs
+  CUdevice device = 0;
+  return core.config().neighbours && !captures::under_way() &&
+         core.driver().ctx_get_device(&device) == CUDA_SUCCESS &&
+         neighbours::ask(device, kEnough) != 0;
+}
+
+}  // namespace custash::hooks

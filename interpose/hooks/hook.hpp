@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// The four kinds of hooks: a submission; a call that allocates for itself; one whose result
+// alone is examined; one with a handler of its own. No state, no lock.
+#pragma once
+
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/real/real_driver.hpp"
+// clang-format on
+#include "allocator/submission.hpp"
+#include "interpose/hooks/sync_memops.hpp"
+#include "interpose/process/captures.hpp"
+#include "interpose/process/process.hpp"
+
+#include <type_traits>
+
+namespace custash::hooks {
+
+// The driver, or this entry of it, is missing: the code that a program gets which links such an
+// entry.
+inline constexpr CUresult kNoEntry = CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
+
+// Gives back memory that the failed call may need; true when another try is worthwhile.
+bool relieve(Allocator& core) noexcept;
+// Asks other processes to do so.
+bool relieve_by_neighbours(Allocator& core) noexcept;
+
+// `code`, or the error that every call in the current context returns after a kernel's fault.
+CUresult unless_broken(Allocator& core, CUresult code);
+
+// Returns the driver's answer. Where it is a kernel's fault, the core is informed.
+void note_fault() noexcept;
+
+inline CUresult note_result(CUresult result) noexcept {
+  if (result != CUDA_SUCCESS && is_sticky(result)) [[unlikely]]
+    note_fault();
+  return result;
+}
+
+// `view(core)` says what the host may see; `call(real)` is the driver's call.
+// A `stream` that is nullptr itself: the call names none, and is synchronous by its name.
+template <typename Real, typename Stream, typename View, typename Call>
+CUresult submit(Real* real,
+                NullStream null,
+                Stream stream,
+                View view,
+                Address first,
+                Address second,
+                Call call) noexcept {
+  if (real == nullptr) return kNoEntry;
+  Allocator* const core = process::core();
+  if (core == nullptr) return call(real);
+  CUresult result =
+      CUDA_ERROR_OUT_OF_MEMORY;  // remains only where the core runs out of host memory
+  try {
+    Submission submission(*core, stream, null, view(*core), first, second);
+    result = call(real);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && relieve(*core)) result = call(real);
+    submission.done(result);
+    if (std::is_null_pointer_v<Stream> && sync_memops::in_use())
+      result = sync_memops::settle(*core, null, first, second, result);
+  } catch (...) {
+  }
+  return note_result(result);
+}
+
+template <typename Real, typename Call>
+CUresult retry_after_trim(Real* real, Call call) noexcept {
+  if (real == nullptr) return kNoEntry;
+  CUresult result = call(real);
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return note_result(result);
+  Allocator* const core = process::core();
+  if (core == nullptr) return result;
+  for (const auto relief : {relieve, relieve_by_neighbours})
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && relief(*core)) result = call(real);
+  return note_result(result);
+}
+
+template <typename Real, typename Call>
+CUresult observed(Real* real, Call call) noexcept {
+  return real == nullptr ? kNoEntry : note_result(call(real));
+}
+
+template <typename Real, typename Call>
+CUresult handled(Real* real, Call call) noexcept {
+  if (real == nullptr) return kNoEntry;
+  try {
+    return note_result(call(real));
+  } catch (...) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace custash::hooks

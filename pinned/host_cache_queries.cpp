@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// HostCache: queries and statistics.
+#include "allocator/work_in_flight.hpp"
+#include "pinned/host_cache.hpp"
+#include "pinned/host_pool.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+Ownership HostCache::find(Address address, HostBlockInfo* info) {
+  if (!inside(address)) return Ownership::Foreign;
+  Lock lock(mutex_);
+  for (const auto& each : pools_) {
+    const HostBlock* block = each->containing(address);
+    if (block == nullptr) continue;
+    if (block->state != HostBlockState::Used || address - block->base >= block->requested)
+      return Ownership::Cached;
+    if (info != nullptr) {
+      *info = {block->base,
+               block->requested,
+               each->flags | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),
+               each->sizes != HostSizes::Large,
+               block->buffer_id};
+    }
+    return Ownership::Live;
+  }
+  return Ownership::Foreign;
+}
+
+bool HostCache::overlaps(Address address, Bytes bytes) {
+  Lock lock(mutex_);
+  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& each) {
+    return each->overlaps(address, address + bytes);
+  });
+}
+
+HostStats HostCache::stats() {
+  poll();
+  const Nanoseconds now = driver_.now();
+  Lock lock(mutex_);
+  for (const auto& each : pools_)
+    each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+  return stats_;
+}
+
+void HostCache::reset_peak_stats() {
+  Lock lock(mutex_);
+  stats_.reset_peaks();
+}
+
+bool HostCache::validate() {
+  Lock lock(mutex_);
+  return std::all_of(
+      pools_.begin(), pools_.end(), [](const auto& each) { return each->validate(); });
+}
+
+}  // namespace custash

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// HostReclaim: gives pinned memory back: all that is free, what has been free for long, and all
+// of a context that ends. It takes segments from their pools under the host cache's lock and
+// releases them without it. Part of a HostCache.
+#pragma once
+
+#include "pinned/host_memory.hpp"
+#include "pinned/host_stats.hpp"
+#include "pinned/named_streams.hpp"
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+namespace custash {
+
+class HostReclaim {
+ public:
+  static constexpr Nanoseconds kForEver = ~0ULL;
+
+  HostReclaim(const Driver& driver,
+              const Config& config,
+              Allocator& allocator,
+              const HostMemory& memory,
+              Mutex& mutex,
+              HostStats& stats,
+              std::vector<std::unique_ptr<HostPool>>& pools,
+              NamedStreams& streams)
+      : driver_(driver),
+        config_(config),
+        allocator_(allocator),
+        memory_(memory),
+        mutex_(mutex),
+        stats_(stats),
+        pools_(pools),
+        streams_(streams) {}
+
+  // Releases the wholly free segments that have been idle since before `idle_before`.
+  Status give_back(Nanoseconds idle_before, std::size_t* returned) EXCLUDES(mutex_);
+  void decay() EXCLUDES(mutex_);
+
+  bool forget_pools(CUcontext context)
+      EXCLUDES(mutex_);  // before the driver's call that ends the context
+  void context_gone(CUcontext context) EXCLUDES(mutex_);  // after it
+
+ private:
+  // A segment that is being released, and the pool it came from.
+  struct Returning {
+    HostPool* from;
+    HostMemoryRange range;
+  };
+
+  const Driver& driver_;
+  const Config& config_;
+  Allocator& allocator_;
+  const HostMemory& memory_;
+  Mutex& mutex_;
+  HostStats& stats_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<HostPool>>& pools_ GUARDED_BY(mutex_);
+  NamedStreams& streams_;
+
+  std::atomic<Nanoseconds> next_decay_{0};
+  // The context of each segment that is being released. It must not end meanwhile: its handle
+  // and the segment's address could be used again.
+  std::vector<CUcontext> returning_ GUARDED_BY(mutex_);
+  // The segments of contexts between forget_pools() and context_gone(), in that order: the
+  // driver may reuse a handle before the last context that had it is known to be gone.
+  std::vector<std::pair<CUcontext, std::vector<HostMemoryRange>>> doomed_ GUARDED_BY(mutex_);
+};
+
+}  // namespace custash

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// The driver's entries by their exported names, custash's own where it is preloaded, and a line
+// for each call that is made.
+#pragma once
+
+#include "interpose/api/custash.h"
+
+#include <cstddef>
+#include <cstdio>
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+namespace semantics {
+
+// Null where there is none of that name.
+template <typename Function>
+Function entry(const char* name) {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, name));
+}
+
+template <typename... Args>
+CUresult call(const char* name, Args... args) {
+  auto* const function = entry<CUresult (*)(Args...)>(name);
+  return function == nullptr ? CUDA_ERROR_NOT_FOUND : function(args...);
+}
+
+template <typename Function>
+Function of_custash(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+#define SAY(what)                                          \
+  do {                                                     \
+    std::printf("%d %s\n", static_cast<int>(what), #what); \
+    std::fflush(stdout);                                   \
+  } while (0)
+
+// What custash says of device 0 now; 0 where it is not preloaded.
+inline std::size_t number_of(const char* question) {
+  custash_counter_t bytes{};
+  const auto ask = of_custash<decltype(&custash_reserved_bytes)>(question);
+  if (ask != nullptr) ask(0, &bytes);
+  return static_cast<std::size_t>(bytes.current);
+}
+
+inline std::size_t reserved() {
+  return number_of("custash_reserved_bytes");
+}
+
+inline std::size_t allocated() {
+  return number_of("custash_allocated_bytes");
+}
+
+// cuInit and the primary context of device 0, made current.
+inline CUcontext start() {
+  CUcontext context = nullptr;
+  SAY(call("cuInit", 0U));
+  SAY(call("cuDevicePrimaryCtxRetain", &context, CUdevice{0}));
+  SAY(call("cuCtxSetCurrent", context));
+  return context;
+}
+
+}  // namespace semantics

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+// Entries of the driver that few programs call. Argument: which part. What is said must be the
+// same bare and preloaded, but for the lines that begin with #.
+#include "tests/conformance/driver/driver.hpp"
+
+#include <cstring>
+#include <initializer_list>
+
+namespace {
+
+using namespace semantics;
+
+constexpr std::size_t kMost = std::size_t{160} << 20U;  // of a device of 256 MiB
+
+// Memory that custash keeps, if it is there, so that as much again does not fit beside it.
+void fill_cache(const char* what) {
+  CUdeviceptr block = 0;
+  SAY(call("cuMemAlloc_v2", &block, kMost));
+  SAY(call("cuMemFree_v2", block));
+  std::printf("# %s %zu", what, reserved());
+}
+
+void cache_used() {
+  std::printf(" %zu\n", reserved());
+}
+
+// Each allocates for itself what only custash's cache can make room for.
+void relief() {
+  start();
+  CUdeviceptr block = 0;
+  std::size_t pitch = 0;
+  CUresult result = CUDA_SUCCESS;
+
+  fill_cache("managed");
+  result = call("cuMemAllocManaged", &block, kMost, unsigned{CU_MEM_ATTACH_GLOBAL});
+  cache_used();
+  SAY(result);
+  SAY(call("cuMemFree_v2", block));
+
+  fill_cache("pitch");
+  result = call("cuMemAllocPitch_v2", &block, &pitch, std::size_t{1} << 20U, kMost >> 20U, 4U);
+  cache_used();
+  SAY(result);
+  SAY(call("cuMemFree_v2", block));
+
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemGenericAllocationHandle handle = 0;
+  fill_cache("create");
+  result = call("cuMemCreate",
+                &handle,
+                kMost,
+                static_cast<const CUmemAllocationProp*>(&properties),
+                0ULL);
+  cache_used();
+  SAY(result);
+  SAY(call("cuMemRelease", handle));
+
+  CUmemPoolProps pool_properties{};
+  pool_properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  pool_properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemoryPool pool = nullptr;
+  SAY(call("cuMemPoolCreate", &pool, static_cast<const CUmemPoolProps*>(&pool_properties)));
+  fill_cache("pool");
+  result = call("cuMemAllocFromPoolAsync", &block, kMost, pool, CUstream{nullptr});
+  cache_used();
+  SAY(result);
+  SAY(call("cuMemFreeAsync", block, CUstream{nullptr}));
+}
+
+// Whether custash serves an allocation from the current pool.
+void from_pool(const char* when) {
+  CUdeviceptr block = 0;
+  const std::size_t before = allocated();
+  SAY(call("cuMemAllocAsync", &block, std::size_t{64} << 20U, CUstream{nullptr}));
+  std::printf("# %s %d\n", when, allocated() != before);
+  SAY(call("cuMemFreeAsync", block, CUstream{nullptr}));
+  SAY(call("cuCtxSynchronize"));
+}
+
+void set_pool() {
+  start();
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemoryPool standard = nullptr;
+  CUmemoryPool own = nullptr;
+  SAY(call("cuDeviceGetDefaultMemPool", &standard, CUdevice{0}));
+  SAY(call("cuMemPoolCreate", &own, static_cast<const CUmemPoolProps*>(&properties)));
+  SAY(call("cuDeviceSetMemPool", CUdevice{0}, standard));
+  from_pool("default");
+  SAY(call("cuDeviceSetMemPool", CUdevice{0}, own));
+  from_pool("own");
+}
+
+void pool_access() {
+  start();
+  CUmemoryPool pool = nullptr;
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  SAY(call("cuDeviceGetDefaultMemPool", &pool, CUdevice{0}));
+  from_pool("before");
+  SAY(call("cuMemPoolSetAccess",
+           pool,
+           static_cast<const CUmemAccessDesc*>(&access),
+           std::size_t{1}));
+  from_pool("after");
+}
+
+// A default pool that is trimmed: what custash keeps goes, what is in use stays.
+void trimmed_pool() {
+  start();
+  CUmemoryPool pool = nullptr;
+  CUdeviceptr kept = 0;
+  CUdeviceptr freed = 0;
+  SAY(call("cuDeviceGetDefaultMemPool", &pool, CUdevice{0}));
+  SAY(call("cuMemAllocAsync", &kept, std::size_t{64} << 20U, CUstream{nullptr}));
+  SAY(call("cuMemAllocAsync", &freed, std::size_t{64} << 20U, CUstream{nullptr}));
+  SAY(call("cuMemFreeAsync", freed, CUstream{nullptr}));
+  SAY(call("cuCtxSynchronize"));
+  SAY(call("cuMemPoolTrimTo", pool, std::size_t{128} << 20U));
+  std::printf("# much %zu\n", reserved() >> 20U);
+  SAY(call("cuMemPoolTrimTo", pool, std::size_t{0}));
+  std::printf("# none %zu\n", reserved() >> 20U);
+  SAY(call("cuMemsetD8_v2", kept, static_cast<unsigned char>(1), std::size_t{64} << 20U));
+  SAY(call("cuMemFreeAsync", kept, CUstream{nullptr}));
+}
+
+// Questions about a block, answered as if the driver had allocated it alone.
+void questions() {
+  start();
+  CUdeviceptr first = 0;
+  CUdeviceptr second = 0;
+  SAY(call("cuMemAlloc_v2", &first, std::size_t{5000}));
+  SAY(call("cuMemAlloc_v2", &second, std::size_t{5000}));
+  CUdeviceptr base = 0;
+  std::size_t size = 0;
+  unsigned long long id = 0;
+  unsigned type = 0;
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                      CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                      CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                      CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+  void* data[] = {&base, &size, &id, &type};
+  const unsigned count = sizeof data / sizeof *data;
+  SAY(call("cuPointerGetAttributes", count, attributes, data, first + 4999));
+  SAY(base == first);
+  SAY(size);
+  SAY(type);
+  const unsigned long long of_first = id;
+  SAY(call("cuPointerGetAttributes", count, attributes, data, second));
+  SAY(id != of_first);
+  SAY(call("cuMemFree_v2", first));
+  base = 1;
+  SAY(call("cuPointerGetAttributes", count, attributes, data, first));
+  SAY(base);  // nobody's
+  SAY(call("cuMemAlloc_v2", &first, std::size_t{5000}));
+  SAY(call("cuPointerGetAttributes", count, attributes, data, first));
+  SAY(id != of_first);
+  CUmemGenericAllocationHandle handle = 0;
+  SAY(call("cuMemRetainAllocationHandle", &handle, reinterpret_cast<void*>(first)));
+  CUipcMemHandle out{};
+  SAY(call("cuIpcGetMemHandle", &out, first));
+}
+
+// Both forms of the primary context's end, and what is left of its memory.
+void primary_context() {
+  for (const char* const ending : {"cuDevicePrimaryCtxRelease",
+                                   "cuDevicePrimaryCtxRelease_v2",
+                                   "cuDevicePrimaryCtxReset",
+                                   "cuDevicePrimaryCtxReset_v2"}) {
+    CUcontext context = start();
+    CUdeviceptr live = 0;
+    CUdeviceptr freed = 0;
+    SAY(call("cuMemAlloc_v2", &live, std::size_t{1} << 20U));
+    SAY(call("cuMemAlloc_v2", &freed, std::size_t{1} << 20U));
+    SAY(call("cuMemFree_v2", freed));
+    SAY(call(ending, CUdevice{0}));
+    SAY(call("cuDevicePrimaryCtxRetain", &context, CUdevice{0}));
+    SAY(call("cuCtxSetCurrent", context));
+    SAY(call("cuMemFree_v2", live));  // died with the context
+    SAY(call("cuMemAlloc_v2", &live, std::size_t{1} << 20U));
+    SAY(call("cuMemFree_v2", live));
+    SAY(call("cuDevicePrimaryCtxRelease_v2", CUdevice{0}));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const which = argc > 1 ? argv[1] : "";
+  if (std::strcmp(which, "relief") == 0) relief();
+  if (std::strcmp(which, "set_pool") == 0) set_pool();
+  if (std::strcmp(which, "pool_access") == 0) pool_access();
+  if (std::strcmp(which, "trimmed_pool") == 0) trimmed_pool();
+  if (std::strcmp(which, "questions") == 0) questions();
+  if (std::strcmp(which, "primary_context") == 0) primary_context();
+  return 0;
+}

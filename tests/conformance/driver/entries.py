@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""What docs/semantics.md promises of entries that few programs call, and of the C API's limits."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "process"))
+
+import program  # noqa: E402
+from program import Case, notes, run, said  # noqa: E402
+
+MOST = 160 << 20
+
+
+class Entries(Case):
+    def test_the_cache_makes_room_for_calls_that_allocate_for_themselves(self):
+        """On a device where the request and what custash keeps do not fit together."""
+        out = self.same_as_bare("entries", "relief", CUSTASH_SIM="devices=1,memory=256m")
+        kinds = {kind: (int(before), int(after)) for kind, before, after in notes(out)}
+        self.assertEqual(sorted(kinds), ["create", "managed", "pitch", "pool"])
+        for kind, (before, after) in kinds.items():
+            self.assertGreaterEqual(before, MOST, kind)
+            self.assertLess(after, MOST, kind)
+        self.assertNotRegex(said(out), r"(?m)^[1-9]")
+
+    def test_a_device_that_is_given_another_pool_is_the_drivers(self):
+        out = self.same_as_bare("entries", "set_pool")
+        self.assertEqual(notes(out), [["default", "1"], ["own", "0"]])
+
+    def test_a_default_pool_whose_access_is_set_is_the_drivers(self):
+        out = self.same_as_bare("entries", "pool_access")
+        self.assertEqual(notes(out), [["before", "1"], ["after", "0"]])
+
+    def test_a_default_pool_that_is_trimmed_keeps_no_more_than_it_may(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("entries", "trimmed_pool", CUSTASH_CONF=backing)
+            self.assertEqual(notes(out), [["much", "128"], ["none", "64"]], backing)
+
+    def test_questions_about_a_block(self):
+        bare = run("entries", "questions", preload=False)
+        self.assertEqual(bare.returncode, 0)
+        for backing in ("backing:driver", "backing:vmm"):
+            done = run("entries", "questions", CUSTASH_CONF=backing)
+            self.assertEqual((done.returncode, said(done.stdout)), (0, said(bare.stdout)), backing)
+            self.assertEqual(done.stderr, "")
+
+    def test_the_primary_context_ends_by_either_form(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            self.same_as_bare("entries", "primary_context", CUSTASH_CONF=backing)
+
+    def test_fills_and_copies_do_what_they_do_bare(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("work", CUSTASH_CONF=backing)
+            self.assertNotRegex(out, r'(?m)^[1-9]\d* call')
+            self.assertIn("9 *last\n", out)
+            self.assertEqual(notes(out), [["settled", "600", "0"]])
+            self.assertEqual(len(set(re.findall(r": (\d+)\n", out))), 6)
+
+
+class Holes(Case):
+    """Kernels take 50 ms, and only a call that waits for one sees its end."""
+    SIM = "kernel_ns=50000000"
+
+    def test_memory_that_leaves_the_streams_sight_is_quiet(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("holes", "sight", CUSTASH_SIM=self.SIM, CUSTASH_CONF=backing)
+            self.assertEqual(notes(out), [["at_free", "600"]] * 3, backing)
+
+
+    def test_a_programmatic_launch_begins_behind_the_last_owner(self):
+        kernels = os.path.join(program.PATHS.programs, "libhole_kernels.so")
+        self.same_as_bare("holes", "early", CUSTASH_SIM=self.SIM + ",detector=1", CUSTASH_SIM_KERNELS=kernels)
+
+
+    def test_memory_of_a_capture_is_kept_while_a_graph_may_use_it(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("holes", "graphs", CUSTASH_SIM="", CUSTASH_CONF=backing)
+            self.assertEqual(notes(out), [["free", "0"], ["while_it_lives", "0"], ["while_one_lives", "0"],
+                                          ["afterwards", "1"]], backing)
+
+    def test_stream_ordered_memory_is_told_as_the_default_pools(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            self.same_as_bare("holes", "answers", CUSTASH_CONF=backing)
+
+    def test_a_free_waits_for_kernels_that_may_write_what_the_host_reads(self):
+        for door, at_free in (("attribute", "0"), ("attributes", "0"), ("none", "600")):
+            out = self.same_as_bare("holes", "host", door, CUSTASH_SIM=self.SIM)
+            self.assertEqual(notes(out), [["at_free", at_free]], door)
+
+    def test_a_free_waits_for_copies_out_of_pinned_memory_where_asked(self):
+        for source in ("pinned", "unified", "plane", "pageable"):
+            for mode, waits in (("auto", False), ("copies", source != "pageable"), ("strict", True), ("never", False)):
+                out = self.same_as_bare("holes", "refill", source, CUSTASH_SIM=self.SIM, CUSTASH_CONF=f"free:{mode}")
+                self.assertEqual(notes(out), [["at_free", "0" if waits else "600"]], (source, mode))
+
+
+class Controls(Case):
+    def test_limits_trimming_callbacks_and_pinned_memory(self):
+        for conf in ("backing:driver", "backing:vmm"):
+            self.assertEqual(self.succeed("controls", CUSTASH_CONF=conf), "all right\n")
+
+
+program.main()

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+// Memory freed under a kernel that still runs, and used again where no submission would wait
+// for that kernel. Argument: which part. What is said must be the same bare and preloaded, but
+// for the lines that begin with #. Kernels take what CUSTASH_SIM's kernel_ns says.
+#include "tests/conformance/driver/driver.hpp"
+#include "tests/sim/detector_abi.h"
+
+#include <cstring>
+#include <initializer_list>
+
+namespace {
+
+using namespace semantics;
+
+constexpr std::size_t kBytes = std::size_t{4} << 20U;
+
+CUstream new_stream() {
+  CUstream stream = nullptr;
+  SAY(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
+  return stream;
+}
+
+CUfunction kernel() {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
+  SAY(call("cuModuleGetFunction", &function, module, "late"));
+  return function;
+}
+
+CUresult launch(CUfunction function, CUstream stream) {
+  return call("cuLaunchKernel",
+              function,
+              1U,
+              1U,
+              1U,
+              1U,
+              1U,
+              1U,
+              0U,
+              stream,
+              static_cast<void**>(nullptr),
+              static_cast<void**>(nullptr));
+}
+
+// Memory whose last owner's kernel may still run on `stream`.
+CUdeviceptr freed_and_had_again(CUfunction function, CUstream stream) {
+  CUdeviceptr p = 0;
+  CUdeviceptr q = 0;
+  SAY(call("cuMemAlloc_v2", &p, kBytes));
+  SAY(launch(function, stream));
+  SAY(call("cuMemFree_v2", p));
+  std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+  SAY(call("cuMemAlloc_v2", &q, kBytes));
+  SAY(q == p);
+  return q;
+}
+
+// It leaves the sight of the context's streams: nobody waits there, so that it must be quiet.
+void sight() {
+  start();
+  CUfunction function = kernel();
+  CUstream stream = new_stream();
+  const unsigned on = 1;
+  CUipcMemHandle handle{};
+  CUdeviceptr q = freed_and_had_again(function, stream);
+  SAY(call("cuIpcGetMemHandle", &handle, q));
+  SAY(call("cuStreamQuery", stream));
+  SAY(call("cuMemFree_v2", q));
+  q = freed_and_had_again(function, stream);
+  SAY(call("cuPointerSetAttribute",
+           static_cast<const void*>(&on),
+           CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+           q));
+  SAY(call("cuStreamQuery", stream));
+  SAY(call("cuMemFree_v2", q));
+  q = freed_and_had_again(function, stream);
+  int file = -1;
+  SAY(call("cuMemGetHandleForAddressRange", static_cast<void*>(&file), q, kBytes, 1, 0ULL));
+  SAY(call("cuStreamQuery", stream));
+}
+
+const custash_sim_detector_calls& detector() {
+  static const auto find =
+      entry<const custash_sim_detector_calls* (*)()>("custash_sim_detector");
+  return *find();
+}
+
+CUresult write_early(CUfunction function, CUdeviceptr p, CUstream stream, bool early) {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = early ? 1 : 0;
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  void* params[] = {&p};
+  return call("cuLaunchKernelEx",
+              static_cast<const CUlaunchConfig*>(&config),
+              function,
+              static_cast<void**>(params),
+              static_cast<void**>(nullptr));
+}
+
+// Programmatic dependent launches: the next owner's kernel may begin before the last one's
+// ended.
+void early_launches() {
+  start();
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
+  SAY(call("cuModuleGetFunction", &function, module, "writes"));
+  CUstream stream = new_stream();
+  CUdeviceptr p = 0;
+  for (int i = 0; i < 3; ++i) {
+    SAY(call("cuMemAlloc_v2", &p, kBytes));
+    detector().allocated(reinterpret_cast<void*>(p), kBytes, 0, nullptr);
+    SAY(write_early(function, p, stream, i != 0));
+    detector().freed(reinterpret_cast<void*>(p), 0, nullptr);
+    SAY(call("cuMemFree_v2", p));
+    std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+  }
+  SAY(call("cuStreamSynchronize", stream));
+  SAY(static_cast<int>(detector().count(nullptr)));
+}
+
+// Memory of a call that names a stream is told as the default pool's.
+void answers() {
+  start();
+  CUstream stream = new_stream();
+  CUmemoryPool standard = nullptr;
+  SAY(call("cuDeviceGetDefaultMemPool", &standard, CUdevice{0}));
+  for (const std::size_t bytes : {std::size_t{1000}, kBytes}) {
+    for (int round = 0; round < 3; ++round) {  // the later ones are hits of the cache
+      CUdeviceptr ordered = 0;
+      CUdeviceptr plain = 0;
+      SAY(call("cuMemAllocAsync", &ordered, bytes, stream));
+      SAY(call("cuMemAlloc_v2", &plain, bytes));
+      for (const CUdeviceptr p : {ordered, plain}) {
+        CUmemoryPool pool = nullptr;
+        unsigned capable = 0;
+        SAY(call("cuPointerGetAttribute",
+                 static_cast<void*>(&pool),
+                 CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+                 p));
+        SAY(pool == standard);
+        SAY(pool == nullptr);
+        SAY(call("cuPointerGetAttribute",
+                 static_cast<void*>(&capable),
+                 CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                 p));
+        SAY(capable & 1U);
+      }
+      SAY(call("cuMemFree_v2", plain));
+      SAY(call("cuMemFreeAsync", ordered, stream));
+    }
+  }
+  std::size_t pitch = 0;
+  CUdeviceptr p = 0;
+  SAY(call("cuMemAllocPitch_v2", &p, &pitch, ~std::size_t{0}, std::size_t{1}, 4U));
+}
+
+// A kernel may write what the host reads right after a free. By which door it came to that
+// memory the argument says; the last one is none.
+void host_reach(const char* door) {
+  start();
+  CUfunction function = kernel();
+  CUstream stream = new_stream();
+  void* host = nullptr;
+  SAY(call("cuMemHostAlloc", &host, std::size_t{4096}, 0U));
+  CUdeviceptr told = 0;
+  if (std::strcmp(door, "attribute") == 0) {
+    SAY(call("cuPointerGetAttribute",
+             static_cast<void*>(&told),
+             CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+             reinterpret_cast<CUdeviceptr>(host)));
+  }
+  if (std::strcmp(door, "attributes") == 0) {
+    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+    void* out = &told;
+    SAY(call("cuPointerGetAttributes", 1U, &which, &out, reinterpret_cast<CUdeviceptr>(host)));
+  }
+  CUdeviceptr p = 0;
+  SAY(call("cuMemAlloc_v2", &p, kBytes));
+  if (std::strcmp(door, "none") == 0) {
+    SAY(call("cuPointerGetAttribute",
+             static_cast<void*>(&told),
+             CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+             p));
+  }
+  SAY(launch(function, stream));
+  SAY(call("cuMemFree_v2", p));
+  std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+}
+
+// A copy to the device is queued behind a kernel, and something else is freed. What it reads
+// the argument says. Whether the free has waited is told beside.
+void refill(const char* from) {
+  start();
+  CUfunction function = kernel();
+  CUstream stream = new_stream();
+  static char pageable[4096];
+  void* host = pageable;
+  if (std::strcmp(from, "pageable") != 0)
+    SAY(call("cuMemHostAlloc", &host, sizeof pageable, 0U));
+  CUdeviceptr p = 0;
+  CUdeviceptr q = 0;
+  SAY(call("cuMemAlloc_v2", &p, kBytes));
+  SAY(call("cuMemAlloc_v2", &q, kBytes));
+  SAY(launch(function, stream));
+  if (std::strcmp(from, "unified") == 0) {
+    SAY(call("cuMemcpyAsync", q, reinterpret_cast<CUdeviceptr>(host), sizeof pageable, stream));
+  } else if (std::strcmp(from, "plane") == 0) {
+    CUDA_MEMCPY2D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = host;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = q;
+    copy.WidthInBytes = copy.srcPitch = copy.dstPitch = sizeof pageable;
+    copy.Height = 1;
+    SAY(call("cuMemcpy2DAsync_v2", &copy, stream));
+  } else {
+    SAY(call(
+        "cuMemcpyHtoDAsync_v2", q, static_cast<const void*>(host), sizeof pageable, stream));
+  }
+  SAY(call("cuMemFree_v2", p));
+  std::printf("# at_free %d\n", call("cuStreamQuery", stream));
+}
+
+// Memory of a capture is nobody else's while a graph may use it, and anybody's afterwards.
+void graph_memory() {
+  start();
+  CUstream stream = new_stream();
+  CUdeviceptr p = 0;
+  SAY(call("cuStreamBeginCapture_v2", stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  SAY(call("cuMemAlloc_v2", &p, kBytes));
+  SAY(call("cuMemsetD8Async", p, static_cast<unsigned char>(5), kBytes, stream));
+  std::printf("# free %d\n", call("cuMemFree_v2", p));
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  SAY(call("cuStreamEndCapture", stream, &graph));
+  SAY(call("cuGraphInstantiateWithFlags", &exec, graph, 0ULL));
+  const auto had_again = [&] {
+    CUdeviceptr blocks[16] = {};
+    int found = 0;
+    for (CUdeviceptr& q : blocks) {
+      SAY(call("cuMemAlloc_v2", &q, kBytes));
+      found += q < p + kBytes && p < q + kBytes ? 1 : 0;
+    }
+    for (const CUdeviceptr q : blocks)
+      SAY(call("cuMemFree_v2", q));
+    return found != 0 ? 1 : 0;
+  };
+  std::printf("# while_it_lives %d\n", had_again());
+  SAY(call("cuGraphDestroy", graph));
+  std::printf("# while_one_lives %d\n", had_again());
+  SAY(call("cuGraphExecDestroy", exec));
+  std::printf("# afterwards %d\n", had_again());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const which = argc > 1 ? argv[1] : "";
+  if (std::strcmp(which, "sight") == 0) sight();
+  if (std::strcmp(which, "early") == 0) early_launches();
+  if (std::strcmp(which, "answers") == 0) answers();
+  if (std::strcmp(which, "graphs") == 0) graph_memory();
+  if (std::strcmp(which, "host") == 0) host_reach(argv[2]);
+  if (std::strcmp(which, "refill") == 0) refill(argv[2]);
+  return 0;
+}

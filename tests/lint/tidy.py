@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""clang-tidy finds nothing in the product. Arguments: the build folder, and --all for all checks of .clang-tidy instead
+of QUICK. A unit that was clean is read again when one of its files, its flags or the checks have changed. Skipped
+where there is no clang-tidy."""
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from compile_commands import commands_of, flags_of
+from source import PRODUCT, ROOT, files, finish, read
+
+TIDY = shutil.which("clang-tidy")
+CONFIG = ".clang-tidy"
+# Faults, or costs that nobody meant to have, each found for little more than the time to parse the source.
+QUICK = ("bugprone-unused-raii", "bugprone-use-after-move", "modernize-use-override", "performance-for-range-copy",
+         "performance-move-const-arg", "performance-unnecessary-value-param")
+FINDING = re.compile(r"^(\S+?):(\d+):\d+: (?:error|warning): (.*) \[([\w.-]+)[^]]*\]$", re.M)
+PLANTED = """#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+struct Base {
+  virtual ~Base() = default;
+  virtual void f();
+};
+struct Heir : Base {
+  virtual void f();
+};
+std::string make();
+unsigned long planted(std::string copied, std::mutex& mutex, const std::vector<std::string>& all) {
+  std::unique_lock<std::mutex>{mutex};
+  const std::string fixed = make();
+  std::string moved = std::move(fixed);
+  std::string taken = std::move(moved);
+  unsigned long sum = copied.size() + taken.size();
+  for (const std::string each : all) sum += each.size();
+  return sum + moved.size();
+}
+"""
+
+
+def findings(unit, flags, folder, quick):
+    """Lines of `path:line: what [check]`."""
+    checks = [f"--checks=-*,{','.join(QUICK)}"] if quick else []
+    command = [TIDY, "--quiet", f"--config-file={os.path.join(ROOT, CONFIG)}", *checks, unit, "--", *flags]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    found = {f"{os.path.relpath(os.path.join(folder, path), ROOT)}:{line}: {what} [{check}]"
+             for path, line, what, check in FINDING.findall(done.stdout)}
+    if done.returncode and not found:
+        found.add(f"{unit}: clang-tidy failed: {done.stdout}{done.stderr}")
+    return found
+
+
+@functools.lru_cache(None)
+def hash_of(path):
+    if not os.path.exists(path):
+        return None
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def files_of(unit, flags, folder):
+    """The unit and all that it includes."""
+    done = subprocess.run(["c++", "-M", *flags, unit], cwd=folder, capture_output=True, text=True, check=True)
+    return [os.path.join(folder, name) for name in done.stdout.split(":", 1)[1].replace("\\\n", " ").split()]
+
+
+@functools.lru_cache(None)
+def version():
+    return subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def findings_since(unit, command, quick, into):
+    """As findings(), but of units that have changed since they were clean. A file that is gone has no hash."""
+    # With assertions, as some values are for them alone.
+    flags = [*flags_of(command["command"]), "-DCUSTASH_CHECKS=1"]
+    folder = command["directory"]
+    what = [flags, quick and QUICK, read(CONFIG), version()]
+    note = os.path.join(into, os.path.relpath(unit, ROOT).replace("/", "-") + ".json")
+    if os.path.exists(note):
+        clean = json.loads(read(note))
+        if clean["what"] == json.loads(json.dumps(what)) and all(hash_of(f) == h for f, h in clean["files"].items()):
+            return set()
+    files = {name: hash_of(name) for name in files_of(unit, flags, folder)}  # as they are before they are read
+    found = findings(unit, flags, folder, quick)
+    if not found:
+        with open(note, "w", encoding="utf-8") as file:
+            json.dump({"what": what, "files": files}, file)
+    return found
+
+
+def self_test(quick):
+    """Each check of QUICK sees its fault, in a source that a unit includes."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "pinned"))
+        for name, text in (("pinned/planted.cpp", PLANTED), ("unit.cpp", '#include "pinned/planted.cpp"\n')):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        found = findings(os.path.join(folder, "unit.cpp"), ["-std=c++20"], folder, quick)
+    missed = [check for check in QUICK if not any(line.endswith(f"[{check}]") for line in found)]
+    assert not missed, f"not seen: {missed}; seen: {found}"
+
+
+def main():
+    if TIDY is None:
+        print("no clang-tidy")
+        sys.exit(77)
+    build, quick = os.path.abspath(sys.argv[1]), "--all" not in sys.argv
+    self_test(quick)
+    into = os.path.join(build, "tests/lint/tidy" + ("" if quick else "_all"))
+    os.makedirs(into, exist_ok=True)
+    commands = commands_of(build)
+    sources = [s for s in files(*PRODUCT, ends=(".cpp",)) if s in commands]
+    assert "allocator/order/timeline.cpp" in sources, "the core is not among what would be looked at"
+    units = dict(commands[source] for source in sources)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = set().union(*pool.map(
+            lambda unit: findings_since(unit, units[unit], quick, into), units))
+    finish(sorted(found), len(sources))
+
+
+main()

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// The launcher's parts. No state; start() replaces the process.
+#include "tools/command/launch.hpp"
+
+#include "tools/command/elf.hpp"
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace custash {
+namespace {
+
+// Empty when the file is not there or not readable.
+std::string absolute(const std::string& path) {
+  std::array<char, PATH_MAX> buffer{};
+  if (realpath(path.c_str(), buffer.data()) == nullptr) return {};
+  return access(buffer.data(), R_OK) == 0 ? buffer.data() : std::string();
+}
+
+std::string own_folder() {
+  const std::string self = absolute("/proc/self/exe");
+  return self.substr(0, self.rfind('/'));
+}
+
+bool is_runnable_file(const std::string& path) {
+  struct stat info {};
+
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         access(path.c_str(), X_OK) == 0;
+}
+
+template <typename Record>
+bool read_at(std::ifstream& file, std::size_t offset, Record* record) {
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(offset));
+  return static_cast<bool>(file.read(reinterpret_cast<char*>(record), sizeof *record));
+}
+
+}  // namespace
+
+std::string compose_preload(std::string_view ours, std::string_view present) {
+  std::string composed(ours);
+  // The loader takes both as separators.
+  constexpr std::string_view kSeparators = ": ";
+  while (!present.empty()) {
+    const auto end = present.find_first_of(kSeparators);
+    const std::string_view item = present.substr(0, end);
+    if (!item.empty() && item != ours) composed.append(":").append(item);
+    present = end == std::string_view::npos ? std::string_view() : present.substr(end + 1);
+  }
+  return composed;
+}
+
+std::string join_conf(std::initializer_list<std::string_view> parts) {
+  std::string out;
+  for (const std::string_view part : parts) {
+    if (!out.empty() && !part.empty()) out += ',';
+    out += part;
+  }
+  return out;
+}
+
+std::string find_library(std::string_view given, std::vector<std::string>* tried) {
+  std::vector<std::string> places;
+  if (given.empty()) {
+    const std::string here = own_folder();
+    for (const char* folder : {"/../interpose/", "/../" CUSTASH_LIBDIR "/", "/../lib/"}) {
+      places.push_back(here + folder + "libcustash.so");
+    }
+  } else {
+    places.emplace_back(given);
+  }
+  for (const std::string& place : places) {
+    tried->push_back(place);
+    std::string found = absolute(place);
+    if (shows(Contents(found).text(), "custash_version")) return found;
+    if (!found.empty()) tried->back() += " (not a libcustash.so)";
+  }
+  return {};
+}
+
+std::string find_program(std::string_view name) {
+  std::string program(name);
+  if (program.find('/') != std::string::npos) return program;
+  const char* const variable = std::getenv("PATH");
+  std::string_view path = variable == nullptr ? "/bin:/usr/bin" : variable;
+  while (true) {
+    const auto colon = path.find(':');
+    const std::string folder(path.substr(0, colon));
+    std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    if (is_runnable_file(candidate)) return candidate;
+    if (colon == std::string_view::npos) return {};
+    path = path.substr(colon + 1);
+  }
+}
+
+std::string why_not_preloadable(const std::string& path) {
+  struct stat info {};
+
+  if (stat(path.c_str(), &info) != 0) return {};
+  const bool raises_user = (info.st_mode & S_ISUID) != 0 && info.st_uid != geteuid();
+  const bool raises_group = (info.st_mode & S_ISGID) != 0 && info.st_gid != getegid();
+  if (raises_user || raises_group) {
+    return "it runs with another user's rights, and the loader then ignores LD_PRELOAD";
+  }
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!read_at(file, 0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    return {};  // a script: its interpreter is what gets loaded
+  }
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return "it is not a 64-bit program";
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    if (!read_at(file, header.e_phoff + i * header.e_phentsize, &segment)) return {};
+    if (segment.p_type == PT_INTERP) return {};
+  }
+  return "it is linked statically, so no loader runs; link it with libcustash.a instead "
+         "(pkg-config --static custash)";
+}
+
+std::string beside(const std::string& name) {
+  const std::string path = own_folder() + "/" + name;
+  return is_runnable_file(path) ? path : std::string();
+}
+
+int start(const std::vector<std::string>& program) {
+  std::vector<char*> arguments;
+  for (const std::string& word : program)
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments.front(), arguments.data());
+  const int error = errno;
+  std::fprintf(stderr, "custash: %s: %s\n", arguments.front(), std::strerror(error));
+  return error == ENOENT ? kExitNotFound : kExitNotRunnable;
+}
+
+}  // namespace custash

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/live/command.hpp"
+
+#include "tools/command/live/processes.hpp"
+#include "tools/command/live/top.hpp"
+#include "tools/text.hpp"
+
+#include <cstdio>
+
+namespace custash::live {
+
+const char* const kTopHelp =
+    "Examples:\n"
+    "  custash top                  until q is pressed\n"
+    "  custash top --once           print once, with rates over the delay\n"
+    "  custash top --once --json | python3 -m json.tool\n"
+    "\n"
+    "IN USE: memory that the program owns. RESERVED: memory that custash holds from the driver.\n"
+    "LIMBO: freed memory that pending work on the device may still use. ALLOC/S: allocations.\n"
+    "DRIVER/S: driver calls that allocated or freed memory. AVOIDED: frees since the start that\n"
+    "would have stalled without custash. Each refresh queries the processes; they do no work in\n"
+    "between.\n";
+
+const char* const kStatHelp =
+    "Examples:\n"
+    "  custash stat 4711            the table of torch.cuda.memory_summary\n"
+    "  custash stat --json 4711     every number: docs/statistics.md\n"
+    "\n"
+    "Exit status: 0; 1 if the process does not answer; a message says why.\n";
+
+const char* const kTrimHelp =
+    "Examples:\n"
+    "  custash trim 4711            all free memory\n"
+    "  custash trim 4711 2g         2 GiB of it\n"
+    "\n"
+    "Keeps memory that is in use, or that pending work on the device may still use. Prints how\n"
+    "many bytes the process returned.\n"
+    "\n"
+    "Exit status: 0; 1 if the process does not answer; a message says why.\n";
+
+namespace {
+
+int fail(const std::string& message) {
+  std::fprintf(stderr, "custash: %s\n", message.c_str());
+  return 1;
+}
+
+// The reply's text; nothing, and why on standard error, where there is none.
+std::optional<std::string> ask(const CommandOptions& options, const std::string& request) {
+  const int process = options.process;
+  std::string why;
+  service::Connection connection = reach(process, &why);
+  if (connection.open()) {
+    const service::Reply reply = connection.ask(
+        request, service::in_milliseconds(static_cast<int>(options.patience * 1000)));
+    if (reply.done()) return reply.text;
+    why = refusal(reply, process);
+  }
+  (void)fail(why);
+  return std::nullopt;
+}
+
+int run_stat(const CommandOptions& options) {
+  const char* const form = options.json ? "json" : options.prometheus ? "prometheus" : "table";
+  std::string request = std::string("stat ") + form;
+  if (options.device >= 0) request += " " + std::to_string(options.device);
+  const auto text = ask(options, request);
+  if (text) std::fputs(text->c_str(), stdout);
+  return text ? 0 : 1;
+}
+
+int run_trim(const CommandOptions& options) {
+  std::string bytes = "all";
+  if (!options.bytes.empty()) {
+    const auto size = size_of(options.bytes);
+    if (!size) return fail(options.bytes + " is not a size (write 65536, 64K or 1.5GiB)"), 125;
+    bytes = std::to_string(*size);
+  }
+  const auto text = ask(options, "trim " + bytes);
+  if (text) std::printf("%s bytes returned\n", text->c_str());
+  return text ? 0 : 1;
+}
+
+}  // namespace
+
+std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
+  if (command == "top") return run_top({options.once, options.json, options.delay});
+  if (command == "stat") return run_stat(options);
+  if (command == "trim") return run_trim(options);
+  return std::nullopt;
+}
+
+}  // namespace custash::live

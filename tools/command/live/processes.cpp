@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/live/processes.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace custash::live {
+namespace {
+
+std::string proc(pid_t process) {
+  std::string path("/proc/");  // by pieces: GCC 12 warns of more (PR 105651)
+  return path += std::to_string(process);
+}
+
+// Whether libcustash is among what a process has mapped.
+bool has_library(pid_t process) {
+  std::ifstream maps(proc(process) + "/maps");
+  std::string line;
+  while (std::getline(maps, line))
+    if (line.find("libcustash") != std::string::npos) return true;
+  return false;
+}
+
+std::string why_none(pid_t process) {
+  const std::string name = "process " + std::to_string(process);
+
+  struct stat info {};
+
+  if (stat(proc(process).c_str(), &info) != 0) return "there is no " + name;
+  if (info.st_uid != geteuid())
+    return name + " belongs to " + user_name(info.st_uid) +
+           ", and only its own user may query it (run this command as that user)";
+  if (!has_library(process))
+    return name + " does not run under custash (start it with custash run)";
+  return name +
+         " runs under custash and does not listen: it has no device memory yet, or has the "
+         "option control:off";
+}
+
+}  // namespace
+
+std::string user_name(uid_t user) {
+  const passwd* const entry = getpwuid(user);
+  return entry == nullptr ? std::to_string(user) : entry->pw_name;
+}
+
+std::vector<Seen> Watch::look(std::chrono::milliseconds patience) {
+  std::vector<service::Identity> there = service::find_all();
+  std::erase_if(asked_, [&](const Asked& each) {
+    return std::find(there.begin(), there.end(), each.who) == there.end();
+  });
+  for (const service::Identity& who : there) {
+    const auto known = std::find_if(
+        asked_.begin(), asked_.end(), [&](const Asked& each) { return each.who == who; });
+    if (known == asked_.end()) asked_.push_back({who, service::Connection(who)});
+  }
+  // All at once: the slowest decides how long it takes, not their sum.
+  for (Asked& each : asked_) {
+    if (!each.connection.open()) each.connection = service::Connection(each.who);
+    if (!each.connection.send("live")) each.connection = service::Connection();
+  }
+  const auto until = std::chrono::steady_clock::now() + patience;
+  std::vector<Seen> seen;
+  for (Asked& each : asked_) {
+    const service::Reply reply =
+        each.connection.open() ? each.connection.receive(until) : service::Reply{};
+    const auto page = reply.done() ? parse(reply.text) : std::nullopt;
+    // What comes later would be taken for the answer to the next question.
+    if (!reply.heard) each.connection = service::Connection();
+    if (page && page->pid == each.who.pid) seen.push_back({*page, true});
+  }
+  for (const Page& page : read_all(geteuid())) {
+    const bool has_answered = std::any_of(
+        seen.begin(), seen.end(), [&](const Seen& each) { return each.page.pid == page.pid; });
+    if (!has_answered && page.pid_namespace == pid_namespace()) seen.push_back({page, false});
+  }
+  std::sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) {
+    return a.page.pid < b.page.pid;
+  });
+  return seen;
+}
+
+service::Connection reach(pid_t process, std::string* why) {
+  for (const service::Identity& who : service::find_all()) {
+    if (who.pid != process) continue;
+    service::Connection connection(who);
+    if (connection.open()) return connection;
+  }
+  *why = why_none(process);
+  return {};
+}
+
+std::string refusal(const service::Reply& reply, pid_t process) {
+  const std::string name = "process " + std::to_string(process);
+  if (!reply.heard)
+    return name + " does not answer: it is stopped, or is just ending a context";
+  switch (reply.status) {
+    case service::ReplyStatus::UnknownVerb:
+      return name + " has an older custash, which cannot do this";
+    case service::ReplyStatus::NotNow:
+      return name + " is about to exit, or has no host memory left";
+    default:
+      return name + " refuses" + (reply.text.empty() ? "" : ": " + reply.text);
+  }
+}
+
+}  // namespace custash::live

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/run/command.hpp"
+
+#include "allocator/base/config.hpp"
+#include "interpose/observe/ledger.hpp"
+#include "interpose/process/live_page.hpp"
+#include "tools/command/launch.hpp"
+#include "tools/command/record.hpp"
+#include "tools/command/run/folder.hpp"
+#include "tools/command/run/reports.hpp"
+#include "tools/command/run/supervise.hpp"
+#include "tools/command/run/tell.hpp"
+#include "tools/command/snapshot/command.hpp"
+#include "tools/conf.hpp"
+#include "tools/output_file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace custash {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+int fail(const std::string& message) {
+  std::fprintf(stderr, "custash: %s\n", message.c_str());
+  return kExitCustash;
+}
+
+void set_environment(const char* name, const std::string& value) {
+  if (setenv(name, value.c_str(), 1) != 0)
+    throw std::runtime_error("the environment cannot be changed");
+}
+
+// Where an option's file is to be. The program may go to another folder.
+std::string file_of(const char* option, Output output) {
+  if (output.path != "-") output.path = std::filesystem::absolute(output.path);
+  std::string path = require_file(output);
+  if (path.find(',') == std::string::npos) return path;
+  throw std::runtime_error(std::string(option) + " takes a path without commas");
+}
+
+// A path in --conf where the library could not write. It keeps files that are there, and adds a
+// number.
+void require_place(const char* key, const std::string& path) {
+  if (path.empty()) return;
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  const bool is_folder = std::filesystem::is_directory(path);
+  if (!is_folder && access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw std::runtime_error("--conf: " + std::string(key) + ":" + path + ": " +
+                           std::strerror(is_folder ? EISDIR : errno));
+}
+
+void check_conf(const RunOptions& options) {
+  const Config config = parse_config(options.conf).config;
+  require_place("record", config.record);
+  require_place("snapshot", config.snapshot);
+  require_place("log_file", config.log_file);
+  if (!config.snapshot.empty()) (void)snapshot::form_of(config.snapshot);  // throws
+  if (!config.record.empty() && !options.record.empty())
+    throw std::runtime_error("--record and --conf record: name two files; give one of them");
+  if (!config.snapshot.empty() && !options.history.empty())
+    throw std::runtime_error(
+        "--record-history and --conf snapshot: name two files; give one of them");
+}
+
+// What the options ask of the library. --conf may choose another length of the history: the
+// last of two wins.
+std::string given_conf(const RunOptions& options,
+                       const std::string& record,
+                       const std::string& history) {
+  return join_conf({history.empty() ? "" : "history:200000",
+                    options.conf,
+                    record.empty() ? "" : "record:" + record,
+                    history.empty() ? "" : "snapshot:" + history,
+                    options.leaks ? "leaks:true" : "",
+                    options.summary ? "summary:true" : ""});
+}
+
+int print_conf(const RunOptions& options) {
+  const std::string present = environment("CUSTASH_CONF");
+  for (const std::string& complaint : parse_config(present).complaints)
+    std::fprintf(stderr, "%s\n", complaint.c_str());
+  const std::string given = given_conf(options, options.record, options.history);
+  std::fputs(options_in_force(present, given).c_str(), stdout);
+  return 0;
+}
+
+// Reads and checks everything before anything is started.
+class Launch {
+ public:
+  explicit Launch(const RunOptions& options) : options_(options) {
+    check_conf(options);
+    if (!options.record.empty()) {
+      recording_ =
+          file_of("--record", {options.record, output::Kind::Recording, options.force});
+      place_ = recording_place(recording_);
+    }
+    if (!options.history.empty()) {
+      const output::Kind kind = snapshot::kind_of(options.history);
+      wanted_.history = file_of("--record-history", {options.history, kind, options.force});
+      wanted_.force = options.force;
+      if (std::filesystem::weakly_canonical(wanted_.history) ==
+          std::filesystem::weakly_canonical(recording_))
+        throw std::runtime_error("--record and --record-history name the same file");
+    }
+    wanted_.leaks = options.leaks;
+    wanted_.summary = options.summary;
+    conf_ =
+        join_conf({environment("CUSTASH_CONF"), given_conf(options, place_, wanted_.history)});
+  }
+
+  int go(const std::string& preload) {
+    set_environment("LD_PRELOAD", preload);
+    if (!conf_.empty()) set_environment("CUSTASH_CONF", conf_);
+    if (!wanted_.any() && recording_.empty()) return start(options_.program);
+    std::unique_ptr<run::Folder> folder;
+    if (wanted_.any()) {
+      folder = std::make_unique<run::Folder>();
+      set_environment(ledger::kLauncher, launcher_text(*folder));
+    }
+    if (!recording_.empty()) remove_left_recordings(recording_);
+    const run::Ended ended = run::run_and_wait(options_.program);
+    try {
+      tell_all(folder.get(), ended);
+    } catch (const std::exception& error) {
+      run::tell(error.what());  // the status is the program's all the same
+    }
+    folder.reset();
+    return run::finish_as(ended.status);
+  }
+
+ private:
+  std::string launcher_text(const run::Folder& folder) const {
+    return std::string(wanted_.history.empty() ? "" : "h") + (wanted_.leaks ? "l" : "") +
+           (wanted_.summary ? "s" : "") + " " + std::to_string(getpid()) + " " +
+           std::to_string(live::start_of(getpid())) + " " + folder.path();
+  }
+
+  void tell_all(const run::Folder* folder, const run::Ended& ended) {
+    const bool recorded =
+        !recording_.empty() && end_recordings(place_, recording_, options_.force);
+    const bool reported = folder != nullptr && report(*folder, wanted_, ended);
+    const bool started =
+        !WIFEXITED(ended.status) || (WEXITSTATUS(ended.status) != kExitNotFound &&
+                                     WEXITSTATUS(ended.status) != kExitNotRunnable);
+    if (recorded || reported || !started) return;
+    if (folder == nullptr) {
+      run::tell("nothing was recorded in " + run::shown(recording_) +
+                ": the program used no CUDA, or a line above says why");
+      return;
+    }
+    std::string line = "no process reported the use of CUDA:";
+    if (!recording_.empty()) line += " nothing recorded in " + run::shown(recording_) + ",";
+    if (!wanted_.history.empty()) line += " " + run::shown(wanted_.history) + " not written,";
+    if (wanted_.leaks) line += " no list of leaks,";
+    if (wanted_.summary) line += " no summary,";
+    run::tell(line.substr(0, line.size() - 1));
+  }
+
+  const RunOptions& options_;
+  run::Wanted wanted_;
+  std::string recording_;
+  std::string place_;  // where the library writes it
+  std::string conf_;
+};
+
+}  // namespace
+
+int run_command(const RunOptions& options) {
+  (void)require_conf("--conf", options.conf);
+  if (options.print_conf) return print_conf(options);
+  if (options.program.empty()) {
+    return fail("no program given (custash run [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
+  }
+  Words tried;
+  const std::string library = find_library(options.library, &tried);
+  if (library.empty()) {
+    std::string message = "libcustash.so not found; looked for";
+    for (const std::string& place : tried)
+      message += "\n  " + place;
+    return fail(message + "\nbuild it (tools/build), or name it with --lib PATH");
+  }
+  if (library.find_first_of(": ") != std::string::npos) {
+    return fail("LD_PRELOAD cannot hold a path with a space or a colon: " + library);
+  }
+  const std::string& name = options.program.front();
+  const std::string path = find_program(name);
+  if (path.empty()) {
+    std::fprintf(stderr, "custash: %s: not found on PATH\n", name.c_str());
+    return kExitNotFound;
+  }
+  if (const std::string why = why_not_preloadable(path); !why.empty()) {
+    std::fprintf(stderr,
+                 "custash: warning: %s will run without custash: %s\n",
+                 name.c_str(),
+                 why.c_str());
+  }
+  return Launch(options).go(compose_preload(library, environment("LD_PRELOAD")));
+}
+
+}  // namespace custash

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/run/folder.hpp"
+
+#include "interpose/process/live_page.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace custash::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "custash-run.";
+
+std::vector<std::string> places() {
+  std::vector<std::string> out{"/dev/shm"};
+  const char* const own = std::getenv("TMPDIR");
+  if (own != nullptr && *own == '/') out.emplace_back(own);
+  out.emplace_back("/tmp");
+  return out;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> out;
+  DIR* const open = opendir(folder.c_str());
+  if (open == nullptr) return out;
+  while (const dirent* const entry = readdir(open))
+    out.emplace_back(entry->d_name);
+  closedir(open);
+  return out;
+}
+
+void remove_folder(const std::string& folder) {
+  for (const std::string& name : names_in(folder))
+    (void)unlink((folder + "/" + name).c_str());
+  (void)rmdir(folder.c_str());
+}
+
+bool is_ours(const std::string& folder) {
+  struct stat info {};
+
+  return lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+// PID.START.NAMESPACE.RANDOM
+bool is_stale(const std::string& name) {
+  long long process = 0;
+  unsigned long long started = 0;
+  unsigned long long space = 0;
+  if (std::sscanf(
+          name.c_str() + std::strlen(kPrefix), "%lld.%llu.%llu.", &process, &started, &space) !=
+          3 ||
+      space != live::pid_namespace() || process <= 0)
+    return false;  // not ours to judge
+  const auto pid = static_cast<pid_t>(process);
+  return live::start_of(pid) != started;
+}
+
+bool take_number(const char** at, const char* end, int* out) {
+  const auto read = std::from_chars(*at, end, *out);
+  *at = read.ptr;
+  return read.ec == std::errc() && *out >= 0;
+}
+
+}  // namespace
+
+Folder::Folder() {
+  remove_stale_folders();
+  const std::string name = kPrefix + std::to_string(getpid()) + "." +
+                           std::to_string(live::start_of(getpid())) + "." +
+                           std::to_string(live::pid_namespace()) + ".XXXXXX";
+  for (const std::string& place : places()) {
+    std::string path = place + "/" + name;
+    if (mkdtemp(path.data()) == nullptr) continue;  // of mode 0700
+    path_ = path;
+    return;
+  }
+  throw std::runtime_error("no folder for the report's data can be made in /dev/shm or /tmp: " +
+                           std::string(std::strerror(errno)));
+}
+
+Folder::~Folder() {
+  remove_folder(path_);
+}
+
+std::vector<LedgerName> Folder::ledgers() const {
+  std::vector<LedgerName> out;
+  for (const std::string& name : names_in(path_)) {
+    LedgerName each{path_ + "/" + name, 0, 0, ""};
+    const char* at = name.data();
+    const char* const end = at + name.size();
+    if (!take_number(&at, end, &each.process) || at == end || *at++ != '-' ||
+        !take_number(&at, end, &each.program))
+      continue;
+    each.ending.assign(at, end);
+    out.push_back(each);
+  }
+  return out;
+}
+
+void remove_stale_folders() {
+  for (const std::string& place : places()) {
+    for (const std::string& name : names_in(place)) {
+      const std::string path = place + "/" + name;
+      if (name.rfind(kPrefix, 0) == 0 && is_ours(path) && is_stale(name)) remove_folder(path);
+    }
+  }
+}
+
+}  // namespace custash::run

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/snapshot/command.hpp"
+
+#include "tools/command/live/processes.hpp"
+#include "tools/command/snapshot/forms.hpp"
+#include "tools/command/snapshot/named.hpp"
+#include "tools/command/snapshot/read.hpp"
+#include "tools/command/snapshot/sites.hpp"
+#include "tools/output_file.hpp"
+#include "tools/progress.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+namespace custash::snapshot {
+
+const char* const kExitHelp =
+    "\n"
+    "Exit status: 0; 1 if a file or a process cannot be read or written; a message says why.\n";
+
+const char* const kReportHelp =
+    "Examples:\n"
+    "  custash run --record-history app.json -- ./app    makes a snapshot at exit\n"
+    "  custash report app.json                           app.json.html, to open in a browser\n"
+    "  custash report torch.pickle -o page.html          PyTorch's _dump_snapshot()\n"
+    "\n"
+    "The report shows memory over time by call site, the segments, what the peak consisted\n"
+    "of and what is left. docs/history.md says how to read it. The command reads the file\n"
+    "only: code in a pickle never runs.\n";
+
+const char* const kDiffHelp =
+    "Examples:\n"
+    "  custash snapshot 4711 -o before.json; sleep 60; custash snapshot 4711 -o after.json\n"
+    "  custash diff before.json after.json          call sites that have grown, largest first\n"
+    "  custash diff before.json 4711                from the snapshot to a running process\n"
+    "  custash diff --json before.json after.json   all call sites\n";
+
+const char* const kLeaksHelp =
+    "Examples:\n"
+    "  custash leaks app.json       what was left, largest first\n"
+    "  custash leaks 4711           a running process with its history on\n"
+    "  custash run --leaks -- ./app at its exit\n"
+    "\n"
+    "Call sites whose memory has kept growing are marked \"growing\".\n";
+
+const char* const kSnapshotHelp =
+    "Examples:\n"
+    "  custash snapshot 4711                  custash-4711.html, a report to open\n"
+    "  custash snapshot 4711 --history        record call sites from now on\n"
+    "  custash snapshot 4711 -o now.pickle    for pytorch.org/memory_viz\n"
+    "\n"
+    "The process keeps running. FILE is replaced whole or not at all.\n";
+
+namespace {
+
+bool is_number(const std::string& word) {
+  return !word.empty() && word.size() < 10 &&
+         word.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// Names the file on standard output, unless that got the text itself.
+void write_and_tell(const Output& output, const std::string& text) {
+  write_output(output, text);
+  if (!is_standard_output(output)) std::printf("%s\n", output.path.c_str());
+}
+
+std::string ask(int process, const std::string& request, double patience) {
+  std::string why;
+  service::Connection connection = live::reach(process, &why);
+  if (!connection.open()) throw BadSnapshot(why);
+  const service::Reply reply =
+      connection.ask(request, service::in_milliseconds(static_cast<int>(patience * 1000)));
+  if (!reply.done()) throw BadSnapshot(live::refusal(reply, process));
+  return reply.text;
+}
+
+// Reading takes nearly all of the time that a long history takes.
+Json read_shown(const std::string& path) {
+  Progress progress;
+  progress.show(path, 0, 1);
+  return read_snapshot(
+      path, [&](std::size_t done, std::size_t all) { progress.show(path, done, all); });
+}
+
+// Functions and lines for its call sites.
+void give_names(Json* snapshot, names::Servers servers) {
+  static bool told = false;
+  if (name_frames(snapshot, servers) || std::exchange(told, true)) return;
+  std::fputs(
+      "custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install "
+      "libdw1)\n",
+      stderr);
+}
+
+// Of a process that runs; debuginfod's servers are never waited for then.
+Json ask_snapshot(int process, const std::string& request, double patience) {
+  Json snapshot = parse_snapshot(std::to_string(process), ask(process, request, patience));
+  give_names(&snapshot, names::Servers::Never);
+  return snapshot;
+}
+
+// One that can tell call sites: a file, or a process's number.
+Json read_sites(const std::string& file, double patience) {
+  const bool lives = is_number(file);
+  Json snapshot = lives ? ask_snapshot(std::stoi(file), "leaks", patience) : read_shown(file);
+  const Json& history = snapshot.at("history");
+  if (!history.at("on").get<bool>() && history.at("sites").empty())
+    throw BadSnapshot(
+        file + ": knows no call sites, as history " +
+        (lives ? "is off (custash snapshot --history PID switches it on)"
+               : "was off (custash run --record-history FILE -- PROGRAM, or custash "
+                 "snapshot --history PID)"));
+  if (!lives) give_names(&snapshot, names::Servers::Ask);
+  return snapshot;
+}
+
+// A page under another name would not open as one. Devices and pipes have any name.
+void require_page(const Output& to) {
+  const std::string& path = to.path;
+  if (path.ends_with(".html") || path.ends_with(".htm") || is_standard_output(to)) return;
+  std::error_code none;
+  if (std::filesystem::is_other(path, none)) return;
+  throw BadSnapshot(path + ": report writes a page: end the name in .html");
+}
+
+void report(const CommandOptions& options) {
+  const bool typed = !options.output.empty();
+  const Output to{typed ? options.output : options.file + ".html",
+                  output::Kind::Report,
+                  options.force,
+                  typed};
+  require_page(to);
+  Json snapshot = read_shown(options.file);
+  give_names(&snapshot, names::Servers::Ask);
+  write_and_tell(to, text_of(snapshot, "html"));
+}
+
+void diff(const CommandOptions& options) {
+  const Json before = read_sites(options.file, options.patience);
+  const auto found = changes(before, read_sites(options.other, options.patience));
+  std::fputs((options.json ? as_json(found) : as_text(found, options.most)).c_str(), stdout);
+}
+
+void leaks(const CommandOptions& options) {
+  const std::string title =
+      is_number(options.file) ? "allocated now" : "allocated in " + options.file;
+  const Json snapshot = read_sites(options.file, options.patience);
+  std::fputs(leaks_text(snapshot, title, options.most).c_str(), stdout);
+}
+
+void snapshot(const CommandOptions& options) {
+  if (!is_number(options.file)) throw BadSnapshot(options.file + ": not a process's number");
+  const int process = std::stoi(options.file);
+  if (options.history) {
+    (void)ask(process, "history 200000 16", options.patience);
+    if (options.output.empty()) return;
+  }
+  const bool typed = !options.output.empty();
+  const std::string path = typed ? options.output : "custash-" + options.file + ".html";
+  const Output to{path, kind_of(path), options.force, typed};
+  require_output(to);
+  write_and_tell(
+      to, text_of(ask_snapshot(process, "snapshot json", options.patience), form_of(path)));
+}
+
+}  // namespace
+
+std::string form_of(const std::string& path) {
+  if (path == "-") return "html";
+  constexpr std::pair<std::string_view, const char*> kEndings[] = {{".trace.json", "trace"},
+                                                                   {".perfetto", "trace"},
+                                                                   {".json", "json"},
+                                                                   {".html", "html"},
+                                                                   {".pickle", "pickle"},
+                                                                   {".pkl", "pickle"}};
+  for (const auto& [ending, form] : kEndings) {
+    if (path.size() > ending.size() &&
+        path.compare(path.size() - ending.size(), ending.size(), ending) == 0)
+      return form;
+  }
+  throw BadSnapshot(path + ": its ending is none of .html, .json, .pickle, .trace.json");
+}
+
+output::Kind kind_of(const std::string& path) {
+  const std::string form = form_of(path);
+  if (form == "html") return output::Kind::Report;
+  if (form == "pickle") return output::Kind::Pickle;
+  return form == "trace" ? output::Kind::TraceEvents : output::Kind::Snapshot;
+}
+
+std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
+  constexpr std::pair<std::string_view, void (*)(const CommandOptions&)> kAll[] = {
+      {"report", report}, {"diff", diff}, {"leaks", leaks}, {"snapshot", snapshot}};
+  for (const auto& [name, run] : kAll) {
+    if (command != name) continue;
+    try {
+      run(options);
+      return 0;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "custash: %s\n", error.what());
+      return 1;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace custash::snapshot

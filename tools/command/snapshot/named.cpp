@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/snapshot/named.hpp"
+
+#include "tools/command/names/namer.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace custash::snapshot {
+namespace {
+
+using Ids = std::vector<std::size_t>;
+
+// One that allocates or frees, of a runtime that is linked in, or its template in
+// cuda_runtime.h.
+bool is_runtime_call(std::string_view function) {
+  constexpr std::string_view kCalls[] = {"cudaMalloc",
+                                         "cudaMallocAsync",
+                                         "cudaMallocFromPoolAsync",
+                                         "cudaMallocPitch",
+                                         "cudaMalloc3D",
+                                         "cudaMallocHost",
+                                         "cudaMallocManaged",
+                                         "cudaHostAlloc",
+                                         "cudaFree",
+                                         "cudaFreeAsync",
+                                         "cudaFreeHost"};
+  function = function.substr(0, function.find_first_of("(<"));
+  function = function.substr(function.rfind(' ') + 1);  // npos + 1 is 0
+  for (const std::string_view ending : {"_ptsz", "_ptds"})
+    if (function.ends_with(ending)) function.remove_suffix(ending.size());
+  return std::find(std::begin(kCalls), std::end(kCalls), function) != std::end(kCalls);
+}
+
+// The launcher blocks these signals: one that waits asks for a report without more names.
+bool asked_to_stop() {
+  sigset_t pending;
+  if (sigpending(&pending) != 0) return false;
+  for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP})
+    if (sigismember(&pending, signal) == 1) return true;
+  return false;
+}
+
+class Naming {
+ public:
+  Naming(const Json& snapshot, names::Servers servers)
+      : old_(snapshot.at("frames")),
+        namer_(servers, snapshot.at("time_us").get<std::int64_t>() / 1'000'000),
+        known_(old_.size()) {}
+
+  Json stack(const Json& ids) {
+    Ids out;
+    for (const Json& id : ids) {
+      const Ids& frames = frames_of(id.get<std::size_t>());
+      out.insert(out.end(), frames.begin(), frames.end());
+    }
+    // The frames further in belong to the runtime, too.
+    constexpr std::size_t kDeepest = 12;
+    for (std::size_t i = std::min(out.size(), kDeepest); i-- > 0;) {
+      if (!is_runtime_call(frames_[out[i]].at("name").get<std::string>())) continue;
+      out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      break;
+    }
+    // libc's frames that call main() say nothing of the program.
+    constexpr std::ptrdiff_t kOfLibc = 3;
+    const auto main = std::find_if(out.begin(), out.end(), [&](std::size_t id) {
+      return frames_[id].at("name").get<std::string>() == "main";
+    });
+    if (out.end() - main <= kOfLibc + 1 && main != out.end()) out.erase(main + 1, out.end());
+    return out;
+  }
+
+  Json take_frames() { return std::move(frames_); }
+
+  [[nodiscard]] bool complete() const { return complete_; }
+
+ private:
+  const Ids& frames_of(std::size_t id) {
+    Ids& out = known_[id];
+    if (!out.empty()) return out;
+    const Json& frame = old_[id];
+    std::vector<names::Line> lines;
+    if (!asked_to_stop() && frame.at("file").get<std::string>().empty() &&
+        frame.contains("build_id")) {
+      complete_ &= names::Namer::works();
+      lines = namer_.lines_at(frame.at("module").get<std::string>(),
+                              frame.at("build_id").get<std::string>(),
+                              frame.at("offset").get<std::uint64_t>(),
+                              !frame.at("name").get<std::string>().empty());
+    }
+    if (lines.empty()) add(frame, &out);
+    for (const names::Line& line : lines) {
+      Json named = frame;
+      named["name"] = line.function;
+      named["file"] = line.file;
+      named["line"] = line.line;
+      add(named, &out);
+    }
+    return out;
+  }
+
+  void add(const Json& frame, Ids* to) {
+    to->push_back(frames_.size());
+    frames_.push_back(frame);
+  }
+
+  const Json& old_;
+  names::Namer namer_;
+  std::vector<Ids> known_;
+  Json frames_ = Json::array();
+  bool complete_ = true;
+};
+
+}  // namespace
+
+bool name_frames(Json* snapshot, names::Servers servers) {
+  Naming naming(*snapshot, servers);
+  Json stacks = Json::array();
+  for (const Json& stack : snapshot->at("stacks"))
+    stacks.push_back(naming.stack(stack));
+  (*snapshot)["stacks"] = std::move(stacks);
+  (*snapshot)["frames"] = naming.take_frames();
+  return naming.complete();
+}
+
+}  // namespace custash::snapshot

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Gives the frames of a snapshot functions, files and lines. Reads the files of the program
+// that was recorded, where they are still those that ran; no state.
+#pragma once
+
+#include "tools/command/names/debuginfod.hpp"
+#include "tools/command/snapshot/read.hpp"
+
+namespace custash::snapshot {
+
+// An inlined function becomes a frame of its own; the innermost frames of a linked-in CUDA
+// runtime go. What has a file already stays as it is, so that a snapshot may be named again.
+// False where libdw cannot be opened and frames were left without a line for that.
+bool name_frames(Json* snapshot, names::Servers servers);
+
+}  // namespace custash::snapshot

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/snapshot/read.hpp"
+
+#include "tools/replay/file.hpp"
+#include "tools/replay/snapshot.hpp"
+
+#include <cctype>
+
+namespace custash::snapshot {
+namespace {
+
+constexpr std::string_view kDataBegin = R"(<script type="application/json" id="data">)";
+constexpr std::string_view kDataEnd = "</script>";
+
+// The JSON that a report shows; any other text as it is.
+std::string_view json_in(const std::string& name, std::string_view bytes) {
+  const auto first = bytes.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || bytes[first] != '<') return bytes;
+  const auto begin = bytes.find(kDataBegin);
+  const auto end = begin == std::string_view::npos ? begin : bytes.find(kDataEnd, begin);
+  if (end == std::string_view::npos)
+    throw BadSnapshot(name + ": a page, but no report of custash");
+  const auto from = begin + kDataBegin.size();
+  return bytes.substr(from, end - from);
+}
+
+// A byte after the other, and says at every hundredth how far it is.
+class Watched {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  Watched(std::string_view text, std::size_t at, const Told* told)
+      : text_(text), at_(at), told_(told) {}
+
+  reference operator*() const { return text_[at_]; }
+
+  Watched& operator++() {
+    if (++at_ % step() == 0 && *told_) (*told_)(at_, text_.size());
+    return *this;
+  }
+
+  bool operator==(const Watched& other) const { return at_ == other.at_; }
+
+  bool operator!=(const Watched& other) const { return at_ != other.at_; }
+
+ private:
+  [[nodiscard]] std::size_t step() const { return text_.size() / 100 + 1; }
+
+  std::string_view text_;
+  std::size_t at_;
+  const Told* told_;
+};
+
+Json parse_json(const std::string& name, std::string_view text, const Told& progress) {
+  constexpr int kDeepest = 16;  // what is written again is written by recursion
+  const Watched begin(text, 0, &progress);
+  const Watched end(text, text.size(), &progress);
+  return Json::parse(begin, end, [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kDeepest) throw BadSnapshot(name + ": no snapshot: too deep");
+    return true;
+  });
+}
+
+// Traces begin with a time, or a comment of the recorder.
+std::string trace_hint(const std::string& name, std::string_view bytes) {
+  const bool trace =
+      !bytes.empty() && (bytes.starts_with("# custash trace") ||
+                         std::isdigit(static_cast<unsigned char>(bytes.front())));
+  return trace ? " (of a trace: custash replay " + name + ")" : "";
+}
+
+}  // namespace
+
+Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress) {
+  Json snapshot;
+  const bool pickle = replay::looks_like_pickle(bytes);
+  if (const auto what = replay::known_format(bytes); !pickle && !what.empty())
+    throw BadSnapshot(name + ": no snapshot: it is " + std::string(what));
+  try {
+    snapshot = pickle ? from_torch(name, bytes, progress)
+                      : parse_json(name, json_in(name, bytes), progress);
+  } catch (const replay::BadTrace& error) {
+    throw BadSnapshot(error.what());
+  } catch (const Json::parse_error& error) {
+    throw BadSnapshot(name + ": no snapshot: no JSON at byte " + std::to_string(error.byte) +
+                      trace_hint(name, bytes));
+  } catch (const Json::exception&) {
+    throw BadSnapshot(name + ": no snapshot: its JSON holds other things");
+  }
+  check_snapshot(name, snapshot);
+  return snapshot;
+}
+
+Json read_snapshot(const std::string& path, const Told& progress) {
+  std::string bytes;
+  try {
+    bytes = replay::read_file(path);
+  } catch (const replay::BadTrace& error) {
+    throw BadSnapshot(error.what());
+  }
+  return parse_snapshot(path, bytes, progress);
+}
+
+}  // namespace custash::snapshot

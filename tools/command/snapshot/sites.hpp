@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// The call sites of a snapshot by their text, which is what two snapshots have in common. Pure.
+#pragma once
+
+#include "tools/command/snapshot/read.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace custash::snapshot {
+
+struct SiteSum {
+  std::int64_t blocks = 0;
+  std::int64_t bytes = 0;
+  bool growing = false;
+};
+
+// What lives, by call site; sites with the same text are one.
+std::map<std::string, SiteSum> live_sites(const Json& snapshot);
+
+struct SiteChange {
+  std::string place;
+  SiteSum before;
+  SiteSum after;
+};
+
+// Sites that hold more or less than before, the largest change first.
+std::vector<SiteChange> changes(const Json& before, const Json& after);
+
+std::string as_text(const std::vector<SiteChange>& changes, unsigned most);
+std::string as_json(const std::vector<SiteChange>& changes);
+
+// What lives, the most first. `title`: "allocated in app.json".
+std::string leaks_text(const Json& snapshot, const std::string& title, unsigned most);
+
+}  // namespace custash::snapshot
