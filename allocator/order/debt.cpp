@@ -14,7 +14,7 @@ bool Debt::find(Position position, Fence* out) {
 }
 
 void Debt::take_debt(Position position) {
-  CUSTASH_ASSERT(paid() <= submissions_.submitted() && owed() <= submissions_.submitted());
+  CUSTASH_ASSERT(submissions_.counted(paid()) && submissions_.counted(owed()));
   if (position <= owed()) return;  // a wait for it is due already
   Lock lock(mutex_);
   if (position <= done_or_paid()) return;
@@ -27,7 +27,7 @@ void Debt::take_debt(Position position) {
   if (outstanding && stream_state_.load() != stream_state) stream_state = nullptr;
   stream_state_.store(stream_state);
   atomic_max(owed_, position);
-  CUSTASH_ASSERT(owed() <= submissions_.submitted());
+  CUSTASH_ASSERT(submissions_.counted(owed()));
 }
 
 void Debt::pay_now() {
@@ -58,7 +58,7 @@ void Debt::pay(StreamState* stream_state) {
     (!fence.covers.none() ? fences_.wait_host(fence) : fences_.wait_all())
         .ignore();  // broken() tells
   }
-  CUSTASH_ASSERT(paid() <= submissions_.submitted());
+  CUSTASH_ASSERT(submissions_.counted(paid()));
 }
 
 // Payments inside this context do not count for a stream of another.

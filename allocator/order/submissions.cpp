@@ -42,7 +42,7 @@ void Submissions::retire(const Lock& lock, Position covers) {
   CUSTASH_ASSERT(active_count_.load() == active_.size());
   const auto idle = [&](StreamState* stream_state) {
     CUSTASH_ASSERT(stream_state->active.load());
-    CUSTASH_ASSERT(stream_state->last.load() <= submitted());
+    CUSTASH_ASSERT(counted(stream_state->last.load()));
     if (!stream_state->idle_after(covers)) return false;
     // A hook may come in between: it raises `pending` first and reads `active` after. Either it
     // sees the stream inactive and takes the lock, or we see it pending and leave the stream

@@ -37,7 +37,7 @@ class Submissions {
         holds(Rule::calls_count_when_they_return) ? count_one() : stream_state.last.load();
     CUSTASH_ASSERT(stream_state.pending.load() != 0);
     atomic_max(stream_state.last, number);
-    CUSTASH_ASSERT(stream_state.last.load() <= submitted());
+    CUSTASH_ASSERT(counted(stream_state.last.load()));
     return number;
   }
 
@@ -46,6 +46,10 @@ class Submissions {
 
   // The position after everything submitted so far; nothing is recorded.
   [[nodiscard, gnu::always_inline]] Position submitted() const { return {submitted_.load()}; }
+
+  // Whether so much has been submitted. The position is read before the count. Threads raise
+  // both meanwhile, and a comparison could read the count first.
+  [[nodiscard]] bool counted(Position position) const { return position <= submitted(); }
 
   // As submitted(). With single_stream:off submissions may go unseen: then it counts as one.
   Position submitted_with_unseen() { return config_.single_stream ? submitted() : count_one(); }

@@ -64,7 +64,7 @@ void Timeline::orphan(StreamState& stream_state) {
 bool Timeline::adopt(StreamState& stream_state, CUstream stream) {
   Lock lock(mutex_);
   CUSTASH_ASSERT(stream_state.orphan.load() && stream_state.pool == nullptr);
-  CUSTASH_ASSERT(stream_state.last.load() <= submitted());
+  CUSTASH_ASSERT(counted(stream_state.last.load()));
   if (stream_state.active.load() || !stream_state.host_seen.none() ||
       (!stream_state.idle_after(passed()) && holds(Rule::stream_states_serve_again_when_idle)))
     return false;
