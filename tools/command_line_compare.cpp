@@ -6,14 +6,17 @@ namespace custash {
 void add_compare(CLI::App& app, compare::CommandOptions* options, const std::string& help) {
   CLI::App* const command = app.add_subcommand(
       "compare", "run a program without and with custash in turn, and compare");
-  const auto add_number = [&](const char* name, unsigned& value, unsigned least, const char* text) {
-    constexpr unsigned kMost = 100;
-    add(command, name, value, "NUMBER", text)->check(CLI::Range(least, kMost));
-  };
-  const auto add_list = [&](const char* name, auto& values, const char* type, const char* text) {
-    add(command, name, values, type, text)->expected(1)->multi_option_policy(
-        CLI::MultiOptionPolicy::TakeAll);
-  };
+  const auto add_number =
+      [&](const char* name, unsigned& value, unsigned least, const char* text) {
+        constexpr unsigned kMost = 100;
+        add(command, name, value, "NUMBER", text)->check(CLI::Range(least, kMost));
+      };
+  const auto add_list =
+      [&](const char* name, auto& values, const char* type, const char* text) {
+        add(command, name, values, type, text)
+            ->expected(1)
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      };
   add_number("--runs", options->rounds, 1, "measured runs of each side (5)");
   add_number("--warmup", options->warmup, 0, "runs of each side before these, not counted (1)");
   add(command, "--conf", options->conf, kConf, "options of custash, as custash run takes them");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the files of the command line share: how options are added. With command_line*.cpp the one
-// place that knows CLI11, which takes seconds to compile. No state.
+// What the files of the command line share: how options are added. With command_line*.cpp the
+// one place that knows CLI11, which takes seconds to compile. No state.
 #pragma once
 
 #include "tools/command/compare/command.hpp"

@@ -177,10 +177,12 @@ bool launcher_waits() {
 
 void read_environment() noexcept {
   const char* const text = secure_getenv(ledger::kLauncher);
-  if (text == nullptr ||
-      std::sscanf(
-          text, "%7[hlsc] %lld %llu %199[^\n]", reports, &launcher, &launcher_started, folder) !=
-          4)
+  if (text == nullptr || std::sscanf(text,
+                                     "%7[hlsc] %lld %llu %199[^\n]",
+                                     reports,
+                                     &launcher,
+                                     &launcher_started,
+                                     folder) != 4)
     reports[0] = '\0';
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// NVML's double, libnvidia-ml.so.1: the memory of the simulated devices, as the processes of one
-// machine publish it (machine_slots.hpp). It finds the machine in CUSTASH_SIM, as the driver
-// does; without one the devices are idle. CUSTASH_SIM_NVML chooses what it lacks:
+// NVML's double, libnvidia-ml.so.1: the memory of the simulated devices, as the processes of
+// one machine publish it (machine_slots.hpp). It finds the machine in CUSTASH_SIM, as the
+// driver does; without one the devices are idle. CUSTASH_SIM_NVML chooses what it lacks:
 //   off: it cannot start; blind: it lists no process, as in a container with processes of its
 //   own; hidden: it lists processes without their memory.
 #include "tests/sim/machine_slots.hpp"

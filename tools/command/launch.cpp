@@ -99,7 +99,8 @@ std::string require_library(std::string_view given) {
     throw std::runtime_error(message + "\nbuild it (tools/build), or name it with --lib PATH");
   }
   if (library.find_first_of(": ") != std::string::npos)
-    throw std::runtime_error("LD_PRELOAD cannot hold a path with a space or a colon: " + library);
+    throw std::runtime_error("LD_PRELOAD cannot hold a path with a space or a colon: " +
+                             library);
   return library;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using run::counted;
 
-constexpr std::int64_t kOften = 10;  // percent
+constexpr std::int64_t kOften = 10;   // percent
 constexpr std::int64_t kEnough = 20;  // fewer events say nothing
 
 bool is_often(std::int64_t events, std::int64_t of) {
@@ -17,8 +17,7 @@ bool is_often(std::int64_t events, std::int64_t of) {
 }
 
 std::string out_of(std::int64_t events, std::int64_t of, const std::string& noun) {
-  return counted(events, "").substr(0, counted(events, "").find(' ')) + " of " +
-         counted(of, noun);
+  return run::grouped(events) + " of " + counted(of, noun);
 }
 
 void advise_on_waits(const Served& served, std::vector<std::string>* out) {
@@ -41,8 +40,9 @@ void advise_on_memory(const Observed& seen, std::vector<std::string>* out) {
     out->push_back("The device was full " + counted(served.retries + served.ooms, "time") +
                    ". To hold less memory beside what is in use, try --conf run_ahead:0.");
   else if (holds_more && served.debt_waits > 0)
-    out->push_back("The peak of device memory is higher with custash, and several streams "
-                   "share it. To hold less, try --conf run_ahead:0.");
+    out->push_back(
+        "The peak of device memory is higher with custash, and several streams "
+        "share it. To hold less, try --conf run_ahead:0.");
   else if (is_often(served.device_frees, served.allocations))
     out->push_back("custash gave memory back to the driver " +
                    counted(served.device_frees, "time") + " and took new memory " +

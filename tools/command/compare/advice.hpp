@@ -11,9 +11,9 @@
 namespace custash::compare {
 
 struct Observed {
-  Served served;                   // by custash, in the median run
-  std::optional<Served> uncached;  // what the driver's own calls took
-  double wall = 0;                 // seconds, the median without custash
+  Served served;                         // by custash, in the median run
+  std::optional<Served> uncached;        // what the driver's own calls took
+  double wall = 0;                       // seconds, the median without custash
   std::optional<double> memory_without;  // peak bytes of the device
   std::optional<double> memory_with;
 };

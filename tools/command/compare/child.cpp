@@ -52,8 +52,8 @@ double since(Clock::time_point begin) {
       dup2(start.errors, STDERR_FILENO) < 0)
     _exit(kExitCustash);
   for (const auto& [name, value] : start.environment) {
-    const int code = value.empty() ? unsetenv(name.c_str())
-                                   : setenv(name.c_str(), value.c_str(), 1);
+    const int code =
+        value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
     if (code != 0) _exit(kExitCustash);
   }
   sigprocmask(SIG_SETMASK, &signals.before(), nullptr);

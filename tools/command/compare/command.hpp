@@ -27,8 +27,8 @@ struct CommandOptions {
 
 extern const char* const kHelp;  // below the options in --help
 
-// The exit code: 0 where both ended alike and wrote the same, 1 where not or where a run failed,
-// 128 + N after the signal N, or the launcher's codes.
+// The exit code: 0 where both ended alike and wrote the same, 1 where not or where a run
+// failed, 128 + N after the signal N, or the launcher's codes.
 int run_command(const CommandOptions& options);
 
 }  // namespace custash::compare

@@ -47,8 +47,8 @@ void add_counters(const ledger::Counters& counters, Served* sum) {
 }  // namespace
 
 std::string launcher_text(const run::Folder& folder) {
-  return "c " + std::to_string(getpid()) + " " + std::to_string(live::start_of(getpid())) + " " +
-         folder.path();
+  return "c " + std::to_string(getpid()) + " " + std::to_string(live::start_of(getpid())) +
+         " " + folder.path();
 }
 
 Served served_in(const run::Folder& folder) {
@@ -60,8 +60,8 @@ Served served_in(const run::Folder& folder) {
       copy = run::read_ledger(name.path);
     } catch (const std::exception&) {  // it is damaged: more than there is memory for
     }
-    const bool known = copy && copy->head.ended != 0 &&
-                       copy->head.counters_which < copy->counters.size();
+    const bool known =
+        copy && copy->head.ended != 0 && copy->head.counters_which < copy->counters.size();
     if (known)
       add_counters(copy->counters[copy->head.counters_which], &sum);
     else

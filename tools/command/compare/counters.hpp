@@ -19,8 +19,8 @@ Served served_in(const run::Folder& folder);
 const Served& median_of(const std::vector<Served>& runs);
 
 // What the driver's own cudaMalloc and cudaFree took longer than custash's calls to the driver,
-// in nanoseconds. `uncached` made these calls one by one. Nothing where it has not measured (nearly)
-// all that custash has served, because the program allocates in other ways, too.
+// in nanoseconds. `uncached` made these calls one by one. Nothing where it has not measured
+// (nearly) all that custash has served, because the program allocates in other ways, too.
 std::optional<std::int64_t> time_saved(const std::optional<Served>& uncached,
                                        const Served& served);
 

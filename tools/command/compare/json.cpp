@@ -74,9 +74,8 @@ Ordered served_json(const Served& served) {
 
 Ordered difference_json(const std::optional<Difference>& difference) {
   if (!difference) return {};
-  return {{"line", difference->line},
-          {"before", difference->before},
-          {"after", difference->after}};
+  return {
+      {"line", difference->line}, {"before", difference->before}, {"after", difference->after}};
 }
 
 }  // namespace

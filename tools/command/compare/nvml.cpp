@@ -34,10 +34,10 @@ std::unique_ptr<Nvml> Nvml::open() {
       start() != kSuccess || count_devices(&count) != kSuccess)
     return nullptr;
   // Both versions fill the same structure.
-  (void)find_in(library,
-                {"nvmlDeviceGetComputeRunningProcesses_v3",
-                 "nvmlDeviceGetComputeRunningProcesses_v2"},
-                &nvml->process_infos_);
+  (void)find_in(
+      library,
+      {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"},
+      &nvml->process_infos_);
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
     if (find_device(i, &device) == kSuccess) nvml->devices_.push_back(device);
@@ -64,9 +64,9 @@ std::vector<DeviceProcess> Nvml::processes(std::size_t device) const {
     code = process_infos_(devices_[device], &count, rows.data());
   }
   for (unsigned i = 0; code == kSuccess && i < count; ++i)
-    out.push_back({static_cast<pid_t>(rows[i].pid),
-                   rows[i].used == kNotAvailable ? std::nullopt
-                                                 : std::optional<Bytes>(rows[i].used)});
+    out.push_back(
+        {static_cast<pid_t>(rows[i].pid),
+         rows[i].used == kNotAvailable ? std::nullopt : std::optional<Bytes>(rows[i].used)});
   return out;
 }
 

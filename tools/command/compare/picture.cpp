@@ -46,12 +46,20 @@ double step_of(const Row& row, double most) {
   return svg::tick_step(most / unit, kTicks) * unit;
 }
 
+// Shorter than in the table: no digits that say nothing.
+std::string tick_text(double at, const Row& row, double most) {
+  if (at == 0) return "0";
+  if (row.unit != Unit::Seconds) return shown(at, row);
+  constexpr double kMilli = 1000;
+  return most < 1 ? svg::number(at * kMilli) + " ms" : svg::number(at) + " s";
+}
+
 std::string frame(const Row& row, const Axis& axis) {
   std::string out = svg::text({axis.left + kLeft, kTop - 14}, "start", svg::escaped(row.name));
   const double step = step_of(row, axis.most);
   for (double at = 0; at <= axis.most; at += step) {
     out += svg::line({axis.x(0), axis.y(at)}, {axis.x(1), axis.y(at)}, kGridColour);
-    out += svg::text({axis.x(0) - 8, axis.y(at) + 4}, "end", shown(at, row));
+    out += svg::text({axis.x(0) - 8, axis.y(at) + 4}, "end", tick_text(at, row, axis.most));
   }
   return out;
 }
@@ -85,9 +93,8 @@ std::string bars(const Row& row, double left) {
     const std::size_t i = index_of(side);
     const double centre = i == 0 ? 0.27 : 0.73;
     const double top = axis.y(row.spreads.at(i).median);
-    out += svg::bar({axis.x(centre - 0.17), top},
-                    {axis.x(centre + 0.17), axis.y(0)},
-                    kColours.at(i));
+    out += svg::bar(
+        {axis.x(centre - 0.17), top}, {axis.x(centre + 0.17), axis.y(0)}, kColours.at(i));
     out += svg::text({axis.x(centre), top - 5}, "middle", shown(row.spreads.at(i).median, row));
     out += svg::text({axis.x(centre), kHeight - kBottom + 18}, "middle", kNames.at(i));
   }
@@ -101,15 +108,11 @@ Drawing draw(const Report& report) {
   for (const Row& row : report.rows) {
     const bool is_main = row.unit != Unit::Seconds || row.name == "wall time";
     if (!is_main) continue;
-    drawing.body += row.unit == Unit::Bytes ? bars(row, drawing.width) : dots(row, drawing.width);
+    drawing.body +=
+        row.unit == Unit::Bytes ? bars(row, drawing.width) : dots(row, drawing.width);
     drawing.width += kPanel;
   }
-  // The title has the width of at least two panels.
-  drawing.width = std::max(drawing.width, 2 * kPanel);
-  constexpr std::size_t kMost = 90;
-  const std::string title =
-      report.program.size() <= kMost ? report.program : report.program.substr(0, kMost) + "...";
-  drawing.body += svg::text({16, 22}, "start", svg::escaped(title));
+  drawing.width = std::max(drawing.width, 2 * kPanel);  // room for the title
   for (const Side side : kSides)
     drawing.body += svg::key({16 + 160 * static_cast<double>(index_of(side)), 40},
                              kColours.at(index_of(side)),
@@ -119,7 +122,12 @@ Drawing draw(const Report& report) {
 
 std::string as_picture(const Report& report) {
   const Drawing drawing = draw(report);
-  return svg::document(drawing.width, drawing.height, drawing.body);
+  constexpr std::size_t kMost = 90;
+  const std::string title =
+      report.program.size() <= kMost ? report.program : report.program.substr(0, kMost) + "...";
+  return svg::document(drawing.width,
+                       drawing.height,
+                       svg::text({16, 22}, "start", svg::escaped(title)) + drawing.body);
 }
 
 }  // namespace custash::compare

@@ -54,11 +54,11 @@ std::vector<std::string> facts_of(const Report& report) {
                   " did not end by exit and left no counters");
   if (served.calls() == 0) return out;
   const std::int64_t avoided = served.calls() - served.calls_made();
-  out.push_back("driver calls: " + counted(avoided, "call") + " avoided; custash made " +
-                counted(served.calls_made(), "call") + " in place of " +
-                counted(served.calls(), "call"));
-  out.push_back("frees that did not wait: " + counted(served.frees - served.free_waits, "free") +
-                " of " + counted(served.frees, "free"));
+  out.push_back("driver calls: " + run::grouped(avoided) + " avoided; custash made " +
+                run::grouped(served.calls_made()) + " in place of " +
+                run::grouped(served.calls()));
+  out.push_back("frees that did not wait: " + run::grouped(served.frees - served.free_waits) +
+                " of " + run::grouped(served.frees));
   if (report.saved)
     out.push_back("time in the driver for memory: " + milliseconds(std::abs(*report.saved)) +
                   (*report.saved < 0 ? " more" : " saved") + "; custash spent " +
@@ -74,8 +74,8 @@ std::string quoted(const std::string& line) {
 }
 
 std::string difference_text(const Difference& difference) {
-  return "first in line " + std::to_string(difference.line) + ": " +
-         quoted(difference.before) + " / " + quoted(difference.after);
+  return "first in line " + std::to_string(difference.line) + ": " + quoted(difference.before) +
+         " / " + quoted(difference.after);
 }
 
 void check_output(const CommandOptions& options, const Comparison& comparison, Report* report) {
@@ -83,13 +83,15 @@ void check_output(const CommandOptions& options, const Comparison& comparison, R
   if (outputs.own) {
     report->checks.push_back("standard output: the program's own runs differ, " +
                              difference_text(*outputs.own));
-    report->checks.emplace_back("--ignore REGEX leaves lines out, so that the rest is compared");
+    report->checks.emplace_back(
+        "--ignore REGEX leaves lines out, so that the rest is compared");
   } else if (outputs.changed) {
     report->same = false;
     report->checks.push_back("standard output: differs with custash, " +
                              difference_text(*outputs.changed));
     if (comparison.rounds.size() < 2)
-      report->checks.emplace_back("one round does not show whether the program's own runs differ");
+      report->checks.emplace_back(
+          "one round does not show whether the program's own runs differ");
   } else {
     report->checks.emplace_back(std::string("standard output: the same in all runs") +
                                 (options.ignore.empty() ? "" : ", without the ignored lines"));
@@ -109,7 +111,8 @@ void check_status(const std::vector<Round>& rounds, Report* report) {
     return;
   }
   report->same = report->same && !own;
-  std::string text = "end: " + std::string(own ? "differs with custash" : "the program's own runs differ");
+  std::string text =
+      "end: " + std::string(own ? "differs with custash" : "the program's own runs differ");
   for (const Side side : kSides) {
     text += side == Side::Without ? "; without:" : "; with:";
     for (const Round& round : rounds)
@@ -136,8 +139,11 @@ void add_verdicts(const CommandOptions& options, const Comparison& comparison, R
     report->verdicts.push_back(verdict_of(row, higher));
     gain = gain || is_gain(row, higher);
   }
-  Observed seen{*report->served, comparison.uncached, report->rows.front().spreads[0].median,
-                std::nullopt, std::nullopt};
+  Observed seen{*report->served,
+                comparison.uncached,
+                report->rows.front().spreads[0].median,
+                std::nullopt,
+                std::nullopt};
   if (const Row* const memory = memory_row(report->rows)) {
     seen.memory_without = memory->spreads[0].median;
     seen.memory_with = memory->spreads[1].median;

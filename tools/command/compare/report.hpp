@@ -25,14 +25,14 @@ struct Row {
 
 struct Report {
   std::string program;
-  std::string setting;            // rounds, warm-up
-  std::vector<Row> rows;          // of time first; none where no round is complete
+  std::string setting;    // rounds, warm-up
+  std::vector<Row> rows;  // of time first; none where no round is complete
   std::vector<std::string> verdicts;
   std::vector<std::string> facts;   // what custash did
   std::vector<std::string> checks;  // output and exit status
   std::vector<std::string> advice;
   std::vector<std::string> warnings;
-  std::optional<Served> served;  // of the median run
+  std::optional<Served> served;       // of the median run
   std::optional<std::int64_t> saved;  // nanoseconds in the driver
   bool same = true;                   // output and exit status
 };

@@ -95,14 +95,11 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
   if (row.judged.verdict == Verdict::Noise) return name + "no gain." + noise("within");
   const bool better = (row.judged.verdict == Verdict::Less) != higher_is_better;
   if (is_gain(row, higher_is_better)) {
-    const bool is_time = row.unit == Unit::Seconds;
     std::string out = name;
     add(out,
-        "%.2f times as %s with custash.",
-        higher_is_better ? 1 / ratio : ratio,
-        is_time            ? "fast"
-        : higher_is_better ? "high"
-                           : "low");
+        row.unit == Unit::Seconds ? "%.2f times as fast with custash."
+                                  : "better by a factor of %.2f with custash.",
+        higher_is_better ? 1 / ratio : ratio);
     return out + noise("larger than");
   }
   std::string out = name + "no gain. ";

@@ -37,8 +37,7 @@ Session::Session(const CommandOptions& options, std::string library)
     : options_(options), library_(std::move(library)), nvml_(Nvml::open()) {
   for (const std::string& each : options.ignore)
     ignored_.push_back(&patterns_.emplace_back("--ignore", each));
-  if (!options.metric.empty())
-    metric_ = std::make_unique<Pattern>("--metric", options.metric);
+  if (!options.metric.empty()) metric_ = std::make_unique<Pattern>("--metric", options.metric);
   if (!options.keep.empty() && access(options.keep.c_str(), W_OK | X_OK) != 0)
     throw std::runtime_error("--keep: " + options.keep + ": no folder that can be written to");
 }
@@ -112,8 +111,8 @@ std::optional<Run> Session::take(Kind kind, const std::string& what, const std::
 }
 
 Start Session::start_of(Kind kind, const std::string& launcher) const {
-  const Environment environment = kind == Kind::Without ? without_custash(library_)
-                                                        : with_custash(library_, options_.conf);
+  const Environment environment =
+      kind == Kind::Without ? without_custash(library_) : with_custash(library_, options_.conf);
   Start start;
   start.program = options_.program;
   start.timeout = options_.timeout;
@@ -146,8 +145,7 @@ std::string Session::read_metric(const Output& output, Run* run) const {
   if (!text) return "--metric: no line of the output matches " + options_.metric;
   char* end = nullptr;
   run->metric = std::strtod(text->c_str(), &end);
-  const bool is_number =
-      end != text->c_str() && *end == '\0' && std::isfinite(*run->metric);
+  const bool is_number = end != text->c_str() && *end == '\0' && std::isfinite(*run->metric);
   return is_number ? "" : "--metric: '" + *text + "' is not a number";
 }
 

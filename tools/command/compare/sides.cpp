@@ -23,7 +23,8 @@ Environment without_custash(const std::string& library) {
   while (!rest.empty()) {
     const auto end = rest.find(':');
     const std::string item(rest.substr(0, end));
-    const bool ours = std::filesystem::path(item).filename() == "libcustash.so" || item == library;
+    const bool ours =
+        std::filesystem::path(item).filename() == "libcustash.so" || item == library;
     if (!ours) kept += (kept.empty() ? "" : ":") + item;
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
   }

@@ -76,8 +76,8 @@ Judged judge(const std::vector<double>& without, const std::vector<double>& with
   if (with.size() < kFewestRounds) return judged;
   judged.verdict = Verdict::Noise;
   if (judged.chance < kRareEnough)
-    judged.verdict = spread_of(with).median < spread_of(without).median ? Verdict::Less
-                                                                         : Verdict::More;
+    judged.verdict =
+        spread_of(with).median < spread_of(without).median ? Verdict::Less : Verdict::More;
   return judged;
 }
 

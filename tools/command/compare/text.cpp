@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // For the terminal, and as Markdown: the same cells.
+#include "tools/text.hpp"
+
 #include "interpose/process/output_kind.hpp"
 #include "interpose/process/printable.hpp"
 #include "tools/command/compare/forms.hpp"
-#include "tools/text.hpp"
 
 #include <algorithm>
 
@@ -32,7 +33,8 @@ void add_table(const Report& report, std::string* out) {
   for (const auto& row : table) {
     std::string line = "  ";
     for (std::size_t i = 0; i < row.size(); ++i)
-      line += row[i] + (i + 1 < row.size() ? std::string(widths[i] - row[i].size() + 3, ' ') : "");
+      line +=
+          row[i] + (i + 1 < row.size() ? std::string(widths[i] - row[i].size() + 3, ' ') : "");
     *out += line + "\n";
   }
 }
@@ -52,11 +54,21 @@ void add_lines(const char* title, const std::vector<std::string>& lines, std::st
     *out += "  " + printable(line) + "\n";
 }
 
+// Characters that Markdown takes for itself are escaped.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (std::string_view("\\`*_<[|").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 void add_list(const char* title, const std::vector<std::string>& lines, std::string* out) {
   if (lines.empty()) return;
   *out += std::string("\n**") + title + "**\n\n";
   for (const std::string& line : lines)
-    *out += "- `" + printable(line) + "`\n";
+    *out += "- " + escaped(line) + "\n";
 }
 
 }  // namespace
@@ -84,8 +96,8 @@ std::string as_text(const Report& report) {
 }
 
 std::string as_markdown(const Report& report) {
-  std::string out = std::string(output::kComparisonMark) + "\n\n`" + printable(report.program) +
-                    "`: " + report.setting + ".\n\n";
+  std::string out = std::string(output::kComparisonMark) + "\n\n" + escaped(report.program) +
+                    ": " + report.setting + ".\n\n";
   if (report.rows.empty()) return out + "No round is complete.\n";
   bool head = true;
   for (const auto& row : table_of(report)) {
