@@ -68,6 +68,7 @@ int check_program(const CommandOptions& options, std::string* library) {
 
 void tell_failure(const Comparison& comparison) {
   run::tell(comparison.failure);
+  if (comparison.said.empty()) return;
   std::string said = "The program wrote last:\n";
   std::istringstream lines(comparison.said);
   for (std::string line; std::getline(lines, line);)

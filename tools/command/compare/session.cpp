@@ -22,6 +22,11 @@ namespace {
 constexpr const char* kWithout = "without custash";
 constexpr const char* kWith = "with custash";
 
+// Of the files that --keep writes, less the ending.
+std::string kept_name(unsigned round, Side side) {
+  return "round-" + std::to_string(round + 1) + (side == Side::Without ? "-without" : "-with");
+}
+
 bool ended_well(int status) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -40,11 +45,21 @@ Session::Session(const CommandOptions& options, std::string library)
   if (!options.metric.empty()) metric_ = std::make_unique<Pattern>("--metric", options.metric);
   if (!options.keep.empty() && access(options.keep.c_str(), W_OK | X_OK) != 0)
     throw std::runtime_error("--keep: " + options.keep + ": no folder that can be written to");
+  for (unsigned i = 0; i < options.rounds && !options.keep.empty(); ++i)
+    for (const Side side : kSides)
+      for (const char* const ending : {".out", ".err"})
+        if (const std::string path = options.keep + "/" + kept_name(i, side) + ending;
+            access(path.c_str(), F_OK) == 0)
+          throw std::runtime_error("--keep: " + path + " exists");
 }
 
 Comparison Session::run() {
-  warm_up();
-  for (unsigned i = 0; i < options_.rounds && take_round(i); ++i) {
+  try {
+    warm_up();
+    for (unsigned i = 0; i < options_.rounds && take_round(i); ++i) {
+    }
+  } catch (const std::exception& error) {  // the complete rounds are not lost
+    result_.failure = error.what();
   }
   progress_.clear();
   return std::move(result_);
@@ -69,7 +84,6 @@ bool Session::take_round(unsigned number) {
   if (!result_.failure.empty() || result_.interrupted != 0) return false;
   const std::string text =
       "round " + std::to_string(number + 1) + " of " + std::to_string(options_.rounds) + ", ";
-  const std::string kept = "round-" + std::to_string(number + 1);
   Round round;
   for (std::size_t i = 0; i < kSides.size(); ++i) {
     // In turn, so that what drifts (heat, clocks) meets both alike.
@@ -77,7 +91,7 @@ bool Session::take_round(unsigned number) {
     const bool without = side == Side::Without;
     const std::optional<Run> run = take(without ? Kind::Without : Kind::With,
                                         text + (without ? kWithout : kWith),
-                                        kept + (without ? "-without" : "-with"));
+                                        kept_name(number, side));
     if (!run) return false;
     round.runs.at(index_of(side)) = *run;
   }
