@@ -87,7 +87,11 @@ int main(int argc, char** argv) {
   if (strcmp(what, "fork") == 0 || strcmp(what, "hold_two") == 0) {
     const pid_t child = fork();
     if (child == 0)
-      execl(argv[0], argv[0], strcmp(what, "fork") == 0 ? "churn" : "hold", argument, (char*)NULL);
+      execl(argv[0],
+            argv[0],
+            strcmp(what, "fork") == 0 ? "churn" : "hold",
+            argument,
+            (char*)NULL);
     strcmp(what, "fork") == 0 ? churn(atoi(argument)) : hold(atoi(argument));
     waitpid(child, NULL, 0);
   }

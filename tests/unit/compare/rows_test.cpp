@@ -39,10 +39,10 @@ TEST_CASE("gains, losses and noise are called by their names", "[compare]") {
   CHECK(is_gain(faster, false));
   CHECK(has(verdict_of(faster, false), "times as fast with custash. The difference is larger"));
   CHECK_FALSE(is_gain(faster, true));
-  CHECK(has(verdict_of(faster, true), "no gain. It is worse with custash: 1.87 x."));
+  CHECK(has(verdict_of(faster, true), "no gain. It is 1.87 times as long with custash."));
   const Row slower = time_row({1.0, 1.1, 1.2, 1.3}, {2.0, 2.1, 2.2, 2.3});
   CHECK_FALSE(is_gain(slower, false));
-  CHECK(has(verdict_of(slower, false), "no gain. It is worse with custash: 0.53 x."));
+  CHECK(has(verdict_of(slower, false), "no gain. It is 1.87 times as long with custash."));
   CHECK(is_gain(slower, true));
   const Row noise = time_row({1.0, 1.1, 1.2, 1.3}, {1.0, 1.1, 1.2, 1.3});
   CHECK_FALSE(is_gain(noise, false));

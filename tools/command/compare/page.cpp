@@ -19,7 +19,7 @@ constexpr const char* kHead =
     "  max-width: 64rem; margin: 2rem auto; padding: 0 1rem }\n"
     "h1 { font-size: 1.2rem; overflow-wrap: anywhere } h2 { font-size: 1rem }\n"
     ".soft { color: var(--soft) } .wide { overflow-x: auto }\n"
-    "svg { width: 100%; fill: var(--text) }\n"
+    "svg { fill: var(--text) }\n"
     "svg path[stroke=\"#ddd\"] { stroke: var(--grid) }\n"
     "table { border-collapse: collapse } td, th { padding: .3rem .8rem; text-align: right;\n"
     "  border-bottom: 1px solid var(--grid); white-space: nowrap }\n"
@@ -53,9 +53,11 @@ std::string as_page(const Report& report) {
   std::string out = kHead + tag("h1", report.program) + "\n<p class=\"soft\">" +
                     svg::escaped(report.setting) + "</p>\n";
   out += list_html("Result", report.verdicts);
-  out += "<div class=\"wide\"><svg viewBox=\"0 0 " + svg::number(drawing.width) + " " +
-         svg::number(drawing.height) + "\" style=\"min-width: " + svg::number(drawing.width) +
-         "px\" font-family=\"sans-serif\" font-size=\"12\">\n" + drawing.body +
+  constexpr double kTitle = 24;  // the room that the page's own title makes free
+  out += "<div class=\"wide\"><svg viewBox=\"0 " + svg::number(kTitle) + " " +
+         svg::number(drawing.width) + " " + svg::number(drawing.height - kTitle) +
+         "\" width=\"" + svg::number(drawing.width) +
+         "\" font-family=\"sans-serif\" font-size=\"12\">\n" + drawing.body +
          "</svg></div>\n<div class=\"wide\"><table>\n";
   const char* cell = "th";
   for (const auto& row : table_of(report)) {

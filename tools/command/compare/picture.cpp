@@ -15,7 +15,7 @@ constexpr double kLeft = 84;
 constexpr double kRight = 16;
 constexpr double kTop = 76;
 constexpr double kBottom = 44;
-constexpr std::array kColours = {"#b35900", "#1f78c8"};  // by Side; both readable on dark, too
+constexpr std::array kColours = {"#c4650c", "#1f78c8"};  // by Side; both readable on dark, too
 constexpr std::array kNames = {"without custash", "with custash"};
 
 struct Axis {

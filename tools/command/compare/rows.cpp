@@ -94,17 +94,20 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
   }
   if (row.judged.verdict == Verdict::Noise) return name + "no gain." + noise("within");
   const bool better = (row.judged.verdict == Verdict::Less) != higher_is_better;
-  if (is_gain(row, higher_is_better)) {
-    std::string out = name;
+  const bool is_time = row.unit == Unit::Seconds;
+  std::string out = name;
+  if (is_gain(row, higher_is_better))
     add(out,
-        row.unit == Unit::Seconds ? "%.2f times as fast with custash."
-                                  : "better by a factor of %.2f with custash.",
+        is_time ? "%.2f times as fast with custash."
+                : "better by a factor of %.2f with custash.",
         higher_is_better ? 1 / ratio : ratio);
-    return out + noise("larger than");
-  }
-  std::string out = name + "no gain. ";
-  if (better) return out + "It is better with custash by less than 1 %." + noise("larger than");
-  add(out, "It is worse with custash: %s.", shown_ratio(ratio).c_str());
+  else if (better)
+    out += "no gain. It is better with custash by less than 1 %.";
+  else
+    add(out,
+        is_time ? "no gain. It is %.2f times as long with custash."
+                : "no gain. It is worse by a factor of %.2f with custash.",
+        higher_is_better ? ratio : 1 / ratio);
   return out + noise("larger than");
 }
 

@@ -72,7 +72,8 @@ void Session::warm_up() {
     const std::string number =
         "warm-up " + std::to_string(i + 1) + " of " + std::to_string(options_.warmup) + ", ";
     const Kind first = i == 0 ? Kind::Uncached : Kind::Without;
-    const std::optional<Run> run = take(first, number + kWithout, "");
+    const std::optional<Run> run =
+        take(first, number + kWithout + (i == 0 ? "'s cache" : ""), "");
     if (!run && first != Kind::Uncached) return;
     if (run && first == Kind::Uncached) result_.uncached = run->served;
     if (result_.interrupted != 0 || !take(Kind::With, number + kWith, "")) return;

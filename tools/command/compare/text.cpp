@@ -11,17 +11,26 @@
 namespace custash::compare {
 namespace {
 
+std::string without_unit(const std::string& number) {
+  return number.substr(0, number.find(' '));
+}
+
+// "136.0 ms (103.9 - 213.2)": times have one unit, bytes may have several.
 std::string cell_of(const Row& row, Side side) {
   const Spread& spread = row.spreads.at(index_of(side));
-  return shown(spread.median, row) + " (" + shown(spread.least, row) + " - " +
-         shown(spread.most, row) + ")";
+  const auto bound = [&](double value) {
+    const std::string text = shown(value, row);
+    return row.unit == Unit::Bytes ? text : without_unit(text);
+  };
+  return shown(spread.median, row) + " (" + bound(spread.least) + " - " + bound(spread.most) +
+         ")";
 }
 
 // "1.25 x (1.20 - 1.31)"
 std::string ratio_cell(const Row& row) {
   const Spread& ratio = row.judged.ratio;
-  return shown_ratio(ratio.median) + " (" + shown_ratio(ratio.least) + " - " +
-         shown_ratio(ratio.most) + ")";
+  return shown_ratio(ratio.median) + " (" + without_unit(shown_ratio(ratio.least)) + " - " +
+         without_unit(shown_ratio(ratio.most)) + ")";
 }
 
 void add_table(const Report& report, std::string* out) {
@@ -39,7 +48,7 @@ void add_table(const Report& report, std::string* out) {
   }
 }
 
-// "wall time, by round: 1.21 x, 1.30 x"
+// "wall time, without / with, by round: 1.21 x, 1.30 x"
 std::string rounds_line(const Row& row) {
   std::string out = row.name + ", without / with, by round:";
   for (std::size_t i = 0; i < row.values[0].size(); ++i)
