@@ -80,7 +80,7 @@ class Compare(Case):
 
     def test_processes_that_leave_no_counters_are_told(self):
         out, _ = self.compare("_exit")
-        self.assertIn("1 process of 1 did not end by exit and left no counters", out)
+        self.assertIn("counters are missing from 1 of 1 processes, which did not end by exit", out)
 
     def test_time_in_the_driver_needs_a_warm_up_and_plain_calls(self):
         self.assertIsInstance(self.json("churn 300", warmup=1)["driver_ns_saved"], int)

@@ -49,9 +49,8 @@ std::vector<std::string> facts_of(const Report& report) {
             counted(served.pinned_frees, "free");
   out.push_back(line);
   if (served.unknown > 0)
-    out.push_back(counted(served.unknown, "process") + " of " +
-                  std::to_string(served.processes) +
-                  " did not end by exit and left no counters");
+    out.push_back("counters are missing from " + std::to_string(served.unknown) + " of " +
+                  std::to_string(served.processes) + " processes, which did not end by exit");
   if (served.calls() == 0) return out;
   const std::int64_t avoided = served.calls() - served.calls_made();
   out.push_back("driver calls: " + run::grouped(avoided) + " avoided; custash made " +
