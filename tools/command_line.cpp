@@ -2,20 +2,16 @@
 #include "tools/command_line.hpp"
 
 #include "allocator/base/words.hpp"
+#include "tools/command_line_parts.hpp"
 #include "tools/options_page.hpp"
 
 #include <algorithm>
 #include <charconv>
 
-#include <CLI/CLI.hpp>
-
 namespace custash {
 namespace {
 
 using Words = std::vector<std::string>;
-
-constexpr const char* kConf = "KEY:VALUE,...";
-constexpr const char* kLibrary = "libcustash.so, if it is not next to this command";
 
 constexpr const char* kRunHelp =
     "Examples:\n"
@@ -44,7 +40,7 @@ Words split_off_program(const CLI::App& command, Words* ours) {
     const CLI::Option* const option = command.get_option_no_throw(word);
     return option != nullptr && option->get_items_expected_max() > 0;
   };
-  constexpr std::size_t kFirst = 1;  // after "run" or "doctor"
+  constexpr std::size_t kFirst = 1;  // after "run", "compare" or "doctor"
   std::size_t end = kFirst;
   while (end < ours->size() && ours->at(end).starts_with('-') && ours->at(end) != "--") {
     // No value is called "--": where one is missing the parser says so.
@@ -59,10 +55,6 @@ Words split_off_program(const CLI::App& command, Words* ours) {
   return program;
 }
 
-void add_force(CLI::App* command, bool* force) {
-  command->add_flag("--force", *force, "replace a file that custash did not write");
-}
-
 // For CLI11: what is wrong with the word, or nothing.
 std::string must_be_process(const std::string& word) {
   int number = 0;
@@ -70,18 +62,6 @@ std::string must_be_process(const std::string& word) {
   const auto [stop, error] = std::from_chars(word.data(), end, number);
   if (error == std::errc() && stop == end && number > 0) return {};
   return word + " is not the number of a process";
-}
-
-// `type` is the value in the help, and what shells complete (describe.cpp).
-template <typename Value>
-CLI::Option* add(
-    CLI::App* command, const char* name, Value& value, const char* type, const char* help) {
-  return command->add_option(name, value, help)
-      ->type_name(type)
-      ->check([type = std::string(type)](const std::string& word) -> std::string {
-        if (word == "--") return "needs a value before --";
-        return word.empty() && type != kConf ? "needs a value: " + type : "";
-      });
 }
 
 void add_run(CLI::App& app, RunOptions* options) {
@@ -349,6 +329,7 @@ CommandLine::CommandLine(Words words, const HelpTexts& help) {
   app.set_version_flag("-V,--version", "custash " CUSTASH_VERSION);
   app.require_subcommand(1);
   add_run(app, &run);
+  add_compare(app, &compare, help.compare);
   add_bandwidth(app, &bandwidth, help);
   add_doctor(app, &doctor, help);
   add_live(app, &live, help);
@@ -381,6 +362,7 @@ CommandLine::CommandLine(Words words, const HelpTexts& help) {
     chosen = named.front();
   }
   if (name == "run") run.program = split_off_program(*chosen, &words);
+  if (name == "compare") compare.program = split_off_program(*chosen, &words);
   if (name == "doctor") doctor.program = split_off_program(*chosen, &words);
 
   std::reverse(words.begin(), words.end());  // as CLI11 wants them

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tools/bandwidth/command.hpp"
+#include "tools/command/compare/command.hpp"
 #include "tools/command/describe.hpp"
 #include "tools/command/doctor/command.hpp"
 #include "tools/command/live/command.hpp"
@@ -20,6 +21,7 @@ namespace custash {
 // that it runs.
 struct HelpTexts {
   std::string bandwidth;
+  std::string compare;
   std::string doctor;
   std::string replay;
   std::string top;
@@ -39,6 +41,7 @@ struct CommandLine {
   std::string command;  // "run", "top", …; empty: all is said
   RunOptions run;
   bandwidth::CommandOptions bandwidth;
+  compare::CommandOptions compare;
   doctor::CommandOptions doctor;
   live::CommandOptions live;
   replay::CommandOptions replay;

@@ -59,7 +59,10 @@ CUresult mem_free(Real<CUdeviceptr> real, NullStream, CUdeviceptr address) {
     const auto* const begin = reinterpret_cast<const void*>(address);
     Bytes bytes = 0;
     const bool managed = host_ranges::remove(begin, &bytes);
-    const CUresult result = call(address);
+    // Without a cache the program's frees are timed as its allocations are.
+    Allocator* const core = process::core();
+    const bool uncached = core != nullptr && core->config().caching == Caching::Never;
+    const CUresult result = uncached ? core->driver().mem_free(address) : call(address);
     if (managed && result != CUDA_SUCCESS) host_ranges::add(begin, bytes);
     return result;
   });

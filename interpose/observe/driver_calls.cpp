@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <string_view>
 #include <tuple>
 
 namespace custash::driver_calls {
@@ -87,12 +86,12 @@ void replace(Function* slot) {
   *slot = Timed<kCall, Function>::call;
 }
 
+}  // namespace
+
 bool is_slow(std::string_view symbol) {
   return symbol.substr(0, 5) == "cuMem" || symbol == "cuCtxSynchronize" ||
          symbol == "cuEventSynchronize";
 }
-
-}  // namespace
 
 void time_calls(Driver* driver, Which which) {
   now = driver->now;

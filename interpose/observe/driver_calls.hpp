@@ -9,11 +9,15 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace custash::driver_calls {
 
 enum class Which { Slow, All };
+
+// Calls for memory and calls that wait.
+bool is_slow(std::string_view symbol);
 
 // Before the table is used. Once a process.
 void time_calls(Driver* driver, Which which);

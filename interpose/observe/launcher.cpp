@@ -2,6 +2,7 @@
 #include "interpose/observe/launcher.hpp"
 
 #include "interpose/observe/device_stats.hpp"
+#include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/ledger_book.hpp"
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/live_page.hpp"
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <string_view>
 
 #include <time.h>
 #include <unistd.h>
@@ -118,6 +120,19 @@ void copy_counters(When when) noexcept {
   copying.store(false);
 }
 
+void note_driver_calls(Counters* out) {
+  const auto add = [](const driver_calls::Timing& timing, ledger::CallTime* to) {
+    to->count += timing.count;
+    to->time += timing.total_ns;
+  };
+  for (const driver_calls::Timing& timing : driver_calls::read()) {
+    const std::string_view name = timing.name;
+    if (driver_calls::is_slow(name)) add(timing, &out->driver_calls);
+    if (name == "cuMemAlloc_v2") add(timing, &out->mem_alloc);
+    if (name == "cuMemFree_v2") add(timing, &out->mem_free);
+  }
+}
+
 std::size_t current_device() {
   const Allocator* const core = process::current.load(std::memory_order_acquire);
   CUdevice device = 0;
@@ -162,10 +177,12 @@ bool launcher_waits() {
 
 void read_environment() noexcept {
   const char* const text = secure_getenv(ledger::kLauncher);
-  if (text == nullptr ||
-      std::sscanf(
-          text, "%7[hls] %lld %llu %199[^\n]", reports, &launcher, &launcher_started, folder) !=
-          4)
+  if (text == nullptr || std::sscanf(text,
+                                     "%7[hlsc] %lld %llu %199[^\n]",
+                                     reports,
+                                     &launcher,
+                                     &launcher_started,
+                                     folder) != 4)
     reports[0] = '\0';
 }
 
@@ -189,7 +206,7 @@ void begin(Allocator& core) noexcept {
   } catch (...) {
     return;
   }
-  observe::begin(observe::Watcher::Counters);
+  if (std::strcmp(reports, "c") != 0) observe::begin(observe::Watcher::Counters);
 }
 
 void allocated(observe::MemoryKind memory) noexcept {
@@ -232,6 +249,7 @@ void finish(Allocator& core) noexcept {
       put_down_held(book, held, i);
     }
     counters.host = process::pinned().stats();
+    note_driver_calls(&counters);
     put_down(counters);
     book.head->ended = ledger::clock_now();
     taken = book.head->partial == 0 && launcher_waits() && give(ledger::kDone);

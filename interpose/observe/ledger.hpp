@@ -19,8 +19,9 @@ inline constexpr std::size_t kDevices = 64;                  // more share the l
 inline constexpr std::size_t kCounted = 16;                  // devices with counters
 
 // An internal variable of the environment. It holds letters for what the launcher reports (h:
-// history, l: leaks, s: summary), the launcher's process and when that started (live_page.hpp),
-// and the folder of the ledgers, with blanks between them.
+// history, l: leaks, s: summary; c: counters, read at a usual exit only, so that no call of the
+// program is watched), the launcher's process and when that started (live_page.hpp), and the
+// folder of the ledgers, with blanks between them.
 inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 
 // A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
@@ -91,6 +92,12 @@ struct HeldRow {
   std::uint64_t pieces_end;  // likewise
 };
 
+// Driver calls that custash itself made, and how long they took.
+struct CallTime {
+  std::uint64_t count;
+  Nanoseconds time;
+};
+
 struct Counters {
   std::uint64_t devices;
   custash_device_stats_t device[kCounted];
@@ -98,6 +105,10 @@ struct Counters {
   // The header's counts of calls when these counters were read.
   std::uint64_t allocated[kCounted];
   std::uint64_t freed[kCounted];
+  // At a usual exit: all calls for memory and waits, and of these two entries.
+  CallTime driver_calls;
+  CallTime mem_alloc;
+  CallTime mem_free;
 };
 
 struct Header {

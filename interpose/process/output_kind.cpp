@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kSnapshotMark = "{\"format\":\"custash snapshot 1\"";
 constexpr std::string_view kTraceEventsMark = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+constexpr std::string_view kComparisonJsonMark = "{\n \"format\": \"custash comparison 1\"";
 constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"custash\">";
 // Our writer's opcodes: CPython's pickler frames a protocol 4 pickle and has shorter strings.
 constexpr char kPickle[] = "\x80\x04}(X\x08\0\0\0segments\x94](";
@@ -44,6 +45,8 @@ Kind kind_of(std::string_view beginning) {
   if (begins(text, kTraceEventsMark) && has(text, "\"custash: ")) return Kind::TraceEvents;
   if (begins(text, "<!DOCTYPE html>") && has(text, kReportMark)) return Kind::Report;
   if (begins(text, "<svg ") && has(text, kPictureMark)) return Kind::Picture;
+  if (begins(text, kComparisonMark) || begins(text, kComparisonJsonMark))
+    return Kind::Comparison;
   return Kind::None;
 }
 
@@ -54,7 +57,8 @@ const char* name_of(Kind kind) {
                                     "a custash report",
                                     "a custash snapshot for PyTorch's viewer",
                                     "a custash snapshot for Perfetto",
-                                    "a custash picture"};
+                                    "a custash picture",
+                                    "a custash comparison"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

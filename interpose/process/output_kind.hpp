@@ -6,13 +6,15 @@
 
 namespace custash::output {
 
-enum class Kind { None, Recording, Snapshot, Report, Pickle, TraceEvents, Picture };
+enum class Kind { None, Recording, Snapshot, Report, Pickle, TraceEvents, Picture, Comparison };
 
 // As many bytes of a file as kind_of() needs.
 inline constexpr std::size_t kBeginning = 1024;
 
 // The first line of a recording. Older ones begin with an event.
 inline constexpr std::string_view kRecordingMark = "# custash trace 1\n";
+// Of a comparison in Markdown. In JSON it names its format.
+inline constexpr std::string_view kComparisonMark = "<!-- custash comparison -->";
 inline constexpr std::string_view kPictureMark = "<!-- custash picture -->";
 
 // None: custash did not write it. PyTorch's own pickles are None, too.

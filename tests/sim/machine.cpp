@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/sim/machine.hpp"
 
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <csignal>
+#include "tests/sim/machine_slots.hpp"
+
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -15,21 +13,10 @@
 namespace custash::sim {
 namespace {
 
-struct Slot {
-  std::atomic<pid_t> pid;
-  std::array<std::atomic<Bytes>, 16> used;
-};
-
-using Slots = std::array<Slot, 64>;
-
 // One machine a process: it is named by its environment.
 int file = -1;
 Slots* slots = nullptr;
 Slot* own = nullptr;
-
-bool alive(pid_t pid) {
-  return pid != 0 && (kill(pid, 0) == 0 || errno == EPERM);
-}
 
 void open_machine(const std::string& path) {
   file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -28,6 +28,7 @@ int start_beside(const char* name, const Words& words) {
 custash::HelpTexts help_texts() {
   const std::string exit_codes = custash::snapshot::kExitHelp;
   return {.bandwidth = custash::bandwidth::kHelp,
+          .compare = custash::compare::kHelp,
           .doctor = custash::doctor::kHelp,
           .replay = custash::replay::kHelp,
           .top = custash::live::kTopHelp,
@@ -45,6 +46,7 @@ int dispatch(const Words& words) {
   if (command.empty()) return 0;
   if (command == "run") return custash::run_command(line.run);
   if (command == "bandwidth") return start_beside("custash-bandwidth", words);
+  if (command == "compare") return custash::compare::run_command(line.compare);
   if (command == "doctor") return custash::doctor::run_command(line.doctor);
   if (command == "replay") return start_beside("custash-replay", words);
   if (const auto code = custash::live::run_command(command, line.live)) return *code;

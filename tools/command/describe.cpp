@@ -30,7 +30,7 @@ Offer offer_of(const std::string& type) {
   Offer offer;
   std::istringstream parts(type);
   for (std::string part; std::getline(parts, part, '|');) {
-    if (part == "FILE" || part.starts_with("OUT."))
+    if (part == "FILE" || part == "FOLDER" || part.starts_with("OUT."))
       offer.files = true;
     else if (part == "PID")
       offer.processes = true;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <stdexcept>
 
 #include <elf.h>
 #include <sys/stat.h>
@@ -86,6 +87,21 @@ std::string find_library(std::string_view given, std::vector<std::string>* tried
     if (!found.empty()) tried->back() += " (not a libcustash.so)";
   }
   return {};
+}
+
+std::string require_library(std::string_view given) {
+  std::vector<std::string> tried;
+  std::string library = find_library(given, &tried);
+  if (library.empty()) {
+    std::string message = "libcustash.so not found; looked for";
+    for (const std::string& place : tried)
+      message += "\n  " + place;
+    throw std::runtime_error(message + "\nbuild it (tools/build), or name it with --lib PATH");
+  }
+  if (library.find_first_of(": ") != std::string::npos)
+    throw std::runtime_error("LD_PRELOAD cannot hold a path with a space or a colon: " +
+                             library);
+  return library;
 }
 
 std::string find_program(std::string_view name) {

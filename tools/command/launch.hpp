@@ -27,6 +27,9 @@ std::string join_conf(std::initializer_list<std::string_view> parts);
 // such library.
 std::string find_library(std::string_view given, std::vector<std::string>* tried);
 
+// The same; throws where there is none that LD_PRELOAD can name.
+std::string require_library(std::string_view given);
+
 // The file that execvp would run, or empty.
 std::string find_program(std::string_view name);
 

@@ -58,6 +58,12 @@ std::string dot(Point at, const char* colour) {
          colour + "\"/>\n";
 }
 
+std::string bar(Point top_left, Point bottom_right, const char* colour) {
+  return "<rect x=\"" + number(top_left.x) + "\" y=\"" + number(top_left.y) + "\" width=\"" +
+         number(bottom_right.x - top_left.x) + "\" height=\"" +
+         number(bottom_right.y - top_left.y) + "\" fill=\"" + colour + "\"/>\n";
+}
+
 std::string key(Point at, const char* colour, const std::string& what) {
   return line(at, {at.x + 24, at.y}, colour) + text({at.x + 30, at.y + 4}, "start", what);
 }

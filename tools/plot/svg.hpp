@@ -22,6 +22,7 @@ std::string text(Point at, const char* anchor, const std::string& what);
 std::string line(Point from, Point to, const char* colour);
 std::string curve(const std::vector<Point>& points, const char* colour);
 std::string dot(Point at, const char* colour);
+std::string bar(Point top_left, Point bottom_right, const char* colour);
 // A stroke of the colour, and what it stands for.
 std::string key(Point at, const char* colour, const std::string& what);
 

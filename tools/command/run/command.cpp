@@ -28,8 +28,6 @@
 namespace custash {
 namespace {
 
-using Words = std::vector<std::string>;
-
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -186,17 +184,7 @@ int run_command(const RunOptions& options) {
   if (options.program.empty()) {
     return fail("no program given (custash run [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
   }
-  Words tried;
-  const std::string library = find_library(options.library, &tried);
-  if (library.empty()) {
-    std::string message = "libcustash.so not found; looked for";
-    for (const std::string& place : tried)
-      message += "\n  " + place;
-    return fail(message + "\nbuild it (tools/build), or name it with --lib PATH");
-  }
-  if (library.find_first_of(": ") != std::string::npos) {
-    return fail("LD_PRELOAD cannot hold a path with a space or a colon: " + library);
-  }
+  const std::string library = require_library(options.library);
   const std::string& name = options.program.front();
   const std::string path = find_program(name);
   if (path.empty()) {

@@ -19,14 +19,16 @@ std::string shown(const std::string& path) {
   return path.rfind(here, 0) == 0 ? path.substr(here.size()) : path;
 }
 
-std::string counted(std::int64_t count, const std::string& noun) {
+std::string grouped(std::int64_t count) {
   std::string text = std::to_string(count);
-  for (std::size_t at = text.size(); at > 3; at -= 3)
+  const std::size_t first = count < 0 ? 1 : 0;
+  for (std::size_t at = text.size(); at > first + 3; at -= 3)
     text.insert(at - 3, 1, ',');
-  text += ' ';
-  text += noun;
-  if (count != 1) text += 's';
   return text;
+}
+
+std::string counted(std::int64_t count, const std::string& noun) {
+  return grouped(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 std::string written(const std::string& path, std::uint64_t bytes, const std::string& what) {

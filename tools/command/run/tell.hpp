@@ -14,6 +14,9 @@ void tell(std::string_view text);
 // As the user would type it: without this process's folder.
 std::string shown(const std::string& path);
 
+// "2,562".
+std::string grouped(std::int64_t count);
+
 // "2,562 allocations", "1 allocation".
 std::string counted(std::int64_t count, const std::string& noun);
 

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: MIT
+"""`custash compare` over the simulator: what it measures, what it says, what it refuses, and how it ends."""
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+import actor
+import program as shared
+from program import PATHS, Case, environment
+
+PATHS.command = ""
+MIB = 1 << 20
+
+
+class Compare(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def words(self, what, *options, runs=4, warmup=0):
+        first = os.path.join(PATHS.programs, "compare")
+        words = [first, *what.split()] if isinstance(what, str) else what
+        return [PATHS.command, "compare", "--lib", PATHS.library, "--runs", str(runs), "--warmup", str(warmup),
+                *options, "--", *words]
+
+    def compare(self, what, *options, code=0, runs=4, warmup=0, preload=False, **more):
+        """Standard output and standard error."""
+        done = subprocess.run(self.words(what, *options, runs=runs, warmup=warmup), capture_output=True, text=True,
+                              timeout=100, check=False, cwd=self.folder,
+                              env=environment(preload, **{"CUSTASH_SIM": "devices=1", **more}))
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout, done.stderr
+
+    def json(self, what, *options, **more):
+        return json.loads(self.compare(what, "--json", *options, **more)[0])
+
+    def refused(self, why, what, *options, code=125):
+        out, err = self.compare(what, *options, code=code)
+        self.assertEqual((out, err.count("\n")), ("", 1), err)
+        self.assertIn(why, err)
+
+    def row(self, result, name):
+        return next(row for row in result["results"] if row["name"] == name)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    # What is measured.
+
+    def test_table_and_counters(self):
+        out, err = self.compare("churn 300", "--conf", "stats:detailed", warmup=1)
+        self.assertEqual(err, "")
+        for line in (r"  4 rounds, each one run without and one with custash; before them 1 warm-up of each",
+                     r"  median \(range\) +without custash +with custash +without / with",
+                     r"  wall time +[0-9.]+ ms \([0-9.]+ - [0-9.]+\) .* x \(.*",
+                     r"  user time +.*", r"  system time +.*", r"  wall time, without / with, by round:( [0-9.]+ x,?){4}",
+                     r"  served: 300 allocations, 300 frees", r"  frees that did not wait: 300 of 300",
+                     r"  driver calls: \d+ avoided; custash made \d+ in place of 600",
+                     r"  time in the driver for memory: [0-9.e+]+ ms (saved|more); custash spent [0-9.e+]+ ms",
+                     r"  peak in use 1\.00 MiB, peak held 2\.00 MiB",
+                     r"  standard output: the same in all runs", r"  end: exit status 0 in all runs"):
+            self.assertRegex(out, rf"(?m)^{line}$")
+        self.assertNotIn("peak device memory", out)
+
+    def test_counters_are_of_all_processes(self):
+        result = self.json("fork 50")
+        self.assertEqual((result["served"]["processes"], result["served"]["allocations"]), (2, 100))
+        self.assertEqual(len(result["rounds"]), 4)
+        self.assertEqual(result["format"], "custash comparison 1")
+        for each in result["rounds"]:
+            self.assertEqual(each["served"], {**each["served"], "calls_served": 200, "processes_without_counters": 0})
+            self.assertEqual(each["served"]["calls_avoided"], 200 - each["served"]["calls_made"])
+            self.assertGreater(each["without"]["wall_s"], 0)
+
+    def test_processes_that_leave_no_counters_are_told(self):
+        out, _ = self.compare("_exit")
+        self.assertIn("counters are missing from 1 of 1 processes, which did not end by exit", out)
+
+    def test_time_in_the_driver_needs_a_warm_up_and_plain_calls(self):
+        self.assertIsInstance(self.json("churn 300", warmup=1)["driver_ns_saved"], int)
+        self.assertIsNone(self.json("churn 300")["driver_ns_saved"])
+        self.assertIsNone(self.json("async 300", warmup=1)["driver_ns_saved"])
+
+    def test_sides_take_turns(self):
+        file = self.path("notes")
+        self.compare(f"note {file}", runs=3, warmup=2)
+        with open(file, encoding="utf-8") as notes:
+            order = "".join({"without": "-", "with": "+"}[line.split()[0]] for line in notes)
+        # The first warm-up measures the driver's own calls through custash.
+        self.assertEqual(order, "++" "-+" "-+" "+-" "-+")
+
+    def test_environment_of_the_sides(self):
+        show = ["sh", "-c", 'echo "$LD_PRELOAD/$CUSTASH_CONF"; cat']
+        other = os.path.join(PATHS.programs, "libchain.so")
+        self.compare(show, "--keep", self.folder, "--conf", "run_ahead:50", runs=1, code=1, CUSTASH_CONF="log:off",
+                     LD_PRELOAD=f"{PATHS.library}:{other}" if os.path.exists(other) else PATHS.library)
+        sides = {}
+        for side in ("without", "with"):
+            with open(self.path(f"round-1-{side}.out"), encoding="utf-8") as file:
+                sides[side] = file.read()
+        kept = other if os.path.exists(other) else ""
+        self.assertEqual(sides["without"], f"{kept}/enabled:false\n")
+        self.assertEqual(sides["with"], f"{PATHS.library}{':' + kept if kept else ''}/log:off,run_ahead:50\n")
+
+    def test_a_metric_decides(self):
+        metric = ("--metric", "time: ([0-9.]+) ms")
+        out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:")
+        self.assertRegex(out, r"  metric +20 \(20 - 20\) +10 \(10 - 10\) +2\.00 x \(2\.00 - 2\.00\)")
+        self.assertIn("metric: better by a factor of 2.00 with custash. The difference is larger than the noise (p = 0.029).", out)
+        out, _ = self.compare("number 20 10", *metric, "--metric-higher", "--ignore", "^time:")
+        self.assertIn("metric: no gain. It is worse by a factor of 2.00 with custash. The difference is larger than the noise", out)
+        out, _ = self.compare("number 20", *metric)
+        self.assertIn("metric: no gain. The difference is within the noise (p = 1).", out)
+        out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:", runs=3)
+        self.assertIn("metric: 2.00 x in 3 rounds. That is too few to tell a difference from noise: use --runs 5.", out)
+        row = self.row(self.json("number 20 10", *metric, "--ignore", "^time:"), "metric")
+        self.assertEqual((row["with_custash"], row["without"]["median"], row["with"]["median"]), ("lower", 20, 10))
+
+    def test_a_metric_that_is_not_there(self):
+        _, err = self.compare("number 20", "--metric", "speed: (.*)", code=1)
+        self.assertIn("custash: round 1 of 4, without custash: --metric: no line of the output matches speed: (.*)\n", err)
+        _, err = self.compare("number many", "--metric", "time: (.*) ms", code=1)
+        self.assertIn("--metric: 'many' is not a number\n", err)
+
+    def test_no_gain_is_said_with_its_reason(self):
+        out, _ = self.compare(["true"])
+        self.assertIn("No process reported the use of CUDA under custash.", out)
+        out, _ = self.compare("number 1", "--metric", "time: (.*) ms")
+        self.assertIn("The program asked for no memory that custash serves.", out)
+
+    # Memory, as NVML tells it.
+
+    def held(self, what, source, mode=None):
+        settings = f"devices=2,machine={self.path('machine')}"
+        out, _ = self.compare(what, "--export", "held.json", "--force", runs=1, CUSTASH_SIM=settings, CUSTASH_SIM_NVML=mode)
+        with open(self.path("held.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        for side in ("without", "with"):
+            self.assertEqual(result["rounds"][0][side]["peak_bytes_of_processes"] is not None, source == "processes")
+        row = [row for row in result["results"] if row["name"] == "peak device memory"]
+        if source:
+            self.assertIn("peak device memory", out)
+            return row[0]["without"]["median"] / MIB, row[0]["with"]["median"] / MIB, result["warnings"]
+        self.assertEqual((row, result["warnings"]), ([], []))
+        return None
+
+    def test_memory_of_the_processes(self):
+        self.assertEqual(self.held("hold 64", "processes"), (64, 64, []))
+        self.assertEqual(self.held("hold_two 64", "processes"), (128, 128, []))
+
+    def test_memory_of_others_is_not_counted(self):
+        machine = f"devices=2,machine={self.path('machine')}"
+        with actor.Actor(preload=False, CUSTASH_SIM=machine) as other:
+            other.ok(f"alloc {100 * MIB}")
+            self.assertEqual(self.held("hold 64", "processes"), (64, 64, []))
+            without, with_custash, warnings = self.held("hold 64", "devices", "blind")
+            self.assertEqual((without, with_custash, len(warnings)), (64, 64, 1))
+            other.quit()
+
+    def test_memory_where_nvml_is_blind_or_absent(self):
+        for mode in ("blind", "hidden"):
+            without, with_custash, warnings = self.held("hold 64", "devices", mode)
+            self.assertEqual((without, with_custash), (64, 64))
+            self.assertIn("NVML does not list the program's processes here.", warnings[0])
+        self.held("hold 64", "", "off")
+
+    # Output and end.
+
+    def test_output(self):
+        out, _ = self.compare("says", code=1)
+        self.assertIn("standard output: differs with custash, first in line 2: 'custash: no' / 'custash: yes'", out)
+        out, _ = self.compare("says", "--ignore", "nothing", "--ignore", "^custash")
+        self.assertIn("standard output: the same in all runs, without the ignored lines", out)
+        out, _ = self.compare("process")
+        self.assertRegex(out, "standard output: the program's own runs differ, first in line 2: 'process [0-9]+' / 'process")
+        self.assertNotIn("differs with custash", out)
+        out, _ = self.compare("says", code=1, runs=1)
+        self.assertIn("one round does not show whether the program's own runs differ", out)
+
+    def test_a_run_that_fails_ends_it(self):
+        out, err = self.compare("status", code=1)
+        self.assertEqual(out, "")
+        self.assertEqual(err, "custash: round 1 of 4, with custash: exit status 3\nThe program wrote last:\n"
+                              "  begin\n  it failed \\x1b[31m\n")
+        for what, why in (("fail", "exit status 4"), ("crash", "SIGSEGV")):
+            _, err = self.compare(what, code=1)
+            self.assertIn(f"round 1 of 4, without custash: {why}\n", err)
+        result = self.json("fail", code=1)
+        self.assertEqual((result["rounds"], result["failure"]), ([], "round 1 of 4, without custash: exit status 4"))
+
+    def test_failures_can_be_compared(self):
+        out, _ = self.compare("fail", "-i")
+        self.assertIn("end: exit status 4 in all runs", out)
+        out, _ = self.compare("crash", "-i")
+        self.assertIn("end: SIGSEGV in all runs", out)
+        out, _ = self.compare("status", "--ignore-failure", code=1, runs=1)
+        self.assertIn("end: differs with custash; without: exit status 0; with: exit status 3\n", out)
+
+    def lines_in(self, file):
+        if not os.path.exists(file):
+            return 0
+        with open(file, encoding="utf-8") as notes:
+            return len(notes.readlines())
+
+    def gone(self, file):
+        """All processes in the file have ended."""
+        with open(file, encoding="utf-8") as notes:
+            processes = [int(line.split()[1]) for line in notes]
+        for _ in range(200):
+            alive = [each for each in processes if os.path.exists(f"/proc/{each}")]
+            if not alive:
+                return len(processes)
+            time.sleep(0.02)
+        raise AssertionError(f"{alive} of {processes} live still")
+
+    def test_a_time_limit_ends_all_processes(self):
+        _, err = self.compare(f"sleep {self.path('notes')} 1", "--timeout", "1", code=1)
+        self.assertIn("round 1 of 4, without custash: it took longer than --timeout allows\n", err)
+        self.assertEqual(self.gone(self.path("notes")), 2)
+
+    def test_signals_keep_the_complete_rounds(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            file = self.path(f"notes-{number}")
+            process = subprocess.Popen(self.words(f"sleep {file} 5"), env=environment(False, CUSTASH_SIM="devices=1"),
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            while self.lines_in(file) < 6:
+                time.sleep(0.01)
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 128 + number)
+            self.assertIn("2 rounds (of 4), each", out)
+            self.assertIn("wall time", out)
+            self.assertEqual(self.gone(file), 6)
+
+    def test_a_terminal(self):
+        """Progress is shown there, and the program cannot read from it."""
+        process, terminal = pty.fork()
+        if process == 0:
+            os.execve(PATHS.command, self.words(["sh", "-c", "read x </dev/tty"], runs=1), environment(False))
+        text = b""
+        try:
+            while part := os.read(terminal, 4096):
+                text += part
+        except OSError:
+            pass  # the end
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), 1)
+        self.assertIn(b"round 1 of 1, without custash   0 %", text)
+        self.assertIn(b"it reads from the terminal, which it cannot have while it is measured", text)
+
+    # Files.
+
+    def test_exports(self):
+        names = [f"c.{form}" for form in ("html", "md", "svg", "json")]
+        exports = [word for name in names for word in ("--export", name)]
+        for _ in range(2):  # what custash wrote is replaced
+            _, err = self.compare("churn 10 <b>&", *exports, runs=2)
+            self.assertEqual(re.sub(r"\(\d+", "(N", err).splitlines(),
+                             [f"custash: {name} written (N {unit}, comparison)"
+                              for name, unit in zip(names, ("KB", "B", "KB", "KB"))])
+        text = {}
+        for name in names:
+            with open(self.path(name), encoding="utf-8") as file:
+                text[name] = file.read()
+        for each in ("c.html", "c.svg"):
+            self.assertIn("wall time", text[each])
+            self.assertIn("&lt;b>&amp;", text[each])
+            self.assertNotRegex(text[each], r"(src|href)=|<b>")
+            self.assertEqual(text[each].count("<circle"), 4)
+        self.assertIn("| wall time |", text["c.md"])
+        self.assertEqual(len(json.loads(text["c.json"])["rounds"]), 2)
+
+    def test_files_of_others_stay(self):
+        for name in ("a.html", "a.md", "a.svg", "a.json"):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.write("mine")
+            self.refused("exists and is no", "churn 1", "--export", name)
+            self.compare("churn 1", "--export", name, "--force", runs=1)
+        self.refused("end the name in .html, .md, .svg or .json", "churn 1", "--export", "a.txt")
+        self.refused("nowhere", "churn 1", "--export", "nowhere/a.md")
+        with open(self.path("round-2-with.err"), "w", encoding="utf-8") as file:
+            file.write("mine")
+        self.refused("round-2-with.err exists", "churn 1", "--keep", self.folder)
+        with open(self.path("round-2-with.err"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "mine")
+
+    def test_output_is_kept(self):
+        self.compare("says", "--keep", self.folder, code=1, runs=2, warmup=1)
+        found = sorted(os.listdir(self.folder))
+        self.assertEqual(found, [f"round-{n}-{side}.{kind}" for n in (1, 2) for side in ("with", "without")
+                                 for kind in ("err", "out")])
+        with open(self.path("round-2-with.out"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "begin\ncustash: yes\n")
+
+    def test_refusals(self):
+        self.refused("no program given (custash compare [OPTIONS] -- PROGRAM", [])
+        self.refused("nothing-here: not found on PATH", ["nothing-here"], code=127)
+        self.refused("--conf: unknown option 'x'", "churn 1", "--conf", "x:1")
+        done = subprocess.run([PATHS.command, "compare", "--lib", "/nowhere.so", "--", "true"], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        self.assertIn("libcustash.so not found; looked for\n  /nowhere.so\n", done.stderr)
+        self.refused("--ignore: (: Unmatched ( or", "churn 1", "--ignore", "(")
+        self.refused("--metric: [: ", "churn 1", "--metric", "[")
+        self.refused("--keep: /nowhere: no folder that can be written to", "churn 1", "--keep", "/nowhere")
+        for options in (("--runs", "0"), ("--runs", "101"), ("--warmup", "-1"), ("--timeout", "0"), ("--runs", "x"), ("--bogus",)):
+            self.refused("(custash compare --help)", "churn 1", *options)
+        static = "/bin/busybox"
+        if os.path.exists(static) and b"statically" in subprocess.run(["file", static], capture_output=True, check=False).stdout:
+            self.refused("busybox cannot run with custash: it is linked statically", [static, "true"])
+
+
+if __name__ == "__main__":
+    shared.main()

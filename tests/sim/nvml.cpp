@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// NVML's double, libnvidia-ml.so.1: the memory of the simulated devices, as the processes of
+// one machine publish it (machine_slots.hpp). It finds the machine in CUSTASH_SIM, as the
+// driver does; without one the devices are idle. CUSTASH_SIM_NVML chooses what it lacks:
+//   off: it cannot start; blind: it lists no process, as in a container with processes of its
+//   own; hidden: it lists processes without their memory.
+#include "tests/sim/machine_slots.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace {
+
+using custash::Bytes;
+using custash::sim::Slots;
+
+constexpr int kSuccess = 0;
+constexpr int kInvalidArgument = 2;
+constexpr int kInsufficientSize = 7;
+constexpr int kDriverNotLoaded = 9;
+constexpr unsigned long long kNotAvailable = ~0ULL;
+constexpr std::uintptr_t kFirst = 0x1000;  // handles: this and what follows
+
+// As nvml.h has them.
+struct Memory {
+  unsigned long long total, free, used;
+};
+
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used;
+  unsigned gpu_instance, compute_instance;
+};
+
+bool has_mode(const char* mode) {
+  const char* const given = std::getenv("CUSTASH_SIM_NVML");
+  return given != nullptr && std::strcmp(given, mode) == 0;
+}
+
+// The value behind KEY= in CUSTASH_SIM.
+std::string setting(const char* key, const char* otherwise) {
+  const char* const given = std::getenv("CUSTASH_SIM");
+  const std::string all = "," + std::string(given == nullptr ? "" : given) + ",";
+  const std::string name = "," + std::string(key) + "=";
+  const std::size_t at = all.find(name);
+  if (at == std::string::npos) return otherwise;
+  const std::size_t begin = at + name.size();
+  return all.substr(begin, all.find(',', begin) - begin);
+}
+
+unsigned device_count() {
+  return static_cast<unsigned>(std::atoi(setting("devices", "2").c_str()));
+}
+
+// The machine's file may appear later than this library.
+const Slots* slots() {
+  static const Slots* found = nullptr;
+  if (found != nullptr) return found;
+  const std::string path = setting("machine", "");
+  const int file = path.empty() ? -1 : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return nullptr;
+  if (lseek(file, 0, SEEK_END) >= static_cast<off_t>(sizeof(Slots))) {
+    void* const memory = mmap(nullptr, sizeof(Slots), PROT_READ, MAP_SHARED, file, 0);
+    if (memory != MAP_FAILED) found = static_cast<const Slots*>(memory);
+  }
+  close(file);
+  return found;
+}
+
+// Calls visit(pid, bytes) for each process with memory of the device. False: no such device.
+template <typename Visit>
+bool each_process(void* handle, Visit visit) {
+  const std::uintptr_t device = reinterpret_cast<std::uintptr_t>(handle) - kFirst;
+  if (device >= device_count()) return false;
+  const Slots* const all = slots();
+  for (std::size_t i = 0; all != nullptr && i < all->size(); ++i) {
+    const auto& slot = all->at(i);
+    const Bytes used = slot.used.at(device);
+    if (used != 0 && custash::sim::alive(slot.pid)) visit(slot.pid.load(), used);
+  }
+  return true;
+}
+
+}  // namespace
+
+#define NVML extern "C" __attribute__((visibility("default"))) int
+
+NVML nvmlInit_v2() {
+  return has_mode("off") ? kDriverNotLoaded : kSuccess;
+}
+
+NVML nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = device_count();
+  return kSuccess;
+}
+
+NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
+  if (index >= device_count()) return kInvalidArgument;
+  *handle = reinterpret_cast<void*>(kFirst + index);
+  return kSuccess;
+}
+
+NVML nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
+  constexpr unsigned long long kTotal = 8ULL << 30U;
+  *memory = {kTotal, kTotal, 0};
+  const bool known = each_process(handle, [&](pid_t, Bytes used) { memory->used += used; });
+  memory->free -= memory->used;
+  return known ? kSuccess : kInvalidArgument;
+}
+
+NVML nvmlDeviceGetComputeRunningProcesses_v3(void* handle,
+                                             unsigned* count,
+                                             ProcessInfo* processes) {
+  const unsigned room = *count;
+  *count = 0;
+  const bool known = each_process(handle, [&](pid_t pid, Bytes used) {
+    if (has_mode("blind")) return;
+    if (*count < room)
+      processes[*count] = {
+          static_cast<unsigned>(pid), has_mode("hidden") ? kNotAvailable : used, 0, 0};
+    ++*count;
+  });
+  if (!known) return kInvalidArgument;
+  return *count > room ? kInsufficientSize : kSuccess;
+}

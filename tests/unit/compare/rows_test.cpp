@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/compare/rows.hpp"
+
+#include "tests/catch.hpp"
+#include "tools/command/compare/counters.hpp"
+#include "tools/command/compare/sampler.hpp"
+
+#include <string>
+
+#include <unistd.h>
+
+namespace {
+
+using namespace custash::compare;
+using custash::Bytes;
+using custash::operator""_MiB;
+
+Row time_row(std::vector<double> without, std::vector<double> with) {
+  Row row{"wall time", Unit::Seconds, {without, with}, {}, judge(without, with)};
+  row.spreads = {spread_of(without), spread_of(with)};
+  return row;
+}
+
+Round round_of(std::optional<Bytes> of_processes, std::optional<Bytes> above, Bytes idle = 0) {
+  Round round;
+  for (Run& run : round.runs)
+    run.memory = {of_processes, above, idle};
+  return round;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("gains, losses and noise are called by their names", "[compare]") {
+  const Row faster = time_row({2.0, 2.1, 2.2, 2.3}, {1.0, 1.1, 1.2, 1.3});
+  CHECK(is_gain(faster, false));
+  CHECK(has(verdict_of(faster, false), "times as fast with custash. The difference is larger"));
+  CHECK_FALSE(is_gain(faster, true));
+  CHECK(has(verdict_of(faster, true), "no gain. It is 1.87 times as long with custash."));
+  const Row slower = time_row({1.0, 1.1, 1.2, 1.3}, {2.0, 2.1, 2.2, 2.3});
+  CHECK_FALSE(is_gain(slower, false));
+  CHECK(has(verdict_of(slower, false), "no gain. It is 1.87 times as long with custash."));
+  CHECK(is_gain(slower, true));
+  const Row noise = time_row({1.0, 1.1, 1.2, 1.3}, {1.0, 1.1, 1.2, 1.3});
+  CHECK_FALSE(is_gain(noise, false));
+  CHECK(verdict_of(noise, false) ==
+        "wall time: no gain. The difference is within the noise (p = 1).");
+}
+
+TEST_CASE("a gain below 1 % is none, however certain", "[compare]") {
+  const Row little = time_row({1.0, 1.001, 1.002, 1.003}, {0.995, 0.996, 0.997, 0.998});
+  CHECK(little.judged.verdict == Verdict::Less);
+  CHECK_FALSE(is_gain(little, false));
+  CHECK(has(verdict_of(little, false), "no gain. It is better with custash by less than 1 %."));
+}
+
+TEST_CASE("up to three rounds are too few", "[compare]") {
+  CHECK(has(verdict_of(time_row({2}, {1}), false), "2.00 x in 1 round. That is too few"));
+  const Row three = time_row({9, 9, 9}, {1, 1, 1});
+  CHECK(has(verdict_of(three, false), "in 3 rounds. That is too few to tell"));
+  CHECK_FALSE(is_gain(three, false));
+}
+
+TEST_CASE("both sides have their memory from one source", "[compare]") {
+  CHECK(memory_source({round_of(5, 9), round_of(5, 9)}) == MemorySource::Processes);
+  CHECK(memory_source({round_of(5, 9), round_of({}, 9)}) == MemorySource::Devices);
+  CHECK(memory_source({round_of({}, 0)}) == MemorySource::None);
+  CHECK(memory_source({round_of({}, {})}) == MemorySource::None);
+  const auto rows = rows_of({}, {round_of({}, 9)});
+  REQUIRE(memory_row(rows) != nullptr);
+  CHECK(memory_row(rows)->spreads[1].median == 9);
+  CHECK(memory_row(rows_of({}, {round_of({}, {})})) == nullptr);
+}
+
+TEST_CASE("a warning tells when other programs' memory moved", "[compare]") {
+  CHECK(idle_warning({round_of({}, 1, 0), round_of({}, 1, 32_MiB)}).empty());
+  CHECK(
+      has(idle_warning({round_of({}, 1, 0), round_of({}, 1, 100_MiB)}), "changed by 100 MiB"));
+  CHECK(idle_warning({}).empty());
+}
+
+TEST_CASE("time saved needs a measurement of nearly all calls", "[compare]") {
+  Served served;
+  served.allocations = served.frees = 50;
+  served.driver_time = 1000;
+  Served uncached;
+  uncached.plain_calls = 100;
+  uncached.plain_time = 5000;
+  CHECK(time_saved(uncached, served) == 4000);
+  CHECK(time_saved({}, served) == std::nullopt);
+  uncached.plain_calls = 89;
+  CHECK(time_saved(uncached, served) == std::nullopt);
+  uncached.plain_calls = 90;
+  served.driver_time = 6000;
+  CHECK(time_saved(uncached, served) == -1000);
+  served.unknown = 1;
+  CHECK(time_saved(uncached, served) == std::nullopt);
+}
+
+TEST_CASE("the median run has the number of calls in the middle", "[compare]") {
+  std::vector<Served> runs(3);
+  runs[0].allocations = 9;
+  runs[1].allocations = 1;
+  runs[2].allocations = 5;
+  CHECK(median_of(runs).allocations == 5);
+}
+
+TEST_CASE("processes descend from those that have started them", "[compare]") {
+  CHECK(descends_from(getpid(), getpid()));
+  CHECK(descends_from(getpid(), getppid()));
+  CHECK_FALSE(descends_from(1, getpid()));
+  CHECK_FALSE(descends_from(0, getpid()));
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Starts one run of the program and waits for it. The program leads a process group of its own,
+// so a time limit or Ctrl-C ends all of it.
+#pragma once
+
+#include "tools/command/compare/sampler.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <signal.h>
+
+namespace custash::compare {
+
+// Holds back the signals that end programs while it lives, so that they can be waited for.
+class HeldSignals {
+ public:
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  [[nodiscard]] const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_{};
+};
+
+struct Start {
+  std::vector<std::string> program;
+  std::vector<std::pair<std::string, std::string>> environment;  // an empty value: not set
+  int output = -1;
+  int errors = -1;
+  double timeout = 0;  // seconds; 0: none
+};
+
+struct Ended {
+  Run run;
+  bool timed_out = false;
+  bool wants_terminal = false;  // it was stopped since it used the terminal
+  int interrupted = 0;          // the signal that came
+};
+
+Ended run_child(const Start& start, const HeldSignals& signals, Sampler& sampler);
+
+}  // namespace custash::compare

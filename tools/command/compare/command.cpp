@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/compare/command.hpp"
+
+#include "interpose/process/printable.hpp"
+#include "tools/command/compare/forms.hpp"
+#include "tools/command/compare/session.hpp"
+#include "tools/command/launch.hpp"
+#include "tools/command/run/tell.hpp"
+#include "tools/conf.hpp"
+#include "tools/output_file.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+
+namespace custash::compare {
+namespace {
+
+output::Kind kind_of(const std::string& path) {
+  const std::string ending = std::filesystem::path(path).extension();
+  if (ending == ".html") return output::Kind::Report;
+  if (ending == ".svg") return output::Kind::Picture;
+  if (ending == ".md" || ending == ".json") return output::Kind::Comparison;
+  throw std::runtime_error("--export: " + path + ": end the name in .html, .md, .svg or .json");
+}
+
+Output export_of(const CommandOptions& options, const std::string& path) {
+  return {path, kind_of(path), options.force};
+}
+
+void write_exports(const CommandOptions& options,
+                   const Comparison& comparison,
+                   const Report& report) {
+  for (const std::string& path : options.exports) {
+    const std::string_view name = path;
+    std::string text;
+    if (name.ends_with(".json"))
+      text = as_json(options, comparison, report);
+    else if (name.ends_with(".md"))
+      text = as_markdown(report);
+    else
+      text = name.ends_with(".svg") ? as_picture(report) : as_page(report);
+    write_output(export_of(options, path), text);
+    run::tell(run::written(path, text.size(), "comparison"));
+  }
+}
+
+// Throws where nothing can be started. 0, or the launcher's code.
+int check_program(const CommandOptions& options, std::string* library) {
+  (void)require_conf("--conf", options.conf);
+  if (options.program.empty())
+    throw std::runtime_error(
+        "no program given (custash compare [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
+  for (const std::string& path : options.exports)
+    require_output(export_of(options, path));
+  *library = require_library(options.library);
+  const std::string path = find_program(options.program.front());
+  if (path.empty()) {
+    run::tell(options.program.front() + ": not found on PATH");
+    return kExitNotFound;
+  }
+  if (const std::string why = why_not_preloadable(path); !why.empty())
+    throw std::runtime_error(options.program.front() + " cannot run with custash: " + why);
+  return 0;
+}
+
+void tell_failure(const Comparison& comparison) {
+  run::tell(comparison.failure);
+  if (comparison.said.empty()) return;
+  std::string said = "The program wrote last:\n";
+  std::istringstream lines(comparison.said);
+  for (std::string line; std::getline(lines, line);)
+    said += "  " + printable(line) + "\n";
+  std::fputs(said.c_str(), stderr);
+}
+
+}  // namespace
+
+const char* const kHelp =
+    "Examples:\n"
+    "  custash compare -- ./app\n"
+    "  custash compare --runs 10 --export app.html -- ./app --steps 100\n"
+    "  custash compare --metric 'step: ([0-9.]+) ms' --ignore '^step:' -- python3 train.py\n"
+    "  custash compare --conf run_ahead:50 -- ./app\n"
+    "\n"
+    "A round is one run without and one with custash; every other round begins with the second.\n"
+    "PROGRAM reads nothing, and its output goes to files. It must not use the terminal.\n"
+    "\n"
+    "noise     A difference counts if chance alone would order the runs so in less than 5 of\n"
+    "          100 cases (the exact rank test of Mann and Whitney). That takes 4 rounds or\n"
+    "          more. \"No gain\" also stands for gains below 1 %.\n"
+    "time      User and system time include the processes that PROGRAM has waited for.\n"
+    "memory    NVML tells the memory of PROGRAM's processes every 10 ms; shorter peaks are\n"
+    "          missed. In most containers it lists no processes. Then it is what all devices\n"
+    "          hold above their level before the run.\n"
+    "driver    Calls avoided: the calls that custash served, less those that it made instead.\n"
+    "          Time in the driver: the first warm-up \"without custash\" runs with caching:never,\n"
+    "          which times each cudaMalloc and cudaFree. From that the report takes off what\n"
+    "          custash's own calls took. It says nothing where PROGRAM allocates in other ways.\n"
+    "\n"
+    "Ctrl-C ends PROGRAM; the report then has the rounds that are complete.\n"
+    "\n"
+    "Exit status: 0 if output and exit status are the same on both sides; 1 if they differ, or\n"
+    "if a run failed; 125 for a wrong option; 127 if PROGRAM is not found; 128 + N after the\n"
+    "signal N.\n";
+
+int run_command(const CommandOptions& options) {
+  std::string library;
+  if (const int code = check_program(options, &library); code != 0) return code;
+  Comparison comparison = Session(options, library).run();
+  const Report report = report_of(options, comparison);
+  const bool failed = !comparison.failure.empty();
+  if (failed) tell_failure(comparison);
+  if (options.json)
+    std::fputs(as_json(options, comparison, report).c_str(), stdout);
+  else if (!failed || !comparison.rounds.empty())
+    std::fputs(as_text(report).c_str(), stdout);
+  if (!comparison.rounds.empty())
+    write_exports(options, comparison, report);
+  else if (!options.exports.empty())
+    run::tell("no round is complete: nothing is exported");
+  constexpr int kOfSignal = 128;
+  if (comparison.interrupted != 0) return kOfSignal + comparison.interrupted;
+  return failed || !report.same ? 1 : 0;
+}
+
+}  // namespace custash::compare

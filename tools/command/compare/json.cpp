@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/compare/forms.hpp"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+
+namespace custash::compare {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+Ordered number(double value) {
+  return std::isfinite(value) ? Ordered(value) : Ordered();
+}
+
+template <typename Value>
+Ordered known(const std::optional<Value>& value) {
+  return value ? Ordered(*value) : Ordered();
+}
+
+Ordered spread_json(const Spread& spread) {
+  return {{"median", number(spread.median)},
+          {"min", number(spread.least)},
+          {"max", number(spread.most)}};
+}
+
+const char* name_of(Verdict verdict) {
+  constexpr const char* kNames[] = {"too few rounds", "noise", "lower", "higher"};
+  return kNames[static_cast<std::size_t>(verdict)];
+}
+
+Ordered row_json(const Row& row) {
+  constexpr const char* kUnits[] = {"s", "bytes", ""};
+  return {{"name", row.name},
+          {"unit", kUnits[static_cast<std::size_t>(row.unit)]},
+          {"without", spread_json(row.spreads[0])},
+          {"with", spread_json(row.spreads[1])},
+          {"ratio", spread_json(row.judged.ratio)},
+          {"p", number(row.judged.chance)},
+          {"with_custash", name_of(row.judged.verdict)}};
+}
+
+Ordered run_json(const Run& run) {
+  return {{"wall_s", run.wall},
+          {"user_s", run.user},
+          {"system_s", run.system},
+          {"exit_status", WIFEXITED(run.status) ? Ordered(WEXITSTATUS(run.status)) : Ordered()},
+          {"signal", WIFSIGNALED(run.status) ? Ordered(WTERMSIG(run.status)) : Ordered()},
+          {"metric", known(run.metric)},
+          {"peak_bytes_of_processes", known(run.memory.of_processes)},
+          {"peak_bytes_above_idle", known(run.memory.above_idle)},
+          {"idle_bytes", run.memory.idle}};
+}
+
+Ordered served_json(const Served& served) {
+  return {{"processes", served.processes},
+          {"processes_without_counters", served.unknown},
+          {"allocations", served.allocations},
+          {"frees", served.frees},
+          {"frees_that_waited", served.free_waits},
+          {"pinned_allocations", served.pinned_allocations},
+          {"pinned_frees", served.pinned_frees},
+          {"waits_between_streams", served.debt_waits},
+          {"out_of_memory", served.ooms},
+          {"calls_served", served.calls()},
+          {"calls_made", served.calls_made()},
+          {"calls_avoided", served.calls() - served.calls_made()},
+          {"driver_ns", served.driver_time},
+          {"peak_in_use_bytes", served.peak_in_use},
+          {"peak_held_bytes", served.peak_reserved}};
+}
+
+Ordered difference_json(const std::optional<Difference>& difference) {
+  if (!difference) return {};
+  return {
+      {"line", difference->line}, {"before", difference->before}, {"after", difference->after}};
+}
+
+}  // namespace
+
+std::string as_json(const CommandOptions& options,
+                    const Comparison& comparison,
+                    const Report& report) {
+  Ordered json{{"format", "custash comparison 1"},
+               {"program", options.program},
+               {"conf", options.conf},
+               {"warmup", options.warmup},
+               {"asked_rounds", options.rounds},
+               {"rounds", Ordered::array()},
+               {"results", Ordered::array()}};
+  for (const Round& round : comparison.rounds)
+    json["rounds"].push_back({{"without", run_json(round.of(Side::Without))},
+                              {"with", run_json(round.of(Side::With))},
+                              {"served", served_json(round.of(Side::With).served)}});
+  for (const Row& row : report.rows)
+    json["results"].push_back(row_json(row));
+  json["served"] = report.served ? served_json(*report.served) : Ordered();
+  json["driver_ns_saved"] = known(report.saved);
+  json["verdicts"] = report.verdicts;
+  json["advice"] = report.advice;
+  json["warnings"] = report.warnings;
+  json["same"] = comparison.rounds.empty() ? Ordered() : Ordered(report.same);
+  json["output_differs"] = difference_json(comparison.outputs.changed);
+  json["own_output_differs"] = difference_json(comparison.outputs.own);
+  json["failure"] = comparison.failure.empty() ? Ordered() : Ordered(comparison.failure);
+  json["interrupted"] = comparison.interrupted != 0;
+  // Words and lines of programs may be in any encoding.
+  return json.dump(1, ' ', false, Ordered::error_handler_t::replace) + "\n";
+}
+
+}  // namespace custash::compare

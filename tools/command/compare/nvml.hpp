@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// NVML: NVIDIA's library that tells what each device holds for whom. It is opened where it is
+// there; the command does not need it. One thread at a time.
+#pragma once
+
+#include "allocator/base/units.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace custash::compare {
+
+struct DeviceProcess {
+  pid_t process = 0;
+  std::optional<Bytes> used;  // nothing: NVML does not tell
+};
+
+class Nvml {
+ public:
+  // Null where the library or a device is missing.
+  static std::unique_ptr<Nvml> open();
+
+  [[nodiscard]] std::size_t devices() const { return devices_.size(); }
+
+  // What all programs together use of the device.
+  [[nodiscard]] std::optional<Bytes> used(std::size_t device) const;
+
+  // Those that use it; none where NVML lists none.
+  [[nodiscard]] std::vector<DeviceProcess> processes(std::size_t device) const;
+
+ private:
+  using Device = void*;
+
+  // As nvml.h has them.
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+
+  struct ProcessInfo {
+    unsigned pid;
+    unsigned long long used;
+    unsigned gpu_instance, compute_instance;
+  };
+
+  Nvml() = default;
+
+  int (*memory_info_)(Device, Memory*) = nullptr;
+  int (*process_infos_)(Device, unsigned*, ProcessInfo*) = nullptr;
+  std::vector<Device> devices_;
+};
+
+}  // namespace custash::compare

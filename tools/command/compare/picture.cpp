@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/compare/forms.hpp"
+#include "tools/command/compare/rows.hpp"
+#include "tools/plot/svg.hpp"
+#include "tools/text.hpp"
+
+#include <algorithm>
+
+namespace custash::compare {
+namespace {
+
+constexpr double kPanel = 340;  // width
+constexpr double kHeight = 330;
+constexpr double kLeft = 84;
+constexpr double kRight = 16;
+constexpr double kTop = 76;
+constexpr double kBottom = 44;
+constexpr std::array kColours = {"#c4650c", "#1f78c8"};  // by Side; both readable on dark, too
+constexpr std::array kNames = {"without custash", "with custash"};
+
+struct Axis {
+  double left = 0;  // of the panel
+  double most = 1;
+
+  [[nodiscard]] double x(double share) const {
+    return left + kLeft + share * (kPanel - kLeft - kRight);
+  }
+
+  [[nodiscard]] double y(double value) const {
+    return kHeight - kBottom - value / most * (kHeight - kTop - kBottom);
+  }
+};
+
+double most_of(const Row& row) {
+  const double most = std::max(row.spreads[0].most, row.spreads[1].most);
+  return most > 0 ? most * 1.05 : 1;
+}
+
+// Steps of 1, 2 or 5 times a power of ten of seconds, or of a power of 1,024 of bytes.
+double step_of(const Row& row, double most) {
+  constexpr int kTicks = 4;
+  if (row.unit != Unit::Bytes) return svg::tick_step(most, kTicks);
+  double unit = 1;
+  while (most / unit >= 1024)
+    unit *= 1024;
+  return svg::tick_step(most / unit, kTicks) * unit;
+}
+
+// Shorter than in the table: no digits that say nothing.
+std::string tick_text(double at, const Row& row, double most) {
+  if (at == 0) return "0";
+  if (row.unit != Unit::Seconds) return shown(at, row);
+  constexpr double kMilli = 1000;
+  return most < 1 ? svg::number(at * kMilli) + " ms" : svg::number(at) + " s";
+}
+
+std::string frame(const Row& row, const Axis& axis) {
+  std::string out = svg::text({axis.left + kLeft, kTop - 14}, "start", svg::escaped(row.name));
+  const double step = step_of(row, axis.most);
+  for (double at = 0; at <= axis.most; at += step) {
+    out += svg::line({axis.x(0), axis.y(at)}, {axis.x(1), axis.y(at)}, kGridColour);
+    out += svg::text({axis.x(0) - 8, axis.y(at) + 4}, "end", tick_text(at, row, axis.most));
+  }
+  return out;
+}
+
+// A dot for each round, and a stroke for the median.
+std::string dots(const Row& row, double left) {
+  const Axis axis{left, most_of(row)};
+  std::string out = frame(row, axis);
+  const auto rounds = row.values[0].size();
+  const auto place = [&](std::size_t i) {
+    return axis.x((static_cast<double>(i) + 0.5) / static_cast<double>(rounds));
+  };
+  for (const Side side : kSides) {
+    const char* const colour = kColours.at(index_of(side));
+    const double median = axis.y(row.spreads.at(index_of(side)).median);
+    out += svg::line({axis.x(0), median}, {axis.x(1), median}, colour);
+    for (std::size_t i = 0; i < rounds; ++i)
+      out += svg::dot({place(i), axis.y(row.values.at(index_of(side))[i])}, colour);
+  }
+  const std::size_t every = (rounds + 9) / 10;
+  for (std::size_t i = 0; i < rounds; i += every)
+    out += svg::text({place(i), kHeight - kBottom + 18}, "middle", std::to_string(i + 1));
+  return out + svg::text({axis.x(0.5), kHeight - 8}, "middle", "round");
+}
+
+// The medians.
+std::string bars(const Row& row, double left) {
+  const Axis axis{left, most_of(row)};
+  std::string out = frame(row, axis);
+  for (const Side side : kSides) {
+    const std::size_t i = index_of(side);
+    const double centre = i == 0 ? 0.27 : 0.73;
+    const double top = axis.y(row.spreads.at(i).median);
+    out += svg::bar(
+        {axis.x(centre - 0.17), top}, {axis.x(centre + 0.17), axis.y(0)}, kColours.at(i));
+    out += svg::text({axis.x(centre), top - 5}, "middle", shown(row.spreads.at(i).median, row));
+    out += svg::text({axis.x(centre), kHeight - kBottom + 18}, "middle", kNames.at(i));
+  }
+  return out;
+}
+
+}  // namespace
+
+Drawing draw(const Report& report) {
+  Drawing drawing{0, kHeight, ""};
+  for (const Row& row : report.rows) {
+    const bool is_main = row.unit != Unit::Seconds || row.name == "wall time";
+    if (!is_main) continue;
+    drawing.body +=
+        row.unit == Unit::Bytes ? bars(row, drawing.width) : dots(row, drawing.width);
+    drawing.width += kPanel;
+  }
+  drawing.width = std::max(drawing.width, 2 * kPanel);  // room for the title
+  for (const Side side : kSides)
+    drawing.body += svg::key({16 + 160 * static_cast<double>(index_of(side)), 40},
+                             kColours.at(index_of(side)),
+                             kNames.at(index_of(side)));
+  return drawing;
+}
+
+std::string as_picture(const Report& report) {
+  const Drawing drawing = draw(report);
+  constexpr std::size_t kMost = 90;
+  const std::string title =
+      report.program.size() <= kMost ? report.program : report.program.substr(0, kMost) + "...";
+  return svg::document(drawing.width,
+                       drawing.height,
+                       svg::text({16, 22}, "start", svg::escaped(title)) + drawing.body);
+}
+
+}  // namespace custash::compare

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/compare/report.hpp"
+
+#include "tools/command/compare/advice.hpp"
+#include "tools/command/compare/counters.hpp"
+#include "tools/command/compare/rows.hpp"
+#include "tools/command/compare/session.hpp"
+#include "tools/command/run/tell.hpp"
+#include "tools/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace custash::compare {
+namespace {
+
+using run::counted;
+
+std::string milliseconds(std::int64_t nanoseconds) {
+  std::string out;
+  add(out, "%.3g ms", static_cast<double>(nanoseconds) / 1e6);
+  return out;
+}
+
+std::string program_of(const CommandOptions& options) {
+  std::string out;
+  for (const std::string& word : options.program)
+    out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+std::string setting_of(const CommandOptions& options, const Comparison& comparison) {
+  std::string out = counted(static_cast<std::int64_t>(comparison.rounds.size()), "round");
+  if (comparison.rounds.size() < options.rounds)
+    out += " (of " + std::to_string(options.rounds) + ")";
+  out += ", each one run without and one with custash";
+  if (options.warmup > 0)
+    out += "; before them " + counted(options.warmup, "warm-up") + " of each";
+  return out;
+}
+
+std::vector<std::string> facts_of(const Report& report) {
+  const Served& served = *report.served;
+  std::vector<std::string> out;
+  std::string line = "served: " + counted(served.allocations, "allocation") + ", " +
+                     counted(served.frees, "free");
+  if (served.pinned_allocations > 0)
+    line += "; pinned: " + counted(served.pinned_allocations, "allocation") + ", " +
+            counted(served.pinned_frees, "free");
+  out.push_back(line);
+  if (served.unknown > 0)
+    out.push_back("counters are missing from " + std::to_string(served.unknown) + " of " +
+                  std::to_string(served.processes) + " processes, which did not end by exit");
+  if (served.calls() == 0) return out;
+  const std::int64_t avoided = served.calls() - served.calls_made();
+  out.push_back("driver calls: " + run::grouped(avoided) + " avoided; custash made " +
+                run::grouped(served.calls_made()) + " in place of " +
+                run::grouped(served.calls()));
+  out.push_back("frees that did not wait: " + run::grouped(served.frees - served.free_waits) +
+                " of " + run::grouped(served.frees));
+  if (report.saved)
+    out.push_back("time in the driver for memory: " + milliseconds(std::abs(*report.saved)) +
+                  (*report.saved < 0 ? " more" : " saved") + "; custash spent " +
+                  milliseconds(static_cast<std::int64_t>(served.driver_time)));
+  out.push_back("peak in use " + human(static_cast<Bytes>(served.peak_in_use)) +
+                ", peak held " + human(static_cast<Bytes>(served.peak_reserved)));
+  return out;
+}
+
+std::string quoted(const std::string& line) {
+  constexpr std::size_t kMost = 60;
+  return line.size() <= kMost ? "'" + line + "'" : "'" + line.substr(0, kMost) + "...'";
+}
+
+std::string difference_text(const Difference& difference) {
+  return "first in line " + std::to_string(difference.line) + ": " + quoted(difference.before) +
+         " / " + quoted(difference.after);
+}
+
+void check_output(const CommandOptions& options, const Comparison& comparison, Report* report) {
+  const Outputs& outputs = comparison.outputs;
+  if (outputs.own) {
+    report->checks.push_back("standard output: the program's own runs differ, " +
+                             difference_text(*outputs.own));
+    report->checks.emplace_back(
+        "--ignore REGEX leaves lines out, so that the rest is compared");
+  } else if (outputs.changed) {
+    report->same = false;
+    report->checks.push_back("standard output: differs with custash, " +
+                             difference_text(*outputs.changed));
+    if (comparison.rounds.size() < 2)
+      report->checks.emplace_back(
+          "one round does not show whether the program's own runs differ");
+  } else {
+    report->checks.emplace_back(std::string("standard output: the same in all runs") +
+                                (options.ignore.empty() ? "" : ", without the ignored lines"));
+  }
+}
+
+void check_status(const std::vector<Round>& rounds, Report* report) {
+  const int first = rounds.front().of(Side::Without).status;
+  const auto all = [&](Side side) {
+    return std::all_of(rounds.begin(), rounds.end(), [&](const Round& round) {
+      return round.of(side).status == first;
+    });
+  };
+  const bool own = all(Side::Without);
+  if (own && all(Side::With)) {
+    report->checks.push_back("end: " + status_text(first) + " in all runs");
+    return;
+  }
+  report->same = report->same && !own;
+  std::string text =
+      "end: " + std::string(own ? "differs with custash" : "the program's own runs differ");
+  for (const Side side : kSides) {
+    text += side == Side::Without ? "; without:" : "; with:";
+    for (const Round& round : rounds)
+      text += " " + status_text(round.of(side).status) + (&round == &rounds.back() ? "" : ",");
+  }
+  report->checks.push_back(text);
+}
+
+void add_counters(const Comparison& comparison, Report* report) {
+  std::vector<Served> all;
+  for (const Round& round : comparison.rounds)
+    all.push_back(round.of(Side::With).served);
+  report->served = median_of(all);
+  report->saved = time_saved(comparison.uncached, *report->served);
+  report->facts = facts_of(*report);
+}
+
+void add_verdicts(const CommandOptions& options, const Comparison& comparison, Report* report) {
+  bool gain = false;
+  for (const Row& row : report->rows) {
+    const bool is_metric = row.unit == Unit::Plain;
+    if (!is_metric && row.name != "wall time") continue;
+    const bool higher = is_metric && options.metric_higher;
+    report->verdicts.push_back(verdict_of(row, higher));
+    gain = gain || is_gain(row, higher);
+  }
+  Observed seen{*report->served,
+                comparison.uncached,
+                report->rows.front().spreads[0].median,
+                std::nullopt,
+                std::nullopt};
+  if (const Row* const memory = memory_row(report->rows)) {
+    seen.memory_without = memory->spreads[0].median;
+    seen.memory_with = memory->spreads[1].median;
+  }
+  if (const std::string why = why_no_gain(seen); !gain && !why.empty())
+    report->verdicts.push_back(why);
+  report->advice = advice_for(seen);
+}
+
+}  // namespace
+
+Report report_of(const CommandOptions& options, const Comparison& comparison) {
+  Report report;
+  report.program = program_of(options);
+  report.setting = setting_of(options, comparison);
+  if (comparison.rounds.empty()) return report;
+  report.rows = rows_of(options, comparison.rounds);
+  add_counters(comparison, &report);
+  add_verdicts(options, comparison, &report);
+  check_output(options, comparison, &report);
+  check_status(comparison.rounds, &report);
+  if (memory_source(comparison.rounds) == MemorySource::Devices)
+    report.warnings.emplace_back(
+        "NVML does not list the program's processes here. Peak device memory is what all "
+        "devices held above their idle level.");
+  if (std::string idle = idle_warning(comparison.rounds); !idle.empty())
+    report.warnings.push_back(std::move(idle));
+  return report;
+}
+
+std::string shown(double value, const Row& row) {
+  std::string out;
+  if (row.unit == Unit::Bytes) return human(static_cast<Bytes>(value));
+  if (row.unit == Unit::Plain) {
+    add(out, "%.6g", value);
+    return out;
+  }
+  constexpr double kMilli = 1e-3;
+  const double scale = std::max(row.spreads[0].median, row.spreads[1].median);
+  if (scale < 1)
+    add(out, "%.1f ms", value / kMilli);
+  else
+    add(out, "%.3f s", value);
+  return out;
+}
+
+std::string shown_ratio(double ratio) {
+  std::string out;
+  if (!std::isfinite(ratio)) return "-";
+  add(out, "%.2f x", ratio);
+  return out;
+}
+
+}  // namespace custash::compare

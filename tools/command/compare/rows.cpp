@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/compare/rows.hpp"
+
+#include "tools/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace custash::compare {
+namespace {
+
+constexpr const char* kMemoryName = "peak device memory";
+constexpr double kWorth = 0.01;  // a gain below this share is none
+
+template <typename Read>
+Row row_of(const std::string& name, Unit unit, const std::vector<Round>& rounds, Read read) {
+  Row row{name, unit, {}, {}, {}};
+  for (const Side side : kSides) {
+    auto& values = row.values.at(index_of(side));
+    for (const Round& round : rounds)
+      values.push_back(read(round.of(side)));
+    row.spreads.at(index_of(side)) = spread_of(values);
+  }
+  row.judged = judge(row.values[0], row.values[1]);
+  return row;
+}
+
+template <typename Holds>
+bool all_runs(const std::vector<Round>& rounds, Holds holds) {
+  return std::all_of(rounds.begin(), rounds.end(), [&](const Round& round) {
+    return holds(round.of(Side::Without)) && holds(round.of(Side::With));
+  });
+}
+
+}  // namespace
+
+MemorySource memory_source(const std::vector<Round>& rounds) {
+  if (all_runs(rounds, [](const Run& run) { return run.memory.of_processes.has_value(); }))
+    return MemorySource::Processes;
+  // A device that never rises belongs to another program, or is none at all.
+  if (all_runs(rounds, [](const Run& run) { return run.memory.above_idle.value_or(0) > 0; }))
+    return MemorySource::Devices;
+  return MemorySource::None;
+}
+
+std::vector<Row> rows_of(const CommandOptions& options, const std::vector<Round>& rounds) {
+  std::vector<Row> rows;
+  const auto add_row = [&](const char* name, Unit unit, auto read) {
+    rows.push_back(row_of(name, unit, rounds, read));
+  };
+  add_row("wall time", Unit::Seconds, [](const Run& run) { return run.wall; });
+  if (!options.metric.empty())
+    add_row("metric", Unit::Plain, [](const Run& run) { return run.metric.value_or(0); });
+  add_row("user time", Unit::Seconds, [](const Run& run) { return run.user; });
+  add_row("system time", Unit::Seconds, [](const Run& run) { return run.system; });
+  const MemorySource source = memory_source(rounds);
+  if (source != MemorySource::None)
+    add_row(kMemoryName, Unit::Bytes, [source](const Run& run) {
+      return static_cast<double>(
+          (source == MemorySource::Processes ? run.memory.of_processes : run.memory.above_idle)
+              .value_or(0));
+    });
+  return rows;
+}
+
+const Row* memory_row(const std::vector<Row>& rows) {
+  for (const Row& row : rows)
+    if (row.unit == Unit::Bytes) return &row;
+  return nullptr;
+}
+
+bool is_gain(const Row& row, bool higher_is_better) {
+  const double ratio = row.judged.ratio.median;
+  return higher_is_better ? row.judged.verdict == Verdict::More && ratio <= 1 / (1 + kWorth)
+                          : row.judged.verdict == Verdict::Less && ratio >= 1 + kWorth;
+}
+
+std::string verdict_of(const Row& row, bool higher_is_better) {
+  const double ratio = row.judged.ratio.median;
+  const std::string name = row.name + ": ";
+  const auto noise = [&](const char* how) {
+    std::string out = " The difference is ";
+    add(out, "%s the noise (p = %.2g).", how, row.judged.chance);
+    return out;
+  };
+  if (row.judged.verdict == Verdict::TooFew) {
+    std::string out = name;
+    add(out,
+        "%s in %zu round%s. That is too few to tell a difference from noise: use --runs 5.",
+        shown_ratio(ratio).c_str(),
+        row.values[0].size(),
+        row.values[0].size() == 1 ? "" : "s");
+    return out;
+  }
+  if (row.judged.verdict == Verdict::Noise) return name + "no gain." + noise("within");
+  const bool better = (row.judged.verdict == Verdict::Less) != higher_is_better;
+  const bool is_time = row.unit == Unit::Seconds;
+  std::string out = name;
+  if (is_gain(row, higher_is_better))
+    add(out,
+        is_time ? "%.2f times as fast with custash."
+                : "better by a factor of %.2f with custash.",
+        higher_is_better ? 1 / ratio : ratio);
+  else if (better)
+    out += "no gain. It is better with custash by less than 1 %.";
+  else
+    add(out,
+        is_time ? "no gain. It is %.2f times as long with custash."
+                : "no gain. It is worse by a factor of %.2f with custash.",
+        higher_is_better ? ratio : 1 / ratio);
+  return out + noise("larger than");
+}
+
+std::string idle_warning(const std::vector<Round>& rounds) {
+  constexpr Bytes kTolerance = 32_MiB;
+  Bytes least = ~Bytes{0};
+  Bytes most = 0;
+  for (const Round& round : rounds) {
+    for (const Run& run : round.runs) {
+      least = std::min(least, run.memory.idle);
+      most = std::max(most, run.memory.idle);
+    }
+  }
+  if (rounds.empty() || most - least <= kTolerance) return "";
+  return "Another program's device memory changed by " + human(most - least) +
+         " between the runs. Times and peaks may not be comparable.";
+}
+
+}  // namespace custash::compare

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/compare/session.hpp"
+
+#include "interpose/observe/ledger.hpp"
+#include "tools/command/compare/counters.hpp"
+#include "tools/command/compare/sides.hpp"
+#include "tools/command/launch.hpp"
+#include "tools/command/run/folder.hpp"
+#include "tools/command/run/supervise.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace custash::compare {
+namespace {
+
+constexpr const char* kWithout = "without custash";
+constexpr const char* kWith = "with custash";
+
+// Of the files that --keep writes, less the ending.
+std::string kept_name(unsigned round, Side side) {
+  return "round-" + std::to_string(round + 1) + (side == Side::Without ? "-without" : "-with");
+}
+
+bool ended_well(int status) {
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+std::string status_text(int status) {
+  if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
+  return run::signal_name(WTERMSIG(status));
+}
+
+Session::Session(const CommandOptions& options, std::string library)
+    : options_(options), library_(std::move(library)), nvml_(Nvml::open()) {
+  for (const std::string& each : options.ignore)
+    ignored_.push_back(&patterns_.emplace_back("--ignore", each));
+  if (!options.metric.empty()) metric_ = std::make_unique<Pattern>("--metric", options.metric);
+  if (!options.keep.empty() && access(options.keep.c_str(), W_OK | X_OK) != 0)
+    throw std::runtime_error("--keep: " + options.keep + ": no folder that can be written to");
+  for (unsigned i = 0; i < options.rounds && !options.keep.empty(); ++i)
+    for (const Side side : kSides)
+      for (const char* const ending : {".out", ".err"})
+        if (const std::string path = options.keep + "/" + kept_name(i, side) + ending;
+            access(path.c_str(), F_OK) == 0)
+          throw std::runtime_error("--keep: " + path + " exists");
+}
+
+Comparison Session::run() {
+  try {
+    warm_up();
+    for (unsigned i = 0; i < options_.rounds && take_round(i); ++i) {
+    }
+  } catch (const std::exception& error) {  // the complete rounds are not lost
+    result_.failure = error.what();
+  }
+  progress_.clear();
+  return std::move(result_);
+}
+
+// The first run without custash's cache still goes through custash, which times the calls that
+// the driver then gets. It may fail: only that time is missing then.
+void Session::warm_up() {
+  for (unsigned i = 0; i < options_.warmup; ++i) {
+    const std::string number =
+        "warm-up " + std::to_string(i + 1) + " of " + std::to_string(options_.warmup) + ", ";
+    const Kind first = i == 0 ? Kind::Uncached : Kind::Without;
+    const std::optional<Run> run =
+        take(first, number + kWithout + (i == 0 ? "'s cache" : ""), "");
+    if (!run && first != Kind::Uncached) return;
+    if (run && first == Kind::Uncached) result_.uncached = run->served;
+    if (result_.interrupted != 0 || !take(Kind::With, number + kWith, "")) return;
+  }
+}
+
+// False where no more rounds follow.
+bool Session::take_round(unsigned number) {
+  if (!result_.failure.empty() || result_.interrupted != 0) return false;
+  const std::string text =
+      "round " + std::to_string(number + 1) + " of " + std::to_string(options_.rounds) + ", ";
+  Round round;
+  for (std::size_t i = 0; i < kSides.size(); ++i) {
+    // In turn, so that what drifts (heat, clocks) meets both alike.
+    const Side side = kSides.at((i + number) % kSides.size());
+    const bool without = side == Side::Without;
+    const std::optional<Run> run = take(without ? Kind::Without : Kind::With,
+                                        text + (without ? kWithout : kWith),
+                                        kept_name(number, side));
+    if (!run) return false;
+    round.runs.at(index_of(side)) = *run;
+  }
+  result_.rounds.push_back(round);
+  return true;
+}
+
+std::optional<Run> Session::take(Kind kind, const std::string& what, const std::string& kept) {
+  show(what);
+  const run::Folder folder;
+  Start start = start_of(kind, launcher_text(folder));
+  Output output = captures(kept);
+  start.output = output.output.file();
+  start.errors = output.errors.file();
+  Sampler sampler(nvml_.get());
+  Ended ended = run_child(start, signals_, sampler);
+  ++done_;
+  if (ended.interrupted != 0) {
+    result_.interrupted = ended.interrupted;
+    return std::nullopt;
+  }
+  std::string why = objection(ended);
+  if (why.empty() && kind != Kind::Uncached) why = read_metric(output, &ended.run);
+  if (!why.empty()) {
+    if (kind != Kind::Uncached) fail(what, why, output);
+    return std::nullopt;
+  }
+  if (kind != Kind::Without) ended.run.served = served_in(folder);
+  if (!kept.empty()) compare_output(kind, std::move(output));
+  return ended.run;
+}
+
+Start Session::start_of(Kind kind, const std::string& launcher) const {
+  const Environment environment =
+      kind == Kind::Without ? without_custash(library_) : with_custash(library_, options_.conf);
+  Start start;
+  start.program = options_.program;
+  start.timeout = options_.timeout;
+  const std::string conf =
+      join_conf({environment.conf, kind == Kind::Uncached ? "caching:never" : ""});
+  start.environment = {{"LD_PRELOAD", environment.preload},
+                       {"CUSTASH_CONF", conf},
+                       {ledger::kLauncher, kind == Kind::Without ? "" : launcher}};
+  return start;
+}
+
+Session::Output Session::captures(const std::string& kept) const {
+  if (kept.empty() || options_.keep.empty()) return {};
+  const std::string path = options_.keep + "/" + kept;
+  return {Capture(path + ".out"), Capture(path + ".err")};
+}
+
+std::string Session::objection(const Ended& ended) const {
+  if (ended.timed_out) return "it took longer than --timeout allows";
+  if (ended.wants_terminal)
+    return "it reads from the terminal, which it cannot have while it is measured";
+  if (ended_well(ended.run.status) || options_.ignore_failure) return "";
+  return status_text(ended.run.status);
+}
+
+std::string Session::read_metric(const Output& output, Run* run) const {
+  if (metric_ == nullptr) return "";
+  auto text = last_match(output.output.file(), *metric_);
+  if (!text) text = last_match(output.errors.file(), *metric_);
+  if (!text) return "--metric: no line of the output matches " + options_.metric;
+  char* end = nullptr;
+  run->metric = std::strtod(text->c_str(), &end);
+  const bool is_number = end != text->c_str() && *end == '\0' && std::isfinite(*run->metric);
+  return is_number ? "" : "--metric: '" + *text + "' is not a number";
+}
+
+void Session::compare_output(Kind kind, Output output) {
+  if (!reference_) {
+    reference_ = std::move(output);  // the first round begins without custash
+    return;
+  }
+  auto& found = kind == Kind::Without ? result_.outputs.own : result_.outputs.changed;
+  if (!found)
+    found = first_difference(reference_->output.file(), output.output.file(), ignored_);
+}
+
+void Session::show(const std::string& what) {
+  constexpr unsigned kSidesOfRound = 2;
+  progress_.show(what, done_, (options_.warmup + options_.rounds) * kSidesOfRound);
+}
+
+void Session::fail(const std::string& what, const std::string& why, const Output& output) {
+  constexpr std::size_t kShown = 2000;
+  result_.failure = what + ": " + why;
+  const std::string said = output.output.tail(kShown) + output.errors.tail(kShown);
+  result_.said = said.empty() ? "(it wrote nothing)\n" : said;
+}
+
+}  // namespace custash::compare

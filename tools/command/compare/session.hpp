@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Session: the runs of one comparison, in turn, and what each has shown.
+#pragma once
+
+#include "tools/command/compare/capture.hpp"
+#include "tools/command/compare/child.hpp"
+#include "tools/command/compare/command.hpp"
+#include "tools/command/compare/lines.hpp"
+#include "tools/command/compare/result.hpp"
+#include "tools/progress.hpp"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace custash::compare {
+
+class Session {
+ public:
+  // `library` is libcustash.so. Throws where an option is wrong.
+  Session(const CommandOptions& options, std::string library);
+
+  // Until all rounds are done, a run fails or a signal comes.
+  Comparison run();
+
+ private:
+  enum class Kind { Without, With, Uncached };
+
+  struct Output {
+    Capture output;
+    Capture errors;
+  };
+
+  void warm_up();
+  bool take_round(unsigned number);
+  std::optional<Run> take(Kind kind, const std::string& what, const std::string& kept);
+  [[nodiscard]] Start start_of(Kind kind, const std::string& launcher) const;
+  Output captures(const std::string& kept) const;
+  // Why the run cannot count; empty where it can.
+  std::string objection(const Ended& ended) const;
+  std::string read_metric(const Output& output, Run* run) const;
+  void compare_output(Kind kind, Output output);
+  void show(const std::string& what);
+  void fail(const std::string& what, const std::string& why, const Output& output);
+
+  const CommandOptions& options_;
+  const std::string library_;
+  std::deque<Pattern> patterns_;  // of --ignore
+  Patterns ignored_;
+  std::unique_ptr<Pattern> metric_;
+  std::unique_ptr<Nvml> nvml_;
+  HeldSignals signals_;
+  Progress progress_;
+  unsigned done_ = 0;                // runs
+  std::optional<Output> reference_;  // of the first run without custash
+  Comparison result_;
+};
+
+// "exit status 3", "SIGSEGV".
+std::string status_text(int status);
+
+}  // namespace custash::compare

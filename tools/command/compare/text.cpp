@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// For the terminal, and as Markdown: the same cells.
+#include "tools/text.hpp"
+
+#include "interpose/process/output_kind.hpp"
+#include "interpose/process/printable.hpp"
+#include "tools/command/compare/forms.hpp"
+
+#include <algorithm>
+
+namespace custash::compare {
+namespace {
+
+std::string without_unit(const std::string& number) {
+  return number.substr(0, number.find(' '));
+}
+
+// "136.0 ms (103.9 - 213.2)": times have one unit, bytes may have several.
+std::string cell_of(const Row& row, Side side) {
+  const Spread& spread = row.spreads.at(index_of(side));
+  const auto bound = [&](double value) {
+    const std::string text = shown(value, row);
+    return row.unit == Unit::Bytes ? text : without_unit(text);
+  };
+  return shown(spread.median, row) + " (" + bound(spread.least) + " - " + bound(spread.most) +
+         ")";
+}
+
+// "1.25 x (1.20 - 1.31)"
+std::string ratio_cell(const Row& row) {
+  const Spread& ratio = row.judged.ratio;
+  return shown_ratio(ratio.median) + " (" + without_unit(shown_ratio(ratio.least)) + " - " +
+         without_unit(shown_ratio(ratio.most)) + ")";
+}
+
+void add_table(const Report& report, std::string* out) {
+  const auto table = table_of(report);
+  std::vector<std::size_t> widths(table.front().size());
+  for (const auto& row : table)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  for (const auto& row : table) {
+    std::string line = "  ";
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line +=
+          row[i] + (i + 1 < row.size() ? std::string(widths[i] - row[i].size() + 3, ' ') : "");
+    *out += line + "\n";
+  }
+}
+
+// "wall time, without / with, by round: 1.21 x, 1.30 x"
+std::string rounds_line(const Row& row) {
+  std::string out = row.name + ", without / with, by round:";
+  for (std::size_t i = 0; i < row.values[0].size(); ++i)
+    out += (i == 0 ? " " : ", ") + shown_ratio(row.values[0][i] / row.values[1][i]);
+  return out;
+}
+
+void add_lines(const char* title, const std::vector<std::string>& lines, std::string* out) {
+  if (lines.empty()) return;
+  *out += std::string("\n") + title + "\n";
+  for (const std::string& line : lines)
+    *out += "  " + printable(line) + "\n";
+}
+
+// Characters that Markdown takes for itself are escaped.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (std::string_view("\\`*_<[|").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+void add_list(const char* title, const std::vector<std::string>& lines, std::string* out) {
+  if (lines.empty()) return;
+  *out += std::string("\n**") + title + "**\n\n";
+  for (const std::string& line : lines)
+    *out += "- " + escaped(line) + "\n";
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> table_of(const Report& report) {
+  std::vector<std::vector<std::string>> table{
+      {"median (range)", "without custash", "with custash", "without / with"}};
+  for (const Row& row : report.rows)
+    table.push_back(
+        {row.name, cell_of(row, Side::Without), cell_of(row, Side::With), ratio_cell(row)});
+  return table;
+}
+
+std::string as_text(const Report& report) {
+  std::string out = printable(report.program) + "\n  " + report.setting + "\n\n";
+  if (report.rows.empty()) return out + "  no round is complete\n";
+  add_table(report, &out);
+  out += "  " + rounds_line(report.rows.front()) + "\n";
+  add_lines("Result", report.verdicts, &out);
+  add_lines("What custash did (median run)", report.facts, &out);
+  add_lines("Output and end", report.checks, &out);
+  add_lines("What may help", report.advice, &out);
+  add_lines("Note", report.warnings, &out);
+  return out;
+}
+
+std::string as_markdown(const Report& report) {
+  std::string out = std::string(output::kComparisonMark) + "\n\n" + escaped(report.program) +
+                    ": " + report.setting + ".\n\n";
+  if (report.rows.empty()) return out + "No round is complete.\n";
+  bool head = true;
+  for (const auto& row : table_of(report)) {
+    out += "|";
+    for (const std::string& cell : row)
+      out += " " + cell + " |";
+    out += head ? "\n| --- | ---: | ---: | ---: |\n" : "\n";
+    head = false;
+  }
+  out += "\n" + rounds_line(report.rows.front()) + "\n";
+  add_list("Result", report.verdicts, &out);
+  add_list("What custash did (median run)", report.facts, &out);
+  add_list("Output and end", report.checks, &out);
+  add_list("What may help", report.advice, &out);
+  add_list("Note", report.warnings, &out);
+  return out;
+}
+
+}  // namespace custash::compare

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// What the files of the command line share: how options are added. With command_line*.cpp the
+// one place that knows CLI11, which takes seconds to compile. No state.
+#pragma once
+
+#include "tools/command/compare/command.hpp"
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace custash {
+
+inline constexpr const char* kConf = "KEY:VALUE,...";
+inline constexpr const char* kLibrary = "libcustash.so, if it is not next to this command";
+
+// `type` is the value in the help, and what shells complete (describe.cpp).
+template <typename Value>
+CLI::Option* add(
+    CLI::App* command, const char* name, Value& value, const char* type, const char* help) {
+  return command->add_option(name, value, help)
+      ->type_name(type)
+      ->check([type = std::string(type)](const std::string& word) -> std::string {
+        if (word == "--") return "needs a value before --";
+        return word.empty() && type != kConf ? "needs a value: " + type : "";
+      });
+}
+
+inline void add_force(CLI::App* command, bool* force) {
+  command->add_flag("--force", *force, "replace a file that custash did not write");
+}
+
+// The subcommand `compare`.
+void add_compare(CLI::App& app, compare::CommandOptions* options, const std::string& help);
+
+}  // namespace custash
