@@ -19,7 +19,13 @@ def built(name):
     return os.path.join(PATHS.programs, f"lib{name}.so")
 
 
-class Served(Case):
+class Carried(Case):
+    def setUp(self):
+        if not PATHS.runtime:
+            self.skipTest("no runtime double")
+
+
+class Served(Carried):
     def served(self, *command):
         """How many allocations custash had served after each plug-in, or the program."""
         return [int(words[0]) for words in notes(self.same_as_bare(*command)) if len(words) == 1]
@@ -66,7 +72,7 @@ class Served(Case):
         self.assertGreaterEqual(counts[1], 1000)
 
 
-class Told(Case):
+class Told(Carried):
     def doctor(self, *words):
         """The findings, by the subject's file name."""
         done = subprocess.run([PATHS.command, "doctor", "--json", "--lib", PATHS.library, *words],
