@@ -33,6 +33,8 @@ def run(line, environment, folder):
         raise Failed(f"custash compare printed {found.get('format')!r}, not {FORMAT!r}")
     if found["failure"]:
         raise Failed(found["failure"])
+    if not found["served"] or found["served"]["processes"] == 0:
+        raise Failed("it did not use CUDA")  # some programs then work without a GPU
     return found
 
 
@@ -48,7 +50,7 @@ def figures(found, program):
         "with_custash": row["with_custash"],
         "same": found["same"],
         "difference": found["output_differs"],
-        "calls_avoided": (found["served"] or {}).get("calls_avoided", 0),
+        "calls_avoided": found["served"]["calls_avoided"],
         "memory": memory and [memory[side]["median"] for side in ("without", "with")],
         "verdicts": found["verdicts"],
         "warnings": found["warnings"],

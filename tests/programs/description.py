@@ -8,7 +8,7 @@
   wheel                the Python version of that wheel, where the files come from one
   [files]              its files that are taken, with the SHA-256 of each
   whole                true where the whole archive is taken
-  make                 command lines that make the program out of it
+  make, keep           command lines that make the program out of it, and the files to keep of it then
   wheels               what must be installed beside it, as NAME==VERSION
   modules              what Python must find for it to start
   start                its command line; {python}, {files}, {built}, {data} and {build} stand for a program and
@@ -53,6 +53,7 @@ class Program:
     wheel: str = ""
     whole: bool = False
     make: list = dataclasses.field(default_factory=list)
+    keep: list = dataclasses.field(default_factory=list)
     ours: bool = False
     files: dict = dataclasses.field(default_factory=dict)
     wheels: list = dataclasses.field(default_factory=list)
@@ -79,7 +80,7 @@ def check(program):
         raise Mistake("a SHA-256 has 64 digits")
     if program.data and program.data.get("form") not in data.FORMS:
         raise Mistake(f"no data has the form {program.data.get('form')}")
-    for path in (*program.files, program.data.get("file", "")):
+    for path in (*program.files, *program.keep, program.data.get("file", "")):
         if path.startswith("/") or ".." in path.split("/"):
             raise Mistake(f"{path} leads out of its folder")
     words = [*program.start, *sum(program.make, []), *(value for way in program.ways for value in way.environment.values())]

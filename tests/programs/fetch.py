@@ -6,6 +6,7 @@ Each archive is checked by its SHA-256, then each file that is taken out of it.
 import hashlib
 import importlib.util
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,6 +15,7 @@ import zipfile
 
 from description import Mistake
 
+MARK = ".archive"  # beside the files of a whole archive: its SHA-256
 CLIENT = "unearth"  # it downloads without building, as pip does not
 
 
@@ -63,7 +65,7 @@ def contents(archive):
 def is_there(program, folder):
     """Whether the folder has the program's files, and they are what the description says."""
     if program.whole:
-        mark = folder / ".archive"
+        mark = folder / MARK
         return mark.is_file() and mark.read_text() == program.archive
     return all((folder / name).is_file() and digest((folder / name).read_bytes()) == expected
                for name, expected in program.files.items())
@@ -83,9 +85,7 @@ def wanted(program, archive):
 
 
 def fetch_files(program, folder, get=download):
-    """Writes the program's files below the folder, all or none. True where they had to be fetched."""
-    if is_there(program, folder):
-        return False
+    """Writes the program's files below the folder, all or none."""
     with tempfile.TemporaryDirectory() as place:
         archive = get(program, place)
         if digest(archive.read_bytes()) != program.archive:
@@ -94,9 +94,6 @@ def fetch_files(program, folder, get=download):
     for name, content in found.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    if program.whole:
-        (folder / ".archive").write_text(program.archive)
-    return True
 
 
 def fetch_wheels(wheels, folder, python_version):
@@ -118,11 +115,37 @@ def make(program, expand):
             raise Mistake(f"{program.key}: {words[0]} failed: {(done.stderr or done.stdout).strip()[-600:]}")
 
 
+def keep_made(program, folder):
+    """Keeps of the sources what `keep` names alone: it travels."""
+    kept = [folder / "files" / name for name in program.keep]
+    for path in sorted((folder / "files").rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path in each.parents for each in kept):
+                path.rmdir()
+        elif path not in kept:
+            path.unlink()
+    shutil.rmtree(folder / "built", ignore_errors=True)
+
+
+def fetch_program(program, folder, expand, get=download):
+    """The files, and what is made of them; after a failure nothing counts as fetched."""
+    files = folder / "files"
+    if program.ours or is_there(program, files):
+        return
+    if program.whole:  # what an earlier try has left would be in the way
+        shutil.rmtree(folder, ignore_errors=True)
+    fetch_files(program, files, get)
+    make(program, expand)
+    if program.keep:
+        keep_made(program, folder)
+    if program.whole:
+        (files / MARK).write_text(program.archive)
+    print(f"{program.key}: fetched {program.release}", flush=True)
+
+
 def fetch(programs, folder, python_version, expand):
     for program in programs:
-        if not program.ours and fetch_files(program, folder / program.key / "files"):
-            print(f"{program.key}: fetched {program.release}", flush=True)
-            make(program, expand)
+        fetch_program(program, folder / program.key, expand)
     fetch_wheels(sorted({each for program in programs for each in program.wheels}), folder / "wheels", python_version)
 
 

@@ -38,12 +38,12 @@ def measured(rows):
 
 
 def readable(value):
-    digits = max(0, 3 - math.ceil(math.log10(value))) if value > 0 else 0
+    digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
     return f"{value:,.{digits}f}"
 
 
 def span(values):
-    return f"{min(values):.2f}–{max(values):.2f}" if values else ""
+    return f"{readable(min(values))}–{readable(max(values))}" if values else ""
 
 
 def title(row):
@@ -57,7 +57,7 @@ def line(row):
     memory = row["memory"] and " / ".join(f"{each / MIB:,.0f}" for each in row["memory"])
     found = ratios(row)
     return [*cells, *(f"{readable(statistics.median(row[side]))} {row['unit']}" for side in ("without", "with")),
-            f"{statistics.median(found):.2f} × ({span(found)})", span(ratios_to_itself(row)), verdict(row), memory or "",
+            f"{readable(statistics.median(found))} × ({span(found)})", span(ratios_to_itself(row)), verdict(row), memory or "",
             "the same" if row["same"] else "**differs**"]
 
 
@@ -70,7 +70,7 @@ def table(rows):
     return "".join("| " + " | ".join(each) + " |\n" for each in lines)
 
 
-LEFT, WIDTH, RIGHT, ROW, TOP = 300, 900, 130, 26, 40
+LEFT, WIDTH, RIGHT, ROW, TOP = 350, 960, 130, 26, 40
 
 
 def scale(values):
@@ -105,5 +105,5 @@ def picture(rows):
             body += f'<path d="M{at(min(itself)):.1f} {y + 5}H{at(max(itself)):.1f}" stroke="#ccc" stroke-width="6"/>\n'
         body += f'<path d="M{at(min(found)):.1f} {y - 3}H{at(max(found)):.1f}" stroke="{colour}" stroke-width="2"/>\n'
         body += f'<circle cx="{at(median):.1f}" cy="{y - 3}" r="5" fill="{colour}"/>\n'
-        body += report.text(WIDTH - RIGHT + 14, y + 4, f"{median:.2f} ×" + ("" if row["same"] else ", output differs"))
+        body += report.text(WIDTH - RIGHT + 14, y + 4, f"{readable(median)} ×" + ("" if row["same"] else ", output differs"))
     return report.document(WIDTH, bottom + 30, body)
