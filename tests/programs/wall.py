@@ -131,9 +131,10 @@ def document(rows, where):
     if not shown:
         raise description.Mistake("nothing was measured: the documentation stays as it is")
     text = f"On {where}:\n\n{table.table(shown)}"
-    for page, picture in (("docs/programs.md", "pictures/programs.svg"), ("README.md", "docs/pictures/programs.svg")):
+    for page, picture, title in (("docs/programs.md", "pictures/programs.svg", "## Results\n\n"),
+                                 ("README.md", "docs/pictures/programs.svg", "")):
         path = ROOT / page
-        body = f"{text}\n![Programs of others without and with custash: the ratio of each, with its noise]({picture})\n"
+        body = f"{title}{text}\n![Programs of others without and with custash: the ratio of each, with its noise]({picture})\n"
         path.write_text(table.report.between(path.read_text(), "programs", body))
     (ROOT / "docs/pictures/programs.svg").write_text(table.picture(rows))
 
