@@ -13,6 +13,9 @@
   custash::runtime::Error hook params noexcept __asm__(name) \
       __attribute__((visibility("default")))
 
+// In a hook itself, not in what it calls.
+#define CUSTASH_CALLER __builtin_return_address(0)
+
 namespace custash::runtime {
 namespace {
 
@@ -29,9 +32,10 @@ Allocator* fast_core_outside_captures() noexcept {
   return captures::under_way() ? nullptr : fast_core();
 }
 
+// `caller`: where the hook returns to.
 template <typename Function, typename... Args>
-Error forward(Call call, Args... args) noexcept {
-  auto* const real = function<Function>(call);
+Error forward(Call call, const void* caller, Args... args) noexcept {
+  auto* const real = function<Function>(call, caller);
   return real == nullptr ? kSymbolNotFound : real(args...);
 }
 
@@ -82,14 +86,19 @@ bool quietly(Try attempt) noexcept {
   }
 }
 
-Error malloc_async(Call call, void** out, std::size_t bytes, CUstream stream, NullStream null) {
+Error malloc_async(Call call,
+                   const void* caller,
+                   void** out,
+                   std::size_t bytes,
+                   CUstream stream,
+                   NullStream null) {
   if (quietly([&] { return allocate_async(out, bytes, stream, null); })) return kSuccess;
-  return forward<Error(void**, std::size_t, CUstream)>(call, out, bytes, stream);
+  return forward<Error(void**, std::size_t, CUstream)>(call, caller, out, bytes, stream);
 }
 
-Error free_async(Call call, void* block, CUstream stream, NullStream null) {
+Error free_async(Call call, const void* caller, void* block, CUstream stream, NullStream null) {
   if (quietly([&] { return free_async(block, stream, null); })) return kSuccess;
-  return forward<Error(void*, CUstream)>(call, block, stream);
+  return forward<Error(void*, CUstream)>(call, caller, block, stream);
 }
 
 }  // namespace
@@ -122,7 +131,7 @@ Error hook_malloc(void** out, std::size_t bytes) noexcept {
       return kSuccess;
     }
   }
-  return forward<Error(void**, std::size_t)>(Call::Malloc, out, bytes);
+  return forward<Error(void**, std::size_t)>(Call::Malloc, CUSTASH_CALLER, out, bytes);
 }
 
 Error hook_free(void* block) noexcept {
@@ -131,28 +140,30 @@ Error hook_free(void* block) noexcept {
   if (core != nullptr && block != nullptr && quietly([&] { return core->try_free(address); })) {
     return kSuccess;
   }
-  return forward<Error(void*)>(Call::Free, block);
+  return forward<Error(void*)>(Call::Free, CUSTASH_CALLER, block);
 }
 
 Error hook_malloc_async(void** out, std::size_t bytes, CUstream stream) noexcept {
-  return malloc_async(Call::MallocAsync, out, bytes, stream, NullStream::Legacy);
+  return malloc_async(
+      Call::MallocAsync, CUSTASH_CALLER, out, bytes, stream, NullStream::Legacy);
 }
 
 Error hook_malloc_async_ptsz(void** out, std::size_t bytes, CUstream stream) noexcept {
-  return malloc_async(Call::MallocAsyncPtsz, out, bytes, stream, NullStream::PerThread);
+  return malloc_async(
+      Call::MallocAsyncPtsz, CUSTASH_CALLER, out, bytes, stream, NullStream::PerThread);
 }
 
 Error hook_free_async(void* block, CUstream stream) noexcept {
-  return free_async(Call::FreeAsync, block, stream, NullStream::Legacy);
+  return free_async(Call::FreeAsync, CUSTASH_CALLER, block, stream, NullStream::Legacy);
 }
 
 Error hook_free_async_ptsz(void* block, CUstream stream) noexcept {
-  return free_async(Call::FreeAsyncPtsz, block, stream, NullStream::PerThread);
+  return free_async(Call::FreeAsyncPtsz, CUSTASH_CALLER, block, stream, NullStream::PerThread);
 }
 
 Error hook_malloc_host(void** out, std::size_t bytes) noexcept {
   if (quietly([&] { return allocate_pinned(out, bytes, 0); })) return kSuccess;
-  return forward<Error(void**, std::size_t)>(Call::MallocHost, out, bytes);
+  return forward<Error(void**, std::size_t)>(Call::MallocHost, CUSTASH_CALLER, out, bytes);
 }
 
 Error hook_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
@@ -162,7 +173,8 @@ Error hook_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
       core != nullptr && (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0)
     (void)quietly([&] { return core->kernels_become_host_visible("cudaHostAlloc"), true; });
   if (quietly([&] { return allocate_pinned(out, bytes, flags); })) return kSuccess;
-  return forward<Error(void**, std::size_t, unsigned)>(Call::HostAlloc, out, bytes, flags);
+  return forward<Error(void**, std::size_t, unsigned)>(
+      Call::HostAlloc, CUSTASH_CALLER, out, bytes, flags);
 }
 
 Error hook_free_host(void* buffer) noexcept {
@@ -172,7 +184,7 @@ Error hook_free_host(void* buffer) noexcept {
       })) {
     return kSuccess;
   }
-  return forward<Error(void*)>(Call::FreeHost, buffer);
+  return forward<Error(void*)>(Call::FreeHost, CUSTASH_CALLER, buffer);
 }
 
 }  // namespace custash::runtime

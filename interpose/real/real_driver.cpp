@@ -3,6 +3,7 @@
 // addressing; all threads fill it in the same order, so racing threads write the same slots.
 #include "interpose/real/real_driver.hpp"
 
+#include "interpose/real/loaded.hpp"
 #include "interpose/real/resolve.hpp"
 
 #include <cstdint>
@@ -58,11 +59,31 @@ void insert(void* address, std::size_t entry) {
   }
 }
 
+// The driver, or the toolkit's stub of it, under the name that auditwheel gave it. Null where
+// none is loaded.
+void* open_renamed() {
+  void* const handle = open_loaded("libcuda-");
+  return handle != nullptr && real_dlsym()(handle, "cuInit") != nullptr ? handle : nullptr;
+}
+
+// A stub has the driver's functions, and each fails.
+bool is_stub(void* handle) {
+  int version = 0;
+  void* const get = real_dlsym()(handle, "cuDriverGetVersion");
+  return get == nullptr || reinterpret_cast<CUresult (*)(int*)>(get)(&version) != CUDA_SUCCESS;
+}
+
 void* open_library(Open how) {
   void* handle = library.load(std::memory_order_acquire);
   if (handle != nullptr) return handle;
   // By name, and only if it is loaded: by now the program has chosen its libcuda.so.1.
   handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) {
+    handle = open_renamed();
+    // Nothing is opened beside a stub, which fails as it does without custash. It is not kept:
+    // the driver may come later.
+    if (handle != nullptr && is_stub(handle)) return nullptr;
+  }
   if (handle == nullptr && how == Open::Now) handle = dlopen("libcuda.so.1", RTLD_LAZY);
   if (handle != nullptr) library.store(handle, std::memory_order_release);
   return handle;
@@ -92,8 +113,10 @@ bool fill(Open how) {
 }  // namespace
 
 void* look_up(Entry entry) noexcept {
-  if (!fill(Open::Now)) return nullptr;
-  return addresses[static_cast<std::size_t>(entry)].load(std::memory_order_relaxed);
+  const auto index = static_cast<std::size_t>(entry);
+  if (fill(Open::Now)) return addresses[index].load(std::memory_order_relaxed);
+  void* const stub = open_renamed();
+  return stub == nullptr ? nullptr : real_dlsym()(stub, kEntryNames[index]);
 }
 
 void* symbol(const char* name) noexcept {

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/real/real_runtime.hpp"
 
+#include "interpose/real/loaded.hpp"
 #include "interpose/real/resolve.hpp"
 
 #include <array>
 #include <atomic>
-#include <climits>
-#include <cstdlib>
-#include <cstring>
+#include <cstdint>
 
 #include <dlfcn.h>
-#include <link.h>
 
 namespace custash::runtime {
 namespace {
@@ -27,29 +25,71 @@ constexpr std::array kNames = {"cudaMalloc",
                                "cudaRuntimeGetVersion"};
 static_assert(kNames.size() == static_cast<std::size_t>(Call::Count));
 
-constinit std::array<std::atomic<void*>, kNames.size()> addresses{};
-
-struct Path {
-  char text[PATH_MAX];
+// One shared runtime of the process. The first of the table is the one that most callers have;
+// others have a version here: the address of their cudaRuntimeGetVersion.
+struct Runtime {
+  std::atomic<void*> version{nullptr};
+  std::array<std::atomic<void*>, kNames.size()> addresses{};
 };
 
-int note_runtime(dl_phdr_info* info, std::size_t, void* out) {
-  const char* const slash = std::strrchr(info->dlpi_name, '/');
-  const char* const file = slash == nullptr ? info->dlpi_name : slash + 1;
-  // Wheels rename it: libcudart-0a1b2c3d.so.12
-  if (std::strncmp(file, "libcudart", 9) != 0) return 0;
-  auto& path = *static_cast<Path*>(out);
-  if (std::strlen(info->dlpi_name) >= sizeof path.text) return 0;
-  std::strcpy(path.text, info->dlpi_name);
-  return 1;
+constexpr std::size_t kRuntimes = 8;
+constinit std::array<Runtime, kRuntimes> runtimes{};
+
+// Which runtime the callers on one page of code have: the page's number, and the runtime's in
+// the low bits; 0 is an empty slot. A page belongs to one module.
+constexpr std::size_t kSlots = 256;
+constinit std::array<std::atomic<std::uint64_t>, kSlots> pages{};
+
+int major_of(void* version) {
+  int number = 0;
+  return reinterpret_cast<Error (*)(int*)>(version)(&number) == kSuccess ? number / 1000 : 0;
+}
+
+std::size_t number_of(void* version) {
+  for (std::size_t i = 1; i < kRuntimes; ++i) {
+    void* present = nullptr;
+    if (runtimes[i].version.compare_exchange_strong(present, version) || present == version)
+      return i;
+  }
+  return 0;
+}
+
+// As the loader bound the caller's other calls of the runtime: in the program's scope first, if
+// the version of the symbols there is the caller's, else among the caller's own libraries.
+std::size_t find_runtime(const void* caller) {
+  constexpr const char* kVersion = "cudaRuntimeGetVersion";  // not one of our hooks
+  void* const handle = open_owner(caller);
+  void* const own = handle == nullptr ? nullptr : real_dlsym()(handle, kVersion);
+  if (handle != nullptr) dlclose(handle);
+  if (own == nullptr) return 0;
+  void* const global = real_dlsym()(RTLD_NEXT, kVersion);
+  if (global != nullptr && (global == own || major_of(global) == major_of(own))) return 0;
+  return number_of(own);
+}
+
+std::size_t runtime_of(const void* caller) {
+  if (caller == nullptr) return 0;
+  const auto page = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(caller)) >> 12;
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    auto& slot = pages[(page + i) % kSlots];
+    std::uint64_t present = slot.load(std::memory_order_relaxed);
+    if (present / kRuntimes == page) return present % kRuntimes;
+    if (present != 0) continue;
+    const std::size_t found = find_runtime(caller);
+    slot.compare_exchange_strong(present, page * kRuntimes + found, std::memory_order_relaxed);
+    return found;
+  }
+  return find_runtime(caller);
 }
 
 // RTLD_NEXT does not find a runtime that was loaded with RTLD_LOCAL, as Python's extensions do,
 // though its users' calls reach this hook. The process's own list of libraries has it.
-void* in_loaded_runtime(const char* name) {
-  Path path;
-  if (dl_iterate_phdr(note_runtime, &path) == 0) return nullptr;
-  void* const handle = dlopen(path.text, RTLD_LAZY | RTLD_NOLOAD);
+void* find(const Runtime& runtime, const char* name) {
+  void* const version = runtime.version.load(std::memory_order_relaxed);
+  if (version == nullptr) {
+    if (void* const next = real_dlsym()(RTLD_NEXT, name)) return next;
+  }
+  void* const handle = version == nullptr ? open_loaded("libcudart") : open_owner(version);
   return handle == nullptr ? nullptr : real_dlsym()(handle, name);
 }
 
@@ -57,20 +97,20 @@ void* in_loaded_runtime(const char* name) {
 
 constinit std::atomic<int> eager_contexts{-1};
 
-void* look_up(Call call) noexcept {
+void* look_up(Call call, const void* caller) noexcept {
+  Runtime& runtime = runtimes[runtime_of(caller)];
   const auto index = static_cast<std::size_t>(call);
-  void* found = addresses[index].load(std::memory_order_relaxed);
+  void* found = runtime.addresses[index].load(std::memory_order_relaxed);
   if (found != nullptr) return found;
-  found = real_dlsym()(RTLD_NEXT, kNames[index]);
-  if (found == nullptr) found = in_loaded_runtime(kNames[index]);
+  found = find(runtime, kNames[index]);
   if (found == nullptr) dlerror();  // a message that is not the program's
-  addresses[index].store(found, std::memory_order_relaxed);
+  runtime.addresses[index].store(found, std::memory_order_relaxed);
   return found;
 }
 
 bool find_out_context_is_current() noexcept {
   constexpr int kFirstEager = 12000;
-  auto* const get_version = function<Error(int*)>(Call::GetVersion);
+  auto* const get_version = function<Error(int*)>(Call::GetVersion, nullptr);
   int version = 0;
   const bool yes =
       get_version != nullptr && get_version(&version) == kSuccess && version >= kFirstEager;

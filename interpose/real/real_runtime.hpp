@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The real CUDA runtime, where the program's runtime is a shared library. State: one address
-// for each entry of the fast path, found at its first use. Lock free.
+// The real CUDA runtimes, where the program's are shared libraries: wheels may each bring their
+// own. State: which runtime a caller has, and one address for each of its entries of the fast
+// path, found at the first use. Lock free.
 #pragma once
 
 #include <atomic>
@@ -30,12 +31,13 @@ enum class Call {
   Count
 };
 
-// The real function; null when the process has no shared runtime.
-void* look_up(Call call) noexcept;
+// The real function of the caller's runtime, which keeps the caller's last error; null when the
+// process has no shared runtime. `caller`: an address in its code, or null for any runtime.
+void* look_up(Call call, const void* caller) noexcept;
 
 template <typename Function>
-Function* function(Call call) noexcept {
-  return reinterpret_cast<Function*>(look_up(call));
+Function* function(Call call, const void* caller) noexcept {
+  return reinterpret_cast<Function*>(look_up(call, caller));
 }
 
 extern std::atomic<int> eager_contexts;  // not known yet while negative

@@ -4,7 +4,8 @@
 It runs on a GPU where one works, else over the simulated driver (--sim asks for that). The simulator shows host
 cost only, and figures of other allocators mean nothing there. Prints medians in nanoseconds and ratios.
 --minutes 8 --json FILE measures everything of interest on a GPU in eight minutes. --from FILE --docs makes tables
-and pictures of FILE later, on any machine.
+and pictures of FILE later, on any machine. tools/bench --programs measures programs that others wrote; it has a --help of
+its own.
 """
 import argparse
 import concurrent.futures

@@ -35,6 +35,7 @@ PROGRAMS = (
     ("ordering_per_thread", []),
     ("capture", ["--pooled"]),
     ("overlap", []),
+    ("stall", []),
     ("thrust_sort", []),
     ("entry_points", []),
     ("micro", []),

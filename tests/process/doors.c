@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Arguments: how the driver is found. Says the code of each call, in order; what differs
- * between bare and preloaded, how many allocations custash served, stands on lines that begin
- * with #. */
+ * Arguments: how the driver is found. With PLUGIN it is a library that plugin_host opens. Says
+ * the code of each call, in order; what differs between bare and preloaded, how many
+ * allocations custash served, stands on lines that begin with #. */
 #include "tests/process/driver.h"
 
 #include <stdio.h>
@@ -61,10 +61,10 @@ static void ordered(void) {
   SAY(cu.cuStreamDestroy_v2(stream));
 }
 
-int main(int argc, char** argv) {
+static int walk(const char* how) {
   void* context = NULL;
   device_address a = 0;
-  if (argc < 2 || !find_driver(&cu, argv[1])) {
+  if (!find_driver(&cu, how)) {
     printf("no driver this way\n");
     return 1;
   }
@@ -79,3 +79,15 @@ int main(int argc, char** argv) {
   SAY(cu.cuDevicePrimaryCtxRelease_v2(0));
   return 0;
 }
+
+#ifdef PLUGIN
+void run_plugin(void);
+
+void run_plugin(void) {
+  walk("linked");
+}
+#else
+int main(int argc, char** argv) {
+  return walk(argc > 1 ? argv[1] : "");
+}
+#endif

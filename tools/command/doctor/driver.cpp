@@ -35,11 +35,6 @@ int call(const char* name, Args... args) {
   return function == nullptr ? 500 : function(args...);
 }
 
-std::string path_of_library() {
-  Dl_info info{};
-  return dladdr(find("cuInit"), &info) != 0 ? info.dli_fname : "libcuda.so.1";
-}
-
 bool has_attribute(int attribute, int device) {
   int value = 0;
   return call("cuDeviceGetAttribute", &value, attribute, device) == 0 && value != 0;
@@ -108,6 +103,12 @@ void examine_features(int devices, Findings* findings) {
 
 }  // namespace
 
+std::string driver_file() {
+  Dl_info info{};
+  if (library() == nullptr) return "";
+  return dladdr(find("cuInit"), &info) != 0 ? info.dli_fname : "libcuda.so.1";
+}
+
 void examine_driver(Findings* findings) {
   if (library() == nullptr) {
     findings->push_back({Level::Problem,
@@ -121,7 +122,7 @@ void examine_driver(Findings* findings) {
   call("cuDriverGetVersion", &version);
   int code = call("cuInit", 0U);
   if (code == 0) code = call("cuDeviceGetCount", &devices);
-  std::string what = path_of_library();
+  std::string what = driver_file();
   add(what, ", CUDA %d.%d", version / 1000, version % 1000 / 10);
   if (code == kStubLibrary) {
     findings->push_back({Level::Problem,

@@ -6,10 +6,15 @@
 
 #include "tools/command/doctor/findings.hpp"
 
+#include <string>
+
 namespace custash::doctor {
 
 void examine_environment(Findings* findings);
 void examine_system(Findings* findings);
 void examine_driver(Findings* findings);
+
+// The file of the driver that the loader finds; empty where there is none.
+std::string driver_file();
 
 }  // namespace custash::doctor

@@ -22,7 +22,11 @@ enum class Form { None, Preloaded, Linked, LinkedWithoutDlsym };
 // A module that is custash, or holds it, gets a finding.
 Form form_of(const std::vector<Module>& modules, Findings* findings);
 
-// A finding for each module that comes to CUDA; false where there is none.
-bool examine_modules(const std::vector<Module>& modules, Form form, Findings* findings);
+// A finding for each module that comes to CUDA; false where there is none. `driver`: this
+// machine's, empty where it is not known.
+bool examine_modules(const std::vector<Module>& modules,
+                     Form form,
+                     const std::string& driver,
+                     Findings* findings);
 
 }  // namespace custash::doctor

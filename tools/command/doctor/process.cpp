@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A process that runs: what it has loaded by now, plug-ins and extensions too, and what custash
 // has served in it. Only /proc is read, and the process's service asked.
+#include "tools/command/doctor/machine.hpp"
 #include "tools/command/doctor/modules.hpp"
 #include "tools/command/doctor/program.hpp"
 #include "tools/command/live/processes.hpp"
@@ -141,7 +142,9 @@ void examine_process(pid_t process, Findings* findings) {
                            "custash does not serve."});
   }
   const Form form = form_of(modules, findings);
-  const bool to_cuda = examine_modules(modules, form, findings);
+  // In a container the files are others.
+  const std::string driver = shares_namespace(folder, "mnt") ? driver_file() : "";
+  const bool to_cuda = examine_modules(modules, form, driver, findings);
   if (!to_cuda)
     findings->push_back({Level::Note, subject, "has loaded no CUDA library", ""});
   else if (form == Form::None)

@@ -2,6 +2,7 @@
 #include "tools/command/doctor/program.hpp"
 
 #include "tools/command/doctor/interpreter.hpp"
+#include "tools/command/doctor/machine.hpp"
 #include "tools/command/doctor/modules.hpp"
 #include "tools/command/launch.hpp"
 
@@ -91,7 +92,7 @@ int examine_program(const std::string& name, std::string* why, Findings* finding
     return 0;
   }
   if (form == Form::None) form = Form::Preloaded;  // as custash run will have it
-  const bool comes_to_cuda = examine_modules(modules, form, findings);
+  const bool comes_to_cuda = examine_modules(modules, form, driver_file(), findings);
   findings->push_back(
       {Level::Note,
        path,

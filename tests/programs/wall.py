@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""Runs programs that others wrote without and with custash in turn, by `custash compare`, and makes a table and a picture.
+
+tests/programs/wall/ describes each: its release, its files with their SHA-256, its arguments. --fetch downloads the
+files once, --install installs the wheels that they need; both into build/programs, which may then travel to a machine
+without network. A program whose modules are missing is named and left out. The exit status is 1 where output differs
+or a program fails, 77 where all are left out.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import compare
+import data
+import description
+import fetch
+import table
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SKIPPED = 77
+FORMAT = "custash programs 1"
+
+
+def module_folder(name, environment):
+    """Where the programs' Python finds a module; empty where it does not."""
+    find = ("import importlib.util, os, sys; spec = importlib.util.find_spec(sys.argv[1]); "
+            "print(spec.submodule_search_locations[0] if spec.submodule_search_locations else os.path.dirname(spec.origin))")
+    done = subprocess.run([sys.executable, "-c", find, name], env=environment, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+class Wall:
+    def __init__(self, args):
+        self.args = args
+        self.folder = args.folder
+        self.rows = []
+
+    def environment(self, more=()):
+        env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "CUSTASH_CONF")}
+        env["PYTHONPATH"] = ":".join(filter(None, [str(self.folder / "site"), env.get("PYTHONPATH")]))
+        env["MPLBACKEND"] = "Agg"  # no program may wait for a screen
+        env.update(more)
+        return env
+
+    def expand(self, program, word):
+        places = {"python": sys.executable, "files": self.folder / program.key / "files",
+                  "built": self.folder / program.key / "built", "data": self.folder / program.key / "data",
+                  "build": self.args.build}
+
+        def path(place):
+            name = place[1]
+            return module_folder(name[7:], self.environment()) if name.startswith("module:") else str(places[name])
+
+        return re.sub(r"\{(.*?)\}", path, word)
+
+    def why_not(self, program):
+        """Why the program cannot start here; empty where it can."""
+        missing = [each for each in program.modules if not module_folder(each, self.environment())]
+        if missing:
+            return f"left out: this Python has no {', '.join(missing)}"
+        if not program.ours and not fetch.is_there(program, self.folder / program.key / "files"):
+            return "left out: its files are not here, or not those that the description names: --fetch"
+        first = self.expand(program, program.start[0])
+        return "" if os.access(first, os.X_OK) else f"left out: there is no {os.path.relpath(first, ROOT)}"
+
+    def measure(self, program, way):
+        words = [self.expand(program, word) for word in program.start]
+        environment = self.environment({k: self.expand(program, v) for k, v in way.environment.items()})
+        work = self.folder / program.key / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        if program.data:
+            data.make(self.folder / program.key / "data", **program.data)
+        row = {"unit": program.unit, "higher": program.higher, "command": program.start, "environment": way.environment}
+        try:
+            line = compare.command(str(self.args.build / "tools/custash"), str(self.args.build / "interpose/libcustash.so"),
+                                   program, words, self.args.rounds, self.args.warmup)
+            return {**row, **compare.figures(compare.run(line, environment, work), program)}
+        except compare.Failed as why:
+            return {**row, "why_not": f"failed: {why}"}
+
+    def run(self, programs):
+        end = time.monotonic() + 60 * self.args.minutes if self.args.minutes else None
+        for program in programs:
+            why = self.why_not(program)
+            for way in program.ways:
+                if end is not None and time.monotonic() > end:
+                    why = "left out: there was no time left"
+                print(f"{program.key}: {way.name or 'as it is'}", file=sys.stderr, flush=True)
+                row = {"why_not": why} if why else self.measure(program, way)
+                row = {"key": program.key, "name": program.name, "way": way.name, "release": program.release, **row}
+                self.rows.append(row)
+                if self.args.json:  # what there is, should the rest be cut off
+                    self.args.json.write_text(json.dumps({"format": FORMAT, "machine": machine(), "rows": self.rows}, indent=1))
+        return self.rows
+
+
+def machine():
+    """In words: the GPU, its driver, the processors."""
+    try:
+        done = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                              capture_output=True, text=True, check=False)
+        gpu = done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else "no GPU"
+    except FileNotFoundError:
+        gpu = "no GPU"
+    return f"{gpu}; {os.cpu_count()} processors"
+
+
+def merged(paths):
+    """The rows of several calls; a later figure of one way replaces an earlier one."""
+    rows, machines = {}, {}
+    for path in paths:
+        found = json.loads(path.read_text())
+        if found.get("format") != FORMAT:
+            raise description.Mistake(f"{path} holds no figures of tools/bench --programs")
+        machines[found["machine"]] = True
+        for row in found["rows"]:
+            key = (row["key"], row["way"])
+            if key not in rows or "why_not" not in row:
+                rows[key] = row
+    return list(rows.values()), "; ".join(machines)
+
+
+def document(rows, where):
+    """Into the documentation, and the table and the picture into the README."""
+    shown = table.measured(rows)
+    if not shown:
+        raise description.Mistake("nothing was measured: the documentation stays as it is")
+    text = f"On {where}:\n\n{table.table(shown)}"
+    for page, picture, title in (("docs/programs.md", "pictures/programs.svg", "## Results\n\n"),
+                                 ("README.md", "docs/pictures/programs.svg", "")):
+        path = ROOT / page
+        body = f"{title}{text}\n![Programs of others without and with custash: the ratio of each, with its noise]({picture})\n"
+        path.write_text(table.report.between(path.read_text(), "programs", body))
+    (ROOT / "docs/pictures/programs.svg").write_text(table.picture(rows))
+
+
+def arguments(words=None):
+    parser = argparse.ArgumentParser(prog="tools/bench --programs", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--fetch", action="store_true", help="download what the programs need; measure nothing")
+    parser.add_argument("--install", action="store_true", help="install the wheels that --fetch downloaded; measure nothing")
+    parser.add_argument("--list", action="store_true", help="name the programs and their releases; measure nothing")
+    parser.add_argument("--only", action="append", metavar="PROGRAM", help="only this program; may be repeated")
+    parser.add_argument("--rounds", type=int, default=5, help="measured runs of each side (5)")
+    parser.add_argument("--warmup", type=int, default=1, help="runs of each side before these (1)")
+    parser.add_argument("--minutes", type=float, help="start nothing after that time; name what is left out")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/programs", help="where the fetched files are")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="another folder, built already")
+    parser.add_argument("--no-build", action="store_true", help="do not build first")
+    parser.add_argument("--python-version", default=f"{sys.version_info.major}.{sys.version_info.minor}",
+                        help="the Python that the wheels are for (this one)")
+    parser.add_argument("--json", type=pathlib.Path, help="write every figure to this file")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, nargs="+", metavar="JSON",
+                        help="measure nothing; take the figures that --json wrote")
+    parser.add_argument("--table", type=pathlib.Path, help="write the table to this file (Markdown)")
+    parser.add_argument("--plot", type=pathlib.Path, help="write the picture to this file (SVG)")
+    parser.add_argument("--docs", action="store_true", help="write both into docs/programs.md and the README")
+    args = parser.parse_args(words)
+    args.folder, args.build = args.folder.resolve(), args.build.resolve()
+    return parser, args
+
+
+def chosen(parser, args):
+    programs = description.read_all()
+    unknown = set(args.only or ()) - {each.key for each in programs}
+    if unknown:
+        parser.error(f"no program {' '.join(sorted(unknown))}: see --list")
+    return [each for each in programs if not args.only or each.key in args.only]
+
+
+def write(args, rows, where):
+    print(table.table(rows), end="")
+    if args.table:
+        args.table.write_text(table.table(rows))
+    if args.plot:
+        args.plot.write_text(table.picture(rows))
+    if args.docs:
+        document(rows, where)
+    if not table.measured(rows) and all(row["why_not"].startswith("left out") for row in rows):
+        return SKIPPED
+    failed = any(row.get("why_not", "").startswith("failed") for row in rows)
+    return int(failed or not all(row["same"] for row in table.measured(rows)))
+
+
+def main():
+    parser, args = arguments()
+    try:
+        if args.source:
+            return write(args, *merged(args.source))
+        programs = chosen(parser, args)
+        if args.list:
+            for program in programs:
+                print(f"{program.key:16} {program.release:28} {program.name}")
+        elif args.fetch:
+            fetch.fetch(programs, args.folder, args.python_version, Wall(args).expand)
+        elif args.install:
+            fetch.install(args.folder)
+        else:
+            return write(args, Wall(args).run(programs), machine())
+    except description.Mistake as mistake:
+        print(f"tools/bench: {mistake}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
