@@ -6,6 +6,7 @@
 #include "allocator/cache/cache_lock.hpp"
 #include "allocator/cache/cache_shared.hpp"
 #include "allocator/cache/peer_access.hpp"
+#include "allocator/heap/refaults.hpp"
 #include "allocator/heap/request.hpp"
 #include "allocator/heap/reuse_after.hpp"
 #include "allocator/memory/headroom.hpp"
@@ -57,6 +58,7 @@ struct CacheCore {
   // From a cache line of its own on: hits read what stands before.
   alignas(64) Mutex mutex{LockRank::Context};
   DeviceStats stats GUARDED_BY(cache_lock);
+  Refaults refaults GUARDED_BY(cache_lock);
   std::vector<std::unique_ptr<Pool>> pools GUARDED_BY(cache_lock);  // [0]: plain calls
 };
 

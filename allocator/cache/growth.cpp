@@ -39,6 +39,15 @@ Bytes slack(const Arena& arena, Bytes all, Bytes room) {
       kPageBytes);
 }
 
+// The memory that a request needs. Small requests share pages, so they count as one size.
+Bytes size_of(const Request& request) {
+  return request.small() || request.rounded <= kSmallLimit ? kSlabBytes : request.rounded;
+}
+
+std::int64_t requests(const DeviceStats& stats) {
+  return stats.allocation[0].allocated;
+}
+
 }  // namespace
 
 Status MemoryGrowth::grow(const Request& wanted, Address* out) {
@@ -64,11 +73,30 @@ Status MemoryGrowth::grow(const Request& wanted, Address* out) {
   return grow_plain(*pool, arena, request, out);
 }
 
+bool MemoryGrowth::moved_too_often(const Request& request) {
+  const auto lives = [&](const Refaults::Served& served) {
+    const PageOwner owner = core_.pages.find(served.address);
+    if (size_of(request) != kSlabBytes)
+      return owner.block != nullptr && owner.block->buffer_id == served.buffer_id;
+    return owner.slab != nullptr ||
+           (owner.segment != nullptr && owner.segment->arena->kind() == SizeKind::Small);
+  };
+  return core_.refaults.paid_off(size_of(request), requests(core_.stats), lives);
+}
+
+void MemoryGrowth::note_got(const Request& request, Address address) {
+  const BlockRef found = freed_.locate(address);
+  CUSTASH_ASSERT(found);
+  core_.refaults.got(
+      size_of(request),
+      {.address = address, .buffer_id = found.buffer_id(), .when = requests(core_.stats)});
+}
+
 // How much may be made. The limit on held memory is the most that was ever in use, plus a
 // `share` of it, plus the bytes that searches missed.
 Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   const Bytes most = most_in_use(core_.stats, request);
-  Bytes allowed = most + most / share;
+  Bytes allowed = most + most / share + core_.refaults.allowed();
   for (const auto& pool : core_.pools)
     allowed += pool->slabs.refaulted_bytes();
   const Bytes now_held = held(core_.stats);
@@ -85,7 +113,12 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
     return false;
   const Bytes finer =
       finer_handle_bytes(held(core_.stats) + need, most_in_use(core_.stats, request));
-  const Bytes room = room_to_make(request, kShareBeforeMoves);
+  const bool makes = moved_too_often(request);
+  Bytes room = room_to_make(request, kShareBeforeMoves);
+  if (makes && need > room) {
+    core_.refaults.allow(need - room);
+    room = room_to_make(request, kShareBeforeMoves);
+  }
   if (need > room) freed_.return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
   Bytes moved = 0;
@@ -97,11 +130,14 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
       if (moved != before && from == &each->small_pages) each->slabs.pages_given_up();
     }
   }
+  std::size_t handles = 0;
   for (const PageMove& move : out->moves) {
+    handles += move.item.pages.size();
     segments_.take_out(*move.from, move.item);
     if (holds(Rule::moved_pages_wait_as_before))
       out->block->reuse_after.join(move.item.block->reuse_after, asked.passed);
   }
+  if (handles != 0) core_.refaults.moved(size_of(request), handles);
   Bytes made = moved < need ? need - moved : 0;
   if (made != 0 && core_.headroom.fit() == Fit::Quick)
     made = std::clamp(slack(arena, held(core_.stats), room_to_make(request, kShareAhead)),
@@ -193,6 +229,7 @@ Status MemoryGrowth::grow_range(Pool& pool,
     segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
     *out = search_.hand_out_new(pool, arena.commit_growth(growth, mapped, bytes), request);
+    note_got(request, *out);
   }
   for (const CUdevice peer : late) {
     for (const Page& page : mapped) {

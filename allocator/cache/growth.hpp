@@ -31,6 +31,8 @@ class MemoryGrowth {
   [[nodiscard]] Bytes room_to_make(const Request& request, Bytes share) const
       REQUIRES(cache_lock);
   bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(cache_lock);
+  [[nodiscard]] bool moved_too_often(const Request& request) REQUIRES(cache_lock);
+  void note_got(const Request& request, Address address) REQUIRES(cache_lock);
   void abandon(Arena& arena, const Growth& growth) REQUIRES(cache_lock);
   Address take_gap(Pool& pool, const Request& request) REQUIRES(cache_lock);
 

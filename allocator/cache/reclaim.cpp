@@ -49,6 +49,7 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
     freed_.return_empty_slabs(passed);
     for (const auto& pool : core_.pools)
       pool->slabs.forget_refaults();
+    core_.refaults.forget();
     trim_request.aliases = &stale_.aliases();
     for (const auto& pool : core_.pools) {
       if (only != nullptr && pool.get() != only) continue;

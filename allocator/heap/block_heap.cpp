@@ -15,6 +15,10 @@ namespace {
 // The number of blocks that a request examines when it must not touch more pages than it needs.
 constexpr int kCandidates = 4096;
 
+// A block waits for what its parts wait for. A neighbour that is so many times as large does
+// not wait for a part: requests would pass it by, and more memory would be made.
+constexpr Bytes kMuchLarger = 4;
+
 Address start_of(const Block& block, Bytes bytes, Fit fit) {
   return fit == Fit::Quick ? block.address : fitted(block.address, bytes);
 }
@@ -123,28 +127,43 @@ Block* BlockHeap::take_from_limbo(Bytes bytes, const ReuseLimits& reuse_limits, 
   if (block == nullptr) return nullptr;
   CUSTASH_ASSERT(start_of(*block, bytes, fit) + bytes <= block->end());
   leave_limbo(block);
-  block = cut_head(block, start_of(*block, bytes, fit));
-  make_used(block, bytes);
+  // On a nearly full device they join, as they would in the driver.
+  const bool nearly_full = fit == (kind_ == SizeKind::Small ? Fit::AsDriver : Fit::FewPages);
+  const Parts parts = nearly_full ? Parts::Join : Parts::Wait;
+  block = cut_head(block, start_of(*block, bytes, fit), parts);
+  make_used(block, bytes, parts);
   return block;
 }
 
+void BlockHeap::give_part(Block* block, Parts parts) {
+  const auto spoils = [&](const Block* neighbour) {
+    return neighbour != nullptr && neighbour->state == BlockState::Free &&
+           neighbour->size / kMuchLarger > block->size;
+  };
+  if (parts == Parts::Wait && (spoils(block->previous) || spoils(block->next)))
+    return give_to_limbo(block);
+  // With nothing passed, join() keeps both blocks' positions: safe, and the neighbour is rarely
+  // free.
+  give_ready(block, {});
+}
+
 // The part before `at` becomes a free block of its own; the rest is Busy.
-Block* BlockHeap::cut_head(Block* block, Address at) {
+Block* BlockHeap::cut_head(Block* block, Address at, Parts parts) {
   if (at == block->address) return block;
   CUSTASH_ASSERT(block->state == BlockState::Busy);
   CUSTASH_ASSERT(block->address < at && at < block->end());
   Block* rest = list_.insert_after(block, block->segment, at, block->end() - at);
   if (holds(Rule::parts_wait_as_the_block_did)) rest->reuse_after = block->reuse_after;
   block->size = at - block->address;
-  give_ready(block, {});
+  give_part(block, parts);
   return rest;
 }
 
-void BlockHeap::make_used(Block* block, Bytes bytes) {
+void BlockHeap::make_used(Block* block, Bytes bytes, Parts parts) {
   CUSTASH_ASSERT(block->state == BlockState::Busy);
   CUSTASH_ASSERT(block->buffer_id == 0);
   CUSTASH_ASSERT(&block->segment->arena->blocks() == this);
-  split(block, bytes);
+  split(block, bytes, parts);
   block->state = BlockState::Used;
   block->requested = 0;  // the owners of a slab's page are those of its blocks
   const bool entered = block->segment->used.emplace(block->address, block).second;
@@ -153,16 +172,14 @@ void BlockHeap::make_used(Block* block, Bytes bytes) {
   if (kind_ == SizeKind::Small) placement_.used(*block);
 }
 
-void BlockHeap::split(Block* block, Bytes bytes) {
+void BlockHeap::split(Block* block, Bytes bytes, Parts parts) {
   CUSTASH_ASSERT(bytes != 0 && bytes <= block->size);
   const Bytes rest = block->size - bytes;
   if (rest < kAlignment) return;
   block->size = bytes;
   Block* remainder = list_.insert_after(block, block->segment, block->end(), rest);
   if (holds(Rule::parts_wait_as_the_block_did)) remainder->reuse_after = block->reuse_after;
-  // With nothing passed, join() keeps both blocks' positions: safe, and the neighbour is rarely
-  // free.
-  give_ready(remainder, {});
+  give_part(remainder, parts);
 }
 
 void BlockHeap::release(Block* block) {

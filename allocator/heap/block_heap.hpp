@@ -27,7 +27,7 @@ class BlockHeap {
   // As take(), in the free part of a page that also has a used block, lowest address first:
   // wholly free pages stay whole. Slabs (kSlabBytes) begin at a multiple of kPageBytes.
   Block* take_gap(Bytes bytes, const ReuseLimits& reuse_limits);
-  // As take(), among the blocks in limbo. Such a block is not split.
+  // As take(), among the blocks in limbo. What is left of such a block may stay there.
   Block* take_from_limbo(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit = Fit::Quick);
 
   // Used -> Busy: being freed; no caller owns it any more.
@@ -47,7 +47,8 @@ class BlockHeap {
 
   // ---- For the arena, which maps and returns the memory of the blocks.
   // Busy -> Used, its first `bytes`; the rest becomes free.
-  void make_used(Block* block, Bytes bytes);
+  void make_used(Block* block, Bytes bytes) { make_used(block, bytes, Parts::Join); }
+
   // Free or InLimbo -> Busy, the whole block.
   void withdraw(Block* block);
   // Free -> Busy, the part from `begin` to `end`; the rest of the block stays free.
@@ -73,13 +74,19 @@ class BlockHeap {
     Position until;
   };
 
+  // Whether the parts of a block that are not handed out join their free neighbours, or stay in
+  // limbo where they would make a much larger one wait.
+  enum class Parts { Join, Wait };
+
   Block* find(const FreeIndex& index,
               Bytes bytes,
               const ReuseLimits& reuse_limits,
               Fit fit) const;
   Block* take_as_driver(Bytes bytes, const ReuseLimits& reuse_limits);
-  void split(Block* block, Bytes bytes);
-  Block* cut_head(Block* block, Address at);
+  void make_used(Block* block, Bytes bytes, Parts parts);
+  void split(Block* block, Bytes bytes, Parts parts);
+  Block* cut_head(Block* block, Address at, Parts parts = Parts::Join);
+  void give_part(Block* block, Parts parts);
   void leave_limbo(Block* block);
   void insert_free(Block* block);
   void remove_free(Block* block);

@@ -273,3 +273,31 @@ TEST_CASE("inactive_split counts free blocks that share their segment", "[unit][
   REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
   REQUIRE(bed.stats.inactive_split[0].current == 0);
 }
+
+TEST_CASE("what is left of a waiting block makes no large neighbour wait", "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(20_MiB, 4_MiB);
+  bed.blocks.release(a);
+  a->reuse_after.plain = {2};
+  bed.blocks.give_to_limbo(a);  // its neighbour of 16 MiB is free and waits for nothing
+  REQUIRE(bed.blocks.take_from_limbo(3_MiB, kAnything) == a);
+  REQUIRE(bed.arena.validate());
+  const ReuseLimits first{.passed = {1}, .acceptable = {1}};
+  Block* large = bed.blocks.take(16_MiB, first);
+  REQUIRE(large != nullptr);
+  REQUIRE(large->address == kBase + 4_MiB);
+  // Once its work has passed, the rest is free like any other.
+  REQUIRE(bed.blocks.take(1_MiB, first) == nullptr);
+  bed.blocks.drain({2});
+  REQUIRE(bed.blocks.take(1_MiB, {.passed = {2}, .acceptable = {2}})->address == kBase + 3_MiB);
+}
+
+TEST_CASE("on a nearly full device what is left joins its neighbours", "[unit][arena]") {
+  Bed bed;
+  Block* a = bed.plain(20_MiB, 4_MiB);
+  bed.blocks.release(a);
+  a->reuse_after.plain = {2};
+  bed.blocks.give_to_limbo(a);
+  REQUIRE(bed.blocks.take_from_limbo(2_MiB, kAnything, Fit::FewPages) == a);
+  REQUIRE(bed.blocks.take(18_MiB, kAnything) != nullptr);
+}

@@ -177,3 +177,72 @@ TEST_CASE("memory stranded on idle and destroyed streams is used before pages ar
   REQUIRE(sim::count("cuMemCreate") == made);
   REQUIRE(sim::faults().empty());
 }
+
+namespace {
+
+std::uint64_t memory_calls() {
+  return sim::count("cuMemCreate") + sim::count("cuMemMap") + sim::count("cuMemSetAccess") +
+         sim::count("cuMemUnmap") + sim::count("cuMemRelease");
+}
+
+// The driver's calls for memory in the last 40 of 80 runs.
+template <typename Cycle>
+std::uint64_t late_calls(Cycle cycle) {
+  for (int i = 0; i < 40; ++i)
+    cycle();
+  const std::uint64_t before = memory_calls();
+  for (int i = 0; i < 40; ++i)
+    cycle();
+  return memory_calls() - before;
+}
+
+}  // namespace
+
+TEST_CASE("requests that are never alive together stop fighting for a page", "[unit][moves]") {
+  Bed bed;
+  const auto once = [&](Bytes bytes) { bed.free(bed.malloc(bytes)); };
+  REQUIRE(late_calls([&] {
+            once(44_MiB);
+            once(512_KiB);
+          }) == 0);
+  REQUIRE(bed.stats().num_pages_moved != 0);  // at first
+  REQUIRE(bed.stats().reserved_bytes[0].peak <= static_cast<std::int64_t>(50_MiB));
+}
+
+TEST_CASE("a size that a large request takes the page of gets another", "[unit][moves]") {
+  Bed bed;
+  REQUIRE(late_calls([&] {
+            const Address large = bed.malloc(27_MiB + 512_KiB);
+            const Address small = bed.malloc(50_KiB);
+            bed.free(large);
+            bed.free(small);
+            bed.free(bed.malloc(2_KiB));
+          }) == 0);
+}
+
+TEST_CASE("moves that come back seldom make no memory", "[unit][moves]") {
+  Bed bed;
+  const auto once = [&](Bytes bytes) { bed.free(bed.malloc(bytes)); };
+  for (int i = 0; i < 40; ++i) {
+    once(44_MiB);
+    once(512_KiB);
+    for (int k = 0; k < 1100; ++k)  // of another size, in a page of its own
+      once(44_MiB);
+  }
+  REQUIRE(bed.stats().reserved_bytes[0].peak <= static_cast<std::int64_t>(46_MiB));
+}
+
+TEST_CASE("after a trim moving is tried again", "[unit][moves]") {
+  Bed bed;
+  const auto once = [&](Bytes bytes) { bed.free(bed.malloc(bytes)); };
+  const auto cycle = [&] {
+    once(44_MiB);
+    once(512_KiB);
+  };
+  REQUIRE(late_calls(cycle) == 0);
+  REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+  const auto moved = bed.stats().num_pages_moved;
+  cycle();
+  cycle();
+  REQUIRE(bed.stats().num_pages_moved > moved);
+}

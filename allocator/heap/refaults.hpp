@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// Refaults: the sizes for which pages are moved again and again. A program that repeats itself
+// would move them for ever. After a few times new memory is made instead (rent or buy).
+// Guarded by the lock of its ContextCache. Pure.
+#pragma once
+
+#include "allocator/base/units.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace custash {
+
+class Refaults {
+ public:
+  // A block that memory was got for: made, or moved to it.
+  struct Served {
+    Address address = 0;
+    std::uint64_t buffer_id = 0;
+    std::int64_t when = 0;  // as a count of requests served
+  };
+
+  // Memory must be got for a block of this size. True if moving has cost enough for it:
+  // an earlier block of the size was freed soon after memory was got for it, and that has
+  // happened often. `lives(served)`: that block is still there.
+  template <typename Lives>
+  [[nodiscard]] bool paid_off(Bytes size, std::int64_t now, Lives lives) {
+    const auto found = sizes_.find(size);
+    if (found == sizes_.end()) return false;
+    Size& of = found->second;
+    forget_old(of, now);
+    const auto gone = std::find_if_not(of.served.begin(), of.served.end(), lives);
+    if (gone == of.served.end()) return false;
+    of.served.erase(gone);  // stands for one block only
+    return of.cost >= kCostOfMemory;
+  }
+
+  // So many handles were moved for a block of this size.
+  void moved(Bytes size, std::size_t handles) {
+    sizes_[size].cost += std::min(handles, kMostAtOnce);
+  }
+
+  void got(Bytes size, const Served& served) {
+    if (sizes_.size() >= kSizes)
+      std::erase_if(sizes_, [&](const auto& each) {
+        const std::vector<Served>& all = each.second.served;
+        return all.empty() || is_old(all.back(), served.when);
+      });
+    sizes_[size].served.push_back(served);
+  }
+
+  // So many bytes are made in place of moves.
+  void allow(Bytes bytes) { allowed_ += bytes; }
+
+  [[nodiscard]] Bytes allowed() const { return allowed_; }
+
+  void forget() { *this = {}; }
+
+ private:
+  // Moves of handles; one miss counts for a few at most. So a size that is missed once or twice
+  // never makes memory.
+  static constexpr std::size_t kCostOfMemory = 12;
+  static constexpr std::size_t kMostAtOnce = 4;
+  // Requests. What comes back later than that costs little when it is moved.
+  static constexpr std::int64_t kSoon = 1000;
+  static constexpr std::size_t kSizes = 256;
+
+  struct Size {
+    std::size_t cost = 0;
+    std::vector<Served> served;
+  };
+
+  static bool is_old(const Served& served, std::int64_t now) {
+    return now - served.when > kSoon;
+  }
+
+  static void forget_old(Size& of, std::int64_t now) {
+    std::erase_if(of.served, [&](const Served& served) { return is_old(served, now); });
+    if (of.served.empty()) of.cost = 0;
+  }
+
+  std::unordered_map<Bytes, Size> sizes_;
+  Bytes allowed_ = 0;
+};
+
+}  // namespace custash
