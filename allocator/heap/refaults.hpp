@@ -56,6 +56,8 @@ class Refaults {
 
   [[nodiscard]] Bytes allowed() const { return allowed_; }
 
+  [[nodiscard]] std::size_t sizes() const { return sizes_.size(); }
+
   void forget() { *this = {}; }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Pages move before pages are made: where to, in what order with work in flight, and what is
 // left.
+#include "allocator/heap/refaults.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -185,6 +186,15 @@ std::uint64_t memory_calls() {
          sim::count("cuMemUnmap") + sim::count("cuMemRelease");
 }
 
+// In each round the large request takes a page that small ones need next.
+void fight_for_a_page(Bed& bed) {
+  const Address large = bed.malloc(27_MiB + 512_KiB);
+  const Address small = bed.malloc(50_KiB);
+  bed.free(large);
+  bed.free(small);
+  bed.free(bed.malloc(2_KiB));
+}
+
 // The driver's calls for memory in the last 40 of 80 runs.
 template <typename Cycle>
 std::uint64_t late_calls(Cycle cycle) {
@@ -211,38 +221,53 @@ TEST_CASE("requests that are never alive together stop fighting for a page", "[u
 
 TEST_CASE("a size that a large request takes the page of gets another", "[unit][moves]") {
   Bed bed;
-  REQUIRE(late_calls([&] {
-            const Address large = bed.malloc(27_MiB + 512_KiB);
-            const Address small = bed.malloc(50_KiB);
-            bed.free(large);
-            bed.free(small);
-            bed.free(bed.malloc(2_KiB));
-          }) == 0);
-}
-
-TEST_CASE("moves that come back seldom make no memory", "[unit][moves]") {
-  Bed bed;
-  const auto once = [&](Bytes bytes) { bed.free(bed.malloc(bytes)); };
-  for (int i = 0; i < 40; ++i) {
-    once(44_MiB);
-    once(512_KiB);
-    for (int k = 0; k < 1100; ++k)  // of another size, in a page of its own
-      once(44_MiB);
-  }
-  REQUIRE(bed.stats().reserved_bytes[0].peak <= static_cast<std::int64_t>(46_MiB));
+  REQUIRE(late_calls([&] { fight_for_a_page(bed); }) == 0);
 }
 
 TEST_CASE("after a trim moving is tried again", "[unit][moves]") {
   Bed bed;
-  const auto once = [&](Bytes bytes) { bed.free(bed.malloc(bytes)); };
-  const auto cycle = [&] {
-    once(44_MiB);
-    once(512_KiB);
-  };
+  const auto cycle = [&] { fight_for_a_page(bed); };
   REQUIRE(late_calls(cycle) == 0);
+  const auto held = bed.stats().reserved_bytes[0].current;
   REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
   const auto moved = bed.stats().num_pages_moved;
-  cycle();
-  cycle();
-  REQUIRE(bed.stats().num_pages_moved > moved);
+  for (int i = 0; i < 3; ++i)
+    cycle();
+  REQUIRE(bed.stats().num_pages_moved >= moved + 3);
+  REQUIRE(bed.stats().reserved_bytes[0].current < held);
+}
+
+TEST_CASE("moving for a size pays off after some moves, soon after each other",
+          "[unit][moves]") {
+  constexpr Bytes kSize = 4_MiB;
+  Refaults refaults;
+  const auto gone = [](const Refaults::Served&) { return false; };
+  const auto lives = [](const Refaults::Served&) { return true; };
+  std::int64_t now = 0;
+  const auto get = [&](std::size_t handles) {
+    refaults.moved(kSize, handles);
+    refaults.got(kSize, {.address = kSize, .buffer_id = 1, .when = ++now});
+  };
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, gone));
+  get(100);  // counts for four
+  get(4);
+  get(3);
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, gone));
+  get(1);
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, lives));
+  REQUIRE_FALSE(refaults.paid_off(2 * kSize, now, gone));
+  for (int i = 0; i < 3; ++i)  // once for each block that is gone
+    REQUIRE(refaults.paid_off(kSize, now, gone));
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, gone));
+  get(4);
+  REQUIRE_FALSE(refaults.paid_off(kSize, now + 1001, gone));  // too late to matter
+  get(4);
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, gone));  // and it has begun anew
+}
+
+TEST_CASE("sizes that are not asked for again are forgotten", "[unit][moves]") {
+  Refaults refaults;
+  for (std::int64_t i = 1; i <= 10'000; ++i)
+    refaults.got(static_cast<Bytes>(i) * 2_MiB, {.when = i});
+  REQUIRE(refaults.sizes() <= 2000);
 }
