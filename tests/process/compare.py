@@ -62,7 +62,7 @@ class Compare(Case):
                      r"  user time +.*", r"  system time +.*", r"  wall time, without / with, by round:( [0-9.]+ x,?){4}",
                      r"  served: 300 allocations, 300 frees", r"  frees that did not wait: 300 of 300",
                      r"  driver calls: \d+ avoided; custash made \d+ in place of 600",
-                     r"  time in the driver for memory: [0-9.e+]+ ms (saved|more); custash spent [0-9.e+]+ ms",
+                     r"  time in the driver for memory: [0-9.]+ m?s (saved|more); custash spent [0-9.]+ m?s",
                      r"  peak in use 1\.00 MiB, peak held 2\.00 MiB",
                      r"  standard output: the same in all runs", r"  end: exit status 0 in all runs"):
             self.assertRegex(out, rf"(?m)^{line}$")

@@ -16,9 +16,10 @@ namespace {
 
 using run::counted;
 
-std::string milliseconds(std::int64_t nanoseconds) {
+std::string time_of(std::int64_t nanoseconds) {
   std::string out;
-  add(out, "%.3g ms", static_cast<double>(nanoseconds) / 1e6);
+  const double seconds = static_cast<double>(nanoseconds) / 1e9;
+  seconds < 1 ? add(out, "%.2f ms", seconds * 1000) : add(out, "%.2f s", seconds);
   return out;
 }
 
@@ -59,9 +60,9 @@ std::vector<std::string> facts_of(const Report& report) {
   out.push_back("frees that did not wait: " + run::grouped(served.frees - served.free_waits) +
                 " of " + run::grouped(served.frees));
   if (report.saved)
-    out.push_back("time in the driver for memory: " + milliseconds(std::abs(*report.saved)) +
+    out.push_back("time in the driver for memory: " + time_of(std::abs(*report.saved)) +
                   (*report.saved < 0 ? " more" : " saved") + "; custash spent " +
-                  milliseconds(static_cast<std::int64_t>(served.driver_time)));
+                  time_of(static_cast<std::int64_t>(served.driver_time)));
   out.push_back("peak in use " + human(static_cast<Bytes>(served.peak_in_use)) +
                 ", peak held " + human(static_cast<Bytes>(served.peak_reserved)));
   return out;

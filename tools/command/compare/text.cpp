@@ -7,6 +7,7 @@
 #include "tools/command/compare/forms.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace custash::compare {
 namespace {
@@ -29,6 +30,7 @@ std::string cell_of(const Row& row, Side side) {
 // "1.25 x (1.20 - 1.31)"
 std::string ratio_cell(const Row& row) {
   const Spread& ratio = row.judged.ratio;
+  if (!std::isfinite(ratio.most)) return "-";  // a time of zero
   return shown_ratio(ratio.median) + " (" + without_unit(shown_ratio(ratio.least)) + " - " +
          without_unit(shown_ratio(ratio.most)) + ")";
 }
