@@ -172,7 +172,7 @@ const Planted kPlanted[] = {
        bed.fences.ensure({2}, FenceKind::Late).ignore();
      }},
     {"what is paid",
-     "paid() <= submissions_.submitted()",
+     "submissions_.counted(paid())",
      [](bool corrupt) {
        OrderBed bed;
        if (corrupt) (bed.debt.*open(PaidOf())).store(Position{9});
