@@ -98,8 +98,8 @@ def traced(folder):
     done = program.run(shutil.which("valgrind"), "--tool=lackey", "--basic-counts=no", "--trace-mem=yes", "--trace-sched=yes",
                        f"--log-file={path}", os.path.join(program.PATHS.programs, "lines"), timeout=170,
                        # Mapped pages go to the thread whose turn it is: no more is held than was ever in use.
-                       # The trace takes longer than decay would leave idle memory alone.
-                       CUSTASH_CONF="backing:driver,decay:0")
+                       # Nobody else may have memory given back meanwhile: that ends the hits.
+                       CUSTASH_CONF="backing:driver,decay:0,neighbours:false,control:false")
     if done.returncode != 0:
         sys.exit(f"lines: {done.stdout}{done.stderr}")
     return Trace(path, done.stdout)
