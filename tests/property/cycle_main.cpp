@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// cycles: a program that repeats itself makes no driver call for memory once it is warm.
+// property_cycles: how many programs that repeat themselves still call the driver for memory.
 #include "tests/property/batches.hpp"
 #include "tests/property/command.hpp"
 #include "tests/property/cycle.hpp"
-#include "tests/property/shrink.hpp"
 
 #include <algorithm>
 #include <numeric>
