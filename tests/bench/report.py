@@ -3,13 +3,27 @@
 import math
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666", "#000")
+CASES = {  # what a case measures, and what its lines differ in
+    "size": ("By size, one thread", "bytes"),
+    "processes": ("The core alone: threads of one process, and so many processes", "how many"),
+    "threads_own": ("By threads, each on a stream of its own", "threads"),
+    "threads_shared": ("By threads, all on one stream", "threads"),
+    "handover": ("By threads, each frees what another has allocated", "threads"),
+    "live": ("One block at random of so many that are alive", "alive"),
+    "lanes": ("By streams that have work", "streams"),
+    "mixed": ("The order and the sizes of a recorded program", "program"),
+    "cold": ("The first allocation of a size, and its free", "bytes"),
+    "pinned": ("Pinned memory, by size", "bytes"),
+}
+RUNTIMES = {"shared": "shared runtime", "static": "static runtime", "double": "the runtime's double", "none": "no runtime"}
+HOW = {"bare": "without custash", "custash": "with custash"}
 PLOTS = (("size", "bytes"), ("threads_own", "threads"))
 WIDTH, HEIGHT, LEFT, TOP, RIGHT = 900, 340, 70, 40, 260
 
 
 def column(row):
     """What a figure stands under: calls of CUDA bare or with custash, or a peer."""
-    return f"{row['peer']}, {row['how']}" if row["peer"].startswith("cuda") else row["peer"]
+    return f"{row['peer']}, {HOW[row['how']]}" if row["peer"].startswith("cuda") else row["peer"]
 
 
 def number(text):
@@ -24,22 +38,24 @@ def readable(ns):
 
 
 def table(rows):
-    """One table a case and runtime: a line a parameter, a column a peer; ratio = bare ÷ custash."""
+    """One table a case and runtime: a line a parameter, a column a peer; ratio = without custash ÷ with."""
     out = ""
     for case, runtime in dict.fromkeys((r["case"], r["runtime"]) for r in rows):
         mine = [r for r in rows if (r["case"], r["runtime"]) == (case, runtime)]
         columns = list(dict.fromkeys(column(r) for r in mine))
-        pairs = [c[:-len(", bare")] for c in columns
-                 if c.endswith(", bare") and c[:-len("bare")] + "custash" in columns]
-        lines = [[case, *columns, *(f"{p}: ratio" for p in pairs)]]
+        without, with_custash = (f", {HOW[how]}" for how in ("bare", "custash"))
+        pairs = [c.removesuffix(without) for c in columns
+                 if c.endswith(without) and c.removesuffix(without) + with_custash in columns]
+        title, of = CASES[case]
+        lines = [[of, *columns, *(f"{p}: ratio" for p in pairs)]]
         lines.append(["---"] * len(lines[0]))
         for where in dict.fromkeys(r["where"] for r in mine):
             cell = {column(r): r["ns"] for r in mine if r["where"] == where}
-            ratios = [cell.get(f"{p}, bare", 0) / cell[f"{p}, custash"] if cell.get(f"{p}, custash")
+            ratios = [cell.get(p + without, 0) / cell[p + with_custash] if cell.get(p + with_custash)
                       else None for p in pairs]
-            lines.append([where, *(readable(cell[c]) if c in cell else "" for c in columns),
-                          *(f"{r:.1f} ×" if r else "" for r in ratios)])
-        out += f"Runtime: {runtime}\n\n" + "".join("| " + " | ".join(l) + " |\n" for l in lines) + "\n"
+            lines.append([where.removeprefix("threads:"), *(readable(cell[c]) if c in cell else "" for c in columns),
+                          *(f"{r:,.0f} ×" if r and r >= 100 else f"{r:.1f} ×" if r else "" for r in ratios)])
+        out += f"{title}; {RUNTIMES[runtime]}:\n\n" + "".join("| " + " | ".join(l) + " |\n" for l in lines) + "\n"
     return out
 
 

@@ -4,8 +4,7 @@
 It runs on a GPU where one works, else over the simulated driver (--sim asks for that). The simulator shows host
 cost only, and figures of other allocators mean nothing there. Prints medians in nanoseconds and ratios.
 --minutes 8 --json FILE measures everything of interest on a GPU in eight minutes. --from FILE --docs makes tables
-and pictures of FILE later, on any machine. tools/bench --programs measures programs that others wrote; it has a --help of
-its own.
+and pictures of FILE later, on any machine. tools/bench --figures and tools/bench --programs have a --help of their own.
 """
 import argparse
 import concurrent.futures
@@ -167,7 +166,7 @@ def main():
     parser.add_argument("--json", help="write every figure to this file")
     parser.add_argument("--table", help="write the table to this file (Markdown)")
     parser.add_argument("--plot", help="write the plots to this file (SVG)")
-    parser.add_argument("--docs", action="store_true", help="write both into docs/performance.md")
+    parser.add_argument("--docs", action="store_true", help="write both into docs/measurements.md")
     parser.add_argument("--from", dest="source", metavar="JSON", help="measure nothing; take the figures that --json wrote")
     parser.add_argument("--minutes", type=float, help="measure for at most this long; name the cases left out")
     parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
@@ -212,7 +211,7 @@ def write(args, found):
 
 def document(found):
     """Writes what was measured into the documentation; of the simulator only what means something."""
-    page = ROOT / "docs/performance.md"
+    page = ROOT / "docs/measurements.md"
     text = page.read_text()
     if found["rows"] and found["over"] != SIMULATED:
         text = report.between(text, "every case", report.table(found["rows"]))

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""tools/bench --figures over the simulator, and what docs/ and the README have of docs/figures.json.
+
+  check_figures.py BUILD
+"""
+import copy
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+import figures
+import figures_plot
+
+BUILD = sys.argv.pop()
+ROOT = figures.ROOT
+FOUND = json.loads((ROOT / "docs/figures.json").read_text())
+
+
+def differ(found):
+    """What the documentation has otherwise than these figures."""
+    page = (ROOT / "docs/measurements.md").read_text()
+    wrong = [name for name, drawn in figures_plot.pictures(found).items()
+             if (ROOT / f"docs/pictures/{name}.svg").read_text() != drawn]
+    return wrong + ([] if f"<!-- figures -->\n{figures_plot.tables(found)}<!-- end of figures -->" in page else ["tables"])
+
+
+class Measured(unittest.TestCase):
+    def test_each_way_once_a_round(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "json")
+            subprocess.run([sys.executable, figures.__file__, "--sim", "--quick", "--rounds", "2", "--build", BUILD, "--json", path],
+                           check=True, capture_output=True)
+            found = json.loads(path.read_text())
+        self.assertEqual({row["picture"] for row in found["rows"]}, {"threads", "pinned"})
+        for row in found["rows"]:
+            self.assertEqual(row["runs"], 2)
+            self.assertTrue(0 < row["low"] <= row["median"] <= row["high"], row)
+        for picture, ways in (("threads", 4), ("pinned", 2)):
+            rows = figures_plot.of(found, picture)
+            self.assertEqual(len({row["who"] for row in rows}), ways)
+            self.assertEqual(len(rows), ways * len({row["at"] for row in rows}))
+
+    def test_the_simulator_does_not_go_into_the_documentation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "json")
+            path.write_text(json.dumps({**FOUND, "machine": figures.runs.SIMULATED}))
+            done = subprocess.run([sys.executable, figures.__file__, "--from", path, "--docs"], capture_output=True, text=True,
+                                  check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("do not go into the documentation", done.stderr)
+
+
+class Documentation(unittest.TestCase):
+    def test_pictures_and_tables_are_of_the_figures(self):
+        self.assertEqual(differ(FOUND), [])
+
+    def test_another_figure_is_noticed(self):
+        for picture in figures_plot.TITLES:
+            other = copy.deepcopy(FOUND)
+            row = figures_plot.of(other, picture)[0]
+            row["median"] = row["high"] = 2 * row["high"]
+            self.assertEqual(differ(other), [picture, "tables"])
+
+    def test_a_picture_shows_each_row_and_its_range(self):
+        for name, drawn in figures_plot.pictures(FOUND).items():
+            xml.dom.minidom.parseString(drawn)
+            rows = figures_plot.of(FOUND, name)
+            legend = len({row["who"] for row in rows}) if name != "training" else 0
+            self.assertEqual(drawn.count("<circle"), len(rows) + legend)
+            self.assertEqual(drawn.count('stroke-width="4"'), len(rows))
+
+    def test_the_readme_says_what_was_measured(self):
+        said = re.search(r"60 ms without custash and ([\d.]+) to ([\d.]+) µs with it \(medians of (\d+) runs, by size\)",
+                         (ROOT / "README.md").read_text().replace("\n", " "))
+        rows = [row for row in figures_plot.of(FOUND, "stall") if "with custash" in row["who"]]
+        self.assertEqual([float(said[1]), float(said[2]), int(said[3])],
+                         [min(row["low"] for row in rows), max(row["high"] for row in rows), rows[0]["runs"]])
+
+
+unittest.main()
