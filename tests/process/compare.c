@@ -13,22 +13,6 @@
 
 static struct driver cu;
 
-static void must(int code, const char* what) {
-  if (code == 0) return;
-  fprintf(stderr, "%s: %d\n", what, code);
-  exit(1);
-}
-
-#define MUST(call) must(call, #call)
-
-static void start(void) {
-  void* context = NULL;
-  if (!find_driver(&cu, "open")) exit(3);
-  MUST(cu.cuInit(0));
-  MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
-  MUST(cu.cuCtxSetCurrent(context));
-}
-
 static void churn(int pairs) {
   for (int i = 0; i < pairs; ++i) {
     device_address out = 0;
@@ -66,7 +50,7 @@ static void note(const char* path) {
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   const char* argument = argc > 2 ? argv[2] : "0";
-  start();
+  start_driver(&cu);
   const int is_with = served() >= 0;
   printf("begin\n");
   if (strcmp(what, "churn") == 0) churn(atoi(argument));

@@ -6,6 +6,8 @@
 
 #include <dlfcn.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef LINKED
@@ -50,6 +52,21 @@ int find_driver(struct driver* driver, const char* how) {
   DRIVER_CALLS(FIND)
 #undef FIND
   return 1;
+}
+
+void must(int code, const char* what) {
+  if (code == 0) return;
+  fprintf(stderr, "%s: %d\n", what, code);
+  exit(1);
+}
+
+void* start_driver(struct driver* driver) {
+  void* context = NULL;
+  if (!find_driver(driver, "open")) exit(3);
+  MUST(driver->cuInit(0));
+  MUST(driver->cuDevicePrimaryCtxRetain(&context, 0));
+  MUST(driver->cuCtxSetCurrent(context));
+  return context;
 }
 
 long long served(void) {

@@ -40,6 +40,14 @@ extern "C" {
  * needs a program that is linked), "linked" (only in such a program). 0: no such way here. */
 int find_driver(struct driver* driver, const char* how);
 
+/* Finds the driver by "open" and makes a device's primary context current, which it returns. A
+ * program that cannot ends: with 3 without a driver, else with 1. */
+void* start_driver(struct driver* driver);
+
+/* A call that fails ends the program with 1, after a line on standard error. */
+void must(int code, const char* what);
+#define MUST(call) must(call, #call)
+
 /* Allocations that custash has served on device 0; -1 where it is not there. */
 long long served(void);
 

@@ -16,22 +16,7 @@
 
 static struct driver cu;
 
-static void must(int code, const char* what) {
-  if (code == 0) return;
-  fprintf(stderr, "%s: %d\n", what, code);
-  exit(1);
-}
-
-#define MUST(call) must(call, #call)
-
 static void* context;
-
-static void start(void) {
-  if (!find_driver(&cu, "open")) exit(3);
-  MUST(cu.cuInit(0));
-  MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
-  MUST(cu.cuCtxSetCurrent(context));
-}
 
 __attribute__((noinline, visibility("default"))) device_address leak_one(void) {
   device_address out = 0;
@@ -105,7 +90,7 @@ int main(int argc, char** argv) {
       return read(through[0], &byte, 1) == 1 ? 0 : 1;
     }
     setsid();
-    start();
+    context = start_driver(&cu);
     work();
     if (write(through[1], &byte, 1) != 1) return 1;
     go_on();
@@ -114,7 +99,7 @@ int main(int argc, char** argv) {
   if (strcmp(how, "children") == 0) {
     for (int i = 0; i < 2; ++i) {
       if (fork() == 0) {
-        start();
+        context = start_driver(&cu);
         work();
         if (i == 0) raise(SIGKILL);
         return 0;
@@ -124,7 +109,7 @@ int main(int argc, char** argv) {
       continue;
     return 0;
   }
-  start();
+  context = start_driver(&cu);
   work();
   if (strcmp(how, "drop") == 0) return setgid(65534) != 0 || setuid(65534) != 0;
   if (strcmp(how, "status") == 0) return 5;

@@ -21,20 +21,8 @@ static __typeof__(&custash_last_error_message) last_error_message;
 static device_address kept[4096];
 static size_t kept_count;
 
-static void must(int code, const char* what) {
-  if (code == 0) return;
-  fprintf(stderr, "%s: %d\n", what, code);
-  exit(1);
-}
-
-#define MUST(call) must(call, #call)
-
 static void start(void) {
-  void* context = NULL;
-  if (!find_driver(&cu, "open")) exit(3);
-  MUST(cu.cuInit(0));
-  MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
-  MUST(cu.cuCtxSetCurrent(context));
+  start_driver(&cu);
   *(void**)&snapshot = dlsym(RTLD_DEFAULT, "custash_snapshot");
   *(void**)&history = dlsym(RTLD_DEFAULT, "custash_history_start");
   *(void**)&history_stop = dlsym(RTLD_DEFAULT, "custash_history_stop");

@@ -20,23 +20,12 @@ static int (*host_alloc)(void**, size_t, unsigned);
 static int (*host_free)(void*);
 static int (*alloc_pitch)(device_address*, size_t*, size_t, size_t, unsigned);
 
-static void must(int code, const char* what) {
-  if (code == 0) return;
-  fprintf(stderr, "%s: %d\n", what, code);
-  exit(1);
-}
-
-#define MUST(call) must(call, #call)
-
 static void start(void) {
-  if (!find_driver(&cu, "open")) exit(3);
+  context = start_driver(&cu);
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
   *(void**)&host_alloc = dlsym(library, "cuMemHostAlloc");
   *(void**)&host_free = dlsym(library, "cuMemFreeHost");
   *(void**)&alloc_pitch = dlsym(library, "cuMemAllocPitch_v2");
-  MUST(cu.cuInit(0));
-  MUST(cu.cuDevicePrimaryCtxRetain(&context, 0));
-  MUST(cu.cuCtxSetCurrent(context));
 }
 
 static device_address alloc(size_t bytes) {
