@@ -4,7 +4,9 @@
 
 #include "tools/command/compare/report.hpp"
 
+#include <array>
 #include <string>
+#include <vector>
 
 namespace custash::compare {
 
@@ -23,6 +25,20 @@ std::string as_page(const Report& report);
 
 // The table's cells, the head first.
 std::vector<std::vector<std::string>> table_of(const Report& report);
+
+struct Part {
+  const char* title;
+  const std::vector<std::string>& lines;  // the report's; empty: the part is left out
+};
+
+// What every form says beside the table, in this order.
+inline std::array<Part, 5> parts_of(const Report& report) {
+  return {{{"Result", report.verdicts},
+           {"What custash did (median run)", report.facts},
+           {"Output and end", report.checks},
+           {"What may help", report.advice},
+           {"Note", report.warnings}}};
+}
 
 struct Drawing {
   double width = 0;

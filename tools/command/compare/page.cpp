@@ -38,10 +38,10 @@ std::string row_html(const char* cell, const std::vector<std::string>& cells) {
   return out + "</tr>\n";
 }
 
-std::string list_html(const char* title, const std::vector<std::string>& lines) {
-  if (lines.empty()) return "";
-  std::string out = tag("h2", title) + "\n<ul>\n";
-  for (const std::string& line : lines)
+std::string list_html(const Part& part) {
+  if (part.lines.empty()) return "";
+  std::string out = tag("h2", part.title) + "\n<ul>\n";
+  for (const std::string& line : part.lines)
     out += tag("li", line) + "\n";
   return out + "</ul>\n";
 }
@@ -52,7 +52,8 @@ std::string as_page(const Report& report) {
   const Drawing drawing = draw(report);
   std::string out = kHead + tag("h1", report.program) + "\n<p class=\"soft\">" +
                     svg::escaped(report.setting) + "</p>\n";
-  out += list_html("Result", report.verdicts);
+  const auto parts = parts_of(report);
+  out += list_html(parts[0]);    // above the picture
   constexpr double kTitle = 24;  // the room that the page's own title makes free
   out += "<div class=\"wide\"><svg viewBox=\"0 " + svg::number(kTitle) + " " +
          svg::number(drawing.width) + " " + svg::number(drawing.height - kTitle) +
@@ -65,10 +66,8 @@ std::string as_page(const Report& report) {
     cell = "td";
   }
   out += "</table></div>\n";
-  out += list_html("What custash did (median run)", report.facts);
-  out += list_html("Output and end", report.checks);
-  out += list_html("What may help", report.advice);
-  out += list_html("Note", report.warnings);
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    out += list_html(parts[i]);
   return out + "</body></html>\n";
 }
 

@@ -58,10 +58,10 @@ std::string rounds_line(const Row& row) {
   return out;
 }
 
-void add_lines(const char* title, const std::vector<std::string>& lines, std::string* out) {
-  if (lines.empty()) return;
-  *out += std::string("\n") + title + "\n";
-  for (const std::string& line : lines)
+void add_lines(const Part& part, std::string* out) {
+  if (part.lines.empty()) return;
+  *out += std::string("\n") + part.title + "\n";
+  for (const std::string& line : part.lines)
     *out += "  " + printable(line) + "\n";
 }
 
@@ -75,10 +75,10 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-void add_list(const char* title, const std::vector<std::string>& lines, std::string* out) {
-  if (lines.empty()) return;
-  *out += std::string("\n**") + title + "**\n\n";
-  for (const std::string& line : lines)
+void add_list(const Part& part, std::string* out) {
+  if (part.lines.empty()) return;
+  *out += std::string("\n**") + part.title + "**\n\n";
+  for (const std::string& line : part.lines)
     *out += "- " + escaped(line) + "\n";
 }
 
@@ -98,11 +98,8 @@ std::string as_text(const Report& report) {
   if (report.rows.empty()) return out + "  no round is complete\n";
   add_table(report, &out);
   out += "  " + rounds_line(report.rows.front()) + "\n";
-  add_lines("Result", report.verdicts, &out);
-  add_lines("What custash did (median run)", report.facts, &out);
-  add_lines("Output and end", report.checks, &out);
-  add_lines("What may help", report.advice, &out);
-  add_lines("Note", report.warnings, &out);
+  for (const Part& part : parts_of(report))
+    add_lines(part, &out);
   return out;
 }
 
@@ -119,11 +116,8 @@ std::string as_markdown(const Report& report) {
     head = false;
   }
   out += "\n" + rounds_line(report.rows.front()) + "\n";
-  add_list("Result", report.verdicts, &out);
-  add_list("What custash did (median run)", report.facts, &out);
-  add_list("Output and end", report.checks, &out);
-  add_list("What may help", report.advice, &out);
-  add_list("Note", report.warnings, &out);
+  for (const Part& part : parts_of(report))
+    add_list(part, &out);
   return out;
 }
 
