@@ -75,6 +75,14 @@ class Gpt2(nn.Module):
         return F.cross_entropy(logits.view(-1, VOCABULARY).float(), targets.reshape(-1))
 
 
+def start_deterministic(seed):
+    torch.manual_seed(seed)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # its backward pass is not deterministic
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # a stale read shall show
+    torch.backends.cudnn.benchmark = False
+
+
 def options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=25)
@@ -91,11 +99,7 @@ def main():
     if not torch.cuda.is_available():
         print("skip: PyTorch sees no GPU")
         return 77
-    torch.manual_seed(args.seed)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # its backward pass is not deterministic
-    torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # a stale read shall show
-    torch.backends.cudnn.benchmark = False
+    start_deterministic(args.seed)
     lengths = random.Random(args.seed)
     tokens = torch.Generator().manual_seed(args.seed)
 

@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 import xml.dom.minidom
 
 import compare
@@ -274,6 +275,18 @@ class Runs(Scratch):
             self.assertEqual((code, calls), (wall.SKIPPED, []))
             self.assertRegex(rows[0]["why_not"], f"left out: .*{why}")
             self.assertIn("left out", said)
+
+    def test_a_program_for_several_gpus_needs_them(self):
+        listing = self.folder / "bin/nvidia-smi"
+        listing.parent.mkdir()
+        path = f"{listing.parent}:{os.environ['PATH']}"
+        for count, expected in ((1, "left out: it needs 2 GPUs"), (2, None)):
+            listing.write_text("#!/bin/sh\n" + "echo 'NVIDIA H200, 580.1'\n" * count)
+            listing.chmod(0o755)
+            with unittest.mock.patch.dict(os.environ, {"PATH": path}):
+                rows = self.wall([str(self.here)], gpus=2)[1]
+                self.assertEqual(wall.machine().startswith("2 × NVIDIA H200"), count == 2)
+            self.assertEqual(rows[0].get("why_not"), expected)
 
     def test_changed_files_are_not_run(self):
         program = {"ours": False, "package": "thing", "version": "1.0", "licence": "MIT", "files": {"a.py": sha(CONTENT)}}

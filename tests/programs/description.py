@@ -11,10 +11,11 @@
   make, keep           command lines that make the program out of it, and the files to keep of it then
   wheels               what must be installed beside it, as NAME==VERSION
   modules              what Python must find for it to start
-  start                its command line; {python}, {files}, {built}, {data} and {build} stand for a program and
-                       four folders, {module:NAME} for the folder of a Python module
+  start                its command line; {python}, {files}, {built}, {data}, {build} and {tests} stand for a program and
+                       five folders, {module:NAME} for the folder of a Python module
   metric, unit         where it prints a figure, and the figure's unit; without it the wall time counts
   higher               true where a higher figure is better
+  gpus                 how many GPUs it needs
   ignore               lines of its output that differ from run to run
   timeout              seconds for one run
   [data]               a file that a seed makes: its name, and the arguments of data.py
@@ -28,7 +29,7 @@ import tomllib
 import data
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "wall"
-PLACES = ("python", "files", "built", "data", "build")
+PLACES = ("python", "files", "built", "data", "build", "tests")
 
 
 class Mistake(Exception):
@@ -63,6 +64,7 @@ class Program:
     higher: bool = False
     ignore: list = dataclasses.field(default_factory=list)
     timeout: int = 60
+    gpus: int = 1
     data: dict = dataclasses.field(default_factory=dict)
     ways: list = dataclasses.field(default_factory=list)
     key: str = ""  # the name of its file

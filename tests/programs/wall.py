@@ -50,7 +50,7 @@ class Wall:
     def expand(self, program, word):
         places = {"python": sys.executable, "files": self.folder / program.key / "files",
                   "built": self.folder / program.key / "built", "data": self.folder / program.key / "data",
-                  "build": self.args.build}
+                  "build": self.args.build, "tests": ROOT / "tests"}
 
         def path(place):
             name = place[1]
@@ -60,6 +60,8 @@ class Wall:
 
     def why_not(self, program):
         """Why the program cannot start here; empty where it can."""
+        if program.gpus > 1 and gpus() < program.gpus:
+            return f"left out: it needs {program.gpus} GPUs"
         missing = [each for each in program.modules if not module_folder(each, self.environment())]
         if missing:
             return f"left out: this Python has no {', '.join(missing)}"
@@ -99,15 +101,25 @@ class Wall:
         return self.rows
 
 
-def machine():
-    """In words: the GPU, its driver, the processors."""
+def nvidia_smi():
+    """A line for each GPU: its name and driver."""
     try:
         done = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
                               capture_output=True, text=True, check=False)
-        gpu = done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else "no GPU"
     except FileNotFoundError:
-        gpu = "no GPU"
-    return f"{gpu}; {os.cpu_count()} processors"
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+
+
+def gpus():
+    return len(nvidia_smi())
+
+
+def machine():
+    """In words: the GPUs, their driver, the processors."""
+    found = nvidia_smi()
+    count = f"{len(found)} × " if len(found) > 1 else ""
+    return f"{count}{found[0] if found else 'no GPU'}; {os.cpu_count()} processors"
 
 
 def merged(paths):
