@@ -21,6 +21,7 @@ namespace {
 
 const std::vector<std::int64_t> kSizes{
     512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 2 << 20, 8 << 20, 64 << 20};
+const std::vector<std::int64_t> kAcrossThreads{64 << 10, 1 << 20, 4 << 20, 64 << 20};
 constexpr int kBatch = 256;
 
 void size(benchmark::State& state, const Peer& peer) {
@@ -60,6 +61,24 @@ class Population {
 };
 
 }  // namespace
+
+double play(const Peer& peer, const Trace& trace) {
+  std::vector<void*> blocks(trace.blocks);
+  const std::vector<void*>& all = streams(trace.streams);
+  const auto start = Clock::now();
+  bool ok = true;
+  for (const Event& event : trace.events) {
+    void*& block = blocks[event.block];
+    if (block != nullptr) {
+      peer.release(block, event.bytes, all[event.stream]);
+      block = nullptr;
+    } else if (ok) {
+      block = peer.allocate(event.bytes, all[event.stream]);
+      ok = block != nullptr;
+    }
+  }
+  return ok ? ns_since(start) : -1;
+}
 
 // A random one of the live blocks is freed and replaced.
 void live(benchmark::State& state, const Peer& peer) {
@@ -127,29 +146,15 @@ void cold(benchmark::State& state, const Peer& peer) {
   report(state, ns, static_cast<double>(state.iterations()));
 }
 
-// A trace's device events, as fast as they go.
 void mixed(benchmark::State& state, const Peer& peer, const Trace& trace) {
-  std::vector<void*> blocks(trace.blocks);
-  const std::vector<void*>& all = streams(trace.streams);
   double ns = 0;
   for (auto _ : state) {
-    const auto start = Clock::now();
-    bool ok = true;
-    for (const Event& event : trace.events) {
-      void*& block = blocks[event.block];
-      if (block != nullptr) {
-        peer.release(block, event.bytes, all[event.stream]);
-        block = nullptr;
-      } else if (ok) {
-        block = peer.allocate(event.bytes, all[event.stream]);
-        ok = block != nullptr;
-      }
-    }
-    ns += ns_since(start);
-    if (!ok) {
+    const double took = play(peer, trace);
+    if (took < 0) {
       state.SkipWithError("no memory");
       break;
     }
+    ns += took;
   }
   const auto events = static_cast<double>(trace.events.size());
   report(state, ns, static_cast<double>(state.iterations()) * events);
@@ -180,7 +185,13 @@ void register_cases(const Peer& peer) {
   add("size", size)->ArgsProduct({kSizes});
   add("threads_own", threads_own)->ThreadRange(1, kMostThreads);
   add("threads_shared", threads_shared)->ThreadRange(1, kMostThreads);
+  add("threads_size", threads_size)
+      ->ArgsProduct({kAcrossThreads})
+      ->ThreadRange(1, kMostThreads);
   add("handover", handover)->Threads(2)->Threads(kMostThreads);
+  add("tails", tails)->Threads(1)->Threads(4)->Threads(kMostThreads)->Iterations(1);
+  add("holes", holes)->Arg(is_quick() ? 64 : 4096);
+  add("endings", endings)->Iterations(1);
   for (const int count : kLive)
     add("live", live)->Arg(count);
   // Much of these is not timed, so how often is not left to Google Benchmark.
@@ -192,6 +203,10 @@ void register_cases(const Peer& peer) {
     add("mixed", [&trace](benchmark::State& s, const Peer& p) { mixed(s, p, trace); })
         ->Name("mixed/" + std::string(peer.name) + '/' + trace.name)
         ->Iterations(3);
+  for (const Trace& trace : traces)
+    add("windows", [&trace](benchmark::State& s, const Peer& p) { windows(s, p, trace); })
+        ->Name("windows/" + std::string(peer.name) + '/' + trace.name)
+        ->Iterations(1);
 }
 
 }  // namespace bench

@@ -12,12 +12,15 @@ namespace bench {
 namespace {
 
 // The streams are there since the cases were registered.
-void pairs_on(benchmark::State& state, const Peer& peer, std::size_t stream_index) {
+void pairs_on(benchmark::State& state,
+              const Peer& peer,
+              std::size_t stream_index,
+              std::size_t bytes) {
   device.enter();
   void* const stream = streams(0)[stream_index];
   // Not only if the first goes well: each thread must come to the start.
-  pair(state, peer, kUsual, stream);
-  timed(state, [&] { return pair(state, peer, kUsual, stream); });
+  pair(state, peer, bytes, stream);
+  timed(state, [&] { return pair(state, peer, bytes, stream); });
 }
 
 // One ring for each pair of threads; single producer, single consumer.
@@ -30,11 +33,15 @@ struct Ring {
 }  // namespace
 
 void threads_own(benchmark::State& state, const Peer& peer) {
-  pairs_on(state, peer, state.thread_index());
+  pairs_on(state, peer, state.thread_index(), kUsual);
 }
 
 void threads_shared(benchmark::State& state, const Peer& peer) {
-  pairs_on(state, peer, 0);
+  pairs_on(state, peer, 0, kUsual);
+}
+
+void threads_size(benchmark::State& state, const Peer& peer) {
+  pairs_on(state, peer, state.thread_index(), static_cast<std::size_t>(state.range(0)));
 }
 
 // Even threads allocate, odd ones free what the thread before them has allocated.

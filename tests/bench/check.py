@@ -45,6 +45,17 @@ class Written(unittest.TestCase):
                     self.assertTrue(found["bare"], (case, runtime, peer))
                     self.assertEqual(found["bare"], found["custash"], (case, runtime, peer))
 
+    def test_tails_are_sorted_and_beside_the_machines_own(self):
+        tails = {}
+        for row in (r for r in self.rows if r["case"] == "tails" and r["runtime"] == "shared"):
+            threads, share = row["where"].split()
+            tails.setdefault((row["peer"], row["how"], threads), {})[share] = row["ns"]
+        self.assertEqual({key[0] for key in tails}, {"cudaMalloc", "cudaMallocAsync", "nothing"})
+        self.assertEqual({key[2] for key in tails}, {"threads:1", "threads:4", "threads:16"})
+        for each in tails.values():
+            self.assertEqual(list(each), ["p50", "p99", "p99.99", "p99.999"])
+            self.assertEqual(list(each.values()), sorted(each.values()))
+
     def test_the_plot_is_xml(self):
         xml.dom.minidom.parseString(self.plot)
 

@@ -34,12 +34,26 @@ constexpr Peer kOneLine{"one_line_a_block",
                         },
                         nullptr};
 
+constexpr Peer kNothing{"nothing",
+                        Kind::Plain,
+                        [](std::size_t, void*) -> void* { return &free_lines; },
+                        [](void*, std::size_t, void*) {},
+                        nullptr};
+
 }  // namespace
 
 void register_control() {
   const auto measure = [](benchmark::State& state) { live(state, kOneLine); };
   for (const int count : kLive)
     benchmark::RegisterBenchmark("live/one_line_a_block", measure)->UseRealTime()->Arg(count);
+  // The machine's own tails: the same loop around calls that do nothing.
+  const auto nothing = [](benchmark::State& state) { tails(state, kNothing); };
+  benchmark::RegisterBenchmark("tails/nothing", nothing)
+      ->UseRealTime()
+      ->Threads(1)
+      ->Threads(4)
+      ->Threads(kMostThreads)
+      ->Iterations(1);
 }
 
 }  // namespace bench

@@ -109,6 +109,7 @@ const Device device{
     [] { cuCtxSetCurrent(bed().sim.context()); },
     new_stream,
     submit,
+    submit,
     [] { custash::sim::run_all(); },
 };
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "tests/bench/peer.hpp"
+#include "tests/bench/trace.hpp"
 
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -57,6 +59,11 @@ inline bool pair(benchmark::State& state, const Peer& peer, std::size_t bytes, v
   return true;
 }
 
+// Runs shall be short: they show that the cases work, and no figures.
+inline bool is_quick() {
+  return std::getenv("CUSTASH_BENCH_QUICK") != nullptr;
+}
+
 // How many blocks live while one is replaced (cases.cpp).
 constexpr int kLive[] = {10, 10'000, 1'000'000};
 void live(benchmark::State& state, const Peer& peer);
@@ -64,6 +71,16 @@ void live(benchmark::State& state, const Peer& peer);
 // Cases of several threads (cases_threads.cpp).
 void threads_own(benchmark::State& state, const Peer& peer);
 void threads_shared(benchmark::State& state, const Peer& peer);
+void threads_size(benchmark::State& state, const Peer& peer);
 void handover(benchmark::State& state, const Peer& peer);
+
+// Cases of long runs (cases_tails.cpp), and of many free blocks (cases_holes.cpp).
+void tails(benchmark::State& state, const Peer& peer);
+void windows(benchmark::State& state, const Peer& peer, const Trace& trace);
+void endings(benchmark::State& state, const Peer& peer);
+void holes(benchmark::State& state, const Peer& peer);
+
+// A trace's device events, as fast as they go: nanoseconds; negative when there was no memory.
+double play(const Peer& peer, const Trace& trace);
 
 }  // namespace bench

@@ -13,6 +13,11 @@ CASES = {  # what a case measures, and what its lines differ in
     "lanes": ("By streams that have work", "streams"),
     "mixed": ("The order and the sizes of a recorded program", "program"),
     "cold": ("The first allocation of a size, and its free", "bytes"),
+    "threads_size": ("By size and threads, each on a stream of its own", "bytes, threads"),
+    "tails": ("One of six sizes beside work on the device: the share of pairs that takes at most so long", "threads"),
+    "holes": ("One of 500 sizes beside so many free blocks", "free blocks"),
+    "windows": ("A recorded program over and over: the median window, and the slowest", "program"),
+    "endings": ("A thread that starts, allocates six sizes, frees them and ends; bytes that it leaves", ""),
     "pinned": ("Pinned memory, by size", "bytes"),
 }
 RUNTIMES = {"shared": "shared runtime", "static": "static runtime", "double": "the runtime's double", "none": "no runtime"}
@@ -53,7 +58,7 @@ def table(rows):
             cell = {column(r): r["ns"] for r in mine if r["where"] == where}
             ratios = [cell.get(p + without, 0) / cell[p + with_custash] if cell.get(p + with_custash)
                       else None for p in pairs]
-            lines.append([where.removeprefix("threads:"), *(readable(cell[c]) if c in cell else "" for c in columns),
+            lines.append([where.replace("threads:", ""), *(readable(cell[c]) if c in cell else "" for c in columns),
                           *(f"{r:,.0f} ×" if r and r >= 100 else f"{r:.1f} ×" if r else "" for r in ratios)])
         out += f"{title}; {RUNTIMES[runtime]}:\n\n" + "".join("| " + " | ".join(l) + " |\n" for l in lines) + "\n"
     return out

@@ -23,7 +23,9 @@ import peers
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = ("size", "processes", "threads_own", "threads_shared", "handover", "live", "lanes", "mixed", "cold", "pinned", "overlap")
+CASES = ("size", "processes", "threads_own", "threads_shared", "handover", "live", "lanes", "mixed", "cold", "pinned",
+         "threads_size", "tails", "holes", "windows", "endings", "overlap")
+COUNTERS = ("ns", "p50", "p99", "p99.99", "p99.999", "slowest", "left")  # what a case counts
 SIMULATED = "the simulated driver: host cost only"
 BOTH_RUNTIMES = ("size", "threads_own")  # the others: shared only
 
@@ -50,6 +52,8 @@ class Bench:
     def environment(self, how, settings):
         env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "CUSTASH_CONF")}
         env["CUSTASH_BENCH_TRACES"] = ":".join(self.traces)
+        if self.args.quick:
+            env["CUSTASH_BENCH_QUICK"] = "1"
         folders = [env.get("LD_LIBRARY_PATH")]
         if how == "custash":
             env["LD_PRELOAD"] = str(self.build / "interpose/libcustash.so")
@@ -146,11 +150,12 @@ class Bench:
                 if each.get("error_occurred"):  # a peer may run out of memory where others do not
                     print(f"bench: {each['run_name']}: {each['error_message']}", file=sys.stderr)
                 elif each["run_type"] == "iteration":
-                    found.setdefault(each["run_name"], []).append(each["ns"])
-            for name, values in found.items():
+                    for counter in (c for c in COUNTERS if c in each):
+                        found.setdefault((each["run_name"], counter), []).append(each[counter])
+            for (name, counter), values in found.items():
                 _, peer, *where = [part for part in name.split("/")
                                    if part != "real_time" and not part.startswith("iterations:")]
-                self.add(case, " ".join(where), runtime, how, peer, values)
+                self.add(case, " ".join([*where, *([] if counter == "ns" else [counter])]), runtime, how, peer, values)
 
     def add(self, case, where, runtime, how, peer, values):
         self.rows.append({"case": case, "where": where, "runtime": runtime, "how": how, "peer": peer,
