@@ -17,9 +17,14 @@ void add_compare(CLI::App& app, compare::CommandOptions* options, const std::str
             ->expected(1)
             ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       };
-  add_number("--runs", options->rounds, 1, "measured runs of each side (5)");
+  add_number(
+      "--runs", options->rounds, 1, "measured runs of each side (5); 4 can tell a difference");
   add_number("--warmup", options->warmup, 0, "runs of each side before these, not counted (1)");
   add(command, "--conf", options->conf, kConf, "options of custash, as custash run takes them");
+  add_list("--with-env",
+           options->with_env,
+           "NAME=VALUE",
+           "set this variable with custash only; may be given several times");
   add(command, "--lib", options->library, "FILE", kLibrary);
   add(command,
       "--metric",
@@ -42,12 +47,12 @@ void add_compare(CLI::App& app, compare::CommandOptions* options, const std::str
       "--keep",
       options->keep,
       "FOLDER",
-      "keep the output of each measured run in this folder");
+      "keep the output of each measured run in this folder, which is made");
   command->add_flag("--json", options->json, "print JSON");
   add_list("--export",
            options->exports,
-           "OUT.html",
-           "also write a file: .html, .md, .svg or .json; may be given several times");
+           "FILE",
+           "also write a .html, .md, .svg or .json file; may be given several times");
   add_force(command, &options->force);
   command->add_option(
       "program", options->program, "after --: the program to start, and its arguments");

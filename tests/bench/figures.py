@@ -136,7 +136,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="tools/bench --figures", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figures", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each way is measured (5)")
     parser.add_argument("--minutes", type=float, help="begin nothing after that time")
     parser.add_argument("--steps", type=int, default=200, help="of the training (200)")
     parser.add_argument("--quick", action="store_true", help="short runs: to see that it works")
@@ -155,9 +155,10 @@ def arguments():
 def main():
     args = arguments()
     if args.source:
-        found = json.loads(args.source.read_text())
-        if found.get("format") != FORMAT:
-            sys.exit(f"bench: {args.source} holds no figures of tools/bench --figures")
+        try:
+            found = report.read_figures(args.source, {"format": FORMAT, "machine": None, "rows": None}, "tools/bench --figures")
+        except report.Unreadable as why:
+            sys.exit(f"tools/bench: {why}")
     else:
         with tempfile.TemporaryDirectory() as folder:
             bench = runs.Bench(args, folder)
@@ -170,11 +171,11 @@ def main():
                 if not whole:
                     break
         if not found["rows"]:
-            sys.exit("bench: nothing was measured")
+            sys.exit("tools/bench: nothing was measured")
     print(figures_plot.tables(found), end="")
     if args.docs:
         if found["machine"] == runs.SIMULATED:
-            sys.exit("bench: the simulator's figures do not go into the documentation")
+            sys.exit("tools/bench: the simulator's figures do not go into the documentation")
         document(found)
     return 0 if args.source or not bench.failed else 1
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Table and plots of the rows that runs.py measured. Pure: rows in, text out."""
+import json
 import math
+import pathlib
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666", "#000")
 CASES = {  # what a case measures, and what its lines differ in
@@ -114,6 +116,24 @@ def document(width, height, body):
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             'font-family="sans-serif" font-size="12" fill="#333">\n'
             '<rect width="100%" height="100%" fill="#fff"/>\n' + body + "</svg>\n")
+
+
+class Unreadable(Exception):
+    """A file that holds no figures; the text says why."""
+
+
+def read_figures(path, keys, command):
+    """What `command --json` wrote into a file: an object with these keys."""
+    try:
+        found = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except OSError as why:
+        raise Unreadable(f"{path}: {why.strerror}") from why
+    except ValueError as why:
+        raise Unreadable(f"{path} is not JSON: {why}") from why
+    if not isinstance(found, dict) or not all(found.get(key) == value for key, value in keys.items() if value is not None) \
+            or not set(keys) <= set(found):
+        raise Unreadable(f"{path} holds no figures of {command}")
+    return found
 
 
 def between(page, name, text):

@@ -27,6 +27,7 @@ CASES = ("size", "processes", "threads_own", "threads_shared", "handover", "live
          "threads_size", "tails", "holes", "windows", "endings", "overlap")
 COUNTERS = ("ns", "p50", "p99", "p99.99", "p99.999", "slowest", "left")  # what a case counts
 SIMULATED = "the simulated driver: host cost only"
+KEYS = {"over": None, "rows": None, "overlap": None, "failed": None}  # of what --json writes
 BOTH_RUNTIMES = ("size", "threads_own")  # the others: shared only
 
 
@@ -181,9 +182,12 @@ def main():
     parser.add_argument("--python", default="python3", help="the Python that has PyTorch")
     args = parser.parse_args()
 
-    found = json.loads(pathlib.Path(args.source).read_text()) if args.source else measured(args)
+    try:
+        found = report.read_figures(args.source, KEYS, "tools/bench") if args.source else measured(args)
+    except report.Unreadable as why:
+        sys.exit(f"tools/bench: {why}")
     if not found["rows"] and not found["overlap"]:
-        sys.exit("bench: nothing was measured")
+        sys.exit("tools/bench: nothing was measured")
     write(args, found)
     return 1 if found["failed"] else 0
 

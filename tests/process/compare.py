@@ -62,7 +62,8 @@ class Compare(Case):
                      r"  user time +.*", r"  system time +.*", r"  wall time, without / with, by round:( [0-9.]+ x,?){4}",
                      r"  served: 300 allocations, 300 frees", r"  frees that did not wait: 300 of 300",
                      r"  driver calls: \d+ avoided; custash made \d+ in place of 600",
-                     r"  time in the driver for memory: [0-9.]+ m?s (saved|more); custash spent [0-9.]+ m?s",
+                     r"  time in the driver for memory: [0-9.]+ m?s (saved|more), by what the calls took in a warm-up; custash spent [0-9.]+ m?s",
+                     r"  custash 0\.\S+ with stats:detailed; simulated device, driver 1\.0; 20\d\d-\d\d-\d\d",
                      r"  peak in use 1\.00 MiB, peak held 2\.00 MiB",
                      r"  standard output: the same in all runs", r"  end: exit status 0 in all runs"):
             self.assertRegex(out, rf"(?m)^{line}$")
@@ -81,6 +82,8 @@ class Compare(Case):
     def test_processes_that_leave_no_counters_are_told(self):
         out, _ = self.compare("_exit")
         self.assertIn("counters are missing from 1 of 1 processes, which did not end by exit", out)
+        self.assertIn("Counters are missing, so custash cannot say why nothing is gained.", out)
+        self.assertNotIn("served:", out)
 
     def test_time_in_the_driver_needs_a_warm_up_and_plain_calls(self):
         self.assertIsInstance(self.json("churn 300", warmup=1)["driver_ns_saved"], int)
@@ -114,11 +117,11 @@ class Compare(Case):
         self.assertRegex(out, r"  metric +20 \(20 - 20\) +10 \(10 - 10\) +2\.00 x \(2\.00 - 2\.00\)")
         self.assertIn("metric: better by a factor of 2.00 with custash. The difference is larger than the noise (p = 0.029).", out)
         out, _ = self.compare("number 20 10", *metric, "--metric-higher", "--ignore", "^time:")
-        self.assertIn("metric: no gain. It is worse by a factor of 2.00 with custash. The difference is larger than the noise", out)
+        self.assertIn("metric: a loss: worse by a factor of 2.00 with custash. The difference is larger than the noise", out)
         out, _ = self.compare("number 20", *metric)
-        self.assertIn("metric: no gain. The difference is within the noise (p = 1).", out)
+        self.assertIn("metric: no gain. It is the same in all runs.\n", out)
         out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:", runs=3)
-        self.assertIn("metric: 2.00 x in 3 rounds. That is too few to tell a difference from noise: use --runs 5.", out)
+        self.assertIn("metric: 2.00 x in 3 rounds. That is too few to tell a difference from noise: it takes 4 or more.", out)
         row = self.row(self.json("number 20 10", *metric, "--ignore", "^time:"), "metric")
         self.assertEqual((row["with_custash"], row["without"]["median"], row["with"]["median"]), ("lower", 20, 10))
 
@@ -147,7 +150,8 @@ class Compare(Case):
         if source:
             self.assertIn("peak device memory", out)
             return row[0]["without"]["median"] / MIB, row[0]["with"]["median"] / MIB, result["warnings"]
-        self.assertEqual((row, result["warnings"]), ([], []))
+        self.assertEqual((row, result["warnings"]),
+                         ([], ["Peak device memory is unknown: NVML is not installed, or it showed no rise."]))
         return None
 
     def test_memory_of_the_processes(self):
@@ -193,6 +197,23 @@ class Compare(Case):
             self.assertIn(f"round 1 of 4, without custash: {why}\n", err)
         result = self.json("fail", code=1)
         self.assertEqual((result["rounds"], result["failure"]), ([], "round 1 of 4, without custash: exit status 4"))
+
+    def test_a_failure_is_laid_at_the_right_door(self):
+        _, err = self.compare("fail", code=1, warmup=1)
+        self.assertIn("custash: the program fails without custash, too: exit status 4 (-i compares it all the same)\n", err)
+        _, err = self.compare("status", code=1, warmup=1)
+        self.assertIn("custash: warm-up 1 of 1, with custash: exit status 3. Without custash it ends well: see docs/faq.md.\n", err)
+
+    def test_a_process_that_is_left_running_is_told(self):
+        left = "A process that the program had started still ran at its end."
+        result = self.json(["sh", "-c", "sleep 0.2 & true"], runs=1)
+        self.assertTrue(result["left_running"] and result["warnings"][0].startswith(left))
+        self.assertEqual(self.json(["true"], runs=1)["left_running"], False)
+
+    def test_a_variable_for_one_side(self):
+        result = self.json(["sh", "-c", 'echo "$ONE-$TWO"'], "--with-env", "ONE=1", "--with-env", "TWO=a=b", runs=1, code=1)
+        self.assertEqual(result["output_differs"], {"line": 1, "before": "-", "after": "1-a=b"})
+        self.assertEqual(result["with_env"], ["ONE=1", "TWO=a=b"])
 
     def test_failures_can_be_compared(self):
         out, _ = self.compare("fail", "-i")
@@ -262,7 +283,7 @@ class Compare(Case):
             _, err = self.compare("churn 10 <b>&", *exports, runs=2)
             self.assertEqual(re.sub(r"\(\d+", "(N", err).splitlines(),
                              [f"custash: {name} written (N {unit}, comparison)"
-                              for name, unit in zip(names, ("KB", "B", "KB", "KB"))])
+                              for name, unit in zip(names, ("KB", "KB", "KB", "KB"))])
         text = {}
         for name in names:
             with open(self.path(name), encoding="utf-8") as file:
@@ -307,7 +328,9 @@ class Compare(Case):
         self.assertIn("libcustash.so not found; looked for\n  /nowhere.so\n", done.stderr)
         self.refused("--ignore: (: Unmatched ( or", "churn 1", "--ignore", "(")
         self.refused("--metric: [: ", "churn 1", "--metric", "[")
-        self.refused("--keep: /nowhere: no folder that can be written to", "churn 1", "--keep", "/nowhere")
+        self.refused("--keep: /proc/nowhere: ", "churn 1", "--keep", "/proc/nowhere")
+        self.refused("--with-env: =1: write NAME=VALUE", "churn 1", "--with-env", "=1")
+        self.refused("enabled:false, in CUSTASH_CONF or --conf, switches custash off", "churn 1", "--conf", "enabled:false")
         for options in (("--runs", "0"), ("--runs", "101"), ("--warmup", "-1"), ("--timeout", "0"), ("--runs", "x"), ("--bogus",)):
             self.refused("(custash compare --help)", "churn 1", *options)
         static = "/bin/busybox"

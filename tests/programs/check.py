@@ -234,7 +234,7 @@ class Runs(Scratch):
         return code, json.loads((self.folder / "json").read_text())["rows"], out.getvalue(), calls
 
     def test_each_way_is_compared(self):
-        ways = [description.Way("plain", {}), description.Way("special", {"WAY": "{data}"})]
+        ways = [description.Way("plain", {}), description.Way("special", {"WAY": "{data}"}, {"NO_CACHE": "1"})]
         code, rows, said, calls = self.wall([str(self.here), "{data}/x"], ways=ways, metric="t=([0-9]+)", unit="ms", ignore=["a", "b"],
                                             data={"file": "x", "form": "table", "rows": 2, "columns": 3, "seed": 1})
         self.assertEqual((code, len(rows)), (0, 2))
@@ -243,6 +243,8 @@ class Runs(Scratch):
         folder = self.folder / "programs/thing/data"
         self.assertEqual([call[2] for call in calls], [None, str(folder)])
         self.assertTrue((folder / "x").exists())
+        self.assertNotIn("--with-env", calls[0][0])
+        self.assertEqual(calls[1][0][calls[1][0].index("--with-env") + 1], "NO_CACHE=1")
         options, words, _ = calls[0]
         self.assertEqual(words, [str(self.here), f"{folder}/x"])
         self.assertEqual(options[:2], ["compare", "--json"])
@@ -299,6 +301,16 @@ class Runs(Scratch):
         self.assertEqual(self.wall([str(self.here)], **program)[0], 0)
         path.write_bytes(CONTENT + b"#")
         self.assertEqual(self.wall([str(self.here)], **program)[0], wall.SKIPPED)
+
+    def test_files_without_figures_are_refused(self):
+        for text, why in ((None, "No such file"), ("", "is not JSON"), ("\xff", "is not JSON"), ("[]", "holds no figures"),
+                          ('{"format": "custash programs 1"}', "holds no figures"), ('{"rows": []}', "holds no figures")):
+            path = self.folder / "figures.json"
+            path.unlink(missing_ok=True)
+            if text is not None:
+                path.write_text(text, encoding="latin-1")
+            with self.assertRaisesRegex(table.report.Unreadable, why):
+                wall.merged([path])
 
     def test_figures_of_several_calls_are_put_together(self):
         row = {"key": "a", "way": "", **{k: v for k, v in Table.ROW.items() if k not in ("key", "way")}}

@@ -19,7 +19,8 @@
   ignore               lines of its output that differ from run to run
   timeout              seconds for one run
   [data]               a file that a seed makes: its name, and the arguments of data.py
-  [[ways]]             its name and the environment variables of each way to run it
+  [[ways]]             its name and the environment variables of each way to run it; the variables of `with` are set
+                       with custash only
 """
 import dataclasses
 import pathlib
@@ -40,6 +41,7 @@ class Mistake(Exception):
 class Way:
     name: str
     environment: dict
+    with_custash: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,10 +98,15 @@ def check(program):
         re.compile(pattern)
 
 
+def way_of(given):
+    name, with_custash = given.pop("name"), given.pop("with", {})
+    return Way(name, {k: str(v) for k, v in given.items()}, {k: str(v) for k, v in with_custash.items()})
+
+
 def read(path):
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-        found["ways"] = [Way(each.pop("name"), {k: str(v) for k, v in each.items()}) for each in found.get("ways", [{"name": ""}])]
+        found["ways"] = [way_of(each) for each in found.get("ways", [{"name": ""}])]
         program = Program(key=path.stem, **found)
         check(program)
     except (Mistake, TypeError, KeyError, re.error, tomllib.TOMLDecodeError) as why:

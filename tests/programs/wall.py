@@ -77,10 +77,11 @@ class Wall:
         work.mkdir(parents=True, exist_ok=True)
         if program.data:
             data.make(self.folder / program.key / "data", **program.data)
-        row = {"unit": program.unit, "higher": program.higher, "command": program.start, "environment": way.environment}
+        row = {"unit": program.unit, "higher": program.higher, "command": program.start, "environment": way.environment,
+               "with": way.with_custash}
         try:
             line = compare.command(str(self.args.build / "tools/custash"), str(self.args.build / "interpose/libcustash.so"),
-                                   program, words, self.args.rounds, self.args.warmup)
+                                   program, way, words, self.args.rounds, self.args.warmup)
             return {**row, **compare.figures(compare.run(line, environment, work), program)}
         except compare.Failed as why:
             return {**row, "why_not": f"failed: {why}"}
@@ -126,9 +127,7 @@ def merged(paths):
     """The rows of several calls; a later figure of one way replaces an earlier one."""
     rows, machines = {}, {}
     for path in paths:
-        found = json.loads(path.read_text())
-        if found.get("format") != FORMAT:
-            raise description.Mistake(f"{path} holds no figures of tools/bench --programs")
+        found = table.report.read_figures(path, {"format": FORMAT, "machine": None, "rows": None}, "tools/bench --programs")
         machines[found["machine"]] = True
         for row in found["rows"]:
             key = (row["key"], row["way"])
@@ -215,7 +214,7 @@ def main():
             fetch.install(args.folder)
         else:
             return write(args, Wall(args).run(programs), machine())
-    except description.Mistake as mistake:
+    except (description.Mistake, table.report.Unreadable) as mistake:
         print(f"tools/bench: {mistake}", file=sys.stderr)
         return 1
     return 0

@@ -7,6 +7,7 @@
 #include "tests/sim/machine_slots.hpp"
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -103,6 +104,16 @@ NVML nvmlDeviceGetCount_v2(unsigned* count) {
 NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
   if (index >= device_count()) return kInvalidArgument;
   *handle = reinterpret_cast<void*>(kFirst + index);
+  return kSuccess;
+}
+
+NVML nvmlDeviceGetName(void*, char* out, unsigned size) {
+  std::snprintf(out, size, "simulated device");
+  return kSuccess;
+}
+
+NVML nvmlSystemGetDriverVersion(char* out, unsigned size) {
+  std::snprintf(out, size, "1.0");
   return kSuccess;
 }
 

@@ -80,6 +80,23 @@ TEST_CASE("more memory is put down to streams only where they share it", "[compa
   CHECK(advice_for(seen).empty());
 }
 
+TEST_CASE("waits and more memory make one advice", "[compare]") {
+  Observed seen = busy();
+  seen.memory_without = 100;
+  seen.memory_with = 120;
+  seen.served.debt_waits = 100;
+  const auto advice = advice_for(seen);
+  CHECK(advice.size() == 1);
+  CHECK(has(advice[0], "try --conf run_ahead:50. With run_ahead:0 they wait more"));
+}
+
+TEST_CASE("without counters no reason is named", "[compare]") {
+  Observed seen = busy();
+  seen.served.unknown = 1;
+  CHECK(why_no_gain(seen) ==
+        "Counters are missing, so custash cannot say why nothing is gained.");
+}
+
 TEST_CASE("memory that came back since the device was full is no reason for decay",
           "[compare]") {
   Observed seen = busy();

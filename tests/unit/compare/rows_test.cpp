@@ -39,10 +39,10 @@ TEST_CASE("gains, losses and noise are called by their names", "[compare]") {
   CHECK(is_gain(faster, false));
   CHECK(has(verdict_of(faster, false), "times as fast with custash. The difference is larger"));
   CHECK_FALSE(is_gain(faster, true));
-  CHECK(has(verdict_of(faster, true), "no gain. It is 1.87 times as long with custash."));
+  CHECK(has(verdict_of(faster, true), "a loss: 1.87 times as long with custash."));
   const Row slower = time_row({1.0, 1.1, 1.2, 1.3}, {2.0, 2.1, 2.2, 2.3});
   CHECK_FALSE(is_gain(slower, false));
-  CHECK(has(verdict_of(slower, false), "no gain. It is 1.87 times as long with custash."));
+  CHECK(has(verdict_of(slower, false), "a loss: 1.87 times as long with custash."));
   CHECK(is_gain(slower, true));
   const Row noise = time_row({1.0, 1.1, 1.2, 1.3}, {1.0, 1.1, 1.2, 1.3});
   CHECK_FALSE(is_gain(noise, false));
@@ -55,6 +55,22 @@ TEST_CASE("a gain below 1 % is none, however certain", "[compare]") {
   CHECK(little.judged.verdict == Verdict::Less);
   CHECK_FALSE(is_gain(little, false));
   CHECK(has(verdict_of(little, false), "no gain. It is better with custash by less than 1 %."));
+}
+
+TEST_CASE("a loss below 1 % is none, either", "[compare]") {
+  const Row little = time_row({0.995, 0.996, 0.997, 0.998}, {1.0, 1.001, 1.002, 1.003});
+  CHECK(has(verdict_of(little, false), "no gain. It is worse with custash by less than 1 %."));
+}
+
+TEST_CASE("peak memory has a verdict where it clearly differs", "[compare]") {
+  const Row less = time_row({200, 201, 202, 203}, {100, 101, 102, 103});
+  CHECK(memory_verdict(less) ==
+        "wall time: 50 % less with custash. The difference is larger than the noise (p = "
+        "0.029).");
+  const Row more = time_row({100, 101, 102, 103}, {110, 111, 112, 113});
+  CHECK(has(memory_verdict(more), "10 % more with custash."));
+  CHECK(memory_verdict(time_row({1, 2, 3, 4}, {1, 2, 3, 4})).empty());
+  CHECK(memory_verdict(time_row({1000, 1001, 1002, 1003}, {1005, 1006, 1007, 1008})).empty());
 }
 
 TEST_CASE("up to three rounds are too few", "[compare]") {

@@ -9,6 +9,7 @@ namespace {
 
 using run::counted;
 
+constexpr double kMuchMore = 1.1;     // of memory
 constexpr std::int64_t kOften = 10;   // percent
 constexpr std::int64_t kEnough = 20;  // fewer events say nothing
 
@@ -20,7 +21,13 @@ std::string out_of(std::int64_t events, std::int64_t of, const std::string& noun
   return run::grouped(events) + " of " + counted(of, noun);
 }
 
-void advise_on_waits(const Served& served, std::vector<std::string>* out) {
+bool holds_more(const Observed& seen) {
+  return seen.memory_without && seen.memory_with &&
+         *seen.memory_with > *seen.memory_without * kMuchMore;
+}
+
+void advise_on_waits(const Observed& seen, std::vector<std::string>* out) {
+  const Served& served = seen.served;
   if (is_often(served.free_waits, served.frees))
     out->push_back(out_of(served.free_waits, served.frees, "free") +
                    " waited for work whose results the host may read. If kernels get such "
@@ -28,18 +35,19 @@ void advise_on_waits(const Served& served, std::vector<std::string>* out) {
   if (is_often(served.debt_waits, served.allocations))
     out->push_back("Streams waited for each other's memory on the GPU " +
                    counted(served.debt_waits, "time") +
-                   ". With more memory they wait less: try --conf run_ahead:50.");
+                   ". With more memory they wait less: try --conf run_ahead:50." +
+                   (holds_more(seen) ? " With run_ahead:0 they wait more, and the peak of "
+                                       "device memory, which is higher with custash, falls."
+                                     : ""));
 }
 
 void advise_on_memory(const Observed& seen, std::vector<std::string>* out) {
   const Served& served = seen.served;
-  constexpr double kMuchMore = 1.1;
-  const bool holds_more = seen.memory_without && seen.memory_with &&
-                          *seen.memory_with > *seen.memory_without * kMuchMore;
   if (served.retries + served.ooms > 0)
     out->push_back("The device was full " + counted(served.retries + served.ooms, "time") +
                    ". To hold less memory beside what is in use, try --conf run_ahead:0.");
-  else if (holds_more && served.debt_waits > 0)
+  else if (holds_more(seen) && served.debt_waits > 0 &&
+           !is_often(served.debt_waits, served.allocations))
     out->push_back(
         "The peak of device memory is higher with custash, and several streams "
         "share it. To hold less, try --conf run_ahead:0.");
@@ -57,7 +65,7 @@ void advise_on_memory(const Observed& seen, std::vector<std::string>* out) {
 
 std::vector<std::string> advice_for(const Observed& seen) {
   std::vector<std::string> out;
-  advise_on_waits(seen.served, &out);
+  advise_on_waits(seen, &out);
   advise_on_memory(seen, &out);
   return out;
 }
@@ -67,7 +75,9 @@ std::string why_no_gain(const Observed& seen) {
   if (served.processes == 0)
     return "No process reported the use of CUDA under custash. "
            "custash doctor -- PROGRAM may say why.";
-  if (served.calls() == 0 && served.unknown == 0)
+  if (served.unknown > 0)
+    return "Counters are missing, so custash cannot say why nothing is gained.";
+  if (served.calls() == 0)
     return "The program asked for no memory that custash serves. "
            "custash doctor -- PROGRAM may say why.";
   constexpr double kLittle = 0.01;

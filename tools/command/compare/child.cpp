@@ -149,6 +149,7 @@ Ended run_child(const Start& start, const HeldSignals& signals, Sampler& sampler
   sampler.start(child);
   Ended ended = Wait(child, began, start.timeout).all();
   ended.run.memory = sampler.stop();
+  ended.left_running = kill(-child, 0) == 0;
   return ended;
 }
 

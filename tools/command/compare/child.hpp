@@ -40,6 +40,7 @@ struct Ended {
   Run run;
   bool timed_out = false;
   bool wants_terminal = false;  // it was stopped since it used the terminal
+  bool left_running = false;    // another process of its group has not ended
   int interrupted = 0;          // the signal that came
 };
 

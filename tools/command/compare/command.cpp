@@ -10,6 +10,8 @@
 #include "tools/output_file.hpp"
 
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
@@ -32,12 +34,13 @@ Output export_of(const CommandOptions& options, const std::string& path) {
 
 void write_exports(const CommandOptions& options,
                    const Comparison& comparison,
-                   const Report& report) {
+                   const Report& report,
+                   const std::string& date) {
   for (const std::string& path : options.exports) {
     const std::string_view name = path;
     std::string text;
     if (name.ends_with(".json"))
-      text = as_json(options, comparison, report);
+      text = as_json(options, comparison, report, date);
     else if (name.ends_with(".md"))
       text = as_markdown(report);
     else
@@ -47,9 +50,25 @@ void write_exports(const CommandOptions& options,
   }
 }
 
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::tm local{};
+  return std::strftime(text, sizeof text, "%F", localtime_r(&now, &local)) == 0 ? "" : text;
+}
+
+// A run with custash that is switched off would compare the program with itself.
+void require_custash_on(const std::string& conf) {
+  const char* const before = std::getenv("CUSTASH_CONF");
+  const std::string all = join_conf({before == nullptr ? "" : before, conf});
+  if (!parse_config(all.c_str()).config.enabled)
+    throw std::runtime_error("enabled:false, in CUSTASH_CONF or --conf, switches custash off");
+}
+
 // Throws where nothing can be started. 0, or the launcher's code.
 int check_program(const CommandOptions& options, std::string* library) {
   (void)require_conf("--conf", options.conf);
+  require_custash_on(options.conf);
   if (options.program.empty())
     throw std::runtime_error(
         "no program given (custash compare [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
@@ -84,6 +103,7 @@ const char* const kHelp =
     "  custash compare --runs 10 --export app.html -- ./app --steps 100\n"
     "  custash compare --metric 'step: ([0-9.]+) ms' --ignore '^step:' -- python3 train.py\n"
     "  custash compare --conf run_ahead:50 -- ./app\n"
+    "  custash compare --with-env PYTORCH_NO_CUDA_MEMORY_CACHING=1 -- python3 train.py\n"
     "\n"
     "A round is one run without and one with custash; every other round begins with the second.\n"
     "PROGRAM reads nothing, and its output goes to files. It must not use the terminal.\n"
@@ -92,6 +112,7 @@ const char* const kHelp =
     "          100 cases (the exact rank test of Mann and Whitney). That takes 4 rounds or\n"
     "          more. \"No gain\" also stands for gains below 1 %.\n"
     "time      User and system time include the processes that PROGRAM has waited for.\n"
+    "cache     --with-env compares a framework's own cache with custash in its place.\n"
     "memory    NVML tells the memory of PROGRAM's processes every 10 ms; shorter peaks are\n"
     "          missed. In most containers it lists no processes. Then it is what all devices\n"
     "          hold above their level before the run.\n"
@@ -110,15 +131,16 @@ int run_command(const CommandOptions& options) {
   std::string library;
   if (const int code = check_program(options, &library); code != 0) return code;
   Comparison comparison = Session(options, library).run();
-  const Report report = report_of(options, comparison);
+  const std::string date = today();
+  const Report report = report_of(options, comparison, date);
   const bool failed = !comparison.failure.empty();
   if (failed) tell_failure(comparison);
   if (options.json)
-    std::fputs(as_json(options, comparison, report).c_str(), stdout);
+    std::fputs(as_json(options, comparison, report, date).c_str(), stdout);
   else if (!failed || !comparison.rounds.empty())
     std::fputs(as_text(report).c_str(), stdout);
   if (!comparison.rounds.empty())
-    write_exports(options, comparison, report);
+    write_exports(options, comparison, report, date);
   else if (!options.exports.empty())
     run::tell("no round is complete: nothing is exported");
   constexpr int kOfSignal = 128;

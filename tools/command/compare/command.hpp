@@ -18,7 +18,8 @@ struct CommandOptions {
   std::string metric;               // a regular expression: a number in the output
   bool metric_higher = false;
   bool ignore_failure = false;
-  std::string keep;  // a folder for the output of each run
+  std::string keep;                   // a folder for the output of each run
+  std::vector<std::string> with_env;  // NAME=VALUE, set with custash only
   bool json = false;
   std::vector<std::string> exports;
   bool force = false;

@@ -15,7 +15,8 @@ std::string as_text(const Report& report);
 // "custash comparison 1": all runs, and what the report says of them (docs/compare.md).
 std::string as_json(const CommandOptions& options,
                     const Comparison& comparison,
-                    const Report& report);
+                    const Report& report,
+                    const std::string& date);
 
 std::string as_markdown(const Report& report);
 

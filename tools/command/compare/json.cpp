@@ -82,10 +82,15 @@ Ordered difference_json(const std::optional<Difference>& difference) {
 
 std::string as_json(const CommandOptions& options,
                     const Comparison& comparison,
-                    const Report& report) {
+                    const Report& report,
+                    const std::string& date) {
   Ordered json{{"format", "custash comparison 1"},
                {"program", options.program},
+               {"custash", version_text()},
+               {"gpu", comparison.gpu.empty() ? Ordered() : Ordered(comparison.gpu)},
+               {"date", date},
                {"conf", options.conf},
+               {"with_env", options.with_env},
                {"warmup", options.warmup},
                {"asked_rounds", options.rounds},
                {"rounds", Ordered::array()},
@@ -104,6 +109,7 @@ std::string as_json(const CommandOptions& options,
   json["same"] = comparison.rounds.empty() ? Ordered() : Ordered(report.same);
   json["output_differs"] = difference_json(comparison.outputs.changed);
   json["own_output_differs"] = difference_json(comparison.outputs.own);
+  json["left_running"] = comparison.left_running;
   json["failure"] = comparison.failure.empty() ? Ordered() : Ordered(comparison.failure);
   json["interrupted"] = comparison.interrupted != 0;
   // Words and lines of programs may be in any encoding.

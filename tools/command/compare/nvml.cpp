@@ -38,11 +38,23 @@ std::unique_ptr<Nvml> Nvml::open() {
       library,
       {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"},
       &nvml->process_infos_);
+  (void)find_in(library, {"nvmlDeviceGetName"}, &nvml->name_);
+  (void)find_in(library, {"nvmlSystemGetDriverVersion"}, &nvml->driver_version_);
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
     if (find_device(i, &device) == kSuccess) nvml->devices_.push_back(device);
   }
   return nvml->devices_.empty() ? nullptr : std::move(nvml);
+}
+
+std::string Nvml::gpu() const {
+  char text[96] = "";
+  if (name_ == nullptr || name_(devices_[0], text, sizeof text) != kSuccess) return "";
+  std::string out = devices_.size() == 1 ? "" : std::to_string(devices_.size()) + " x ";
+  out += text;
+  if (driver_version_ != nullptr && driver_version_(text, sizeof text) == kSuccess)
+    out += std::string(", driver ") + text;
+  return out;
 }
 
 std::optional<Bytes> Nvml::used(std::size_t device) const {

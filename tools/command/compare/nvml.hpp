@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <sys/types.h>
@@ -24,6 +25,9 @@ class Nvml {
   static std::unique_ptr<Nvml> open();
 
   [[nodiscard]] std::size_t devices() const { return devices_.size(); }
+
+  // "2 x NVIDIA H200, driver 580.159.04", by the first device; empty where NVML does not tell.
+  [[nodiscard]] std::string gpu() const;
 
   // What all programs together use of the device.
   [[nodiscard]] std::optional<Bytes> used(std::size_t device) const;
@@ -47,6 +51,8 @@ class Nvml {
 
   Nvml() = default;
 
+  int (*name_)(Device, char*, unsigned) = nullptr;
+  int (*driver_version_)(char*, unsigned) = nullptr;
   int (*memory_info_)(Device, Memory*) = nullptr;
   int (*process_infos_)(Device, unsigned*, ProcessInfo*) = nullptr;
   std::vector<Device> devices_;

@@ -51,7 +51,8 @@ std::string list_html(const Part& part) {
 std::string as_page(const Report& report) {
   const Drawing drawing = draw(report);
   std::string out = kHead + tag("h1", report.program) + "\n<p class=\"soft\">" +
-                    svg::escaped(report.setting) + "</p>\n";
+                    svg::escaped(report.setting) + "<br>" + svg::escaped(report.subject) +
+                    "</p>\n";
   const auto parts = parts_of(report);
   out += list_html(parts[0]);    // above the picture
   constexpr double kTitle = 24;  // the room that the page's own title makes free

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/compare/report.hpp"
 
+#include "interpose/api/custash.h"
 #include "tools/command/compare/advice.hpp"
 #include "tools/command/compare/counters.hpp"
 #include "tools/command/compare/rows.hpp"
@@ -37,7 +38,18 @@ std::string setting_of(const CommandOptions& options, const Comparison& comparis
   out += ", each one run without and one with custash";
   if (options.warmup > 0)
     out += "; before them " + counted(options.warmup, "warm-up") + " of each";
-  return out;
+  return out + (comparison.interrupted == 0 ? "" : "; interrupted");
+}
+
+std::string subject_of(const CommandOptions& options,
+                       const Comparison& comparison,
+                       const std::string& date) {
+  std::string out = "custash " + version_text();
+  if (!options.conf.empty()) out += " with " + options.conf;
+  for (const std::string& each : options.with_env)
+    out += ", " + each;
+  if (!comparison.gpu.empty()) out += "; " + comparison.gpu;
+  return out + "; " + date;
 }
 
 std::vector<std::string> facts_of(const Report& report) {
@@ -48,20 +60,22 @@ std::vector<std::string> facts_of(const Report& report) {
   if (served.pinned_allocations > 0)
     line += "; pinned: " + counted(served.pinned_allocations, "allocation") + ", " +
             counted(served.pinned_frees, "free");
-  out.push_back(line);
+  if (served.unknown == 0 || served.calls() > 0) out.push_back(line);
   if (served.unknown > 0)
     out.push_back("counters are missing from " + std::to_string(served.unknown) + " of " +
                   std::to_string(served.processes) + " processes, which did not end by exit");
   if (served.calls() == 0) return out;
   const std::int64_t avoided = served.calls() - served.calls_made();
-  out.push_back("driver calls: " + run::grouped(avoided) + " avoided; custash made " +
+  out.push_back("driver calls: " + run::grouped(std::abs(avoided)) +
+                (avoided < 0 ? " more" : " avoided") + "; custash made " +
                 run::grouped(served.calls_made()) + " in place of " +
                 run::grouped(served.calls()));
   out.push_back("frees that did not wait: " + run::grouped(served.frees - served.free_waits) +
                 " of " + run::grouped(served.frees));
   if (report.saved)
     out.push_back("time in the driver for memory: " + time_of(std::abs(*report.saved)) +
-                  (*report.saved < 0 ? " more" : " saved") + "; custash spent " +
+                  (*report.saved < 0 ? " more" : " saved") +
+                  ", by what the calls took in a warm-up; custash spent " +
                   time_of(static_cast<std::int64_t>(served.driver_time)));
   out.push_back("peak in use " + human(static_cast<Bytes>(served.peak_in_use)) +
                 ", peak held " + human(static_cast<Bytes>(served.peak_reserved)));
@@ -98,6 +112,19 @@ void check_output(const CommandOptions& options, const Comparison& comparison, R
   }
 }
 
+// "exit status 0 in all 4"; each where they differ.
+std::string statuses(const std::vector<Round>& rounds, Side side) {
+  std::vector<std::string> all;
+  for (const Round& round : rounds)
+    all.push_back(status_text(round.of(side).status));
+  if (std::all_of(all.begin(), all.end(), [&](const auto& each) { return each == all[0]; }))
+    return all[0] + (all.size() == 1 ? "" : " in all " + std::to_string(all.size()));
+  std::string out;
+  for (const std::string& each : all)
+    out += (out.empty() ? "" : ", ") + each;
+  return out;
+}
+
 void check_status(const std::vector<Round>& rounds, Report* report) {
   const int first = rounds.front().of(Side::Without).status;
   const auto all = [&](Side side) {
@@ -113,11 +140,8 @@ void check_status(const std::vector<Round>& rounds, Report* report) {
   report->same = report->same && !own;
   std::string text =
       "end: " + std::string(own ? "differs with custash" : "the program's own runs differ");
-  for (const Side side : kSides) {
-    text += side == Side::Without ? "; without:" : "; with:";
-    for (const Round& round : rounds)
-      text += " " + status_text(round.of(side).status) + (&round == &rounds.back() ? "" : ",");
-  }
+  for (const Side side : kSides)
+    text += (side == Side::Without ? "; without: " : "; with: ") + statuses(rounds, side);
   report->checks.push_back(text);
 }
 
@@ -139,6 +163,11 @@ void add_verdicts(const CommandOptions& options, const Comparison& comparison, R
     report->verdicts.push_back(verdict_of(row, higher));
     gain = gain || is_gain(row, higher);
   }
+  if (const Row* const memory = memory_row(report->rows))
+    if (const std::string verdict = memory_verdict(*memory); !verdict.empty()) {
+      report->verdicts.push_back(verdict);
+      gain = gain || is_gain(*memory, false);
+    }
   Observed seen{*report->served,
                 comparison.uncached,
                 report->rows.front().spreads[0].median,
@@ -155,8 +184,11 @@ void add_verdicts(const CommandOptions& options, const Comparison& comparison, R
 
 }  // namespace
 
-Report report_of(const CommandOptions& options, const Comparison& comparison) {
+Report report_of(const CommandOptions& options,
+                 const Comparison& comparison,
+                 const std::string& date) {
   Report report;
+  report.subject = subject_of(options, comparison, date);
   report.program = program_of(options);
   report.setting = setting_of(options, comparison);
   if (comparison.rounds.empty()) return report;
@@ -169,9 +201,21 @@ Report report_of(const CommandOptions& options, const Comparison& comparison) {
     report.warnings.emplace_back(
         "NVML does not list the program's processes here. Peak device memory is what all "
         "devices held above their idle level.");
+  if (memory_source(comparison.rounds) == MemorySource::None && report.served->processes > 0)
+    report.warnings.emplace_back(
+        "Peak device memory is unknown: NVML is not installed, or it showed no rise.");
+  if (comparison.left_running)
+    report.warnings.emplace_back(
+        "A process that the program had started still ran at its end. It may disturb the runs "
+        "that follow, and its counters are missing.");
   if (std::string idle = idle_warning(comparison.rounds); !idle.empty())
     report.warnings.push_back(std::move(idle));
   return report;
+}
+
+std::string version_text() {
+  return std::to_string(CUSTASH_VERSION_MAJOR) + "." + std::to_string(CUSTASH_VERSION_MINOR) +
+         "." + std::to_string(CUSTASH_VERSION_PATCH);
 }
 
 std::string shown(double value, const Row& row) {

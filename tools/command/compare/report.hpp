@@ -26,6 +26,7 @@ struct Row {
 struct Report {
   std::string program;
   std::string setting;    // rounds, warm-up
+  std::string subject;    // custash's version and options, the GPU, the date
   std::vector<Row> rows;  // of time first; none where no round is complete
   std::vector<std::string> verdicts;
   std::vector<std::string> facts;   // what custash did
@@ -37,7 +38,13 @@ struct Report {
   bool same = true;                   // output and exit status
 };
 
-Report report_of(const CommandOptions& options, const Comparison& comparison);
+// `date` is today's.
+Report report_of(const CommandOptions& options,
+                 const Comparison& comparison,
+                 const std::string& date);
+
+// Of custash: "0.1.0".
+std::string version_text();
 
 // The row's values in a unit that suits them: "1.234 s", "87.0 ms", "1.20 GiB".
 std::string shown(double value, const Row& row);

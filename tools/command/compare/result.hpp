@@ -93,9 +93,11 @@ struct Comparison {
   std::vector<Round> rounds;       // complete ones
   std::optional<Served> uncached;  // a warm-up under custash that keeps nothing
   Outputs outputs;
-  std::string failure;  // why it ended early; empty: it did not
-  std::string said;     // what the run that failed wrote last
-  int interrupted = 0;  // a signal
+  std::string gpu;            // its name, as NVML has it; empty: unknown
+  std::string failure;        // why it ended early; empty: it did not
+  std::string said;           // what the run that failed wrote last
+  int interrupted = 0;        // a signal
+  bool left_running = false;  // processes that a run had started outlived it
 };
 
 }  // namespace custash::compare

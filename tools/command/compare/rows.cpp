@@ -32,6 +32,10 @@ bool all_runs(const std::vector<Round>& rounds, Holds holds) {
   });
 }
 
+bool is_small(double ratio) {
+  return ratio < 1 + kWorth && ratio > 1 / (1 + kWorth);
+}
+
 }  // namespace
 
 MemorySource memory_source(const std::vector<Round>& rounds) {
@@ -86,12 +90,16 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
   if (row.judged.verdict == Verdict::TooFew) {
     std::string out = name;
     add(out,
-        "%s in %zu round%s. That is too few to tell a difference from noise: use --runs 5.",
+        "%s in %zu round%s. That is too few to tell a difference from noise: it takes 4 or more.",
         shown_ratio(ratio).c_str(),
         row.values[0].size(),
         row.values[0].size() == 1 ? "" : "s");
     return out;
   }
+  const auto is_one = [](const Spread& spread) { return spread.least == spread.most; };
+  if (is_one(row.spreads[0]) && is_one(row.spreads[1]) &&
+      row.spreads[0].least == row.spreads[1].least)
+    return name + "no gain. It is the same in all runs.";
   if (row.judged.verdict == Verdict::Noise) return name + "no gain." + noise("within");
   const bool better = (row.judged.verdict == Verdict::Less) != higher_is_better;
   const bool is_time = row.unit == Unit::Seconds;
@@ -101,14 +109,30 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
         is_time ? "%.2f times as fast with custash."
                 : "better by a factor of %.2f with custash.",
         higher_is_better ? 1 / ratio : ratio);
-  else if (better)
-    out += "no gain. It is better with custash by less than 1 %.";
+  else if (is_small(ratio))
+    out += std::string("no gain. It is ") + (better ? "better" : "worse") +
+           " with custash by less than 1 %.";
   else
     add(out,
-        is_time ? "no gain. It is %.2f times as long with custash."
-                : "no gain. It is worse by a factor of %.2f with custash.",
+        is_time ? "a loss: %.2f times as long with custash."
+                : "a loss: worse by a factor of %.2f with custash.",
         higher_is_better ? ratio : 1 / ratio);
   return out + noise("larger than");
+}
+
+std::string memory_verdict(const Row& row) {
+  const double change = 1 / row.judged.ratio.median - 1;  // with custash
+  const bool more = row.judged.verdict == Verdict::More;
+  if ((!more && row.judged.verdict != Verdict::Less) || !std::isfinite(change) ||
+      std::abs(change) < kWorth)
+    return "";
+  std::string out = row.name;
+  add(out,
+      ": %.0f %% %s with custash. The difference is larger than the noise (p = %.2g).",
+      std::max(1.0, std::abs(change) * 100),
+      more ? "more" : "less",
+      row.judged.chance);
+  return out;
 }
 
 std::string idle_warning(const std::vector<Round>& rounds) {

@@ -8,8 +8,11 @@
 #include "tools/command/run/folder.hpp"
 #include "tools/command/run/supervise.hpp"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
@@ -27,6 +30,14 @@ std::string kept_name(unsigned round, Side side) {
   return "round-" + std::to_string(round + 1) + (side == Side::Without ? "-without" : "-with");
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw std::runtime_error("--keep: " + path + ": " + error.message());
+  if (access(path.c_str(), W_OK | X_OK) != 0)
+    throw std::runtime_error("--keep: " + path + ": " + std::strerror(errno));
+}
+
 bool ended_well(int status) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -40,11 +51,14 @@ std::string status_text(int status) {
 
 Session::Session(const CommandOptions& options, std::string library)
     : options_(options), library_(std::move(library)), nvml_(Nvml::open()) {
+  for (const std::string& each : options.with_env)
+    if (const auto end = each.find('='); end == 0 || end == std::string::npos)
+      throw std::runtime_error("--with-env: " + each + ": write NAME=VALUE");
+  if (nvml_ != nullptr) result_.gpu = nvml_->gpu();
   for (const std::string& each : options.ignore)
     ignored_.push_back(&patterns_.emplace_back("--ignore", each));
   if (!options.metric.empty()) metric_ = std::make_unique<Pattern>("--metric", options.metric);
-  if (!options.keep.empty() && access(options.keep.c_str(), W_OK | X_OK) != 0)
-    throw std::runtime_error("--keep: " + options.keep + ": no folder that can be written to");
+  if (!options.keep.empty()) make_folder(options.keep);
   for (unsigned i = 0; i < options.rounds && !options.keep.empty(); ++i)
     for (const Side side : kSides)
       for (const char* const ending : {".out", ".err"})
@@ -76,8 +90,24 @@ void Session::warm_up() {
         take(first, number + kWithout + (i == 0 ? "'s cache" : ""), "");
     if (!run && first != Kind::Uncached) return;
     if (run && first == Kind::Uncached) result_.uncached = run->served;
-    if (result_.interrupted != 0 || !take(Kind::With, number + kWith, "")) return;
+    if (result_.interrupted != 0) return;
+    if (!take(Kind::With, number + kWith, "")) return tell_whose_fault();
   }
+}
+
+void Session::tell_whose_fault() {
+  if (result_.failure.empty() || bare_is_well_) return;
+  const std::string of_custash = std::exchange(result_.failure, "");
+  const std::string said = std::exchange(result_.said, "");
+  const bool well = take(Kind::Without, kWithout, "").has_value();
+  if (!well && !result_.failure.empty()) {
+    result_.failure =
+        "the program fails without custash, too: " + why_ + " (-i compares it all the same)";
+    return;
+  }
+  result_.failure = of_custash;
+  if (well) result_.failure += ". Without custash it ends well: see docs/faq.md.";
+  result_.said = said;
 }
 
 // False where no more rounds follow.
@@ -93,7 +123,10 @@ bool Session::take_round(unsigned number) {
     const std::optional<Run> run = take(without ? Kind::Without : Kind::With,
                                         text + (without ? kWithout : kWith),
                                         kept_name(number, side));
-    if (!run) return false;
+    if (!run) {
+      if (!without) tell_whose_fault();
+      return false;
+    }
     round.runs.at(index_of(side)) = *run;
   }
   result_.rounds.push_back(round);
@@ -120,8 +153,12 @@ std::optional<Run> Session::take(Kind kind, const std::string& what, const std::
     if (kind != Kind::Uncached) fail(what, why, output);
     return std::nullopt;
   }
+  bare_is_well_ = bare_is_well_ || kind == Kind::Without;
   if (kind != Kind::Without) ended.run.served = served_in(folder);
-  if (!kept.empty()) compare_output(kind, std::move(output));
+  if (!kept.empty()) {
+    compare_output(kind, std::move(output));
+    result_.left_running = result_.left_running || ended.left_running;
+  }
   return ended.run;
 }
 
@@ -136,6 +173,11 @@ Start Session::start_of(Kind kind, const std::string& launcher) const {
   start.environment = {{"LD_PRELOAD", environment.preload},
                        {"CUSTASH_CONF", conf},
                        {ledger::kLauncher, kind == Kind::Without ? "" : launcher}};
+  for (const std::string& each : options_.with_env) {
+    if (kind == Kind::Without) break;
+    const auto end = each.find('=');
+    start.environment.emplace_back(each.substr(0, end), each.substr(end + 1));
+  }
   return start;
 }
 
@@ -182,6 +224,7 @@ void Session::show(const std::string& what) {
 void Session::fail(const std::string& what, const std::string& why, const Output& output) {
   constexpr std::size_t kShown = 2000;
   result_.failure = what + ": " + why;
+  why_ = why;
   const std::string said = output.output.tail(kShown) + output.errors.tail(kShown);
   result_.said = said.empty() ? "(it wrote nothing)\n" : said;
 }

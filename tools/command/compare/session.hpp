@@ -33,6 +33,8 @@ class Session {
   };
 
   void warm_up();
+  // A run with custash has failed. Says whether the program fails without it, too.
+  void tell_whose_fault();
   bool take_round(unsigned number);
   std::optional<Run> take(Kind kind, const std::string& what, const std::string& kept);
   [[nodiscard]] Start start_of(Kind kind, const std::string& launcher) const;
@@ -53,6 +55,8 @@ class Session {
   HeldSignals signals_;
   Progress progress_;
   unsigned done_ = 0;                // runs
+  bool bare_is_well_ = false;        // a run without custash has ended as it should
+  std::string why_;                  // the run that failed last did
   std::optional<Output> reference_;  // of the first run without custash
   Comparison result_;
 };

@@ -94,7 +94,8 @@ std::vector<std::vector<std::string>> table_of(const Report& report) {
 }
 
 std::string as_text(const Report& report) {
-  std::string out = printable(report.program) + "\n  " + report.setting + "\n\n";
+  std::string out = printable(report.program) + "\n  " + report.setting + "\n  " +
+                    printable(report.subject) + "\n\n";
   if (report.rows.empty()) return out + "  no round is complete\n";
   add_table(report, &out);
   out += "  " + rounds_line(report.rows.front()) + "\n";
@@ -105,7 +106,7 @@ std::string as_text(const Report& report) {
 
 std::string as_markdown(const Report& report) {
   std::string out = std::string(output::kComparisonMark) + "\n\n" + escaped(report.program) +
-                    ": " + report.setting + ".\n\n";
+                    ": " + report.setting + ". " + escaped(report.subject) + ".\n\n";
   if (report.rows.empty()) return out + "No round is complete.\n";
   bool head = true;
   for (const auto& row : table_of(report)) {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/compare/report.hpp"
+
+#include "tests/catch.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace {
+
+using namespace custash::compare;
+
+Comparison four_rounds(const Served& served) {
+  Comparison comparison;
+  for (int i = 0; i < 4; ++i) {
+    Round round;
+    round.runs[index_of(Side::Without)].wall = 1;
+    round.runs[index_of(Side::With)].wall = 2;
+    round.runs[index_of(Side::With)].served = served;
+    comparison.rounds.push_back(round);
+  }
+  return comparison;
+}
+
+bool has_line(const std::vector<std::string>& lines, const std::string& part) {
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.find(part) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("more driver calls than without custash are told as such", "[compare]") {
+  Served served;
+  served.processes = 1;
+  served.allocations = served.frees = 10;
+  served.driver_calls = 5;
+  CHECK(has_line(report_of({}, four_rounds(served), "").facts,
+                 "driver calls: 15 avoided; custash made 5 in place of 20"));
+  served.driver_calls = 50;
+  CHECK(has_line(report_of({}, four_rounds(served), "").facts,
+                 "driver calls: 30 more; custash made 50 in place of 20"));
+}
+
+TEST_CASE("a report says what was compared", "[compare]") {
+  CommandOptions options;
+  options.conf = "run_ahead:50";
+  options.with_env = {"A=1"};
+  Comparison comparison = four_rounds({});
+  comparison.gpu = "NVIDIA H200";
+  comparison.interrupted = 2;
+  const Report report = report_of(options, comparison, "2026-01-02");
+  CHECK(report.subject ==
+        "custash " + version_text() + " with run_ahead:50, A=1; NVIDIA H200; 2026-01-02");
+  CHECK(has_line({report.setting}, "; interrupted"));
+}
+
+TEST_CASE("ends that differ are told once for each side", "[compare]") {
+  Comparison comparison = four_rounds({});
+  for (Round& round : comparison.rounds)
+    round.runs[index_of(Side::With)].status = 3 << 8;
+  CHECK(has_line(report_of({}, comparison, "").checks,
+                 "end: differs with custash; without: exit status 0 in all 4; with: exit "
+                 "status 3 in all 4"));
+}
