@@ -23,7 +23,8 @@ constexpr const char* kRunHelp =
     "\n"
     "custash comes before the libraries in LD_PRELOAD. --conf adds to CUSTASH_CONF and overrides\n"
     "it. Programs that PROGRAM starts run under custash as well. Neither root nor a rebuilt\n"
-    "PROGRAM is needed.\n"
+    "PROGRAM is needed. A file NAME.py that cannot be executed is run by python3 (by\n"
+    "`python -m custash`: by that Python).\n"
     "\n"
     "Options for --conf and CUSTASH_CONF, as key:value,key:value:\n";
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/real/loaded.hpp"
 
+#include "interpose/real/find_object.hpp"
+
 #include <climits>
 #include <cstring>
 
@@ -10,33 +12,40 @@
 namespace custash {
 namespace {
 
-struct FileName {
-  const char* beginning;
+struct LibrarySearch {
+  const char* beginning;  // of the file's name; or null, and an address
+  const void* address;
   char path[PATH_MAX];
 };
 
-int note_library(dl_phdr_info* info, std::size_t, void* out) {
-  auto& name = *static_cast<FileName*>(out);
-  const char* const slash = std::strrchr(info->dlpi_name, '/');
-  const char* const file = slash == nullptr ? info->dlpi_name : slash + 1;
-  if (std::strncmp(file, name.beginning, std::strlen(name.beginning)) != 0) return 0;
-  if (std::strlen(info->dlpi_name) >= sizeof name.path) return 0;
-  std::strcpy(name.path, info->dlpi_name);
+bool is_file_named(const dl_phdr_info& object, const char* beginning) {
+  const char* const slash = std::strrchr(object.dlpi_name, '/');
+  const char* const file = slash == nullptr ? object.dlpi_name : slash + 1;
+  return std::strncmp(file, beginning, std::strlen(beginning)) == 0;
+}
+
+int note_library(dl_phdr_info* object, std::size_t, void* data) {
+  auto& search = *static_cast<LibrarySearch*>(data);
+  const bool found = search.beginning == nullptr ? holds(*object, search.address)
+                                                 : is_file_named(*object, search.beginning);
+  if (!found || std::strlen(object->dlpi_name) >= sizeof search.path) return 0;
+  std::strcpy(search.path, object->dlpi_name);
   return 1;
+}
+
+void* open_first(LibrarySearch search) {
+  if (dl_iterate_phdr(note_library, &search) == 0) return nullptr;
+  return dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);  // "": the program
 }
 
 }  // namespace
 
 void* open_loaded(const char* beginning) noexcept {
-  FileName name{beginning, ""};
-  if (dl_iterate_phdr(note_library, &name) == 0) return nullptr;
-  return dlopen(name.path, RTLD_LAZY | RTLD_NOLOAD);
+  return open_first({beginning, nullptr, ""});
 }
 
 void* open_owner(const void* address) noexcept {
-  dl_find_object found{};
-  if (_dl_find_object(const_cast<void*>(address), &found) != 0) return nullptr;
-  return dlopen(found.dlfo_link_map->l_name, RTLD_LAZY | RTLD_NOLOAD);  // "": the program
+  return open_first({nullptr, address, ""});
 }
 
 }  // namespace custash

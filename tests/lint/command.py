@@ -150,6 +150,19 @@ def main():
         with open(plain, "w", encoding="utf-8") as file:
             file.write("data\n")
         expect("not a program", run("run", "--", plain), code=126, err=plain)
+        script = plain + ".py"
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("import os, sys\nprint(sys.argv[1:], os.environ.get('CUSTASH_PYTHON'))\n")
+        expect("a script of Python", run("run", script, "--x"), out="['--x'] None\n")
+        expect("a script and its Python", run("run", "--", script, "y", CUSTASH_PYTHON=sys.executable),
+               out="['y'] None\n")
+        expect("a script and a Python that is gone", run("run", "--", script, CUSTASH_PYTHON="/none/python"),
+               code=127, err="/none/python")
+        expect("no script", run("run", "--", "none.py"), code=127, err="none.py: not found on PATH")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho shell\n")
+        os.chmod(script, 0o755)
+        expect("a script with the right to execute", run("run", "--", script), out="shell\n")
     expect("version", run("version"), out=run("--version").stdout)
     help_text = run("run", "--help").stdout
     misuse()

@@ -68,6 +68,22 @@ def newer_than(stated, symbols):
             if (major, minor) > stated and not RENAMED.fullmatch(name)]
 
 
+def versions_of(readelf_text):
+    """{(2, 34), …} of `readelf -V -W`: what the loader asks glibc for before anything runs."""
+    needs = readelf_text.split("Version needs section")[-1]
+    return {(int(major), int(minor)) for major, minor in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", needs)}
+
+
+def glibc_problems(binary, stated, symbols, versions):
+    """A version that no undefined symbol has is that of data which the program copies."""
+    if not symbols or not versions:
+        return [f"{binary}: readelf shows nothing of glibc"]
+    renamed = {version for name, version in symbols.items() if RENAMED.fullmatch(name)}
+    return [f"{binary}: {each}" for each in newer_than(stated, symbols)] + [
+        f"{binary}: needs glibc {major}.{minor}, newer than {stated[0]}.{stated[1]}, which the docs state"
+        for major, minor in sorted(versions - renamed) if (major, minor) > stated]
+
+
 def problems_of(needed, exported, entries, declared):
     problems = [f"NEEDED {name}: only libc may be" for name in needed if not ALLOWED_NEEDED.fullmatch(name)]
     problems += [f"exports {name}: not a hook of ours" for name in sorted(exported)
@@ -99,6 +115,13 @@ def self_test():
                        "  8: 0 0 FUNC GLOBAL DEFAULT UND __isoc23_strtol@GLIBC_2.38 (9)\n"
                        "  9: 0 0 FUNC GLOBAL DEFAULT UND free@GLIBC_2.2.5 (4)\n")
     assert len(symbols) == 3 and len(newer_than((2, 35), symbols)) == 1 and not newer_than((2, 36), symbols)
+    needs = "Version needs section '.gnu.version_r'\n  0x10: Name: GLIBC_2.36  Flags: none\n  0x20: Name: GLIBC_2.2.5\n"
+    assert versions_of(needs) == {(2, 36), (2, 2)}
+    old = {"free": (2, 2)}
+    assert not glibc_problems("b", (2, 36), old, versions_of(needs))
+    assert len(glibc_problems("b", (2, 35), old, versions_of(needs))) == 1
+    assert glibc_problems("b", (2, 36), {}, set())
+    assert not glibc_problems("b", (2, 34), {**old, "__isoc23_strtol": (2, 38)}, {(2, 2), (2, 38)})
     assert stated_in("x86-64, glibc 2.9 or later.") == (2, 9)
     assert entries_of(rows) == {"cuOne", "cuTwo", "cuTwo_ptsz", "cudaThree"}
 
@@ -115,9 +138,11 @@ def main():
         problems.append(f"{' and '.join(PAGES)} state different versions of glibc")
     for binary in sys.argv[1:]:
         symbols = glibc_of(run("readelf", "--dyn-syms", "-W", binary))
-        if not symbols:
-            problems.append(f"{binary}: readelf shows nothing of glibc")
-        problems += newer_than(min(stated), symbols)
+        versions = versions_of(run("readelf", "-V", "-W", binary))
+        problems += glibc_problems(binary, min(stated), symbols, versions)
+        # A control: each of them needs something newer than the first glibc for x86-64.
+        if len(glibc_problems(binary, (2, 2), symbols, versions)) < 2:
+            problems.append(f"{binary}: this lint is blind: it finds nothing that is newer than glibc 2.2")
     finish(problems, len(exported))
 
 

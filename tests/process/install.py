@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What `meson install` and tools/package put on a machine: programs that are built against it, with pkg-config,
-with CMake and with nvcc, the installed command, the shells, the manual page, the Python module."""
+with CMake and with nvcc, the installed command, the shells, the manual page, the Python module, the wheel."""
+import base64
+import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 import program
 from program import PATHS, Case
@@ -247,6 +251,104 @@ class Install(Installed):
         maintainer = self.built("dpkg-deb", "-f", packages[0], "Maintainer")
         self.assertRegex(maintainer, r"^[^<>]+ <[^<>@ ]+@[^<>@ ]+>\n$")
         self.assertNotIn("example", maintainer)
+
+
+class Wheel(Case):
+    """tools/package --wheel, in a fresh environment of Python, without the network."""
+    folder = None
+    script = """
+import os, sys
+import custash
+memory = custash.malloc(5000)
+print(sys.prefix, custash.preloaded(), custash.memory_allocated(), sys.argv[1:], os.environ.get("CUSTASH_PYTHON"))
+custash.free(memory)
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.wheel = cls.make("one")
+        (cls.folder / "train.py").write_text(cls.script)
+
+    @classmethod
+    def make(cls, name):
+        done = execute(ROOT / "tools/package", "--wheel", "--build", PATHS.build, "--out", cls.folder / name)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return pathlib.Path(done.stdout.splitlines()[-1])
+
+    def test_the_same_tree_gives_the_same_bytes(self):
+        self.assertEqual(self.wheel.read_bytes(), self.make("two").read_bytes())
+
+    def test_it_lists_what_it_holds(self):
+        with zipfile.ZipFile(self.wheel) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+            runs = {name for name in files if archive.getinfo(name).external_attr >> 16 & 0o111}
+        (record,) = [name for name in files if name.endswith("/RECORD")]
+        listed = {}
+        for line in files[record].decode().splitlines():
+            name, digest, size = line.split(",")
+            listed[name] = (digest, size)
+        self.assertEqual(listed.pop(record), ("", ""))
+        self.assertEqual(set(listed), set(files) - {record})
+        for name, (digest, size) in listed.items():
+            sum256 = base64.urlsafe_b64encode(hashlib.sha256(files[name]).digest()).rstrip(b"=").decode()
+            self.assertEqual((digest, size), (f"sha256={sum256}", str(len(files[name]))), name)
+        self.assertEqual(runs, {f"custash/bin/{name}" for name in ("custash", "custash-bandwidth", "custash-replay")})
+        modules = {f"custash/{each.name}" for each in (ROOT / "tools/python/custash").glob("*.py")}
+        self.assertLessEqual(modules | {"custash/lib/libcustash.so"}, set(files))
+
+    def test_its_name_has_the_glibc_that_it_needs(self):
+        with zipfile.ZipFile(self.wheel) as archive:
+            archive.extractall(self.folder / "unzipped")
+        binaries = [*(self.folder / "unzipped/custash/bin").iterdir(), self.folder / "unzipped/custash/lib/libcustash.so"]
+        needed = set()
+        for binary in binaries:
+            done = execute("readelf", "-V", binary)
+            needed |= {int(minor) for minor in re.findall(r"Name: GLIBC_2\.(\d+)", done.stdout)}
+        self.assertIn(f"-py3-none-manylinux_2_{max(needed)}_x86_64.whl", self.wheel.name)
+
+    def test_auditwheel_accepts_its_name(self):
+        if execute(sys.executable, "-c", "import auditwheel").returncode:
+            self.skipTest("no auditwheel")
+        done = execute(sys.executable, "-m", "auditwheel", "show", self.wheel)
+        tag = self.wheel.stem.split("-")[-1]
+        self.assertIn(f'platform tag: "{tag}"', " ".join(done.stdout.split()), done.stderr)
+
+    def environments(self):
+        """The folder of each environment that can be made here, with the wheel in it."""
+        there = self.folder / "pip"
+        if execute(sys.executable, "-m", "venv", there).returncode == 0:
+            done = execute(there / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps", self.wheel)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            yield there
+        if shutil.which("uv"):
+            there = self.folder / "uv"
+            for words in (["venv", "--python", sys.executable, there],
+                          ["pip", "install", "--offline", "--no-index", "--python", there / "bin/python", self.wheel]):
+                done = execute("uv", *words)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            yield there
+
+    def test_the_command_and_the_module_work_where_it_is_installed(self):
+        made = list(self.environments())
+        if not made:
+            self.skipTest("this Python makes no environments (venv, pip), and uv is not here")
+        for there in made:
+            env = program.environment(False, CUSTASH_SIM="devices=1", PYTHONDONTWRITEBYTECODE="1")
+            for words, preloaded in ((["custash", "run", "train.py", "x"], True),
+                                     (["custash", "run", "--", "python", "train.py", "x"], True),
+                                     (["python", "-m", "custash", "run", "train.py", "x"], True),
+                                     (["python", "train.py", "x"], False)):
+                env["PATH"] = f"{there}/bin:{os.environ['PATH']}"
+                done = execute(there / "bin" / words[0], *words[1:], env=env, cwd=self.folder)
+                self.assertEqual((done.returncode, done.stdout, done.stderr),
+                                 (0, f"{there} {preloaded} 5120 ['x'] None\n", ""), words)
+            done = execute(there / "bin/custash", "bandwidth", "--help", env=env)
+            self.assertIn("--sizes", done.stdout, done.stderr)
+            done = execute(there / "bin/custash", "run", "--nonsense", env=env)
+            self.assertEqual((done.returncode, done.stdout), (125, ""))
 
 
 class Shells(Installed):

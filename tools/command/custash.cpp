@@ -41,7 +41,9 @@ custash::HelpTexts help_texts() {
 }
 
 int dispatch(const Words& words) {
-  const custash::CommandLine line(words, help_texts());
+  custash::CommandLine line(words, help_texts());
+  for (Words* const program : {&line.run.program, &line.compare.program, &line.doctor.program})
+    custash::add_python(program);
   const std::string& command = line.command;
   if (command.empty()) return 0;
   if (command == "run") return custash::run_command(line.run);

@@ -119,6 +119,23 @@ std::string find_program(std::string_view name) {
   }
 }
 
+void add_python(std::vector<std::string>* program) {
+  constexpr const char* kVariable = "CUSTASH_PYTHON";
+  constexpr std::string_view kEnding = ".py";
+  const char* const told = std::getenv(kVariable);
+  const std::string python = told == nullptr || *told == '\0' ? "python3" : told;
+  unsetenv(kVariable);
+  if (program->empty()) return;
+  const std::string& name = program->front();
+
+  struct stat info {};
+
+  if (!std::string_view(name).ends_with(kEnding) || is_runnable_file(find_program(name)) ||
+      stat(name.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    return;
+  program->insert(program->begin(), python);
+}
+
 std::string why_not_preloadable(const std::string& path) {
   struct stat info {};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The launcher's parts, each a function of values: what LD_PRELOAD and CUSTASH_CONF become,
-// where the library lies, what speaks against preloading into a program. Only start() changes
-// anything.
+// where the library lies, what speaks against preloading into a program. Only start() and
+// add_python() change anything.
 #pragma once
 
 #include <initializer_list>
@@ -32,6 +32,11 @@ std::string require_library(std::string_view given);
 
 // The file that execvp would run, or empty.
 std::string find_program(std::string_view name);
+
+// Puts a Python before a script that nothing else would run: a file NAME.py without the right
+// to execute, or one that PATH does not lead to. `python -m custash` names its own in
+// CUSTASH_PYTHON, which is removed from the environment.
+void add_python(std::vector<std::string>* program);
 
 // Why the dynamic loader will not put a library into this file; empty when it will.
 std::string why_not_preloadable(const std::string& path);

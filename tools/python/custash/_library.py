@@ -68,6 +68,7 @@ def _candidates():
     if os.environ.get("CUSTASH_LIBRARY"):
         yield os.environ["CUSTASH_LIBRARY"]
         return
+    yield str(pathlib.Path(__file__).resolve().parent / "lib" / "libcustash.so")  # a wheel's
     if LIBDIR:
         yield os.path.join(LIBDIR, "libcustash.so")
     # In the source tree: tools/python/custash beside build/interpose.
