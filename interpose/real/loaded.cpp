@@ -4,6 +4,7 @@
 #include "interpose/real/find_object.hpp"
 
 #include <climits>
+#include <cstdint>
 #include <cstring>
 
 #include <dlfcn.h>
@@ -15,7 +16,9 @@ namespace {
 struct LibrarySearch {
   const char* beginning;  // of the file's name; or null, and an address
   const void* address;
-  char path[PATH_MAX];
+  std::size_t skip;  // so many are passed by
+  std::size_t passed = 0;
+  char path[PATH_MAX] = "";
 };
 
 bool is_file_named(const dl_phdr_info& object, const char* beginning) {
@@ -29,23 +32,41 @@ int note_library(dl_phdr_info* object, std::size_t, void* data) {
   const bool found = search.beginning == nullptr ? holds(*object, search.address)
                                                  : is_file_named(*object, search.beginning);
   if (!found || std::strlen(object->dlpi_name) >= sizeof search.path) return 0;
+  if (search.passed++ < search.skip) return 0;
   std::strcpy(search.path, object->dlpi_name);
   return 1;
 }
 
-void* open_first(LibrarySearch search) {
-  if (dl_iterate_phdr(note_library, &search) == 0) return nullptr;
+bool find_library(LibrarySearch* search) {
+  return dl_iterate_phdr(note_library, search) != 0;
+}
+
+void* open_found(const LibrarySearch& search) {
   return dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);  // "": the program
 }
 
 }  // namespace
 
-void* open_loaded(const char* beginning) noexcept {
-  return open_first({beginning, nullptr, ""});
+void* open_loaded(const char* beginning, bool (*accepts)(void* handle)) noexcept {
+  for (std::size_t skip = 0;; ++skip) {
+    LibrarySearch search{beginning, nullptr, skip};
+    if (!find_library(&search)) return nullptr;
+    void* const handle = open_found(search);
+    if (handle == nullptr) continue;  // it was unloaded meanwhile
+    if (accepts(handle)) return handle;
+    dlclose(handle);
+  }
 }
 
 void* open_owner(const void* address) noexcept {
-  return open_first({nullptr, address, ""});
+  LibrarySearch search{nullptr, address, 0};
+  return find_library(&search) ? open_found(search) : nullptr;
+}
+
+std::size_t how_many_loaded(const char* beginning) noexcept {
+  LibrarySearch search{beginning, nullptr, SIZE_MAX};
+  (void)find_library(&search);
+  return search.passed;
 }
 
 }  // namespace custash

@@ -59,18 +59,28 @@ void insert(void* address, std::size_t entry) {
   }
 }
 
-// The driver, or the toolkit's stub of it, under the name that auditwheel gave it. Null where
-// none is loaded.
-void* open_renamed() {
-  void* const handle = open_loaded("libcuda-");
-  return handle != nullptr && real_dlsym()(handle, "cuInit") != nullptr ? handle : nullptr;
+// What auditwheel makes of the driver's name.
+constexpr const char* kRenamed = "libcuda-";
+
+bool has_driver(void* handle) {
+  return real_dlsym()(handle, "cuInit") != nullptr;
 }
 
-// A stub has the driver's functions, and each fails.
-bool is_stub(void* handle) {
+// The toolkit's stub has the driver's functions, and each fails.
+bool is_driver(void* handle) {
   int version = 0;
   void* const get = real_dlsym()(handle, "cuDriverGetVersion");
-  return get == nullptr || reinterpret_cast<CUresult (*)(int*)>(get)(&version) != CUDA_SUCCESS;
+  return has_driver(handle) && get != nullptr &&
+         reinterpret_cast<CUresult (*)(int*)>(get)(&version) == CUDA_SUCCESS;
+}
+
+// The stub stays loaded by whoever calls it.
+void* in_stub(const char* name) {
+  void* const stub = open_loaded(kRenamed, has_driver);
+  if (stub == nullptr) return nullptr;
+  void* const address = real_dlsym()(stub, name);
+  dlclose(stub);
+  return address;
 }
 
 void* open_library(Open how) {
@@ -78,12 +88,10 @@ void* open_library(Open how) {
   if (handle != nullptr) return handle;
   // By name, and only if it is loaded: by now the program has chosen its libcuda.so.1.
   handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (handle == nullptr) {
-    handle = open_renamed();
-    // Nothing is opened beside a stub, which fails as it does without custash. It is not kept:
-    // the driver may come later.
-    if (handle != nullptr && is_stub(handle)) return nullptr;
-  }
+  if (handle == nullptr) handle = open_loaded(kRenamed, is_driver);
+  // Nothing is opened beside a stub, which fails as it does without custash. It is not kept:
+  // the driver may come later.
+  if (handle == nullptr && in_stub("cuInit") != nullptr) return nullptr;
   if (handle == nullptr && how == Open::Now) handle = dlopen("libcuda.so.1", RTLD_LAZY);
   if (handle != nullptr) library.store(handle, std::memory_order_release);
   return handle;
@@ -115,8 +123,7 @@ bool fill(Open how) {
 void* look_up(Entry entry) noexcept {
   const auto index = static_cast<std::size_t>(entry);
   if (fill(Open::Now)) return addresses[index].load(std::memory_order_relaxed);
-  void* const stub = open_renamed();
-  return stub == nullptr ? nullptr : real_dlsym()(stub, kEntryNames[index]);
+  return in_stub(kEntryNames[index]);
 }
 
 void* symbol(const char* name) noexcept {

@@ -25,10 +25,15 @@ constexpr std::array kNames = {"cudaMalloc",
                                "cudaRuntimeGetVersion"};
 static_assert(kNames.size() == static_cast<std::size_t>(Call::Count));
 
+// What the names of runtimes begin with.
+constexpr const char* kFileName = "libcudart";
+constexpr const char* kVersion = "cudaRuntimeGetVersion";  // not one of our hooks
+
 // One shared runtime of the process. The first of the table is the one that most callers have;
 // others have a version here: the address of their cudaRuntimeGetVersion.
 struct Runtime {
   std::atomic<void*> version{nullptr};
+  std::atomic<bool> filled{false};
   std::array<std::atomic<void*>, kNames.size()> addresses{};
 };
 
@@ -57,7 +62,9 @@ std::size_t number_of(void* version) {
 // As the loader bound the caller's other calls of the runtime: in the program's scope first, if
 // the version of the symbols there is the caller's, else among the caller's own libraries.
 std::size_t find_runtime(const void* caller) {
-  constexpr const char* kVersion = "cudaRuntimeGetVersion";  // not one of our hooks
+  // The usual case takes no lock of dlopen's: the caller may be a thread for which another one
+  // waits while it runs a library's constructors.
+  if (how_many_loaded(kFileName) <= 1) return 0;
   void* const handle = open_owner(caller);
   void* const own = handle == nullptr ? nullptr : real_dlsym()(handle, kVersion);
   if (handle != nullptr) dlclose(handle);
@@ -82,15 +89,32 @@ std::size_t runtime_of(const void* caller) {
   return find_runtime(caller);
 }
 
-// RTLD_NEXT does not find a runtime that was loaded with RTLD_LOCAL, as Python's extensions do,
-// though its users' calls reach this hook. The process's own list of libraries has it.
-void* find(const Runtime& runtime, const char* name) {
-  void* const version = runtime.version.load(std::memory_order_relaxed);
-  if (version == nullptr) {
-    if (void* const next = real_dlsym()(RTLD_NEXT, name)) return next;
+bool is_runtime(void* handle) {
+  return real_dlsym()(handle, kVersion) != nullptr;
+}
+
+// The library stays open, so that its addresses stay right. RTLD_NEXT does not find a runtime
+// that was loaded with RTLD_LOCAL, as Python's extensions do, though its users' calls reach
+// this hook. The process's own list of libraries has it.
+void* open_library(const Runtime& runtime) {
+  if (void* const version = runtime.version.load(std::memory_order_relaxed))
+    return open_owner(version);
+  if (void* const next = real_dlsym()(RTLD_NEXT, kVersion)) return open_owner(next);
+  return open_loaded(kFileName, is_runtime);
+}
+
+// All names at once: a later look-up could come from a thread that must not take dlsym's lock.
+bool fill(Runtime& runtime) {
+  void* const handle = open_library(runtime);
+  if (handle == nullptr) return false;
+  const bool is_first = runtime.version.load(std::memory_order_relaxed) == nullptr;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    void* found = is_first ? real_dlsym()(RTLD_NEXT, kNames[i]) : nullptr;
+    if (found == nullptr) found = real_dlsym()(handle, kNames[i]);
+    runtime.addresses[i].store(found, std::memory_order_relaxed);
   }
-  void* const handle = version == nullptr ? open_loaded("libcudart") : open_owner(version);
-  return handle == nullptr ? nullptr : real_dlsym()(handle, name);
+  runtime.filled.store(true, std::memory_order_release);
+  return true;
 }
 
 }  // namespace
@@ -101,11 +125,9 @@ void* look_up(Call call, const void* caller) noexcept {
   Runtime& runtime = runtimes[runtime_of(caller)];
   const auto index = static_cast<std::size_t>(call);
   void* found = runtime.addresses[index].load(std::memory_order_relaxed);
-  if (found != nullptr) return found;
-  found = find(runtime, kNames[index]);
-  if (found == nullptr) dlerror();  // a message that is not the program's
-  runtime.addresses[index].store(found, std::memory_order_relaxed);
-  return found;
+  if (found != nullptr || runtime.filled.load(std::memory_order_acquire)) return found;
+  if (!fill(runtime)) dlerror();  // a message that is not the program's
+  return runtime.addresses[index].load(std::memory_order_relaxed);
 }
 
 bool find_out_context_is_current() noexcept {

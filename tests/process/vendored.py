@@ -57,6 +57,25 @@ class Served(Carried):
         self.assertEqual(shared.said(out), shared.said(bare))
         self.assertGreaterEqual(int(notes(out)[-1][0]), 2000)
 
+    def test_a_thread_that_a_constructor_waits_for(self):
+        """Its first calls, from code that custash has not seen, while another thread holds the loader's lock."""
+        self.same_as_bare("plugin_host", "in-turn", built("runtime_plugin"), carried("libearly_thread.so"), timeout=20)
+
+    def test_a_runtime_that_is_closed_and_loaded_elsewhere(self):
+        self.same_as_bare("plugin_host", "closed", built("runtime_plugin"), built("runtime_plugin"))
+
+    def test_a_library_that_is_only_named_like_the_runtime_or_the_driver(self):
+        runtime, driver = carried("libcudart_tools.so"), carried("libcuda-helpers.so")
+        (count,) = self.plugins(runtime, built("runtime_plugin"))
+        self.assertGreaterEqual(count, 1000)
+        (count,) = self.plugins(driver, carried("libplugin_driver.so"))
+        self.assertGreaterEqual(count, 5)
+
+    def test_a_renamed_stub_before_a_renamed_driver(self):
+        counts = self.served("plugin_host", "in-turn", carried("libplugin_renamed_stub.so"), carried("libplugin_driver.so"))
+        self.assertEqual(counts[0], -2)
+        self.assertGreaterEqual(counts[1], 5)
+
     def test_a_renamed_driver(self):
         for command in ([carried("renamed_driver"), "linked"], ["plugin_host", carried("libplugin_driver.so")]):
             (count,) = self.served(*command)
