@@ -321,6 +321,9 @@ class Compare(Case):
     def test_refusals(self):
         self.refused("no program given (custash compare [OPTIONS] -- PROGRAM", [])
         self.refused("nothing-here: not found on PATH", ["nothing-here"], code=127)
+        self.refused("./nothing: No such file or directory", ["./nothing"], code=127)
+        self.refused("/etc/passwd: Permission denied", ["/etc/passwd"], code=126)
+        self.refused("/tmp: Is a directory", ["/tmp"], code=126)
         self.refused("--conf: unknown option 'x'", "churn 1", "--conf", "x:1")
         done = subprocess.run([PATHS.command, "compare", "--lib", "/nowhere.so", "--", "true"], capture_output=True, text=True,
                               check=False)

@@ -9,13 +9,18 @@
 #include "tools/conf.hpp"
 #include "tools/output_file.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace custash::compare {
 namespace {
@@ -80,6 +85,15 @@ int check_program(const CommandOptions& options, std::string* library) {
     run::tell(options.program.front() + ": not found on PATH");
     return kExitNotFound;
   }
+
+  struct stat info {};
+
+  const bool is_there = stat(path.c_str(), &info) == 0;
+  if (!is_there || S_ISDIR(info.st_mode) || access(path.c_str(), X_OK) != 0) {
+    run::tell(options.program.front() + ": " +
+              std::strerror(is_there && S_ISDIR(info.st_mode) ? EISDIR : errno));
+    return is_there ? kExitNotRunnable : kExitNotFound;
+  }
   if (const std::string why = why_not_preloadable(path); !why.empty())
     throw std::runtime_error(options.program.front() + " cannot run with custash: " + why);
   return 0;
@@ -124,8 +138,8 @@ const char* const kHelp =
     "Ctrl-C ends PROGRAM; the report then has the rounds that are complete.\n"
     "\n"
     "Exit status: 0 if output and exit status are the same on both sides; 1 if they differ, or\n"
-    "if a run failed; 125 for a wrong option; 127 if PROGRAM is not found; 128 + N after the\n"
-    "signal N.\n";
+    "if a run failed; 125 for a wrong option; 126 if PROGRAM cannot be run; 127 if it is not\n"
+    "found; 128 + N after the signal N.\n";
 
 int run_command(const CommandOptions& options) {
   std::string library;
