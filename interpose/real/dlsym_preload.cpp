@@ -13,11 +13,14 @@ Dlsym* next_dlsym() noexcept {
   return libc_dlsym();
 }
 
-// The program's symbols come before those of preloaded libraries.
+// The program's symbols come before those of preloaded libraries. By a handle: RTLD_DEFAULT would
+// find ours first where the library is linked with -Bsymbolic.
 bool another_copy_serves() noexcept {
   Dlsym* const look_up = real_dlsym();
-  if (look_up == nullptr) return false;
-  void* const first = look_up(RTLD_DEFAULT, "custash_version");
+  void* const program = look_up == nullptr ? nullptr : dlopen(nullptr, RTLD_LAZY);
+  if (program == nullptr) return false;
+  void* const first = look_up(program, "custash_version");
+  dlclose(program);
   return first != nullptr && first != reinterpret_cast<void*>(&custash_version);
 }
 
