@@ -47,7 +47,7 @@ void add_compare(CLI::App& app, compare::CommandOptions* options, const std::str
       "--keep",
       options->keep,
       "FOLDER",
-      "keep the output of each measured run in this folder, which is made");
+      "keep the output of each measured run in this folder, which must exist");
   command->add_flag("--json", options->json, "print JSON");
   add_list("--export",
            options->exports,

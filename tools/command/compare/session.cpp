@@ -12,7 +12,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
@@ -28,14 +27,6 @@ constexpr const char* kWith = "with custash";
 // Of the files that --keep writes, less the ending.
 std::string kept_name(unsigned round, Side side) {
   return "round-" + std::to_string(round + 1) + (side == Side::Without ? "-without" : "-with");
-}
-
-void make_folder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw std::runtime_error("--keep: " + path + ": " + error.message());
-  if (access(path.c_str(), W_OK | X_OK) != 0)
-    throw std::runtime_error("--keep: " + path + ": " + std::strerror(errno));
 }
 
 bool ended_well(int status) {
@@ -58,7 +49,8 @@ Session::Session(const CommandOptions& options, std::string library)
   for (const std::string& each : options.ignore)
     ignored_.push_back(&patterns_.emplace_back("--ignore", each));
   if (!options.metric.empty()) metric_ = std::make_unique<Pattern>("--metric", options.metric);
-  if (!options.keep.empty()) make_folder(options.keep);
+  if (!options.keep.empty() && access((options.keep + "/.").c_str(), W_OK | X_OK) != 0)
+    throw std::runtime_error("--keep: " + options.keep + ": " + std::strerror(errno));
   for (unsigned i = 0; i < options.rounds && !options.keep.empty(); ++i)
     for (const Side side : kSides)
       for (const char* const ending : {".out", ".err"})
