@@ -13,8 +13,8 @@ Dlsym* next_dlsym() noexcept {
   return libc_dlsym();
 }
 
-// The program's symbols come before those of preloaded libraries. By a handle: RTLD_DEFAULT would
-// find ours first where the library is linked with -Bsymbolic.
+// The program's symbols come before those of preloaded libraries. By a handle: RTLD_DEFAULT
+// would find ours first where the library is linked with -Bsymbolic.
 bool another_copy_serves() noexcept {
   Dlsym* const look_up = real_dlsym();
   void* const program = look_up == nullptr ? nullptr : dlopen(nullptr, RTLD_LAZY);
