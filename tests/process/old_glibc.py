@@ -57,8 +57,9 @@ class OldGlibc(Case):
 
     def test_a_stack_has_the_same_frames(self):
         said = [self.python(STACK, library) for library in (PATHS.library, self.old(PATHS.library))]
-        self.assertGreater(said[0].count("libffi") + said[0].count("ctypes"), 0, said[0])
-        self.assertEqual(*[text.count("\n") for text in said])
+        frames = [[line for line in text.splitlines() if "ffi" in line or "ctypes" in line] for text in said]
+        self.assertGreater(len(frames[0]), 2, said[0])
+        self.assertEqual(*frames)
 
     def test_the_command_and_its_programs_say_what_is_wrong(self):
         beside = os.path.dirname(PATHS.command)

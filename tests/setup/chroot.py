@@ -103,4 +103,5 @@ def main():
     print(f"Debian {options.suite}: tools/demo runs")
 
 
-main()
+if __name__ == "__main__":
+    main()
