@@ -109,14 +109,15 @@ class Program:
                 "frames": self.frames, "stacks": self.stacks}
 
 
-def training(events, name="train --steps 100", seed=1, leak=1):
-    """Steps of a training: weights that stay, activations that rise and fall, a list that grows."""
+def training(events, name="train --steps 100", seed=1, leak=1, cache=0):
+    """Steps of a training: weights that stay, activations that rise and fall, a list that grows; `cache` bytes kept a step."""
     chance, program = random.Random(seed), Program(name)
     layers = 12 if events < 10_000 else 40
     weights = [program.stack("allocate", f"Linear{i}::weights", "Model::Model", "main") for i in range(layers)]
     forward = [program.stack("allocate", f"Linear{i}::forward", "Model::forward", "step", "train", "main") for i in range(layers)]
     scratch = program.stack("/usr/lib/libcublas.so.13|cublasLtMatmul", "Linear::multiply", "Model::forward", "step", "train", "main")
     losses, release = program.stack("append", "log_loss", "train", "main"), program.stack("free_all", "Model::backward", "step", "train", "main")
+    keys = program.stack("allocate", "Cache::remember", "Attention::forward", "Model::forward", "step", "train", "main")
     for stack in weights:
         program.allocate(chance.randrange(2 * MIB, 6 * MIB), stack)
     while len(program.events) < events - 4 * layers:
@@ -126,9 +127,11 @@ def training(events, name="train --steps 100", seed=1, leak=1):
             program.release(program.allocate(chance.randrange(1, 60_000), scratch, STREAMS[1]), scratch)
         for _ in range(leak):
             program.allocate(400, losses)
-        for address in reversed(held):
+        if cache:
+            program.allocate(cache, keys)
+        for address in reversed(held):  # the last one first, as a backward pass does
             program.release(address, release)
-        program.time += 40_000
+        program.time += 60
     while len(program.events) < events:
         program.allocate(400, losses)
     return program.snapshot()

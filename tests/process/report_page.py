@@ -110,7 +110,7 @@ class Page(Case):
             .map(row => [...row.cells].map(cell => (cell.querySelector("summary") || cell).textContent))""")
 
     def all_rows(self, label):
-        while self.browser.run(f"""(() => {{ const more = [...document.querySelector('div[aria-label="{label}"]').parentNode.querySelectorAll("button")]
+        while self.browser.run(f"""(() => {{ const more = [...document.querySelector('table[aria-label="{label}"]').closest("div").parentNode.querySelectorAll("button")]
                                .find(each => each.textContent.startsWith("show ")); more?.click(); return Boolean(more); }})()"""):
             pass
         return self.rows(label)

@@ -21,7 +21,7 @@ let flameOf = "grew";
 
 function numbersTable(before, after) {
   const value = (its, name) => { const stats = its.data.devices[view.device]?.stats; return !stats ? 0 : name ? stats[name] || 0 : stats.num_device_alloc + stats.num_device_free; };
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "numbers of both files" }, make("table", { "aria-label": "numbers of both files" },
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table: numbers of both files" }, make("table", { "aria-label": "numbers of both files" },
     make("thead", {}, make("tr", {}, ...["", before.name, after.name, "change"].map(words => make("th", { scope: "col" }, words || make("span", {}, "number"))))),
     make("tbody", {}, ...NUMBERS.map(([words, name, text]) => make("tr", {}, make("td", {}, words), make("td", {}, text(value(before, name))), make("td", {}, text(value(after, name))),
       make("td", {}, growth(value(after, name) - value(before, name), text)))))));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The map of memory: every segment, page and block, at the end or after any event.
-const MAP_ROW = 18, MAP_GAP = 5, MAP_ROWS = 24;
+const MAP_ROW = 18, MAP_GAP = 5, MAP_ROWS = 24, BYTES_PER_PIXEL = 256 * 1024;
 
 // At the end: as the snapshot has it. [{base, size, words, pages, blocks: [{base, size, state, requested, block}]}]
 function mapAtEnd(of) {
@@ -48,10 +48,10 @@ function mapAt(of, moment) {
   });
 }
 
-function drawMap(its, of, segments) {
+function drawMap(its, of, segments, width) {
   const total = segments.reduce((sum, s) => sum + s.size, 0);
   if (total === 0) return make("p", {}, "Nothing is held.");
-  const width = 1060, rows = Math.max(1, Math.min(MAP_ROWS, Math.ceil(total / (256 * 1048576)))), perRow = Math.ceil(total / rows), scale = width / perRow;
+  const rows = Math.max(1, Math.min(MAP_ROWS, Math.ceil(total / (BYTES_PER_PIXEL * width)))), perRow = Math.ceil(total / rows), scale = width / perRow;
   const canvas = make("canvas", { width: width * 2, height: rows * (MAP_ROW + MAP_GAP) * 2, role: "img", "aria-label": `map of ${bytes(total)} in ${plural(segments.length, "segment")}` });
   const draw = canvas.getContext("2d"), style = getComputedStyle(document.documentElement), hits = Array.from({ length: rows }, () => []);
   draw.scale(2, 2);

@@ -15,7 +15,7 @@ function momentSection() {
     const end = view.moment === past().length;
     return "All memory held from the driver, address by address: in use (coloured by place), " + (end ? "freed with work in flight (yellow), free. Tall marks are segments, short ones are pages that can move or go back."
       : "and free. Before the end, blocks have the size that was asked for, and what waits for work counts as free.") + " Click a block for its life.";
-  }, ["moment", "theme"], (body, node) => {
+  }, ["moment", "theme", "width"], (body, node) => {
     node.id = "moment";
     const of = past(), end = view.moment === of.length;
     if (of.length) {
@@ -30,7 +30,7 @@ function momentSection() {
       make("p", { id: "state", role: "status" }, `After event ${count(view.moment)} of ${count(of.length)}, at ${seconds(of.timeAt(view.moment) - of.time[0])}: ${bytes(of.usedAt(view.moment))} in use, ${bytes(Math.max(of.heldAt(view.moment), 0))} held. ` +
         `Event ${count(view.moment)}: ${eventText(Math.max(0, view.moment - 1))}.`));
     }
-    body.append(drawMap(file(), of, end ? mapAtEnd(of) : mapAt(of, view.moment)));
+    body.append(drawMap(file(), of, end ? mapAtEnd(of) : mapAt(of, view.moment), Math.max(280, body.clientWidth || 1080)));
     return true;
   });
 }

@@ -43,7 +43,7 @@ function table(label, columns, rows, by) {
   }
   head.append(...headings);
   fill();
-  return make("div", {}, make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
+  return make("div", {}, make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table: " + label },
     make("table", { "aria-label": label }, make("thead", {}, head), body)), foot);
 }
 

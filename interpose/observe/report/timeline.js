@@ -88,7 +88,7 @@ function chart(its, of, { from, to, width, height, byEvent = false, most = 0, la
   const svg = make("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${label}: peak ${bytes(peak.total)}, ${bytes(of.usedAt(to))} at the end` });
   for (let step = roundStep(top, true), v = 0; v <= top; v += step)
     svg.append(make("line", { x1: LEFT, x2: width - RIGHT, y1: y(v), y2: y(v), stroke: "var(--line)" }), make("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, bytes(v)));
-  for (let step = Math.max(axis.unit === "events" ? 1 : 0, roundStep(axis.size * 360 / plot)), v = Math.ceil(axis.begin / step) * step; v <= axis.begin + axis.size; v += step) {
+  for (let step = Math.max(axis.unit === "events" ? 1 : 0, roundStep(axis.size * 300 / plot)), v = Math.ceil(axis.begin / step) * step; v <= axis.begin + axis.size; v += step) {
     const at = LEFT + plot * (v - axis.begin) / axis.size;
     svg.append(make("text", { x: at, y: height - 6, "text-anchor": at < LEFT + 20 ? "start" : at > width - 40 ? "end" : "middle" }, axis.text(v)));
   }
