@@ -259,12 +259,16 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+std::string packed_bytes(const std::string& bytes) {
+  return base64(deflated(bytes));
+}
+
 std::string packed(const Json& snapshot) {
   std::string bytes =
       without_events(snapshot).dump(-1, ' ', true, Json::error_handler_t::replace);
   bytes += '\n';
   bytes += packed_events(snapshot.at("history").at("events"));
-  return base64(deflated(bytes));
+  return packed_bytes(bytes);
 }
 
 Json unpacked(const std::string& name, std::string_view text, const Told& progress) {

@@ -30,6 +30,9 @@ std::string packed(const Json& snapshot);
 // Throws BadSnapshot; what comes out is yet to be checked.
 Json unpacked(const std::string& name, std::string_view text, const Told& progress);
 
+// Deflated, in base64.
+std::string packed_bytes(const std::string& bytes);
+
 std::string base64(std::string_view bytes);
 
 }  // namespace custash::snapshot
