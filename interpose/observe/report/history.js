@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: MIT
-// One device's memory over time, out of its events: which block lived from which event to which, and sums over any stretch of events.
-// Events are counted from 0. "After n events" is a moment; a block lives there if begin < n <= end.
-const GROWS = { [SEGMENT_ALLOC]: 1, [SEGMENT_MAP]: 1, [SEGMENT_FREE]: -1, [SEGMENT_UNMAP]: -1 };
+// One device's memory over time, out of its events: which block lived from which event to which, and sums over any
+// stretch of events. Events are counted from 0. "After n events" is a moment; a block lives there if begin < n <=
+// end.
+const GROWS = {
+  [SEGMENT_ALLOC]: 1,
+  [SEGMENT_MAP]: 1,
+  [SEGMENT_FREE]: -1,
+  [SEGMENT_UNMAP]: -1
+};
 
 class History {
   constructor(events, device) {
     this.device = device;
     const mine = [];
-    for (let i = 0; i < events.length; ++i) if (events.device[i] === device.device && events.memory[i] === 0) mine.push(i);
+    for (let i = 0; i < events.length; ++i)
+      if (events.device[i] === device.device && events.memory[i] === 0) mine.push(i);
     this.length = mine.length;
     for (const name of ["time", "action", "address", "addressId", "bytes", "stream", "stack", "freedBy"])
-      this[name] = mine.length === events.length ? events[name] : events[name].constructor.from(mine, i => events[name][i]);
+      this[name] =
+          mine.length === events.length ? events[name] : events[name].constructor.from(mine, i => events[name][i]);
     this.findBlocks(events.addresses);
     this.heldAtStart = device.stats["reserved_bytes.all.current"];
     for (let i = 0; i < this.length; ++i) this.heldAtStart -= (GROWS[this.action[i]] || 0) * this.bytes[i];
@@ -32,7 +40,13 @@ class History {
         ends.push(this.length);
       } else if (this.action[i] === FREE) {
         if (block < 0) {
-          early.push({ address: this.address[i], size: this.bytes[i], stack: this.stack[i], stream: this.stream[i], end: i });
+          early.push({
+            address: this.address[i],
+            size: this.bytes[i],
+            stack: this.stack[i],
+            stream: this.stream[i],
+            end: i
+          });
         } else {
           ends[block] = i;
           blockOf[i] = block;
@@ -41,9 +55,11 @@ class History {
       }
     }
     const known = new Set([...alive].filter(block => block >= 0).map(block => this.address[begins[block]]));
-    for (const segment of this.device.segments) for (const [address, , size, state, stack] of segment.blocks) {
-      if (state === "used" && !known.has(address)) early.push({ address, size, stack, stream: segment.stream, end: this.length });
-    }
+    for (const segment of this.device.segments)
+      for (const [address, , size, state, stack] of segment.blocks) {
+        if (state === "used" && !known.has(address))
+          early.push({address, size, stack, stream: segment.stream, end: this.length});
+      }
     const first = early.length;
     this.blocks = first + begins.length;
     this.begin = new Int32Array(this.blocks).fill(-1);
@@ -51,11 +67,16 @@ class History {
     this.end = new Int32Array(this.blocks);
     this.end.set(early.map(each => each.end));
     this.end.set(ends, first);
-    for (let i = 0; i < this.length; ++i) if (blockOf[i] >= 0) blockOf[i] += first;
-    early.forEach((each, b) => { if (each.end < this.length) blockOf[each.end] = b; });
+    for (let i = 0; i < this.length; ++i)
+      if (blockOf[i] >= 0) blockOf[i] += first;
+    early.forEach((each, b) => {
+      if (each.end < this.length) blockOf[each.end] = b;
+    });
     const column = (name, of, Kind) => {
       const out = new Kind(this.blocks);
-      early.forEach((each, b) => { out[b] = each[name]; });
+      early.forEach((each, b) => {
+        out[b] = each[name];
+      });
       for (let b = first; b < this.blocks; ++b) out[b] = of[this.begin[b]];
       return out;
     };
@@ -77,7 +98,8 @@ class History {
 
   usedAt(moment) {
     let sum = 0;
-    for (let b = 0; b < this.blocks; ++b) if (this.livesAt(b, moment)) sum += this.size[b];
+    for (let b = 0; b < this.blocks; ++b)
+      if (this.livesAt(b, moment)) sum += this.size[b];
     return sum;
   }
 
@@ -87,19 +109,23 @@ class History {
     return held;
   }
 
-  // What changes at each event of a stretch: `visit(event, stack, bytes)`, negative where memory is freed. Segments: stack is null.
+  // What changes at each event of a stretch: `visit(event, stack, bytes)`, negative where memory is freed.
+  // Segments: stack is null.
   walk(from, to, visit) {
     for (let i = from; i < to; ++i) {
       const block = this.blockOf[i];
-      if (block >= 0) visit(i, this.of[block], this.action[i] === ALLOC ? this.size[block] : -this.size[block]);
-      else if (GROWS[this.action[i]]) visit(i, null, GROWS[this.action[i]] * this.bytes[i]);
+      if (block >= 0)
+        visit(i, this.of[block], this.action[i] === ALLOC ? this.size[block] : -this.size[block]);
+      else if (GROWS[this.action[i]])
+        visit(i, null, GROWS[this.action[i]] * this.bytes[i]);
     }
   }
 
   // Bytes by stack at a moment.
   sitesAt(moment) {
     const out = new Map();
-    for (let b = 0; b < this.blocks; ++b) if (this.livesAt(b, moment)) out.set(this.of[b], (out.get(this.of[b]) || 0) + this.size[b]);
+    for (let b = 0; b < this.blocks; ++b)
+      if (this.livesAt(b, moment)) out.set(this.of[b], (out.get(this.of[b]) || 0) + this.size[b]);
     return out;
   }
 
@@ -111,14 +137,28 @@ class History {
       used += change;
       if (used > most) [most, moment] = [used, i + 1];
     });
-    return { moment, bytes: most };
+    return {moment, bytes: most};
   }
 
-  // By stack: calls and bytes allocated in a stretch, what lives at its end, at its peak, and each stack's own peak.
+  // By stack: calls and bytes allocated in a stretch, what lives at its end, at its peak, and each stack's own
+  // peak.
   sum(from, to) {
     const rows = new Map(), peak = this.peakOf(from, to);
     const row = stack => {
-      if (!rows.has(stack)) rows.set(stack, { stack, calls: 0, allocated: 0, freed: 0, now: 0, blocks: 0, fresh: 0, freshBlocks: 0, own: 0, atPeak: 0, level: 0 });
+      if (!rows.has(stack))
+        rows.set(stack, {
+          stack,
+          calls: 0,
+          allocated: 0,
+          freed: 0,
+          now: 0,
+          blocks: 0,
+          fresh: 0,
+          freshBlocks: 0,
+          own: 0,
+          atPeak: 0,
+          level: 0
+        });
       return rows.get(stack);
     };
     for (const [stack, size] of this.sitesAt(from)) row(stack).level = row(stack).own = size;
@@ -127,15 +167,23 @@ class History {
       const its = row(stack);
       its.level += change;
       if (its.level > its.own) its.own = its.level;
-      if (change > 0 || this.action[i] === ALLOC) { its.calls += 1; its.allocated += change; } else its.freed += 1;
+      if (change > 0 || this.action[i] === ALLOC) {
+        its.calls += 1;
+        its.allocated += change;
+      } else
+        its.freed += 1;
     });
     for (const [stack, size] of this.sitesAt(peak.moment)) row(stack).atPeak = size;
-    for (let b = 0; b < this.blocks; ++b) if (this.livesAt(b, to)) {
-      const its = row(this.of[b]);
-      its.now += this.size[b];
-      its.blocks += 1;
-      if (this.begin[b] >= from) { its.fresh += this.size[b]; its.freshBlocks += 1; }
-    }
-    return { rows: [...rows.values()], peak };
+    for (let b = 0; b < this.blocks; ++b)
+      if (this.livesAt(b, to)) {
+        const its = row(this.of[b]);
+        its.now += this.size[b];
+        its.blocks += 1;
+        if (this.begin[b] >= from) {
+          its.fresh += this.size[b];
+          its.freshBlocks += 1;
+        }
+      }
+    return {rows: [...rows.values()], peak};
   }
 }

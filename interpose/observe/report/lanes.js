@@ -6,11 +6,19 @@ let allLanes = false;
 // By stream: the most in use in each of LANE_STEPS columns, and how many blocks it allocated.
 function lanesOf(of, from, to, axis) {
   const lanes = new Map(), lane = stream => {
-    if (!lanes.has(stream)) lanes.set(stream, { stream, level: 0, peak: 0, calls: 0, steps: new Float64Array(LANE_STEPS), reached: -1 });
+    if (!lanes.has(stream))
+      lanes.set(stream, {stream, level: 0, peak: 0, calls: 0, steps: new Float64Array(LANE_STEPS), reached: -1});
     return lanes.get(stream);
   };
-  const reach = (its, column) => { while (its.reached < column) its.steps[++its.reached] = its.level; };
-  for (let b = 0; b < of.blocks; ++b) if (of.livesAt(b, from)) { const its = lane(of.on[b]); its.level += of.size[b]; its.peak = its.level; }
+  const reach = (its, column) => {
+    while (its.reached < column) its.steps[++its.reached] = its.level;
+  };
+  for (let b = 0; b < of.blocks; ++b)
+    if (of.livesAt(b, from)) {
+      const its = lane(of.on[b]);
+      its.level += of.size[b];
+      its.peak = its.level;
+    }
   for (let i = from; i < to; ++i) {
     const block = of.blockOf[i];
     if (block < 0) continue;
@@ -26,24 +34,57 @@ function lanesOf(of, from, to, axis) {
 }
 
 function lanesSection() {
-  section("Streams", () => `What the blocks of each stream held in ${stretchText()}: of the stream that the allocation named. A name chooses the stream for the table of blocks; a click in a lane chooses a moment.`,
-    ["from", "to", "stream", "lanes", "byEvent"], body => {
-      const of = past();
-      if (of.length < 2 || view.to - view.from < 2) return false;
-      const axis = axisOf(of, view.from, view.to, byEvent), lanes = lanesOf(of, view.from, view.to, axis), most = Math.max(...lanes.map(its => its.peak), 1);
-      for (const its of allLanes ? lanes : lanes.slice(0, LANES)) {
-        const path = [...its.steps].map((v, i) => `L${i} ${(34 - 32 * v / most).toFixed(1)}L${i + 1} ${(34 - 32 * v / most).toFixed(1)}`).join("");
-        const svg = make("svg", { viewBox: `0 0 ${LANE_STEPS} 34`, preserveAspectRatio: "none", role: "img", "aria-label": `stream ${streamText(its.stream)}: peak ${bytes(its.peak)}` },
-          make("path", { d: `M0 34${path}L${LANE_STEPS} 34Z`, fill: "var(--accent)", "fill-opacity": .75 }));
-        const share = event => { const box = svg.getBoundingClientRect(); return Math.max(0, Math.min(.9999, (event.clientX - box.left) / box.width)); };
-        svg.onmousemove = event => showTip(event, `${bytes(its.steps[Math.floor(share(event) * LANE_STEPS)])} at most here, on stream ${streamText(its.stream)}`);
-        svg.onmouseleave = hideTip;
-        svg.onclick = event => change({ moment: axis.eventAt(share(event)) + 1 });
-        body.append(make("div", { class: "lane" }, button(streamText(its.stream), () => change({ stream: view.stream === its.stream ? null : its.stream }),
-          { "aria-pressed": String(view.stream === its.stream), "aria-label": `stream ${streamText(its.stream)}` }), svg,
-        make("span", {}, bytes(its.peak), make("br"), make("span", { class: "dim" }, plural(its.calls, "call")))));
-      }
-      if (lanes.length > LANES) body.append(button(allLanes ? "show fewer" : `show all ${count(lanes.length)}`, () => { allLanes = !allLanes; change({ lanes: allLanes }); }));
-      return lanes.length > 0;
-    });
+  section(
+      "Streams",
+      () => `What the blocks of each stream held in ${
+          stretchText()}: of the stream that the allocation named. A name chooses the stream for the table of blocks; a click in a lane chooses a moment.`,
+      ["from", "to", "stream", "lanes", "byEvent"], body => {
+        const of = past();
+        if (of.length < 2 || view.to - view.from < 2) return false;
+        const axis = axisOf(of, view.from, view.to, byEvent), lanes = lanesOf(of, view.from, view.to, axis),
+              most = Math.max(...lanes.map(its => its.peak), 1);
+        for (const its of allLanes ? lanes : lanes.slice(0, LANES)) {
+          const path =
+              [...its.steps]
+                  .map(
+                      (v, i) =>
+                          `L${i} ${(34 - 32 * v / most).toFixed(1)}L${i + 1} ${(34 - 32 * v / most).toFixed(1)}`)
+                  .join("");
+          const svg = make(
+              "svg", {
+                viewBox: `0 0 ${LANE_STEPS} 34`,
+                preserveAspectRatio: "none",
+                role: "img",
+                "aria-label": `stream ${streamText(its.stream)}: peak ${bytes(its.peak)}`
+              },
+              make("path", {d: `M0 34${path}L${LANE_STEPS} 34Z`, fill: "var(--accent)", "fill-opacity": .75}));
+          const share = event => {
+            const box = svg.getBoundingClientRect();
+            return Math.max(0, Math.min(.9999, (event.clientX - box.left) / box.width));
+          };
+          svg.onmousemove = event => showTip(
+              event,
+              `${bytes(its.steps[Math.floor(share(event) * LANE_STEPS)])} at most here, on stream ${
+                  streamText(its.stream)}`);
+          svg.onmouseleave = hideTip;
+          svg.onclick = event => change({moment: axis.eventAt(share(event)) + 1});
+          body.append(make(
+              "div", {class: "lane"},
+              button(
+                  streamText(its.stream), () => change({stream: view.stream === its.stream ? null : its.stream}), {
+                    "aria-pressed": String(view.stream === its.stream),
+                    "aria-label": `stream ${streamText(its.stream)}`
+                  }),
+              svg,
+              make(
+                  "span", {}, bytes(its.peak), make("br"),
+                  make("span", {class: "dim"}, plural(its.calls, "call")))));
+        }
+        if (lanes.length > LANES)
+          body.append(button(allLanes ? "show fewer" : `show all ${count(lanes.length)}`, () => {
+            allLanes = !allLanes;
+            change({lanes: allLanes});
+          }));
+        return lanes.length > 0;
+      });
 }

@@ -5,10 +5,20 @@ const MAP_ROW = 18, MAP_GAP = 5, MAP_ROWS = 24, BYTES_PER_PIXEL = 256 * 1024;
 // At the end: as the snapshot has it. [{base, size, words, pages, blocks: [{base, size, state, requested, block}]}]
 function mapAtEnd(of) {
   const alive = new Map();
-  for (let b = 0; b < of.blocks; ++b) if (of.end[b] === of.length) alive.set(of.at[b], b);
-  return of.device.segments.map(s => ({ base: s.address, size: s.size, pages: s.pages,
-    words: `segment of ${bytes(s.size)} (${s.pool}, ${s.made_of === "pages" ? plural(s.pages.length, "handle") : "cuMemAlloc"}), stream ${streamText(s.stream)}`,
-    blocks: s.blocks.map(([base, size, requested, state, stack]) => ({ base, size, state, requested, stack, block: state === "used" ? alive.get(base) : undefined })) }));
+  for (let b = 0; b < of.blocks; ++b)
+    if (of.end[b] === of.length) alive.set(of.at[b], b);
+  return of.device.segments.map(
+      s => ({
+        base: s.address,
+        size: s.size,
+        pages: s.pages,
+        words: `segment of ${bytes(s.size)} (${s.pool}, ${
+            s.made_of === "pages" ? plural(s.pages.length, "handle") :
+                                    "cuMemAlloc"}), stream ${streamText(s.stream)}`,
+        blocks: s.blocks.map(
+            ([base, size, requested, state, stack]) =>
+                ({base, size, state, requested, stack, block: state === "used" ? alive.get(base) : undefined}))
+      }));
 }
 
 // Ranges held at a moment: those at the end, with the later events undone.
@@ -17,13 +27,19 @@ function rangesAt(of, moment) {
   for (let i = of.length - 1; i >= moment; --i) {
     const way = GROWS[of.action[i]], begin = of.address[i], end = begin + of.bytes[i];
     if (!way) continue;
-    if (way < 0) ranges.push([begin, end]);
-    else ranges = ranges.flatMap(([a, b]) => b <= begin || a >= end ? [[a, b]] : [[a, begin], [end, b]].filter(([x, y]) => x < y));
+    if (way < 0)
+      ranges.push([begin, end]);
+    else
+      ranges = ranges.flatMap(
+          ([a, b]) => b <= begin || a >= end ? [[a, b]] : [[a, begin], [end, b]].filter(([x, y]) => x < y));
   }
   const joined = [];
   for (const [a, b] of ranges.sort((x, y) => x[0] - y[0])) {
     const last = joined[joined.length - 1];
-    if (last && a <= last[1]) last[1] = Math.max(last[1], b); else joined.push([a, b]);
+    if (last && a <= last[1])
+      last[1] = Math.max(last[1], b);
+    else
+      joined.push([a, b]);
   }
   return joined;
 }
@@ -31,31 +47,42 @@ function rangesAt(of, moment) {
 // Earlier: out of the events. Blocks have the size that was asked for.
 function mapAt(of, moment) {
   const ranges = rangesAt(of, moment), blocks = [];
-  for (let b = 0; b < of.blocks; ++b) if (of.livesAt(b, moment)) blocks.push(b);
+  for (let b = 0; b < of.blocks; ++b)
+    if (of.livesAt(b, moment)) blocks.push(b);
   blocks.sort((a, b) => of.at[a] - of.at[b]);
   let next = 0;
-  const piece = b => ({ base: of.at[b], size: of.size[b], requested: of.size[b], state: "used", stack: of.of[b], block: b });
+  const piece = b =>
+      ({base: of.at[b], size: of.size[b], requested: of.size[b], state: "used", stack: of.of[b], block: b});
   return ranges.map(([base, end]) => {
     const inside = [];
     for (let at = base; at < end;) {
       while (next < blocks.length && of.at[blocks[next]] < at) ++next;
-      const b = next < blocks.length && of.at[blocks[next]] < end ? blocks[next++] : null, begin = b === null ? end : of.at[b];
-      if (begin > at) inside.push({ base: at, size: begin - at, state: "free", stack: -1 });
+      const b = next < blocks.length && of.at[blocks[next]] < end ? blocks[next++] : null,
+            begin = b === null ? end : of.at[b];
+      if (begin > at) inside.push({base: at, size: begin - at, state: "free", stack: -1});
       if (b !== null) inside.push(piece(b));
       at = b === null ? end : begin + Math.max(1, of.size[b]);
     }
-    return { base, size: end - base, pages: [], words: `held: ${bytes(end - base)} in a row`, blocks: inside };
+    return {base, size: end - base, pages: [], words: `held: ${bytes(end - base)} in a row`, blocks: inside};
   });
 }
 
 function drawMap(its, of, segments, width) {
   const total = segments.reduce((sum, s) => sum + s.size, 0);
   if (total === 0) return make("p", {}, "Nothing is held.");
-  const rows = Math.max(1, Math.min(MAP_ROWS, Math.ceil(total / (BYTES_PER_PIXEL * width)))), perRow = Math.ceil(total / rows), scale = width / perRow;
-  const canvas = make("canvas", { width: width * 2, height: rows * (MAP_ROW + MAP_GAP) * 2, role: "img", "aria-label": `map of ${bytes(total)} in ${plural(segments.length, "segment")}` });
-  const draw = canvas.getContext("2d"), style = getComputedStyle(document.documentElement), hits = Array.from({ length: rows }, () => []);
+  const rows = Math.max(1, Math.min(MAP_ROWS, Math.ceil(total / (BYTES_PER_PIXEL * width)))),
+        perRow = Math.ceil(total / rows), scale = width / perRow;
+  const canvas = make("canvas", {
+    width: width * 2,
+    height: rows * (MAP_ROW + MAP_GAP) * 2,
+    role: "img",
+    "aria-label": `map of ${bytes(total)} in ${plural(segments.length, "segment")}`
+  });
+  const draw = canvas.getContext("2d"), style = getComputedStyle(document.documentElement),
+        hits = Array.from({length: rows}, () => []);
   draw.scale(2, 2);
-  const ink = style.getPropertyValue("--ink"), free = style.getPropertyValue("--free"), limbo = style.getPropertyValue("--limbo");
+  const ink = style.getPropertyValue("--ink"), free = style.getPropertyValue("--free"),
+        limbo = style.getPropertyValue("--limbo");
   const edge = (offset, height) => {
     const row = Math.min(rows - 1, Math.floor(offset / perRow));
     draw.fillStyle = ink;
@@ -65,12 +92,15 @@ function drawMap(its, of, segments, width) {
   for (const segment of segments) {
     for (const piece of segment.blocks) {
       draw.fillStyle = piece.state === "used" ? colourOf(its, piece.stack) : piece.state === "limbo" ? limbo : free;
-      let offset = at + piece.base - segment.base, size = Math.max(0, Math.min(piece.size, at + segment.size - offset));
+      let offset = at + piece.base - segment.base,
+          size = Math.max(0, Math.min(piece.size, at + segment.size - offset));
       while (size > 0) {
-        const row = Math.floor(offset / perRow), within = offset - row * perRow, part = Math.min(size, perRow - within), wide = part * scale;
+        const row = Math.floor(offset / perRow), within = offset - row * perRow,
+              part = Math.min(size, perRow - within), wide = part * scale;
         draw.fillRect(within * scale, row * (MAP_ROW + MAP_GAP), Math.max(wide - (wide > 3 ? .5 : 0), .2), MAP_ROW);
-        hits[row].push({ from: within * scale, to: (within + part) * scale, piece, segment });
-        offset += part; size -= part;
+        hits[row].push({from: within * scale, to: (within + part) * scale, piece, segment});
+        offset += part;
+        size -= part;
       }
     }
     let page = at;
@@ -79,17 +109,27 @@ function drawMap(its, of, segments, width) {
     at += segment.size;
   }
   const hitAt = event => {
-    const box = canvas.getBoundingClientRect(), x = (event.clientX - box.left) / box.width * width, row = hits[Math.floor((event.clientY - box.top) / box.height * rows)] || [];
+    const box = canvas.getBoundingClientRect(), x = (event.clientX - box.left) / box.width * width,
+          row = hits[Math.floor((event.clientY - box.top) / box.height * rows)] || [];
     return row.find(hit => hit.from <= x && x < hit.to);
   };
   canvas.onmousemove = event => {
     const hit = hitAt(event);
     if (!hit) return hideTip();
-    const { piece, segment } = hit;
-    showTip(event, (piece.state === "used" ? `${bytes(piece.requested)} in use (${bytes(piece.size)} handed out)\n${its.places.label(piece.stack)}`
-      : `${bytes(piece.size)} ${piece.state === "limbo" ? "freed, work in flight may still use it" : "free"}`) + `\n${hexadecimal(piece.base)}, ${segment.words}`);
+    const {piece, segment} = hit;
+    showTip(
+        event,
+        (piece.state === "used" ?
+             `${bytes(piece.requested)} in use (${bytes(piece.size)} handed out)\n${
+                 its.places.label(piece.stack)}` :
+             `${bytes(piece.size)} ${
+                 piece.state === "limbo" ? "freed, work in flight may still use it" : "free"}`) +
+            `\n${hexadecimal(piece.base)}, ${segment.words}`);
   };
   canvas.onmouseleave = hideTip;
-  canvas.onclick = event => { const hit = hitAt(event); if (hit?.piece.block !== undefined) showBlock(hit.piece.block); };
+  canvas.onclick = event => {
+    const hit = hitAt(event);
+    if (hit?.piece.block !== undefined) showBlock(hit.piece.block);
+  };
   return canvas;
 }

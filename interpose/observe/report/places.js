@@ -8,13 +8,16 @@ function frameText(frame) {
   if (frame.file) return `${frame.name} (${frame.file}:${frame.line})`;
   return frame.name ? `${frame.name} (${placeIn(frame)})` : placeIn(frame);
 }
-const shortText = frame => frame.file ? `${frame.name} ${fileName(frame.file)}:${frame.line}` : frame.name || placeIn(frame);
+const shortText = frame =>
+    frame.file ? `${frame.name} ${fileName(frame.file)}:${frame.line}` : frame.name || placeIn(frame);
 
-// The frames that say most to whoever wrote the program are none of the libraries between it and CUDA, nor what starts it.
+// The frames that say most to whoever wrote the program are none of the libraries between it and CUDA, nor what
+// starts it.
 function isLibrary(frame) {
   return /site-packages|dist-packages|<frozen|lib\/python3/.test(frame.file) ||
-    /^(lib(torch|c10|cudart|cuda|custash|cublas|cudnn|nccl|python|c\.so|stdc)|ld-linux)/.test(fileName(frame.module)) ||
-    /^(_start|<(listcomp|dictcomp|setcomp|genexpr|lambda)>)$/.test(frame.name);
+      /^(lib(torch|c10|cudart|cuda|custash|cublas|cudnn|nccl|python|c\.so|stdc)|ld-linux)/.test(
+          fileName(frame.module)) ||
+      /^(_start|<(listcomp|dictcomp|setcomp|genexpr|lambda)>)$/.test(frame.name);
 }
 
 class Places {
@@ -38,8 +41,10 @@ class Places {
     const telling = frames.filter(f => !isLibrary(f) && (isPython(f) || !python));
     // Nothing of the program's own: then the operator of PyTorch, or the innermost frame.
     const operator = frames.find(f => /^at::_ops::\w+::/.test(f.name));
-    const best = telling.length ? telling.slice(0, 2) : operator ? [] : frames.filter(f => !/^(_start|__libc_start)/.test(f.name)).slice(0, 1);
-    if (operator) best.unshift({ name: operator.name.match(/^at::_ops::(\w+)/)[1], file: "", module: "" });
+    const best = telling.length ? telling.slice(0, 2) :
+        operator                ? [] :
+                                  frames.filter(f => !/^(_start|__libc_start)/.test(f.name)).slice(0, 1);
+    if (operator) best.unshift({name: operator.name.match(/^at::_ops::(\w+)/)[1], file: "", module: ""});
     return best.map(shortText).join("  ‹  ") || "unknown";
   }
 
@@ -71,7 +76,8 @@ function searchFor(words) {
     try {
       const found = new RegExp(expression[1], "i");
       return text => found.test(text);
-    } catch { /* not finished yet: then it is plain text */ }
+    } catch { /* not finished yet: then it is plain text */
+    }
   }
   const low = words.trim().toLowerCase();
   return low ? text => text.toLowerCase().includes(low) : null;

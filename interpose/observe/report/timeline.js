@@ -2,61 +2,6 @@
 // Memory over time by call site, drawn for any stretch of events.
 const LEFT = 64, RIGHT = 8, BOTTOM = 24;
 
-// The call sites that have a colour: those that hold the most at the peak, the same ones in both files.
-function colouredKeys() {
-  if (colouredKeys.value) return colouredKeys.value;
-  const most = new Map();
-  for (const its of files) for (const site of its.data.history.sites) {
-    if (site.stack < 0 || site.memory !== "device") continue;
-    const key = its.places.key(site.stack);
-    most.set(key, Math.max(most.get(key) || 0, site.at_peak_bytes));
-  }
-  const keys = [...most].sort((a, b) => b[1] - a[1]).slice(0, COLOURS.length).map(each => each[0]);
-  colouredKeys.value = new Map(keys.map((key, i) => [key, i]));
-  return colouredKeys.value;
-}
-function seriesOf(its, stack) {
-  its.series ||= new Map();
-  if (!its.series.has(stack)) its.series.set(stack, stack < 0 ? colouredKeys().size : colouredKeys().get(its.places.key(stack)) ?? colouredKeys().size);
-  return its.series.get(stack);
-}
-const colourOf = (its, stack) => seriesOf(its, stack) < colouredKeys().size ? COLOURS[seriesOf(its, stack)] : OTHER;
-
-// Where an event stands between 0 and 1 on the axis, and what is written there.
-function axisOf(of, from, to, byEvent) {
-  const last = Math.max(from, to - 1), begin = of.time[from], span = of.time[last] - begin;
-  if (byEvent || span <= 0) return { unit: "events", begin: from, size: Math.max(1, last - from), place: i => (i - from) / Math.max(1, last - from), text: v => count(Math.round(v)), eventAt: p => from + Math.round(p * (last - from)) };
-  return { unit: "time", begin: begin - of.time[0], size: span, place: i => (of.time[i] - begin) / span, text: seconds, eventAt: p => {
-    let low = from, high = last;  // the last event that is not after it
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (of.time[middle] - begin <= p * span) low = middle; else high = middle - 1;
-    }
-    return low;
-  } };
-}
-
-// For each of `wide` columns the moment with the most in use, and the levels of all series then.
-function samplesOf(its, of, from, to, axis, wide) {
-  const levels = new Float64Array(colouredKeys().size + 1), out = [];
-  for (const [stack, size] of of.sitesAt(from)) levels[seriesOf(its, stack)] += size;
-  let total = levels.reduce((a, b) => a + b, 0), held = of.heldAt(from);
-  const reach = (column, moment) => {
-    while (out.length <= column) out.push({ total, moment, held: Math.max(held, total), levels: levels.slice() });
-  };
-  of.walk(from, to, (i, stack, change) => {
-    const column = Math.min(wide - 1, Math.floor(axis.place(i) * wide));
-    reach(column, i);
-    if (stack === null) held += change;
-    else { levels[seriesOf(its, stack)] += change; total += change; }
-    const now = out[column];
-    if (total > now.total) { now.total = total; now.moment = i + 1; now.levels = levels.slice(); }
-    now.held = Math.max(now.held, held, total);  // pages that move are mapped twice for a while
-  });
-  reach(wide - 1, to);
-  return out;
-}
-
 // A round step, so that there are three to six of them.
 function roundStep(most, binary) {
   if (binary) return 2 ** Math.ceil(Math.log2(Math.max(1, most) / 5));
@@ -74,51 +19,87 @@ function areas(samples, x, y) {
       floor[i] += each.levels[s];
       path += `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(floor[i]).toFixed(1)}`;
     });
-    out.push(make("path", { d: path + back + "Z", fill: s < colouredKeys().size ? COLOURS[s] : OTHER, "fill-opacity": .85 }));
+    out.push(make(
+        "path", {d: path + back + "Z", fill: s < colouredKeys().size ? COLOURS[s] : OTHER, "fill-opacity": .85}));
   }
   return out;
 }
 
 // {svg, samples, axis, x(event), eventAt(pixel)}. `most`: the top of the scale, where two charts share one.
-function chart(its, of, { from, to, width, height, byEvent = false, most = 0, label }) {
-  const axis = axisOf(of, from, to, byEvent), plot = Math.max(60, width - LEFT - RIGHT), wide = Math.min(Math.max(2, to - from), Math.ceil(plot));
-  const samples = samplesOf(its, of, from, to, axis, wide), peak = samples.reduce((a, b) => b.total > a.total ? b : a);
+function chart(its, of, {from, to, width, height, byEvent = false, most = 0, label}) {
+  const axis = axisOf(of, from, to, byEvent), plot = Math.max(60, width - LEFT - RIGHT),
+        wide = Math.min(Math.max(2, to - from), Math.ceil(plot));
+  const samples = samplesOf(its, of, from, to, axis, wide),
+        peak = samples.reduce((a, b) => b.total > a.total ? b : a);
   const top = Math.max(most, ...samples.map(each => each.held), 1) / .94;
   const x = i => LEFT + i * plot / Math.max(1, wide - 1), y = v => 4 + (height - BOTTOM - 4) * (1 - v / top);
-  const svg = make("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${label}: peak ${bytes(peak.total)}, ${bytes(of.usedAt(to))} at the end` });
+  const svg = make("svg", {
+    class: "chart",
+    viewBox: `0 0 ${width} ${height}`,
+    height,
+    role: "img",
+    "aria-label": `${label}: peak ${bytes(peak.total)}, ${bytes(of.usedAt(to))} at the end`
+  });
   for (let step = roundStep(top, true), v = 0; v <= top; v += step)
-    svg.append(make("line", { x1: LEFT, x2: width - RIGHT, y1: y(v), y2: y(v), stroke: "var(--line)" }), make("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, bytes(v)));
-  for (let step = Math.max(axis.unit === "events" ? 1 : 0, roundStep(axis.size * 300 / plot)), v = Math.ceil(axis.begin / step) * step; v <= axis.begin + axis.size; v += step) {
+    svg.append(
+        make("line", {x1: LEFT, x2: width - RIGHT, y1: y(v), y2: y(v), stroke: "var(--line)"}),
+        make("text", {x: LEFT - 8, y: y(v) + 4, "text-anchor": "end"}, bytes(v)));
+  for (let step = Math.max(axis.unit === "events" ? 1 : 0, roundStep(axis.size * 300 / plot)),
+           v = Math.ceil(axis.begin / step) * step;
+       v <= axis.begin + axis.size; v += step) {
     const at = LEFT + plot * (v - axis.begin) / axis.size;
-    svg.append(make("text", { x: at, y: height - 6, "text-anchor": at < LEFT + 20 ? "start" : at > width - 40 ? "end" : "middle" }, axis.text(v)));
+    svg.append(make(
+        "text",
+        {x: at,
+         y: height - 6,
+         "text-anchor": at < LEFT + 20 ? "start" :
+             at > width - 40           ? "end" :
+                                         "middle"},
+        axis.text(v)));
   }
-  svg.append(...areas(samples, x, y), make("path", { d: samples.map((each, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(each.held).toFixed(1)}`).join(""),
-    fill: "none", stroke: "var(--ink)", "stroke-dasharray": "4 3", "stroke-width": 1.3 }));
+  svg.append(
+      ...areas(samples, x, y), make("path", {
+        d: samples.map((each, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(each.held).toFixed(1)}`).join(""),
+        fill: "none",
+        stroke: "var(--ink)",
+        "stroke-dasharray": "4 3",
+        "stroke-width": 1.3
+      }));
   const at = x(samples.indexOf(peak)), right = at > width * .75;
-  svg.append(make("line", { x1: at, x2: at, y1: 4, y2: height - BOTTOM, stroke: "var(--warn)", "stroke-width": 1.5 }),
-    make("text", { x: at + (right ? -5 : 5), y: 15, "text-anchor": right ? "end" : "start", style: "fill:var(--warn)" }, "peak " + bytes(peak.total)));
-  const sampleAt = pixel => samples[Math.max(0, Math.min(wide - 1, Math.round((pixel - LEFT) / plot * (wide - 1))))];
+  svg.append(
+      make("line", {x1: at, x2: at, y1: 4, y2: height - BOTTOM, stroke: "var(--warn)", "stroke-width": 1.5}),
+      make(
+          "text",
+          {x: at + (right ? -5 : 5), y: 15, "text-anchor": right ? "end" : "start", style: "fill:var(--warn)"},
+          "peak " + bytes(peak.total)));
+  const sampleAt = pixel =>
+      samples[Math.max(0, Math.min(wide - 1, Math.round((pixel - LEFT) / plot * (wide - 1))))];
   svg.onmousemove = event => {
     const each = sampleAt((event.clientX - svg.getBoundingClientRect().left)), names = [...colouredKeys().keys()];
-    const rows = [...each.levels].map((v, s) => [v, s < names.length ? labelOfKey(names[s]) : "all others"]).filter(row => row[0] > 0).sort((a, b) => b[0] - a[0]);
-    showTip(event, `${seconds(of.timeAt(each.moment) - of.time[0])}, after ${plural(each.moment, "event")}: ${bytes(each.total)} in use, ${bytes(each.held)} held\n` + rows.map(row => `${bytes(row[0])}  ${row[1]}`).join("\n"));
+    const rows = [...each.levels]
+                     .map((v, s) => [v, s < names.length ? labelOfKey(names[s]) : "all others"])
+                     .filter(row => row[0] > 0)
+                     .sort((a, b) => b[0] - a[0]);
+    showTip(
+        event,
+        `${seconds(of.timeAt(each.moment) - of.time[0])}, after ${plural(each.moment, "event")}: ${
+            bytes(each.total)} in use, ${bytes(each.held)} held\n` +
+            rows.map(row => `${bytes(row[0])}  ${row[1]}`).join("\n"));
   };
   svg.onmouseleave = hideTip;
-  return { svg, sampleAt, width, height, xOf: moment => LEFT + plot * axis.place(Math.max(from, Math.min(to - 1, moment))),
-    eventAt: pixel => axis.eventAt(Math.max(0, Math.min(1, (pixel - LEFT) / plot))) };
+  return {
+    svg,
+    sampleAt,
+    width,
+    height,
+    xOf: moment => LEFT + plot * axis.place(Math.max(from, Math.min(to - 1, moment))),
+    eventAt: pixel => axis.eventAt(Math.max(0, Math.min(1, (pixel - LEFT) / plot)))
+  };
 }
 
-// A coloured call site's label, from whichever file has it.
-function labelOfKey(key) {
-  labelOfKey.known ||= new Map();
-  if (!labelOfKey.known.has(key)) {
-    for (const its of files) for (const site of its.data.history.sites)
-      if (site.stack >= 0 && its.places.key(site.stack) === key) labelOfKey.known.set(key, its.places.label(site.stack));
-  }
-  return labelOfKey.known.get(key);
-}
 function legend() {
-  const key = (colour, words) => make("span", {}, make("i", { class: "key", style: `background:${colour}` }), words);
-  return make("div", { class: "legend" }, ...[...colouredKeys().keys()].map((each, i) => key(COLOURS[i], labelOfKey(each))),
-    key(OTHER, "all others"), make("span", { class: "dim" }, "- - held from the driver"));
+  const key = (colour, words) => make("span", {}, make("i", {class: "key", style: `background:${colour}`}), words);
+  return make(
+      "div", {class: "legend"}, ...[...colouredKeys().keys()].map((each, i) => key(COLOURS[i], labelOfKey(each))),
+      key(OTHER, "all others"), make("span", {class: "dim"}, "- - held from the driver"));
 }

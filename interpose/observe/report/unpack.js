@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Reads the data of the page: JSON as the library writes it, or packed as `custash report` does (tools/command/snapshot/packed.hpp).
-// Either way the events become columns of numbers.
+// Reads the data of the page: JSON as the library writes it, or packed as `custash report` does
+// (tools/command/snapshot/packed.hpp). Either way the events become columns of numbers.
 const ACTIONS = ["alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"];
 const MEMORIES = ["device", "pinned", "other"];
 const [ALLOC, FREE, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, OOM] = ACTIONS.keys();
 
 function bytesOfBase64(text) {
   const values = new Uint8Array(128);
-  [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].forEach((c, i) => { values[c.charCodeAt(0)] = i; });
+  [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].forEach((c, i) => {
+    values[c.charCodeAt(0)] = i;
+  });
   const end = text.indexOf("="), length = end < 0 ? text.length : end;
   const out = new Uint8Array(Math.floor(length * 3 / 4));
   for (let i = 0, at = 0; at < out.length; i += 4) {
     const four = values[text.charCodeAt(i)] << 18 | values[text.charCodeAt(i + 1)] << 12 |
-      values[text.charCodeAt(i + 2) & 127] << 6 | values[text.charCodeAt(i + 3) & 127];
-    out[at++] = four >> 16; out[at++] = four >> 8; out[at++] = four;
+        values[text.charCodeAt(i + 2) & 127] << 6 | values[text.charCodeAt(i + 3) & 127];
+    out[at++] = four >> 16;
+    out[at++] = four >> 8;
+    out[at++] = four;
   }
   return out;
 }
@@ -24,14 +28,28 @@ async function inflate(packed) {
 }
 
 function columns(length) {
-  return { length, time: new Float64Array(length), action: new Uint8Array(length), device: new Uint16Array(length),
-    memory: new Uint8Array(length), address: new Float64Array(length), addressId: new Int32Array(length), addresses: 0, bytes: new Float64Array(length), stream: new Float64Array(length),
-    stack: new Int32Array(length), freedBy: new Int32Array(length).fill(-1) };
+  return {
+    length,
+    time: new Float64Array(length),
+    action: new Uint8Array(length),
+    device: new Uint16Array(length),
+    memory: new Uint8Array(length),
+    address: new Float64Array(length),
+    addressId: new Int32Array(length),
+    addresses: 0,
+    bytes: new Float64Array(length),
+    stream: new Float64Array(length),
+    stack: new Int32Array(length),
+    freedBy: new Int32Array(length).fill(-1)
+  };
 }
 
 // Numbers of seven bits a byte, the lowest first. They may be larger than 32 bits.
 class Numbers {
-  constructor(from, at) { this.from = from; this.at = at; }
+  constructor(from, at) {
+    this.from = from;
+    this.at = at;
+  }
   next() {
     let byte = this.from[this.at++], value = byte & 127;
     for (let scale = 128; byte > 127; scale *= 128) {
@@ -54,19 +72,30 @@ function unpackEvents(from, at) {
     const step = numbers.next();
     out.time[i] = last += step % 2 ? -(step + 1) / 2 : step / 2;
   }
-  for (const column of [out.action, out.device, out.memory]) for (let i = 0; i < out.length; ++i) column[i] = numbers.next();
+  for (const column of [out.action, out.device, out.memory])
+    for (let i = 0; i < out.length; ++i) column[i] = numbers.next();
   out.addresses = of[0].length;
   for (let i = 0; i < out.length; ++i) out.address[i] = of[0][out.addressId[i] = numbers.next()];
-  [out.bytes, out.stream].forEach((column, c) => { for (let i = 0; i < out.length; ++i) column[i] = of[c + 1][numbers.next()]; });
-  for (const column of [out.stack, out.freedBy]) for (let i = 0; i < out.length; ++i) column[i] = numbers.next() - 1;
+  [out.bytes, out.stream].forEach((column, c) => {
+    for (let i = 0; i < out.length; ++i) column[i] = of[c + 1][numbers.next()];
+  });
+  for (const column of [out.stack, out.freedBy])
+    for (let i = 0; i < out.length; ++i) column[i] = numbers.next() - 1;
   return out;
 }
 
 function eventsOfJson(events) {
   const out = columns(events.length), ids = new Map();
   events.forEach(([time, action, device, memory, address, size, stream, stack, freedBy = -1], i) => {
-    out.time[i] = time; out.action[i] = ACTIONS.indexOf(action); out.device[i] = device; out.memory[i] = MEMORIES.indexOf(memory);
-    out.address[i] = address; out.bytes[i] = size; out.stream[i] = stream; out.stack[i] = stack; out.freedBy[i] = freedBy;
+    out.time[i] = time;
+    out.action[i] = ACTIONS.indexOf(action);
+    out.device[i] = device;
+    out.memory[i] = MEMORIES.indexOf(memory);
+    out.address[i] = address;
+    out.bytes[i] = size;
+    out.stream[i] = stream;
+    out.stack[i] = stack;
+    out.freedBy[i] = freedBy;
     if (!ids.has(address)) ids.set(address, ids.size);
     out.addressId[i] = ids.get(address);
   });
@@ -80,9 +109,13 @@ async function readFile(element) {
   if (element.type === "application/json") {
     const data = JSON.parse(element.textContent), events = eventsOfJson(data.history.events);
     data.history.events = [];
-    return { name, data, events };
+    return {name, data, events};
   }
   const plain = await inflate(bytesOfBase64(element.textContent)), end = plain.indexOf(10);
   element.textContent = "";  // it is read once
-  return { name, data: JSON.parse(new TextDecoder().decode(plain.subarray(0, end))), events: unpackEvents(plain, end + 1) };
+  return {
+    name,
+    data: JSON.parse(new TextDecoder().decode(plain.subarray(0, end))),
+    events: unpackEvents(plain, end + 1)
+  };
 }
