@@ -92,14 +92,16 @@ class Browser:
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme},
                                                          {"name": "prefers-reduced-motion", "value": "reduce" if still else "no-preference"}])
 
-    def open(self, path, ready="document.body.dataset.ready === 'yes'", patience=60):
-        """Seconds until the page is there."""
+    def open(self, path, patience=60):
+        """Seconds until a report is there."""
         self.complaints.clear()
         self.requests.clear()
         begun = time.monotonic()
         self.ask("Page.navigate", url="about:blank")
         self.ask("Page.navigate", url=pathlib.Path(path).as_uri())
-        self.wait(f"location.protocol === 'file:' && document.body && ({ready})", patience)
+        self.wait("location.protocol === 'file:' && document.body?.dataset.ready", patience)
+        if (said := self.run("document.body.dataset.ready")) != "yes":
+            raise RuntimeError(said)
         return time.monotonic() - begun
 
     def wait(self, condition, patience=20):

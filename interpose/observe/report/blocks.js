@@ -5,22 +5,23 @@ const streamText = stream => STREAMS.get(stream) || hexadecimal(stream);
 let blocksShown = "all";
 
 const KINDS = {
-  all: ["all in the stretch", (of, b) => of.begin[b] < view.to && of.end[b] >= view.from],
-  moment: ["in use at the chosen moment", (of, b) => of.livesAt(b, view.moment)],
+  all: ["all in the stretch", (run, b) => run.begin[b] < view.to && run.end[b] >= view.from],
+  moment: ["in use at the chosen moment", (run, b) => run.livesAt(b, view.moment)],
   kept: [
     "allocated in the stretch, never freed",
-    (of, b) => of.begin[b] >= view.from && of.begin[b] < view.to && of.end[b] === of.length
+    (run, b) => run.begin[b] >= view.from && run.begin[b] < view.to && run.end[b] === run.length
   ],
-  freed: ["freed in the stretch", (of, b) => of.end[b] >= view.from && of.end[b] < view.to],
+  freed: ["freed in the stretch", (run, b) => run.end[b] >= view.from && run.end[b] < view.to],
 };
 
 // Blocks that the search and the chosen stream leave. A number 0x… finds the blocks that held this address.
 function blockRows() {
-  const of = past(), wanted = KINDS[blocksShown][1], out = [],
+  const run = past(), wanted = KINDS[blocksShown][1], out = [],
         address = /^0x[0-9a-f]+$/i.test(view.words.trim()) ? Number(view.words.trim()) : null;
-  for (let b = 0; b < of.blocks; ++b) {
-    if (!wanted(of, b) || view.stream !== null && of.on[b] !== view.stream) continue;
-    if (address === null ? shown(of.of[b]) : of.at[b] <= address && address < of.at[b] + Math.max(1, of.size[b]))
+  for (let b = 0; b < run.blocks; ++b) {
+    if (!wanted(run, b) || view.stream !== null && run.on[b] !== view.stream) continue;
+    if (address === null ? shown(run.site[b]) :
+                           run.at[b] <= address && address < run.at[b] + Math.max(1, run.size[b]))
       out.push(b);
   }
   return out;
@@ -33,9 +34,9 @@ function blocksSection() {
       "Blocks",
       () => "Each block's own life. Open one for both of its stacks. The search also takes an address (0x…).",
       ["from", "to", "moment", "search", "words", "stream", "blocks"], body => {
-        const of = past();
-        if (!of.blocks) return false;
-        const ranks = new Map([...new Set(of.of)]
+        const run = past();
+        if (!run.blocks) return false;
+        const ranks = new Map([...new Set(run.site)]
                                   .map(stack => [stack, file().places.label(stack)])
                                   .sort((a, b) => a[1].localeCompare(b[1]))
                                   .map((each, rank) => [each[0], rank]));
@@ -57,33 +58,33 @@ function blocksSection() {
                   {
                     title: "call site",
                     up: true,
-                    value: b => ranks.get(of.of[b]),
-                    show: b => button(file().places.label(of.of[b]), () => showBlock(b), {class: "link"})
+                    value: b => ranks.get(run.site[b]),
+                    show: b => button(file().places.label(run.site[b]), () => showBlock(b), {class: "link"})
                   },
-                  {title: "bytes", value: b => of.size[b], show: b => bytes(of.size[b])}, {
+                  {title: "bytes", value: b => run.size[b], show: b => bytes(run.size[b])}, {
                     title: "life",
-                    value: b => of.lifetime(b),
-                    show: b => Number.isFinite(of.lifetime(b)) ? duration(of.lifetime(b) * 1000) :
-                        of.end[b] < of.length                  ? "begun earlier" :
-                                                                 "not freed"
+                    value: b => run.lifetime(b),
+                    show: b => Number.isFinite(run.lifetime(b)) ? duration(run.lifetime(b) * 1000) :
+                        run.end[b] < run.length                 ? "begun earlier" :
+                                                                  "not freed"
                   },
                   {
                     title: "allocated",
                     up: true,
-                    value: b => of.begin[b],
-                    show: b => of.begin[b] < 0 ? "earlier" : sinceStart(of.begin[b])
+                    value: b => run.begin[b],
+                    show: b => run.begin[b] < 0 ? "earlier" : sinceStart(run.begin[b])
                   },
                   {
                     title: "freed",
                     up: true,
-                    value: b => of.end[b],
-                    show: b => of.end[b] === of.length ? "no" : sinceStart(of.end[b])
+                    value: b => run.end[b],
+                    show: b => run.end[b] === run.length ? "no" : sinceStart(run.end[b])
                   },
-                  {title: "stream", value: b => of.on[b], show: b => streamText(of.on[b])}, {
+                  {title: "stream", value: b => run.on[b], show: b => streamText(run.on[b])}, {
                     title: "address",
                     up: true,
-                    value: b => of.at[b],
-                    show: b => make("span", {class: "mono"}, hexadecimal(of.at[b]))
+                    value: b => run.at[b],
+                    show: b => make("span", {class: "mono"}, hexadecimal(run.at[b]))
                   }
                 ],
                 blockRows(), 1));
@@ -94,11 +95,11 @@ function blocksSection() {
 function stackNode(title, stack) { return [make("h3", {}, title), make("pre", {}, file().places.whole(stack))]; }
 
 function showBlock(b) {
-  const of = past(), dialog = byId("block"), begin = of.begin[b], end = of.end[b], alive = end === of.length;
+  const run = past(), dialog = byId("block"), begin = run.begin[b], end = run.end[b], alive = end === run.length;
   let same = 0;
-  for (let other = 0; other < of.blocks; ++other) same += of.of[other] === of.of[b];
+  for (let other = 0; other < run.blocks; ++other) same += run.site[other] === run.site[b];
   const when = event =>
-      `${sinceStart(event)} after the first event (event ${count(event + 1)} of ${count(of.length)})`;
+      `${sinceStart(event)} after the first event (event ${count(event + 1)} of ${count(run.length)})`;
   const goTo = moment => {
     dialog.close();
     change({moment});
@@ -106,21 +107,21 @@ function showBlock(b) {
   };
   const row = (word, meaning) => [make("dt", {}, word), make("dd", {}, meaning)];
   dialog.replaceChildren(
-      make("h2", {id: "block-title"}, `Block of ${bytes(of.size[b])}`),
+      make("h2", {id: "block-title"}, `Block of ${bytes(run.size[b])}`),
       make(
-          "dl", {}, ...row("address", hexadecimal(of.at[b])),
-          ...row("size as asked for", `${count(of.size[b])} bytes`), ...row("stream", streamText(of.on[b])),
+          "dl", {}, ...row("address", hexadecimal(run.at[b])),
+          ...row("size as asked for", `${count(run.size[b])} bytes`), ...row("stream", streamText(run.on[b])),
           ...row("allocated", begin < 0 ? "before the first event that is known" : when(begin)),
           ...row("freed", alive ? "not freed" : when(end)),
           ...row(
               "life",
-              Number.isFinite(of.lifetime(b)) ? duration(of.lifetime(b) * 1000) :
-                  alive                       ? "to the end" :
-                                                "not known"),
+              Number.isFinite(run.lifetime(b)) ? duration(run.lifetime(b) * 1000) :
+                  alive                        ? "to the end" :
+                                                 "not known"),
           ...row("like it", `${plural(same, "block")} of this call site`)),
-      ...stackNode("Allocated by", of.of[b]),
-      ...(alive ? [] : stackNode("Freed by", of.freedBy[end]).map((node, i) => {
-        if (i && of.freedBy[end] < 0) node.textContent = "not known";
+      ...stackNode("Allocated by", run.site[b]),
+      ...(alive ? [] : stackNode("Freed by", run.freedBy[end]).map((node, i) => {
+        if (i && run.freedBy[end] < 0) node.textContent = "not known";
         return node;
       })),
       make(

@@ -72,17 +72,17 @@ class History {
     early.forEach((each, b) => {
       if (each.end < this.length) blockOf[each.end] = b;
     });
-    const column = (name, of, Kind) => {
+    const column = (name, values, Kind) => {
       const out = new Kind(this.blocks);
       early.forEach((each, b) => {
         out[b] = each[name];
       });
-      for (let b = first; b < this.blocks; ++b) out[b] = of[this.begin[b]];
+      for (let b = first; b < this.blocks; ++b) out[b] = values[this.begin[b]];
       return out;
     };
     this.at = column("address", this.address, Float64Array);
     this.size = column("size", this.bytes, Float64Array);
-    this.of = column("stack", this.stack, Int32Array);
+    this.site = column("stack", this.stack, Int32Array);
     this.on = column("stream", this.stream, Float64Array);
   }
 
@@ -115,7 +115,7 @@ class History {
     for (let i = from; i < to; ++i) {
       const block = this.blockOf[i];
       if (block >= 0)
-        visit(i, this.of[block], this.action[i] === ALLOC ? this.size[block] : -this.size[block]);
+        visit(i, this.site[block], this.action[i] === ALLOC ? this.size[block] : -this.size[block]);
       else if (GROWS[this.action[i]])
         visit(i, null, GROWS[this.action[i]] * this.bytes[i]);
     }
@@ -125,7 +125,7 @@ class History {
   sitesAt(moment) {
     const out = new Map();
     for (let b = 0; b < this.blocks; ++b)
-      if (this.livesAt(b, moment)) out.set(this.of[b], (out.get(this.of[b]) || 0) + this.size[b]);
+      if (this.livesAt(b, moment)) out.set(this.site[b], (out.get(this.site[b]) || 0) + this.size[b]);
     return out;
   }
 
@@ -176,7 +176,7 @@ class History {
     for (const [stack, size] of this.sitesAt(peak.moment)) row(stack).atPeak = size;
     for (let b = 0; b < this.blocks; ++b)
       if (this.livesAt(b, to)) {
-        const its = row(this.of[b]);
+        const its = row(this.site[b]);
         its.now += this.size[b];
         its.blocks += 1;
         if (this.begin[b] >= from) {

@@ -4,7 +4,7 @@ const LANES = 8, LANE_STEPS = 400;
 let allLanes = false;
 
 // By stream: the most in use in each of LANE_STEPS columns, and how many blocks it allocated.
-function lanesOf(of, from, to, axis) {
+function lanesOf(run, from, to, axis) {
   const lanes = new Map(), lane = stream => {
     if (!lanes.has(stream))
       lanes.set(stream, {stream, level: 0, peak: 0, calls: 0, steps: new Float64Array(LANE_STEPS), reached: -1});
@@ -13,19 +13,19 @@ function lanesOf(of, from, to, axis) {
   const reach = (its, column) => {
     while (its.reached < column) its.steps[++its.reached] = its.level;
   };
-  for (let b = 0; b < of.blocks; ++b)
-    if (of.livesAt(b, from)) {
-      const its = lane(of.on[b]);
-      its.level += of.size[b];
+  for (let b = 0; b < run.blocks; ++b)
+    if (run.livesAt(b, from)) {
+      const its = lane(run.on[b]);
+      its.level += run.size[b];
       its.peak = its.level;
     }
   for (let i = from; i < to; ++i) {
-    const block = of.blockOf[i];
+    const block = run.blockOf[i];
     if (block < 0) continue;
-    const its = lane(of.on[block]), column = Math.min(LANE_STEPS - 1, Math.floor(axis.place(i) * LANE_STEPS));
+    const its = lane(run.on[block]), column = Math.min(LANE_STEPS - 1, Math.floor(axis.place(i) * LANE_STEPS));
     reach(its, column);
-    its.level += of.action[i] === ALLOC ? of.size[block] : -of.size[block];
-    its.calls += of.action[i] === ALLOC ? 1 : 0;
+    its.level += run.action[i] === ALLOC ? run.size[block] : -run.size[block];
+    its.calls += run.action[i] === ALLOC ? 1 : 0;
     its.peak = Math.max(its.peak, its.level);
     its.steps[column] = Math.max(its.steps[column], its.level);
   }
@@ -39,9 +39,9 @@ function lanesSection() {
       () => `What the blocks of each stream held in ${
           stretchText()}: of the stream that the allocation named. A name chooses the stream for the table of blocks; a click in a lane chooses a moment.`,
       ["from", "to", "stream", "lanes", "byEvent"], body => {
-        const of = past();
-        if (of.length < 2 || view.to - view.from < 2) return false;
-        const axis = axisOf(of, view.from, view.to, byEvent), lanes = lanesOf(of, view.from, view.to, axis),
+        const run = past();
+        if (run.length < 2 || view.to - view.from < 2) return false;
+        const axis = axisOf(run, view.from, view.to, byEvent), lanes = lanesOf(run, view.from, view.to, axis),
               most = Math.max(...lanes.map(its => its.peak), 1);
         for (const its of allLanes ? lanes : lanes.slice(0, LANES)) {
           const path =

@@ -153,7 +153,7 @@ async function begin() {
   document.body.dataset.ready = "yes";
 }
 begin().catch(error => {
-  byId("main").append(make(
-      "p", {class: "note"},
-      `This report cannot be shown: ${error.message}. It needs a browser from 2023 or later.`));
+  const words = `This report cannot be shown: ${error.message}. It needs a browser from 2023 or later.`;
+  byId("main").append(make("p", {class: "note"}, words));
+  document.body.dataset.ready = words;
 });

@@ -3,11 +3,11 @@
 const MAP_ROW = 18, MAP_GAP = 5, MAP_ROWS = 24, BYTES_PER_PIXEL = 256 * 1024;
 
 // At the end: as the snapshot has it. [{base, size, words, pages, blocks: [{base, size, state, requested, block}]}]
-function mapAtEnd(of) {
+function mapAtEnd(run) {
   const alive = new Map();
-  for (let b = 0; b < of.blocks; ++b)
-    if (of.end[b] === of.length) alive.set(of.at[b], b);
-  return of.device.segments.map(
+  for (let b = 0; b < run.blocks; ++b)
+    if (run.end[b] === run.length) alive.set(run.at[b], b);
+  return run.device.segments.map(
       s => ({
         base: s.address,
         size: s.size,
@@ -22,10 +22,10 @@ function mapAtEnd(of) {
 }
 
 // Ranges held at a moment: those at the end, with the later events undone.
-function rangesAt(of, moment) {
-  let ranges = of.device.segments.map(s => [s.address, s.address + s.size]);
-  for (let i = of.length - 1; i >= moment; --i) {
-    const way = GROWS[of.action[i]], begin = of.address[i], end = begin + of.bytes[i];
+function rangesAt(run, moment) {
+  let ranges = run.device.segments.map(s => [s.address, s.address + s.size]);
+  for (let i = run.length - 1; i >= moment; --i) {
+    const way = GROWS[run.action[i]], begin = run.address[i], end = begin + run.bytes[i];
     if (!way) continue;
     if (way < 0)
       ranges.push([begin, end]);
@@ -45,29 +45,29 @@ function rangesAt(of, moment) {
 }
 
 // Earlier: out of the events. Blocks have the size that was asked for.
-function mapAt(of, moment) {
-  const ranges = rangesAt(of, moment), blocks = [];
-  for (let b = 0; b < of.blocks; ++b)
-    if (of.livesAt(b, moment)) blocks.push(b);
-  blocks.sort((a, b) => of.at[a] - of.at[b]);
+function mapAt(run, moment) {
+  const ranges = rangesAt(run, moment), blocks = [];
+  for (let b = 0; b < run.blocks; ++b)
+    if (run.livesAt(b, moment)) blocks.push(b);
+  blocks.sort((a, b) => run.at[a] - run.at[b]);
   let next = 0;
   const piece = b =>
-      ({base: of.at[b], size: of.size[b], requested: of.size[b], state: "used", stack: of.of[b], block: b});
+      ({base: run.at[b], size: run.size[b], requested: run.size[b], state: "used", stack: run.site[b], block: b});
   return ranges.map(([base, end]) => {
     const inside = [];
     for (let at = base; at < end;) {
-      while (next < blocks.length && of.at[blocks[next]] < at) ++next;
-      const b = next < blocks.length && of.at[blocks[next]] < end ? blocks[next++] : null,
-            begin = b === null ? end : of.at[b];
+      while (next < blocks.length && run.at[blocks[next]] < at) ++next;
+      const b = next < blocks.length && run.at[blocks[next]] < end ? blocks[next++] : null,
+            begin = b === null ? end : run.at[b];
       if (begin > at) inside.push({base: at, size: begin - at, state: "free", stack: -1});
       if (b !== null) inside.push(piece(b));
-      at = b === null ? end : begin + Math.max(1, of.size[b]);
+      at = b === null ? end : begin + Math.max(1, run.size[b]);
     }
     return {base, size: end - base, pages: [], words: `held: ${bytes(end - base)} in a row`, blocks: inside};
   });
 }
 
-function drawMap(its, of, segments, width) {
+function drawMap(its, run, segments, width) {
   const total = segments.reduce((sum, s) => sum + s.size, 0);
   if (total === 0) return make("p", {}, "Nothing is held.");
   const rows = Math.max(1, Math.min(MAP_ROWS, Math.ceil(total / (BYTES_PER_PIXEL * width)))),

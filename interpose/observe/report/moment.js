@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
 // The state after any event: what the event did, what was in use and held, and the map of memory then.
 function eventText(event) {
-  const of = past(), size = bytes(of.bytes[event]), on = `on stream ${streamText(of.stream[event])}`;
-  switch (of.action[event]) {
+  const run = past(), size = bytes(run.bytes[event]), on = `on stream ${streamText(run.stream[event])}`;
+  switch (run.action[event]) {
     case ALLOC:
-      return `${size} allocated ${on} by ${file().places.label(of.stack[event])}`;
+      return `${size} allocated ${on} by ${file().places.label(run.stack[event])}`;
     case FREE:
       return `${size} freed by ${
-          of.freedBy[event] < 0 ?
+          run.freedBy[event] < 0 ?
               "an unknown call site" :
-              file().places.label(of.freedBy[event])}, allocated by ${file().places.label(of.stack[event])}`;
+              file().places.label(run.freedBy[event])}, allocated by ${file().places.label(run.stack[event])}`;
     case OOM:
-      return `out of memory: ${size} asked for by ${file().places.label(of.stack[event])}; the driver had ${
-          bytes(of.address[event])} free`;
+      return `out of memory: ${size} asked for by ${file().places.label(run.stack[event])}; the driver had ${
+          bytes(run.address[event])} free`;
     default:
-      return `${size} ${GROWS[of.action[event]] > 0 ? "taken from" : "given back to"} the driver (${
-          ACTIONS[of.action[event]]})`;
+      return `${size} ${GROWS[run.action[event]] > 0 ? "taken from" : "given back to"} the driver (${
+          ACTIONS[run.action[event]]})`;
   }
 }
 
@@ -33,14 +33,14 @@ function momentSection() {
       ["moment", "theme", "width"],
       (body, node) => {
         node.id = "moment";
-        const of = past(), end = view.moment === of.length;
-        if (of.length) {
+        const run = past(), end = view.moment === run.length;
+        if (run.length) {
           const go = (title, moment, label) => button(
-              title, () => change({moment: Math.max(1, Math.min(of.length, moment))}), {"aria-label": label});
+              title, () => change({moment: Math.max(1, Math.min(run.length, moment))}), {"aria-label": label});
           const range = make("input", {
             type: "range",
             min: 1,
-            max: of.length,
+            max: run.length,
             step: 1,
             "aria-label": "moment",
             onchange: () => change({moment: +range.value})
@@ -48,34 +48,34 @@ function momentSection() {
           const number = make("input", {
             type: "number",
             min: 1,
-            max: of.length,
+            max: run.length,
             style: "width:9em",
             "aria-label": "after event",
-            onchange: () => change({moment: Math.max(1, Math.min(of.length, Math.round(+number.value) || 1))})
+            onchange: () => change({moment: Math.max(1, Math.min(run.length, Math.round(+number.value) || 1))})
           });
           range.value = number.value = view.moment;
           const beside = (step, wanted) => {
             let e = view.moment - 1 + step;
-            while (e >= 0 && e < of.length && !wanted(of.action[e])) e += step;
+            while (e >= 0 && e < run.length && !wanted(run.action[e])) e += step;
             return e + 1;
           };
           body.append(
               make(
                   "div", {class: "row"}, go("first", 1, "first event"), go("‹", view.moment - 1, "event before"),
-                  range, go("›", view.moment + 1, "event after"), go("last", of.length, "last event"),
-                  go("peak", of.peakOf(view.from, view.to).moment, "peak of the stretch"),
+                  range, go("›", view.moment + 1, "event after"), go("last", run.length, "last event"),
+                  go("peak", run.peakOf(view.from, view.to).moment, "peak of the stretch"),
                   go("‹ driver call", beside(-1, a => a > FREE), "driver call before"),
                   go("driver call ›", beside(1, a => a > FREE), "driver call after"),
                   make("label", {}, "after event", number)),
               make(
                   "p", {id: "state", role: "status"},
-                  `After event ${count(view.moment)} of ${count(of.length)}, at ${
-                      seconds(of.timeAt(view.moment) - of.time[0])}: ${bytes(of.usedAt(view.moment))} in use, ${
-                      bytes(Math.max(of.heldAt(view.moment), 0))} held. ` +
+                  `After event ${count(view.moment)} of ${count(run.length)}, at ${
+                      seconds(run.timeAt(view.moment) - run.time[0])}: ${bytes(run.usedAt(view.moment))} in use, ${
+                      bytes(Math.max(run.heldAt(view.moment), 0))} held. ` +
                       `Event ${count(view.moment)}: ${eventText(Math.max(0, view.moment - 1))}.`));
         }
         body.append(drawMap(
-            file(), of, end ? mapAtEnd(of) : mapAt(of, view.moment), Math.max(280, body.clientWidth || 1080)));
+            file(), run, end ? mapAtEnd(run) : mapAt(run, view.moment), Math.max(280, body.clientWidth || 1080)));
         return true;
       });
 }
@@ -116,9 +116,9 @@ function oomSection() {
   section(
       "Out of memory", "Requests that were refused. A click on the time shows the memory then.", ["from", "to"],
       body => {
-        const of = past(), rows = [];
+        const run = past(), rows = [];
         for (let i = view.from; i < view.to; ++i)
-          if (of.action[i] === OOM) rows.push({event: i, stack: of.stack[i]});
+          if (run.action[i] === OOM) rows.push({event: i, stack: run.stack[i]});
         if (!rows.length) return false;
         body.append(table(
             "out of memory",
@@ -135,9 +135,9 @@ function oomSection() {
                     },
                     {class: "link"})
               },
-              bytesColumn("asked for", row => of.bytes[row.event]),
-              bytesColumn("the driver had", row => of.address[row.event]),
-              bytesColumn("in use", row => of.usedAt(row.event))
+              bytesColumn("asked for", row => run.bytes[row.event]),
+              bytesColumn("the driver had", row => run.address[row.event]),
+              bytesColumn("in use", row => run.usedAt(row.event))
             ],
             rows, 1));
         return true;

@@ -25,8 +25,8 @@ function seriesOf(its, stack) {
 const colourOf = (its, stack) => seriesOf(its, stack) < colouredKeys().size ? COLOURS[seriesOf(its, stack)] : OTHER;
 
 // Where an event stands between 0 and 1 on the axis, and what is written there.
-function axisOf(of, from, to, byEvent) {
-  const last = Math.max(from, to - 1), begin = of.time[from], span = of.time[last] - begin;
+function axisOf(run, from, to, byEvent) {
+  const last = Math.max(from, to - 1), begin = run.time[from], span = run.time[last] - begin;
   if (byEvent || span <= 0)
     return {
       unit: "events",
@@ -38,15 +38,15 @@ function axisOf(of, from, to, byEvent) {
     };
   return {
     unit: "time",
-    begin: begin - of.time[0],
+    begin: begin - run.time[0],
     size: span,
-    place: i => (of.time[i] - begin) / span,
-    text: seconds,
+    place: i => (run.time[i] - begin) / span,
+    text: (v, step) => (v / 1e6).toFixed(Math.max(0, Math.min(6, -Math.floor(Math.log10(step / 1e6))))) + " s",
     eventAt: p => {
       let low = from, high = last;  // the last event that is not after it
       while (low < high) {
         const middle = (low + high + 1) >> 1;
-        if (of.time[middle] - begin <= p * span)
+        if (run.time[middle] - begin <= p * span)
           low = middle;
         else
           high = middle - 1;
@@ -57,14 +57,14 @@ function axisOf(of, from, to, byEvent) {
 }
 
 // For each of `wide` columns the moment with the most in use, and the levels of all series then.
-function samplesOf(its, of, from, to, axis, wide) {
+function samplesOf(its, run, from, to, axis, wide) {
   const levels = new Float64Array(colouredKeys().size + 1), out = [];
-  for (const [stack, size] of of .sitesAt(from)) levels[seriesOf(its, stack)] += size;
-  let total = levels.reduce((a, b) => a + b, 0), held = of.heldAt(from);
+  for (const [stack, size] of run.sitesAt(from)) levels[seriesOf(its, stack)] += size;
+  let total = levels.reduce((a, b) => a + b, 0), held = run.heldAt(from);
   const reach = (column, moment) => {
     while (out.length <= column) out.push({total, moment, held: Math.max(held, total), levels: levels.slice()});
   };
-  of.walk(from, to, (i, stack, change) => {
+  run.walk(from, to, (i, stack, change) => {
     const column = Math.min(wide - 1, Math.floor(axis.place(i) * wide));
     reach(column, i);
     if (stack === null)

@@ -26,10 +26,10 @@ function areas(samples, x, y) {
 }
 
 // {svg, samples, axis, x(event), eventAt(pixel)}. `most`: the top of the scale, where two charts share one.
-function chart(its, of, {from, to, width, height, byEvent = false, most = 0, label}) {
-  const axis = axisOf(of, from, to, byEvent), plot = Math.max(60, width - LEFT - RIGHT),
+function chart(its, run, {from, to, width, height, byEvent = false, most = 0, label}) {
+  const axis = axisOf(run, from, to, byEvent), plot = Math.max(60, width - LEFT - RIGHT),
         wide = Math.min(Math.max(2, to - from), Math.ceil(plot));
-  const samples = samplesOf(its, of, from, to, axis, wide),
+  const samples = samplesOf(its, run, from, to, axis, wide),
         peak = samples.reduce((a, b) => b.total > a.total ? b : a);
   const top = Math.max(most, ...samples.map(each => each.held), 1) / .94;
   const x = i => LEFT + i * plot / Math.max(1, wide - 1), y = v => 4 + (height - BOTTOM - 4) * (1 - v / top);
@@ -38,7 +38,7 @@ function chart(its, of, {from, to, width, height, byEvent = false, most = 0, lab
     viewBox: `0 0 ${width} ${height}`,
     height,
     role: "img",
-    "aria-label": `${label}: peak ${bytes(peak.total)}, ${bytes(of.usedAt(to))} at the end`
+    "aria-label": `${label}: peak ${bytes(peak.total)}, ${bytes(run.usedAt(to))} at the end`
   });
   for (let step = roundStep(top, true), v = 0; v <= top; v += step)
     svg.append(
@@ -55,7 +55,7 @@ function chart(its, of, {from, to, width, height, byEvent = false, most = 0, lab
          "text-anchor": at < LEFT + 20 ? "start" :
              at > width - 40           ? "end" :
                                          "middle"},
-        axis.text(v)));
+        axis.text(v, step)));
   }
   svg.append(
       ...areas(samples, x, y), make("path", {
@@ -82,7 +82,7 @@ function chart(its, of, {from, to, width, height, byEvent = false, most = 0, lab
                      .sort((a, b) => b[0] - a[0]);
     showTip(
         event,
-        `${seconds(of.timeAt(each.moment) - of.time[0])}, after ${plural(each.moment, "event")}: ${
+        `${seconds(run.timeAt(each.moment) - run.time[0])}, after ${plural(each.moment, "event")}: ${
             bytes(each.total)} in use, ${bytes(each.held)} held\n` +
             rows.map(row => `${bytes(row[0])}  ${row[1]}`).join("\n"));
   };

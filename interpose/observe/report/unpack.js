@@ -67,17 +67,17 @@ class Numbers {
 
 function unpackEvents(from, at) {
   const numbers = new Numbers(from, at), out = columns(numbers.next());
-  const of = [numbers.rising(), numbers.rising(), numbers.rising()];
+  const lists = [numbers.rising(), numbers.rising(), numbers.rising()];
   for (let i = 0, last = 0; i < out.length; ++i) {
     const step = numbers.next();
     out.time[i] = last += step % 2 ? -(step + 1) / 2 : step / 2;
   }
   for (const column of [out.action, out.device, out.memory])
     for (let i = 0; i < out.length; ++i) column[i] = numbers.next();
-  out.addresses = of[0].length;
-  for (let i = 0; i < out.length; ++i) out.address[i] = of[0][out.addressId[i] = numbers.next()];
+  out.addresses = lists[0].length;
+  for (let i = 0; i < out.length; ++i) out.address[i] = lists[0][out.addressId[i] = numbers.next()];
   [out.bytes, out.stream].forEach((column, c) => {
-    for (let i = 0; i < out.length; ++i) column[i] = of[c + 1][numbers.next()];
+    for (let i = 0; i < out.length; ++i) column[i] = lists[c + 1][numbers.next()];
   });
   for (const column of [out.stack, out.freedBy])
     for (let i = 0; i < out.length; ++i) column[i] = numbers.next() - 1;

@@ -27,8 +27,8 @@ const isWhole = () => view.from === 0 && view.to === past().length;
 const shown = stack => file().places.matches(stack, view.search);
 
 // The call sites of the recording; complete even where the ring of events was too small.
-const sites = (of = file().data, index = view.device) =>
-    of.history.sites.filter(s => s.device === of.devices[index].device && s.memory === "device");
+const sites = (data = file().data, index = view.device) =>
+    data.history.sites.filter(s => s.device === data.devices[index].device && s.memory === "device");
 
 // Sums by call site over the chosen stretch.
 function sums() {
