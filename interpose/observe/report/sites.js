@@ -116,7 +116,8 @@ function lifetimeSection() {
           for (const [ns, n] of Object.entries(tracked?.lifetimes_up_to_ns || {})) rows.set(+ns, n);
         } else {
           for (let b = 0; b < its.blocks; ++b) {
-            if (its.begin[b] < 0 || its.end[b] < view.from || its.end[b] >= view.to || !shown(its.site[b])) continue;
+            if (its.begin[b] < 0 || its.end[b] < view.from || its.end[b] >= view.to || !shown(its.site[b]))
+              continue;
             const bucket = 2 ** Math.ceil(Math.log2(Math.max(1, its.lifetime(b) * 1000)));
             rows.set(bucket, (rows.get(bucket) || 0) + 1);
           }
