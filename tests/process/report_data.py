@@ -30,10 +30,17 @@ def unpacked(data):
     columns = [list(times)] + [[number() for _ in range(count)] for _ in range(8)]
     columns[1] = [ACTIONS[each] for each in columns[1]]
     columns[3] = [MEMORIES[each] for each in columns[3]]
-    for values, column in zip(lists, range(4, 7)):
-        columns[column] = [values[each] for each in columns[column]]
-    for column in (7, 8):
-        columns[column] = [each - 1 for each in columns[column]]
+    columns[4] = [lists[0][each] for each in columns[4]]
+    latest, allocated = {}, [None] * count
+    for i, (action, address) in enumerate(zip(columns[1], columns[4])):
+        if action == "alloc":
+            latest[address] = i
+        elif action == "free":
+            allocated[i] = latest.get(address)
+    for column, value in ((5, lambda n: lists[1][n - 1]), (6, lambda n: lists[2][n - 1]), (7, lambda n: n - 2)):
+        for i, number_read in enumerate(columns[column]):
+            columns[column][i] = value(number_read) if number_read else columns[column][allocated[i]]
+    columns[8] = [each - 1 for each in columns[8]]
     assert next(bytes_left, None) is None
     snapshot["history"]["events"] = [list(event) if event[1] == "free" else list(event[:8]) for event in zip(*columns)]
     return snapshot

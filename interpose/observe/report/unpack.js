@@ -76,11 +76,24 @@ function unpackEvents(from, at) {
     for (let i = 0; i < out.length; ++i) column[i] = numbers.next();
   out.addresses = lists[0].length;
   for (let i = 0; i < out.length; ++i) out.address[i] = lists[0][out.addressId[i] = numbers.next()];
-  [out.bytes, out.stream].forEach((column, c) => {
-    for (let i = 0; i < out.length; ++i) column[i] = lists[c + 1][numbers.next()];
-  });
-  for (const column of [out.stack, out.freedBy])
-    for (let i = 0; i < out.length; ++i) column[i] = numbers.next() - 1;
+  // A free's size, stream and stack are mostly those of its allocation, which is written as 0.
+  const allocated = new Int32Array(out.length), latest = new Int32Array(out.addresses);
+  for (let i = 0; i < out.length; ++i) {
+    if (out.action[i] === ALLOC)
+      latest[out.addressId[i]] = i;
+    else
+      allocated[i] = latest[out.addressId[i]];
+  }
+  const beside = (column, value) => {
+    for (let i = 0; i < out.length; ++i) {
+      const number = numbers.next();
+      column[i] = number ? value(number) : column[allocated[i]];
+    }
+  };
+  beside(out.bytes, number => lists[1][number - 1]);
+  beside(out.stream, number => lists[2][number - 1]);
+  beside(out.stack, number => number - 2);
+  for (let i = 0; i < out.length; ++i) out.freedBy[i] = numbers.next() - 1;
   return out;
 }
 

@@ -7,6 +7,9 @@
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #define ZLIB_CONST  // what it reads is const
 #include <zlib.h>
@@ -20,8 +23,8 @@ constexpr std::string_view kDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::size_t kLargest = std::size_t{4} << 30;
 // Where an event has what.
-constexpr std::size_t kTime = 0, kAction = 1, kDevice = 2, kMemory = 3, kStack = 7,
-                      kFreedBy = 8;
+constexpr std::size_t kTime = 0, kAction = 1, kDevice = 2, kMemory = 3, kAddress = 4,
+                      kStack = 7, kFreedBy = 8;
 constexpr std::array<std::size_t, 3> kListed = {4, 5, 6};  // address, size, stream
 
 void add_number(std::string* out, std::uint64_t number) {
@@ -37,7 +40,7 @@ std::uint64_t place_of(const Words& words, const Json& word) {
                                     std::begin(words));
 }
 
-Values values_of(const Json& events, std::size_t member) {
+Values values_of(const Json::array_t& events, std::size_t member) {
   Values values;
   values.reserve(events.size());
   for (const Json& event : events)
@@ -47,7 +50,26 @@ Values values_of(const Json& events, std::size_t member) {
   return values;
 }
 
-std::string packed_events(const Json& events) {
+using Places = std::vector<std::size_t>;
+constexpr std::size_t kNoPlace = std::numeric_limits<std::size_t>::max();
+
+// For each free, the latest earlier alloc of its address.
+Places allocations_of(const Json::array_t& events) {
+  Places out(events.size(), kNoPlace);
+  std::unordered_map<std::uint64_t, std::size_t> latest;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto address = events[i][kAddress].get<std::uint64_t>();
+    if (events[i][kAction] == "alloc") {
+      latest[address] = i;
+    } else if (events[i][kAction] == "free") {
+      const auto found = latest.find(address);
+      if (found != latest.end()) out[i] = found->second;
+    }
+  }
+  return out;
+}
+
+std::string packed_events(const Json::array_t& events) {
   std::string out;
   const auto column = [&](auto number_of) {
     for (const Json& event : events)
@@ -71,18 +93,34 @@ std::string packed_events(const Json& events) {
   column([&](const Json& event) { return place_of(kActionNames, event[kAction]); });
   column([&](const Json& event) { return event[kDevice].get<std::uint64_t>(); });
   column([&](const Json& event) { return place_of(kMemoryNames, event[kMemory]); });
-  for (std::size_t i = 0; i < kListed.size(); ++i)
-    column([&](const Json& event) {
-      const Values& list = lists[i];
-      const auto value = event[kListed[i]].get<std::uint64_t>();
-      return static_cast<std::uint64_t>(std::lower_bound(list.begin(), list.end(), value) -
-                                        list.begin());
+  const Places allocations = allocations_of(events);
+  const auto place_in = [](const Values& list, std::uint64_t value) {
+    return static_cast<std::uint64_t>(std::lower_bound(list.begin(), list.end(), value) -
+                                      list.begin());
+  };
+  // `number`: of what differs from the allocation's.
+  const auto column_beside = [&](std::size_t member, auto number) {
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const bool same =
+          allocations[i] != kNoPlace && events[allocations[i]][member] == events[i][member];
+      add_number(&out, same ? 0 : number(events[i][member]));
+    }
+  };
+  column([&](const Json& event) {
+    return place_in(lists[0], event[kAddress].get<std::uint64_t>());
+  });
+  for (std::size_t i = 1; i < kListed.size(); ++i)
+    column_beside(kListed[i], [&](const Json& value) {
+      return place_in(lists[i], value.get<std::uint64_t>()) + 1;
     });
-  for (const std::size_t member : {kStack, kFreedBy})
-    column([&](const Json& event) {
-      const std::int64_t stack = member < event.size() ? event[member].get<std::int64_t>() : -1;
-      return static_cast<std::uint64_t>(stack + 1);
-    });
+  column_beside(kStack, [](const Json& value) {
+    return static_cast<std::uint64_t>(value.get<std::int64_t>() + 2);
+  });
+  column([](const Json& event) {
+    const std::int64_t stack =
+        kFreedBy < event.size() ? event[kFreedBy].get<std::int64_t>() : -1;
+    return static_cast<std::uint64_t>(stack + 1);
+  });
   return out;
 }
 
@@ -110,6 +148,10 @@ class Numbers {
       out |= std::uint64_t{byte & 0x7fU} << shift;
       if (byte < 0x80) return out;
     }
+    fail();
+  }
+
+  [[noreturn]] void fail() const {
     throw BadSnapshot(name_ + ": no snapshot: its events are damaged");
   }
 
@@ -131,7 +173,7 @@ class Numbers {
 
   std::uint64_t below(std::size_t limit) {
     const std::uint64_t number = next();
-    if (number >= limit) throw BadSnapshot(name_ + ": no snapshot: its events are damaged");
+    if (number >= limit) fail();
     return number;
   }
 
@@ -142,7 +184,7 @@ class Numbers {
 
 Json unpacked_events(const std::string& name, std::string_view bytes) {
   Numbers numbers(name, bytes);
-  std::vector<Json> events(numbers.count(), Json::array());
+  Json::array_t events(numbers.count(), Json::array());
   std::array<Values, kListed.size()> lists;
   for (Values& list : lists)
     list = numbers.rising();
@@ -158,12 +200,25 @@ Json unpacked_events(const std::string& name, std::string_view bytes) {
   column([&] { return kActionNames[numbers.below(std::size(kActionNames))]; });
   column([&] { return numbers.next(); });
   column([&] { return kMemoryNames[numbers.below(std::size(kMemoryNames))]; });
-  for (const Values& list : lists)
-    column([&] { return list[numbers.below(list.size())]; });
-  const auto stack = [&] { return static_cast<std::int64_t>(numbers.next()) - 1; };
-  column(stack);
+  column([&] { return lists[0][numbers.below(lists[0].size())]; });
+  const Places allocations = allocations_of(events);
+  const auto column_beside = [&](auto value) {
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const std::uint64_t number = numbers.next();
+      const std::size_t member = events[i].size();
+      if (number == 0 && allocations[i] == kNoPlace) numbers.fail();
+      events[i].push_back(number == 0 ? events[allocations[i]][member] : value(number));
+    }
+  };
+  for (std::size_t i = 1; i < kListed.size(); ++i)
+    column_beside([&](std::uint64_t number) -> Json {
+      if (number > lists[i].size()) numbers.fail();
+      return lists[i][number - 1];
+    });
+  column_beside(
+      [](std::uint64_t number) -> Json { return static_cast<std::int64_t>(number) - 2; });
   for (Json& event : events) {
-    const std::int64_t freed_by = stack();
+    const auto freed_by = static_cast<std::int64_t>(numbers.next()) - 1;
     if (event[kAction] == "free") event.push_back(freed_by);
   }
   return events;
@@ -267,7 +322,7 @@ std::string packed(const Json& snapshot) {
   std::string bytes =
       without_events(snapshot).dump(-1, ' ', true, Json::error_handler_t::replace);
   bytes += '\n';
-  bytes += packed_events(snapshot.at("history").at("events"));
+  bytes += packed_events(snapshot.at("history").at("events").get_ref<const Json::array_t&>());
   return packed_bytes(bytes);
 }
 

@@ -6,7 +6,9 @@
 //   how many events; the addresses, sizes and streams that occur: each list is a count and the
 //   steps from value to value; then for all events the time (steps, twice the step or twice its
 //   negative less 1), action, device and memory (places in the words of snapshot.hpp), the
-//   places of address, size and stream in those lists, the stack and the stack that freed (+1)
+//   places of the addresses in their list, those of sizes and streams (+1), the stack (+2), and
+//   the stack that freed (+1). For size, stream and stack, 0 is that of the latest earlier
+//   alloc of the same address: a free has mostly the same.
 //
 // observe/report/unpack.js reads the same. Pure.
 #pragma once
