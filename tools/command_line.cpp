@@ -172,7 +172,12 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTe
   CLI::App* const report = app.add_subcommand("report", "turn a snapshot into an HTML report");
   add(report, "file", options->file, "FILE", "custash's .json, or PyTorch's .pickle")
       ->required();
-  add(report, "-o,--output", options->output, "OUT.html", "the file to write (FILE.html)");
+  add(report, "after", options->other, "AFTER", "a later snapshot, to compare with FILE");
+  add(report,
+      "-o,--output",
+      options->output,
+      "OUT.html",
+      "the file to write (FILE.html, AFTER.html)");
   add_force(report, &options->force);
   CLI::App* const diff = app.add_subcommand("diff", "compare two snapshots by call site");
   add(diff, "before", options->file, "FILE|PID", "a snapshot, or a running process")

@@ -5,13 +5,19 @@
 
 namespace custash {
 
-std::string report_page(const std::string& json) {
-  constexpr const char* kPlace = "@DATA@";
+std::string report_page(const std::string& data) {
+  constexpr std::string_view kPlace = "@DATA@";
   std::string page;
   for (const char* piece : kReportHtml)
     page += piece;
-  const std::size_t at = page.find(kPlace);
-  return page.replace(at, 6, json);
+  return page.replace(page.find(kPlace), kPlace.size(), data);
+}
+
+std::string report_page_of_json(const std::string& json) {
+  std::string data(kPlainDataBegin);
+  data += json;
+  data += kDataEnd;
+  return report_page(data);
 }
 
 }  // namespace custash

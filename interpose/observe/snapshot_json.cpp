@@ -140,7 +140,7 @@ std::string as_json(const Snapshot& snapshot) {
 }
 
 std::string as_html(const Snapshot& snapshot) {
-  return report_page(as_json(snapshot));
+  return report_page_of_json(as_json(snapshot));
 }
 
 }  // namespace custash::snapshot

@@ -11,7 +11,7 @@ import sys
 from source import ROOT, files, finish
 
 VERSION = "14"
-ENDS = (".cpp", ".hpp", ".h", ".c", ".cu", ".cuh")
+ENDS = (".cpp", ".hpp", ".h", ".c", ".cu", ".cuh", ".js")
 AT_ONCE = 40
 
 

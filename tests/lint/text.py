@@ -5,8 +5,8 @@ import re
 
 from source import PRODUCT, files, finish, read
 
-LIMITS = {".cpp": 400, ".hpp": 200, ".h": 400}
-CODE = (".cpp", ".hpp", ".h", ".c", ".cu", ".cuh", ".S", ".def", ".map", ".py", ".sh", ".build")
+LIMITS = {".cpp": 400, ".hpp": 200, ".h": 400, ".js": 200, ".css": 200}
+CODE = (".cpp", ".hpp", ".h", ".c", ".cu", ".cuh", ".S", ".def", ".map", ".py", ".sh", ".build", ".js", ".css")
 # Written in halves, so that this file does not hold what it looks for. `[.]library` only as a
 # folder's name: a member may be called so.
 MACHINE = re.compile("|".join(["/wo" + "rk/", "/fa" + "rm/", "/tmp/bash_" + "jobs", "[.][.]/sha" + "red",

@@ -13,8 +13,10 @@ import tempfile
 import threading
 import unittest
 
+import browser
 import program as shared
 from program import PATHS, Case, environment
+from report_data import data_of
 
 PATHS.command = PATHS.compiler = PATHS.cuda = PATHS.nvcc = ""
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "names.cpp")
@@ -71,8 +73,7 @@ class Names(Case):
     def sites(self, snapshot):
         """(MiB, frames) of each call site in its report, the most first."""
         self.command("report", snapshot, "-o", snapshot + ".html")
-        with open(snapshot + ".html", encoding="utf-8") as file:
-            data = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S)[1])
+        data = data_of(snapshot + ".html")
         found = sorted(data["history"]["sites"], key=lambda site: -site["bytes"])
         return [(s["bytes"] // MIB, [data["frames"][i] for i in data["stacks"][s["stack"]]]) for s in found]
 
@@ -191,18 +192,17 @@ class Names(Case):
         self.assertIn(f"inlined ({SOURCE}:{LINES['inlined']})", self.check_forms(self.debug))
 
     def test_labels_of_the_page(self):
-        browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        if browser is None:
+        if browser.found() is None:
             raise unittest.SkipTest("no Chromium here")
+        shows = browser.Browser()
+        self.addCleanup(shows.close)
         stripped = self.build("stripped", "-s")
         for program, label in ((self.debug, rf"weights\(\) names.cpp:{LINES['weights']}  ‹  main names.cpp:\d+"),
                                (stripped, r"stripped\+0x[0-9a-f]+  ‹  stripped\+0x[0-9a-f]+")):
             page = self.record(program) + ".html"
             self.command("report", program + ".json")
-            shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
-                                    "--user-data-dir=" + self.path("profile"), "--dump-dom", "file://" + page],
-                                   capture_output=True, text=True, timeout=150, check=False).stdout
-            labels = re.findall(r"<summary>(.*?)</summary>", shown)
+            shows.open(page)
+            labels = shows.run("[...document.querySelectorAll('summary')].map(each => each.textContent)")
             self.assertEqual(len(set(labels)), 10)
             self.assertRegex(labels[0], "^" + label + "$")
             self.assertNotRegex(" ".join(labels), "_start|libc")

@@ -4,6 +4,7 @@
 
 #include "tests/catch.hpp"
 #include "tools/command/snapshot/forms.hpp"
+#include "tools/command/snapshot/packed.hpp"
 #include "tools/command/snapshot/sites.hpp"
 
 #include <cstdlib>
@@ -97,8 +98,10 @@ void do_all_with(const std::string& bytes) {
     check_snapshot("s", snapshot);
     (void)leaks_text(snapshot, "allocated", 5);
     (void)as_text(changes(good(), snapshot), 5);
-    for (const char* form : {"html", "json", "pickle", "trace"})
+    for (const char* form : {"json", "pickle", "trace"})
       (void)text_of(snapshot, form);
+    // Packed and read again it is the same, but for a free that does not tell its stack.
+    (void)parse_snapshot("s", text_of(snapshot, "html"));
     (void)as_json(changes(snapshot, good()));
   } catch (const BadSnapshot& bad) {
     CHECK(std::string(bad.what()).substr(0, 1) == "s");
@@ -142,6 +145,56 @@ TEST_CASE("a snapshot is read from its JSON and from a report", "[snapshot_file]
                            good().dump() + "</script>";
   CHECK(parse_snapshot("s", page) == good());
   CHECK(complaint("<html></html>") == "s: a page, but no report of custash");
+}
+
+TEST_CASE("a packed report holds the same snapshot", "[snapshot_file]") {
+  Json full = good();
+  auto& events = full["history"]["events"];
+  events = Json::array();
+  // Far apart, back in time, each word, the largest numbers, no stack.
+  events.push_back({1'700'000'000'000'000, "alloc", 0, "device", kMost, kMost, 0, 0});
+  events.push_back({5, "free", 65535, "pinned", 4096, 0, kMost, -1, 0});
+  events.push_back({kMost, "free", 1, "other", 1, 127, 128, 0, -1});
+  for (const char* word : {"segment_alloc", "segment_free", "segment_map", "segment_unmap"})
+    events.push_back({6, word, 0, "device", 4096, 16384, 1, -1});
+  events.push_back({7, "oom", 0, "device", 0, 1, 2, 0});
+  CHECK(parse_snapshot("s", text_of(full, "html")) == full);
+  CHECK(parse_snapshot("s", text_of(good(), "html")).at("frames") == good().at("frames"));
+  full["history"]["events"] = Json::array();
+  CHECK(parse_snapshot("s", text_of(full, "html")) == full);
+  const NamedSnapshot one{"a.json", &full};
+  CHECK(complaint(page_of(one, one)) == "s: a report of two files; name one of those");
+  // Nothing of the snapshot stands in the page as it is.
+  full["program"] = "</script><b>";
+  CHECK(text_of(full, "html").find("<b>") == std::string::npos);
+}
+
+TEST_CASE("damaged packed reports are refused", "[snapshot_file]") {
+  const std::string page = text_of(good(), "html");
+  const std::size_t data = page.find('>', page.find(kPackedBegin)) + 1;
+  const std::size_t end = page.find("</script>", data);
+  const auto with = [&](const std::string& text) {
+    return complaint(page.substr(0, data) + text + page.substr(end));
+  };
+  const std::string whole = page.substr(data, end - data);
+  CHECK(with(whole).empty());
+  CHECK(with("") == "s: no snapshot: its data is damaged");
+  CHECK(with("&") == "s: no snapshot: its data is damaged");
+  CHECK(with(whole.substr(0, whole.size() / 2)) == "s: no snapshot: its data is damaged");
+  std::mt19937 random(seed());
+  INFO("seed " << seed() << " (CUSTASH_TEST_SEED)");
+  for (int round = 0; round < 300; ++round)
+    do_all_with(page.substr(0, data) + mutated(whole, random) + page.substr(end));
+  // Damage behind the checksum, too.
+  const std::string columns("\x02\x01\x05\x01\x05\x01\x00", 7);
+  for (int round = 0; round < 3000; ++round) {
+    Json head = good();
+    head["history"]["events"] = Json::array();
+    do_all_with(
+        page.substr(0, data) +
+        packed_bytes(head.dump() + "\n" + mutated(columns + std::string(18, '\0'), random)) +
+        page.substr(end));
+  }
 }
 
 TEST_CASE("PyTorch's snapshot becomes ours", "[snapshot_file]") {

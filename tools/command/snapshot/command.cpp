@@ -26,10 +26,11 @@ const char* const kReportHelp =
     "  custash run --record-history app.json -- ./app    makes a snapshot at exit\n"
     "  custash report app.json                           app.json.html, to open in a browser\n"
     "  custash report torch.pickle -o page.html          PyTorch's _dump_snapshot()\n"
+    "  custash report before.json after.json             two files, and what changed\n"
     "\n"
-    "The report shows memory over time by call site, the segments, what the peak consisted\n"
-    "of and what is left. docs/history.md says how to read it. The command reads the file\n"
-    "only: code in a pickle never runs.\n";
+    "The report shows memory over time by call site, a flame graph, each block's life, the\n"
+    "memory after any event, and what is left. docs/report.md says how to read it. The command\n"
+    "reads the files only: code in a pickle never runs.\n";
 
 const char* const kDiffHelp =
     "Examples:\n"
@@ -126,16 +127,30 @@ void require_page(const Output& to) {
   throw BadSnapshot(path + ": report writes a page: end the name in .html");
 }
 
+// Without the folders, where that tells them apart.
+std::pair<std::string, std::string> names_apart(const std::string& a, const std::string& b) {
+  const auto last = [](const std::string& path) {
+    return std::filesystem::path(path).filename().string();
+  };
+  return last(a) == last(b) ? std::pair(a, b) : std::pair(last(a), last(b));
+}
+
 void report(const CommandOptions& options) {
   const bool typed = !options.output.empty();
-  const Output to{typed ? options.output : options.file + ".html",
-                  output::Kind::Report,
-                  options.force,
-                  typed};
+  const std::string& newest = options.other.empty() ? options.file : options.other;
+  const Output to{
+      typed ? options.output : newest + ".html", output::Kind::Report, options.force, typed};
   require_page(to);
-  Json snapshot = read_shown(options.file);
-  give_names(&snapshot, names::Servers::Ask);
-  write_and_tell(to, text_of(snapshot, "html"));
+  const auto read = [](const std::string& file) {
+    Json snapshot = read_shown(file);
+    give_names(&snapshot, names::Servers::Ask);
+    return snapshot;
+  };
+  const Json first = read(options.file);
+  if (options.other.empty()) return write_and_tell(to, page_of({options.file, &first}));
+  const Json second = read(options.other);
+  const auto [before, after] = names_apart(options.file, options.other);
+  write_and_tell(to, page_of({before, &first}, {after, &second}));
 }
 
 void diff(const CommandOptions& options) {

@@ -3,6 +3,7 @@
 
 #include "interpose/observe/report_page.hpp"
 #include "interpose/observe/snapshot.hpp"
+#include "tools/command/snapshot/packed.hpp"
 
 #include <algorithm>
 
@@ -88,15 +89,12 @@ Snapshot snapshot_of(const Json& json) {
   return out;
 }
 
-std::string page_of(const Json& snapshot) {
-  std::string json;
-  for (const char c : snapshot.dump(-1, ' ', true, Json::error_handler_t::replace)) {
-    if (c == '<')
-      json += "\\u003c";  // nothing in it can end the script that holds it
-    else
-      json += c;
-  }
-  return report_page(json);
+// An element with what observe/report/unpack.js reads. A name in base64 cannot become markup.
+std::string element_of(std::string_view begin, const NamedSnapshot& file) {
+  std::string out(begin);
+  out += " data-name=\"" + base64(file.name) + "\">" + packed(*file.snapshot);
+  out += kDataEnd;
+  return out;
 }
 
 // "format" comes first: a file tells by its first bytes what it is.
@@ -119,8 +117,17 @@ Frame frame_of(const Json& frame) {
           frame.at("line").get<int>()};
 }
 
+std::string page_of(const NamedSnapshot& file) {
+  return report_page(element_of(kPackedBegin, file));
+}
+
+std::string page_of(const NamedSnapshot& before, const NamedSnapshot& after) {
+  return report_page(element_of(kPackedBefore, before) + "\n" +
+                     element_of(kPackedBegin, after));
+}
+
 std::string text_of(const Json& snapshot, std::string_view form) {
-  if (form == "html") return page_of(snapshot);
+  if (form == "html") return page_of({"", &snapshot});
   if (form == "pickle") return as_pickle(snapshot_of(snapshot));
   if (form == "trace") return as_trace(snapshot_of(snapshot));
   return json_of(snapshot);

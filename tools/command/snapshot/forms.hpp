@@ -13,6 +13,15 @@ namespace custash::snapshot {
 // A frame as check_snapshot() lets it through.
 Frame frame_of(const Json& frame);
 
+struct NamedSnapshot {
+  std::string name;  // of its file
+  const Json* snapshot = nullptr;
+};
+
+// The report, of one file or of two beside each other.
+std::string page_of(const NamedSnapshot& file);
+std::string page_of(const NamedSnapshot& before, const NamedSnapshot& after);
+
 // As json, html, pickle or trace.
 std::string text_of(const Json& snapshot, std::string_view form);
 

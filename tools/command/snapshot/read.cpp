@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/snapshot/read.hpp"
 
+#include "interpose/observe/report_page.hpp"
+#include "tools/command/snapshot/packed.hpp"
 #include "tools/replay/file.hpp"
 #include "tools/replay/snapshot.hpp"
 
+#include <algorithm>
 #include <cctype>
 
 namespace custash::snapshot {
 namespace {
 
-constexpr std::string_view kDataBegin = R"(<script type="application/json" id="data">)";
-constexpr std::string_view kDataEnd = "</script>";
-
-// The JSON that a report shows; any other text as it is.
-std::string_view json_in(const std::string& name, std::string_view bytes) {
+bool is_page(std::string_view bytes) {
   const auto first = bytes.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || bytes[first] != '<') return bytes;
-  const auto begin = bytes.find(kDataBegin);
-  const auto end = begin == std::string_view::npos ? begin : bytes.find(kDataEnd, begin);
-  if (end == std::string_view::npos)
-    throw BadSnapshot(name + ": a page, but no report of custash");
-  const auto from = begin + kDataBegin.size();
-  return bytes.substr(from, end - from);
+  return first != std::string_view::npos && bytes[first] == '<';
+}
+
+// What stands between `begin` and the end of the element; empty where there is none.
+std::string_view element(std::string_view page, std::string_view begin) {
+  const auto found = page.find(begin);
+  const auto end = found == std::string_view::npos ? found : page.find(kDataEnd, found);
+  if (end == std::string_view::npos) return {};
+  const auto from = found + begin.size();
+  return page.substr(from, end - from);
 }
 
 // A byte after the other, and says at every hundredth how far it is.
@@ -55,6 +57,29 @@ class Watched {
   const Told* told_;
 };
 
+// Traces begin with a time, or a comment of the recorder.
+std::string trace_hint(const std::string& name, std::string_view bytes) {
+  const bool trace =
+      !bytes.empty() && (bytes.starts_with("# custash trace") ||
+                         std::isdigit(static_cast<unsigned char>(bytes.front())));
+  return trace ? " (of a trace: custash replay " + name + ")" : "";
+}
+
+// The snapshot that a report shows.
+Json from_page(const std::string& name, std::string_view page, const Told& progress) {
+  if (page.find(kPackedBefore) != std::string_view::npos)
+    throw BadSnapshot(name + ": a report of two files; name one of those");
+  const std::string_view packed = element(page, kPackedBegin);
+  if (!packed.empty())
+    return unpacked(
+        name, packed.substr(std::min(packed.find('>'), packed.size() - 1) + 1), progress);
+  const std::string_view plain = element(page, kPlainDataBegin);
+  if (plain.empty()) throw BadSnapshot(name + ": a page, but no report of custash");
+  return parse_json(name, plain, progress);
+}
+
+}  // namespace
+
 Json parse_json(const std::string& name, std::string_view text, const Told& progress) {
   constexpr int kDeepest = 16;  // what is written again is written by recursion
   const Watched begin(text, 0, &progress);
@@ -65,24 +90,15 @@ Json parse_json(const std::string& name, std::string_view text, const Told& prog
   });
 }
 
-// Traces begin with a time, or a comment of the recorder.
-std::string trace_hint(const std::string& name, std::string_view bytes) {
-  const bool trace =
-      !bytes.empty() && (bytes.starts_with("# custash trace") ||
-                         std::isdigit(static_cast<unsigned char>(bytes.front())));
-  return trace ? " (of a trace: custash replay " + name + ")" : "";
-}
-
-}  // namespace
-
 Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress) {
   Json snapshot;
   const bool pickle = replay::looks_like_pickle(bytes);
   if (const auto what = replay::known_format(bytes); !pickle && !what.empty())
     throw BadSnapshot(name + ": no snapshot: it is " + std::string(what));
   try {
-    snapshot = pickle ? from_torch(name, bytes, progress)
-                      : parse_json(name, json_in(name, bytes), progress);
+    snapshot = pickle           ? from_torch(name, bytes, progress)
+               : is_page(bytes) ? from_page(name, bytes, progress)
+                                : parse_json(name, bytes, progress);
   } catch (const replay::BadTrace& error) {
     throw BadSnapshot(error.what());
   } catch (const Json::parse_error& error) {

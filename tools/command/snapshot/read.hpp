@@ -33,6 +33,9 @@ Json read_snapshot(const std::string& path, const Told& progress = {});
 // The same of bytes that are there already; `name` is for complaints.
 Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress = {});
 
+// JSON that is not nested too deep; what it holds is not looked at.
+Json parse_json(const std::string& name, std::string_view text, const Told& progress);
+
 // Throws where something is missing or points at nothing (check.cpp).
 void check_snapshot(const std::string& name, const Json& snapshot);
 
