@@ -146,6 +146,11 @@ void add_live(CLI::App& app, live::CommandOptions* options, const HelpTexts& hel
   top->add_flag("--json", options->json, "print JSON, one line per refresh");
   add(top, "--delay", options->delay, "SECONDS", "between refreshes (1)")
       ->check(CLI::Range(0.05, 3600.0));
+  add(top,
+      "--sort",
+      options->sort,
+      "rank|pid|device|in-use|reserved|limbo|peak|allocations|driver-calls|avoided|program",
+      "sort by this column (in-use)");
   top->footer(help.top);
   CLI::App* const stat =
       app.add_subcommand("stat", "print the statistics of a running program");

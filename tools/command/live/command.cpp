@@ -2,6 +2,7 @@
 #include "tools/command/live/command.hpp"
 
 #include "tools/command/live/processes.hpp"
+#include "tools/command/live/rows.hpp"
 #include "tools/command/live/top.hpp"
 #include "tools/text.hpp"
 
@@ -11,15 +12,17 @@ namespace custash::live {
 
 const char* const kTopHelp =
     "Examples:\n"
-    "  custash top                  until q is pressed\n"
+    "  custash top                  until q is pressed; h lists the keys\n"
+    "  custash top --sort rank      the ranks of one training in their order\n"
     "  custash top --once           print once, with rates over the delay\n"
     "  custash top --once --json | python3 -m json.tool\n"
     "\n"
     "IN USE: memory that the program owns. RESERVED: memory that custash holds from the driver.\n"
     "LIMBO: freed memory that pending work on the device may still use. ALLOC/S: allocations.\n"
     "DRIVER/S: driver calls that allocated or freed memory. AVOIDED: frees since the start that\n"
-    "would have stalled without custash. Each refresh queries the processes; they do no work in\n"
-    "between.\n";
+    "would have stalled without custash. In the bars, others are other programs and what CUDA\n"
+    "itself needs. Each refresh queries the processes; they do no work in between. NO_COLOR in\n"
+    "the environment switches colour off.\n";
 
 const char* const kStatHelp =
     "Examples:\n"
@@ -81,10 +84,16 @@ int run_trim(const CommandOptions& options) {
   return text ? 0 : 1;
 }
 
+int run_top(const CommandOptions& options) {
+  if (!options.sort.empty() && column_of(options.sort) == nullptr)
+    return fail(options.sort + " is no column to sort by (custash top --help)"), 125;
+  return run_top(TopOptions{options.once, options.json, options.delay, options.sort});
+}
+
 }  // namespace
 
 std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
-  if (command == "top") return run_top({options.once, options.json, options.delay});
+  if (command == "top") return run_top(options);
   if (command == "stat") return run_stat(options);
   if (command == "trim") return run_trim(options);
   return std::nullopt;

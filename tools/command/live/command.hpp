@@ -13,6 +13,7 @@ struct CommandOptions {
   bool prometheus = false;
   bool once = false;
   double delay = 1;
+  std::string sort;  // a column of top
   int process = 0;
   int device = -1;
   double patience = 10;  // seconds: a process may be just ending a context
