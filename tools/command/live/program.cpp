@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <fstream>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace custash::live {
 namespace {
@@ -17,10 +19,15 @@ std::string read_file(pid_t process, const char* name) {
   std::string path("/proc/");  // by pieces: GCC 12 warns of more (PR 105651)
   path += std::to_string(process);
   path += name;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMostText, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::string text;
+  std::array<char, 4096> bytes{};
+  while (file >= 0 && text.size() < kMostText) {
+    const ssize_t got = read(file, bytes.data(), bytes.size());
+    if (got <= 0) break;
+    text.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  if (file >= 0) close(file);
   return text;
 }
 
