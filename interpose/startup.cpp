@@ -13,6 +13,7 @@
 #include "interpose/observe/record.hpp"
 #include "interpose/observe/summary.hpp"
 #include "interpose/process/checkers.hpp"
+#include "interpose/process/file_name.hpp"
 #include "interpose/process/life.hpp"
 #include "interpose/process/log_file.hpp"
 #include "interpose/process/output_file.hpp"
@@ -106,6 +107,11 @@ void heed_checkers(Config* config) {
   if (config->caching == Caching::Never) config->pinned = false;
 }
 
+void fill_names(Config* config) {
+  for (std::string* const name : {&config->record, &config->snapshot, &config->log_file})
+    if (file_name::has_marks(*name)) *name = file_name::filled(*name, file_name::own_parts());
+}
+
 }  // namespace
 
 State build() {
@@ -114,6 +120,7 @@ State build() {
   ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
   for (const std::string& complaint : parsed.complaints)
     say(complaint);
+  fill_names(&parsed.config);
   if (std::string why;
       !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
     say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");

@@ -19,6 +19,8 @@ constexpr const char* kRunHelp =
     "  custash run --summary -- python3 train.py\n"
     "  custash run --record app.trace.xz -- ./app\n"
     "  custash run --record-history report.html -- python3 train.py\n"
+    "  torchrun --nproc-per-node 4 --no-python custash run --record-history r%r.html -- \\\n"
+    "    python3 train.py            one report a rank; %r rank, %h host, %p process\n"
     "  custash run --conf \"backing:driver,log:info,log_file:custash.log\" -- ./app\n"
     "\n"
     "custash comes before the libraries in LD_PRELOAD. --conf adds to CUSTASH_CONF and overrides\n"
@@ -147,6 +149,11 @@ void add_live(CLI::App& app, live::CommandOptions* options, const HelpTexts& hel
   top->add_flag("--json", options->json, "print JSON, one line per refresh");
   add(top, "--delay", options->delay, "SECONDS", "between refreshes (1)")
       ->check(CLI::Range(0.05, 3600.0));
+  add(top,
+      "--sort",
+      options->sort,
+      "rank|pid|device|in-use|reserved|limbo|peak|allocations|driver-calls|avoided|program",
+      "sort by this column (in-use)");
   top->footer(help.top);
   CLI::App* const stat =
       app.add_subcommand("stat", "print the statistics of a running program");
@@ -166,6 +173,16 @@ void add_live(CLI::App& app, live::CommandOptions* options, const HelpTexts& hel
       "SIZE",
       "return at least this many bytes, or with K, M, G (512M); all without it");
   trim->footer(help.trim);
+  CLI::App* const serve =
+      app.add_subcommand("serve", "serve the numbers of running programs to Prometheus");
+  add(serve, "--port", options->port, "NUMBER", "port on 127.0.0.1 (9838); 0: any")
+      ->check(CLI::Range(0, 65535));
+  add(serve, "--textfile", options->textfile, "FILE.prom", "write this file for node_exporter");
+  add(serve, "--interval", options->interval, "SECONDS", "between two files (15)")
+      ->check(CLI::Range(1.0, 86400.0));
+  serve->add_flag("--once", options->once, "write the file once and exit");
+  add_force(serve, &options->force);
+  serve->footer(help.serve);
 }
 
 void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTexts& help) {

@@ -27,6 +27,7 @@ struct HelpTexts {
   std::string top;
   std::string stat;
   std::string trim;
+  std::string serve;
   std::string report;
   std::string diff;
   std::string leaks;

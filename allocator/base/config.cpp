@@ -242,7 +242,7 @@ constexpr std::array kOptions = {
             "",
             "",
             "The file to append the log to: a path without commas, in an existing folder. "
-            "Empty: standard error."},
+            "%r, %h, %p as in record. Empty: standard error."},
            [](Config& c, std::string_view text) {
              c.log_file = text;
              return true;
@@ -296,7 +296,7 @@ constexpr std::array kOptions = {
             ".oom when memory first runs out. The ending chooses the form: .html, a report "
             "to read; .json; .pickle, for PyTorch's viewer; .trace.json, for Perfetto. An "
             "existing file stays: the process's number goes into the name. A link is not "
-            "followed. Empty: none."},
+            "followed. %r, %h, %p as in record. Empty: none."},
            [](Config& c, std::string_view text) {
              c.snapshot = text;
              return true;
@@ -323,7 +323,9 @@ constexpr std::array kOptions = {
             "",
             "Record every allocation and free in this file, a path without commas. Further "
             "processes append their number to the path. An existing file is not overwritten; "
-            "a folder or a device is refused. Empty: nothing."},
+            "a folder or a device is refused. %r stands for the process's rank (none without "
+            "one), %h for the host, %p for the process's number, %% for a percent sign. Empty: "
+            "nothing."},
            [](Config& c, std::string_view text) {
              c.record = text;
              return true;

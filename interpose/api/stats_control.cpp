@@ -40,7 +40,7 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
   const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
     told = control::tell_text(form == CUSTASH_TEXT_JSON ? stats_text::json(core, number)
                               : form == CUSTASH_TEXT_PROMETHEUS
-                                  ? stats_text::prometheus(core, number)
+                                  ? stats_text::prometheus(core, {number})
                                   : stats_text::table(core, number),
                               text,
                               size);

@@ -117,6 +117,7 @@ struct Header {
   std::uint32_t version;
   std::uint32_t partial;  // there was no more memory to share: newer rows are missing
   std::uint32_t own;      // the process has reported itself
+  std::int32_t rank;      // in its environment; -1: none
   TextPlace oom_path;     // of the snapshot that was written when memory ran out
   std::int64_t pid;
   Nanoseconds started;  // CLOCK_REALTIME, when CUDA was first used

@@ -2,6 +2,7 @@
 #include "interpose/observe/ledger_book.hpp"
 
 #include "interpose/observe/observe.hpp"
+#include "interpose/process/file_name.hpp"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -60,6 +61,7 @@ Book& make_book(const char* path) {
   head.version = CUSTASH_VERSION;
   head.size = sizeof head;
   head.pid = getpid();
+  head.rank = file_name::own_rank().value_or(-1);
   head.started = clock_now();
   std::atomic_ref(head.magic).store(kMagic, std::memory_order_release);
   pthread_atfork(nullptr, nullptr, forget_in_child);

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <map>
 
 namespace custash::stats_text {
@@ -126,80 +125,6 @@ void write_lifetimes(JsonWriter& json, const history::Reading& history, int devi
       known ? history.devices[index].lifetimes : decltype(history::DeviceTrack::lifetimes){});
 }
 
-// "custash.limbo_bytes" -> "custash_limbo_bytes", "num_ooms" -> "custash_num_ooms".
-std::string metric_name(std::string_view name) {
-  constexpr std::string_view kOwn = "custash.";
-  if (name.substr(0, kOwn.size()) == kOwn) name.remove_prefix(kOwn.size());
-  return "custash_" + std::string(name);
-}
-
-void add_header(std::string& out, const std::string& name, const char* type) {
-  out += "# TYPE " + name + " " + type + "\n";
-}
-
-void add_sample(std::string& out,
-                const std::string& name,
-                const std::string& labels,
-                std::int64_t value) {
-  out += name + "{" + labels + "} " + std::to_string(value) + "\n";
-}
-
-void add_counters(std::string& out,
-                  const custash_device_stats_t& stats,
-                  const std::string& device) {
-  using Part = std::int64_t custash_counter_t::*;
-
-  struct Row {
-    const char* ending;
-    Part part;
-    const char* type;
-  };
-
-  constexpr Row kRows[] = {{"", &custash_counter_t::current, "gauge"},
-                           {"_peak", &custash_counter_t::peak, "gauge"},
-                           {"_allocated_total", &custash_counter_t::allocated, "counter"},
-                           {"_freed_total", &custash_counter_t::freed, "counter"}};
-  for (const auto& member : device_stats::kCounterMembers) {
-    for (const Row& row : kRows) {
-      const std::string name = metric_name(member.name) + row.ending;
-      add_header(out, name, row.type);
-      for (std::size_t pool = 0; pool < member.pools; ++pool) {
-        add_sample(out,
-                   name,
-                   device + ",pool=\"" + device_stats::kPoolNames[pool] + "\"",
-                   device_stats::counter(stats, member, pool).*row.part);
-      }
-    }
-  }
-}
-
-std::string seconds(std::uint64_t nanoseconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", static_cast<double>(nanoseconds) * 1e-9);
-  return text;
-}
-
-void add_driver_calls(std::string& out) {
-  const std::string name = "custash_driver_call_seconds";
-  add_header(out, name, "histogram");
-  for (const driver_calls::Timing& timing : driver_calls::read()) {
-    const std::string call = std::string("call=\"") + timing.name + "\"";
-    std::uint64_t sum = 0;
-    for (std::size_t b = 0; b < timing.buckets.size(); ++b) {
-      if (timing.buckets[b] == 0) continue;
-      sum += timing.buckets[b];
-      add_sample(out,
-                 name + "_bucket",
-                 call + ",le=\"" + seconds(std::uint64_t{1} << b) + "\"",
-                 static_cast<std::int64_t>(sum));
-    }
-    add_sample(
-        out, name + "_bucket", call + ",le=\"+Inf\"", static_cast<std::int64_t>(timing.count));
-    add_sample(out, name + "_count", call, static_cast<std::int64_t>(timing.count));
-    out += name + "_sum{" + call + "} " + seconds(timing.total_ns) + "\n";
-  }
-}
-
 }  // namespace
 
 std::string json(Allocator& core, int device) {
@@ -219,26 +144,6 @@ std::string json(Allocator& core, int device) {
   write_lifetimes(json, history, device);
   json.close('}');
   return json.take();
-}
-
-std::string prometheus(Allocator& core, int device) {
-  const custash_device_stats_t stats = device_stats::read(core, device);
-  const std::string label = "device=\"" + std::to_string(device) + "\"";
-  std::string out;
-  add_counters(out, stats, label);
-  for (const auto& member : device_stats::kNumberMembers) {
-    const std::string name = metric_name(member.name);
-    add_header(out, name, "gauge");
-    add_sample(out, name, label, device_stats::number(stats, member));
-  }
-  for (const auto& [name, value] : process::pinned().stats().flatten()) {
-    std::string metric = "custash_host_" + name;
-    std::replace(metric.begin(), metric.end(), '.', '_');
-    add_header(out, metric, "gauge");
-    out += metric + " " + std::to_string(value) + "\n";
-  }
-  add_driver_calls(out);
-  return out;
 }
 
 }  // namespace custash::stats_text

@@ -6,11 +6,13 @@
 #include "allocator/allocator.hpp"
 
 #include <string>
+#include <vector>
 
 namespace custash::stats_text {
 
 std::string json(Allocator& core, int device);
-std::string prometheus(Allocator& core, int device);
+// Of several devices: each metric has its type once.
+std::string prometheus(Allocator& core, const std::vector<int>& devices);
 std::string table(Allocator& core, int device);
 
 }  // namespace custash::stats_text

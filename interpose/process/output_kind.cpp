@@ -47,6 +47,7 @@ Kind kind_of(std::string_view beginning) {
   if (begins(text, "<svg ") && has(text, kPictureMark)) return Kind::Picture;
   if (begins(text, kComparisonMark) || begins(text, kComparisonJsonMark))
     return Kind::Comparison;
+  if (begins(text, kMetricsMark)) return Kind::Metrics;
   return Kind::None;
 }
 
@@ -58,7 +59,8 @@ const char* name_of(Kind kind) {
                                     "a custash snapshot for PyTorch's viewer",
                                     "a custash snapshot for Perfetto",
                                     "a custash picture",
-                                    "a custash comparison"};
+                                    "a custash comparison",
+                                    "a file of custash metrics"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -6,7 +6,17 @@
 
 namespace custash::output {
 
-enum class Kind { None, Recording, Snapshot, Report, Pickle, TraceEvents, Picture, Comparison };
+enum class Kind {
+  None,
+  Recording,
+  Snapshot,
+  Report,
+  Pickle,
+  TraceEvents,
+  Picture,
+  Comparison,
+  Metrics
+};
 
 // As many bytes of a file as kind_of() needs.
 inline constexpr std::size_t kBeginning = 1024;
@@ -15,6 +25,7 @@ inline constexpr std::size_t kBeginning = 1024;
 inline constexpr std::string_view kRecordingMark = "# custash trace 1\n";
 // Of a comparison in Markdown. In JSON it names its format.
 inline constexpr std::string_view kComparisonMark = "<!-- custash comparison -->";
+inline constexpr std::string_view kMetricsMark = "# custash metrics 1\n";
 inline constexpr std::string_view kPictureMark = "<!-- custash picture -->";
 
 // None: custash did not write it. PyTorch's own pickles are None, too.

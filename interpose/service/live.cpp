@@ -11,6 +11,7 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -97,12 +98,22 @@ int devices_of(Allocator& core) {
   return core.driver().device_get_count(&count) == CUDA_SUCCESS ? count : 0;
 }
 
-using Text = std::string(Allocator&, int);
+using Text = std::string(Allocator&, const std::vector<int>&);
+
+template <std::string (*kOfOne)(Allocator&, int)>
+std::string of_each(Allocator& core, const std::vector<int>& devices) {
+  std::string text;
+  for (const int device : devices) {
+    text += kOfOne(core, device);
+    if (text.empty() || text.back() != '\n') text += '\n';
+  }
+  return text;
+}
 
 Text* form_of(std::string_view name) {
-  if (name == "json") return stats_text::json;
+  if (name == "json") return of_each<stats_text::json>;
   if (name == "prometheus") return stats_text::prometheus;
-  return name == "table" ? stats_text::table : nullptr;
+  return name == "table" ? of_each<stats_text::table> : nullptr;
 }
 
 bool is_used(Allocator& core, int device) {
@@ -168,11 +179,10 @@ void answer_statistics(Allocator& core,
     answer->text = form == nullptr ? "unknown form" : "no such device";
     return;
   }
-  for (int device = 0; device < devices; ++device) {
-    if (wanted < 0 ? !is_used(core, device) : device != wanted) continue;
-    answer->text += form(core, device);
-    if (answer->text.empty() || answer->text.back() != '\n') answer->text += '\n';
-  }
+  std::vector<int> chosen;
+  for (int device = 0; device < devices; ++device)
+    if (wanted < 0 ? is_used(core, device) : device == wanted) chosen.push_back(device);
+  if (!chosen.empty()) answer->text = form(core, chosen);
 }
 
 void close() noexcept {

@@ -77,7 +77,7 @@ class Statistics(Case):
         self.assertEqual(sum(told["lifetimes_up_to_ns"].values()), 2)
 
     def test_prometheus(self):
-        types, samples = {}, {}
+        types, samples, helps = {}, {}, set()
         for line in self.text(1).splitlines():
             if not line:
                 continue
@@ -85,12 +85,21 @@ class Statistics(Case):
                 _, _, name, kind = line.split()
                 self.assertNotIn(name, types)
                 types[name] = kind
+                self.assertIn(name, helps)
+                continue
+            if line.startswith("# HELP "):
+                self.assertRegex(line, r"^# HELP [a-z_]+ [A-Z][^\\]+\.$")
+                helps.add(line.split()[2])
                 continue
             match = re.fullmatch(r'([a-z_]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (-?[0-9.e+-]+)', line)
             self.assertTrue(match, line)
             self.assertNotIn((match[1], match[2]), samples)
             samples[match[1], match[2]] = float(match[3])
             self.assertIn(re.sub("_(bucket|sum|count)$", "", match[1]) if match[1] not in types else match[1], types)
+        for name, kind in types.items():
+            counts = name.endswith("_total") or "_num_" in name or name.startswith("custash_host_") and name.endswith(
+                ("_allocated", "_freed", "_count", "_total"))
+            self.assertEqual(kind, "histogram" if name.endswith("_seconds") else "counter" if counts else "gauge", name)
         told = json.loads(self.text(0))["stats"]
         for pool in ("all", "small_pool", "large_pool"):
             self.assertEqual(samples["custash_allocated_bytes", f'{{device="0",pool="{pool}"}}'],

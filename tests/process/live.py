@@ -65,8 +65,8 @@ class Top(Live):
             self.assertGreaterEqual(device["allocated_bytes_peak"], 3 * MIB)
             self.assertTrue(device["bus"])
             table = command("top", "--once", "--delay", "0.05").stdout
-            self.assertRegex(table, rf"(?m)^ +{one.pid} +0 +100 MiB ")
-            self.assertRegex(table, rf"(?m)^ +{two.pid} +0 +5\.00 KiB .*  actor$")
+            self.assertRegex(table, rf"(?m)^ +{one.pid}( +-)? +0 +100 MiB ")
+            self.assertRegex(table, rf"(?m)^ +{two.pid}( +-)? +0 +5\.00 KiB .*  actor$")
 
     def test_rates_are_between_two_looks(self):
         with Actor() as actor:
@@ -257,6 +257,19 @@ class StatAndTrim(Live):
             self.assertIn("no such device", self.refused("stat", "--device", 99, actor.pid))
             self.assertEqual(command("stat", "--device", -1, actor.pid).returncode, 125)
 
+    def test_prometheus_names_each_type_once_for_all_devices(self):
+        with Actor() as actor:
+            actor.ok("alloc 1000")
+            actor.ok("device 1")
+            actor.ok("alloc 2000")
+            lines = command("stat", "--prometheus", actor.pid).stdout.splitlines()
+            types = [line for line in lines if line.startswith("# TYPE")]
+            self.assertEqual(len(types), len(set(types)))
+            self.assertIn("# TYPE custash_num_ooms counter", types)
+            at = lines.index("# TYPE custash_num_ooms counter")
+            self.assertEqual([line[:26] for line in lines[at + 1:at + 3]],
+                             ['custash_num_ooms{device="0', 'custash_num_ooms{device="1'])
+
     def test_trim_gives_back_what_is_free(self):
         with Actor() as actor:
             for _ in range(3):
@@ -289,7 +302,7 @@ class StatAndTrim(Live):
             self.assertEqual(done.returncode, 1)
             self.assertIn(f"process {actor.pid} belongs to root", done.stderr)
             done = command("top", "--once", "--json", "--delay", "0.05", user=65534, group=65534)
-            self.assertEqual(json.loads(done.stdout), {"processes": []})
+            self.assertEqual(json.loads(done.stdout)["processes"], [])
 
     def wait_until_stopped(self, pid):
         """Each thread stops when it next looks at its signals."""

@@ -39,6 +39,12 @@ struct ProcessInfo {
   unsigned gpu_instance, compute_instance;
 };
 
+struct PciInfo {
+  char legacy_bus_id[16];
+  unsigned domain, bus, device, device_id, subsystem_id;
+  char bus_id[32];
+};
+
 bool has_mode(const char* mode) {
   const char* const given = std::getenv("CUSTASH_SIM_NVML");
   return given != nullptr && std::strcmp(given, mode) == 0;
@@ -123,6 +129,15 @@ NVML nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
   const bool known = each_process(handle, [&](pid_t, Bytes used) { memory->used += used; });
   memory->free -= memory->used;
   return known ? kSuccess : kInvalidArgument;
+}
+
+// As the simulated driver numbers them (cuDeviceGetPCIBusId).
+NVML nvmlDeviceGetPciInfo_v3(void* handle, PciInfo* info) {
+  const std::uintptr_t device = reinterpret_cast<std::uintptr_t>(handle) - kFirst;
+  if (device >= device_count()) return kInvalidArgument;
+  *info = {};
+  info->bus = 0x10 + static_cast<unsigned>(device);
+  return kSuccess;
 }
 
 NVML nvmlDeviceGetComputeRunningProcesses_v3(void* handle,

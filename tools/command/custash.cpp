@@ -34,6 +34,7 @@ custash::HelpTexts help_texts() {
           .top = custash::live::kTopHelp,
           .stat = custash::live::kStatHelp,
           .trim = custash::live::kTrimHelp,
+          .serve = custash::live::kServeHelp,
           .report = custash::snapshot::kReportHelp + exit_codes,
           .diff = custash::snapshot::kDiffHelp + exit_codes,
           .leaks = custash::snapshot::kLeaksHelp + exit_codes,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/record.hpp"
 
+#include "interpose/process/file_name.hpp"
 #include "interpose/process/output_file.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/output_file.hpp"
@@ -96,9 +97,26 @@ void remove_left_recordings(const std::string& path) {
 
 bool end_recordings(const std::string& place, const std::string& path, bool force) {
   bool any = false;
-  for (const std::string& ending : endings(place)) {
-    end_recording(place + ending, {path + ending, output::Kind::Recording, force, false});
+  const auto end = [&](const std::string& from, const std::string& to) {
+    end_recording(from, {to, output::Kind::Recording, force, false});
     any = true;
+  };
+  if (!file_name::has_marks(path)) {
+    for (const std::string& ending : endings(place))
+      end(place + ending, path + ending);
+    return any;
+  }
+  constexpr std::string_view kPart = ".part";
+  // Each process has filled the marks in: only what name_beside() has added is known.
+  const std::string added = place.substr(place.rfind('.', place.size() - kPart.size() - 1));
+  const fs::path folder = fs::path(path).parent_path();
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    names.insert(entry.path().filename());
+  for (const std::string& name : names) {
+    const std::size_t at = name.find(added);
+    if (at == std::string::npos) continue;
+    end(folder / name, folder / (name.substr(0, at) + name.substr(at + added.size())));
   }
   return any;
 }

@@ -3,8 +3,8 @@
 // samples is missed.
 #pragma once
 
-#include "tools/command/compare/nvml.hpp"
 #include "tools/command/compare/result.hpp"
+#include "tools/command/nvml.hpp"
 
 #include <atomic>
 #include <thread>

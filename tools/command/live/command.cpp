@@ -2,24 +2,29 @@
 #include "tools/command/live/command.hpp"
 
 #include "tools/command/live/processes.hpp"
+#include "tools/command/live/rows.hpp"
+#include "tools/command/live/serve.hpp"
 #include "tools/command/live/top.hpp"
 #include "tools/text.hpp"
 
 #include <cstdio>
+#include <stdexcept>
 
 namespace custash::live {
 
 const char* const kTopHelp =
     "Examples:\n"
-    "  custash top                  until q is pressed\n"
+    "  custash top                  until q is pressed; h lists the keys\n"
+    "  custash top --sort rank      the ranks of one training in their order\n"
     "  custash top --once           print once, with rates over the delay\n"
     "  custash top --once --json | python3 -m json.tool\n"
     "\n"
     "IN USE: memory that the program owns. RESERVED: memory that custash holds from the driver.\n"
     "LIMBO: freed memory that pending work on the device may still use. ALLOC/S: allocations.\n"
     "DRIVER/S: driver calls that allocated or freed memory. AVOIDED: frees since the start that\n"
-    "would have stalled without custash. Each refresh queries the processes; they do no work in\n"
-    "between.\n";
+    "would have stalled without custash. In the bars, others are other programs and what CUDA\n"
+    "itself needs. Each refresh queries the processes; they do no work in between. NO_COLOR in\n"
+    "the environment switches colour off.\n";
 
 const char* const kStatHelp =
     "Examples:\n"
@@ -37,6 +42,18 @@ const char* const kTrimHelp =
     "many bytes the process returned.\n"
     "\n"
     "Exit status: 0; 1 if the process does not answer; a message says why.\n";
+
+const char* const kServeHelp =
+    "Examples:\n"
+    "  custash serve                               http://127.0.0.1:9838/metrics\n"
+    "  custash serve --textfile /var/lib/node_exporter/custash.prom\n"
+    "  custash serve --textfile custash.prom --once\n"
+    "\n"
+    "Serves the numbers of all processes of this user under custash to Prometheus. Only programs\n"
+    "on this machine can connect. There is nothing to change: GET and HEAD alone are served.\n"
+    "docs/clusters.md has examples for Prometheus, node_exporter, systemd and Grafana.\n"
+    "\n"
+    "Exit status: 0 when a signal ends it; 1 if the port or the file cannot be had.\n";
 
 namespace {
 
@@ -81,12 +98,28 @@ int run_trim(const CommandOptions& options) {
   return text ? 0 : 1;
 }
 
+int serve(const CommandOptions& options) {
+  try {
+    return run_serve(
+        {options.port, options.textfile, options.interval, options.once, options.force});
+  } catch (const std::runtime_error& error) {
+    return fail(error.what());
+  }
+}
+
+int run_top(const CommandOptions& options) {
+  if (!options.sort.empty() && column_of(options.sort) == nullptr)
+    return fail(options.sort + " is no column to sort by (custash top --help)"), 125;
+  return run_top(TopOptions{options.once, options.json, options.delay, options.sort});
+}
+
 }  // namespace
 
 std::optional<int> run_command(std::string_view command, const CommandOptions& options) {
-  if (command == "top") return run_top({options.once, options.json, options.delay});
+  if (command == "top") return run_top(options);
   if (command == "stat") return run_stat(options);
   if (command == "trim") return run_trim(options);
+  if (command == "serve") return serve(options);
   return std::nullopt;
 }
 

@@ -11,6 +11,9 @@
 namespace custash::live {
 namespace {
 
+constexpr unsigned kMisses = 8;
+constexpr int kHardlyMilliseconds = 2;
+
 std::string proc(pid_t process) {
   std::string path("/proc/");  // by pieces: GCC 12 warns of more (PR 105651)
   return path += std::to_string(process);
@@ -48,6 +51,17 @@ std::string user_name(uid_t user) {
   return entry == nullptr ? std::to_string(user) : entry->pw_name;
 }
 
+std::optional<Seen> Watch::receive(Asked& each, service::Deadline until) {
+  const service::Reply reply =
+      each.connection.open() ? each.connection.receive(until) : service::Reply{};
+  const auto page = reply.done() ? parse(reply.text) : std::nullopt;
+  each.missed = reply.heard ? 0 : each.missed + 1;
+  // What comes later would be taken for the answer to the next question.
+  if (!reply.heard) each.connection = service::Connection();
+  if (!page || page->pid != each.who.pid) return std::nullopt;
+  return Seen{*page, true};
+}
+
 std::vector<Seen> Watch::look(std::chrono::milliseconds patience) {
   std::vector<service::Identity> there = service::find_all();
   std::erase_if(asked_, [&](const Asked& each) {
@@ -56,7 +70,7 @@ std::vector<Seen> Watch::look(std::chrono::milliseconds patience) {
   for (const service::Identity& who : there) {
     const auto known = std::find_if(
         asked_.begin(), asked_.end(), [&](const Asked& each) { return each.who == who; });
-    if (known == asked_.end()) asked_.push_back({who, service::Connection(who)});
+    if (known == asked_.end()) asked_.push_back({who, service::Connection(who), 0});
   }
   // All at once: the slowest decides how long it takes, not their sum.
   for (Asked& each : asked_) {
@@ -65,14 +79,16 @@ std::vector<Seen> Watch::look(std::chrono::milliseconds patience) {
   }
   const auto until = std::chrono::steady_clock::now() + patience;
   std::vector<Seen> seen;
-  for (Asked& each : asked_) {
-    const service::Reply reply =
-        each.connection.open() ? each.connection.receive(until) : service::Reply{};
-    const auto page = reply.done() ? parse(reply.text) : std::nullopt;
-    // What comes later would be taken for the answer to the next question.
-    if (!reply.heard) each.connection = service::Connection();
-    if (page && page->pid == each.who.pid) seen.push_back({*page, true});
-  }
+  const auto receive_from = [&](bool patiently) {
+    for (Asked& each : asked_) {
+      if ((each.missed % kMisses == 0) != patiently) continue;
+      const auto told =
+          receive(each, patiently ? until : service::in_milliseconds(kHardlyMilliseconds));
+      if (told) seen.push_back(*told);
+    }
+  };
+  receive_from(true);
+  receive_from(false);  // they have had the time of the others
   for (const Page& page : read_all(geteuid())) {
     const bool has_answered = std::any_of(
         seen.begin(), seen.end(), [&](const Seen& each) { return each.page.pid == page.pid; });

@@ -22,14 +22,19 @@ struct Seen {
 class Watch {
  public:
   // Every process of this user, by number. Those that do not answer within `patience` are taken
-  // from their pages.
+  // from their pages. One that did not answer the last time is hardly waited for, but for every
+  // eighth time.
   std::vector<Seen> look(std::chrono::milliseconds patience);
 
  private:
   struct Asked {
     service::Identity who;
     service::Connection connection;
+    unsigned missed = 0;  // looks since it last answered
   };
+
+  // Its answer of this look, if it comes in time.
+  static std::optional<Seen> receive(Asked& each, service::Deadline until);
 
   std::vector<Asked> asked_;
 };

@@ -1,90 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/live/report.hpp"
 
-#include "interpose/process/printable.hpp"
+#include "tools/command/live/rows.hpp"
 #include "tools/text.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <set>
 
 namespace custash::live {
 namespace {
-
-// One line of the table: a device of a process.
-struct Row {
-  const Seen* process;
-  const DevicePart* part;
-  const DevicePart* before;  // null: not seen before, or it has begun anew
-  double seconds;            // between the two
-};
-
-const Seen* same_in(const Look& look, const Page& page) {
-  for (const Seen& each : look.seen)
-    if (each.page.pid == page.pid && each.page.nonce == page.nonce) return &each;
-  return nullptr;
-}
-
-std::vector<Row> rows_of(const Look& before, const Look& now) {
-  constexpr double kNanoseconds = 1e9;
-  std::vector<Row> rows;
-  for (const Seen& each : now.seen) {
-    const Seen* const old = same_in(before, each.page);
-    const std::int64_t passed = old == nullptr ? 0 : each.page.updated - old->page.updated;
-    for (std::int64_t i = 0; i < each.page.device_count; ++i) {
-      const DevicePart& part = each.page.devices[i];
-      if (part.reserved_bytes == 0 && part.allocations == 0) continue;  // not used
-      const bool known = passed > 0 && i < old->page.device_count && old->page.updated > 0;
-      rows.push_back({&each,
-                      &part,
-                      known ? &old->page.devices[i] : nullptr,
-                      static_cast<double>(passed) / kNanoseconds});
-    }
-  }
-  return rows;
-}
-
-std::optional<double> rate(const Row& row, std::int64_t DevicePart::*counter) {
-  if (row.before == nullptr) return std::nullopt;
-  return static_cast<double>(row.part->*counter - row.before->*counter) / row.seconds;
-}
-
-std::string short_rate(std::optional<double> value) {
-  std::string text;
-  if (!value)
-    text = "-";
-  else if (*value >= 1e6)
-    add(text, "%.1fM", *value / 1e6);
-  else if (*value >= 1e4)
-    add(text, "%.0fk", *value / 1e3);
-  else
-    add(text, "%.0f", *value);
-  return text;
-}
-
-double age_of(const Look& now, const Page& page) {
-  return std::max<double>(0, static_cast<double>(now.at - page.updated) / 1e9);
-}
-
-std::string row_text(const Look& now, const Row& row) {
-  const DevicePart& part = *row.part;
-  std::string line;
-  add(line,
-      "%8lld %3lld",
-      static_cast<long long>(row.process->page.pid),
-      static_cast<long long>(part.device));
-  for (const std::int64_t bytes :
-       {part.allocated_bytes, part.reserved_bytes, part.limbo_bytes, part.allocated_peak})
-    add(line, " %9s", human(static_cast<Bytes>(std::max<std::int64_t>(bytes, 0))).c_str());
-  add(line, " %8s", short_rate(rate(row, &DevicePart::allocations)).c_str());
-  add(line, " %8s", short_rate(rate(row, &DevicePart::driver_calls)).c_str());
-  add(line, " %9s", short_rate(static_cast<double>(part.stalls_avoided)).c_str());
-  add(line, "  %s", printable(row.process->page.name).c_str());
-  if (!row.process->answered)
-    add(line, "  (does not answer; %.0f s ago)", age_of(now, row.process->page));
-  return line;
-}
 
 void add_rates(std::string& out, const Row& row) {
   struct Named {
@@ -135,44 +58,32 @@ void add_device(std::string& out, const Row& row) {
   out += "}}";
 }
 
+void add_program(std::string& out, const Look& now, const Page& page) {
+  const auto found = now.programs.find(page.pid);
+  const Program program = found == now.programs.end() ? Program{page.name, {}} : found->second;
+  out += ",\"script\":" + json_string(program.name);
+  out += ",\"rank\":" + (program.rank ? std::to_string(*program.rank) : "null");
+}
+
+void add_uses(std::string& out, const Look& now) {
+  const char* separator = "";
+  for (const DeviceUse& use : uses_of(now)) {
+    add(out,
+        "%s{\"number\":%d,\"total_bytes\":%llu,\"in_use_bytes\":%llu,\"cached_bytes\":%llu",
+        separator,
+        use.number,
+        static_cast<unsigned long long>(use.total),
+        static_cast<unsigned long long>(use.in_use),
+        static_cast<unsigned long long>(use.cached));
+    out += ",\"others_bytes\":" + (use.others ? std::to_string(*use.others) : "null") + "}";
+    separator = ",";
+  }
+}
+
 }  // namespace
 
-std::string table_of(const Look& before,
-                     const Look& now,
-                     std::size_t width,
-                     std::size_t height) {
-  const std::vector<Row> rows = rows_of(before, now);
-  std::set<std::string> devices;
-  std::int64_t pinned = 0;
-  for (const Row& row : rows)
-    devices.insert(row.part->bus[0] != '\0' ? std::string(row.part->bus)
-                                            : std::to_string(row.part->device));
-  for (const Seen& each : now.seen)
-    pinned += each.page.pinned_bytes;
-  std::vector<std::string> lines(1);
-  add(lines[0],
-      "custash top: processes %zu, devices %zu, pinned host memory %s",
-      now.seen.size(),
-      devices.size(),
-      human(static_cast<Bytes>(pinned)).c_str());
-  lines.emplace_back();
-  lines.emplace_back(
-      "     PID DEV    IN USE  RESERVED     LIMBO      PEAK  ALLOC/S DRIVER/S   AVOIDED  "
-      "PROGRAM");
-  for (const Row& row : rows)
-    lines.push_back(row_text(now, row));
-  if (now.seen.empty())
-    lines.emplace_back("no program of this user runs under custash (custash run -- PROGRAM)");
-  if (height > 1 && lines.size() > height - 1) {
-    const std::size_t hidden = lines.size() - (height - 2);
-    lines.resize(height - 2);
-    lines.emplace_back();
-    add(lines.back(), "... %zu more", hidden);
-  }
-  std::string text;
-  for (const std::string& line : lines)
-    text += (width == 0 ? line : line.substr(0, width)) + "\n";
-  return text;
+double age_of(const Look& now, const Page& page) {
+  return std::max<double>(0, static_cast<double>(now.at - page.updated) / 1e9);
 }
 
 std::string json_of(const Look& before, const Look& now) {
@@ -185,6 +96,7 @@ std::string json_of(const Look& before, const Look& now) {
         separator,
         static_cast<long long>(each.page.pid),
         json_string(each.page.name).c_str());
+    add_program(out, now, each.page);
     add(out,
         ",\"answered\":%s,\"age_seconds\":%.3f,\"pinned_bytes\":%lld,\"devices\":[",
         each.answered ? "true" : "false",
@@ -200,6 +112,8 @@ std::string json_of(const Look& before, const Look& now) {
     out += "]}";
     separator = ",";
   }
+  out += "],\"devices\":[";
+  add_uses(out, now);
   return out + "]}\n";
 }
 

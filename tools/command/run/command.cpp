@@ -3,6 +3,7 @@
 
 #include "allocator/base/config.hpp"
 #include "interpose/observe/ledger.hpp"
+#include "interpose/process/file_name.hpp"
 #include "interpose/process/live_page.hpp"
 #include "tools/command/launch.hpp"
 #include "tools/command/record.hpp"
@@ -47,6 +48,9 @@ void set_environment(const char* name, const std::string& value) {
 std::string file_of(const char* option, Output output) {
   if (output.path != "-") output.path = std::filesystem::absolute(output.path);
   std::string path = require_file(output);
+  if (file_name::has_marks(std::filesystem::path(path).parent_path().native()))
+    throw std::runtime_error(std::string(option) +
+                             " takes %r, %h and %p in a name, not in a folder");
   if (path.find(',') == std::string::npos) return path;
   throw std::runtime_error(std::string(option) + " takes a path without commas");
 }

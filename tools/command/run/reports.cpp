@@ -2,6 +2,7 @@
 #include "tools/command/run/reports.hpp"
 
 #include "interpose/observe/summary.hpp"
+#include "interpose/process/file_name.hpp"
 #include "interpose/process/output_file.hpp"
 #include "tools/command/run/ledger_file.hpp"
 #include "tools/command/run/tell.hpp"
@@ -19,6 +20,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <sys/wait.h>
@@ -32,6 +34,8 @@ struct Left {
   LedgerName name;
   ledger::Copy copy;
   std::string ended_by;
+  std::string history;    // the report's file
+  bool is_first = false;  // of those with this name
 };
 
 // The kernel says which files a process has mapped: after an exec, or its end, none of ours.
@@ -118,30 +122,25 @@ std::string write_beside_others(const std::string& path,
 
 // The name that the report was given. What hours have gathered is not lost where its place has
 // become full or has gone: it then goes to the folder for temporary files.
-std::string write_report(const Left& left,
-                         const Wanted& wanted,
-                         bool is_first,
-                         const std::string& text) {
+std::string write_report(const Left& left, const Wanted& wanted, const std::string& text) {
   try {
-    if (!is_first) return write_beside_others(wanted.history, left.name, text);
-    write_output({wanted.history, snapshot::kind_of(wanted.history), wanted.force, false},
-                 text);
-    return wanted.history;
+    if (!left.is_first) return write_beside_others(left.history, left.name, text);
+    write_output({left.history, snapshot::kind_of(left.history), wanted.force, false}, text);
+    return left.history;
   } catch (const std::runtime_error& error) {
     tell(error.what());
-    const std::filesystem::path name = std::filesystem::path(wanted.history).filename();
+    const std::filesystem::path name = std::filesystem::path(left.history).filename();
     return write_beside_others(std::filesystem::temp_directory_path() / name, left.name, text);
   }
 }
 
 void write_history(const Left& left,
                    const Wanted& wanted,
-                   bool is_first,
                    const snapshot::Json& json,
                    const snapshot::Snapshot& taken) {
   const std::string form = snapshot::form_of(wanted.history);
   const std::string text = snapshot::text_of(json, form);
-  const std::string to = write_report(left, wanted, is_first, text);
+  const std::string to = write_report(left, wanted, text);
   std::int64_t allocations = 0;
   for (const history::Site& site : taken.history.sites)
     allocations += site.allocations;
@@ -162,7 +161,7 @@ void print_summary(const Left& left, const snapshot::Snapshot& taken) {
   std::fputs(summary_text(devices).c_str(), stderr);
 }
 
-void report_one(const Left& left, const Wanted& wanted, bool is_first) {
+void report_one(const Left& left, const Wanted& wanted) {
   const snapshot::Snapshot taken = snapshot_of(left.copy, left.ended_by);
   if (wanted.summary) print_summary(left, taken);
   if (left.copy.head.partial != 0)
@@ -178,10 +177,21 @@ void report_one(const Left& left, const Wanted& wanted, bool is_first) {
       constexpr unsigned kMost = 20;
       std::fputs(snapshot::leaks_text(json, title, kMost).c_str(), stderr);
     }
-    if (!wanted.history.empty()) write_history(left, wanted, is_first, json, taken);
+    if (!wanted.history.empty()) write_history(left, wanted, json, taken);
   }
   const std::string oom = text_of(left.copy, left.copy.head.oom_path);
   if (!oom.empty()) tell(shown(oom) + " written when memory ran out");
+}
+
+// The first one of a name gets the name that was asked for.
+void name_reports(std::vector<Left>* all, const std::string& name) {
+  std::set<std::string> taken;
+  for (Left& left : *all) {
+    file_name::Parts parts{std::nullopt, file_name::own_host(), left.name.process};
+    if (left.copy.head.rank >= 0) parts.rank = left.copy.head.rank;
+    left.history = file_name::filled(name, parts);
+    left.is_first = taken.insert(left.history).second;
+  }
 }
 
 }  // namespace
@@ -204,20 +214,20 @@ bool report(const Folder& folder, const Wanted& wanted, const Ended& ended) {
     if (copy && copy->head.own != 0)
       tell("process " + std::to_string(name.process) + kReportedItself);
     else if (copy)
-      reported.push_back({now, std::move(*copy), how_it_ended(now, all, ended)});
+      reported.push_back({now, std::move(*copy), how_it_ended(now, all, ended), {}});
     else
       tell("process " + std::to_string(name.process) + " left nothing that can be read");
   }
-  // The first one gets the name that was asked for.
   std::stable_sort(reported.begin(), reported.end(), [](const Left& a, const Left& b) {
     return a.copy.head.started < b.copy.head.started;
   });
+  name_reports(&reported, wanted.history);
   for (const Left& left : reported) {
     if (reported.size() > 1)
       tell("process " + std::to_string(left.name.process) + ", " +
            text_of(left.copy, left.copy.head.program) + ":");
     try {
-      report_one(left, wanted, &left == reported.data());
+      report_one(left, wanted);
     } catch (const std::exception& error) {
       tell(error.what());
     }

@@ -5,6 +5,7 @@
 
 #include "allocator/base/units.hpp"
 
+#include <compare>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,11 +13,23 @@
 
 #include <sys/types.h>
 
-namespace custash::compare {
+namespace custash {
 
 struct DeviceProcess {
   pid_t process = 0;
   std::optional<Bytes> used;  // nothing: NVML does not tell
+};
+
+struct DeviceMemory {
+  Bytes total = 0;
+  Bytes used = 0;  // by all programs together
+};
+
+// Where a device sits, the same for NVML and for every process.
+struct PciAddress {
+  unsigned domain = 0, bus = 0, device = 0;
+
+  auto operator<=>(const PciAddress&) const = default;
 };
 
 class Nvml {
@@ -31,6 +44,11 @@ class Nvml {
 
   // What all programs together use of the device.
   [[nodiscard]] std::optional<Bytes> used(std::size_t device) const;
+
+  [[nodiscard]] std::optional<DeviceMemory> memory(std::size_t device) const;
+
+  // Nothing: this NVML does not tell.
+  [[nodiscard]] std::optional<PciAddress> address(std::size_t device) const;
 
   // Those that use it; none where NVML lists none.
   [[nodiscard]] std::vector<DeviceProcess> processes(std::size_t device) const;
@@ -49,13 +67,20 @@ class Nvml {
     unsigned gpu_instance, compute_instance;
   };
 
+  struct PciInfo {
+    char legacy_bus_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+  };
+
   Nvml() = default;
 
   int (*name_)(Device, char*, unsigned) = nullptr;
   int (*driver_version_)(char*, unsigned) = nullptr;
   int (*memory_info_)(Device, Memory*) = nullptr;
   int (*process_infos_)(Device, unsigned*, ProcessInfo*) = nullptr;
+  int (*pci_info_)(Device, PciInfo*) = nullptr;
   std::vector<Device> devices_;
 };
 
-}  // namespace custash::compare
+}  // namespace custash

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/compare/nvml.hpp"
+#include "tools/command/nvml.hpp"
 
 #include <dlfcn.h>
 
-namespace custash::compare {
+namespace custash {
 namespace {
 
 constexpr int kSuccess = 0;
@@ -40,6 +40,7 @@ std::unique_ptr<Nvml> Nvml::open() {
       &nvml->process_infos_);
   (void)find_in(library, {"nvmlDeviceGetName"}, &nvml->name_);
   (void)find_in(library, {"nvmlSystemGetDriverVersion"}, &nvml->driver_version_);
+  (void)find_in(library, {"nvmlDeviceGetPciInfo_v3"}, &nvml->pci_info_);
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
     if (find_device(i, &device) == kSuccess) nvml->devices_.push_back(device);
@@ -57,10 +58,22 @@ std::string Nvml::gpu() const {
   return out;
 }
 
-std::optional<Bytes> Nvml::used(std::size_t device) const {
+std::optional<DeviceMemory> Nvml::memory(std::size_t device) const {
   Memory memory{};
   if (memory_info_(devices_[device], &memory) != kSuccess) return std::nullopt;
-  return memory.used;
+  return DeviceMemory{memory.total, memory.used};
+}
+
+std::optional<Bytes> Nvml::used(std::size_t device) const {
+  const std::optional<DeviceMemory> all = memory(device);
+  return all ? std::optional<Bytes>(all->used) : std::nullopt;
+}
+
+std::optional<PciAddress> Nvml::address(std::size_t device) const {
+  PciInfo info{};
+  if (pci_info_ == nullptr || pci_info_(devices_[device], &info) != kSuccess)
+    return std::nullopt;
+  return PciAddress{info.domain, info.bus, info.device};
 }
 
 std::vector<DeviceProcess> Nvml::processes(std::size_t device) const {
@@ -82,4 +95,4 @@ std::vector<DeviceProcess> Nvml::processes(std::size_t device) const {
   return out;
 }
 
-}  // namespace custash::compare
+}  // namespace custash

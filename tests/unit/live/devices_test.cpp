@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/live/devices.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/unit/live/looks.hpp"
+
+using namespace custash::live;
+
+namespace {
+
+constexpr auto kGi = static_cast<custash::Bytes>(kGiB);
+
+}  // namespace
+
+TEST_CASE("a device's memory belongs to programs, their caches and others", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.pid = 1, .in_use = kGiB, .reserved = 2 * kGiB});
+  add(look, {.pid = 2, .in_use = kGiB, .reserved = kGiB});
+  look.devices = {{4, custash::PciAddress{0, 1, 0}, {80 * kGi, 5 * kGi}}};
+  const auto uses = uses_of(look);
+  REQUIRE(uses.size() == 1);
+  CHECK(uses[0].number == 4);
+  CHECK(uses[0].total == 80 * kGi);
+  CHECK(uses[0].in_use == 2 * kGi);
+  CHECK(uses[0].cached == kGi);
+  CHECK(uses[0].others == 2 * kGi);
+  CHECK(number_of(uses, look.seen[0].page.devices[0]) == 4);
+}
+
+TEST_CASE("what NVML read before a program grew is not below nothing", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.reserved = 6 * kGiB});
+  look.devices = {{0, custash::PciAddress{0, 1, 0}, {80 * kGi, kGi}}};
+  CHECK(uses_of(look)[0].others == custash::Bytes{0});
+}
+
+TEST_CASE("without NVML others are not known", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.device = 3});
+  const auto uses = uses_of(look);
+  REQUIRE(uses.size() == 1);
+  CHECK(uses[0].number == 3);
+  CHECK(uses[0].total == 8 * kGi);
+  CHECK_FALSE(uses[0].others);
+}
+
+TEST_CASE("two devices that processes number alike are two devices", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.pid = 1, .bus = "0000:1A:00.0"});
+  add(look, {.pid = 2, .bus = "0000:0B:00.0"});
+  const auto uses = uses_of(look);
+  REQUIRE(uses.size() == 2);
+  CHECK(number_of(uses, look.seen[0].page.devices[0]) == 1);
+  CHECK(number_of(uses, look.seen[1].page.devices[0]) == 0);
+}
+
+TEST_CASE("a device without an address is known by its number", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.pid = 1, .device = 1, .bus = ""});
+  look.devices = {{0, custash::PciAddress{0, 1, 0}, {80 * kGi, 0}},
+                  {1, custash::PciAddress{0, 2, 0}, {80 * kGi, 3 * kGi}}};
+  const auto uses = uses_of(look);
+  REQUIRE(uses.size() == 2);
+  CHECK(uses[0].in_use == 0);
+  CHECK(uses[1].in_use == kGi);
+}
+
+TEST_CASE("a device that nobody has used does not count", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.in_use = 0, .reserved = 0, .allocations = 0});
+  CHECK(uses_of(look).empty());
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/live/metrics.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/unit/live/looks.hpp"
+
+#include <set>
+#include <sstream>
+#include <string>
+
+using namespace custash::live;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a process has its labels in each of its metrics", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.pid = 42, .device = 1, .in_use = 5, .rank = 3});
+  look.seen[0].page.devices[0].ooms = 2;
+  const std::string text = metrics_of(look, "node7");
+  CHECK(has(
+      text,
+      "custash_process_allocated_bytes{host=\"node7\",pid=\"42\",program=\"train.py\",rank=\"3\",device=\"1\"} 5\n"));
+  CHECK(has(text, "# TYPE custash_process_ooms_total counter\n"));
+  CHECK(has(text, ",device=\"1\"} 2\n"));
+  CHECK(has(text, "# TYPE custash_process_allocated_bytes gauge\n"));
+  CHECK(has(text, "custash_processes{host=\"node7\"} 1\n"));
+  CHECK(has(
+      text,
+      "custash_process_answered{host=\"node7\",pid=\"42\",program=\"train.py\",rank=\"3\"} 1\n"));
+  CHECK_FALSE(has(text, "custash_device_others_bytes{"));
+}
+
+TEST_CASE(
+    "every metric has one help and one type before its samples, and counters end in _total",
+    "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.pid = 1});
+  add(look, {.pid = 2, .bus = "0000:02:00.0"});
+  std::istringstream lines(metrics_of(look, "h"));
+  std::set<std::string> known;
+  std::string now;
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (line.starts_with("# HELP ")) {
+      now = line.substr(7, line.find(' ', 7) - 7);
+      CHECK(known.insert(now).second);
+      REQUIRE(std::getline(lines, line));
+      const bool counts = now.ends_with("_total");
+      CHECK(line == "# TYPE " + now + (counts ? " counter" : " gauge"));
+    } else {
+      CHECK(line.starts_with(now + "{"));
+    }
+  }
+  CHECK(known.size() > 15);
+}
+
+TEST_CASE("a label holds any name of a program", "[live]") {
+  CHECK(label_text("a\"b\\c") == "\"a\\\"b\\\\c\"");
+  CHECK(label_text("x\ny") == "\"x\\\\x0ay\"");
+  CHECK(label_text("größe") == "\"größe\"");
+  CHECK(label_text("a\xff\xc3") == "\"a??\"");
+  CHECK(label_text("\xc0\xaf\xed\xa0\x80") == "\"?????\"");
+  CHECK(label_text("\xf0\x9f\x98\x80") == "\"\xf0\x9f\x98\x80\"");
+  CHECK(label_text("") == "\"\"");
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+#include "tools/command/live/looker.hpp"
+
+namespace custash::live {
+
+Look Looker::look(std::chrono::milliseconds patience) {
+  Look look;
+  look.seen = watch_.look(patience);
+  look.at = monotonic_now();
+  for (const Seen& each : look.seen)
+    look.programs[each.page.pid] =
+        program_of(static_cast<pid_t>(each.page.pid), each.page.name);
+  const std::size_t devices = nvml_ ? nvml_->devices() : 0;
+  for (std::size_t i = 0; i < devices; ++i)
+    if (const auto memory = nvml_->memory(i))
+      look.devices.push_back({static_cast<int>(i), nvml_->address(i), *memory});
+  return look;
+}
+
+}  // namespace custash::live
