@@ -39,7 +39,7 @@ void BiasedLock::barrier() {
 }
 
 void BiasedLock::await() const {
-  while (busy_.load(std::memory_order_acquire) != 0 &&
+  while (busy_.load(std::memory_order_seq_cst) != 0 &&
          holds(Rule::thread_caches_are_emptied_without_their_owner))
     std::this_thread::yield();  // some tens of instructions, unless the owner was preempted
 }
@@ -50,7 +50,7 @@ void BiasedLock::step_back() {
     while (asked_.load(std::memory_order_acquire) != 0)
       std::this_thread::yield();
     announce();
-  } while (asked_.load(std::memory_order_acquire) != 0);
+  } while (asked_.load(std::memory_order_seq_cst) != 0);
 }
 
 }  // namespace custash

@@ -3,6 +3,9 @@
 // The owner pays two plain stores and a load. The other threads pay for the missing barrier:
 // their membarrier(2) makes every running thread of the process execute one. Where the kernel
 // has no membarrier, the owner executes the barrier itself. Not recursive.
+// Order: each side stores its flag before it loads the other's. Without membarrier all four
+// accesses are seq_cst, as no weaker order keeps a load behind an earlier store (aarch64).
+// leave() and give_back() release, and the loads that see them acquire.
 // Proved: tests/models/thread_cache.pml.
 #pragma once
 
@@ -19,7 +22,7 @@ class BiasedLock {
   [[gnu::always_inline]] void enter() {
     CUSTASH_ASSERT(busy_.load(std::memory_order_relaxed) == 0);
     announce();
-    if (asked_.load(std::memory_order_acquire) != 0) [[unlikely]]
+    if (asked_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
       step_back();
   }
 

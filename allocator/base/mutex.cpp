@@ -19,6 +19,8 @@ unsigned bit(LockRank rank) {
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // waits for tens of cycles; most cores take yield for no instruction
 #endif
 }
 

@@ -24,8 +24,10 @@ class PeerAccess {
     std::uint64_t changes = 0;
   };
 
-  // Kernels reach this memory that wait for nothing which is owed.
-  [[nodiscard]] bool unpaid() const { return unpaid_.load(std::memory_order_relaxed); }
+  // Kernels reach this memory that wait for nothing which is owed. Order: a thread that takes
+  // debt stores it, then loads this. PeerGrants stores this, then loads the debt. One of them
+  // must see the other, so all four are seq_cst.
+  [[nodiscard]] bool unpaid() const { return unpaid_.load(); }
 
   // The host may hand this memory to a kernel of a peer that already runs.
   [[nodiscard]] bool host_may_hand_over() const { return readers_.host_may_hand_over(); }

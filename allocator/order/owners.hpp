@@ -27,7 +27,7 @@ class Owners {
 
   [[nodiscard]] bool host_may_hand_over() const {
     for (const std::atomic<Timeline*>& place : places_) {
-      const Timeline* there = place.load(std::memory_order_relaxed);
+      const Timeline* there = place.load();  // seq_cst: see PeerAccess::unpaid()
       if (there == nullptr || there->host_may_hand_over()) return there != nullptr;
     }
     return false;

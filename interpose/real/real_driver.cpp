@@ -107,7 +107,7 @@ bool fill(Open how) {
   }
   for (std::size_t i = 0; i < kEntryCount; ++i) {
     void* const address = real_dlsym()(handle, kEntryNames[i]);
-    if (address != nullptr) addresses[i].store(address, std::memory_order_relaxed);
+    if (address != nullptr) addresses[i].store(address, std::memory_order_release);
   }
   for (std::size_t i = 0; i < kEntryCount; ++i) {
     void* const address = addresses[i].load(std::memory_order_relaxed);

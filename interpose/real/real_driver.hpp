@@ -2,7 +2,8 @@
 // The real libcuda, found when the program has opened it or when a hook is first called. Its
 // functions are looked up on its own handle by the real dlsym. In the global scope we would
 // find ourselves. State: one table of addresses, filled once. Lock free: racing threads write
-// the same values.
+// the same values. Order: an address is stored with release and loaded with acquire, so that
+// a thread which did not open the library sees it as the loader left it.
 #pragma once
 
 #include "interpose/real/entry_points.hpp"
@@ -21,7 +22,7 @@ void* look_up(Entry entry) noexcept;
 
 template <typename Function>
 Function* function(Entry entry) noexcept {
-  void* address = addresses[static_cast<std::size_t>(entry)].load(std::memory_order_relaxed);
+  void* address = addresses[static_cast<std::size_t>(entry)].load(std::memory_order_acquire);
   if (address == nullptr) [[unlikely]]
     address = look_up(entry);
   return reinterpret_cast<Function*>(address);

@@ -41,7 +41,8 @@ constexpr std::size_t kRuntimes = 8;
 constinit std::array<Runtime, kRuntimes> runtimes{};
 
 // Which runtime the callers on one page of code have: the page's number, and the runtime's in
-// the low bits; 0 is an empty slot. A page belongs to one module.
+// the low bits; 0 is an empty slot. A page belongs to one module. Order: a slot is written with
+// release after its runtime's version, and read with acquire before it.
 constexpr std::size_t kSlots = 256;
 constinit std::array<std::atomic<std::uint64_t>, kSlots> pages{};
 
@@ -79,11 +80,11 @@ std::size_t runtime_of(const void* caller) {
   const auto page = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(caller)) >> 12;
   for (std::size_t i = 0; i < kSlots; ++i) {
     auto& slot = pages[(page + i) % kSlots];
-    std::uint64_t present = slot.load(std::memory_order_relaxed);
+    std::uint64_t present = slot.load(std::memory_order_acquire);
     if (present / kRuntimes == page) return present % kRuntimes;
     if (present != 0) continue;
     const std::size_t found = find_runtime(caller);
-    slot.compare_exchange_strong(present, page * kRuntimes + found, std::memory_order_relaxed);
+    slot.compare_exchange_strong(present, page * kRuntimes + found, std::memory_order_acq_rel);
     return found;
   }
   return find_runtime(caller);
@@ -111,7 +112,7 @@ bool fill(Runtime& runtime) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     void* found = is_first ? real_dlsym()(RTLD_NEXT, kNames[i]) : nullptr;
     if (found == nullptr) found = real_dlsym()(handle, kNames[i]);
-    runtime.addresses[i].store(found, std::memory_order_relaxed);
+    runtime.addresses[i].store(found, std::memory_order_release);
   }
   runtime.filled.store(true, std::memory_order_release);
   return true;
@@ -124,10 +125,10 @@ constinit std::atomic<int> eager_contexts{-1};
 void* look_up(Call call, const void* caller) noexcept {
   Runtime& runtime = runtimes[runtime_of(caller)];
   const auto index = static_cast<std::size_t>(call);
-  void* found = runtime.addresses[index].load(std::memory_order_relaxed);
+  void* found = runtime.addresses[index].load(std::memory_order_acquire);
   if (found != nullptr || runtime.filled.load(std::memory_order_acquire)) return found;
   if (!fill(runtime)) dlerror();  // a message that is not the program's
-  return runtime.addresses[index].load(std::memory_order_relaxed);
+  return runtime.addresses[index].load(std::memory_order_acquire);
 }
 
 bool find_out_context_is_current() noexcept {

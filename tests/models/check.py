@@ -61,7 +61,11 @@ TABLE = [
            removed=("no_membarrier", "no_await", "owner_does_not_look", "owner_stays_busy", "used_cleared_late",
                     "leave_is_no_release", "looks_before_busy", "give_back_is_no_release", "asks_after_barrier",
                     "count_read_before_lock")),
-    Bounds("no-membarrier", "thread_cache", "OPS=2 BLOCKS=2 ASYMMETRIC=0", ends=True),
+    Bounds("no-membarrier", "thread_cache", "OPS=2 BLOCKS=2 ASYMMETRIC=0", ends=True,
+           removed=("asked_is_acquire", "busy_is_acquire")),
+    Bounds("unpaid", "unpaid", "TAKERS=2", ends=True,
+           removed=("unpaid_is_relaxed", "unpaid_stored_relaxed", "debt_read_relaxed", "debt_taken_relaxed",
+                    "asks_before_taking", "granter_does_not_wait")),
     # Larger bounds, and the rules that are equivalent.
     Bounds("one-thread-7", "reuse", "THREADS=1 CALLS=7 S=3 B=2", nightly=True),
     Bounds("one-thread-equivalent", "reuse", "THREADS=1 CALLS=6 S=3 B=2", nightly=True,

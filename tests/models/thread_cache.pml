@@ -17,7 +17,9 @@
 // Assumptions. Memory: stores wait in a queue of their thread and leave it in any order, but two to one
 // place in theirs, and a release store after all before it. Loads are made in the order of the program.
 // That is x86 and more; what ARM adds (loads that pass loads) is not looked at: of the loads here those of
-// `asked` and `busy` are acquire, and what they guard comes after them. An exchange, a mutex and
+// `asked` and `busy` are at least acquire, and what they guard comes after them. As on ARM an exchange is a release
+// store that waits like others, and taking a mutex empties no queue. A seq_cst load comes after the release stores
+// before it; so it empties the queue where one waits. Giving a mutex back and
 // membarrier empty the queue. membarrier is a fence put into each other thread at some point between
 // its call and its return, between any two of that thread's steps. The mutex is the cache's; what it
 // alone guards (pool, depot) is plain data. Two threads, each with one thread cache of one class.
@@ -49,6 +51,8 @@ byte removed;
 #define give_back_is_no_release (removed == 8)
 #define asks_after_barrier (removed == 9)
 #define count_read_before_lock (removed == 10)
+#define asked_is_acquire (removed == 11)
+#define busy_is_acquire (removed == 12)
 
 // ---- Memory: six places a thread cache.
 #define V 6
@@ -150,10 +154,19 @@ end:
 // ---- The owner.
 
 inline announce() {
-  store(BUSY(me), 1, false);
-#if !ASYMMETRIC
-  drain(me)
+#if ASYMMETRIC
+  store(BUSY(me), 1, false)
+#else
+  store(BUSY(me), 1, true)  // an exchange
 #endif
+}
+
+// seq_cst: behind the exchange. With membarrier there is none, and the load may come first.
+inline look() {
+#if !ASYMMETRIC
+  if :: !asked_is_acquire -> drain(me) :: else fi;
+#endif
+  load(x, ASKED(me))
 }
 
 inline leave() { store(BUSY(me), 0, !leave_is_no_release) }
@@ -171,13 +184,13 @@ inline await_nobody_asks() {
 inline enter() {
   if :: looks_before_busy -> load(x, ASKED(me)) :: else fi;
   announce();
-  if :: !looks_before_busy -> load(x, ASKED(me)) :: else fi;
+  if :: !looks_before_busy -> look() :: else fi;
   do
   :: x != 0 && !owner_does_not_look ->
     if :: !owner_stays_busy -> leave() :: else fi;
     await_nobody_asks();
     announce();
-    load(x, ASKED(me))
+    look()
   :: else -> break
   od;
   x = 0;
@@ -234,7 +247,7 @@ inline give_hit() {
   n = 0; b = 0; x = 0
 }
 
-inline lock_mutex() { atomic { !mutex -> mutex = true; drain(me) } }
+inline lock_mutex() { atomic { !mutex -> mutex = true } }
 
 inline unlock_mutex() { atomic { drain(me); mutex = false } }
 
@@ -275,7 +288,7 @@ inline empty_thread_cache(r) {
   b = 0
 }
 
-inline ask() { atomic { drain(me); memory[ASKED(other)] = 1 } }
+inline ask() { store(ASKED(other), 1, true) }  // an exchange
 
 // An allocation that found nothing: all thread caches are emptied, then the pool is searched.
 inline take_slow() {
@@ -285,12 +298,14 @@ inline take_slow() {
   :: u != 0 ->
     if :: !asks_after_barrier -> ask() :: else fi;
 #if ASYMMETRIC
-    if :: !no_membarrier -> drain(other) :: else fi;
+    if :: !no_membarrier -> drain(me); drain(other) :: else fi;
 #endif
     if :: asks_after_barrier -> ask() :: else fi;
     if
     :: no_await
-    :: else -> memory[BUSY(other)] == 0  // spins
+    :: else ->
+      if :: !busy_is_acquire -> drain(me) :: else fi;
+      memory[BUSY(other)] == 0  // spins
     fi;
     if :: !used_cleared_late -> store(USED(other), 0, false) :: else fi;
     empty_thread_cache(other);
