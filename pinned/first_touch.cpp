@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -23,7 +25,10 @@
 namespace custash {
 namespace {
 
-constexpr Bytes kHugePage = 2_MiB;
+constexpr Bytes kLeastAlignment = 2_MiB;
+// With pages of 64 KiB a huge page has 512 MiB. Few buffers are as long, and the kernel would
+// clear each in one step.
+constexpr Bytes kMostHuge = 32_MiB;
 constexpr unsigned kMostThreads = 16;
 constexpr Bytes kLeastPerThread = 16_MiB;  // a thread costs about what 1 MiB does
 
@@ -35,15 +40,17 @@ void touch_pages(Address begin, Address end, Bytes step) {
 void populate(Address begin, Address end) {
   if (begin == end || madvise(pointer(begin), end - begin, MADV_POPULATE_WRITE) == 0) return;
   // Out of memory: the registration will report it; a touch would kill the process.
-  if (errno == EINVAL) touch_pages(begin, end, kHostPage);
+  if (errno == EINVAL) touch_pages(begin, end, host_pages::page());
 }
 
 // Shared memory gets huge pages by itself only if the administrator has enabled that. From
 // Linux 6.1 on, collapsing a range whose first page is populated makes a huge page in any case.
 void make_real(Address begin, Address end) {
-  const Address huge_end = begin + align_down(end - begin, kHugePage);
+  const Bytes huge = host_pages::huge();
+  const Address huge_end =
+      huge == host_pages::page() ? begin : begin + align_down(end - begin, huge);
   if (begin < huge_end) {
-    touch_pages(begin, huge_end, kHugePage);
+    touch_pages(begin, huge_end, huge);
     if (madvise(pointer(begin), huge_end - begin, MADV_COLLAPSE) != 0)
       populate(begin, huge_end);
   }
@@ -80,14 +87,49 @@ void prefer_node(Address base, Bytes bytes, int node) {
 
 }  // namespace
 
+namespace host_pages {
+
+Bytes ask_page() {
+  const Bytes size = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  known_page.store(size, std::memory_order_relaxed);
+  return size;
+}
+
+Bytes huge_of(std::string_view pmd_size, Bytes page) {
+  Bytes size = 0;
+  const auto read = std::from_chars(pmd_size.data(), pmd_size.data() + pmd_size.size(), size);
+  // Kernels without huge pages have no such file.
+  if (read.ec != std::errc()) size = page == kHostPage ? kLeastAlignment : page;
+  const bool whole = size >= page && (size & (size - 1)) == 0;
+  return whole && size <= kMostHuge ? size : page;
+}
+
+Bytes huge() {
+  constexpr const char* kFile = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
+  static constinit std::atomic<Bytes> known{0};
+  if (const Bytes size = known.load(std::memory_order_relaxed); size != 0) return size;
+  char text[32];
+  const int file = open(kFile, O_RDONLY | O_CLOEXEC);
+  const ssize_t length = file < 0 ? 0 : read(file, text, sizeof text);
+  if (file >= 0) close(file);
+  const Bytes size =
+      huge_of({text, static_cast<std::size_t>(std::max<ssize_t>(length, 0))}, page());
+  known.store(size, std::memory_order_relaxed);
+  return size;
+}
+
+}  // namespace host_pages
+
 Address map_shared(Bytes bytes) {
+  const Bytes huge = host_pages::huge();
+  const Bytes alignment = bytes < huge ? kLeastAlignment : std::max(huge, kLeastAlignment);
   // Reserves enough to align in. The memory replaces part of the reservation.
-  const Bytes reserved = align_up(bytes, kHugePage) + kHugePage;
+  const Bytes reserved = align_up(bytes, alignment) + alignment;
   void* const raw =
       mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return 0;
   const auto first = reinterpret_cast<Address>(raw);
-  const Address base = align_up(first, kHugePage);
+  const Address base = align_up(first, alignment);
   void* const memory = mmap(pointer(base),
                             bytes,
                             PROT_READ | PROT_WRITE,
@@ -110,7 +152,7 @@ void unmap_shared(Address base, Bytes bytes) {
 void first_touch(Address base, Bytes bytes, unsigned threads, int node) {
   prefer_node(base, bytes, node);
   const unsigned count = thread_count(bytes, threads);
-  const Bytes stripe = align_up(bytes / count, kHugePage);
+  const Bytes stripe = align_up(bytes / count, std::max(host_pages::huge(), kLeastAlignment));
   const Address end = base + bytes;
   // These threads must not handle the program's signals.
   sigset_t all;

@@ -1,21 +1,47 @@
 // SPDX-License-Identifier: MIT
 // First touch: populates new memory, in huge pages and by several threads at once. The kernel
 // clears each page at its first touch, which makes pinning slow when the driver does it on one
-// thread. No state; the threads have ended when the call returns.
+// thread. The threads have ended when the call returns.
 #pragma once
 
 #include "allocator/base/units.hpp"
 
+#include <atomic>
+#include <string_view>
+
 namespace custash {
 
+// The smallest page of any system; programs rely on pinned memory being aligned to it.
 inline constexpr Bytes kHostPage = 4_KiB;
+
+// The sizes of this system's pages, asked for once. Each value stands alone.
+namespace host_pages {
+
+inline constinit std::atomic<Bytes> known_page{0};
+
+Bytes ask_page();
+
+// 4, 16 or 64 KiB.
+inline Bytes page() {
+  const Bytes known = known_page.load(std::memory_order_relaxed);
+  return known != 0 ? known : ask_page();
+}
+
+// Of shared memory: 2 MiB where pages have 4 KiB, 32 MiB where they have 16 KiB. A page when
+// none is of use.
+Bytes huge();
+
+// The same out of the kernel's answer, in bytes.
+Bytes huge_of(std::string_view pmd_size, Bytes page);
+
+}  // namespace host_pages
 
 inline void* pointer(Address address) {
   return reinterpret_cast<void*>(address);
 }
 
-// Maps `bytes` (a multiple of 4 KiB) of memory, aligned to 2 MiB. Children of a fork share it,
-// as they do the driver's. 0 when the system refuses.
+// Maps `bytes` (whole pages) of memory, aligned to a huge page if it is as long, and to 2 MiB
+// at least. Children of a fork share it, as they do the driver's. 0 when the system refuses.
 Address map_shared(Bytes bytes);
 void unmap_shared(Address base, Bytes bytes);
 

@@ -8,6 +8,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/order/host_use.hpp"
 #include "allocator/work_in_flight.hpp"
+#include "pinned/first_touch.hpp"
 #include "pinned/host_limits.hpp"
 #include "pinned/host_pool.hpp"
 #include "pinned/host_request.hpp"
@@ -166,7 +167,7 @@ bool HostCache::over_limit(Bytes bytes) const {
 }
 
 Status HostCache::grow(const HostRequest& request, void** out) {
-  const Bytes least = align_up(request.size, 4_KiB);
+  const Bytes least = align_up(request.size, host_pages::page());
   Bytes size = least;
   if (request.sizes != HostSizes::Large) {
     Lock lock(mutex_);

@@ -42,13 +42,14 @@ HostSizes HostPool::sizes_of(Bytes bytes) {
   return rounded(bytes) < kHostPage ? HostSizes::Fine : HostSizes::Small;
 }
 
-// Four size classes per doubling up to 128 KiB, whole pages from 4 KiB on.
+// Four size classes per doubling up to 128 KiB. From 4 KiB on a block has whole pages of the
+// system for itself, whatever their size.
 Bytes HostPool::rounded(Bytes bytes) {
-  if (bytes > kMostClassed) return align_up(bytes, kHostPage);
+  if (bytes > kMostClassed) return align_up(bytes, host_pages::page());
   const Bytes doubling = std::bit_floor(std::max<Bytes>(bytes, 1));
   const Bytes step = std::max(doubling / 4, kAlignment);
   const Bytes size = align_up(bytes, step);
-  return size >= kHostPage ? align_up(size, kHostPage) : size;
+  return size >= kHostPage ? align_up(size, host_pages::page()) : size;
 }
 
 std::size_t HostPool::slot_of(Bytes size) {

@@ -87,7 +87,9 @@ std::size_t Pickle::pop_mark() {
 void Pickle::push_long(std::uint64_t bytes) {
   if (bytes > bytes_.size() - at_) fail("the pickle ends too early");
   constexpr std::size_t kFits = 8;
-  const bool negative = bytes > 0 && bytes_[at_ + bytes - 1] < 0;
+  // The sign bit of the highest byte. A char is signed on x86-64 and unsigned on aarch64.
+  const bool negative =
+      bytes > 0 && static_cast<std::uint8_t>(bytes_[at_ + bytes - 1]) >= 0x80U;
   std::uint64_t value = negative ? ~std::uint64_t{0} : 0;
   for (std::size_t i = 0; i < bytes; ++i) {
     const auto byte = static_cast<std::uint8_t>(bytes_[at_ + i]);

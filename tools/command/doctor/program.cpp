@@ -18,7 +18,11 @@
 namespace custash::doctor {
 namespace {
 
+#if defined(__aarch64__)
+constexpr const char* kLoader = "/lib/ld-linux-aarch64.so.1";
+#else
 constexpr const char* kLoader = "/lib64/ld-linux-x86-64.so.2";
+#endif
 
 // What the loader would load, by its own word: the program is not run.
 std::string loader_list(const std::string& path) {
