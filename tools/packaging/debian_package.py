@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import tempfile
 
-from shared import PROGRAMS, ROOT, SUMMARY, glibc_of, install, moment, options_of, run, strip, version_of
+from shared import (OTHERS, PROGRAMS, ROOT, SUMMARY, glibc_of, install, moment, options_of, processor_of, run, strip, tool,
+                    version_of)
 
 DESCRIPTION = """custash serves cudaMalloc, cudaFree, cudaMallocAsync, cudaMallocHost and
 their kin of unchanged CUDA programs from caches: a free does not wait for the
@@ -49,8 +50,8 @@ def stage(build, older, folder):
     zsh = usr / "share/zsh/site-functions"
     if zsh.exists():
         zsh.rename(usr / "share/zsh/vendor-completions")
-    strip(*binaries)
-    run("strip", "--strip-debug", "--enable-deterministic-archives", libdir / "libcustash.a")
+    strip(build, *binaries)
+    run(tool("strip", build), "--strip-debug", "--enable-deterministic-archives", libdir / "libcustash.a")
     return binaries
 
 
@@ -83,28 +84,34 @@ def documents(usr, version, when):
     page.unlink()
 
 
-def dependencies(binaries):
+def architecture_of(build):
+    other = processor_of(build)
+    return OTHERS[other][0] if other else run("dpkg", "--print-architecture").strip()
+
+
+def dependencies(binaries, architecture):
     """What dpkg-shlibdeps says; without it what the loader will ask for."""
     with tempfile.TemporaryDirectory() as work:
         os.mkdir(f"{work}/debian")
         pathlib.Path(work, "debian/control").write_text("Source: custash\n\nPackage: custash\nArchitecture: any\n")
         try:
-            said = run("dpkg-shlibdeps", "-O", "--ignore-missing-info", *[f"-e{each}" for each in binaries], cwd=work)
+            said = run("dpkg-shlibdeps", "-O", "--ignore-missing-info", *[f"-e{each}" for each in binaries], cwd=work,
+                       env={**os.environ, "DEB_HOST_ARCH": architecture})
             return said.strip().removeprefix("shlibs:Depends=")
         except (subprocess.CalledProcessError, OSError):
             return "libc6 (>= {}.{})".format(*glibc_of(binaries))
 
 
-def control(folder, version, binaries):
+def control(folder, version, binaries, architecture):
     files = sorted(each for each in folder.rglob("*") if each.is_file() and "DEBIAN" not in each.parts)
     size = sum((each.stat().st_size + 1023) // 1024 for each in files)
     debian = folder / "DEBIAN"
     debian.mkdir()
     indented = "\n".join(" " + line for line in DESCRIPTION.splitlines())
     (debian / "control").write_text(
-        f"Package: custash\nVersion: {version}\nArchitecture: {run('dpkg', '--print-architecture').strip()}\n"
+        f"Package: custash\nVersion: {version}\nArchitecture: {architecture}\n"
         f"Maintainer: {MAINTAINER}\nInstalled-Size: {size}\n"
-        f"Depends: {dependencies(binaries)}\n"
+        f"Depends: {dependencies(binaries, architecture)}\n"
         "Recommends: libdw1\nSuggests: python3, nvidia-cuda-toolkit\nSection: devel\nPriority: optional\n"
         f"Description: {SUMMARY}\n{indented}\n")
     (debian / "md5sums").write_text("".join(
@@ -128,7 +135,7 @@ def make(build, older, out):
         folder.mkdir()
         binaries = stage(build, older, folder)
         documents(folder / "usr", version, when)
-        control(folder, version, binaries)
+        control(folder, version, binaries, architecture_of(build))
         normalise(folder, when)
         out.mkdir(parents=True, exist_ok=True)
         said = run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", folder, out,

@@ -9,7 +9,7 @@ import tempfile
 import time
 import zipfile
 
-from shared import PROGRAMS, ROOT, SUMMARY, glibc_of, moment, strip, version_of
+from shared import PROGRAMS, ROOT, SUMMARY, glibc_of, moment, processor_of, strip, version_of
 
 METADATA = """Metadata-Version: 2.1
 Name: custash
@@ -31,8 +31,8 @@ pools. Frees no longer wait for the GPU. Every allocation shows up in statistics
     python -m custash run train.py              # by this Python
     python -c 'import custash; print(custash.version())'
 
-The wheel holds the command `custash`, the library that it preloads and the module `custash`. It needs Linux on x86-64
-with glibc {glibc} or later, and NVIDIA's driver of CUDA 11.2 or later.
+The wheel holds the command `custash`, the library that it preloads and the module `custash`. It needs Linux on
+{processor} with glibc {glibc} or later, and NVIDIA's driver of CUDA 11.2 or later.
 """
 WHEEL = """Wheel-Version: 1.0
 Generator: custash tools/package
@@ -52,7 +52,7 @@ def copies(build, folder):
     for number, (name, (path, runs)) in enumerate(list(binaries.items())):
         copy = shutil.copy(path, folder / str(number))
         binaries[name] = (pathlib.Path(copy), runs)
-    strip(*(path for path, _ in binaries.values()))
+    strip(build, *(path for path, _ in binaries.values()))
     return binaries
 
 
@@ -75,12 +75,14 @@ def make(build, out):
     with tempfile.TemporaryDirectory() as folder:
         binaries = copies(build, pathlib.Path(folder))
         major, minor = glibc_of(path for path, _ in binaries.values())
-        tag = f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
+        processor = processor_of(build) or platform.machine()
+        tag = f"py3-none-manylinux_{major}_{minor}_{processor}"
         info = f"custash-{version}.dist-info"
         files = {name: (path.read_bytes(), runs) for name, (path, runs) in binaries.items()}
     for path in sorted((ROOT / "tools/python/custash").glob("*.py")):
         files[f"custash/{path.name}"] = (path.read_bytes(), False)
-    texts = {"METADATA": METADATA.format(version=version, summary=SUMMARY, glibc=f"{major}.{minor}"),
+    texts = {"METADATA": METADATA.format(version=version, summary=SUMMARY, glibc=f"{major}.{minor}",
+                                           processor=processor.replace("_", "-")),
              "WHEEL": WHEEL.format(tag=tag), "entry_points.txt": ENTRY_POINTS, "licenses/LICENSE": (ROOT / "LICENSE").read_text()}
     files.update({f"{info}/{name}": (text.encode(), False) for name, text in texts.items()})
     record = "".join(record_line(name, content) for name, (content, _) in files.items()) + f"{info}/RECORD,,\n"

@@ -11,6 +11,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("custash", "custash-bandwidth", "custash-replay")
 SUMMARY = "drop-in caching allocator for CUDA"
+# By the name that --arch takes: Debian's name of the processor, and the prefix of its binary tools.
+OTHERS = {"aarch64": ("arm64", "aarch64-linux-gnu-")}
 
 
 def run(*command, **more):
@@ -23,6 +25,17 @@ def version_of(build):
 
 def options_of(build):
     return {each["name"]: each["value"] for each in json.loads(run("meson", "introspect", "--buildoptions", build))}
+
+
+def processor_of(build):
+    """The processor that a build folder is for, as --arch names it; None: this machine's."""
+    return next((name for name in OTHERS if (build / f"cross-{name}.ini").exists()), None)
+
+
+def tool(name, build):
+    """A binary tool for what the build folder holds."""
+    other = processor_of(build)
+    return (OTHERS[other][1] if other else "") + name
 
 
 def moment():
@@ -44,8 +57,8 @@ def install(build, usr):
     return usr / options["libdir"]
 
 
-def strip(*binaries):
-    run("strip", "--strip-unneeded", "--remove-section=.comment", "--remove-section=.note", *binaries)
+def strip(build, *binaries):
+    run(tool("strip", build), "--strip-unneeded", "--remove-section=.comment", "--remove-section=.note", *binaries)
 
 
 def glibc_of(binaries):

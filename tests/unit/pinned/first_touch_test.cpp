@@ -22,36 +22,69 @@ std::ptrdiff_t threads_of_process() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-std::size_t pages_there(Address base, Bytes bytes) {
+bool all_there(Address base, Bytes bytes) {
+  // Room for pages of 4 KiB: an emulator may ask its own kernel, whose pages are smaller.
   std::vector<unsigned char> there(bytes / 4_KiB);
   REQUIRE(mincore(reinterpret_cast<void*>(base), bytes, there.data()) == 0);
-  return static_cast<std::size_t>(
-      std::count_if(there.begin(), there.end(), [](unsigned char c) { return (c & 1U) != 0; }));
+  return std::all_of(there.begin(),
+                     there.begin() + static_cast<std::ptrdiff_t>(bytes / host_pages::page()),
+                     [](unsigned char c) { return (c & 1U) != 0; });
 }
+
+// As on a system with such pages, as far as custash knows.
+class Pages {
+ public:
+  explicit Pages(Bytes size) { host_pages::known_page.store(size); }
+
+  ~Pages() { host_pages::known_page.store(before_); }
+
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+ private:
+  const Bytes before_ = host_pages::page();
+};
 
 }  // namespace
 
+TEST_CASE("huge pages are the kernel's, where they are of use", "[unit][first_touch]") {
+  CHECK(host_pages::huge_of("2097152\n", 4_KiB) == 2_MiB);
+  CHECK(host_pages::huge_of("33554432\n", 16_KiB) == 32_MiB);
+  CHECK(host_pages::huge_of("536870912\n", 64_KiB) == 64_KiB);  // too large
+  CHECK(host_pages::huge_of("", 4_KiB) == 2_MiB);
+  CHECK(host_pages::huge_of("", 64_KiB) == 64_KiB);
+  CHECK(host_pages::huge_of("words", 16_KiB) == 16_KiB);
+  CHECK(host_pages::huge_of("3000000", 4_KiB) == 4_KiB);
+  CHECK(host_pages::huge_of("4096", 16_KiB) == 16_KiB);
+  CHECK(host_pages::huge() >= host_pages::page());
+}
+
 TEST_CASE("mapped memory is aligned, and exactly as long as was asked", "[unit][first_touch]") {
-  for (const Bytes bytes : {4_KiB, 2_MiB, 2_MiB + 4_KiB, 5_MiB + 12_KiB}) {
-    const Address base = map_shared(bytes);
-    REQUIRE(base != 0);
-    CHECK(base % 2_MiB == 0);
-    auto* const after = reinterpret_cast<void*>(base + bytes);
-    CHECK(msync(after, 4_KiB, MS_ASYNC) != 0);  // nothing is mapped there
-    CHECK(msync(reinterpret_cast<void*>(base - 4_KiB), 4_KiB, MS_ASYNC) != 0);
-    unmap_shared(base, bytes);
-    CHECK(msync(reinterpret_cast<void*>(base), 4_KiB, MS_ASYNC) != 0);
+  for (const Bytes page : {host_pages::page(), 16_KiB, 64_KiB}) {
+    if (page < host_pages::page()) continue;
+    const Pages pages(page);
+    for (const Bytes bytes : {page, 2_MiB, 2_MiB + page, 5_MiB + 3 * page}) {
+      const Address base = map_shared(bytes);
+      REQUIRE(base != 0);
+      CHECK(base % 2_MiB == 0);
+      auto* const after = reinterpret_cast<void*>(base + bytes);
+      CHECK(msync(after, page, MS_ASYNC) != 0);  // nothing is mapped there
+      CHECK(msync(reinterpret_cast<void*>(base - page), page, MS_ASYNC) != 0);
+      unmap_shared(base, bytes);
+      CHECK(msync(reinterpret_cast<void*>(base), page, MS_ASYNC) != 0);
+    }
   }
   CHECK(map_shared(1ULL << 60) == 0);
 }
 
 TEST_CASE("after the first touch all pages are there and zero", "[unit][first_touch]") {
-  for (const Bytes bytes : {4_KiB, 2_MiB, 2_MiB + 4_KiB, 37_MiB + 12_KiB}) {
+  const Bytes page = host_pages::page();
+  for (const Bytes bytes : {page, 2_MiB, 2_MiB + page, 37_MiB + 3 * page}) {
     for (const unsigned threads : {0U, 1U, 2U, 5U}) {
       const Address base = map_shared(bytes);
       REQUIRE(base != 0);
       first_touch(base, bytes, threads, -1);
-      CHECK(pages_there(base, bytes) == bytes / 4_KiB);
+      CHECK(all_there(base, bytes));
       const auto* memory = reinterpret_cast<const unsigned char*>(base);
       CHECK(std::all_of(memory, memory + bytes, [](unsigned char c) { return c == 0; }));
       unmap_shared(base, bytes);
@@ -63,7 +96,7 @@ TEST_CASE("a wish for a node that is not there changes nothing", "[unit][first_t
   for (const int node : {0, 63, 64, 1000}) {
     const Address base = map_shared(2_MiB);
     first_touch(base, 2_MiB, 1, node);
-    CHECK(pages_there(base, 2_MiB) == 2_MiB / 4_KiB);
+    CHECK(all_there(base, 2_MiB));
     unmap_shared(base, 2_MiB);
   }
 }

@@ -2,6 +2,7 @@
 // Pinned blocks cut from segments: sizes, places, merging, and which of them are found again.
 #include "pinned/host_pool.hpp"
 
+#include "pinned/first_touch.hpp"
 #include "tests/catch.hpp"
 
 using namespace custash;
@@ -58,6 +59,24 @@ TEST_CASE("requests are rounded to classes, then to pages", "[unit][host_pool]")
     CHECK(size <= asked + std::max<Bytes>(asked / 4, 4_KiB));
     CHECK(HostPool::rounded(size) == size);
   }
+}
+
+TEST_CASE("from 4 KiB on a buffer has pages of the system for itself", "[unit][host_pool]") {
+  const Bytes before = host_pages::page();
+  for (const Bytes page : {16_KiB, 64_KiB}) {
+    host_pages::known_page.store(page);
+    CHECK(HostPool::rounded(1) == 512);
+    CHECK(HostPool::rounded(3584) == 3584);
+    for (Bytes asked = 3585; asked < 300_KiB; asked += 97) {
+      const Bytes size = HostPool::rounded(asked);
+      CHECK(size >= asked);
+      CHECK(size % page == 0);
+      CHECK(HostPool::rounded(size) == size);
+    }
+    CHECK(HostPool::sizes_of(3584) == HostSizes::Fine);
+    CHECK(HostPool::sizes_of(3585) == HostSizes::Small);
+  }
+  host_pages::known_page.store(before);
 }
 
 TEST_CASE("who serves a size", "[unit][host_pool]") {
