@@ -13,9 +13,16 @@ constinit custash::Dlsym* custash_real_dlsym = nullptr;
 namespace custash {
 
 Dlsym* libc_dlsym() noexcept {
-  // By version, because an unversioned look-up would find us. x86-64 has the first two, aarch64
-  // the third. 2.34 is where libdl moved into libc.
-  for (const char* version : {"GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.17"}) {
+  // By version, because an unversioned look-up would find us. The first is the processor's
+  // oldest, which libc keeps. So no look-up fails: for its message the loader would call
+  // malloc, and another library's malloc may be what called us. 2.34 is where libdl moved into
+  // libc.
+#if defined(__aarch64__)
+  constexpr const char* kOldest = "GLIBC_2.17";
+#else
+  constexpr const char* kOldest = "GLIBC_2.2.5";
+#endif
+  for (const char* version : {kOldest, "GLIBC_2.34"}) {
     if (void* const found = dlvsym(RTLD_NEXT, "dlsym", version))
       return reinterpret_cast<Dlsym*>(found);
   }

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import program as shared
-from program import PATHS, Case, environment
+from program import PATHS, Case, environment, must_load_the_library
 
 # What torch.cuda.memory_stats has (2.11).
 KEYS = [f"{name}.{pool}.{part}" for name in
@@ -42,6 +42,7 @@ class Statistics(Case):
             self.assertEqual(said, "0 differ\n", f"CUSTASH_TEST_SEED={seed} backing:{backing}")
 
     def text(self, form, conf=""):
+        must_load_the_library(sys.executable)
         done = subprocess.run([sys.executable, "-c", TEXT, str(form)], timeout=60, check=False, text=True,
                               capture_output=True, env=environment(preload=True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -16,7 +16,7 @@ import unittest
 
 import program as shared
 from actor import Actor
-from program import PATHS, Case, environment
+from program import PATHS, Case, environment, must_load_the_library
 
 PATHS.command = ""
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -249,6 +249,7 @@ class Doctor(Case):
     def test_a_process_with_two_drivers(self):
         code = ("import ctypes; l = ctypes.CDLL(None); ctypes.CDLL('libcuda.so.1'); l.dlmopen.restype = ctypes.c_void_p;"
                 "print(bool(l.dlmopen(ctypes.c_long(-1), b'libcuda.so.1', 2)), flush=True); input()")
+        must_load_the_library(sys.executable)
         with subprocess.Popen([sys.executable, "-c", code], env=environment(preload=True, CUSTASH_SIM="devices=1"),
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             self.assertEqual(process.stdout.readline(), "True\n")

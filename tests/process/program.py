@@ -2,8 +2,12 @@
 """What the process tests share: where things lie, and running a program bare or with custash."""
 import argparse
 import os
+import shutil
 import subprocess
+import sys
 import unittest
+
+from emulated import leave_out
 
 PATHS = argparse.Namespace(library="", programs="", driver="", runtime="")
 
@@ -22,10 +26,31 @@ def environment(preload, **more):
     return env
 
 
+def machine_of(path):
+    """The processor that a file is for; a script's is that of this Python."""
+    with open(path, "rb") as file:
+        begin = file.read(20)
+    return begin[18:20] if begin[:4] == b"\x7fELF" else machine_of(sys.executable)
+
+
+def emulated():
+    """Whether the library is for another processor: then QEMU runs the programs that were built with it."""
+    return machine_of(PATHS.library) != machine_of(sys.executable)
+
+
+def must_load_the_library(program):
+    """Skips a test whose program is this machine's, while the library is not."""
+    path = shutil.which(program)
+    if path is not None and machine_of(path) != machine_of(PATHS.library):
+        raise unittest.SkipTest(f"{os.path.basename(program)} is for another processor than the library")
+
+
 def run(*command, preload=True, timeout=60, **more):
     """A finished process; its output is text. The first word is a path, a name, or a test program's."""
     own = os.path.join(PATHS.programs, command[0])
     first = own if "/" not in command[0] and os.path.exists(own) else command[0]
+    if preload or PATHS.library in more.get("LD_PRELOAD", ""):
+        must_load_the_library(first)
     return subprocess.run([first, *command[1:]], env=environment(preload, **more),
                           capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -66,4 +91,6 @@ def main():
     for name, path in vars(PATHS).items():
         if os.path.exists(path):
             setattr(PATHS, name, os.path.abspath(path))
+    if emulated():
+        leave_out(sys.modules["__main__"])
     unittest.main(argv=["process", *filter(None, [PATHS.only])], verbosity=2)

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import program as shared
-from program import PATHS, Case, environment, notes
+from program import PATHS, Case, environment, must_load_the_library, notes
 
 PATHS.command = ""
 
@@ -102,6 +102,7 @@ class Told(Carried):
     def of_process(self, *plugins):
         """The findings about a Python that has opened these."""
         code = "import ctypes, sys\nfor path in sys.argv[1:]: ctypes.CDLL(path)\nprint(flush=True); input()"
+        must_load_the_library("python3")
         with subprocess.Popen(["python3", "-c", code, *plugins], env=environment(preload=True),
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             self.assertEqual(process.stdout.readline(), "\n")

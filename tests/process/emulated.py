@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""What whole processes cannot show where QEMU runs them (docs/aarch64.md), each with its reason."""
+import os
+import sys
+import unittest
+
+SKIP = 77
+
+HOST = "it runs this machine's programs under a library for another processor"
+COMPILER = "it builds programs with this machine's compiler"
+PROC = "QEMU's /proc shows the emulator, or another start than the kernel does"
+SECURE = "QEMU does not tell a program that it changes its user"
+# By file: all tests of a file, or those named.
+TABLE = {
+    "python_module": {"*": HOST},
+    "loading": {"*": HOST},
+    "lines": {"*": "valgrind does not follow programs of another processor"},
+    "old_glibc": {"*": HOST},
+    "live": {"*": PROC},
+    "files": {"*": PROC},
+    "files_refused": {"*": PROC},
+    "doctor": {"*": PROC},
+    "compare": {"*": HOST},
+    "endings": {"*": PROC},
+    "beside": {"test_secure_execution_leaves_custash_out": SECURE},
+    "checkers": {"test_a_loaded_collector_is_found": COMPILER},
+    "report": {"test_lines_of_python": HOST, "test_lines_of_python_that_was_killed": HOST,
+               "test_run_with_history_and_leaks": PROC},
+    "names": {"test_clang": COMPILER, "test_nvcc": COMPILER},
+    "install": {"test_by_cmake": COMPILER, "test_linked_beside_the_shared_runtime": COMPILER,
+                "test_linked_by_nvcc": COMPILER, "test_linked_by_pkg_config": COMPILER,
+                "test_the_python_module_knows_where_the_library_is": HOST},
+}
+
+
+def leave_out(module):
+    """Marks the tests of a program's module that are in the table. All of them: ends the program, as skipped."""
+    reasons = TABLE.get(os.path.splitext(os.path.basename(module.__file__))[0], {})
+    if "*" in reasons:
+        print("under QEMU: " + reasons["*"])
+        sys.exit(SKIP)
+    for case in list(vars(module).values()):
+        for name, reason in reasons.items() if isinstance(case, type) else ():
+            if name in vars(case):
+                setattr(case, name, unittest.skip("under QEMU: " + reason)(getattr(case, name)))
