@@ -2,7 +2,8 @@
 // The fast path: ContextCache answers from the calling thread's thread cache, without a shared
 // lock and without a driver call. It decides as BlockSearch::take() and FreedBlocks::finish()
 // do for ready blocks. All other calls take the slow path. Proved:
-// tests/models/peers.pml, tests/models/reuse.pml and tests/models/thread_cache.pml.
+// tests/models/peers.pml, tests/models/reuse.pml, tests/models/thread_cache.pml and
+// tests/models/unpaid.pml.
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"

@@ -134,57 +134,6 @@ void add_doctor(CLI::App& app, doctor::CommandOptions* options, const HelpTexts&
   command->footer(help.doctor);
 }
 
-void add_process(CLI::App* command, live::CommandOptions* options) {
-  add(command, "pid", options->process, "PID", "the process; custash top lists them")
-      ->required()
-      ->check(must_be_process);
-  add(command, "--patience", options->patience, "SECONDS", "time to wait for an answer (10)")
-      ->check(CLI::Range(0.01, 3600.0));
-}
-
-void add_live(CLI::App& app, live::CommandOptions* options, const HelpTexts& help) {
-  CLI::App* const top =
-      app.add_subcommand("top", "watch the memory of running programs on each device");
-  top->add_flag("--once", options->once, "print once and exit");
-  top->add_flag("--json", options->json, "print JSON, one line per refresh");
-  add(top, "--delay", options->delay, "SECONDS", "between refreshes (1)")
-      ->check(CLI::Range(0.05, 3600.0));
-  add(top,
-      "--sort",
-      options->sort,
-      "rank|pid|device|in-use|reserved|limbo|peak|allocations|driver-calls|avoided|program",
-      "sort by this column (in-use)");
-  top->footer(help.top);
-  CLI::App* const stat =
-      app.add_subcommand("stat", "print the statistics of a running program");
-  add_process(stat, options);
-  add(stat, "--device", options->device, "NUMBER", "this device only")
-      ->check(CLI::Range(0, 1 << 16));
-  auto* const json = stat->add_flag("--json", options->json, "print JSON, one line per device");
-  stat->add_flag("--prometheus", options->prometheus, "print Prometheus' format")
-      ->excludes(json);
-  stat->footer(help.stat);
-  CLI::App* const trim =
-      app.add_subcommand("trim", "make a running program return free memory to the driver");
-  add_process(trim, options);
-  add(trim,
-      "bytes",
-      options->bytes,
-      "SIZE",
-      "return at least this many bytes, or with K, M, G (512M); all without it");
-  trim->footer(help.trim);
-  CLI::App* const serve =
-      app.add_subcommand("serve", "serve the numbers of running programs to Prometheus");
-  add(serve, "--port", options->port, "NUMBER", "port on 127.0.0.1 (9838); 0: any")
-      ->check(CLI::Range(0, 65535));
-  add(serve, "--textfile", options->textfile, "FILE.prom", "write this file for node_exporter");
-  add(serve, "--interval", options->interval, "SECONDS", "between two files (15)")
-      ->check(CLI::Range(1.0, 86400.0));
-  serve->add_flag("--once", options->once, "write the file once and exit");
-  add_force(serve, &options->force);
-  serve->footer(help.serve);
-}
-
 void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const report = app.add_subcommand("report", "turn a snapshot into an HTML report");
   add(report, "file", options->file, "FILE", "custash's .json, or PyTorch's .pickle")
@@ -355,7 +304,7 @@ CommandLine::CommandLine(Words words, const HelpTexts& help) {
   add_compare(app, &compare, help.compare);
   add_bandwidth(app, &bandwidth, help);
   add_doctor(app, &doctor, help);
-  add_live(app, &live, help);
+  add_live(app, &live, {help.top, help.stat, help.trim, help.serve});
   add_snapshot(app, &snapshot, help);
   add_replay(app, &replay, help);
   app.add_subcommand("options", "print the options page (Markdown)");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tools/command/compare/command.hpp"
+#include "tools/command/live/command.hpp"
 
 #include <string>
 
@@ -32,5 +33,15 @@ inline void add_force(CLI::App* command, bool* force) {
 
 // The subcommand `compare`.
 void add_compare(CLI::App& app, compare::CommandOptions* options, const std::string& help);
+
+struct LiveHelp {
+  const std::string& top;
+  const std::string& stat;
+  const std::string& trim;
+  const std::string& serve;
+};
+
+// The subcommands for running programs: `top`, `stat`, `trim` and `serve`.
+void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help);
 
 }  // namespace custash

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // CacheCore: the questions that the fast paths ask, without a lock.
-// Proved: tests/models/peers.pml and tests/models/reuse.pml.
+// Proved: tests/models/peers.pml, tests/models/reuse.pml and tests/models/unpaid.pml.
 #pragma once
 
 #include "allocator/base/rule.hpp"

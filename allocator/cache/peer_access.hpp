@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // PeerAccess: the contexts whose kernels reach this context's memory, the contexts whose memory
 // its kernels reach, and the devices that may access its pages. A part of a ContextCache; the
-// list of devices is guarded by its lock, and the rest is lock free.
+// list of devices is guarded by its lock, and the rest is lock free. Proved:
+// tests/models/unpaid.pml.
 #pragma once
 
 #include "allocator/cache/cache_lock.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/peers.pml.
+// Proved: tests/models/peers.pml and tests/models/unpaid.pml.
 #include "allocator/cache/peer_grants.hpp"
 
 #include "allocator/base/rule.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/thread_cache.pml.
+// Proved: tests/models/thread_cache.pml and tests/models/unpaid.pml.
 #include "allocator/cache/thread_caches.hpp"
 
 #include "allocator/base/check.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/peers.pml and tests/models/reuse.pml.
+// Proved: tests/models/peers.pml, tests/models/reuse.pml and tests/models/unpaid.pml.
 #include "allocator/order/debt.hpp"
 
 #include "allocator/base/atomic_max.hpp"

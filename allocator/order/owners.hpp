@@ -2,7 +2,8 @@
 // Owners: the contexts whose memory the kernels of one context reach by peer access. The
 // streams of that context pay the debt of these owners, too. Also used for the reverse: the
 // contexts whose kernels reach the memory of one. Lock free. An owner is never removed:
-// its index is used in StreamState::paid_abroad. Proved: tests/models/peers.pml.
+// its index is used in StreamState::paid_abroad. Proved: tests/models/peers.pml
+// and tests/models/unpaid.pml.
 #pragma once
 
 #include "allocator/base/atomic_max.hpp"
