@@ -14,7 +14,7 @@ import termios
 import time
 
 import program
-from actor import Actor, machine
+from actor import Actor
 from program import PATHS, Case
 
 PATHS.command = ""
@@ -113,7 +113,7 @@ def top(*words, **more):
 def ranks(count=4):
     """As torchrun starts them: a process for each device."""
     with contextlib.ExitStack() as stack:
-        sim = f"devices={count},{machine()}"
+        sim = f"devices={count},machine={stack.enter_context(tempfile.TemporaryDirectory())}/machine"
         actors = [stack.enter_context(Actor(device=i, RANK=str(i), CUSTASH_SIM=sim)) for i in range(count)]
         for i, actor in enumerate(actors):
             actor.ok(f"alloc {(i + 1) * 100 * MIB}")
