@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The one place that calls `custash compare` and reads its JSON (docs/compare.md)."""
 import json
+import math
 import subprocess
 
 FORMAT = "custash comparison 1"
+PATIENCE = 8  # seconds: after Ctrl-C, custash gives the program 5 to end
 
 
 class Failed(Exception):
@@ -21,10 +23,24 @@ def command(custash, library, program, way, words, rounds, warmup):
     return [custash, "compare", "--json", *options, "--", *words]
 
 
+def finished(line, environment, folder):
+    """Runs the command. After Ctrl-C it waits for custash, which ends the program; killed, custash could not."""
+    with subprocess.Popen(line, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, errors="replace") as process:
+        try:
+            out, errors = process.communicate()
+        except KeyboardInterrupt:
+            try:
+                process.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+        return subprocess.CompletedProcess(line, process.returncode, out, errors)
+
+
 def run(line, environment, folder):
     """The comparison. Its exit status 1 says that the sides differ, which the JSON says, too."""
-    done = subprocess.run(line, env=environment, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          check=False)
+    done = finished(line, environment, folder)
     if done.returncode not in (0, 1):
         raise Failed(f"custash compare: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
     try:
@@ -45,9 +61,13 @@ def figures(found, program):
     name = "metric" if program.metric else "wall time"
     key = "metric" if program.metric else "wall_s"
     row = next(each for each in found["results"] if each["name"] == name)
+    values = {side: [each[side][key] for each in found["rounds"]] for side in ("without", "with")}
+    for value in values["without"] + values["with"]:
+        if not (math.isfinite(value) and value > 0):
+            raise Failed(f"the {name} is {value:g}: no ratio can be made of it")
     memory = next((each for each in found["results"] if each["name"].startswith("peak")), None)
     return {
-        **{side: [each[side][key] for each in found["rounds"]] for side in ("without", "with")},
+        **values,
         "p": row["p"],
         "with_custash": row["with_custash"],
         "same": found["same"],

@@ -31,8 +31,8 @@ def make(folder, file, form, **arguments):
     """Writes the file where it is not there."""
     if (folder / file).exists():
         return
-    folder.mkdir(parents=True, exist_ok=True)
     part = folder / (file + ".part")
+    part.parent.mkdir(parents=True, exist_ok=True)
     with open(part, "w", encoding="ascii") as out:
         out.writelines(FORMS[form](**arguments))
     part.rename(folder / file)

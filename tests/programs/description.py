@@ -9,7 +9,8 @@
   [files]              its files that are taken, with the SHA-256 of each
   whole                true where the whole archive is taken
   make, keep           command lines that make the program out of it, and the files to keep of it then
-  wheels               what must be installed beside it, as NAME==VERSION
+  [wheels]             what must be installed beside it, as NAME==VERSION, with the SHA-256 of its wheel; of its source
+                       archive, where the release has no wheel
   modules              what Python must find for it to start
   start                its command line; {python}, {files}, {built}, {data}, {build} and {tests} stand for a program and
                        five folders, {module:NAME} for the folder of a Python module
@@ -23,6 +24,7 @@
                        with custash only
 """
 import dataclasses
+import inspect
 import pathlib
 import re
 import tomllib
@@ -59,7 +61,7 @@ class Program:
     keep: list = dataclasses.field(default_factory=list)
     ours: bool = False
     files: dict = dataclasses.field(default_factory=dict)
-    wheels: list = dataclasses.field(default_factory=list)
+    wheels: dict = dataclasses.field(default_factory=dict)
     modules: list = dataclasses.field(default_factory=list)
     metric: str = ""
     unit: str = "s"
@@ -76,14 +78,38 @@ class Program:
         return "ours" if self.ours else f"{self.package}=={self.version}"
 
 
+def check_types(program):
+    """Each value has the type of its default."""
+    for field in dataclasses.fields(program):
+        value = getattr(program, field.name)
+        if not isinstance(value, field.type) or (field.type is int and value < 1):
+            raise Mistake(f"{field.name} is no {field.type.__name__}, or none that can be used")
+    for name in ("start", "keep", "modules", "ignore"):
+        if not all(isinstance(each, str) for each in getattr(program, name)):
+            raise Mistake(f"{name} is no list of words")
+    if not program.start or not program.ways:
+        raise Mistake("it has no start, or no way")
+
+
+def check_data(given):
+    """As data.make() takes it."""
+    if not given:
+        return
+    if given.get("form") not in data.FORMS:
+        raise Mistake(f"no data has the form {given.get('form')}")
+    inspect.signature(data.make).bind(None, **given)
+    inspect.signature(data.FORMS[given["form"]]).bind(**{k: v for k, v in given.items() if k not in ("file", "form")})
+
+
 def check(program):
+    check_types(program)
     named = program.package and program.version and program.licence and bool(program.files) != program.whole
     if program.ours == bool(named):
         raise Mistake("it names a package with version, licence and files (or the whole), or it is ours")
-    if not program.ours and not all(re.fullmatch("[0-9a-f]{64}", each) for each in (program.archive, *program.files.values())):
+    digests = [*program.wheels.values(), *(() if program.ours else (program.archive, *program.files.values()))]
+    if not all(re.fullmatch("[0-9a-f]{64}", each) for each in digests):
         raise Mistake("a SHA-256 has 64 digits")
-    if program.data and program.data.get("form") not in data.FORMS:
-        raise Mistake(f"no data has the form {program.data.get('form')}")
+    check_data(program.data)
     for path in (*program.files, *program.keep, program.data.get("file", "")):
         if path.startswith("/") or ".." in path.split("/"):
             raise Mistake(f"{path} leads out of its folder")

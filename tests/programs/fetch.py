@@ -5,6 +5,7 @@ Each archive is checked by its SHA-256, then each file that is taken out of it.
 """
 import hashlib
 import importlib.util
+import json
 import pathlib
 import shutil
 import subprocess
@@ -15,7 +16,8 @@ import zipfile
 
 from description import Mistake
 
-MARK = ".archive"  # beside the files of a whole archive: its SHA-256
+MARK = ".archive"  # beside the files of a whole archive: what they were made of, and the SHA-256 of each
+FETCHED = "fetched.json"  # beside the wheels: {release: [the digest that its description has, file, the file's digest]}
 CLIENT = "unearth"  # it downloads without building, as pip does not
 
 
@@ -63,13 +65,30 @@ def contents(archive):
                 yield member.name.partition("/")[2], file.extractfile(member).read()
 
 
+def present(folder):
+    """{name: SHA-256} of all files below the folder; a link has none. Python's own __pycache__ is left out."""
+    return {str(path.relative_to(folder)): None if path.is_symlink() else digest(path.read_bytes())
+            for path in folder.rglob("*")
+            if (path.is_symlink() or not path.is_dir()) and "__pycache__" not in path.relative_to(folder).parts}
+
+
+def mark_of(program, files):
+    return {"archive": program.archive, "make": program.make, "keep": program.keep, "files": files}
+
+
 def is_there(program, folder):
-    """Whether the folder has the program's files, and they are what the description says."""
-    if program.whole:
-        mark = folder / MARK
-        return mark.is_file() and mark.read_text() == program.archive
-    return all((folder / name).is_file() and digest((folder / name).read_bytes()) == expected
-               for name, expected in program.files.items())
+    """Whether the folder has the program's files and no other, and they are what the description says."""
+    if folder.is_symlink():
+        return False
+    found = present(folder)
+    if not program.whole:
+        return found == program.files
+    if not found.pop(MARK, None):
+        return False
+    try:
+        return json.loads((folder / MARK).read_text()) == mark_of(program, found)
+    except ValueError:
+        return False
 
 
 def wanted(program, archive):
@@ -82,7 +101,15 @@ def wanted(program, archive):
             raise Mistake(f"{program.release}: the SHA-256 of {name} is another than {program.key}.toml has")
     if any(name.startswith("/") or ".." in name.split("/") for name in found):
         raise Mistake(f"{program.release}: a file of it leads out of its folder")
+    if any(str(parent) in found for name in found for parent in pathlib.PurePath(name).parents):
+        raise Mistake(f"{program.release}: it has a file and a folder of one name")
     return found
+
+
+def remove(folder):
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def fetch_files(program, folder, get):
@@ -92,20 +119,55 @@ def fetch_files(program, folder, get):
         if digest(archive.read_bytes()) != program.archive:
             raise Mistake(f"{archive.name}: its SHA-256 is another than {program.key}.toml has")
         found = wanted(program, archive)
+    for old in (folder, folder.parent / "built"):  # what is left there would be in the way, or be run
+        remove(old)
     for name, content in found.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 
 
-def fetch_wheels(wheels, folder, python_version):
+def built(archive, folder):
+    """pip makes a wheel of the sources. What it needs for that is not checked."""
+    done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(archive)],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Mistake(f"{archive.name}: {done.stderr[-300:]}")
+    return only_file(folder)
+
+
+def only_file(folder):
+    (found,) = pathlib.Path(folder).iterdir()
+    return found
+
+
+def get_wheel(release, expected, place, python_version):
+    """The path of a release's wheel; where it has none, pip makes one of the sources."""
+    from_sources = download_wheel(release, f"{place}/wheel", python_version).returncode != 0
+    done = download_source(release, f"{place}/sources", python_version) if from_sources else None
+    if from_sources and done.returncode != 0:
+        raise Mistake(f"{release} cannot be downloaded: {done.stderr[-300:]}")
+    archive = only_file(f"{place}/sources" if from_sources else f"{place}/wheel")
+    if digest(archive.read_bytes()) != expected:
+        raise Mistake(f"{archive.name}: its SHA-256 is another than the description of its program has")
+    return built(archive, f"{place}/built") if from_sources else archive
+
+
+def fetched_wheels(folder):
+    path = folder / FETCHED
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def fetch_wheels(wheels, folder, python_version, get=get_wheel):
     folder.mkdir(parents=True, exist_ok=True)
-    for release in wheels:
-        done = download_wheel(release, str(folder), python_version)
-        if done.returncode != 0:  # a release without wheels: pip makes one of its sources
-            done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), release],
-                                  capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise Mistake(f"{release}: {done.stderr[-300:]}")
+    fetched = fetched_wheels(folder)
+    for release, expected in sorted(wheels.items()):
+        with tempfile.TemporaryDirectory() as place:
+            for name in ("wheel", "sources", "built"):
+                pathlib.Path(place, name).mkdir()
+            wheel = get(release, expected, place, python_version)
+            shutil.copy(wheel, folder)
+            fetched[release] = [expected, wheel.name, digest(wheel.read_bytes())]
+        (folder / FETCHED).write_text(json.dumps(fetched, indent=1))
 
 
 def make(program, expand):
@@ -119,11 +181,15 @@ def make(program, expand):
 def keep_made(program, folder):
     """Keeps of the sources what `keep` names alone: it travels."""
     kept = [folder / "files" / name for name in program.keep]
+
+    def is_kept(path):
+        return path in kept or any(each in path.parents for each in kept)
+
     for path in sorted((folder / "files").rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():
-            if not any(path in each.parents for each in kept):
+            if not is_kept(path) and not any(path in each.parents for each in kept):
                 path.rmdir()
-        elif path not in kept:
+        elif not is_kept(path):
             path.unlink()
     shutil.rmtree(folder / "built", ignore_errors=True)
 
@@ -133,14 +199,12 @@ def fetch_program(program, folder, expand, get):
     files = folder / "files"
     if program.ours or is_there(program, files):
         return
-    if program.whole:  # what an earlier try has left would be in the way
-        shutil.rmtree(folder, ignore_errors=True)
     fetch_files(program, files, get)
     make(program, expand)
     if program.keep:
         keep_made(program, folder)
     if program.whole:
-        (files / MARK).write_text(program.archive)
+        (files / MARK).write_text(json.dumps(mark_of(program, present(files)), indent=1))
     print(f"{program.key}: fetched {program.release}", flush=True)
 
 
@@ -150,12 +214,31 @@ def fetch(programs, folder, python_version, expand):
 
     for program in programs:
         fetch_program(program, folder / program.key, expand, get)
-    fetch_wheels(sorted({each for program in programs for each in program.wheels}), folder / "wheels", python_version)
+    fetch_wheels(wheels_of(programs), folder / "wheels", python_version)
 
 
-def install(folder):
+def wheels_of(programs):
+    return {release: expected for program in programs for release, expected in program.wheels.items()}
+
+
+def named_wheels(programs, folder):
+    """The paths of the wheels that were fetched for these programs, and are what they were."""
+    fetched = fetched_wheels(folder)
+    paths = []
+    for release, expected in sorted(wheels_of(programs).items()):
+        if release not in fetched:
+            continue
+        described, name, found = fetched[release]
+        path = folder / name
+        if described != expected or not path.is_file() or digest(path.read_bytes()) != found:
+            raise Mistake(f"{path}: it is another file than --fetch has checked, or than the description names: --fetch again")
+        paths.append(str(path))
+    return paths
+
+
+def install(programs, folder):
     """The wheels into a folder of their own, which the programs get on PYTHONPATH. Needs no network."""
-    wheels = [str(each) for each in sorted((folder / "wheels").glob("*.whl"))]
+    wheels = named_wheels(programs, folder / "wheels")
     if not wheels:
         raise Mistake(f"{folder / 'wheels'} has no wheel: --fetch first")
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-compile",

@@ -53,7 +53,7 @@ def title(row):
 def line(row):
     cells = [title(row), row["release"]]
     if "why_not" in row:
-        return [*cells, row["why_not"], "", "", "", "", "", ""]
+        return [*cells, " ".join(row["why_not"].split()).replace("|", "\\|"), "", "", "", "", "", ""]
     memory = row["memory"] and " / ".join(f"{each / MIB:,.0f}" for each in row["memory"])
     found = ratios(row)
     return [*cells, *(f"{readable(statistics.median(row[side]))} {row['unit']}" for side in ("without", "with")),

@@ -86,6 +86,13 @@ class Wall:
         except compare.Failed as why:
             return {**row, "why_not": f"failed: {why}"}
 
+    def tried(self, program, way):
+        """One program's fault must not lose the rest of the wall."""
+        try:
+            return self.measure(program, way)
+        except Exception as why:  # pylint: disable=broad-exception-caught
+            return {"why_not": f"failed: {type(why).__name__}: {why}"}
+
     def run(self, programs):
         end = time.monotonic() + 60 * self.args.minutes if self.args.minutes else None
         for program in programs:
@@ -94,7 +101,7 @@ class Wall:
                 if end is not None and time.monotonic() > end:
                     why = "left out: there was no time left"
                 print(f"{program.key}: {way.name or 'as it is'}", file=sys.stderr, flush=True)
-                row = {"why_not": why} if why else self.measure(program, way)
+                row = {"why_not": why} if why else self.tried(program, way)
                 row = {"key": program.key, "name": program.name, "way": way.name, "release": program.release, **row}
                 self.rows.append(row)
                 if self.args.json:  # what there is, should the rest be cut off
@@ -211,7 +218,7 @@ def main():
         elif args.fetch:
             fetch.fetch(programs, args.folder, args.python_version, Wall(args).expand)
         elif args.install:
-            fetch.install(args.folder)
+            fetch.install(programs, args.folder)
         else:
             return write(args, Wall(args).run(programs), machine())
     except (description.Mistake, table.report.Unreadable) as mistake:

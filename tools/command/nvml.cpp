@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/nvml.hpp"
 
+#include <algorithm>
+
 #include <dlfcn.h>
 
 namespace custash {
@@ -84,11 +86,12 @@ std::vector<DeviceProcess> Nvml::processes(std::size_t device) const {
   auto count = static_cast<unsigned>(rows.size());
   int code = process_infos_(devices_[device], &count, rows.data());
   if (code == kInsufficientSize) {
-    rows.resize(count + 64);  // more may start meanwhile
+    constexpr unsigned kMost = 1U << 16U;
+    rows.resize(std::min(count, kMost) + 64);  // more may start meanwhile
     count = static_cast<unsigned>(rows.size());
     code = process_infos_(devices_[device], &count, rows.data());
   }
-  for (unsigned i = 0; code == kSuccess && i < count; ++i)
+  for (unsigned i = 0; code == kSuccess && i < std::min<std::size_t>(count, rows.size()); ++i)
     out.push_back(
         {static_cast<pid_t>(rows[i].pid),
          rows[i].used == kNotAvailable ? std::nullopt : std::optional<Bytes>(rows[i].used)});

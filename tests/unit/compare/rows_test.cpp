@@ -3,7 +3,7 @@
 
 #include "tests/catch.hpp"
 #include "tools/command/compare/counters.hpp"
-#include "tools/command/compare/sampler.hpp"
+#include "tools/command/compare/kin.hpp"
 
 #include <string>
 

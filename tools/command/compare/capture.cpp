@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace custash::compare {
@@ -32,7 +33,7 @@ std::string new_file_beside(const std::string& path) {
 int opened(const std::string& path) {
   const int file = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) refuse(path, std::strerror(errno));
-  return file;
+  return output::moved_up(file);  // never standard output itself, where that is closed
 }
 
 }  // namespace
@@ -75,7 +76,17 @@ std::string Capture::tail(std::size_t bytes) const {
   std::string text(size - begin, '\0');
   const ssize_t got = pread(file_, text.data(), text.size(), static_cast<off_t>(begin));
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  return begin == 0 ? text : text.substr(std::min(text.find('\n') + 1, text.size()));
+  const std::size_t end = text.find('\n');
+  const bool is_cut = begin > 0 && end != std::string::npos && end + 1 < text.size();
+  return is_cut ? text.substr(end + 1)
+                : text;  // a part of a long last line is better than none
+}
+
+bool Capture::has_room() const {
+  struct statvfs info {};
+
+  if (fstatvfs(file_, &info) != 0 || info.f_blocks == 0) return true;  // it does not tell
+  return (geteuid() == 0 ? info.f_bfree : info.f_bavail) > 0;
 }
 
 }  // namespace custash::compare

@@ -21,6 +21,9 @@ class Capture {
   // The last bytes of it, from the beginning of a line on.
   [[nodiscard]] std::string tail(std::size_t bytes) const;
 
+  // False where its disk is full.
+  [[nodiscard]] bool has_room() const;
+
  private:
   int file_ = -1;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/compare/child.hpp"
 
+#include "tools/command/compare/kin.hpp"
 #include "tools/command/launch.hpp"
 
 #include <algorithm>
@@ -25,15 +26,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kGrace = 5;  // seconds between asking the program to end and killing it
-
-sigset_t held_set() {
-  sigset_t set;
-  sigemptyset(&set);
-  // Ctrl-Z would stop the clock's owner and not the program.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCHLD})
-    sigaddset(&set, signal);
-  return set;
-}
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
@@ -69,7 +61,8 @@ class Wait {
   Ended all() {
     while (!ended()) {
       const int signal = next_signal();
-      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
+      if (signal == SIGCHLD) reap(child_);  // what the program leaves to custash
+      if (is_end(signal)) {
         end_it(out_.interrupted == 0 ? signal : SIGKILL);
         out_.interrupted = signal;
       }
@@ -115,8 +108,10 @@ class Wait {
   }
 
   void end_it(int signal) {
-    kill(-child_, signal);
-    kill(-child_, SIGCONT);
+    for (const int each : {signal, SIGCONT}) {
+      kill(-child_, each);
+      if (getpgid(child_) != child_) kill(child_, each);  // it has left its group
+    }
     if (!asked_) asked_ = Clock::now();
   }
 
@@ -129,18 +124,10 @@ class Wait {
 
 }  // namespace
 
-HeldSignals::HeldSignals() {
-  const sigset_t set = held_set();
-  sigprocmask(SIG_BLOCK, &set, &before_);
-  std::signal(SIGCHLD, SIG_DFL);  // where children are ignored, nobody can wait for them
-}
-
-HeldSignals::~HeldSignals() {
-  sigprocmask(SIG_SETMASK, &before_, nullptr);
-}
-
 Ended run_child(const Start& start, const HeldSignals& signals, Sampler& sampler) {
   const pid_t parent = getpid();
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // so that processes whose parent has ended are found
+  const std::vector<pid_t> before = children();
   const auto began = Clock::now();
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
@@ -149,7 +136,10 @@ Ended run_child(const Start& start, const HeldSignals& signals, Sampler& sampler
   sampler.start(child);
   Ended ended = Wait(child, began, start.timeout).all();
   ended.run.memory = sampler.stop();
-  ended.left_running = kill(-child, 0) == 0;
+  if (ended.timed_out || ended.wants_terminal || ended.interrupted != 0)
+    kill_children(before);
+  else
+    ended.left_running = has_children(before);
   return ended;
 }
 

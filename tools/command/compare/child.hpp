@@ -1,32 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Starts one run of the program and waits for it. The program leads a process group of its own,
-// so a time limit or Ctrl-C ends all of it.
+// so a time limit or Ctrl-C ends all of it. Processes that have left the group are killed then.
 #pragma once
 
 #include "tools/command/compare/sampler.hpp"
+#include "tools/command/compare/signals.hpp"
 
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <signal.h>
-
 namespace custash::compare {
-
-// Holds back the signals that end programs while it lives, so that they can be waited for.
-class HeldSignals {
- public:
-  HeldSignals();
-  ~HeldSignals();
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
-  [[nodiscard]] const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t before_{};
-};
 
 struct Start {
   std::vector<std::string> program;
@@ -40,7 +25,7 @@ struct Ended {
   Run run;
   bool timed_out = false;
   bool wants_terminal = false;  // it was stopped since it used the terminal
-  bool left_running = false;    // another process of its group has not ended
+  bool left_running = false;    // a process that it started has not ended
   int interrupted = 0;          // the signal that came
 };
 

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
@@ -37,10 +38,12 @@ Output export_of(const CommandOptions& options, const std::string& path) {
   return {path, kind_of(path), options.force};
 }
 
-void write_exports(const CommandOptions& options,
-                   const Comparison& comparison,
-                   const Report& report,
-                   const std::string& date) {
+// Writes as many as it can; why the first that it could not was refused.
+std::exception_ptr write_exports(const CommandOptions& options,
+                                 const Comparison& comparison,
+                                 const Report& report,
+                                 const std::string& date) {
+  std::exception_ptr refused;
   for (const std::string& path : options.exports) {
     const std::string_view name = path;
     std::string text;
@@ -50,9 +53,15 @@ void write_exports(const CommandOptions& options,
       text = as_markdown(report);
     else
       text = name.ends_with(".svg") ? as_picture(report) : as_page(report);
-    write_output(export_of(options, path), text);
-    run::tell(run::written(path, text.size(), "comparison"));
+    try {
+      write_output(export_of(options, path), text);
+      run::tell(run::written(path, text.size(), "comparison"));
+    } catch (const std::exception& why) {
+      if (refused) run::tell(why.what());
+      if (!refused) refused = std::current_exception();
+    }
   }
+  return refused;
 }
 
 std::string today() {
@@ -135,7 +144,8 @@ const char* const kHelp =
     "          which times each cudaMalloc and cudaFree. From that the report takes off what\n"
     "          custash's own calls took. It says nothing where PROGRAM allocates in other ways.\n"
     "\n"
-    "Ctrl-C ends PROGRAM; the report then has the rounds that are complete.\n"
+    "Ctrl-C ends PROGRAM and all that it started; the report then has the rounds that are\n"
+    "complete.\n"
     "\n"
     "Exit status: 0 if output and exit status are the same on both sides; 1 if they differ, or\n"
     "if a run failed; 125 for a wrong option; 126 if PROGRAM cannot be run; 127 if it is not\n"
@@ -149,14 +159,17 @@ int run_command(const CommandOptions& options) {
   const Report report = report_of(options, comparison, date);
   const bool failed = !comparison.failure.empty();
   if (failed) tell_failure(comparison);
+  // Before the report: its reader may be gone.
+  std::exception_ptr refused;
+  if (!comparison.rounds.empty())
+    refused = write_exports(options, comparison, report, date);
+  else if (!options.exports.empty())
+    run::tell("no round is complete: nothing is exported");
   if (options.json)
     std::fputs(as_json(options, comparison, report, date).c_str(), stdout);
   else if (!failed || !comparison.rounds.empty())
     std::fputs(as_text(report).c_str(), stdout);
-  if (!comparison.rounds.empty())
-    write_exports(options, comparison, report, date);
-  else if (!options.exports.empty())
-    run::tell("no round is complete: nothing is exported");
+  if (refused) std::rethrow_exception(refused);
   constexpr int kOfSignal = 128;
   if (comparison.interrupted != 0) return kOfSignal + comparison.interrupted;
   return failed || !report.same ? 1 : 0;

@@ -51,7 +51,7 @@ Ordered run_json(const Run& run) {
           {"metric", known(run.metric)},
           {"peak_bytes_of_processes", known(run.memory.of_processes)},
           {"peak_bytes_above_idle", known(run.memory.above_idle)},
-          {"idle_bytes", run.memory.idle}};
+          {"idle_bytes", known(run.memory.idle)}};
 }
 
 Ordered served_json(const Served& served) {

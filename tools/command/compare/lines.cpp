@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/compare/lines.hpp"
 
+#include "tools/command/compare/signals.hpp"
+
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -32,6 +34,7 @@ class Lines {
 
  private:
   bool fill() {
+    check_signals();
     const ssize_t got = pread(file_, buffer_.data(), buffer_.size(), offset_);
     if (got <= 0) return false;
     offset_ += got;
@@ -55,6 +58,7 @@ std::string without_end(std::string line) {
 // The next line that is not ignored; counts those that are.
 bool next_of(Lines& lines, const Patterns& ignored, std::string* line, std::uint64_t* number) {
   while (lines.next(line)) {
+    check_signals();
     ++*number;
     const std::string text = without_end(*line);
     if (std::none_of(ignored.begin(), ignored.end(), [&](const Pattern* each) {
@@ -79,21 +83,26 @@ Pattern::~Pattern() {
   regfree(&compiled_);
 }
 
+bool Pattern::find(const std::string& line, regoff_t from, Groups* groups) const {
+  (*groups)[0] = {from, static_cast<regoff_t>(line.size())};
+  // By its bounds: a line may hold a null byte.
+  return regexec(&compiled_, line.c_str(), groups->size(), groups->data(), REG_STARTEND) == 0;
+}
+
 bool Pattern::matches(const std::string& line) const {
-  return regexec(&compiled_, line.c_str(), 0, nullptr, 0) == 0;
+  Groups groups;
+  return find(line, 0, &groups);
 }
 
 std::optional<std::string> Pattern::last_in(const std::string& line) const {
   std::optional<std::string> found;
-  regmatch_t groups[2];
-  const char* at = line.c_str();
-  int flags = 0;
-  while (regexec(&compiled_, at, 2, groups, flags) == 0) {
+  Groups groups;
+  for (regoff_t at = 0; at <= std::ssize(line) && find(line, at, &groups);
+       at = std::max(groups[0].rm_eo, at + 1)) {
+    check_signals();
     const regmatch_t& group = groups[1].rm_so >= 0 ? groups[1] : groups[0];
-    found = std::string(at + group.rm_so, at + group.rm_eo);
-    if (groups[0].rm_eo == 0 && *at == '\0') break;
-    at += std::max<regoff_t>(groups[0].rm_eo, 1);
-    flags = REG_NOTBOL;
+    found = line.substr(static_cast<std::size_t>(group.rm_so),
+                        static_cast<std::size_t>(group.rm_eo - group.rm_so));
   }
   return found;
 }

@@ -5,6 +5,7 @@
 
 #include "tools/command/compare/result.hpp"
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ class Pattern {
   [[nodiscard]] std::optional<std::string> last_in(const std::string& line) const;
 
  private:
+  using Groups = std::array<regmatch_t, 2>;
+  bool find(const std::string& line, regoff_t from, Groups* groups) const;
+
   regex_t compiled_{};
 };
 

@@ -5,6 +5,7 @@
 #include "tools/text.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace custash::compare {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::array kNames = {"without custash", "with custash"};
 
 struct Axis {
   double left = 0;  // of the panel
+  double least = 0;
   double most = 1;
 
   [[nodiscard]] double x(double share) const {
@@ -27,13 +29,21 @@ struct Axis {
   }
 
   [[nodiscard]] double y(double value) const {
-    return kHeight - kBottom - value / most * (kHeight - kTop - kBottom);
+    const double share = (std::clamp(value, least, most) - least) / (most - least);
+    return kHeight - kBottom - share * (kHeight - kTop - kBottom);
   }
 };
 
-double most_of(const Row& row) {
+// From zero, or from the least value, to the largest. A metric may have any size.
+Axis axis_of(const Row& row, double left) {
+  constexpr double kEnd = 1e300;
+  constexpr double kMargin = 1.05;
+  const double least = std::min(row.spreads[0].least, row.spreads[1].least);
   const double most = std::max(row.spreads[0].most, row.spreads[1].most);
-  return most > 0 ? most * 1.05 : 1;
+  Axis axis{
+      left, std::clamp(least * kMargin, -kEnd, 0.0), std::clamp(most * kMargin, 0.0, kEnd)};
+  if (axis.most - axis.least < 1 / kEnd) axis.most = 1;
+  return axis;
 }
 
 // Steps of 1, 2 or 5 times a power of ten of seconds, or of a power of 1,024 of bytes.
@@ -56,8 +66,11 @@ std::string tick_text(double at, const Row& row, double most) {
 
 std::string frame(const Row& row, const Axis& axis) {
   std::string out = svg::text({axis.left + kLeft, kTop - 14}, "start", svg::escaped(row.name));
-  const double step = step_of(row, axis.most);
-  for (double at = 0; at <= axis.most; at += step) {
+  const double step = step_of(row, axis.most - axis.least);
+  for (auto i = std::lround(std::ceil(axis.least / step));
+       static_cast<double>(i) * step <= axis.most;
+       ++i) {
+    const double at = static_cast<double>(i) * step;
     out += svg::line({axis.x(0), axis.y(at)}, {axis.x(1), axis.y(at)}, kGridColour);
     out += svg::text({axis.x(0) - 8, axis.y(at) + 4}, "end", tick_text(at, row, axis.most));
   }
@@ -66,7 +79,7 @@ std::string frame(const Row& row, const Axis& axis) {
 
 // A dot for each round, and a stroke for the median.
 std::string dots(const Row& row, double left) {
-  const Axis axis{left, most_of(row)};
+  const Axis axis = axis_of(row, left);
   std::string out = frame(row, axis);
   const auto rounds = row.values[0].size();
   const auto place = [&](std::size_t i) {
@@ -87,7 +100,7 @@ std::string dots(const Row& row, double left) {
 
 // The medians.
 std::string bars(const Row& row, double left) {
-  const Axis axis{left, most_of(row)};
+  const Axis axis = axis_of(row, left);
   std::string out = frame(row, axis);
   for (const Side side : kSides) {
     const std::size_t i = index_of(side);

@@ -58,7 +58,7 @@ struct Served {
 struct MemoryPeak {
   std::optional<Bytes> of_processes;  // of the program, as NVML lists them
   std::optional<Bytes> above_idle;    // what the devices held above `idle`
-  Bytes idle = 0;                     // before the run
+  std::optional<Bytes> idle;          // before the run
 };
 
 struct Run {

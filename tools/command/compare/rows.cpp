@@ -32,6 +32,15 @@ bool all_runs(const std::vector<Round>& rounds, Holds holds) {
   });
 }
 
+// With zero or less on a side a ratio says nothing.
+bool has_ratio(const Row& row) {
+  return row.spreads[0].median > 0 && row.spreads[1].median > 0;
+}
+
+bool is_better(const Row& row, bool higher_is_better) {
+  return row.judged.verdict == (higher_is_better ? Verdict::More : Verdict::Less);
+}
+
 bool is_small(double ratio) {
   return ratio < 1 + kWorth && ratio > 1 / (1 + kWorth);
 }
@@ -75,8 +84,9 @@ const Row* memory_row(const std::vector<Row>& rows) {
 
 bool is_gain(const Row& row, bool higher_is_better) {
   const double ratio = row.judged.ratio.median;
-  return higher_is_better ? row.judged.verdict == Verdict::More && ratio <= 1 / (1 + kWorth)
-                          : row.judged.verdict == Verdict::Less && ratio >= 1 + kWorth;
+  return is_better(row, higher_is_better) &&
+         (!has_ratio(row) ||
+          (higher_is_better ? ratio <= 1 / (1 + kWorth) : ratio >= 1 + kWorth));
 }
 
 std::string verdict_of(const Row& row, bool higher_is_better) {
@@ -91,7 +101,7 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
     std::string out = name;
     add(out,
         "%s in %zu round%s. That is too few to tell a difference from noise: it takes 4 or more.",
-        shown_ratio(ratio).c_str(),
+        has_ratio(row) ? shown_ratio(ratio).c_str() : "no ratio",
         row.values[0].size(),
         row.values[0].size() == 1 ? "" : "s");
     return out;
@@ -101,10 +111,14 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
       row.spreads[0].least == row.spreads[1].least)
     return name + "no gain. It is the same in all runs.";
   if (row.judged.verdict == Verdict::Noise) return name + "no gain." + noise("within");
-  const bool better = (row.judged.verdict == Verdict::Less) != higher_is_better;
+  const bool better = is_better(row, higher_is_better);
   const bool is_time = row.unit == Unit::Seconds;
   std::string out = name;
-  if (is_gain(row, higher_is_better))
+  if (!has_ratio(row))
+    out += std::string(better ? "better" : "a loss: worse") +
+           " with custash: " + shown(row.spreads[0].median, row) + " becomes " +
+           shown(row.spreads[1].median, row) + ".";
+  else if (is_gain(row, higher_is_better))
     add(out,
         is_time ? "%.2f times as fast with custash."
                 : "better by a factor of %.2f with custash.",
@@ -112,6 +126,10 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
   else if (is_small(ratio))
     out += std::string("no gain. It is ") + (better ? "better" : "worse") +
            " with custash by less than 1 %.";
+  else if (better)
+    out += "no gain. More runs are better with custash, but the median of the ratios is worse.";
+  else if ((ratio > 1) != higher_is_better)
+    out += "no gain. More runs are worse with custash, but the median of the ratios is better.";
   else
     add(out,
         is_time ? "a loss: %.2f times as long with custash."
@@ -124,7 +142,7 @@ std::string memory_verdict(const Row& row) {
   const double change = 1 / row.judged.ratio.median - 1;  // with custash
   const bool more = row.judged.verdict == Verdict::More;
   if ((!more && row.judged.verdict != Verdict::Less) || !std::isfinite(change) ||
-      std::abs(change) < kWorth)
+      std::abs(change) < kWorth || more != change > 0)
     return "";
   std::string out = row.name;
   add(out,
@@ -141,11 +159,11 @@ std::string idle_warning(const std::vector<Round>& rounds) {
   Bytes most = 0;
   for (const Round& round : rounds) {
     for (const Run& run : round.runs) {
-      least = std::min(least, run.memory.idle);
-      most = std::max(most, run.memory.idle);
+      least = std::min(least, run.memory.idle.value_or(least));
+      most = std::max(most, run.memory.idle.value_or(most));
     }
   }
-  if (rounds.empty() || most - least <= kTolerance) return "";
+  if (most < least || most - least <= kTolerance) return "";
   return "Another program's device memory changed by " + human(most - least) +
          " between the runs. Times and peaks may not be comparable.";
 }

@@ -36,7 +36,4 @@ class Sampler {
   std::thread thread_;
 };
 
-// Whether a process is `ancestor` or one that it has started. Reads /proc.
-bool descends_from(pid_t process, pid_t ancestor);
-
 }  // namespace custash::compare

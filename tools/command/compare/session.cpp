@@ -55,7 +55,7 @@ Session::Session(const CommandOptions& options, std::string library)
     for (const Side side : kSides)
       for (const char* const ending : {".out", ".err"})
         if (const std::string path = options.keep + "/" + kept_name(i, side) + ending;
-            access(path.c_str(), F_OK) == 0)
+            std::filesystem::exists(std::filesystem::symlink_status(path)))
           throw std::runtime_error("--keep: " + path + " exists");
 }
 
@@ -64,10 +64,12 @@ Comparison Session::run() {
     warm_up();
     for (unsigned i = 0; i < options_.rounds && take_round(i); ++i) {
     }
+  } catch (const Interrupted&) {           // take() below knows the signal
   } catch (const std::exception& error) {  // the complete rounds are not lost
     result_.failure = error.what();
   }
   progress_.clear();
+  if (const int signal = signals_.take(); signal != 0) result_.interrupted = signal;
   return std::move(result_);
 }
 
@@ -139,7 +141,8 @@ std::optional<Run> Session::take(Kind kind, const std::string& what, const std::
     result_.interrupted = ended.interrupted;
     return std::nullopt;
   }
-  std::string why = objection(ended);
+  const Reading reading;
+  std::string why = objection(ended, output);
   if (why.empty() && kind != Kind::Uncached) why = read_metric(output, &ended.run);
   if (!why.empty()) {
     if (kind != Kind::Uncached) fail(what, why, output);
@@ -179,7 +182,9 @@ Session::Output Session::captures(const std::string& kept) const {
   return {Capture(path + ".out"), Capture(path + ".err")};
 }
 
-std::string Session::objection(const Ended& ended) const {
+std::string Session::objection(const Ended& ended, const Output& output) const {
+  if (!output.output.has_room() || !output.errors.has_room())
+    return "no room for the program's output: the disk is full (see TMPDIR and --keep)";
   if (ended.timed_out) return "it took longer than --timeout allows";
   if (ended.wants_terminal)
     return "it reads from the terminal, which it cannot have while it is measured";

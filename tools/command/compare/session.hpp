@@ -40,7 +40,7 @@ class Session {
   [[nodiscard]] Start start_of(Kind kind, const std::string& launcher) const;
   Output captures(const std::string& kept) const;
   // Why the run cannot count; empty where it can.
-  std::string objection(const Ended& ended) const;
+  std::string objection(const Ended& ended, const Output& output) const;
   std::string read_metric(const Output& output, Run* run) const;
   void compare_output(Kind kind, Output output);
   void show(const std::string& what);

@@ -30,7 +30,8 @@ std::string cell_of(const Row& row, Side side) {
 // "1.25 x (1.20 - 1.31)"
 std::string ratio_cell(const Row& row) {
   const Spread& ratio = row.judged.ratio;
-  if (!std::isfinite(ratio.most)) return "-";  // a time of zero
+  const bool has_ratio = row.spreads[0].median > 0 && row.spreads[1].median > 0;
+  if (!std::isfinite(ratio.most) || !has_ratio) return "-";  // a time of zero
   return shown_ratio(ratio.median) + " (" + without_unit(shown_ratio(ratio.least)) + " - " +
          without_unit(shown_ratio(ratio.most)) + ")";
 }
