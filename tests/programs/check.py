@@ -96,7 +96,7 @@ class Descriptions(Scratch):
         self.refused("unexpected keyword argument 'colour'", f'{head}ours = true\nstart = ["a"]\ncolour = 1\n')
         self.refused("missing 1 required", f"{head}ours = true\n")
         self.refused("stands for nothing", f'{head}ours = true\nstart = ["{{home}}/a"]\n')
-        self.refused("names no release", f'{head}ours = true\nstart = ["a"]\nwheels = ["thing"]\n')
+        self.refused("names no release", f'{head}ours = true\nstart = ["a"]\n[wheels]\nthing = "{"1" * 64}"\n')
         self.refused("no data has the form", f'{head}ours = true\nstart = ["a"]\n[data]\nform = "cube"\n')
         self.refused("unterminated|missing|unbalanced", f'{head}ours = true\nstart = ["a"]\nmetric = "(a"\n')
         self.refused("", "name = \n")
