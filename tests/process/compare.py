@@ -204,6 +204,21 @@ class Compare(Case):
         _, err = self.compare("status", code=1, warmup=1)
         self.assertIn("custash: warm-up 1 of 1, with custash: exit status 3. Without custash it ends well: see docs/faq.md.\n", err)
 
+    def test_a_time_limit_ends_those_that_ignore_it(self):
+        """The leader ends at once. What it has started ignores the signal, or has left the group."""
+        for what in ('(trap "" TERM; exec sleep 300.5) & sleep 300', "setsid sleep 300.5 & sleep 300"):
+            _, err = self.compare(["sh", "-c", what], "--timeout", "0.3", runs=1, code=1)
+            self.assertIn("it took longer than --timeout allows", err)
+            found = subprocess.run(["pgrep", "-fx", "sleep 300.5"], capture_output=True, text=True, check=False).stdout
+            self.assertEqual(found, "", what)
+
+    def test_one_export_that_is_refused_loses_no_other(self):
+        out, err = self.compare(["sh", "-c", f"echo mine > {self.path('a.json')}"], "--export", "a.json", "--export", "b.html", runs=1,
+                                code=125)
+        self.assertIn("b.html written", err)
+        self.assertIn("Result", out)
+        self.assertIn("a.json", err)
+
     def test_a_process_that_is_left_running_is_told(self):
         left = "A process that the program had started still ran at its end."
         result = self.json(["sh", "-c", "sleep 0.2 & true"], runs=1)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/compare/report.hpp"
-
 #include "tests/catch.hpp"
+#include "tools/command/compare/forms.hpp"
 
 #include <algorithm>
 #include <string>
@@ -62,4 +61,19 @@ TEST_CASE("ends that differ are told once for each side", "[compare]") {
   CHECK(has_line(report_of({}, comparison, "").checks,
                  "end: differs with custash; without: exit status 0 in all 4; with: exit "
                  "status 3 in all 4"));
+}
+
+TEST_CASE("the picture of any number has an end", "[compare]") {
+  for (const double value : {1e-323, 1.79e308, -5.0, 0.0}) {
+    Comparison comparison = four_rounds({});
+    for (Round& round : comparison.rounds)
+      for (Run& run : round.runs)
+        run.metric = value;
+    CommandOptions options;
+    options.metric = "x";
+    const std::string picture = as_picture(report_of(options, comparison, ""));
+    CHECK(picture.size() < 100'000);
+    CHECK(picture.find("nan") == std::string::npos);
+    CHECK(picture.find("inf\"") == std::string::npos);
+  }
 }

@@ -116,3 +116,14 @@ TEST_CASE("the median of an even number is in the middle of two", "[compare]") {
   CHECK(near(spread_of({9, 1, 5}).least, 1));
   CHECK(near(spread_of({9, 1, 5}).most, 9));
 }
+
+TEST_CASE("where medians are equal, the ranks say which side is lower", "[compare]") {
+  CHECK(judge({5, 5, 5, 5, 5, 6, 6, 6, 6}, {5, 5, 5, 5, 5, 4, 4, 4, 4}).verdict ==
+        Verdict::Less);
+  CHECK(judge({5, 5, 5, 5, 5, 4, 4, 4, 4}, {5, 5, 5, 5, 5, 6, 6, 6, 6}).verdict ==
+        Verdict::More);
+}
+
+TEST_CASE("the median of the largest numbers is finite", "[compare]") {
+  CHECK(spread_of({1.7e308, 1.7e308}).median == 1.7e308);
+}
