@@ -80,10 +80,7 @@ Status ContextCache::find_or_grow(const Request& request, Address* out) {
   }
   const Position waiting = core_.limbo_high.load();
   const bool asked = !due && waiting > core_.timeline.passed();
-  if (asked) {
-    core_.timeline.poll(waiting);
-    asks_ = 1;  // counts from here, so that programs that repeat themselves ask in step
-  }
+  if (asked) core_.timeline.poll(waiting);
   const bool came = freed_.collect_abroad(AbroadWait::No);
   bool hoards = false;
   {

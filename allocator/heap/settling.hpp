@@ -12,19 +12,8 @@ namespace custash {
 // Counts requests, not time.
 class Settling {
  public:
-  // Memory was made. A settled program needs some now and then by chance, as when its streams
-  // meet otherwise than before. It is settled no more when that comes soon after each other.
-  void memory_came(std::int64_t now) {
-    if (settled(now)) {
-      if (now - chance_ > kSoon) {
-        chance_ = now;
-        chances_ = 0;
-      }
-      if (++chances_ <= kChances) return;
-    }
-    last_ = now;
-    chances_ = 0;
-  }
+  // Memory was made, and not in place of moves.
+  void memory_came(std::int64_t now) { last_ = now; }
 
   // No memory has come for three quarters of all requests. So if the program repeats itself, it
   // has done all that it does.
@@ -45,12 +34,8 @@ class Settling {
 
  private:
   static constexpr std::int64_t kLeast = 64;
-  static constexpr std::int64_t kSoon = 1000;
-  static constexpr int kChances = 4;
 
   std::int64_t last_ = 0;
-  std::int64_t chance_ = 0;
-  int chances_ = 0;
   SizeClass last_class_ = SizeClass::Large;
   std::uint32_t in_a_row_ = 0;
 };
