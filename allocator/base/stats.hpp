@@ -90,6 +90,9 @@ struct DeviceStats {
                     int sign);  // of `bytes` each
   void count_reserved(StatPool pool, std::int64_t bytes, std::int64_t segments, int sign);
 
+  // Allocations so far, which serve the core as its clock.
+  [[nodiscard]] std::int64_t requests() const { return allocation[0].allocated; }
+
   DeviceStats& operator+=(const DeviceStats& other);
   void reset_peaks();
 };

@@ -32,7 +32,7 @@ CacheCore::CacheCore(const CacheShared& shared,
 CacheCore::~CacheCore() = default;
 
 Pool& CacheCore::add_pool() {
-  pools.push_back(std::make_unique<Pool>(stats, config.slabs_after));
+  pools.push_back(std::make_unique<Pool>(stats, refaults, config.slabs_after));
   return *pools.back();
 }
 

@@ -9,6 +9,7 @@
 #include "allocator/heap/refaults.hpp"
 #include "allocator/heap/request.hpp"
 #include "allocator/heap/reuse_after.hpp"
+#include "allocator/heap/settling.hpp"
 #include "allocator/memory/headroom.hpp"
 #include "allocator/order/timeline.hpp"
 
@@ -58,6 +59,7 @@ struct CacheCore {
   // From a cache line of its own on: hits read what stands before.
   alignas(64) Mutex mutex{LockRank::Context};
   DeviceStats stats GUARDED_BY(cache_lock);
+  Settling settling GUARDED_BY(cache_lock);
   Refaults refaults GUARDED_BY(cache_lock);
   std::vector<std::unique_ptr<Pool>> pools GUARDED_BY(cache_lock);  // [0]: plain calls
 };

@@ -44,10 +44,6 @@ Bytes size_of(const Request& request) {
   return request.small() || request.rounded <= kSmallLimit ? kSlabBytes : request.rounded;
 }
 
-std::int64_t requests(const DeviceStats& stats) {
-  return stats.allocation[0].allocated;
-}
-
 }  // namespace
 
 Status MemoryGrowth::grow(const Request& wanted, Address* out) {
@@ -81,7 +77,7 @@ bool MemoryGrowth::moved_too_often(const Request& request) {
     return owner.slab != nullptr ||
            (owner.segment != nullptr && owner.segment->arena->kind() == SizeKind::Small);
   };
-  return core_.refaults.paid_off(size_of(request), requests(core_.stats), lives);
+  return core_.refaults.paid_off(size_of(request), core_.stats.requests(), lives);
 }
 
 void MemoryGrowth::note_got(const Request& request, Address address) {
@@ -89,16 +85,14 @@ void MemoryGrowth::note_got(const Request& request, Address address) {
   CUSTASH_ASSERT(found);
   core_.refaults.got(
       size_of(request),
-      {.address = address, .buffer_id = found.buffer_id(), .when = requests(core_.stats)});
+      {.address = address, .buffer_id = found.buffer_id(), .when = core_.stats.requests()});
 }
 
 // How much may be made. The limit on held memory is the most that was ever in use, plus a
 // `share` of it, plus the bytes that searches missed.
 Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   const Bytes most = most_in_use(core_.stats, request);
-  Bytes allowed = most + most / share + core_.refaults.allowed();
-  for (const auto& pool : core_.pools)
-    allowed += pool->slabs.refaulted_bytes();
+  const Bytes allowed = most + most / share + core_.refaults.allowed();
   const Bytes now_held = held(core_.stats);
   const Bytes room = allowed > now_held ? allowed - now_held : 0;
   return align_down(std::min(room, core_.headroom.left(core_.budget)), kPageBytes);
@@ -115,9 +109,11 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
       finer_handle_bytes(held(core_.stats) + need, most_in_use(core_.stats, request));
   const bool makes = moved_too_often(request);
   Bytes room = room_to_make(request, kShareBeforeMoves);
-  if (makes && need > room) {
-    core_.refaults.allow(need - room);
-    room = room_to_make(request, kShareBeforeMoves);
+  // Bought: beyond the limit, in place of moves.
+  const Bytes left = align_down(core_.headroom.left(core_.budget), kPageBytes);
+  if (makes && need > room && need <= left && core_.headroom.fit() == Fit::Quick) {
+    out->bought = need - room;
+    room = need;
   }
   if (need > room) freed_.return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
@@ -225,6 +221,10 @@ Status MemoryGrowth::grow_range(Pool& pool,
       stale_.add(move.item.block, move.item.pages);
     }
     core_.headroom.use(growth.made);
+    core_.refaults.allow(growth.bought);
+    // Moves and what is bought for them come from the rounds of a program, not from its growth.
+    if (growth.made != 0 && growth.bought == 0)
+      core_.settling.memory_came(core_.stats.requests());
     core_.stats.num_pages_moved += static_cast<std::int64_t>(moved.size());
     segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;

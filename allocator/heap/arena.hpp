@@ -41,6 +41,7 @@ struct Growth {
   Block* hole = nullptr;   // the hole they are taken from; between open and close only
   Bytes bytes = 0;
   Bytes made = 0;    // of these, bytes of new pages
+  Bytes bought = 0;  // of these, beyond the limit on held memory
   Bytes handle = 0;  // the largest handle of the new pages
   std::vector<PageMove> moves;
 

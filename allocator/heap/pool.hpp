@@ -7,6 +7,7 @@
 #include "allocator/heap/block_ref.hpp"
 #include "allocator/heap/depot.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace custash {
@@ -18,16 +19,27 @@ inline Fit fit_of(const Arena& arena, Fit of_device) {
 }
 
 struct Pool {
-  Pool(DeviceStats& stats, std::uint32_t slabs_after)
+  // So many times as often a class is asked for before it gets slabs in a settled program.
+  static constexpr std::uint32_t kSettled = 16;
+
+  Pool(DeviceStats& stats, Refaults& refaults, std::uint32_t slabs_after)
       : small_pages(SizeKind::Small, stats),
         large(SizeKind::Large, stats),
-        slabs(stats),
+        slabs(stats, refaults),
         slabs_after(slabs_after) {}
 
   // Whether the pool cuts slabs for a size class. A rarely used class shares pages with others:
   // a slab is 2 MiB, and there are many classes. On a nearly full device all classes share.
-  [[nodiscard]] bool cuts_slabs(SizeClass size_class, Fit fit) const {
-    return fit == Fit::Quick && whole_blocks[index(size_class)] >= slabs_after;
+  // In a settled program a slab would take a page that another class needs in the next round.
+  [[nodiscard]] bool cuts_slabs(SizeClass size_class, Fit fit, bool settled) const {
+    return fit == Fit::Quick &&
+           whole_blocks[index(size_class)] >= (settled ? kSettled : 1) * slabs_after;
+  }
+
+  // From now on it cuts slabs for the class, settled or not.
+  void begin_slabs(SizeClass size_class) {
+    std::uint32_t& count = whole_blocks[index(size_class)];
+    count = std::max(count, kSettled * slabs_after);
   }
 
   Arena small_pages;  // slabs, and small blocks without one
@@ -35,6 +47,7 @@ struct Pool {
   SlabHeap slabs;
   Depot depot;
   const std::uint32_t slabs_after;
+  std::array<bool, kSizeClasses> has_slabs{};
   std::uint32_t thread_caches = 0;                         // threads that take from it
   std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
 };

@@ -4,6 +4,7 @@
 // Guarded by the lock of its ContextCache. Pure.
 #pragma once
 
+#include "allocator/base/check.hpp"
 #include "allocator/base/units.hpp"
 
 #include <algorithm>
@@ -21,6 +22,27 @@ class Refaults {
     std::uint64_t buffer_id = 0;
     std::int64_t when = 0;  // as a count of requests served
   };
+
+  // Pages that were given up so that others could have them.
+  struct GivenUp {
+    std::int64_t when = -1;  // as a count of requests served; -1: never
+    bool missed = false;     // they were wanted again soon after
+  };
+
+  // `bytes` of such pages are wanted again. If that is soon, they should have been kept.
+  void wanted(GivenUp* pages, Bytes bytes, std::int64_t now) {
+    if (pages->when < 0) return;
+    const bool missed = soon(pages->when, now);
+    if (missed && !pages->missed) allowed_ += bytes;
+    CUSTASH_ASSERT(missed || !pages->missed || allowed_ >= bytes);
+    if (!missed && pages->missed) allowed_ -= bytes;
+    *pages = {.missed = missed};
+  }
+
+  // What comes back later than that costs little when it is moved.
+  [[nodiscard]] static bool soon(std::int64_t then, std::int64_t now) {
+    return now - then < kSoon;
+  }
 
   // Memory must be got for a block of this size. True if moving has cost enough for it:
   // an earlier block of the size was freed soon after memory was got for it, and that has
@@ -51,7 +73,7 @@ class Refaults {
     sizes_[size].served.push_back(served);
   }
 
-  // So many bytes are made in place of moves.
+  // So many bytes were made that the limit on held memory would not have allowed.
   void allow(Bytes bytes) { allowed_ += bytes; }
 
   [[nodiscard]] Bytes allowed() const { return allowed_; }
@@ -65,8 +87,7 @@ class Refaults {
   // never makes memory.
   static constexpr std::size_t kCostOfMemory = 12;
   static constexpr std::size_t kMostAtOnce = 4;
-  // Requests. What comes back later than that costs little when it is moved.
-  static constexpr std::int64_t kSoon = 1000;
+  static constexpr std::int64_t kSoon = 1000;  // requests
   static constexpr std::size_t kSizes = 256;
 
   struct Size {
@@ -74,9 +95,7 @@ class Refaults {
     std::vector<Served> served;
   };
 
-  static bool is_old(const Served& served, std::int64_t now) {
-    return now - served.when > kSoon;
-  }
+  static bool is_old(const Served& served, std::int64_t now) { return !soon(served.when, now); }
 
   static void forget_old(Size& of, std::int64_t now) {
     std::erase_if(of.served, [&](const Served& served) { return is_old(served, now); });

@@ -14,13 +14,6 @@ namespace {
 // The number of slabs that a request examines: the fullest serves it, so that others empty.
 constexpr std::size_t kCandidates = 8;
 
-// After this many requests, cutting a slab has paid off.
-constexpr std::int64_t kSoon = 1000;
-
-std::int64_t requests(const DeviceStats& stats) {
-  return stats.allocation[0].allocated;
-}
-
 }  // namespace
 
 SmallRef SlabHeap::take_for_magazine(SizeClass size_class, const ReuseLimits& reuse_limits) {
@@ -157,7 +150,7 @@ void SlabHeap::leave_limbo(Class& of) {
 Slab* SlabHeap::add(Block* backing, SizeClass size_class, ContextCache* cache) {
   CUSTASH_ASSERT(backing->size == kSlabBytes && backing->address % kPageBytes == 0);
   Class& of = classes_[index(size_class)];
-  note_wanted(of.refault);
+  refaults_.wanted(&of.given_up, kSlabBytes, stats_.requests());
   Slab* slab = nullptr;
   if (of.spare.empty()) {
     slab = &all_.emplace_back();
@@ -201,42 +194,32 @@ std::vector<Slab*> SlabHeap::take_empty(Position passed) {
     const std::size_t before = taken.size();
     drain(each, passed);
     take_empty_of(each, 0, passed, &taken);
-    if (taken.size() != before) classes_[index(each)].refault.given_up = requests(stats_);
+    if (taken.size() != before) classes_[index(each)].given_up.when = stats_.requests();
   }
   return taken;
 }
 
 void SlabHeap::pages_given_up() {
-  pages_.given_up = requests(stats_);
+  pages_.when = stats_.requests();
 }
 
-bool SlabHeap::soon_after(std::int64_t then) const {
-  return requests(stats_) - then < kSoon;
-}
-
-void SlabHeap::note_wanted(Refault& refault) {
-  if (refault.given_up < 0) return;
-  const bool soon = soon_after(refault.given_up);
-  if (soon && !refault.missed) ++refaults_;
-  CUSTASH_ASSERT(!refault.missed || refaults_ != 0);
-  if (!soon && refault.missed) --refaults_;
-  refault.missed = soon;
-  refault.given_up = -1;
+void SlabHeap::pages_wanted() {
+  refaults_.wanted(&pages_, kSlabBytes, stats_.requests());
 }
 
 void SlabHeap::note_stolen(SizeClass size_class) {
-  classes_[index(size_class)].stolen = requests(stats_);
+  classes_[index(size_class)].stolen = stats_.requests();
 }
 
 bool SlabHeap::contended(SizeClass size_class, std::size_t ready, std::size_t takers) {
   Class& of = classes_[index(size_class)];
-  const bool soon = of.stolen >= 0 && soon_after(of.stolen);
+  const bool soon = of.stolen >= 0 && Refaults::soon(of.stolen, stats_.requests());
   of.stolen = -1;
   const Bytes of_one = kSlabBytes / class_bytes(size_class);
   // One more, since the first slab may only replace one that is returned for it.
   if (!soon || ready >= takers || of.for_contention * of_one >= takers + of_one) return false;
   ++of.for_contention;
-  ++refaults_;
+  refaults_.allow(kSlabBytes);
   return true;
 }
 
@@ -251,10 +234,9 @@ std::size_t SlabHeap::ready(SizeClass size_class, std::size_t most_slabs) const 
 }
 
 void SlabHeap::forget_refaults() {
-  refaults_ = 0;
   pages_ = {};
   for (Class& of : classes_) {
-    of.refault = {};
+    of.given_up = {};
     of.stolen = -1;
     of.for_contention = 0;
   }

@@ -7,6 +7,7 @@
 #include "allocator/base/shared_field.hpp"
 #include "allocator/base/stats.hpp"
 #include "allocator/heap/block_state.hpp"
+#include "allocator/heap/refaults.hpp"
 #include "allocator/heap/reuse_after.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -82,7 +83,7 @@ struct SmallRef {
 
 class SlabHeap {
  public:
-  explicit SlabHeap(DeviceStats& stats) : stats_(stats) {}
+  SlabHeap(DeviceStats& stats, Refaults& refaults) : stats_(stats), refaults_(refaults) {}
 
   // Used, or empty when no acceptable block is ready.
   SmallRef take(SizeClass size_class, const ReuseLimits& reuse_limits);
@@ -120,7 +121,7 @@ class SlabHeap {
   // The pages of this pool's arena went elsewhere, and it needs more.
   void pages_given_up();
 
-  void pages_wanted() { note_wanted(pages_); }
+  void pages_wanted();
 
   // Blocks of the class were stolen from other threads or pools, which may need them back.
   void note_stolen(SizeClass size_class);
@@ -131,9 +132,6 @@ class SlabHeap {
   // How many blocks of the class are ready in this many slabs.
   [[nodiscard]] std::size_t ready(SizeClass size_class, std::size_t most_slabs) const;
 
-  // The bytes that should have been kept: slabs and pages given up and needed again soon after.
-  [[nodiscard]] Bytes refaulted_bytes() const { return refaults_ * kSlabBytes; }
-
   void forget_refaults();
 
   [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
@@ -142,20 +140,14 @@ class SlabHeap {
   [[nodiscard]] bool validate() const;
 
  private:
-  // 2 MiB were given up so that others could have the pages.
-  struct Refault {
-    std::int64_t given_up = -1;  // when, as a count of requests served; -1: never
-    bool missed = false;         // they were needed again soon after
-  };
-
   struct Class {
-    std::vector<Slab*> slabs;       // all
-    std::vector<Slab*> with_ready;  // the last ones are tried first
-    std::deque<SmallRef> limbo;     // by rising position
-    std::vector<Slab*> spare;       // recycled
-    std::size_t empties = 0;        // slabs without a used block
-    Refault refault;
-    std::int64_t stolen = -1;        // when, counted likewise
+    std::vector<Slab*> slabs;        // all
+    std::vector<Slab*> with_ready;   // the last ones are tried first
+    std::deque<SmallRef> limbo;      // by rising position
+    std::vector<Slab*> spare;        // recycled
+    std::size_t empties = 0;         // slabs without a used block
+    Refaults::GivenUp given_up;      // its last slab
+    std::int64_t stolen = -1;        // when, as a count of requests
     std::size_t for_contention = 0;  // slabs made for that since
   };
 
@@ -163,15 +155,13 @@ class SlabHeap {
   void list(Class& of, Slab* slab);
   void count_free(const Slab& slab, int by);
   void leave_limbo(Class& of);  // its oldest block
-  [[nodiscard]] bool soon_after(std::int64_t then) const;
-  void note_wanted(Refault& refault);
 
   DeviceStats& stats_;
+  Refaults& refaults_;
   std::array<Class, kSizeClasses> classes_;
   std::deque<Slab> all_;  // every slab object ever made
   Bytes limbo_bytes_ = 0;
-  Refault pages_;  // of blocks outside slabs
-  std::size_t refaults_ = 0;
+  Refaults::GivenUp pages_;  // of blocks outside slabs
 };
 
 }  // namespace custash

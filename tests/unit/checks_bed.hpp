@@ -66,7 +66,8 @@ struct ArenaBed {
 
 struct SlabBed {
   DeviceStats stats;
-  SlabHeap slab_heap{stats};
+  Refaults refaults;
+  SlabHeap slab_heap{stats, refaults};
   Block backing{.address = 64_MiB, .size = kSlabBytes};
   Slab* slab = slab_heap.add(&backing, kClass, nullptr);
 };

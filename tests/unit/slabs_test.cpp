@@ -14,7 +14,8 @@ constexpr ReuseLimits kAnything{.passed = Position::end(), .acceptable = Positio
 
 struct Bed {
   DeviceStats stats;
-  SlabHeap slab_heap{stats};
+  Refaults refaults;
+  SlabHeap slab_heap{stats, refaults};
   Block backing{.address = 64_MiB, .size = kSlabBytes};
 };
 
