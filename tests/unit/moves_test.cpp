@@ -292,24 +292,3 @@ TEST_CASE("a program that has settled gets slabs only when they pay", "[unit][mo
   turns(bed, 4000);
   REQUIRE(bed.stats().reserved_bytes[0].current > static_cast<std::int64_t>(2_MiB));
 }
-
-TEST_CASE("a class that nobody takes turns with has a slab in a free page at once",
-          "[unit][moves]") {
-  Bed bed;
-  for (int i = 0; i < 300; ++i)
-    bed.free(bed.malloc(700));
-  REQUIRE(bed.allocator->try_allocate(bed.sim.context(), 700) != 0);
-  const Address p = bed.malloc(700);
-  REQUIRE(bed.malloc(700) == p + 1024);
-  REQUIRE(bed.stats().reserved_bytes[0].current == static_cast<std::int64_t>(2_MiB));
-}
-
-TEST_CASE("on a nearly full device nothing is made in place of moves", "[unit][moves]") {
-  Bed bed({.device_memory = 1_GiB});
-  const auto cycle = [&] { fight_for_a_page(bed); };
-  cycle();
-  const auto held = bed.stats().reserved_bytes[0].current;
-  for (int i = 0; i < 40; ++i)
-    cycle();
-  REQUIRE(bed.stats().reserved_bytes[0].peak <= held + static_cast<std::int64_t>(2_MiB));
-}
