@@ -47,7 +47,6 @@ struct Pool {
   SlabHeap slabs;
   Depot depot;
   const std::uint32_t slabs_after;
-  std::array<bool, kSizeClasses> has_slabs{};
   std::uint32_t thread_caches = 0;                         // threads that take from it
   std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
 };
