@@ -149,6 +149,35 @@ class Fetching(Scratch):
         self.assertTrue(fetch.is_there(program, self.folder / "thing/files"))
         self.assertFalse(fetch.is_there(dataclasses.replace(program, archive="2" * 64), self.folder / "thing/files"))
 
+    def test_files_that_do_not_belong_there_are_noticed(self):
+        """One beside a program's file could stand in for a module of Python."""
+        files = self.folder / "thing/files"
+        for more in ({"files": {"examples/a.py": sha(CONTENT)}}, {"whole": True, "files": {}}):
+            program = self.fetch({"examples/a.py": CONTENT}, **more)
+            self.assertTrue(fetch.is_there(program, files))
+            (files / "examples/json.py").write_text("")
+            self.assertFalse(fetch.is_there(program, files))
+            (files / "examples/json.py").unlink()
+            (files / "examples/a.py").write_text("other")
+            self.assertFalse(fetch.is_there(program, files))
+            (files / "examples/a.py").unlink()
+            (files / "examples/a.py").symlink_to("/etc/passwd")
+            self.assertFalse(fetch.is_there(program, files))
+            self.fetch({"examples/a.py": CONTENT}, **more)
+            self.assertTrue(fetch.is_there(program, files))
+
+    def test_wheels_are_those_that_were_checked(self):
+        archive = self.folder / "thing-1.0-py3-none-any.whl"
+        archive.write_bytes(b"a wheel")
+        wheels = self.folder / "wheels"
+        fetch.fetch_wheels({"thing==1.0": sha(b"a wheel")}, wheels, "3.12", lambda *_: archive)
+        (wheels / "json-9-py3-none-any.whl").write_bytes(b"")
+        program = self.program(wheels={"thing==1.0": sha(b"a wheel")})
+        self.assertEqual(fetch.named_wheels([program], wheels), [str(wheels / archive.name)])
+        (wheels / archive.name).write_bytes(b"another")
+        with self.assertRaisesRegex(description.Mistake, "it is another file"):
+            fetch.named_wheels([program], wheels)
+
     def test_a_whole_archive_stays_in_its_folder(self):
         self.refused("leads out of its folder", {"../../a.py": CONTENT}, whole=True, files={})
 
@@ -264,6 +293,20 @@ class Runs(Scratch):
     def test_a_program_that_falls_back_to_the_processor_has_no_figures(self):
         code, rows, _, _ = self.wall([str(self.here), "idle"])
         self.assertEqual((code, rows[0]["why_not"]), (1, "failed: it did not use CUDA"))
+
+    def test_a_figure_without_a_ratio_costs_its_row_alone(self):
+        for wall_time in ("0", "-1", "float('inf')"):
+            path = self.folder / "build/tools/custash"
+            path.write_text(STAND_IN.replace('{"wall_s": wall,', '{"wall_s": ' + wall_time + ","))
+            code, rows, said, _ = self.wall([str(self.here)])
+            self.assertEqual(code, 1)
+            self.assertRegex(rows[0]["why_not"], "failed: .*no ratio can be made of it|failed: .*JSON")
+            self.assertIn("failed", said)
+
+    def test_a_fault_of_one_program_costs_its_row_alone(self):
+        code, rows, _, _ = self.wall([str(self.here)], data={"file": "x", "form": "cube"})
+        self.assertEqual((code, len(rows)), (1, 1))
+        self.assertIn("failed: KeyError", rows[0]["why_not"])
 
     def test_a_command_that_knows_no_compare_is_told(self):
         (self.folder / "build/tools/custash").write_text("#!/bin/sh\necho unknown subcommand >&2\nexit 125\n")
