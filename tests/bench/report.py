@@ -123,15 +123,14 @@ class Unreadable(Exception):
 
 
 def read_figures(path, keys, command):
-    """What `command --json` wrote into a file: an object with these keys."""
+    """What `command --json` wrote into a file: an object with these keys, and with their values where they are not None."""
     try:
         found = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except OSError as why:
         raise Unreadable(f"{path}: {why.strerror}") from why
     except ValueError as why:
         raise Unreadable(f"{path} is not JSON: {why}") from why
-    if not isinstance(found, dict) or not all(found.get(key) == value for key, value in keys.items() if value is not None) \
-            or not set(keys) <= set(found):
+    if not isinstance(found, dict) or not all(key in found and value in (None, found[key]) for key, value in keys.items()):
         raise Unreadable(f"{path} holds no figures of {command}")
     return found
 
