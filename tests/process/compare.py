@@ -212,6 +212,18 @@ class Compare(Case):
             found = subprocess.run(["pgrep", "-fx", "sleep 300.5"], capture_output=True, text=True, check=False).stdout
             self.assertEqual(found, "", what)
 
+    def test_a_signal_that_the_parent_had_ignored_stays_ignored(self):
+        """As nohup does."""
+        note = self.path("note")
+        words = self.words(["sh", "-c", f"echo >> {note}; sleep 0.3"], runs=1)
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(False),
+                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        while not os.path.exists(note):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGHUP)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, ""), out)
+
     def test_one_export_that_is_refused_loses_no_other(self):
         out, err = self.compare(["sh", "-c", f"echo mine > {self.path('a.json')}"], "--export", "a.json", "--export", "b.html", runs=1,
                                 code=125)
