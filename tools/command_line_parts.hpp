@@ -6,7 +6,10 @@
 #include "tools/command/compare/command.hpp"
 #include "tools/command/live/command.hpp"
 
+#include <cmath>
+#include <cstdlib>
 #include <string>
+#include <type_traits>
 
 #include <CLI/CLI.hpp>
 
@@ -23,6 +26,8 @@ CLI::Option* add(
       ->type_name(type)
       ->check([type = std::string(type)](const std::string& word) -> std::string {
         if (word == "--") return "needs a value before --";
+        if constexpr (std::is_floating_point_v<Value>)  // which passes CLI::Range
+          if (std::isnan(std::strtod(word.c_str(), nullptr))) return word + " is not a number";
         return word.empty() && type != kConf ? "needs a value: " + type : "";
       });
 }

@@ -45,6 +45,12 @@ class Measured(unittest.TestCase):
             self.assertEqual(len({row["who"] for row in rows}), ways)
             self.assertEqual(len(rows), ways * len({row["at"] for row in rows}))
 
+    def test_numbers_that_measure_nothing_are_refused(self):
+        for words in (["--rounds", "0"], ["--minutes", "0"], ["--minutes", "nan"], ["--steps", "-1"]):
+            done = subprocess.run([sys.executable, figures.__file__, "--sim", *words], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"invalid {'minutes' if words[0] == '--minutes' else 'count'} value: '{words[1]}'", done.stderr)
+
     def test_the_simulator_does_not_go_into_the_documentation(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "json")

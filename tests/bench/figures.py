@@ -136,9 +136,9 @@ def arguments():
     parser = argparse.ArgumentParser(prog="tools/bench --figures", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figures", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--rounds", type=int, default=5, help="how often each way is measured (5)")
-    parser.add_argument("--minutes", type=float, help="begin nothing after that time")
-    parser.add_argument("--steps", type=int, default=200, help="of the training (200)")
+    parser.add_argument("--rounds", type=report.count, default=5, help="how often each way is measured (5)")
+    parser.add_argument("--minutes", type=report.minutes, help="begin nothing after that time")
+    parser.add_argument("--steps", type=report.count, default=200, help="of the training (200)")
     parser.add_argument("--quick", action="store_true", help="short runs: to see that it works")
     parser.add_argument("--sim", action="store_true", help="over the simulated driver")
     parser.add_argument("--json", type=pathlib.Path, help="write every figure to this file")

@@ -118,6 +118,20 @@ def document(width, height, body):
             '<rect width="100%" height="100%" fill="#fff"/>\n' + body + "</svg>\n")
 
 
+def count(text):
+    """For argparse: a whole number from 1 on."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def minutes(text):
+    """For argparse: more than none, and an end."""
+    if not 0 < float(text) < math.inf:
+        raise ValueError
+    return float(text)
+
+
 class Unreadable(Exception):
     """A file that holds no figures; the text says why."""
 

@@ -174,7 +174,7 @@ def main():
     parser.add_argument("--plot", help="write the plots to this file (SVG)")
     parser.add_argument("--docs", action="store_true", help="write both into docs/measurements.md")
     parser.add_argument("--from", dest="source", metavar="JSON", help="measure nothing; take the figures that --json wrote")
-    parser.add_argument("--minutes", type=float, help="measure for at most this long; name the cases left out")
+    parser.add_argument("--minutes", type=report.minutes, help="measure for at most this long; name the cases left out")
     parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
     parser.add_argument("--no-peers", action="store_true", help="leave out PyTorch, RMM and CUB")
     parser.add_argument("--no-build", action="store_true", help="do not build first")

@@ -198,6 +198,10 @@ class Compare(Case):
         result = self.json("fail", code=1)
         self.assertEqual((result["rounds"], result["failure"]), ([], "round 1 of 4, without custash: exit status 4"))
 
+    def test_a_time_limit_is_a_number(self):
+        _, err = self.compare("status", "--timeout", "nan", code=125)
+        self.assertIn("--timeout: nan is not a number", err)
+
     def test_a_failure_is_laid_at_the_right_door(self):
         _, err = self.compare("fail", code=1, warmup=1)
         self.assertIn("custash: the program fails without custash, too: exit status 4 (-i compares it all the same)\n", err)

@@ -273,6 +273,17 @@ class Endings(Case):
                        check=False)
         self.assertEqual(ours(process.pid), [])
 
+    def test_the_folder_goes_with_all_that_is_in_it_and_nothing_else(self):
+        """The program makes a folder in it, or puts a link to a folder of its own in its place."""
+        kept = os.path.join(self.folder, "kept")
+        os.makedirs(kept)
+        open(os.path.join(kept, "file"), "w", encoding="utf-8").close()
+        for what in ('mkdir "$d"/sub', f'rm -r "$d"; ln -s {kept} "$d"'):
+            words = [PATHS.command, "run", "--lib", PATHS.library, "--summary", "--", "sh", "-c", f"d=$(echo /dev/shm/custash-run.$PPID.*); {what}"]
+            process = self.start(words)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, ours(process.pid), os.listdir(kept)), (0, [], ["file"]), err)
+
     def test_no_cuda_is_one_line(self):
         words = [PATHS.command, "run", "--lib", PATHS.library, "--record-history", "f.html", "--leaks", "--summary",
                  "--record", "r.trace", "--", "/bin/true"]

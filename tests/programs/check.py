@@ -24,6 +24,7 @@ import description
 import fetch
 import table
 import wall
+import wheels
 
 BUILD = pathlib.Path(sys.argv.pop()).resolve()
 CONTENT = b"print('hello')\n"
@@ -169,14 +170,14 @@ class Fetching(Scratch):
     def test_wheels_are_those_that_were_checked(self):
         archive = self.folder / "thing-1.0-py3-none-any.whl"
         archive.write_bytes(b"a wheel")
-        wheels = self.folder / "wheels"
-        fetch.fetch_wheels({"thing==1.0": sha(b"a wheel")}, wheels, "3.12", lambda *_: archive)
-        (wheels / "json-9-py3-none-any.whl").write_bytes(b"")
+        folder = self.folder / "wheels"
+        wheels.fetch_wheels({"thing==1.0": sha(b"a wheel")}, folder, "3.12", lambda *_: archive)
+        (folder / "json-9-py3-none-any.whl").write_bytes(b"")
         program = self.program(wheels={"thing==1.0": sha(b"a wheel")})
-        self.assertEqual(fetch.named_wheels([program], wheels), [str(wheels / archive.name)])
-        (wheels / archive.name).write_bytes(b"another")
+        self.assertEqual(wheels.named_wheels([program], folder), [str(folder / archive.name)])
+        (folder / archive.name).write_bytes(b"another")
         with self.assertRaisesRegex(description.Mistake, "it is another file"):
-            fetch.named_wheels([program], wheels)
+            wheels.named_wheels([program], folder)
 
     def test_a_whole_archive_stays_in_its_folder(self):
         self.refused("leads out of its folder", {"../../a.py": CONTENT}, whole=True, files={})

@@ -3,43 +3,19 @@
 
 Each archive is checked by its SHA-256, then each file that is taken out of it.
 """
-import hashlib
-import importlib.util
 import json
 import pathlib
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
 
+import wheels
 from description import Mistake
+from releases import digest, download_source, download_wheel
 
 MARK = ".archive"  # beside the files of a whole archive: what they were made of, and the SHA-256 of each
-FETCHED = "fetched.json"  # beside the wheels: {release: [the digest that its description has, file, the file's digest]}
-CLIENT = "unearth"  # it downloads without building, as pip does not
-
-
-def digest(content):
-    return hashlib.sha256(content).hexdigest()
-
-
-def download_source(release, folder, python_version):
-    if importlib.util.find_spec(CLIENT) is None:
-        raise Mistake(f"{CLIENT} is missing: {sys.executable} -m pip install {CLIENT}")
-    return subprocess.run([sys.executable, "-m", CLIENT, "--no-binary", "--python-version", python_version, "--download", folder,
-                           release], capture_output=True, text=True, check=False)
-
-
-def download_wheel(release, folder, python_version):
-    """For x86-64 Linux, without what it needs in turn."""
-    platforms = [f"manylinux_2_{minor}_x86_64" for minor in (17, 24, 27, 28, 31, 34)]
-    return subprocess.run(
-        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
-         "--python-version", python_version, "--implementation", "cp", "--dest", folder,
-         *(f"--platform={each}" for each in (*platforms, "manylinux2014_x86_64", "manylinux1_x86_64")), release],
-        capture_output=True, text=True, check=False)
 
 
 def download(program, folder, python_version):
@@ -126,50 +102,6 @@ def fetch_files(program, folder, get):
         (folder / name).write_bytes(content)
 
 
-def built(archive, folder):
-    """pip makes a wheel of the sources. What it needs for that is not checked."""
-    done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(archive)],
-                          capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Mistake(f"{archive.name}: {done.stderr[-300:]}")
-    return only_file(folder)
-
-
-def only_file(folder):
-    (found,) = pathlib.Path(folder).iterdir()
-    return found
-
-
-def get_wheel(release, expected, place, python_version):
-    """The path of a release's wheel; where it has none, pip makes one of the sources."""
-    from_sources = download_wheel(release, f"{place}/wheel", python_version).returncode != 0
-    done = download_source(release, f"{place}/sources", python_version) if from_sources else None
-    if from_sources and done.returncode != 0:
-        raise Mistake(f"{release} cannot be downloaded: {done.stderr[-300:]}")
-    archive = only_file(f"{place}/sources" if from_sources else f"{place}/wheel")
-    if digest(archive.read_bytes()) != expected:
-        raise Mistake(f"{archive.name}: its SHA-256 is another than the description of its program has")
-    return built(archive, f"{place}/built") if from_sources else archive
-
-
-def fetched_wheels(folder):
-    path = folder / FETCHED
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
-def fetch_wheels(wheels, folder, python_version, get=get_wheel):
-    folder.mkdir(parents=True, exist_ok=True)
-    fetched = fetched_wheels(folder)
-    for release, expected in sorted(wheels.items()):
-        with tempfile.TemporaryDirectory() as place:
-            for name in ("wheel", "sources", "built"):
-                pathlib.Path(place, name).mkdir()
-            wheel = get(release, expected, place, python_version)
-            shutil.copy(wheel, folder)
-            fetched[release] = [expected, wheel.name, digest(wheel.read_bytes())]
-        (folder / FETCHED).write_text(json.dumps(fetched, indent=1))
-
-
 def make(program, expand):
     """Builds what is given as sources."""
     for words in program.make:
@@ -214,32 +146,4 @@ def fetch(programs, folder, python_version, expand):
 
     for program in programs:
         fetch_program(program, folder / program.key, expand, get)
-    fetch_wheels(wheels_of(programs), folder / "wheels", python_version)
-
-
-def wheels_of(programs):
-    return {release: expected for program in programs for release, expected in program.wheels.items()}
-
-
-def named_wheels(programs, folder):
-    """The paths of the wheels that were fetched for these programs, and are what they were."""
-    fetched = fetched_wheels(folder)
-    paths = []
-    for release, expected in sorted(wheels_of(programs).items()):
-        if release not in fetched:
-            continue
-        described, name, found = fetched[release]
-        path = folder / name
-        if described != expected or not path.is_file() or digest(path.read_bytes()) != found:
-            raise Mistake(f"{path}: it is another file than --fetch has checked, or than the description names: --fetch again")
-        paths.append(str(path))
-    return paths
-
-
-def install(programs, folder):
-    """The wheels into a folder of their own, which the programs get on PYTHONPATH. Needs no network."""
-    wheels = named_wheels(programs, folder / "wheels")
-    if not wheels:
-        raise Mistake(f"{folder / 'wheels'} has no wheel: --fetch first")
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-compile",
-                    "--no-cache-dir", "--upgrade", "--target", str(folder / "site"), *wheels], check=True)
+    wheels.fetch_wheels(wheels.wheels_of(programs), folder / "wheels", python_version)

@@ -20,6 +20,7 @@ import data
 import description
 import fetch
 import table
+import wheels
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
@@ -165,9 +166,9 @@ def arguments(words=None):
     parser.add_argument("--install", action="store_true", help="install the wheels that --fetch downloaded; measure nothing")
     parser.add_argument("--list", action="store_true", help="name the programs and their releases; measure nothing")
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="only this program; may be repeated")
-    parser.add_argument("--rounds", type=int, default=5, help="measured runs of each side (5)")
+    parser.add_argument("--rounds", type=table.report.count, default=5, help="measured runs of each side (5)")
     parser.add_argument("--warmup", type=int, default=1, help="runs of each side before these (1)")
-    parser.add_argument("--minutes", type=float, help="start nothing after that time; name what is left out")
+    parser.add_argument("--minutes", type=table.report.minutes, help="start nothing after that time; name what is left out")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/programs", help="where the fetched files are")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="another folder, built already")
     parser.add_argument("--no-build", action="store_true", help="do not build first")
@@ -218,7 +219,7 @@ def main():
         elif args.fetch:
             fetch.fetch(programs, args.folder, args.python_version, Wall(args).expand)
         elif args.install:
-            fetch.install(programs, args.folder)
+            wheels.install(programs, args.folder)
         else:
             return write(args, Wall(args).run(programs), machine())
     except (description.Mistake, table.report.Unreadable) as mistake:

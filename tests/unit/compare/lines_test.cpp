@@ -4,6 +4,7 @@
 #include "tests/catch.hpp"
 #include "tools/command/compare/capture.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include <unistd.h>
@@ -23,7 +24,9 @@ std::string difference(const std::string& a,
                        const Patterns& ignored = {}) {
   const auto found = first_difference(holding(a).file(), holding(b).file(), ignored);
   if (!found) return "same";
-  return std::to_string(found->line) + ":" + found->before + "/" + found->after;
+  std::string text = std::to_string(found->line) + ":" + found->before + "/" + found->after;
+  std::replace(text.begin(), text.end(), '\n', '$');
+  return text;
 }
 
 }  // namespace
@@ -31,10 +34,10 @@ std::string difference(const std::string& a,
 TEST_CASE("output is the same to the last byte, or not", "[compare]") {
   CHECK(difference("", "") == "same");
   CHECK(difference("a\nb\n", "a\nb\n") == "same");
-  CHECK(difference("a\nb\n", "a\nc\n") == "2:b/c");
-  CHECK(difference("a\n", "a") == "1:a/a");
-  CHECK(difference("a\n", "a\nmore\n") == "2:/more");
-  CHECK(difference("a\nmore\n", "a\n") == "2:more/");
+  CHECK(difference("a\nb\n", "a\nc\n") == "2:b$/c$");
+  CHECK(difference("a\n", "a") == "1:a$/a");
+  CHECK(difference("a\n", "a\nmore\n") == "2:/more$");
+  CHECK(difference("a\nmore\n", "a\n") == "2:more$/");
   const std::string with_null("a\0b", 3);
   CHECK(difference(with_null, with_null) == "same");
   CHECK(difference(with_null, std::string("a\0c", 3)).substr(0, 2) == "1:");
@@ -45,8 +48,8 @@ TEST_CASE("lines that match are left out, wherever they stand", "[compare]") {
   const Pattern pid("--ignore", "pid");
   CHECK(difference("time: 1\na\n", "a\ntime: 2\n", {&time}) == "same");
   CHECK(difference("a pid 1\ntime: 1\nb\n", "b\n", {&time, &pid}) == "same");
-  CHECK(difference("time: 1\na\n", "time: 2\nb\n", {&time}) == "2:a/b");
-  CHECK(difference("time: x\n", "time: y\n", {&time}) == "1:time: x/time: y");
+  CHECK(difference("time: 1\na\n", "time: 2\nb\n", {&time}) == "2:a$/b$");
+  CHECK(difference("time: x\n", "time: y\n", {&time}) == "1:time: x$/time: y$");
 }
 
 TEST_CASE("output without line ends is compared in pieces", "[compare]") {

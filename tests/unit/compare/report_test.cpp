@@ -63,6 +63,37 @@ TEST_CASE("ends that differ are told once for each side", "[compare]") {
                  "status 3 in all 4"));
 }
 
+TEST_CASE("a difference is shown where it is", "[compare]") {
+  const auto told = [](const std::string& before, const std::string& after) {
+    Comparison comparison = four_rounds({});
+    comparison.outputs.changed = Difference{7, before, after};
+    return report_of({}, comparison, "")
+        .checks.front()
+        .substr(std::string("standard output: differs with custash, first in line 7: ").size());
+  };
+  const std::string same(100, 's');
+  CHECK(told("a\n", "b\n") == "'a' / 'b'");
+  CHECK(told("a\n", "") == "'a' / no such line");
+  CHECK(told("\n", "") == "'' / no such line");
+  CHECK(told("a", "a\n") == "'a' has an end of line in one of the two runs only");
+  CHECK(told(same + "1\n", same + "2\n") ==
+        "'..." + same.substr(80) + "1' / '..." + same.substr(80) + "2'");
+  CHECK(told("x" + same, "y" + same) ==
+        "'x" + same.substr(41) + "...' / 'y" + same.substr(41) + "...'");
+}
+
+TEST_CASE("every form is text, whatever the program's name", "[compare]") {
+  CommandOptions options;
+  options.program = {std::string(89, 'p') + "\xc3\xa4", "\xff", "<&>#"};
+  const Report report = report_of(options, four_rounds({}), "");
+  CHECK(as_picture(report).find(std::string(89, 'p') + "...<") != std::string::npos);
+  CHECK(as_page(report).find("\xc3\xa4 \\xff &lt;&amp;>#</h1>") != std::string::npos);
+  CHECK(as_markdown(report).find("\xc3\xa4 \\\\xff \\<\\&\\>#: ") != std::string::npos);
+  options.program = {"1. # >"};
+  CHECK(as_markdown(report_of(options, four_rounds({}), "")).find("\n1\\. # \\>: ") !=
+        std::string::npos);
+}
+
 TEST_CASE("the picture of any number has an end", "[compare]") {
   for (const double value : {1e-323, 1.79e308, -5.0, 0.0}) {
     Comparison comparison = four_rounds({});

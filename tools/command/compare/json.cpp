@@ -72,10 +72,17 @@ Ordered served_json(const Served& served) {
           {"peak_held_bytes", served.peak_reserved}};
 }
 
+// Without its end; null: no such line.
+Ordered line_json(const std::string& line) {
+  if (line.empty()) return {};
+  return line.substr(0, line.size() - (line.back() == '\n' ? 1 : 0));
+}
+
 Ordered difference_json(const std::optional<Difference>& difference) {
   if (!difference) return {};
-  return {
-      {"line", difference->line}, {"before", difference->before}, {"after", difference->after}};
+  return {{"line", difference->line},
+          {"before", line_json(difference->before)},
+          {"after", line_json(difference->after)}};
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ std::optional<Difference> first_difference(int before, int after, const Patterns
     const bool more = next_of(left, ignored, &a, &number);
     const bool other_more = next_of(right, ignored, &b, &other_number);
     if (!more && !other_more) return std::nullopt;
-    if (a != b) return Difference{more ? number : other_number, without_end(a), without_end(b)};
+    if (a != b) return Difference{more ? number : other_number, a, b};
   }
 }
 

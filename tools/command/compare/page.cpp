@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One page, with nothing from elsewhere. Its head marks it as custash's, so that custash
 // replaces it.
+#include "interpose/process/printable.hpp"
 #include "tools/command/compare/forms.hpp"
 #include "tools/plot/svg.hpp"
 
@@ -28,7 +29,7 @@ constexpr const char* kHead =
     "</style></head><body>\n";
 
 std::string tag(const char* name, const std::string& text) {
-  return std::string("<") + name + ">" + svg::escaped(text) + "</" + name + ">";
+  return std::string("<") + name + ">" + svg::escaped(printable(text)) + "</" + name + ">";
 }
 
 std::string row_html(const char* cell, const std::vector<std::string>& cells) {
@@ -51,8 +52,8 @@ std::string list_html(const Part& part) {
 std::string as_page(const Report& report) {
   const Drawing drawing = draw(report);
   std::string out = kHead + tag("h1", report.program) + "\n<p class=\"soft\">" +
-                    svg::escaped(report.setting) + "<br>" + svg::escaped(report.subject) +
-                    "</p>\n";
+                    svg::escaped(report.setting) + "<br>" +
+                    svg::escaped(printable(report.subject)) + "</p>\n";
   const auto parts = parts_of(report);
   out += list_html(parts[0]);    // above the picture
   constexpr double kTitle = 24;  // the room that the page's own title makes free

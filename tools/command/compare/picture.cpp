@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "interpose/process/printable.hpp"
 #include "tools/command/compare/forms.hpp"
 #include "tools/command/compare/rows.hpp"
 #include "tools/plot/svg.hpp"
@@ -137,7 +138,7 @@ std::string as_picture(const Report& report) {
   const Drawing drawing = draw(report);
   constexpr std::size_t kMost = 90;
   const std::string title =
-      report.program.size() <= kMost ? report.program : report.program.substr(0, kMost) + "...";
+      printable(cut(report.program, kMost)) + (report.program.size() <= kMost ? "" : "...");
   return svg::document(drawing.width,
                        drawing.height,
                        svg::text({16, 22}, "start", svg::escaped(title)) + drawing.body);

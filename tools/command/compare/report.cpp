@@ -2,6 +2,7 @@
 #include "tools/command/compare/report.hpp"
 
 #include "interpose/api/custash.h"
+#include "interpose/process/printable.hpp"
 #include "tools/command/compare/advice.hpp"
 #include "tools/command/compare/counters.hpp"
 #include "tools/command/compare/rows.hpp"
@@ -82,14 +83,30 @@ std::vector<std::string> facts_of(const Report& report) {
   return out;
 }
 
-std::string quoted(const std::string& line) {
+// At most 60 bytes of a line, from a place shortly before the byte `differs` on.
+std::string quoted(std::string_view line, std::size_t differs) {
   constexpr std::size_t kMost = 60;
-  return line.size() <= kMost ? "'" + line + "'" : "'" + line.substr(0, kMost) + "...'";
+  constexpr std::size_t kBefore = 20;
+  if (line.empty()) return "no such line";
+  if (line.back() == '\n') line.remove_suffix(1);
+  const std::size_t from =
+      line.size() <= kMost || differs < kMost ? 0 : cut(line, differs - kBefore).size();
+  line.remove_prefix(from);
+  const std::string_view shown = cut(line, kMost);
+  return std::string(from == 0 ? "'" : "'...") + std::string(shown) +
+         (shown.size() < line.size() ? "...'" : "'");
 }
 
 std::string difference_text(const Difference& difference) {
-  return "first in line " + std::to_string(difference.line) + ": " + quoted(difference.before) +
-         " / " + quoted(difference.after);
+  const std::string& before = difference.before;
+  const std::string& after = difference.after;
+  const auto [one, other] =
+      std::mismatch(before.begin(), before.end(), after.begin(), after.end());
+  const auto differs = static_cast<std::size_t>(one - before.begin());
+  const std::string out = "first in line " + std::to_string(difference.line) + ": ";
+  if (differs > 0 && (before + "\n" == after || after + "\n" == before))
+    return out + quoted(after, 0) + " has an end of line in one of the two runs only";
+  return out + quoted(before, differs) + " / " + quoted(after, differs);
 }
 
 void check_output(const CommandOptions& options, const Comparison& comparison, Report* report) {

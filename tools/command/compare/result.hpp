@@ -80,7 +80,7 @@ struct Round {
 // Where the standard output of two runs first differs.
 struct Difference {
   std::uint64_t line = 0;
-  std::string before;  // empty: it had ended
+  std::string before;  // with its end; empty: no such line
   std::string after;
 };
 

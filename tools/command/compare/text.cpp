@@ -66,12 +66,15 @@ void add_lines(const Part& part, std::string* out) {
     *out += "  " + printable(line) + "\n";
 }
 
-// Characters that Markdown takes for itself are escaped.
+// Characters that Markdown takes for itself are escaped; some it takes at a line's beginning.
 std::string escaped(const std::string& text) {
   std::string out;
+  bool begins = true;
   for (const char c : printable(text)) {
-    if (std::string_view("\\`*_<[|").find(c) != std::string_view::npos) out += '\\';
+    const std::string_view special = begins ? "\\`*_<[|&>#~+-=.)" : "\\`*_<[|&>~";
+    if (special.find(c) != std::string_view::npos) out += '\\';
     out += c;
+    begins = begins && (c == ' ' || (c >= '0' && c <= '9'));
   }
   return out;
 }

@@ -65,26 +65,6 @@ constexpr std::array kMeasures = {
     Measure{"ooms_total", true, "Allocations that failed for memory.", &DevicePart::ooms},
 };
 
-// The length of the UTF-8 character that begins here; 0: none does.
-std::size_t character_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80              ? 1
-                             : (first & 0xe0U) == 0xc0 ? 2
-                             : (first & 0xf0U) == 0xe0 ? 3
-                             : (first & 0xf8U) == 0xf0 ? 4
-                                                       : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  // Longer than it need be, half of a pair, or beyond Unicode.
-  if (first == 0xc0 || first == 0xc1 || (first == 0xe0 && byte(1) < 0xa0) ||
-      (first == 0xed && byte(1) > 0x9f) || (first == 0xf0 && byte(1) < 0x90) ||
-      (first == 0xf4 && byte(1) > 0x8f) || first > 0xf4)
-    return 0;
-  return length;
-}
-
 class Writer {
  public:
   Writer(const Look& look, const std::string& host)
@@ -188,16 +168,8 @@ class Writer {
 }  // namespace
 
 std::string label_text(const std::string& value) {
-  std::string valid;
-  const std::string shown = printable(value);
-  std::string_view left = shown;
-  while (!left.empty()) {
-    const std::size_t length = character_length(left);
-    valid += length == 0 ? "?" : left.substr(0, length);
-    left.remove_prefix(std::max<std::size_t>(length, 1));
-  }
   std::string text = "\"";
-  for (const char c : valid) {
+  for (const char c : printable(value)) {
     if (c == '"' || c == '\\') text += '\\';
     text += c;
   }

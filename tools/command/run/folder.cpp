@@ -43,9 +43,8 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 void remove_folder(const std::string& folder) {
-  for (const std::string& name : names_in(folder))
-    (void)unlink((folder + "/" + name).c_str());
-  (void)rmdir(folder.c_str());
+  std::error_code ignored;
+  (void)fs::remove_all(folder, ignored);  // follows no link
 }
 
 bool is_ours(const std::string& folder) {
