@@ -10,6 +10,8 @@
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/dumps.hpp"
 #include "interpose/observe/launcher.hpp"
+#include "interpose/observe/nvtx.hpp"
+#include "interpose/observe/observe.hpp"
 #include "interpose/observe/record.hpp"
 #include "interpose/observe/summary.hpp"
 #include "interpose/process/checkers.hpp"
@@ -70,6 +72,8 @@ void before_exit() {
   service::stop();
   Allocator& core = *made_core();
   launcher::finish(core);
+  observe::end(observe::Watcher::Nvtx);
+  nvtx::stop();
   if (core.config().summary && !launcher::takes(launcher::Report::Summary)) print_summary(core);
   dumps::at_exit(core);
 }
@@ -110,6 +114,13 @@ void heed_checkers(Config* config) {
 void fill_names(Config* config) {
   for (std::string* const name : {&config->record, &config->snapshot, &config->log_file})
     if (file_name::has_marks(*name)) *name = file_name::filled(*name, file_name::own_parts());
+}
+
+void begin_nvtx() {
+  if (nvtx::start())
+    observe::begin(observe::Watcher::Nvtx);
+  else
+    say("custash: nvtx: custash was built without NVTX's headers");
 }
 
 }  // namespace
@@ -155,6 +166,7 @@ State build() {
     log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
     return State::Disabled;
   }
+  if (core.config().nvtx) begin_nvtx();
   launcher::begin(core);
   dumps::begin(core.config(), say);
   log(LogLevel::Info, "event=started");

@@ -263,6 +263,13 @@ constexpr std::array kOptions = {
         [](Config& c, std::string_view text) {
           return choose<bool>(&c.detailed_stats, text, {{"basic", false}, {"detailed", true}});
         }},
+    Option{{"nvtx",
+            "flag",
+            "false",
+            "true|false",
+            "true: show NVIDIA's tools (Nsight Systems) what custash does, by NVTX: calls as "
+            "ranges, memory in use and held as counters."},
+           [](Config& c, std::string_view text) { return set_flag(&c.nvtx, text); }},
     Option{{"history",
             "count",
             "0",

@@ -46,6 +46,7 @@ struct Config {
   std::string log_file;             // log_file: empty is stderr
   bool summary = false;             // summary: print statistics to stderr at exit
 
+  bool nvtx = false;            // nvtx: ranges and counters for NVIDIA's tools
   bool detailed_stats = false;  // stats: detailed counts by call site, lifetimes, all calls
   std::uint32_t history = 0;    // history: events kept; 0: none
   std::uint32_t history_depth = 16;  // history_depth: addresses of a stack

@@ -2,6 +2,7 @@
 // The C API over the core: what custash.h promises, and nothing else.
 #include "interpose/api/control.hpp"
 
+#include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/device_scope.hpp"
 
@@ -77,6 +78,7 @@ custash_status_t custash_malloc_async(void** ptr,
                                       int device,
                                       size_t size,
                                       custash_stream_t stream) {
+  const nvtx::Served served("custash_malloc_async", size);
   return allocate(ptr,
                   device,
                   size,
@@ -88,12 +90,14 @@ custash_status_t custash_malloc_async(void** ptr,
 }
 
 custash_status_t custash_malloc(void** ptr, int device, size_t size) {
+  const nvtx::Served served("custash_malloc", size);
   return allocate(ptr, device, size, {}, [&](Allocator& core, CUcontext context, Address* out) {
     return core.allocate(context, size, out);
   });
 }
 
 custash_status_t custash_free(void* ptr) {
+  const nvtx::Served served("custash_free");
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));  // a fence is recorded in a current context
@@ -103,6 +107,7 @@ custash_status_t custash_free(void* ptr) {
 }
 
 custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
+  const nvtx::Served served("custash_free_async");
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));
@@ -126,6 +131,7 @@ custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
 }
 
 custash_status_t custash_empty_cache(void) {
+  const nvtx::Served served("custash_empty_cache");
   return with_core([](Allocator& core) {
     core.empty_all_caches();
     return CUSTASH_SUCCESS;

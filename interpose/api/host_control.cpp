@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C API over the cache of pinned memory: what custash.h promises, and nothing else.
 #include "interpose/api/control.hpp"
+#include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/device_scope.hpp"
 
@@ -9,6 +10,7 @@ using control::translate;
 using control::with_core;
 
 custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags) {
+  const nvtx::Served served("custash_host_malloc", size);
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
   return with_core([&](Allocator& core) {
@@ -26,6 +28,7 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
 }
 
 custash_status_t custash_host_free(void* ptr) {
+  const nvtx::Served served("custash_host_free");
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     if (observe::on())

@@ -5,6 +5,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/entry_points.hpp"
 // clang-format on
+#include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 
 #include <string_view>
@@ -52,6 +53,22 @@ void tell_refusal(const All& all) noexcept {
   }
 }
 
+// `call()`, as a range of NVTX where a tool may look on. A free has no bytes.
+template <Entry kEntry, CallKind kKind, typename All, typename Call>
+CUresult in_range([[maybe_unused]] const All& all, Call call) noexcept {
+  if constexpr (kKind != CallKind::No) {
+    if (on()) {
+      std::uint64_t bytes = 0;
+      if constexpr (kKind == CallKind::Alloc || kKind == CallKind::AllocOn ||
+                    kKind == CallKind::AllocFrom || kKind == CallKind::HostAlloc)
+        bytes = std::get<1>(all);
+      const nvtx::Served served(kEntryNames[static_cast<std::size_t>(kEntry)], bytes);
+      return call();
+    }
+  }
+  return call();
+}
+
 // Runs `call()`, and informs the watchers where the entry allocates or frees.
 template <Entry kEntry, NullStream kNull, typename Call, typename... Args>
 CUresult around(Call call, const Args&... args) noexcept {
@@ -64,9 +81,9 @@ CUresult around(Call call, const Args&... args) noexcept {
   } else if constexpr (kKind == CallKind::HostFree) {
     if (on()) freed(MemoryKind::Pinned, reinterpret_cast<Address>(std::get<0>(all)), {});
   }
-  const CUresult result = call();
+  const CUresult result = in_range<kEntry, kKind>(all, call);
   if constexpr (kKind != CallKind::No) {
-    if (!on()) return result;
+    if (!on()) return result;  // asked after the call: the first one starts the watchers
     if (result != CUDA_SUCCESS) {
       if (result == CUDA_ERROR_OUT_OF_MEMORY) tell_refusal<kKind, kNull>(all);
       return result;

@@ -2,6 +2,7 @@
 #include "interpose/observe/driver_calls.hpp"
 
 #include "interpose/observe/history.hpp"
+#include "interpose/observe/nvtx.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -71,9 +72,11 @@ struct Timed<kCall, CUresult(CUDAAPI*)(Params...)> {
   static inline constinit Function real = nullptr;
 
   static CUresult CUDAAPI call(Params... params) {
+    constexpr auto kNumber = static_cast<std::size_t>(kCall);
+    const nvtx::Range range(kSymbols[kNumber]);
     const Nanoseconds begin = now();
     const CUresult result = real(params...);
-    histograms[static_cast<std::size_t>(kCall)].add(now() - begin, result == CUDA_SUCCESS);
+    histograms[kNumber].add(now() - begin, result == CUDA_SUCCESS);
     if (result == CUDA_SUCCESS) tell_history<kCall>(params...);
     return result;
   }

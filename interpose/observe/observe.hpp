@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Observe: informs watchers of each allocation and free of the hooks. Watchers are the recorder
-// of traces (record.hpp), the history (history.hpp) and the counters for a launcher
-// (launcher.hpp). All share one switch: while nobody watches, a hook pays one predictable
-// branch. Stream-ordered calls on a stream that captures are not reported, because they make
-// nodes of a graph.
+// of traces (record.hpp), the history (history.hpp), the counters for a launcher
+// (launcher.hpp) and NVIDIA's tools (nvtx.hpp). All share one switch: while nobody watches, a
+// hook pays one predictable branch. Stream-ordered calls on a stream that captures are not
+// reported, because they make nodes of a graph.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -22,7 +22,7 @@ struct Stream {
   NullStream null = NullStream::Legacy;
 };
 
-enum class Watcher : unsigned { Record = 1, History = 2, Counters = 4 };
+enum class Watcher : unsigned { Record = 1, History = 2, Counters = 4, Nvtx = 8 };
 
 extern std::atomic<unsigned> watchers;
 

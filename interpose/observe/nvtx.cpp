@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/nvtx.hpp"
+
+#include "interpose/process/process.hpp"
+
+#include <atomic>
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define CUSTASH_NVTX 1
+#if __has_include(<nvtx3/nvToolsExtCounters.h>)  // from CUDA 13 on
+#include <nvtx3/nvToolsExtCounters.h>
+#include <nvtx3/nvToolsExtSemanticsCounters.h>
+#define CUSTASH_NVTX_COUNTERS 1
+#endif
+#endif
+
+#include <array>
+#include <cstdio>
+
+namespace custash::nvtx {
+
+#ifdef CUSTASH_NVTX
+
+namespace {
+
+constinit std::atomic<bool> wanted{false};
+constinit std::atomic<nvtxDomainHandle_t> made{nullptr};
+
+// NVTX loads the tool at the first call. The tool may call CUDA while it starts, and so reach
+// this file again in the same thread.
+constinit thread_local bool inside = false;
+
+class Inside {
+ public:
+  Inside() : entered_(!inside && is_on()) {
+    if (entered_) inside = true;
+  }
+
+  ~Inside() {
+    if (entered_) inside = false;
+  }
+
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  Inside(Inside&& other) = delete;
+
+  [[nodiscard]] bool entered() const { return entered_; }
+
+ private:
+  const bool entered_;
+};
+
+// Two threads may make it twice: tools know a domain by its name.
+nvtxDomainHandle_t domain() {
+  nvtxDomainHandle_t known = made.load(std::memory_order_acquire);
+  if (known == nullptr) {
+    known = nvtxDomainCreateA("custash");
+    made.store(known, std::memory_order_release);
+  }
+  return known;
+}
+
+bool begin(const char* name, std::uint64_t bytes) {
+  const Inside call;
+  if (!call.entered()) return false;
+  nvtxEventAttributes_t event{};
+  event.version = NVTX_VERSION;
+  event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  event.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  event.message.ascii = name;
+  if (bytes != 0) {
+    event.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+    event.payload.ullValue = bytes;
+  }
+  (void)nvtxDomainRangePushEx(domain(), &event);
+  return true;
+}
+
+}  // namespace
+
+bool start() noexcept {
+  wanted.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void stop() noexcept {
+  wanted.store(false, std::memory_order_relaxed);
+}
+
+bool is_on() noexcept {
+  return wanted.load(std::memory_order_relaxed);
+}
+
+Range::Range(const char* name, std::uint64_t bytes) noexcept : began_(begin(name, bytes)) {
+}
+
+// Also after stop(): a range that has begun must end.
+Range::~Range() {
+  if (began_) (void)nvtxDomainRangePop(domain());
+}
+
+#else
+
+bool start() noexcept {
+  return false;
+}
+
+void stop() noexcept {
+}
+
+bool is_on() noexcept {
+  return false;
+}
+
+Range::Range(const char* /*name*/, std::uint64_t /*bytes*/) noexcept : began_(false) {
+}
+
+Range::~Range() = default;
+
+#endif
+
+#ifdef CUSTASH_NVTX_COUNTERS
+
+namespace {
+
+constexpr int kCounted = 32;  // devices
+
+struct Counters {
+  std::uint64_t in_use = 0;
+  std::uint64_t held = 0;
+};
+
+constinit std::array<Counters, kCounted> counters{};
+constinit std::atomic<bool> sampling{false};  // guards `counters`
+constinit std::atomic<Nanoseconds> next_sample{0};
+
+std::uint64_t made_counter(int device, const char* what) {
+  char name[48];
+  (void)std::snprintf(name, sizeof name, "device %d: %s", device, what);
+  nvtxSemanticsCounter_t semantics{};
+  semantics.header.structSize = sizeof semantics;
+  semantics.header.semanticId = NVTX_SEMANTIC_ID_COUNTERS_V1;
+  semantics.header.version = NVTX_COUNTER_SEMANTIC_VERSION;
+  semantics.unit = "bytes";
+  semantics.unitScaleNumerator = semantics.unitScaleDenominator = 1;
+  nvtxCounterAttr_t counter{};
+  counter.structSize = sizeof counter;
+  counter.schemaId = NVTX_PAYLOAD_ENTRY_TYPE_INT64;
+  counter.name = name;
+  counter.scopeId = NVTX_SCOPE_CURRENT_SW_PROCESS;
+  counter.semantics = &semantics.header;
+  counter.counterId = NVTX_COUNTER_ID_NONE;
+  return nvtxCounterRegister(domain(), &counter);
+}
+
+void sample_device(Allocator& core, int device) {
+  constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
+  const DeviceStats stats = core.stats(device);
+  Counters& mine = counters[static_cast<std::size_t>(device)];
+  if (mine.in_use == 0 && stats.reserved_bytes[kAll].current == 0) return;
+  if (mine.in_use == 0) mine = {made_counter(device, "in use"), made_counter(device, "held")};
+  nvtxCounterSampleInt64(domain(), mine.in_use, stats.allocated_bytes[kAll].current);
+  nvtxCounterSampleInt64(domain(), mine.held, stats.reserved_bytes[kAll].current);
+}
+
+void sample() {
+  constexpr Nanoseconds kPause = 100'000;
+  const Inside call;
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (!call.entered() || core == nullptr) return;
+  const Nanoseconds now = core->driver().now();
+  if (now < next_sample.load(std::memory_order_relaxed) || sampling.exchange(true)) return;
+  next_sample.store(now + kPause, std::memory_order_relaxed);
+  int devices = 0;
+  (void)core->driver().device_get_count(&devices);
+  for (int i = 0; i < devices && i < kCounted; ++i)
+    sample_device(*core, i);
+  sampling.store(false);
+}
+
+}  // namespace
+
+Served::Sample::~Sample() {
+  if (is_on()) sample();
+}
+
+#else
+
+Served::Sample::~Sample() = default;
+
+#endif
+
+}  // namespace custash::nvtx
