@@ -81,6 +81,25 @@ bool set_limit(Config* config, std::string_view text) {
   return true;
 }
 
+// "all", "1/1000", "1M-64M".
+bool set_guard(GuardChoice* guard, std::string_view text) {
+  if (choose<GuardChoice>(guard, text, {{"off", {}}, {"all", {.one_in = 1}}})) return true;
+  constexpr std::uint64_t kMost = 1'000'000'000;
+  if (std::uint32_t one_in = 0; text.starts_with("1/")) {
+    const bool ok = set_number(&one_in, text.substr(2), kMost) && one_in != 0;
+    if (ok) *guard = {.one_in = one_in};
+    return ok;
+  }
+  const auto dash = text.find('-');
+  if (dash == std::string_view::npos) return false;
+  GuardChoice sizes{.one_in = 1};
+  if (!set_bytes(&sizes.least, text.substr(0, dash)) ||
+      !set_bytes(&sizes.most, text.substr(dash + 1)) || sizes.least > sizes.most)
+    return false;
+  *guard = sizes;
+  return true;
+}
+
 constexpr std::array kOptions = {
     Option{{"enabled",
             "flag",
@@ -181,6 +200,13 @@ constexpr std::array kOptions = {
            [](Config& c, std::string_view text) {
              return set_number(&c.patience, text, 86400, "s");
            }},
+    Option{{"guard",
+            "guard",
+            "off",
+            "off|all|1/N|SIZE-SIZE",
+            "Allocations that get pages of their own between addresses without memory, so "
+            "that an access outside or after the free faults. all; one in N; those of a size."},
+           [](Config& c, std::string_view text) { return set_guard(&c.guard, text); }},
     Option{{"pinned",
             "flag",
             "true",

@@ -4,6 +4,7 @@
 // it. No state, reads no environment.
 #pragma once
 
+#include "allocator/base/guard_choice.hpp"
 #include "allocator/base/log.hpp"
 
 #include <cstdint>
@@ -35,6 +36,7 @@ struct Config {
   std::uint32_t limit_percent = 0;  // limit: or a share of the device
   std::uint32_t decay = 10;         // decay: seconds; 0: never
   std::uint32_t patience = 10;      // patience: seconds
+  GuardChoice guard;                // guard: allocations with pages of their own
   bool pinned = true;               // pinned: false passes pinned memory through
   std::uint32_t pinned_threads =
       0;  // pinned_threads: touch new pinned memory; 0: a thread a core
@@ -60,8 +62,8 @@ struct Config {
 
 struct OptionRow {
   std::string_view name;
-  std::string_view
-      type;  // "flag", "choice", "percent", "count", "bytes", "limit", "seconds", "path"
+  std::string_view type;  // "flag", "choice", "percent", "count", "bytes", "limit", "guard",
+                          // "seconds", "path"
   std::string_view default_value;
   std::string_view range;  // "true|false", "auto|vmm|driver", "0-1000", ""
   std::string_view help;

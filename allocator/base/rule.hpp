@@ -52,6 +52,8 @@ namespace custash {
   RULE(pages_in_use_are_not_given_back) \
   RULE(pages_mapped_twice_are_not_given_back) \
   RULE(moved_pages_are_acceptable) \
+  RULE(guarded_blocks_lend_nothing) \
+  RULE(guarded_addresses_rest) \
   RULE(thread_caches_are_emptied_without_their_owner) \
   RULE(no_debt_with_unpaid_peers) \
   RULE(no_debt_where_the_host_hands_over) \

@@ -40,6 +40,8 @@ constexpr std::int64_t DeviceStats::*kCounters[] = {
     &DeviceStats::num_debt_waits,
     &DeviceStats::num_free_waits,
     &DeviceStats::num_pages_moved,
+    &DeviceStats::num_guarded,
+    &DeviceStats::num_unguarded,
     &DeviceStats::limbo_bytes,
 };
 

@@ -74,6 +74,8 @@ struct DeviceStats {
   std::int64_t num_debt_waits = 0;   // GPU-side waits inserted before a submission
   std::int64_t num_free_waits = 0;   // frees that waited for something the host could see
   std::int64_t num_pages_moved = 0;  // physical pages mapped at another address instead of made
+  std::int64_t num_guarded = 0;      // allocations with pages of their own
+  std::int64_t num_unguarded = 0;    // that should have had them, but there was no room
   std::int64_t limbo_bytes = 0;      // freed, fence not yet passed
 
   // A block is handed out (sign 1) or comes back (-1) / leaves limbo / is free beside others.

@@ -38,7 +38,7 @@ Address BlockSearch::take(const Request& request, const ReuseLimits& reuse_limit
     if (found != 0) return found;
   }
   for (const auto& pool : core_.pools) {
-    if (pool.get() == &own || pool.get() == lender) continue;
+    if (pool.get() == &own || pool.get() == lender || !pool->lends()) continue;
     const Address found = take_from(*pool, request, clear);
     if (found == 0) continue;
     if (request.stream_state != nullptr) request.stream_state->lender = pool.get();
@@ -107,6 +107,7 @@ Address BlockSearch::take_across(const Request& request) {
     return static_cast<Timeline*>(state)->find_free_event(other, order, nullptr);
   };
   for (const auto& pool : core_.pools) {
+    if (!pool->lends()) continue;
     if (const Address found = take_from(*pool, request, across); found != 0) return found;
     if (const Address found = take_from_limbo(*pool, request, across); found != 0) return found;
   }
@@ -117,6 +118,7 @@ Address BlockSearch::take_across(const Request& request) {
 Address BlockSearch::take_any_gap(const Request& request) {
   const ReuseLimits asked = core_.reuse_limits(request, core_.debt_allowed());
   for (const auto& pool : core_.pools) {
+    if (!pool->lends()) continue;
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       Block* block = arena->blocks().take(whole(request).rounded, asked);
       if (block == nullptr) continue;

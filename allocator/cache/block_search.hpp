@@ -34,6 +34,10 @@ class BlockSearch {
   // Hands out a block of new memory.
   Address hand_out_new(Pool& pool, Block* block, const Request& request) REQUIRES(cache_lock);
 
+  Address hand_out_large(Block* block, const Request& request) REQUIRES(cache_lock) {
+    return hand_out(request, {.small = {}, .large = block});
+  }
+
  private:
   Address take_from_limbo(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
       REQUIRES(cache_lock);

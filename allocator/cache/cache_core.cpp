@@ -16,7 +16,8 @@ CacheCore::CacheCore(const CacheShared& shared,
                      CUdevice on)
     : driver(shared.driver),
       config(shared.config),
-      quick(shared.config.magazines && shared.config.single_stream),
+      quick(shared.config.magazines && shared.config.single_stream &&
+            !shared.config.guard.any()),
       pages(shared.pages),
       deferred_unmaps(shared.deferred_unmaps),
       budget(shared.budget),

@@ -50,6 +50,12 @@ Status ContextCache::allocate(Bytes bytes,
   reclaim_.decay();
   CrossWait wait;
   Address found = 0;
+  if (core_.config.guard.any()) {
+    guards_.collect();
+    if (guards_.wants(bytes) &&
+        guards_.allocate(make_request(bytes, stream_state, &wait, thread_cache), out))
+      return {};
+  }
   const Status status =
       find_or_grow(make_request(bytes, stream_state, &wait, thread_cache), &found);
   if (!status.ok()) return status;
@@ -105,7 +111,7 @@ Status ContextCache::find_or_grow(const Request& request, Address* out) {
 }
 
 Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
-  if (core_.timeline.broken() || !core_.config.single_stream ||
+  if (core_.timeline.broken() || !core_.config.single_stream || core_.config.guard.any() ||
       bytes > core_.memory.device_bytes())
     return 0;
   CrossWait wait;
@@ -149,8 +155,14 @@ Status ContextCache::free(const PageOwner& owner,
     if (const Status recorded = core_.timeline.record_free(&position); !recorded.ok())
       result = recorded;
   }
-  CacheLock lock(core_.mutex);
-  freed_.finish(found, stream_state, position);
+  {
+    CacheLock lock(core_.mutex);
+    freed_.finish(found, stream_state, position);
+  }
+  if (core_.config.guard.any()) {
+    guards_.note_free(owner);
+    guards_.collect();
+  }
   // The driver reports earlier errors here, too. The block is free in any case.
   return result;
 }
@@ -165,7 +177,7 @@ Status ContextCache::wait_before_free() {
 bool ContextCache::try_free(const PageOwner& owner,
                             Address address,
                             ThreadCache* thread_cache) {
-  if (free_waits()) return false;
+  if (free_waits() || core_.config.guard.any()) return false;
   Position position;
   if (!core_.timeline.try_record_free(&position)) return false;
   CacheLock lock(core_.mutex);

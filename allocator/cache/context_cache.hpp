@@ -8,6 +8,7 @@
 #include "allocator/cache/cache_core.hpp"
 #include "allocator/cache/cache_report.hpp"
 #include "allocator/cache/copies_abroad.hpp"
+#include "allocator/cache/guards.hpp"
 #include "allocator/cache/oom_ladder.hpp"
 #include "allocator/cache/peer_grants.hpp"
 #include "allocator/cache/stream_ends.hpp"
@@ -132,6 +133,7 @@ class ContextCache {
   BlockSearch search_{core_, streams_, thread_caches_};
   MemoryGrowth growth_{core_, search_, freed_, segments_, stale_};
   Reclaim reclaim_{core_, freed_, thread_caches_, segments_, stale_};
+  Guards guards_{core_, growth_, reclaim_};
   PressureWaits waits_{core_, streams_, freed_, thread_caches_, reclaim_};
   OomLadder ladder_{core_, search_, thread_caches_, growth_, waits_, reclaim_};
   CacheReport report_{core_, streams_, thread_caches_};

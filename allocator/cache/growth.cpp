@@ -120,6 +120,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
   Bytes moved = 0;
   for (const auto& each : core_.pools) {
     for (Arena* from : {&each->large, &each->small_pages}) {
+      if (!each->lends()) continue;
       if (need <= room + moved) continue;
       const Bytes before = moved;
       moved += from->collect_moves(need - room - moved, most - moved, asked, &out->moves);
@@ -157,6 +158,7 @@ Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
       core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   for (const auto& each : core_.pools) {
+    if (!each->lends()) continue;
     Block* block = each->large.blocks().take_gap(bytes, asked);
     if (block != nullptr) return search_.hand_out_new(pool, block, request);
   }
@@ -190,6 +192,53 @@ Status MemoryGrowth::grow_range(Pool& pool,
     planned = plan(arena, request, &growth);
   }
   if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
+  return fill(arena, growth, [&](const std::vector<Page>& mapped) REQUIRES(cache_lock) {
+    for (const PageMove& move : growth.moves) {
+      move.from->leave_stale(move.item);
+      stale_.add(move.item.block, move.item.pages);
+      core_.stats.num_pages_moved += static_cast<std::int64_t>(move.item.pages.size());
+    }
+    core_.refaults.allow(growth.bought);
+    // Moves and what is bought for them come from the rounds of a program, not from its growth.
+    if (growth.made != 0 && growth.bought == 0)
+      core_.settling.memory_came(core_.stats.requests());
+    const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
+    *out = search_.hand_out_new(pool, arena.commit_growth(growth, mapped, bytes), request);
+    note_got(request, *out);
+  });
+}
+
+Status MemoryGrowth::grow_guarded(Arena& arena,
+                                  const Request& wanted,
+                                  bool at_end,
+                                  Address* out) {
+  Request request = wanted;
+  request.size_class = SizeClass::Large;  // no slab
+  request.rounded = align_up(wanted.bytes, kAlignment);
+  const Bytes size = align_up(request.rounded, kPageBytes);
+  Growth growth;
+  bool planned = false;
+  for (int attempt = 0; !planned && attempt < 2; ++attempt) {
+    if (attempt == 1) {
+      const Status status = add_range(arena, size + 2 * kPageBytes);
+      if (!status.ok()) return status;
+    }
+    CacheLock lock(core_.mutex);
+    planned = arena.open_guarded(size, &growth);
+  }
+  if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
+  growth.handle = size;
+  return fill(arena, growth, [&](const std::vector<Page>& mapped) REQUIRES(cache_lock) {
+    Block* const block = at_end ? arena.commit_at_end(growth, mapped, request.rounded)
+                                : arena.commit_growth(growth, mapped, request.rounded);
+    *out = search_.hand_out_large(block, request);
+  });
+}
+
+// Maps the pages of a growth, and commits it; or nothing has happened. `commit(mapped)` enters
+// the pages into the arena.
+template <typename Commit>
+Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
   std::vector<Page> moved;
   for (const PageMove& move : growth.moves)
     moved.insert(moved.end(), move.item.pages.begin(), move.item.pages.end());
@@ -216,20 +265,9 @@ Status MemoryGrowth::grow_range(Pool& pool,
     const PeerAccess::Accessors& now = core_.peers.accessors();
     if (accessors.changes != now.changes && holds(Rule::new_pages_reach_new_peers))
       late = now.devices;
-    for (const PageMove& move : growth.moves) {
-      move.from->leave_stale(move.item);
-      stale_.add(move.item.block, move.item.pages);
-    }
     core_.headroom.use(growth.made);
-    core_.refaults.allow(growth.bought);
-    // Moves and what is bought for them come from the rounds of a program, not from its growth.
-    if (growth.made != 0 && growth.bought == 0)
-      core_.settling.memory_came(core_.stats.requests());
-    core_.stats.num_pages_moved += static_cast<std::int64_t>(moved.size());
     segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
-    const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-    *out = search_.hand_out_new(pool, arena.commit_growth(growth, mapped, bytes), request);
-    note_got(request, *out);
+    commit(mapped);
   }
   for (const CUdevice peer : late) {
     for (const Page& page : mapped) {

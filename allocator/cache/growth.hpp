@@ -23,10 +23,16 @@ class MemoryGrowth {
       : core_(core), search_(search), freed_(freed), segments_(segments), stale_(stale) {}
 
   Status grow(const Request& wanted, Address* out) EXCLUDES(cache_lock);
+  // New pages for this request alone, between addresses without memory. The block is the last
+  // or the first part of them.
+  Status grow_guarded(Arena& arena, const Request& wanted, bool at_end, Address* out)
+      EXCLUDES(cache_lock);
 
  private:
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
   Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
+  template <typename Commit>
+  Status fill(Arena& arena, const Growth& growth, Commit commit);
   Status add_range(Arena& arena, Bytes bytes);
   [[nodiscard]] Bytes room_to_make(const Request& request, Bytes share) const
       REQUIRES(cache_lock);

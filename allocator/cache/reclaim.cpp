@@ -90,6 +90,32 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
   return result;
 }
 
+bool Reclaim::give_back_free(Arena& arena) {
+  const CurrentContext current(core_.driver, core_.context);
+  std::vector<PageReturn> items;
+  bool all = false;
+  {
+    CacheLock lock(core_.mutex);
+    arena.blocks().drain(core_.timeline.passed());
+    all = !arena.blocks().waits(core_.timeline.passed());
+    TrimRequest everything{.aliases = &stale_.aliases()};
+    items = arena.plan_return(core_.timeline.passed(), everything);
+    for (const PageReturn& item : items)
+      segments_.take_out(arena, item);
+  }
+  Status result;
+  std::vector<std::size_t> returned;
+  for (const PageReturn& item : items) {
+    returned.push_back(unmap(item, &result));
+    for (std::size_t i = 0; i < returned.back(); ++i)
+      core_.budget.give(item.pages[i].size);
+  }
+  CacheLock lock(core_.mutex);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    segments_.commit_return(arena, items[i], returned[i]);
+  return all && result.ok();
+}
+
 void Reclaim::plan(Arena& arena,
                    TrimRequest& trim_request,
                    std::vector<std::pair<Arena*, PageReturn>>* pages,

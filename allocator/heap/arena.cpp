@@ -122,7 +122,22 @@ void Arena::close_growth(Growth* growth, Bytes bytes) {
   growth->hole = nullptr;
 }
 
-Block* Arena::commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes) {
+bool Arena::open_guarded(Bytes bytes, Growth* out) {
+  CUSTASH_ASSERT(bytes % kPageBytes == 0 && bytes != 0);
+  Block* const hole = holes_.largest();
+  if (hole == nullptr || hole->size < bytes + 2 * kPageBytes) return false;
+  Segment* const segment = hole->segment;
+  Block* const before = hole->previous;
+  const Address begin = hole->address;
+  holes_.take(hole);
+  holes_.shrink(hole, kPageBytes + bytes);
+  out->block = list_.insert_after(before, segment, begin + kPageBytes, bytes);
+  holes_.insert(segment, begin, kPageBytes, before);
+  out->bytes = out->made = bytes;
+  return true;
+}
+
+void Arena::enter_pages(const Growth& growth, const std::vector<Page>& pages) {
   Segment* segment = growth.block->segment;
   CUSTASH_ASSERT(growth.hole == nullptr && growth.block->state == BlockState::Busy);
   Address at = growth.begin();
@@ -136,8 +151,17 @@ Block* Arena::commit_growth(const Growth& growth, const std::vector<Page>& pages
   segment->mapped += growth.bytes;
   mapped_ += growth.bytes;
   CUSTASH_ASSERT(segment->mapped <= segment->size);
+}
+
+Block* Arena::commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes) {
+  enter_pages(growth, pages);
   blocks_.make_used(growth.block, bytes);
   return growth.block;
+}
+
+Block* Arena::commit_at_end(const Growth& growth, const std::vector<Page>& pages, Bytes bytes) {
+  enter_pages(growth, pages);
+  return blocks_.make_used(growth.block, growth.end() - bytes, bytes);
 }
 
 void Arena::abandon_growth(const Growth& growth, Position passed) {
@@ -249,6 +273,8 @@ void Arena::commit_return(const PageReturn& item, std::size_t returned) {
   CUSTASH_ASSERT(!item.pages.empty() && returned <= item.pages.size());
   CUSTASH_ASSERT(item.pages.front().address == block->address);
   CUSTASH_ASSERT(item.pages.back().address + item.pages.back().size == block->end());
+  if (rest_most_ != 0 && returned == item.pages.size() && holds(Rule::guarded_addresses_rest))
+    return rest(block);
   Segment* segment = block->segment;
   Block* before = block->previous;
   const Address begin = block->address;
@@ -266,6 +292,17 @@ void Arena::commit_return(const PageReturn& item, std::size_t returned) {
   if (gone) list_.unlink(block);
   if (kept > begin) holes_.insert(segment, begin, kept - begin, before);
   if (!gone) blocks_.give_ready(block, {});
+}
+
+void Arena::rest(Block* block) {
+  block->state = BlockState::Stale;
+  resting_.push_back(block);
+  resting_bytes_ += block->size;
+  while (resting_bytes_ > rest_most_) {
+    resting_bytes_ -= resting_.front()->size;
+    close_stale(resting_.front());
+    resting_.pop_front();
+  }
 }
 
 void Arena::put_back(Segment* segment) {
@@ -310,6 +347,8 @@ void Arena::collect_pages(std::vector<Page>* out) const {
 std::vector<Segment*> Arena::dissolve() {
   blocks_.clear();
   holes_.clear();
+  resting_.clear();
+  resting_bytes_ = 0;
   mapped_ = 0;
   for (Segment* segment : segments_) {
     for (Block* block = segment->first; block != nullptr;) {

@@ -13,6 +13,7 @@
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/heap/trim_request.hpp"
 
+#include <deque>
 #include <vector>
 
 namespace custash {
@@ -67,6 +68,11 @@ class Arena {
       Bytes bytes, const ReuseLimits& reuse_limits, Fit fit, Growth* out, Bytes* need);
   void close_growth(Growth* growth, Bytes bytes);
   Block* commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
+  // For a guarded block: takes whole pages in the largest hole, with a page of hole on each
+  // side. False: no hole is large enough.
+  bool open_guarded(Bytes bytes, Growth* out);
+  // As commit_growth(); the Used block is the last `bytes`.
+  Block* commit_at_end(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
   void abandon_growth(const Growth& growth, Position passed);
 
   // ---- Moving pages. Takes whole free pages of up to `most` bytes, `wanted` if there are as
@@ -91,6 +97,9 @@ class Arena {
   void put_back(Segment* segment);
   [[nodiscard]] bool has_free_segment() const;
 
+  // From now on addresses whose pages were returned stay unused, up to so many bytes of them.
+  void let_addresses_rest(Bytes most) { rest_most_ = most; }
+
   // The context is gone: deletes all blocks and returns all segments.
   std::vector<Segment*> dissolve();
 
@@ -105,6 +114,8 @@ class Arena {
   [[nodiscard]] bool validate() const;
 
  private:
+  void rest(Block* block);
+  void enter_pages(const Growth& growth, const std::vector<Page>& pages);
   bool carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out);
 
   BlockList list_;
@@ -112,6 +123,9 @@ class Arena {
   Holes holes_{list_};
   std::vector<Segment*> segments_;
   Bytes mapped_ = 0;
+  std::deque<Block*> resting_;  // Stale; the oldest first
+  Bytes resting_bytes_ = 0;
+  Bytes rest_most_ = 0;
 };
 
 }  // namespace custash

@@ -49,6 +49,13 @@ class BlockHeap {
   // Busy -> Used, its first `bytes`; the rest becomes free.
   void make_used(Block* block, Bytes bytes) { make_used(block, bytes, Parts::Join); }
 
+  // The same, `bytes` from `at` on.
+  Block* make_used(Block* block, Address at, Bytes bytes) {
+    block = cut_head(block, at);
+    make_used(block, bytes);
+    return block;
+  }
+
   // Free or InLimbo -> Busy, the whole block.
   void withdraw(Block* block);
   // Free -> Busy, the part from `begin` to `end`; the rest of the block stays free.

@@ -24,6 +24,12 @@ class Holes {
                             const ReuseLimits& reuse_limits,
                             Fit fit,
                             Bytes* need) const;
+
+  // Null: there is none.
+  [[nodiscard]] Block* largest() const {
+    return index_.blocks().empty() ? nullptr : *index_.blocks().rbegin();
+  }
+
   // Where a block of `bytes` that ends in the hole begins: the hole, or the free block before.
   [[nodiscard]] static Address start(const Block& hole,
                                      Bytes bytes,

@@ -3,6 +3,7 @@
 // ContextCache that owns the pool.
 #pragma once
 
+#include "allocator/base/rule.hpp"
 #include "allocator/heap/arena.hpp"
 #include "allocator/heap/block_ref.hpp"
 #include "allocator/heap/depot.hpp"
@@ -36,6 +37,11 @@ struct Pool {
            whole_blocks[index(size_class)] >= (settled ? kSettled : 1) * slabs_after;
   }
 
+  // Whether searches of other requests look into it.
+  [[nodiscard]] bool lends() const {
+    return !guarded || !holds(Rule::guarded_blocks_lend_nothing);
+  }
+
   // From now on it cuts slabs for the class, settled or not.
   void begin_slabs(SizeClass size_class) {
     std::uint32_t& count = whole_blocks[index(size_class)];
@@ -47,6 +53,7 @@ struct Pool {
   SlabHeap slabs;
   Depot depot;
   const std::uint32_t slabs_after;
+  bool guarded = false;                                    // of guarded blocks: see lends()
   std::uint32_t thread_caches = 0;                         // threads that take from it
   std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
 };

@@ -47,6 +47,8 @@ void read_counters(const DeviceStats& from, Raw* to) {
   to->num_stalls_avoided =
       std::max<std::int64_t>(0, to->allocation[CUSTASH_ALL].freed - from.num_free_waits);
   to->num_pages_moved = from.num_pages_moved;
+  to->num_guarded = from.num_guarded;
+  to->num_unguarded = from.num_unguarded;
   to->limbo_bytes = from.limbo_bytes;
 }
 
@@ -95,7 +97,7 @@ const std::array<CounterMember, 11> kCounterMembers = {POOLS(allocation),
                                                        SINGLE(oversize_allocations),
                                                        SINGLE(oversize_segments)};
 
-const std::array<NumberMember, 17> kNumberMembers = {NUMBER(max_split_size),
+const std::array<NumberMember, 19> kNumberMembers = {NUMBER(max_split_size),
                                                      NUMBER(num_alloc_retries),
                                                      NUMBER(num_ooms),
                                                      NUMBER(num_sync_all_streams),
@@ -107,6 +109,8 @@ const std::array<NumberMember, 17> kNumberMembers = {NUMBER(max_split_size),
                                                      OWN(num_free_waits),
                                                      OWN(num_stalls_avoided),
                                                      OWN(num_pages_moved),
+                                                     OWN(num_guarded),
+                                                     OWN(num_unguarded),
                                                      OWN(limbo_bytes),
                                                      OWN(free_bytes),
                                                      OWN(largest_free_block),

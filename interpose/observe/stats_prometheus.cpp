@@ -43,6 +43,8 @@ constexpr std::array kHelp = {
     Help{"num_free_waits", "Frees that waited"},
     Help{"num_stalls_avoided", "Frees that did not wait as the driver's would have"},
     Help{"num_pages_moved", "Pages mapped at another address instead of made"},
+    Help{"num_guarded", "Allocations with pages of their own (option guard)"},
+    Help{"num_unguarded", "Allocations for which a guard had no room"},
     Help{"limbo_bytes", "Bytes freed while the work that used them is in flight"},
     Help{"free_bytes", "Bytes held, neither owned nor in limbo"},
     Help{"largest_free_block", "Bytes of the largest free range"},

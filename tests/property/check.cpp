@@ -42,6 +42,8 @@ Setup setup_for(std::uint64_t seed) {
   setup.seed = seed;
   static constexpr std::uint32_t kSlabsAfter[] = {0, 3, 256};
   setup.config.slabs_after = kSlabsAfter[draw(3)];
+  static constexpr std::uint32_t kGuarded[] = {0, 0, 0, 0, 0, 1, 3, 0};
+  setup.config.guard.one_in = kGuarded[draw(8)];
   return setup;
 }
 
@@ -52,6 +54,8 @@ Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t eno
     Program program = generate(at);
     Setup setup = setup_for(at);
     setup.tight = setup.tight && may_be_tight(program);
+    // What fits bare need not fit where blocks take whole pages.
+    if (setup.tight || program.memory != 0) setup.config.guard = {};
     setup.memory = program.memory;
     // Plain segments are cut as memory is asked for first: what fits bare need not fit there.
     if (program.memory != 0) setup.config.backing = Backing::Vmm;

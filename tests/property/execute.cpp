@@ -20,6 +20,7 @@ std::string to_string(const Setup& setup) {
   return text + " backing:" + (c.backing == Backing::Driver ? "driver" : "vmm") +
          ",single_stream:" + (c.single_stream ? "true" : "false") +
          ",run_ahead:" + std::to_string(c.run_ahead_percent) +
+         (c.guard.any() ? ",guard:1/" + std::to_string(c.guard.one_in) : "") +
          " context_events=" + (setup.context_events ? "yes" : "no") +
          " fast=" + (setup.fast ? "yes" : "no") + " tight=" + (setup.tight ? "yes" : "no") +
          " advance=" + (setup.advance == sim::Advance::Told ? "told" : "seeded") +

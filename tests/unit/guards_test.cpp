@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// Guarded blocks: what faults, when their pages go, and what stays as it is for the program.
+#include "allocator/heap/size_policy.hpp"
+#include "tests/unit/bed.hpp"
+
+#include <algorithm>
+#include <set>
+
+using namespace custash;
+
+namespace {
+
+Config guarding(GuardChoice choice = {.one_in = 1}) {
+  Config config = Bed::vmm();
+  config.guard = choice;
+  return config;
+}
+
+bool faults(Bed& bed, CUstream stream, Address at, Bytes bytes) {
+  const auto before = sim::faults().size();
+  bed.launch(stream, {.accesses = {{at, bytes, true}}});
+  sim::run_all();
+  return sim::faults().size() > before;
+}
+
+bool ends_a_page(Address p, Bytes bytes) {
+  return (p + align_up(bytes, kAlignment)) % kPageBytes == 0;
+}
+
+}  // namespace
+
+TEST_CASE("what lies outside of a guarded block faults", "[unit][guards]") {
+  struct Place {
+    bool second;  // block; the first lies at its pages' end, the second at their beginning
+    bool past;    // the end
+  };
+
+  for (const Bytes bytes : {Bytes{1}, Bytes{512}, Bytes{777}, 1_MiB, 2_MiB, 5_MiB + 512}) {
+    for (const Place place : {Place{false, true}, Place{true, false}, Place{true, true}}) {
+      Bed bed({}, guarding());
+      const Address at_end = bed.malloc(bytes);
+      const Address at_begin = bed.malloc(bytes);
+      REQUIRE(bed.stats().num_guarded == 2);
+      CHECK(ends_a_page(at_end, bytes));
+      CHECK(at_begin % kPageBytes == 0);
+      CHECK_FALSE(faults(bed, nullptr, at_end, bytes));
+      CHECK_FALSE(faults(bed, nullptr, at_begin, bytes));
+      const Address p = place.second ? at_begin : at_end;
+      const Bytes size = align_up(bytes, place.second ? kPageBytes : kAlignment);
+      CHECK(faults(bed, nullptr, place.past ? p + size : p - 1, 1));
+    }
+  }
+}
+
+TEST_CASE("a guarded block faults once the work before its free is over", "[unit][guards]") {
+  Bed bed({}, guarding());
+  const CUstream busy = bed.stream();
+  const Address p = bed.malloc(4_MiB);
+  sim::hold(busy);
+  bed.launch(busy, {.accesses = {{p, 4_MiB, true}}});
+  bed.free(p);
+  bed.free(bed.malloc(1_MiB));
+  CHECK(sim::translate(p, 4_MiB).size() >= 1);  // the kernel may still use it
+  sim::release(busy);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+  bed.free(bed.malloc(1_MiB));  // the next look
+  CHECK(faults(bed, nullptr, p, 1));
+}
+
+TEST_CASE("where nothing runs the next free gives the pages back", "[unit][guards]") {
+  Bed bed({}, guarding());
+  const Address p = bed.malloc(4_MiB);
+  bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
+  sim::run_all();
+  bed.free(p);
+  sim::run_all();
+  bed.free(bed.malloc(1_MiB));
+  CHECK(bed.stats().reserved_bytes[0].current == 0);
+  CHECK(faults(bed, nullptr, p, 1));
+}
+
+TEST_CASE("the addresses of freed blocks rest", "[unit][guards]") {
+  Bed bed({}, guarding());
+  std::set<Address> seen;
+  for (int i = 0; i < 200; ++i) {
+    const Address p = bed.malloc(3_MiB);
+    CHECK(seen.insert(p & ~(kPageBytes - 1)).second);
+    bed.free(p);
+  }
+}
+
+TEST_CASE("no other request gets a guarded block's memory", "[unit][guards]") {
+  Bed bed({}, guarding({.one_in = 1, .least = 8_MiB, .most = 8_MiB}));
+  const CUstream busy = bed.stream();
+  std::vector<Address> guarded;
+  for (int i = 0; i < 6; ++i)
+    guarded.push_back(bed.malloc_on(i % 2 == 0 ? nullptr : busy, 8_MiB));
+  sim::hold(busy);
+  for (const Address p : guarded) {
+    bed.launch(busy, {.accesses = {{p, 8_MiB, true}}});
+    bed.free_on(busy, p);
+  }
+  const auto is_in_one = [&](Address q, Bytes bytes) {
+    return std::any_of(guarded.begin(), guarded.end(), [&](Address p) {
+      return q < p + 8_MiB && p < q + bytes;
+    });
+  };
+  for (const Bytes bytes : {Bytes{512}, 1_MiB, 2_MiB, 4_MiB, 7_MiB}) {
+    CHECK_FALSE(is_in_one(bed.malloc_on(busy, bytes), bytes));
+    CHECK_FALSE(is_in_one(bed.malloc_on(bed.stream(), bytes), bytes));
+    CHECK_FALSE(is_in_one(bed.malloc(bytes), bytes));
+  }
+  CHECK(bed.stats().num_guarded == 6);
+  sim::release(busy);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+}
+
+TEST_CASE("sizes and shares choose the blocks", "[unit][guards]") {
+  Bed sizes({}, guarding({.one_in = 1, .least = 1_MiB, .most = 2_MiB}));
+  for (const Bytes bytes : {1_MiB - 1, 1_MiB, 2_MiB, 2_MiB + 1})
+    sizes.malloc(bytes);
+  CHECK(sizes.stats().num_guarded == 2);
+
+  Bed share({}, guarding({.one_in = 10}));
+  for (int i = 0; i < 5000; ++i)
+    share.free(share.malloc(4096));
+  CHECK(share.stats().num_guarded > 400);
+  CHECK(share.stats().num_guarded < 600);
+  CHECK(share.stats().allocation[0].allocated == 5000);
+}
+
+TEST_CASE("on a nearly full device blocks go unguarded", "[unit][guards]") {
+  Bed bed({.device_memory = 2_GiB}, guarding());
+  std::vector<Address> all;
+  for (int i = 0; i < 30'000; ++i)  // 120 MiB of blocks
+    all.push_back(bed.malloc(4096));
+  CHECK(bed.stats().num_guarded > 50);
+  CHECK(bed.stats().num_unguarded > 25'000);
+  for (const Address p : all)
+    bed.free(p);
+  CHECK(bed.stats().allocation[0].current == 0);
+}
+
+TEST_CASE("without virtual memory management blocks go unguarded", "[unit][guards]") {
+  Bed bed({.vmm = false}, guarding());
+  bed.free(bed.malloc(4096));
+  CHECK(bed.stats().num_guarded == 0);
+  CHECK(bed.stats().num_unguarded == 1);
+}
+
+TEST_CASE("a driver that refuses a page leaves the block unguarded", "[unit][guards]") {
+  for (const char* const call : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    Bed bed({}, guarding());
+    sim::fail_symbol(call, 1, CUDA_ERROR_OUT_OF_MEMORY);
+    const Address p = bed.malloc(4_MiB);
+    CHECK(bed.stats().num_unguarded == 1);
+    CHECK_FALSE(faults(bed, nullptr, p, 4_MiB));
+    bed.free(p);
+    bed.free(bed.malloc(4_MiB));
+    CHECK(bed.stats().num_guarded == 1);
+  }
+}
