@@ -139,6 +139,9 @@ State build() {
     if (parsed.config.summary) (void)std::atexit(say_switched_off);
     return State::Disabled;
   }
+  // A guard that finds something must be heard.
+  if (parsed.config.guard.any() && parsed.config.log == LogLevel::Off)
+    parsed.config.log = LogLevel::Error;
   if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
       !why.empty())
     say("custash: " + why + "; no log is kept");

@@ -64,6 +64,15 @@ namespace custash {
     mem_get_allocation_granularity,                                                           \
     "cuMemGetAllocationGranularity",                                                          \
     (size_t*, const CUmemAllocationProp*, CUmemAllocationGranularity_flags))                  \
+  X(Required,                                                                                 \
+    memset_d8_async,                                                                          \
+    "cuMemsetD8Async",                                                                        \
+    (CUdeviceptr, unsigned char, size_t, CUstream))                                           \
+  X(Required,                                                                                 \
+    memcpy_dtoh_async,                                                                        \
+    "cuMemcpyDtoHAsync_v2",                                                                   \
+    (void*, CUdeviceptr, size_t, CUstream))                                                   \
+  X(Required, stream_create, "cuStreamCreate", (CUstream*, unsigned))                         \
   X(Required, event_create, "cuEventCreate", (CUevent*, unsigned))                            \
   X(Required, event_record, "cuEventRecord", (CUevent, CUstream))                             \
   X(Required, event_query, "cuEventQuery", (CUevent))                                         \

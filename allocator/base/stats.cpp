@@ -42,6 +42,7 @@ constexpr std::int64_t DeviceStats::*kCounters[] = {
     &DeviceStats::num_pages_moved,
     &DeviceStats::num_guarded,
     &DeviceStats::num_unguarded,
+    &DeviceStats::num_overwritten,
     &DeviceStats::limbo_bytes,
 };
 

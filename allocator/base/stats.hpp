@@ -75,6 +75,7 @@ struct DeviceStats {
   std::int64_t num_free_waits = 0;   // frees that waited for something the host could see
   std::int64_t num_pages_moved = 0;  // physical pages mapped at another address instead of made
   std::int64_t num_guarded = 0;      // allocations with pages of their own
+  std::int64_t num_overwritten = 0;  // guarded blocks with bytes written around them
   std::int64_t num_unguarded = 0;    // that should have had them, but there was no room
   std::int64_t limbo_bytes = 0;      // freed, fence not yet passed
 

@@ -159,10 +159,7 @@ Status ContextCache::free(const PageOwner& owner,
     CacheLock lock(core_.mutex);
     freed_.finish(found, stream_state, position);
   }
-  if (core_.config.guard.any()) {
-    guards_.note_free(owner);
-    guards_.collect();
-  }
+  if (core_.config.guard.any()) guards_.collect();
   // The driver reports earlier errors here, too. The block is free in any case.
   return result;
 }
@@ -242,6 +239,7 @@ void ContextCache::abandon() {
   CacheLock lock(core_.mutex);
   thread_caches_.empty_all();
   surviving_.add(stale_.abandon());
+  surviving_.add(guards_.abandon());
   for (const auto& pool : core_.pools) {
     for (Slab* slab : pool->slabs.dissolve())
       slab->backing = nullptr;

@@ -65,6 +65,7 @@ class ContextCache {
 
   // ---- Giving back.
   Status trim(TrimRequest trim_request = {.plain = PlainTrim::Now}) {
+    guards_.collect();
     return reclaim_.trim(trim_request, nullptr);
   }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/guards.hpp"
 
+#include "allocator/base/log.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 
 namespace custash {
 
@@ -50,26 +53,118 @@ bool Guards::allocate(const Request& request, Address* out) {
     }
     status = growth_.grow_guarded(where->large, request, at_end, out);
   }
+  if (status.ok()) {
+    const Address begin = align_down(*out, kPageBytes);
+    const GuardedBlock block{
+        begin, align_up(*out + request.bytes, kPageBytes), *out, request.bytes};
+    slack_.fill(block);
+    CacheLock lock(core_.mutex);
+    blocks_[begin] = block;
+    ++core_.stats.num_guarded;
+    return true;
+  }
   CacheLock lock(core_.mutex);
-  ++(status.ok() ? core_.stats.num_guarded : core_.stats.num_unguarded);
-  return status.ok();
+  ++core_.stats.num_unguarded;
+  return false;
 }
 
-void Guards::note_free(const PageOwner& owner) {
-  if (owner.segment != nullptr &&
-      owner.segment->arena == arena_.load(std::memory_order_relaxed))
-    freed_.store(true, std::memory_order_relaxed);
+bool Guards::has_freed(const Arena& arena) const {
+  std::size_t used = 0;
+  for (const Segment* segment : arena.segments())
+    used += segment->used.size();
+  return blocks_.size() > used;
 }
 
 void Guards::collect() {
-  if (!freed_.exchange(false, std::memory_order_relaxed)) return;
-  core_.timeline.poll(core_.timeline.submitted());
-  Arena* arena = nullptr;
+  Arena* const arena = arena_.load(std::memory_order_relaxed);
+  if (arena == nullptr || collecting_.exchange(true)) return;
+  std::vector<Leaving> leaving;
+  bool freed = false;
   {
     CacheLock lock(core_.mutex);
-    arena = &pool().large;
+    leaving = std::exchange(leaving_, {});
+    freed = has_freed(*arena);
   }
-  if (!reclaim_.give_back_free(*arena)) freed_.store(true, std::memory_order_relaxed);
+  end_looks(*arena, &leaving);
+  if (freed) {
+    core_.timeline.poll(core_.timeline.submitted());
+    begin_looks(*arena, &leaving);
+  }
+  {
+    CacheLock lock(core_.mutex);
+    leaving_ = std::move(leaving);
+  }
+  collecting_.store(false);
+}
+
+void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
+  for (PageReturn& item : reclaim_.take_free(arena)) {
+    Leaving one{std::move(item), {}, {}};
+    {
+      CacheLock lock(core_.mutex);
+      const auto known = blocks_.extract(one.item.block->address);
+      CUSTASH_ASSERT(known);
+      one.block = known.mapped();
+      if (!spare_.empty()) {
+        one.look = spare_.back();
+        spare_.pop_back();
+      }
+    }
+    if (!slack_.begin(one.block, &one.look)) {
+      reclaim_.give_back(arena, one.item);
+      continue;
+    }
+    CacheLock lock(core_.mutex);
+    arena.leave_stale(one.item);  // nobody's, while the copies are under way
+    // The map has its leaves already. Until the pages are gone, questions about these addresses
+    // have the answer for freed memory.
+    (void)core_.pages.set(one.block.begin, one.block.end, one.item.block->segment);
+    leaving->push_back(std::move(one));
+  }
+}
+
+void Guards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
+  std::erase_if(*leaving, [&](const Leaving& each) {
+    if (!slack_.is_over(each.look)) return false;
+    if (const auto what = GuardSlack::found(each.block, each.look)) tell(each.block, *what);
+    {
+      CacheLock lock(core_.mutex);
+      each.item.block->state = BlockState::Busy;
+      core_.pages.clear(each.block.begin, each.block.end);
+    }
+    reclaim_.give_back(arena, each.item);
+    CacheLock lock(core_.mutex);
+    spare_.push_back(each.look);
+    return true;
+  });
+}
+
+void Guards::tell(const GuardedBlock& block, const Overwritten& what) {
+  {
+    CacheLock lock(core_.mutex);
+    ++core_.stats.num_overwritten;
+  }
+  char text[200];
+  (void)std::snprintf(text,
+                      sizeof text,
+                      "event=guard_overwritten address=%#llx bytes=%llu byte=%llu %s",
+                      static_cast<unsigned long long>(block.address),
+                      static_cast<unsigned long long>(block.requested),
+                      static_cast<unsigned long long>(what.distance),
+                      what.past ? "past its end" : "before its beginning");
+  log(LogLevel::Error, text);
+}
+
+std::vector<Page> Guards::abandon() {
+  std::vector<Page> mapped;
+  for (const Leaving& each : leaving_) {
+    core_.pages.clear(each.block.begin, each.block.end);
+    mapped.insert(mapped.end(), each.item.pages.begin(), each.item.pages.end());
+  }
+  leaving_.clear();
+  blocks_.clear();
+  spare_.clear();
+  return mapped;
 }
 
 }  // namespace custash

@@ -7,28 +7,43 @@
 #pragma once
 
 #include "allocator/cache/growth.hpp"
+#include "allocator/cache/guard_slack.hpp"
 #include "allocator/cache/reclaim.hpp"
+#include "allocator/heap/arena.hpp"
 
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <vector>
 
 namespace custash {
 
 class Guards {
  public:
   Guards(CacheCore& core, MemoryGrowth& growth, Reclaim& reclaim)
-      : core_(core), growth_(growth), reclaim_(reclaim) {}
+      : core_(core), growth_(growth), reclaim_(reclaim), slack_(core.driver, core.context) {}
 
   // Whether this allocation is one of those that option guard: names.
   bool wants(Bytes bytes);
   // False: it goes on as any other. An allocation never fails because it should be guarded.
   bool allocate(const Request& request, Address* out) EXCLUDES(cache_lock);
-  // The caller has freed a block; it may be a guarded one.
-  void note_free(const PageOwner& owner);
-  // Gives back the pages of freed blocks whose work is over.
+  // Looks at the slack of freed blocks whose work is over, and gives their pages back.
   void collect() EXCLUDES(cache_lock);
+  // The context is about to die. Returns the pages that are still mapped.
+  std::vector<Page> abandon() REQUIRES(cache_lock);
 
  private:
+  // A block that was freed, while the copies of its slack are under way.
+  struct Leaving {
+    PageReturn item;
+    GuardedBlock block;
+    GuardSlack::Look look;
+  };
+
+  bool has_freed(const Arena& arena) const REQUIRES(cache_lock);
+  void begin_looks(Arena& arena, std::vector<Leaving>* leaving);
+  void end_looks(Arena& arena, std::vector<Leaving>* leaving);
+  void tell(const GuardedBlock& block, const Overwritten& what);
   Pool& pool() REQUIRES(cache_lock);
 
   CacheCore& core_;
@@ -36,11 +51,16 @@ class Guards {
   Reclaim& reclaim_;
   // Order: none. It decides which allocation is guarded, and nothing rests on that.
   std::atomic<std::int64_t> until_next_{0};
-  // Order: none. It only says that a look is worth its time; the cache's lock guards the rest.
-  std::atomic<const Arena*> arena_{nullptr};
-  std::atomic<bool> freed_{false};
+  // Order: none. Null: nothing was guarded yet.
+  std::atomic<Arena*> arena_{nullptr};
   std::uint64_t random_ GUARDED_BY(cache_lock) = 0x9e3779b97f4a7c15;
   std::uint32_t guarded_ GUARDED_BY(cache_lock) = 0;
+  std::atomic<bool> collecting_{false};  // one thread at a time
+  GuardSlack slack_;
+  std::map<Address, GuardedBlock> blocks_ GUARDED_BY(cache_lock);  // by their pages' beginning;
+  // those in use, and those that were freed
+  std::vector<Leaving> leaving_ GUARDED_BY(cache_lock);
+  std::vector<GuardSlack::Look> spare_ GUARDED_BY(cache_lock);
 };
 
 }  // namespace custash

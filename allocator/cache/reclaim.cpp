@@ -52,7 +52,7 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
     core_.refaults.forget();
     trim_request.aliases = &stale_.aliases();
     for (const auto& pool : core_.pools) {
-      if (only != nullptr && pool.get() != only) continue;
+      if (!pool->lends() || (only != nullptr && pool.get() != only)) continue;
       for (Arena* arena : {&pool->large, &pool->small_pages})
         plan(*arena, trim_request, &pages, &plain);
     }
@@ -90,30 +90,23 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
   return result;
 }
 
-bool Reclaim::give_back_free(Arena& arena) {
-  const CurrentContext current(core_.driver, core_.context);
-  std::vector<PageReturn> items;
-  bool all = false;
-  {
-    CacheLock lock(core_.mutex);
-    arena.blocks().drain(core_.timeline.passed());
-    all = !arena.blocks().waits(core_.timeline.passed());
-    TrimRequest everything{.aliases = &stale_.aliases()};
-    items = arena.plan_return(core_.timeline.passed(), everything);
-    for (const PageReturn& item : items)
-      segments_.take_out(arena, item);
-  }
-  Status result;
-  std::vector<std::size_t> returned;
-  for (const PageReturn& item : items) {
-    returned.push_back(unmap(item, &result));
-    for (std::size_t i = 0; i < returned.back(); ++i)
-      core_.budget.give(item.pages[i].size);
-  }
+std::vector<PageReturn> Reclaim::take_free(Arena& arena) {
   CacheLock lock(core_.mutex);
-  for (std::size_t i = 0; i < items.size(); ++i)
-    segments_.commit_return(arena, items[i], returned[i]);
-  return all && result.ok();
+  arena.blocks().drain(core_.timeline.passed());
+  TrimRequest everything{.aliases = &stale_.aliases()};
+  std::vector<PageReturn> items = arena.plan_return(core_.timeline.passed(), everything);
+  for (const PageReturn& item : items)
+    segments_.take_out(arena, item);
+  return items;
+}
+
+void Reclaim::give_back(Arena& arena, const PageReturn& item) {
+  Status result;
+  const std::size_t returned = unmap(item, &result);
+  for (std::size_t i = 0; i < returned; ++i)
+    core_.budget.give(item.pages[i].size);
+  CacheLock lock(core_.mutex);
+  segments_.commit_return(arena, item, returned);
 }
 
 void Reclaim::plan(Arena& arena,
@@ -185,6 +178,7 @@ Bytes Reclaim::returnable() {
   drain();
   Bytes sum = 0;
   for (const auto& pool : core_.pools) {
+    if (!pool->lends()) continue;
     sum += pool->small_pages.blocks().returnable() + pool->large.blocks().returnable() +
            pool->slabs.empty_bytes();
   }

@@ -29,8 +29,9 @@ class Reclaim {
 
   // Of the memory of one pool; null: of all.
   Status trim(TrimRequest trim_request, const Pool* only) EXCLUDES(cache_lock);
-  // Gives back all free pages of one arena. True: nothing in it waits any more.
-  bool give_back_free(Arena& arena) EXCLUDES(cache_lock);
+  // All free pages of one arena, which the caller gives back one by one.
+  std::vector<PageReturn> take_free(Arena& arena) EXCLUDES(cache_lock);
+  void give_back(Arena& arena, const PageReturn& item) EXCLUDES(cache_lock);
   // Gives back what idles, when it is due.
   void decay() EXCLUDES(cache_lock);
   Status trim_idle() EXCLUDES(cache_lock);

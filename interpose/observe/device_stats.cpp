@@ -49,6 +49,7 @@ void read_counters(const DeviceStats& from, Raw* to) {
   to->num_pages_moved = from.num_pages_moved;
   to->num_guarded = from.num_guarded;
   to->num_unguarded = from.num_unguarded;
+  to->num_overwritten = from.num_overwritten;
   to->limbo_bytes = from.limbo_bytes;
 }
 
@@ -97,25 +98,17 @@ const std::array<CounterMember, 11> kCounterMembers = {POOLS(allocation),
                                                        SINGLE(oversize_allocations),
                                                        SINGLE(oversize_segments)};
 
-const std::array<NumberMember, 19> kNumberMembers = {NUMBER(max_split_size),
-                                                     NUMBER(num_alloc_retries),
-                                                     NUMBER(num_ooms),
-                                                     NUMBER(num_sync_all_streams),
-                                                     NUMBER(num_device_alloc),
-                                                     NUMBER(num_device_free),
-                                                     OWN(num_fences),
-                                                     OWN(num_fence_queries),
-                                                     OWN(num_debt_waits),
-                                                     OWN(num_free_waits),
-                                                     OWN(num_stalls_avoided),
-                                                     OWN(num_pages_moved),
-                                                     OWN(num_guarded),
-                                                     OWN(num_unguarded),
-                                                     OWN(limbo_bytes),
-                                                     OWN(free_bytes),
-                                                     OWN(largest_free_block),
-                                                     OWN(fragmentation),
-                                                     OWN(total_bytes)};
+const std::array<NumberMember, 20> kNumberMembers = {
+    NUMBER(max_split_size),   NUMBER(num_alloc_retries),
+    NUMBER(num_ooms),         NUMBER(num_sync_all_streams),
+    NUMBER(num_device_alloc), NUMBER(num_device_free),
+    OWN(num_fences),          OWN(num_fence_queries),
+    OWN(num_debt_waits),      OWN(num_free_waits),
+    OWN(num_stalls_avoided),  OWN(num_pages_moved),
+    OWN(num_guarded),         OWN(num_unguarded),
+    OWN(num_overwritten),     OWN(limbo_bytes),
+    OWN(free_bytes),          OWN(largest_free_block),
+    OWN(fragmentation),       OWN(total_bytes)};
 
 Raw counters(Allocator& core, int device) {
   Raw stats{};

@@ -45,6 +45,7 @@ constexpr std::array kHelp = {
     Help{"num_pages_moved", "Pages mapped at another address instead of made"},
     Help{"num_guarded", "Allocations with pages of their own (option guard)"},
     Help{"num_unguarded", "Allocations for which a guard had no room"},
+    Help{"num_overwritten", "Guarded blocks with bytes written around them"},
     Help{"limbo_bytes", "Bytes freed while the work that used them is in flight"},
     Help{"free_bytes", "Bytes held, neither owned nor in limbo"},
     Help{"largest_free_block", "Bytes of the largest free range"},

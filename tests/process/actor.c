@@ -175,7 +175,7 @@ static int obey(char* line) {
   } else if (!strcmp(word, "free")) {
     printf("%d\n", cuMemFree_v2(memory[n] + b));
   } else if (!strcmp(word, "fill")) {
-    printf("%d\n", cuMemsetD8_v2(memory[n], (unsigned char)b, sizes[n]));
+    printf("%d\n", cuMemsetD8_v2(memory[n] + c, (unsigned char)b, sizes[n]));
   } else if (!strcmp(word, "check")) {
     check(memory[n], sizes[n], (int)b);
   } else if (!strcmp(word, "export")) {

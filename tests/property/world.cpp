@@ -367,8 +367,9 @@ void World::release_all() {
   for (const auto& [id, context] : contexts_) {
     use_context(id);
     if (cuCtxSynchronize() != CUDA_SUCCESS) fail(Violation::Code, "the last wait fails");
-    // The first may have to record a fence, which passes when the device has seen it.
-    for (int round = 0; round < 2; ++round) {
+    // The first may have to record a fence, which passes when the device has seen it. The next
+    // looks around guarded blocks, and the last gives their pages back.
+    for (int round = 0; round < 3; ++round) {
       if (door_->empty_cache(context) != CUDA_SUCCESS)
         fail(Violation::Code, "the last empty_cache fails");
       sim::run_all();

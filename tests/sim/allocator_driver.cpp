@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// make_driver: the entries as an allocator calls them. Its waits and queries are told apart
-// from the program's, so that the race detector knows what the allocator has learnt.
+// make_driver: the entries as an allocator calls them. Its waits, queries and submissions are
+// told apart from the program's, so that the race detector knows what the allocator has learnt
+// and what it touches itself.
 #include "tests/sim/world.hpp"
 
 #include <atomic>
@@ -9,16 +10,18 @@
 namespace custash::sim {
 namespace {
 
-thread_local int inside = 0;  // so many calls that may learn
+thread_local int inside = 0;  // so many calls that are told apart
 std::atomic<bool> made{false};
 
-bool may_learn(const char* symbol) {
+bool is_told_apart(const char* symbol) {
   for (const char* each : {"cuEventQuery",
                            "cuEventSynchronize",
                            "cuCtxSynchronize",
                            "cuMemFree_v2",
                            "cuMemFreeHost",
-                           "cuMemHostUnregister"})
+                           "cuMemHostUnregister",
+                           "cuMemsetD8Async",
+                           "cuMemcpyDtoHAsync_v2"})
     if (std::strcmp(symbol, each) == 0) return true;
   return false;
 }
@@ -40,7 +43,7 @@ struct Watched<Tag, CUresult(Params...)> {
 
   static Entry over(const char* symbol) {
     const auto found = reinterpret_cast<Entry>(resolve(symbol));
-    if (found == nullptr || !may_learn(symbol)) return found;
+    if (found == nullptr || !is_told_apart(symbol)) return found;
     entry = found;
     return call;
   }

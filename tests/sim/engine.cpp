@@ -219,7 +219,11 @@ OpId submit(World& w, Submission in) {
     told.insert(told.end(), before.begin(), before.end());
   }
   if (Observer* o = observer())
-    o->on_submit(op.id, in.thread, told, op.touches, op.work.name.c_str());
+    o->on_submit(op.id,
+                 in.thread,
+                 told,
+                 op.touches,
+                 by_allocator() ? kOfAllocator : op.work.name.c_str());
   const OpId id = op.id;
   const bool kernel = op.work.kernel;
   if (Stream* s = in.stream) {

@@ -34,6 +34,9 @@ struct Touch {
   std::uint64_t physical = 0;  // meaningless where memory is Unmapped
 };
 
+// The name of an op that the allocator submits itself (make_driver).
+inline constexpr const char* kOfAllocator = "the allocator's own";
+
 // Where memory of the driver's own came from or went to.
 enum class Origin { Alloc, Pool, Host, Managed, Vmm };
 

@@ -40,6 +40,15 @@ void RaceDetector::access_under(NodeIndex node,
                                 const Touch& touch,
                                 AllocationIndex allocation) {
   const Use use{node, allocation, touch.write};
+  if (nodes_[node].name == kOfAllocator) {  // it keeps off what callers have
+    if (allocation != 0 && !allocations_[allocation - 1].freed)
+      report(Report::NotAllocated,
+             nodes_[node].step,
+             touch.address,
+             touch.bytes,
+             "the allocator itself touches a caller's bytes\n" + describe(use));
+    return;
+  }
   if (allocation != 0) {
     check_lifetime(use, touch);
   } else if (touch.memory == Memory::Device || touch.memory == Memory::Unmapped) {

@@ -4,6 +4,7 @@
 #include "tests/unit/bed.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 using namespace custash;
@@ -21,6 +22,14 @@ bool faults(Bed& bed, CUstream stream, Address at, Bytes bytes) {
   bed.launch(stream, {.accesses = {{at, bytes, true}}});
   sim::run_all();
   return sim::faults().size() > before;
+}
+
+// The first allocation starts the copies of a freed block's slack, the second sees them.
+void look_twice(Bed& bed) {
+  for (int i = 0; i < 2; ++i) {
+    bed.free(bed.malloc(1_MiB));
+    sim::run_all();
+  }
 }
 
 bool ends_a_page(Address p, Bytes bytes) {
@@ -64,19 +73,17 @@ TEST_CASE("a guarded block faults once the work before its free is over", "[unit
   sim::release(busy);
   sim::run_all();
   CHECK(sim::faults().empty());
-  bed.free(bed.malloc(1_MiB));  // the next look
+  look_twice(bed);
   CHECK(faults(bed, nullptr, p, 1));
 }
 
-TEST_CASE("where nothing runs the next free gives the pages back", "[unit][guards]") {
+TEST_CASE("where nothing runs the next allocations give the pages back", "[unit][guards]") {
   Bed bed({}, guarding());
   const Address p = bed.malloc(4_MiB);
   bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
-  sim::run_all();
   bed.free(p);
   sim::run_all();
-  bed.free(bed.malloc(1_MiB));
-  CHECK(bed.stats().reserved_bytes[0].current == 0);
+  look_twice(bed);
   CHECK(faults(bed, nullptr, p, 1));
 }
 
@@ -160,5 +167,59 @@ TEST_CASE("a driver that refuses a page leaves the block unguarded", "[unit][gua
     bed.free(p);
     bed.free(bed.malloc(4_MiB));
     CHECK(bed.stats().num_guarded == 1);
+  }
+}
+
+namespace {
+
+void write(CUdeviceptr at, Bytes bytes) {
+  REQUIRE(entry<CUresult (*)(CUdeviceptr, unsigned char, std::size_t)>("cuMemsetD8_v2")(
+              at, 0, bytes) == CUDA_SUCCESS);
+}
+
+// How often bytes around a block of 1,000 were found written.
+std::int64_t found(bool second, const std::function<void(Address)>& use) {
+  Bed bed({.data = true}, guarding());
+  const Address first = bed.malloc(1000);
+  const Address p = second ? bed.malloc(1000) : first;
+  sim::run_all();
+  use(p);
+  bed.free(p);
+  for (int i = 0; i < 4; ++i) {
+    sim::run_all();
+    bed.free(bed.malloc(1_MiB));
+  }
+  CHECK_FALSE(bed.allocator->owns(p));  // its pages are gone
+  return bed.stats().num_overwritten;
+}
+
+}  // namespace
+
+TEST_CASE("bytes written around a guarded block are found at its free", "[unit][guards]") {
+  for (const bool second : {false, true}) {
+    CHECK(found(second, [](Address p) { write(p, 1000); }) == 0);
+    CHECK(found(second, [](Address p) { write(p + 1000, 1); }) == 1);
+    CHECK(found(second, [](Address p) { write(p + 1023, 1); }) == 1);
+    CHECK(found(second, [](Address p) { write(p, 1001); }) == 1);
+  }
+  CHECK(found(false, [](Address p) { write(p - 1, 1); }) == 1);
+  CHECK(found(false, [](Address p) { write(p - 4096, 1); }) == 1);
+  CHECK(found(true, [](Address p) { write(p + 1000 + 4095, 1); }) == 1);
+}
+
+TEST_CASE("a driver that refuses to look at the slack keeps no pages", "[unit][guards]") {
+  for (const char* const call :
+       {"cuStreamCreate", "cuMemsetD8Async", "cuMemcpyDtoHAsync_v2", "cuMemHostAlloc"}) {
+    Bed bed({}, guarding());
+    sim::fail_symbol(call, 1, CUDA_ERROR_OUT_OF_MEMORY, true);
+    for (int i = 0; i < 4; ++i) {
+      bed.free(bed.malloc(4_MiB));
+      sim::run_all();
+    }
+    bed.allocator->empty_all_caches();
+    sim::run_all();
+    bed.allocator->empty_all_caches();
+    CHECK(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(4_MiB));
+    sim::clear_failures();
   }
 }
