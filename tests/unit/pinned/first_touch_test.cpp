@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -22,7 +23,34 @@ std::ptrdiff_t threads_of_process() {
   return std::distance(begin(tasks), end(tasks));
 }
 
+// A joined thread stays in /proc for a moment: the kernel wakes the one that joins it first.
+std::ptrdiff_t threads_left(std::ptrdiff_t wanted) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (threads_of_process() != wanted && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return threads_of_process();
+}
+
+// Whether madvise says that it populates memory and does not. QEMU's user mode does so: it
+// takes each advice that it does not know for a hint. An old kernel returns an error.
+bool only_pretends_to_populate() {
+  constexpr int kPopulateWrite = 23;
+  const Bytes page = host_pages::page();
+  const Address base = map_shared(page);
+  REQUIRE(base != 0);
+  unsigned char there[16] = {};
+  const bool told = madvise(pointer(base), page, kPopulateWrite) == 0;
+  REQUIRE(mincore(pointer(base), page, there) == 0);
+  unmap_shared(base, page);
+  return told && (there[0] & 1U) == 0;
+}
+
 bool all_there(Address base, Bytes bytes) {
+  static const bool pretends = only_pretends_to_populate();
+  if (pretends) {
+    WARN("skipped, whether all pages are there: madvise only pretends to populate them (QEMU)");
+    return true;
+  }
   // Room for pages of 4 KiB: an emulator may ask its own kernel, whose pages are smaller.
   std::vector<unsigned char> there(bytes / 4_KiB);
   REQUIRE(mincore(reinterpret_cast<void*>(base), bytes, there.data()) == 0);
@@ -124,7 +152,7 @@ TEST_CASE("its threads have ended when it returns, and took no signals",
   done = true;
   sender.join();
   CHECK(taken_elsewhere == 0);
-  CHECK(threads_of_process() == threads);
+  CHECK(threads_left(threads) == threads);
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
   CHECK(sigismember(&mask, SIGUSR1) == 0);
