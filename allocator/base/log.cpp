@@ -11,6 +11,8 @@
 namespace custash {
 namespace {
 
+// Order: a thread that reads the threshold with acquire finds the sink that was stored before
+// it.
 std::atomic<LogLevel> threshold{LogLevel::Off};
 std::atomic<spdlog::logger*> sink{nullptr};  // never destroyed: lines may be logged during exit
 
@@ -56,7 +58,7 @@ void open_log(LogLevel level, WriteLine* write) {
   logger->set_error_handler([](const std::string&) {});  // the usual one prints
   logger->set_pattern("custash %Y-%m-%dT%H:%M:%S.%e pid=%P tid=%t %l %v");
   logger->set_level(spdlog_level(level));
-  sink.store(logger, std::memory_order_release);
+  sink.store(logger, std::memory_order_relaxed);
   threshold.store(level, std::memory_order_release);
 }
 
@@ -65,8 +67,8 @@ bool log_enabled(LogLevel level) {
 }
 
 void log(LogLevel level, std::string_view line) {
-  if (!log_enabled(level)) return;
-  sink.load(std::memory_order_acquire)->log(spdlog_level(level), line);
+  if (level == LogLevel::Off || level > threshold.load(std::memory_order_acquire)) return;
+  sink.load(std::memory_order_relaxed)->log(spdlog_level(level), line);
 }
 
 }  // namespace custash
