@@ -125,9 +125,11 @@ constinit std::atomic<int> eager_contexts{-1};
 void* look_up(Call call, const void* caller) noexcept {
   Runtime& runtime = runtimes[runtime_of(caller)];
   const auto index = static_cast<std::size_t>(call);
-  void* found = runtime.addresses[index].load(std::memory_order_acquire);
-  if (found != nullptr || runtime.filled.load(std::memory_order_acquire)) return found;
-  if (!fill(runtime)) dlerror();  // a message that is not the program's
+  if (void* const found = runtime.addresses[index].load(std::memory_order_acquire))
+    return found;
+  // Read again below: another thread may have filled the table since the first look.
+  if (!runtime.filled.load(std::memory_order_acquire) && !fill(runtime))
+    dlerror();  // a message that is not the program's
   return runtime.addresses[index].load(std::memory_order_acquire);
 }
 
