@@ -14,7 +14,7 @@ namespace custash {
 // The smallest page of any system; programs rely on pinned memory being aligned to it.
 inline constexpr Bytes kHostPage = 4_KiB;
 
-// The sizes of this system's pages, asked for once. Each value stands alone.
+// The sizes of this system's pages, asked for once. Order: none, each value stands alone.
 namespace host_pages {
 
 inline constinit std::atomic<Bytes> known_page{0};

@@ -110,6 +110,7 @@ class HostCache {
   const HostMemory memory_;
 
   // Every segment lies between them: most foreign pointers are recognised without the lock.
+  // Order: none. A thread that has a buffer's address got it after the bounds were set.
   std::atomic<Address> lowest_{~0ULL};
   std::atomic<Address> highest_{0};
 

@@ -59,6 +59,7 @@ class HostReclaim {
   std::vector<std::unique_ptr<HostPool>>& pools_ GUARDED_BY(mutex_);
   NamedStreams& streams_;
 
+  // Order: none but its own. The thread that replaces it does the work, under the cache's lock.
   std::atomic<Nanoseconds> next_decay_{0};
   // The context of each segment that is being released. It must not end meanwhile: its handle
   // and the segment's address could be used again.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // SharedField: a copyable atomic field. Other threads may read it while its owner writes. Each
-// access stands alone. Pure.
+// access stands alone. Order: relaxed, but what publish() releases look() and exchange()
+// acquire. Pure.
 #pragma once
 
 #include <atomic>

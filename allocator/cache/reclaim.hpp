@@ -52,6 +52,7 @@ class Reclaim {
   ThreadCaches& thread_caches_;
   Segments& segments_;
   StalePages& stale_;
+  // Order: none but its own. The thread that replaces it does the work, under the cache's lock.
   std::atomic<Nanoseconds> next_decay_{0};
 };
 

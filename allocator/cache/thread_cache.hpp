@@ -54,7 +54,8 @@ struct alignas(128) ThreadCache {
   Pool* pool = nullptr;
 
   BiasedLock lock;
-  // Something was taken or given since the thread cache was last emptied.
+  // Something was taken or given since the thread cache was last emptied. Order: BiasedLock's.
+  // A thread that reads false here finds nothing that was taken before.
   std::atomic<bool> used{false};
 
   // Guarded by `lock`:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/thread_cache.pml and tests/models/unpaid.pml.
+// Order: `used` has BiasedLock's. Proved: tests/models/thread_cache.pml and
+// tests/models/unpaid.pml.
 #include "allocator/cache/thread_caches.hpp"
 
 #include "allocator/base/check.hpp"

@@ -16,7 +16,7 @@ namespace custash {
 inline constexpr std::uint64_t kOrderedId = 1ULL << 60U;
 
 // Starts far above the driver's own buffer ids so that the two ranges never overlap (interpose/
-// answers with ours).
+// answers with ours). Order: none, each number is given once.
 inline constinit std::atomic<std::uint64_t> next_buffer_id{1ULL << 48U};
 
 // The first of `count` ids that nobody else gets.

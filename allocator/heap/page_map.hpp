@@ -4,6 +4,8 @@
 // no lock. The cache that owns the memory writes entries under its lock. The objects that
 // entries point to are never returned to the host's allocator. So a reader with a wild address
 // at worst reads stale data, and checks again under the lock.
+// Order: an entry is released after the object that it points to, and acquired by readers. What
+// is cleared may be seen late: such a reader checks again.
 #pragma once
 
 #include "allocator/heap/size_policy.hpp"

@@ -68,6 +68,7 @@ class DriverMemory {
   const CUdevice device_;
   CUmemAllocationProp properties_{};
   Bytes device_bytes_ = 0;
+  // Order: none. A thread that reads an old value asks the driver in vain.
   std::atomic<bool> vmm_{false};
 };
 

@@ -41,6 +41,7 @@ class Headroom {
  private:
   std::atomic<Bytes> known_{0};
   std::atomic<Bytes> used_{0};
+  // Order: none, it is a hint by itself.
   std::atomic<Fit> fit_{Fit::Quick};
 };
 

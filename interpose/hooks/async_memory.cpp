@@ -13,6 +13,8 @@ namespace custash {
 namespace async_memory {
 namespace {
 
+// Order: none of these needs one. Each is a fact about the device, or a handle to compare.
+
 // The program can observe which pool serves it, by a pool's access, attributes or choice.
 constinit std::atomic<bool> pools_matter{false};
 

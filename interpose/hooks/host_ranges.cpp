@@ -21,7 +21,10 @@ struct Edges {
 };
 
 constinit RankedMutex mutex{HookRank::HostRanges};
-constinit std::atomic<std::uint64_t> version{0};  // odd while the edges are written
+// Odd while the edges are written. Order: a fence keeps the edges' relaxed stores behind the
+// odd version, and the even one is released. A reader acquires it, and has a fence before its
+// second look.
+constinit std::atomic<std::uint64_t> version{0};
 constinit std::atomic<const Edges*> edges{nullptr};
 constinit std::atomic<std::size_t> edge_count{0};
 // A range could not be noted, so no reading is reliable any more.

@@ -39,6 +39,8 @@ struct Table {
   Entry* const entries;
 };
 
+// Order: acquire at each load of a reader, in the order of the writer's stores. Where it meets
+// a newer entry it then sees the newer epoch, too.
 constinit RankedMutex mutex{HookRank::Layouts};
 constinit std::atomic<std::uint64_t> epoch{1};
 constinit std::atomic<const Table*> table{nullptr};

@@ -14,6 +14,7 @@
 namespace custash::sync_memops {
 namespace {
 
+// Order: none. A thread that uses such memory comes after the one that set the attribute.
 constinit std::atomic<bool> used{false};
 constinit RankedMutex mutex{HookRank::SyncMemops};
 

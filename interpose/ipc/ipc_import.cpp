@@ -33,6 +33,7 @@ struct Table {
 };
 
 // Replaced by a new one in a forked child; never destroyed.
+// Order: released after it is made. A thread that has the address of an entry has its count.
 constinit std::atomic<Table*> current_table{nullptr};
 constinit std::atomic<unsigned> count{0};  // of entries: most programs have none
 

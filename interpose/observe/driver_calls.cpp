@@ -12,6 +12,7 @@
 namespace custash::driver_calls {
 namespace {
 
+// Order: none. The counts may be seen apart from each other.
 struct Histogram {
   std::atomic<std::uint64_t> failed{0};
   std::atomic<std::uint64_t> total{0};

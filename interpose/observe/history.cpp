@@ -15,6 +15,7 @@ namespace {
 using ledger::clock_now;
 
 constinit Tracker* tracker = nullptr;  // made under the book's lock, as is what it does
+// Order: none, each is read by itself.
 constinit std::atomic<unsigned> wanted_depth{kUsualDepth};
 constinit std::atomic<bool> keeps_events{false};
 // A malloc of the program's own may use CUDA, and the tracker uses malloc.

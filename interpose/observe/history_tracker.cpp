@@ -38,6 +38,7 @@ void Tracker::start(std::size_t events, unsigned depth) {
 }
 
 // The oldest one may be half overwritten when the process is killed: the reader leaves it out.
+// Order: a count is released after the event that it counts.
 void Tracker::add_event(const Event& event) {
   if (head_.capacity == 0) return;
   if (book_.events.size() < head_.capacity) {

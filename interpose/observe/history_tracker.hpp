@@ -31,7 +31,8 @@ class LivingRows {
     return true;
   }
 
-  // A row gets its address last and loses it first, so a reader never sees half a row.
+  // A row gets its address last and loses it first, so a reader never sees half a row. Order:
+  // the fence keeps the new content behind the address that take() has removed.
   void add(const Row& row) {
     if (free_.empty()) {
       at_.add(row.address, static_cast<std::uint32_t>(rows_.size()));
@@ -43,6 +44,7 @@ class LivingRows {
     free_.pop_back();
     Row whole = row;
     whole.address = 0;
+    std::atomic_thread_fence(std::memory_order_release);
     to = whole;
     std::atomic_ref(to.address).store(row.address, std::memory_order_release);
   }

@@ -38,6 +38,7 @@ int devices = 0;
 constinit std::atomic<bool> taken{false};
 
 constinit std::atomic<bool> copying{false};
+// Order: none. They decide when to copy, and `copying` lets one thread do it.
 constinit std::atomic<std::uint64_t> events{0};
 constinit std::atomic<std::uint64_t> next_copy{0};    // at this event
 constinit std::atomic<std::int64_t> next_copy_at{0};  // or at this time
@@ -78,7 +79,7 @@ void note_counts(const ledger::Header& head, Counters* out) {
   }
 }
 
-// Two rows in turn, so that one of them is always complete.
+// Two rows in turn, so that one of them is always complete. Order: released after the row.
 void put_down(const Counters& counters) {
   Book& book = *ledger::book();
   const RankedLock guard(book.mutex);

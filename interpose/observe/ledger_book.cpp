@@ -11,6 +11,7 @@ namespace custash::ledger {
 namespace {
 
 constinit RankedMutex making{HookRank::MakeLedger};
+// Order: released after the book is made. So is `magic`, for the reader of the file.
 constinit std::atomic<Book*> made{nullptr};
 
 void show_areas(Book& book) {

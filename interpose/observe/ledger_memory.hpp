@@ -85,6 +85,7 @@ class Rows {
  private:
   static constexpr std::size_t kLeast = 16384;  // bytes
 
+  // Order: `count` and `which` are released after what they count.
   void publish() {
     if (region_.offset != Storage::kPrivate)
       std::atomic_ref(shown_->count).store(size_, std::memory_order_release);

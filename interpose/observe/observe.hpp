@@ -24,6 +24,7 @@ struct Stream {
 
 enum class Watcher : unsigned { Record = 1, History = 2, Counters = 4, Nvtx = 8 };
 
+// Order: none. What a watcher needs is made under its own lock.
 extern std::atomic<unsigned> watchers;
 
 inline bool on() {

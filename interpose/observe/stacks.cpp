@@ -37,6 +37,7 @@ _Unwind_Reason_Code step(_Unwind_Context* context, void* state) {
 // their call paths. A walk from the same frame gives the same result as long as each return
 // address is still where it was. They are compared from the innermost on, so nothing beyond the
 // end of the stack is read.
+// Order: `busy` is taken with acquire and given back with release, as a lock.
 struct Remembered {
   std::atomic<bool> busy{false};
   const void* frame = nullptr;
@@ -90,6 +91,7 @@ __attribute__((noinline)) void walk_stack(const void* frame,
   if (ours) known.busy.store(false, std::memory_order_release);
 }
 
+// Order: none.
 constinit std::atomic<bool> python_wanted{true};
 
 }  // namespace

@@ -8,6 +8,7 @@
 namespace custash::captures {
 namespace {
 
+// Order: none. A thread that launches such a graph got it from the thread that built it.
 constinit std::atomic<bool> host_visible{false};
 constinit std::atomic<bool> host_reaching{false};
 

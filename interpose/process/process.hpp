@@ -24,7 +24,8 @@ enum class State : int {
   Disabled,  // enabled:false, or a driver that we cannot work with
 };
 
-// Non-null exactly while Running.
+// Non-null exactly while Running. Order: released after the core and the pinned cache are made,
+// and acquired by every reader.
 extern std::atomic<Allocator*> current;
 
 // The slow path of core(): starts the core when CUDA is up, else null.

@@ -16,6 +16,7 @@ namespace custash {
 namespace {
 
 using FindObject = int(void*, dl_find_object*);
+// Order: none. It is stored before C++ starts, hence before the process has a second thread.
 constinit std::atomic<FindObject*> libc_find_object{nullptr};
 
 // Before C++ starts, and not while an exception is thrown: the look-up takes the lock that a

@@ -40,6 +40,7 @@ Function* function(Call call, const void* caller) noexcept {
   return reinterpret_cast<Function*>(look_up(call, caller));
 }
 
+// Order: none, each thread could find it out by itself.
 extern std::atomic<int> eager_contexts;  // not known yet while negative
 bool find_out_context_is_current() noexcept;
 

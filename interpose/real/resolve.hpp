@@ -28,7 +28,8 @@ bool is_first_dlsym() noexcept;
 
 extern "C" {
 
-// The address to which the stub in dlsym.S jumps when custash_resolve returns null.
+// The address to which the stub in dlsym.S jumps when custash_resolve returns null. Order:
+// none, all threads store the same.
 extern custash::Dlsym* custash_real_dlsym;
 
 // The wrapper for this look-up. Null: jump to the real dlsym, with the caller's return address

@@ -77,7 +77,8 @@ void read_device(Allocator& core, int device, DevicePart* part) {
 }
 
 // The number is odd while the rest is written. A reader that sees the same even number twice
-// has a complete page.
+// has a complete page. Order: the fence keeps the rest behind the odd number, and the release
+// store keeps it before the even one.
 void publish() {
   Page* const page = shared.load();
   if (page == nullptr) return;

@@ -27,6 +27,8 @@ namespace {
 constexpr std::size_t kStack = std::size_t{1} << 20U;
 
 constinit RankedMutex starting{HookRank::ServiceStart};
+// Order: released after the loop is made. `pauses` and `working` are sequentially consistent,
+// as each side stores its own before it loads the other's.
 constinit std::atomic<EventLoop*> running{nullptr};
 constinit std::atomic<bool> tried{false};  // set with the first memory of the driver
 constinit std::atomic<unsigned> pauses{0};
