@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""check.py BUILD-FOLDER MODEL [--nightly]: searches one Promela model exhaustively with Spin.
+"""check.py BUILD-FOLDER MODEL [--nightly] [--rule RULE]: searches one Promela model exhaustively with Spin.
 
 Each configuration of a model is searched as the code is built: there must be no violation. Then with each of its
 rules taken out: there must be one. Then with each thing that is known to be open: there must be one, so that
@@ -112,8 +112,8 @@ def search(bounds, folder, **rule):
     return int(states[1]), violation[1][:60] if violation else None
 
 
-def check(bounds, folder):
-    """Prints a line a search; returns the problems."""
+def check(bounds, folder, only=None):
+    """Prints a line a search; returns the problems. `only`: as built and without this rule, nothing else."""
     problems = []
     rules = rules_of(bounds.model)
     build(bounds, folder)
@@ -129,11 +129,11 @@ def check(bounds, folder):
 
     print(f"{bounds.name}: {bounds.model}.pml, {bounds.defines}")
     one("as built", False)
-    for name in bounds.removed:
+    for name in bounds.removed if only is None else [only]:
         one("with " + name, True, REMOVED=rules[name][1])
-    for name in bounds.equivalent:
+    for name in bounds.equivalent if only is None else []:
         one("equivalent with " + name, False, REMOVED=rules[name][1])
-    for name in bounds.known:
+    for name in bounds.known if only is None else []:
         one(name, True, KNOWN=rules[name][1])
     return problems
 
@@ -152,15 +152,17 @@ def main():
     parser.add_argument("folder", help="build folder")
     parser.add_argument("model", choices=sorted({row.model for row in TABLE}))
     parser.add_argument("--nightly", action="store_true", help="the larger bounds only")
+    parser.add_argument("--rule", help="only the bounds in which this rule is taken out: as built, and without it")
     options = parser.parse_args()
     if not shutil.which("spin"):
         print("skipped: spin is not installed (Debian's package spin)")
         sys.exit(SKIP)
     problems = unused_rules(options.model)
-    rows = [row for row in TABLE if row.model == options.model and row.nightly == options.nightly]
+    rows = [row for row in TABLE if row.model == options.model and row.nightly == options.nightly and
+            options.rule in (None, *row.removed)]
     for row in rows:
-        problems += check(row, os.path.join(os.path.abspath(options.folder), row.name))
-    found = sum(len(row.removed) for row in rows)
+        problems += check(row, os.path.join(os.path.abspath(options.folder), row.name), options.rule)
+    found = sum(len(row.removed) if options.rule is None else 1 for row in rows)
     print(f"{options.model}: {len(rows)} bounds, {found} removed rules, {len(problems)} problems")
     for problem in problems:
         print(problem)
