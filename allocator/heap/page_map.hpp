@@ -60,10 +60,13 @@ class PageMap {
   [[nodiscard]] bool prepare(Address begin, Address end);
 
  private:
-  // 2^47 bytes of device addresses in 2 MiB pages: 2^13 leaves of 2^13 entries, made on demand.
+  // 2^48 bytes of device addresses in 2 MiB pages: 2^14 leaves of 2^13 entries, made on demand.
+  // Programs on x86-64 have 2^47, on aarch64 2^48, and there the system begins at the top.
   static constexpr int kLeafBits = 13;
   static constexpr std::size_t kLeafSize = 1U << kLeafBits;
-  static constexpr Address kLimit = 1ULL << 47;
+  static constexpr std::size_t kLeaves = 1U << 14U;
+  static constexpr Address kLimit = 1ULL << 48;
+  static_assert(kLeaves * kLeafSize * kPageBytes == kLimit);
 
   // A start is a pointer and, above its 48 bits, its place in the page: one load reads both.
   struct Entry {
@@ -89,7 +92,7 @@ class PageMap {
   Leaf* leaf(std::size_t index);
   bool write(Address begin, Address end, std::uintptr_t value);
 
-  std::array<std::atomic<Leaf*>, kLeafSize> root_{};
+  std::array<std::atomic<Leaf*>, kLeaves> root_{};
 };
 
 }  // namespace custash
