@@ -18,7 +18,7 @@ PROCESSES = {"process_" + name for name in ("api", "counters", "entry", "forward
 UNITS = {f"tests/unit/{name}" for name in ("unit_core", "pinned/unit_pinned", "host_ranges", "find_object")}
 # Beyond what tests/process/emulated.py names.
 LEFT_OUT = {
-    "process_command": "it puts the library before this machine's sh",
+    "command": "it puts the library before this machine's sh",
     "conformance_shared": "its case life_exec starts this machine's programs; the other forms run",
 }
 

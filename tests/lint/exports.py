@@ -2,7 +2,7 @@
 """What libcustash.so needs (libc alone) and what it shows (the hooks alone); and that neither it nor the
 programs need a newer glibc than the docs state.
 
-Arguments: the library, the programs.
+Arguments: the library, the programs. All are for one processor, this machine's or another.
 """
 import re
 import subprocess
@@ -27,14 +27,13 @@ def needed_of(readelf_text):
     return re.findall(r"\(NEEDED\).*\[(.*?)\]", readelf_text)
 
 
-def exported_of(nm_text):
-    """Names without their version; version nodes (type A) are no symbols."""
-    names = set()
-    for line in nm_text.splitlines():
-        *_, kind, name = line.split()
-        if kind != "A":
-            names.add(name.split("@")[0])
-    return names
+def exported_of(readelf_text):
+    """Names without their version, of `readelf --dyn-syms -W`; version nodes (ABS) are no symbols."""
+    return set(re.findall(r"^\s+\d+: \S+\s+\S+ \w+\s+(?:GLOBAL|WEAK)\s+\S+\s+\d+ (\w+)", readelf_text, re.M))
+
+
+def machine_of(readelf_text):
+    return re.search(r"Machine:\s+(.+)", readelf_text)[1]
 
 
 def entries_of(definition):
@@ -110,6 +109,12 @@ def self_test():
     assert problems_of(fine[0], exported, fine[2], {"custash_malloc", "custash_free"})
     assert problems_of(fine[0], exported | {"cuMemFree_v2"}, *fine[2:])
     assert problems_of(fine[0], exported - {"dlsym"}, *fine[2:])
+    shown = exported_of("     7: 0000 0 FUNC    GLOBAL DEFAULT  UND free@GLIBC_2.17 (4)\n"
+                        "   900: 00000000004018f0   552 FUNC    GLOBAL DEFAULT   12 cuMemAlloc_v2\n"
+                        "   901: 00000000004018f0  0x552 FUNC    WEAK   DEFAULT   12 custash_malloc@@CUSTASH_1\n"
+                        "   902: 0000000000000000     0 OBJECT  GLOBAL DEFAULT  ABS CUSTASH_1\n")
+    assert shown == {"cuMemAlloc_v2", "custash_malloc"}, shown
+    assert machine_of("  Machine:                           AArch64\n") == "AArch64"
     rows = "// KIND(cuNot, One)\nA(cuOne, One, x)\nB(cuTwo, Ptsz, (CUstream s), (s))\nRUNTIME(cudaThree)\n"
     symbols = glibc_of("  7: 0 0 FUNC GLOBAL DEFAULT UND arc4random@GLIBC_2.36 (9)\n"
                        "  8: 0 0 FUNC GLOBAL DEFAULT UND __isoc23_strtol@GLIBC_2.38 (9)\n"
@@ -129,18 +134,21 @@ def self_test():
 def main():
     self_test()
     library = sys.argv[1]
-    exported = exported_of(run("nm", "-D", "--defined-only", library))
+    exported = exported_of(run("readelf", "--dyn-syms", "-W", library))
     entries = entries_of(read("interpose/real/entry_points.def"))
     problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
                            declared_of(read("interpose/api/custash.h")))
     stated = {stated_in(read(page)) for page in PAGES}
     if len(stated) != 1:
         problems.append(f"{' and '.join(PAGES)} state different versions of glibc")
+    machines = {machine_of(run("readelf", "-h", binary)) for binary in sys.argv[1:]}
+    if len(machines) != 1:
+        problems.append(f"the library and the programs are for several processors: {', '.join(sorted(machines))}")
     for binary in sys.argv[1:]:
         symbols = glibc_of(run("readelf", "--dyn-syms", "-W", binary))
         versions = versions_of(run("readelf", "-V", "-W", binary))
         problems += glibc_problems(binary, min(stated), symbols, versions)
-        # A control: each of them needs something newer than the first glibc for x86-64.
+        # A control: each of them needs something newer than glibc 2.2, for aarch64 its first, 2.17.
         if len(glibc_problems(binary, (2, 2), symbols, versions)) < 2:
             problems.append(f"{binary}: this lint is blind: it finds nothing that is newer than glibc 2.2")
     finish(problems, len(exported))

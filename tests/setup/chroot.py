@@ -4,6 +4,10 @@
 an ordinary user. Prints how long each took. Needs root, debootstrap and the network.
 
   tests/setup/chroot.py bookworm|trixie [--test [root|nobody]] [--folder FOLDER]
+  tests/setup/chroot.py bookworm --arch aarch64 [--folder FOLDER]
+
+With --arch: tools/setup --arch aarch64 there, as root, and what continuous integration runs under QEMU. The kernel must
+start programs for aarch64 by QEMU already: a chroot has no kernel of its own.
 """
 import argparse
 import os
@@ -74,6 +78,7 @@ def main():
     parser.add_argument("suite")
     parser.add_argument("--test", nargs="?", const="both", choices=("root", "nobody", "both"),
                         help="run tools/test as well (a quarter of an hour each)")
+    parser.add_argument("--arch", choices=["aarch64"], help="in place of tools/demo: builds for it, and tests under QEMU")
     parser.add_argument("--folder", help="keep the system here; a system that is there is used again")
     options = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
@@ -87,6 +92,14 @@ def main():
         make_system(options.suite, system)
         os.makedirs(os.path.join(system, "ccache"), mode=0o777, exist_ok=True)
         os.chmod(os.path.join(system, "ccache"), 0o777)
+        if options.arch:
+            shutil.rmtree(os.path.join(system, "src"), ignore_errors=True)
+            copy_sources(os.path.join(system, "src"), 0)
+            for script in ("tools/setup --arch aarch64", "python3 tests/aarch64/check.py build-aarch64"):
+                last = run(system, "root", 0, script)
+            assert " 0 failed" in last and " passed" in last, last
+            print(f"Debian {options.suite}: tools/setup --arch aarch64 is enough")
+            return
         for who, user in (("root", 0), ("nobody", USER)):
             shutil.rmtree(os.path.join(system, "src"), ignore_errors=True)
             copy_sources(os.path.join(system, "src"), user)
