@@ -2,7 +2,7 @@
 """Runs every case of the conformance programs bare and with custash and compares what they say, line by
 line. Exit 1 when one differs or does not end as it does bare, 77 where there is no device.
 
-  run.py PROGRAM... --library libcustash.so [--only PREFIX...] [--conf KEY:VALUE,...] [--jobs N]
+  run.py PROGRAM... --library libcustash.so [--only PREFIX...] [--without CASE...] [--conf KEY:VALUE,...] [--jobs N]
          [--json FILE] [--simulator FOLDER... --kernels FILE]
 
 Cases named memory_... have the device to themselves. Lines that begin with # may differ.
@@ -25,6 +25,7 @@ def arguments():
     parser.add_argument("programs", nargs="+")
     parser.add_argument("--library", required=True)
     parser.add_argument("--only", nargs="*", default=[], help="cases whose name begins so")
+    parser.add_argument("--without", nargs="*", default=[], help="cases that this machine cannot show")
     parser.add_argument("--conf", help="CUSTASH_CONF of the preloaded runs")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", help="write what was said here")
@@ -95,7 +96,9 @@ def main():
         path = os.path.abspath(program)
         listed = subprocess.run([path, "--list"], env=runner.environment("", False), text=True,
                                 capture_output=True, check=True).stdout.split()
-        cases = sorted(c for c in listed if not args.only or c.startswith(tuple(args.only)))
+        cases = sorted(c for c in listed if c not in args.without and (not args.only or c.startswith(tuple(args.only))))
+        for case in sorted(set(listed) & set(args.without)):
+            print(f"{os.path.basename(program):30} {case:40} left out", flush=True)
         alone = [] if args.simulator else [c for c in cases if c.startswith("memory_")]
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             pairs = dict(zip(cases, pool.map(

@@ -21,6 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIP = 77
 USER = 65534
 INSIDE = "CUSTASH_IN_NAMESPACE"
+MOUNTED = ("dev/shm", "dev/pts", "dev", "proc/sys/fs/binfmt_misc", "proc")  # the inner ones first
 
 
 def skip(why):
@@ -42,8 +43,10 @@ def make_system(suite, folder):
     if not os.path.exists(os.path.join(folder, "etc/debian_version")):
         require("debootstrap", "--variant=minbase", suite, folder)
     cuda = os.path.realpath(call(os.path.join(ROOT, "tools/find-cuda"), capture_output=True, text=True).stdout.strip())
-    for source, target in [(cuda, "usr/local/cuda"), ("/proc", "proc"), ("/dev", "dev"),
-                           ("/dev/pts", "dev/pts"), ("/dev/shm", "dev/shm")]:
+    mounts = [(cuda, "usr/local/cuda"), *((f"/{each}", each) for each in reversed(MOUNTED))]
+    for source, target in mounts:
+        if not os.path.exists(source):
+            continue
         os.makedirs(os.path.join(folder, target), exist_ok=True)
         require("mount", "--bind", source, os.path.join(folder, target))
     require("mount", "-o", "remount,ro,bind", os.path.join(folder, "usr/local/cuda"))
@@ -109,7 +112,7 @@ def main():
                 last = run(system, who, user, "tools/test")
                 assert " 0 failed" in last, last
     finally:
-        for mounted in ("dev/shm", "dev/pts", "dev", "proc", "usr/local/cuda"):
+        for mounted in (*MOUNTED, "usr/local/cuda"):
             call("umount", os.path.join(system, mounted), capture_output=True)
         if not options.folder:
             shutil.rmtree(system, ignore_errors=True)
