@@ -47,9 +47,9 @@ def main():
     options = [] if nightly else ["-Dchecks=true", "-Doptimization=1"]
     subprocess.run([f"{ROOT}/tools/build", "--arch", "aarch64", build, *options, "--", "build.ninja"], cwd=ROOT, check=True)
     names = chosen(tests_of(build), nightly)
-    print(f"{len(names)} tests")
+    print(f"{len(names)} tests", flush=True)
     for name, reason in LEFT_OUT.items() if nightly else ():
-        print(f"left out: {name}: {reason}")
+        print(f"left out: {name}: {reason}", flush=True)
     log = f"{build}/meson-logs/testlog.json"
     if os.path.exists(log):
         os.remove(log)  # where nothing is built, no test runs

@@ -15,7 +15,7 @@ def lacking():
     for command in ("aarch64-linux-gnu-g++", "qemu-aarch64-static"):
         if not shutil.which(command):
             return command
-    for file in ("liblzma.a", "pkgconfig/spdlog.pc", "libstdc++.so.6"):
+    for file in ("liblzma.a", "pkgconfig/zlib.pc", "pkgconfig/spdlog.pc", "libstdc++.so.6"):
         if not os.path.exists(os.path.join(LIBRARIES, file)):
             return f"{LIBRARIES}/{file}"
     return "" if os.path.exists(BINFMT) else f"{BINFMT} (the kernel does not start programs for aarch64 by QEMU)"

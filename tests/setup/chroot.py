@@ -73,7 +73,7 @@ def run(system, who, user, script):
     print(done.stdout, flush=True)
     print(f"{script} as {who}: {time.monotonic() - begun:.0f} s, exit status {done.returncode}", flush=True)
     assert done.returncode == 0, f"{script} as {who} failed"
-    return done.stdout.rstrip().splitlines()[-1]
+    return (done.stdout.rstrip() or "nothing was said").splitlines()[-1]
 
 
 def main():
