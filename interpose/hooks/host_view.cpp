@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/host_view.hpp"
 
+#include "interpose/hooks/pageable.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/process/callers.hpp"
 #include "interpose/process/process.hpp"
@@ -37,6 +38,12 @@ Kind kind_of(CUdeviceptr target) {
 bool is_device_only(CUdeviceptr target) {
   const Kind kind = kind_of(target);
   return kind.type == CU_MEMORYTYPE_DEVICE && kind.managed == 0;
+}
+
+// Pageable memory where kernels reach it: mapped in this process, and no device's. Most
+// addresses are ours, so that nobody is asked.
+bool is_pageable(const Allocator& core, Address word) {
+  return !core.owns(word) && pageable::is_mapped(word) && !is_device_only(word);
 }
 
 // CUDA_MEMCPY3D_BATCH_OP of CUDA 12.8 and later.
@@ -117,7 +124,9 @@ SubmissionKind of_kernel(const Allocator& core,
                          void** extra) {
   if (core.kernels_host_visible() && core.config().free_mode != FreeMode::Parameters)
     return Hidden;
-  switch (parameters::look(core.driver(), function, params, extra)) {
+  const bool reached = pageable::is_reached(core.driver());
+  switch (parameters::look(
+      core.driver(), function, params, extra, &core, reached ? is_pageable : nullptr)) {
     case parameters::HostAddresses::Some:
       return SubmissionKind::ReachesHost;
     case parameters::HostAddresses::None:

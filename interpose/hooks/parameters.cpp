@@ -5,6 +5,7 @@
 #include "interpose/hooks/layouts.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace custash::parameters {
 namespace {
@@ -53,14 +54,43 @@ bool finds(Reader& ranges, const layouts::Layout* layout, void** params, const P
           ranges.finds(packed.buffer, packed.bytes / sizeof(Address)));
 }
 
+template <typename Found>
+bool any_word(const void* from, std::size_t count, Found found) {
+  const auto* const bytes = static_cast<const unsigned char*>(from);
+  for (std::size_t i = 0; i < count; ++i) {
+    Address word = 0;
+    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
+    if (found(word)) return true;
+  }
+  return false;
+}
+
+template <typename Found>
+bool any_word(const layouts::Layout* layout, void** params, const Packed& packed, Found found) {
+  if (packed.buffer != nullptr &&
+      any_word(packed.buffer, packed.bytes / sizeof(Address), found))
+    return true;
+  return layout != nullptr &&
+         std::any_of(layout->begin(), layout->end(), [&](const layouts::Run& run) {
+           void** const first = params + run.first;
+           return std::any_of(first, first + run.count, [&](const void* value) {
+             return value != nullptr &&
+                    any_word(
+                        static_cast<const unsigned char*>(value) + run.skip, run.words, found);
+           });
+         });
+}
+
 }  // namespace
 
 HostAddresses look(const Driver& driver,
                    const void* function,
                    void** params,
-                   void** extra) noexcept {
+                   void** extra,
+                   const Allocator* core,
+                   IsOther* other) noexcept {
   constexpr int kTurns = 4;
-  if (host_ranges::none()) return HostAddresses::None;
+  if (host_ranges::none() && other == nullptr) return HostAddresses::None;
   // CUDA allows no larger parameters: the driver will refuse the launch.
   constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
   const Packed packed = unpack(extra);
@@ -69,10 +99,14 @@ HostAddresses look(const Driver& driver,
       params == nullptr ? nullptr : layouts::of(driver, function);
   if (!packed.understood || (params != nullptr && layout == nullptr))
     return HostAddresses::Unknown;
+  const auto is_other = [&](Address word) { return other(*core, word); };
   for (int turn = 0; turn < kTurns; ++turn) {
     Reader ranges;
     const bool found = finds(ranges, layout, params, packed);
-    if (!ranges.changed()) return found ? HostAddresses::Some : HostAddresses::None;
+    if (ranges.changed()) continue;
+    return found || (other != nullptr && any_word(layout, params, packed, is_other))
+               ? HostAddresses::Some
+               : HostAddresses::None;
   }
   return HostAddresses::Some;  // as far as is known
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Reads the parameters of a launch for addresses of host memory (host_ranges.hpp). Launches and
-// graph nodes of every kind use this. Addresses that a kernel finds in device memory, tensor
-// maps or its module's variables are not seen. No state.
+// Reads the parameters of a launch for addresses of host memory (host_ranges.hpp, and others
+// where the caller can tell them). Launches and graph nodes of every kind use this. Addresses
+// that a kernel finds in device memory, tensor maps or its module's variables are not seen. No
+// state.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -14,11 +15,17 @@ enum class HostAddresses {
   Unknown,  // the driver cannot tell the layout
 };
 
+// Whether a word is an address of host memory that no range holds.
+using IsOther = bool(const Allocator& core, Address word);
+
 // `function`: a CUfunction, or a CUkernel in its place. The others as cuLaunchKernel takes
-// them.
+// them. `other`: asked for each word where no range holds one; null where kernels reach no
+// other memory.
 HostAddresses look(const Driver& driver,
                    const void* function,
                    void** params,
-                   void** extra) noexcept;
+                   void** extra,
+                   const Allocator* core = nullptr,
+                   IsOther* other = nullptr) noexcept;
 
 }  // namespace custash::parameters

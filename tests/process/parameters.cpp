@@ -7,6 +7,8 @@
 
 #include "tests/sim/detector_abi.h"
 
+#include <bit>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +16,7 @@
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 namespace {
 
@@ -272,13 +275,44 @@ void kernel() {
   way("kernel", s, [&] { return launch(kernel, s, {&host}); });
 }
 
-// Memory that the program has allocated by malloc, and kernels reach.
+// Memory that the program has by other means than CUDA, and kernels may reach. The last four
+// are no such memory.
 void pageable() {
+  const CUmodule code = module();
   const CUstream s = stream();
-  const CUfunction one = function(module(), "one");
-  (void)pinned();
-  void* const memory = std::malloc(kBytes);
-  way("pageable", s, [&] { return launch(one, s, {&memory}); });
+  const CUfunction one = function(code, "one");
+  const CUfunction by_value = function(code, "by_value");
+  int local = 0;
+  void* const stack = &local;
+  void* const heap = std::malloc(100);
+  void* const large = std::malloc(std::size_t{64} << 20U);
+  constexpr std::size_t kMapped = std::size_t{1} << 20U;
+  void* const mapped = mmap(nullptr, kMapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // Where a system could map, and does not: a tebibyte above the lowest of its upper half.
+  const auto gone =
+      std::bit_ceil(reinterpret_cast<std::uintptr_t>(stack)) / 2 + (std::uintptr_t{1} << 40U);
+  way("heap", s, [&] { return launch(one, s, {&heap}); });
+  way("large", s, [&] { return launch(one, s, {&large}); });
+  way("mapped", s, [&] { return launch(one, s, {&mapped}); });
+  way("stack", s, [&] { return launch(one, s, {&stack}); });
+  unsigned number = 7;
+  ByValue value{};
+  value.nested[3] = heap;
+  way("by_value", s, [&] { return launch(by_value, s, {&number, &value}); });
+
+  const CUdeviceptr mine = device();
+  CUmemoryPool pool = nullptr;
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CALL(cuMemPoolCreate, &pool, const_cast<const CUmemPoolProps*>(&properties));
+  CUdeviceptr of_driver = 0;
+  CALL(cuMemAllocFromPoolAsync, &of_driver, std::size_t{kBytes}, pool, s);
+  const std::uint64_t two_numbers = std::uint64_t{20'000} << 32U | 30'000U;
+  way("device", s, [&] { return launch(one, s, {&mine}); });
+  way("pool", s, [&] { return launch(one, s, {&of_driver}); });
+  way("numbers", s, [&] { return launch(one, s, {&two_numbers}); });
+  way("unmapped", s, [&] { return launch(one, s, {&gone}); });
 }
 
 // Two kernels that write the same memory, the second by a programmatic launch, which may begin

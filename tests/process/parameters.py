@@ -56,9 +56,16 @@ class Parameters(Case):
         # One call more than there are parameters: "one" twice (its library's, too), by_value, large.
         self.assertIn("9", calls.split(), calls)
 
-    def test_pageable_memory_alone_never_makes_a_free_wait(self):
-        self.assertEqual(self.ways("pageable", CUSTASH_SIM="pageable=1"), [("pageable", DID_NOT)])
-        self.assertEqual(self.ways("pageable", CUSTASH_SIM="pageable=1", conf="free:strict"), [("pageable", WAITED)])
+    def test_pageable_memory_counts_where_kernels_reach_it(self):
+        reached = ["heap", "large", "mapped", "stack", "by_value"]
+        others = ["device", "pool", "numbers", "unmapped"]
+        self.assertEqual(self.ways("pageable", preload=False), [(way, WAITED) for way in reached + others])
+        self.assertEqual(self.ways("pageable"), [(way, DID_NOT) for way in reached + others])
+        for sim in ("devices=1,pageable=1", "devices=2,pageable=1"):
+            self.assertEqual(self.ways("pageable", CUSTASH_SIM=sim),
+                             [(way, WAITED) for way in reached] + [(way, DID_NOT) for way in others])
+        self.assertEqual(self.ways("pageable", CUSTASH_SIM="pageable=1", conf="free:never"),
+                         [(way, DID_NOT) for way in reached + others])
 
     def test_a_kernel_that_may_be_handed_memory_begins_in_order(self):
         for how in ("device", "host"):

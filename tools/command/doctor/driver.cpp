@@ -70,8 +70,9 @@ void examine_device(const Driver& driver, int device, Findings* findings) {
     advice = "Expect cudaMallocAsync to fail as it does without custash.";
   } else if (pageable) {
     advice =
-        "Synchronise before the host reads what a kernel has written to pageable memory, or "
-        "use free:strict: cudaFree does not wait for such kernels.";
+        "cudaFree waits for kernels that have an address of pageable memory as a parameter. "
+        "Where a kernel finds one elsewhere, synchronise before the host reads what it wrote, "
+        "or use free:strict.";
   }
   findings->push_back({advice.empty() ? Level::Ok : Level::Note,
                        std::move(subject),
