@@ -307,7 +307,8 @@ custash.free(memory)
         for binary in binaries:
             done = execute("readelf", "-V", binary)
             needed |= {int(minor) for minor in re.findall(r"Name: GLIBC_2\.(\d+)", done.stdout)}
-        self.assertIn(f"-py3-none-manylinux_2_{max(needed)}_x86_64.whl", self.wheel.name)
+        processor = "aarch64" if "AArch64" in execute("readelf", "-h", binaries[0]).stdout else "x86_64"
+        self.assertIn(f"-py3-none-manylinux_2_{max(needed)}_{processor}.whl", self.wheel.name)
 
     def test_auditwheel_accepts_its_name(self):
         if execute(sys.executable, "-c", "import auditwheel").returncode:
