@@ -54,7 +54,7 @@ def main():
     if os.path.exists(log):
         os.remove(log)  # where nothing is built, no test runs
     env = {**os.environ, "CUSTASH_PROGRAMS": "5000" if nightly else "500"}
-    done = subprocess.run(["meson", "test", "-C", build, "-t", "5", *names], cwd=ROOT, env=env, check=False,
+    done = subprocess.run(["meson", "test", "-C", build, "-t", "20" if nightly else "5", *names], cwd=ROOT, env=env, check=False,
                           capture_output=True, text=True)
     if not os.path.exists(log):
         sys.exit(done.stdout[-3000:] + done.stderr[-3000:])
