@@ -10,6 +10,8 @@ HOST = "it runs this machine's programs under a library for another processor"
 COMPILER = "it builds programs with this machine's compiler"
 PROC = "QEMU's /proc shows the emulator, or another start than the kernel does"
 SECURE = "QEMU does not tell a program that it changes its user"
+TIME = "it measures time"
+TELLS = "QEMU itself tells of a fault on the terminal"
 # By file: all tests of a file, or those named.
 TABLE = {
     "python_module": {"*": HOST},
@@ -22,6 +24,11 @@ TABLE = {
     "doctor": {"*": PROC},
     "compare": {"*": HOST},
     "endings": {"*": PROC},
+    "ranks": {"test_one_report_a_rank": HOST},
+    "serve": {"test_64_processes_in_time": TIME, "test_all_processes_with_their_labels": PROC,
+              "test_a_stopped_process_does_not_keep_a_scrape_waiting": PROC},
+    "top": {"test_by_a_fault": TELLS, "test_four_ranks_are_one_table_at_every_width": PROC,
+            "test_script_and_rank_in_place_of_python": HOST, "test_trim_asks_and_says_what_it_did": PROC},
     "beside": {"test_secure_execution_leaves_custash_out": SECURE},
     "checkers": {"test_a_loaded_collector_is_found": COMPILER},
     "report": {"test_lines_of_python": HOST, "test_lines_of_python_that_was_killed": HOST,
@@ -29,6 +36,7 @@ TABLE = {
     "names": {"test_clang": COMPILER, "test_nvcc": COMPILER},
     "install": {"test_by_cmake": COMPILER, "test_linked_beside_the_shared_runtime": COMPILER,
                 "test_linked_by_nvcc": COMPILER, "test_linked_by_pkg_config": COMPILER,
+                "test_the_command_and_the_module_work_where_it_is_installed": HOST,
                 "test_the_python_module_knows_where_the_library_is": HOST},
 }
 
