@@ -24,6 +24,7 @@ namespace custash::nvtx {
 
 namespace {
 
+// Order: `made` is released after the domain is made. The switch and the time stand alone.
 constinit std::atomic<bool> wanted{false};
 constinit std::atomic<nvtxDomainHandle_t> made{nullptr};
 
