@@ -22,7 +22,9 @@ Answer ask(const Driver& driver) {
   for (int device = 0; device < count; ++device) {
     int reached = 0;
     if (driver.device_get_attribute(
-            &reached, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) == CUDA_SUCCESS &&
+            &reached,
+            CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+            device) == CUDA_SUCCESS &&
         reached != 0)
       return Answer::Yes;
   }

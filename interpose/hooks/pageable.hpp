@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Pageable memory: memory of the host that no call of CUDA has named. On some machines kernels
-// reach it by its own address: Grace, and systems with HMM. No state but what the devices
-// answer.
+// reach it by its own address, through the host's page tables (Grace). With HMM they reach it,
+// too; but that is on for most programs of such a system without their use of it, so it does
+// not count. No state but what the devices answer.
 #pragma once
 
 #include "allocator/base/driver.hpp"
 
 namespace custash::pageable {
 
-// Whether kernels of one of the devices reach it. The driver is asked once.
+// Whether one of the devices has the host's page tables. The driver is asked once.
 bool is_reached(const Driver& driver) noexcept;
 
 // Whether something is mapped there in this process. Asks the system only where the word may be

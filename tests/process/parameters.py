@@ -64,6 +64,7 @@ class Parameters(Case):
         for sim in ("devices=1,pageable=1", "devices=2,pageable=1"):
             self.assertEqual(self.ways("pageable", CUSTASH_SIM=sim),
                              [(way, WAITED) for way in reached] + [(way, DID_NOT) for way in others])
+        self.assertEqual(self.ways("pageable", CUSTASH_SIM="pageable=1,hmm=1"), [(way, DID_NOT) for way in reached + others])
         self.assertEqual(self.ways("pageable", CUSTASH_SIM="pageable=1", conf="free:never"),
                          [(way, DID_NOT) for way in reached + others])
 

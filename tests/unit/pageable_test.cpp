@@ -30,7 +30,8 @@ CUresult CUDAAPI two_devices(int* count) {
 // The second device reaches it.
 CUresult CUDAAPI tell(int* value, CUdevice_attribute attribute, CUdevice device) {
   ++asked;
-  if (attribute != CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)
+    return CUDA_ERROR_INVALID_VALUE;
   *value = device;
   return CUDA_SUCCESS;
 }
