@@ -46,6 +46,8 @@ template <CallKind kKind, NullStream kNull, typename All>
 void tell_refusal(const All& all) noexcept {
   if constexpr (kKind == CallKind::Alloc) {
     refused(MemoryKind::Device, std::get<1>(all), {});
+  } else if constexpr (kKind == CallKind::AllocPitch) {
+    refused(MemoryKind::Device, std::get<2>(all) * std::get<3>(all), {});
   } else if constexpr (kKind == CallKind::AllocOn) {
     refused(MemoryKind::Device, std::get<1>(all), {true, std::get<2>(all), kNull});
   } else if constexpr (kKind == CallKind::HostAlloc) {

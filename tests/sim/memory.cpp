@@ -150,10 +150,12 @@ CUresult alloc_pitch(
   const CUresult refused = forbid_unsafe(f.world, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
   if (width > f.world.options.device_memory) return CUDA_ERROR_OUT_OF_MEMORY;
-  const Bytes row = align_up(width, kPieceUnit);
-  if (height > f.world.options.device_memory / row) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Options& options = f.world.options;
+  const Bytes row = align_up(width, options.pitch_unit);
+  if (height > options.device_memory / row) return CUDA_ERROR_OUT_OF_MEMORY;
+  const Bytes bytes = row * height - (options.whole_last_row ? 0 : row - width);
   Address address = 0;
-  const CUresult result = alloc_device(f, row * height, Origin::Alloc, &address);
+  const CUresult result = alloc_device(f, bytes, Origin::Alloc, &address);
   if (result != CUDA_SUCCESS) return result;
   *out = address;
   *pitch = row;

@@ -66,6 +66,10 @@ bool set_option(Options& options, const std::string& key, const std::string& val
     options.device_memory = size_of(value);
   else if (key == "room")
     options.room_for_objects = size_of(value);
+  else if (key == "pitch")
+    options.pitch_unit = size_of(value);
+  else if (key == "whole_last_row")
+    options.whole_last_row = on;
   else if (key == "granularity")
     options.vmm_granularity = size_of(value);
   else if (key == "seed")

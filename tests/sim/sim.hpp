@@ -58,6 +58,10 @@ struct Options {
   Advance advance = Advance::Told;
   AddressReuse reuse = AddressReuse::Lifo;
   Nanoseconds default_kernel = 5000;
+  // A pitch is the next multiple of this (seen on an H200). Whether the last row of pitched
+  // memory is a whole pitch is not known of any GPU: tests/conformance/pitched.cpp asks.
+  Bytes pitch_unit = 512;
+  bool whole_last_row = true;
   // What contexts, streams, code and graphs need to be free on device 0 to be made: the driver
   // takes memory for them.
   Bytes room_for_objects = 0;

@@ -69,6 +69,47 @@ void relief() {
   SAY(call("cuMemFreeAsync", block, CUstream{nullptr}));
 }
 
+// One allocation of rows: its pitch, its range, and whether custash serves it.
+CUdeviceptr pitched(std::size_t width, std::size_t height, unsigned element) {
+  CUdeviceptr block = 0;
+  CUdeviceptr base = 0;
+  std::size_t pitch = 0;
+  std::size_t size = 0;
+  const std::size_t before = allocated();
+  SAY(call("cuMemAllocPitch_v2", &block, &pitch, width, height, element));
+  std::printf("# served %d\n", allocated() != before);
+  SAY(call("cuMemGetAddressRange_v2", &base, &size, block + 1));
+  std::printf(
+      "%zu rows of %zu: pitch %zu, size %zu, %d\n", height, width, pitch, size, base == block);
+  return block;
+}
+
+// The driver serves the first of each width and element, whatever the height.
+void pitched_rows() {
+  start();
+  for (const unsigned element : {4U, 16U}) {
+    for (const std::size_t width : {100, 5000}) {
+      for (const std::size_t height : {3, 3, 4000})
+        SAY(call("cuMemFree_v2", pitched(width, height, element)));
+    }
+  }
+  SAY(allocated());
+}
+
+// Rows that fit only where what is cached goes back: by the driver first, then by custash.
+void pitched_full() {
+  start();
+  for (int i = 0; i < 2; ++i) {
+    fill_cache("filled");
+    cache_used();
+    const CUdeviceptr rows = pitched(std::size_t{1} << 20U, kMost >> 20U, 4U);
+    CUdeviceptr more = 0;
+    std::size_t pitch = 0;
+    SAY(call("cuMemAllocPitch_v2", &more, &pitch, std::size_t{1} << 20U, kMost >> 20U, 4U));
+    SAY(call("cuMemFree_v2", rows));
+  }
+}
+
 // Whether custash serves an allocation from the current pool.
 void from_pool(const char* when) {
   CUdeviceptr block = 0;
@@ -192,6 +233,8 @@ void primary_context() {
 int main(int argc, char** argv) {
   const char* const which = argc > 1 ? argv[1] : "";
   if (std::strcmp(which, "relief") == 0) relief();
+  if (std::strcmp(which, "pitched_rows") == 0) pitched_rows();
+  if (std::strcmp(which, "pitched_full") == 0) pitched_full();
   if (std::strcmp(which, "set_pool") == 0) set_pool();
   if (std::strcmp(which, "pool_access") == 0) pool_access();
   if (std::strcmp(which, "trimmed_pool") == 0) trimmed_pool();

@@ -23,6 +23,23 @@ class Entries(Case):
             self.assertLess(after, MOST, kind)
         self.assertNotRegex(said(out), r"(?m)^[1-9]")
 
+    def test_pitched_memory_has_the_drivers_pitch(self):
+        """Whatever that is: here also one that no rounding to 512 gives, and a last row that is cut."""
+        for sim in ("", "pitch=512", "pitch=768", "pitch=2k", "whole_last_row=0", "pitch=768,whole_last_row=0"):
+            for backing in ("backing:driver", "backing:vmm"):
+                out = self.same_as_bare("entries", "pitched_rows", CUSTASH_SIM=sim, CUSTASH_CONF=backing)
+                self.assertEqual(notes(out), [["served", "0"], ["served", "1"], ["served", "1"]] * 4, (sim, backing))
+
+    def test_pitched_memory_without_a_cache_is_the_drivers(self):
+        out = self.same_as_bare("entries", "pitched_rows", CUSTASH_CONF="caching:never")
+        self.assertEqual(notes(out), [["served", "0"]] * 12)
+
+    def test_pitched_memory_on_a_full_device(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            out = self.same_as_bare("entries", "pitched_full", CUSTASH_SIM="devices=1,memory=256m",
+                                    CUSTASH_CONF=backing)
+            self.assertEqual([note for note in notes(out) if note[0] == "served"], [["served", "0"], ["served", "1"]])
+
     def test_a_device_that_is_given_another_pool_is_the_drivers(self):
         out = self.same_as_bare("entries", "set_pool")
         self.assertEqual(notes(out), [["default", "1"], ["own", "0"]])

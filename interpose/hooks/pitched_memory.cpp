@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Pitched memory. The driver serves the first allocation of each width, and its answer is kept.
+// Later ones are custash's blocks with that pitch. No driver call is made only to ask: freeing
+// the answer would wait for the device, which this call does not do by itself.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/hook.hpp"
+// clang-format on
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/pitches.hpp"
+
+namespace custash::handlers {
+namespace {
+
+constinit Pitches pitches;
+
+// The driver has served this call. Where the allocation is not as the pitch tells, nothing is
+// kept, and the driver serves this width again.
+void learn(const PitchQuestion& question, Bytes height, CUdeviceptr address, Bytes pitch) {
+  auto* const range = real::function<CUresult(CUdeviceptr*, Count*, CUdeviceptr)>(
+      Entry::hook_cuMemGetAddressRange_v2);
+  CUdeviceptr base = 0;
+  Count size = 0;
+  if (range == nullptr || range(&base, &size, address) != CUDA_SUCCESS || base != address)
+    return;
+  const auto answer = PitchAnswer::from(question.width, height, pitch, size);
+  if (answer) pitches.add(question, *answer);
+}
+
+}  // namespace
+
+CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real,
+                         NullStream,
+                         CUdeviceptr* out,
+                         Count* pitch,
+                         Count width,
+                         Count height,
+                         unsigned element) {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  PitchQuestion question{0, element, width};
+  const bool ours = core != nullptr && out != nullptr && pitch != nullptr &&
+                    core->config().caching != Caching::Never &&
+                    core->driver().ctx_get_current(&context) == CUDA_SUCCESS &&
+                    context != nullptr &&
+                    core->driver().ctx_get_device(&question.device) == CUDA_SUCCESS;
+  if (const auto known = ours ? pitches.find(question) : std::nullopt) {
+    if (const Bytes bytes = known->bytes(width, height); bytes != 0) {
+      Address address = 0;
+      const Status status = core->allocate(context, bytes, &address);
+      if (!status.ok()) return status.code();
+      *out = address;
+      *pitch = known->pitch;
+      return CUDA_SUCCESS;
+    }
+  }
+  const CUresult result = hooks::retry_after_trim(
+      real, [&](auto* call) { return call(out, pitch, width, height, element); });
+  if (ours && result == CUDA_SUCCESS) learn(question, height, *out, *pitch);
+  return result;
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Pitches: the driver's answers for pitched memory, one for each width that it was asked about.
+// A pitch is never computed here. State: a table that only grows, read and filled without a
+// lock. When it is full, further widths stay the driver's.
+#pragma once
+
+#include "allocator/base/units.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <cuda.h>
+
+namespace custash {
+
+// What a pitch may depend on.
+struct PitchQuestion {
+  CUdevice device = 0;
+  unsigned element = 0;  // bytes of the widest access
+  Bytes width = 0;
+};
+
+// How the driver lays out rows of that width.
+struct PitchAnswer {
+  Bytes pitch = 0;
+  bool last_row_whole = true;  // the allocation ends with a whole pitch, or with the width
+
+  // The size of an allocation of so many rows; 0 where no number can say it.
+  [[nodiscard]] Bytes bytes(Bytes width, Bytes height) const;
+  // What the driver's answer to one allocation tells. Empty where `bytes` fits neither layout.
+  static std::optional<PitchAnswer> from(Bytes width, Bytes height, Bytes pitch, Bytes bytes);
+};
+
+class Pitches {
+ public:
+  [[nodiscard]] std::optional<PitchAnswer> find(const PitchQuestion& question) const noexcept;
+  void add(const PitchQuestion& question, const PitchAnswer& answer) noexcept;
+
+ private:
+  static constexpr std::size_t kSlots = 1024;
+  static constexpr std::size_t kTries = 16;
+
+  struct Slot {
+    std::atomic<std::uint64_t> key{0};     // 0: empty
+    std::atomic<std::uint64_t> answer{0};  // 0: not written yet
+  };
+
+  std::array<Slot, kSlots> slots_{};
+};
+
+}  // namespace custash
