@@ -127,7 +127,12 @@ Ownership Allocator::find(Address address, BlockInfo* info) {
   const BlockAnswer answer = cache->report().describe(address);
   if (!answer.live) return Ownership::Cached;
   if (info != nullptr) {
-    *info = {answer.base, answer.requested, answer.usable, cache->context(), answer.buffer_id};
+    *info = {answer.base,
+             answer.requested,
+             answer.usable,
+             cache->context(),
+             answer.buffer_id,
+             answer.account};
   }
   return Ownership::Live;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Allocator: the facade of the core. Its other headers for the folders above: submission.hpp,
-// peer_processes.hpp, work_in_flight.hpp and memory_limits.hpp. It routes each call by context
-// or address to the ContextCache of one context. Thread safe throughout; no lock is held across
-// a driver call. Created once and never destroyed.
+// peer_processes.hpp, work_in_flight.hpp, memory_limits.hpp and charged_memory.hpp. It routes
+// each call by context or address to the ContextCache of one context. Thread safe throughout;
+// no lock is held across a driver call. Created once and never destroyed.
 #pragma once
 
 #include "allocator/base/config.hpp"
@@ -164,6 +164,8 @@ class Allocator {
   friend class WorkInFlight;
 
   friend class MemoryLimits;
+
+  friend class ChargedMemory;
 
   friend class Submission;
 

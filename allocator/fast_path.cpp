@@ -41,6 +41,52 @@ void set_reuse_after(ReuseAfter* reuse_after,
   reuse_after->stream = thread_cache.stream_state;
 }
 
+enum class Put { Done, NoRoom, NotOwned };
+
+// Into the thread cache, by the owner's free. kMarked: the block may count for an account.
+template <bool kMarked>
+[[gnu::always_inline]] inline Put put_away(Accounts& accounts,
+                                           ThreadCache& thread_cache,
+                                           SmallRef ref,
+                                           Position position) {
+  SmallBlock& block = ref.block();
+  Magazine& magazine = thread_cache.magazine(ref.slab->size_class);
+  const ThreadCacheScope scope(thread_cache);
+  if (magazine.count == Magazine::capacity(ref.slab->size_class)) [[unlikely]]
+    return Put::NoRoom;
+  if (block.buffer_id.exchange(0) == 0) return Put::NotOwned;
+  if (kMarked && holds(Rule::quick_frees_leave_their_account))
+    block.marks.settle(accounts, block.requested);
+  set_reuse_after(&block.reuse_after, thread_cache, position);
+  CUSTASH_ASSERT(block.state == BlockState::Used);
+  magazine.blocks[magazine.count++] = StoredBlock(ref);
+  thread_cache.stats_delta.give(
+      true, static_cast<std::int64_t>(ref.slab->block_bytes()), block.requested);
+  return Put::Done;
+}
+
+template <bool kMarked>
+[[gnu::always_inline]] inline bool put_away(Accounts& accounts,
+                                            ThreadCache& thread_cache,
+                                            Block* block,
+                                            Position position) {
+  const ThreadCacheScope scope(thread_cache);
+  if (thread_cache.large_count == ThreadCache::kLarge ||
+      thread_cache.large_bytes + block->size > ThreadCache::kLargeBytes)
+    return false;
+  if (block->buffer_id.exchange(0) == 0) return false;
+  if (kMarked && holds(Rule::quick_frees_leave_their_account))
+    block->marks.settle(accounts, block->requested);
+  set_reuse_after(&block->reuse_after, thread_cache, position);
+  thread_cache.large[thread_cache.large_count++] = block;
+  thread_cache.large_bytes += block->size;
+  thread_cache.stats_delta.give(
+      false,
+      static_cast<std::int64_t>(block->size),
+      static_cast<std::int64_t>(static_cast<Bytes>(block->requested)));
+  return true;
+}
+
 }  // namespace
 
 [[gnu::always_inline]] inline bool ContextCache::quick_accepts(
@@ -142,50 +188,36 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
                                                             Position position) {
   const std::uint32_t index = slab.index_at(address);
   if (index == slab.count) return false;
-  SmallBlock& block = slab.blocks[index];
-  if (block.kept() && holds(Rule::kept_blocks_take_the_long_way)) return false;
-  Magazine& magazine = thread_cache.magazine(slab.size_class);
-  {
-    const ThreadCacheScope scope(thread_cache);
-    if (magazine.count != Magazine::capacity(slab.size_class)) [[likely]] {
-      if (block.buffer_id.exchange(0) == 0) return false;
-      set_reuse_after(&block.reuse_after, thread_cache, position);
-      CUSTASH_ASSERT(block.state == BlockState::Used);
-      magazine.blocks[magazine.count++] = StoredBlock({&slab, index});
-      thread_cache.stats_delta.give(
-          true, static_cast<std::int64_t>(slab.block_bytes()), block.requested);
-      return true;
-    }
-  }
-  return spill_and_give(thread_cache, slab, address, position);
+  if (slab.blocks[index].marks.any()) [[unlikely]]
+    return quick_give_marked(thread_cache, {&slab, index}, position);
+  const Put put = put_away<false>(core_.accounts, thread_cache, {&slab, index}, position);
+  return put == Put::NoRoom ? spill_and_give(thread_cache, {&slab, index}, position)
+                            : put == Put::Done;
+}
+
+// Kept out of line, too.
+[[gnu::noinline]] bool ContextCache::quick_give_marked(ThreadCache& thread_cache,
+                                                       SmallRef ref,
+                                                       Position position) {
+  if (ref.block().marks.kept() && holds(Rule::kept_blocks_take_the_long_way)) return false;
+  const Put put = put_away<true>(core_.accounts, thread_cache, ref, position);
+  return put == Put::NoRoom ? spill_and_give(thread_cache, ref, position) : put == Put::Done;
 }
 
 // Kept out of line, too. Only this thread fills the magazine again.
 [[gnu::noinline]] bool ContextCache::spill_and_give(ThreadCache& thread_cache,
-                                                    Slab& slab,
-                                                    Address address,
+                                                    SmallRef ref,
                                                     Position position) {
-  thread_caches_.spill(thread_cache, slab.size_class);
-  return quick_give(thread_cache, slab, address, position);
+  thread_caches_.spill(thread_cache, ref.slab->size_class);
+  return quick_give(thread_cache, *ref.slab, ref.address(), position);
 }
 
 bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, Position position) {
-  if (block == nullptr || (block->kept() && holds(Rule::kept_blocks_take_the_long_way)) ||
-      block->size <= kSmallLimit)
-    return false;
-  const ThreadCacheScope scope(thread_cache);
-  if (thread_cache.large_count == ThreadCache::kLarge ||
-      thread_cache.large_bytes + block->size > ThreadCache::kLargeBytes)
-    return false;
-  if (block->buffer_id.exchange(0) == 0) return false;
-  set_reuse_after(&block->reuse_after, thread_cache, position);
-  thread_cache.large[thread_cache.large_count++] = block;
-  thread_cache.large_bytes += block->size;
-  thread_cache.stats_delta.give(
-      false,
-      static_cast<std::int64_t>(block->size),
-      static_cast<std::int64_t>(static_cast<Bytes>(block->requested)));
-  return true;
+  if (block == nullptr || block->size <= kSmallLimit) return false;
+  if (!block->marks.any()) [[likely]]
+    return put_away<false>(core_.accounts, thread_cache, block, position);
+  return !(block->marks.kept() && holds(Rule::kept_blocks_take_the_long_way)) &&
+         put_away<true>(core_.accounts, thread_cache, block, position);
 }
 
 bool ContextCache::fence_and_free(ThreadCache& thread_cache,

@@ -73,6 +73,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
   auto* made = new ContextCache({driver,
                                  config,
                                  pages,
+                                 accounts,
                                  deferred_unmaps,
                                  graphs,
                                  budget(device),

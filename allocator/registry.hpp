@@ -136,6 +136,7 @@ struct Allocator::State {
   const Driver& driver;
   const Config& config;
   PageMap pages;
+  Accounts accounts;
   DeferredUnmaps deferred_unmaps{driver};
   // Unique over all allocators of the process: what threads remember names its epoch.
   static inline std::atomic<std::uint64_t> next_epoch{1};

@@ -4,6 +4,7 @@
 // else.
 #include "allocator/base/log.hpp"
 #include "allocator/peer_processes.hpp"
+#include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/layouts.hpp"
 #include "interpose/ipc/ipc.hpp"
@@ -159,6 +160,7 @@ State build() {
       &driver,
       parsed.config.detailed_stats ? driver_calls::Which::All : driver_calls::Which::Slow);
   host_ranges::follow(&driver);
+  if (parsed.config.pools == Pools::Driver) async_memory::leave_to_driver();
   service::answer_with(kVerbs, ipc::session_ended);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   Allocator& core = make_core(driver, parsed.config);

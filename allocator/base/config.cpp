@@ -150,6 +150,20 @@ constexpr std::array kOptions = {
                                    {"strict", FreeMode::Strict},
                                    {"parameters", FreeMode::Parameters}});
         }},
+    Option{
+        {"pools",
+         "choice",
+         "auto",
+         "auto|custash|driver",
+         "Stream-ordered memory (cudaMallocAsync, cudaMallocFromPoolAsync). auto: custash "
+         "serves the default pool. custash: also for pools that the program makes, "
+         "where custash keeps what is asked of them. driver: the driver for all."},
+        [](Config& c, std::string_view text) {
+          return choose<Pools>(
+              &c.pools,
+              text,
+              {{"auto", Pools::Auto}, {"custash", Pools::Custash}, {"driver", Pools::Driver}});
+        }},
     Option{{"magazines",
             "flag",
             "true",

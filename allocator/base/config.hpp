@@ -18,6 +18,7 @@ namespace custash {
 
 enum class Backing { Auto, Vmm, Driver };                         // backing:
 enum class Caching { Auto, Always, Never };                       // caching:
+enum class Pools { Auto, Custash, Driver };                       // pools:
 enum class FreeMode { Auto, Copies, Never, Strict, Parameters };  // free:
 
 struct Config {
@@ -25,6 +26,7 @@ struct Config {
   Caching caching = Caching::Auto;      // Never: each allocation is the driver's own
   Backing backing = Backing::Auto;      // what segments are made of
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
+  Pools pools = Pools::Auto;            // who serves stream-ordered calls
   bool single_stream = true;  // use stream order itself as the fence while one stream works
   bool magazines = true;      // magazines: blocks kept ready by each thread
   // A size class gets slabs of its own after this many requests. Until then its blocks share

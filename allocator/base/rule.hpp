@@ -88,6 +88,8 @@ namespace custash {
   RULE(hits_take_debt) \
   RULE(quick_frees_wait_for_results) \
   RULE(kept_blocks_take_the_long_way) \
+  RULE(freed_blocks_leave_their_account) \
+  RULE(quick_frees_leave_their_account) \
   RULE(no_hits_in_a_capture) \
   RULE(no_hits_in_debt_where_it_must_be_over) \
   RULE(ordered_frees_pass_by_their_events) \

@@ -175,8 +175,7 @@ Address BlockSearch::hand_out(const Request& request, const BlockRef& found) {
     block.requested =
         static_cast<typename std::decay_t<decltype(block.requested)>::Value>(request.bytes);
     block.buffer_id = id;
-    block.held_by_graph = captured;
-    block.shared_streams = false;
+    block.marks = {.held_by_graph = captured};
     return block.reuse_after;
   };
   const ReuseAfter reuse_after = found.small ? fill(found.small.block()) : fill(*found.large);

@@ -19,6 +19,7 @@ CacheCore::CacheCore(const CacheShared& shared,
       quick(shared.config.magazines && shared.config.single_stream &&
             !shared.config.guard.any()),
       pages(shared.pages),
+      accounts(shared.accounts),
       deferred_unmaps(shared.deferred_unmaps),
       budget(shared.budget),
       cache(of),

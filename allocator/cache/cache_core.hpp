@@ -43,6 +43,7 @@ struct CacheCore {
   const Config& config;
   const bool quick;  // the options allow the fast paths
   PageMap& pages;
+  Accounts& accounts;
   DeferredUnmaps& deferred_unmaps;
   DeviceBudget& budget;
   ContextCache& cache;

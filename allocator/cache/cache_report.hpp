@@ -17,6 +17,7 @@ struct BlockAnswer {
   Address base = 0;
   Bytes requested = 0, usable = 0;
   std::uint64_t buffer_id = 0;
+  Accounts::Number account = 0;
 };
 
 class CacheReport {

@@ -2,6 +2,7 @@
 // CacheShared: what all caches of the process share.
 #pragma once
 
+#include "allocator/base/accounts.hpp"
 #include "allocator/base/budget.hpp"
 #include "allocator/base/config.hpp"
 #include "allocator/base/driver.hpp"
@@ -30,6 +31,7 @@ struct CacheShared {
   const Driver& driver;
   const Config& config;
   PageMap& pages;
+  Accounts& accounts;
   DeferredUnmaps& deferred_unmaps;
   const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
   DeviceBudget& budget;                     // of the device

@@ -145,8 +145,9 @@ Status ContextCache::free(const PageOwner& owner,
   Status result;
   Position position;
   if (stream_state != nullptr) {
-    position = found.shared() ? core_.timeline.submitted()
-                              : core_.timeline.record_free_on(*stream_state, found.kind());
+    position = found.marks().shared_streams
+                   ? core_.timeline.submitted()
+                   : core_.timeline.record_free_on(*stream_state, found.kind());
     if (core_.timeline.broken()) result = core_.timeline.wait_all();  // tells the fault
   } else {
     if (copies_abroad_.any() && core_.config.free_mode != FreeMode::Never)
@@ -189,7 +190,7 @@ Status ContextCache::record_stream(Address address) {
   CacheLock lock(core_.mutex);
   const BlockRef found = freed_.locate(address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
-  (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
+  found.marks().shared_streams = true;
   return {};
 }
 

@@ -112,10 +112,8 @@ class ContextCache {
   Address quick_small(ThreadCache& thread_cache, Bytes bytes);
   Address quick_large(ThreadCache& thread_cache, Bytes bytes);
   bool quick_give(ThreadCache& thread_cache, Slab& slab, Address address, Position position);
-  bool spill_and_give(ThreadCache& thread_cache,
-                      Slab& slab,
-                      Address address,
-                      Position position);
+  bool quick_give_marked(ThreadCache& thread_cache, SmallRef ref, Position position);
+  bool spill_and_give(ThreadCache& thread_cache, SmallRef ref, Position position);
   bool quick_give(ThreadCache& thread_cache, Block* block, Position position);
   Status find_or_grow(const Request& request, Address* out);
 

@@ -36,8 +36,7 @@ bool FreedBlocks::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out)
   if (!found) return false;
   // From now on each free of the block takes the slow path: the order of one stream is not
   // enough.
-  if (holds(Rule::exported_blocks_take_the_long_way))
-    (found.small ? found.small.block().shared_streams : found.large->shared_streams) = true;
+  if (holds(Rule::exported_blocks_take_the_long_way)) found.marks().shared_streams = true;
   if (found.buffer_id() != buffer_id) return false;
   const Block& block = found.small ? *found.small.slab->backing : *found.large;
   const Segment& segment = *block.segment;

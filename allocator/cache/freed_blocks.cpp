@@ -29,6 +29,21 @@ BlockRef FreedBlocks::locate(const PageOwner& owner, Address address) {
   return found && found.buffer_id() != 0 ? found : BlockRef{};
 }
 
+void FreedBlocks::charge(Address address, Accounts::Number account, Bytes requested) {
+  const PageOwner owner = core_.pages.find(address);
+  if (owner.slab != nullptr) {
+    owner.slab->blocks[owner.slab->index_at(address)].marks.account = account;
+  } else if (owner.block != nullptr) {
+    owner.block->marks.account = account;
+  } else {
+    CacheLock lock(core_.mutex);
+    const BlockRef found = locate(owner, address);
+    if (!found) return;
+    found.marks().account = account;
+  }
+  core_.accounts.charge(account, requested);
+}
+
 BlockRef FreedBlocks::begin(const PageOwner& owner, Address address) {
   const BlockRef found = locate(owner, address);
   if (!found || found.buffer_id().exchange(0) == 0) return {};
@@ -37,6 +52,8 @@ BlockRef FreedBlocks::begin(const PageOwner& owner, Address address) {
                           static_cast<std::int64_t>(found.requested()),
                           -1);
   CUSTASH_ASSERT(found.requested() <= static_cast<Bytes>(found.block_bytes()));
+  if (holds(Rule::freed_blocks_leave_their_account))
+    found.marks().settle(core_.accounts, found.requested());
   if (found.small) {
     CUSTASH_ASSERT(found.small.block().state == BlockState::Used);
     CUSTASH_ASSERT(found.small.slab->taken != 0);
@@ -57,9 +74,10 @@ void FreedBlocks::finish(const BlockRef& found, StreamState* stream_state, Posit
     reuse_after.ordered = position;
     stream_state->last_free = std::max(stream_state->last_free, position);
     atomic_max(core_.order_high, position);
-    reuse_after.stream = found.shared() && holds(Rule::blocks_of_several_streams_are_nobody_s)
-                             ? nullptr
-                             : stream_state;
+    reuse_after.stream =
+        found.marks().shared_streams && holds(Rule::blocks_of_several_streams_are_nobody_s)
+            ? nullptr
+            : stream_state;
   }
   found.reuse_after() = reuse_after;
   hold_or_give(found);
@@ -72,7 +90,7 @@ Status FreedBlocks::free_abroad(const PageOwner& owner, Address address, HostUse
   const BlockRef found = begin(owner, address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   ReuseAfter reuse_after;
-  if (found.shared()) reuse_after.ordered = core_.timeline.submitted();
+  if (found.marks().shared_streams) reuse_after.ordered = core_.timeline.submitted();
   atomic_max(core_.order_high, reuse_after.ordered);
   abroad_.add({found, std::move(until), reuse_after});
   return {};
@@ -104,9 +122,7 @@ bool FreedBlocks::collect_abroad(AbroadWait wait) {
 
 void FreedBlocks::hold_or_give(const BlockRef& found) {
   CUSTASH_ASSERT(found.state() == BlockState::Busy && found.buffer_id() == 0);
-  const bool captured =
-      found.small ? found.small.block().held_by_graph : found.large->held_by_graph;
-  if (captured && holds(Rule::captured_blocks_stay_with_graphs) &&
+  if (found.marks().held_by_graph && holds(Rule::captured_blocks_stay_with_graphs) &&
       (graphs_.load() > 0 || core_.timeline.capturing())) {
     held_.push_back(found);
     return;

@@ -31,6 +31,10 @@ class FreedBlocks {
   // `owner` may be stale: it was found before the lock was taken.
   [[nodiscard]] BlockRef locate(const PageOwner& owner, Address address) REQUIRES(cache_lock);
 
+  // The caller has just allocated the block, and nobody else knows its address. Until its free
+  // its bytes count for the account.
+  void charge(Address address, Accounts::Number account, Bytes requested) EXCLUDES(cache_lock);
+
   // A free has two halves. Between them the block is in nobody's hands but the caller's, who
   // records its fence. `stream` null: a plain free.
   BlockRef begin(const PageOwner& owner, Address address) REQUIRES(cache_lock);

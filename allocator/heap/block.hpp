@@ -5,6 +5,7 @@
 
 #include "allocator/base/shared_field.hpp"
 #include "allocator/base/units.hpp"
+#include "allocator/heap/block_marks.hpp"
 #include "allocator/heap/block_state.hpp"
 #include "allocator/heap/reuse_after.hpp"
 
@@ -26,15 +27,11 @@ struct alignas(64) Block {
   std::uint64_t token =
       0;  // changes with each stay in limbo, so that stale queue entries are seen
   BlockState state = BlockState::Busy;
-  bool held_by_graph = false;   // allocated during a capture
-  bool shared_streams = false;  // record_stream was called: no stream is in order by itself
-  bool counted_split = false;   // counted as inactive_split
-  bool idle = false;            // free, and was so when its arena aged
+  bool counted_split = false;  // counted as inactive_split
+  bool idle = false;           // free, and was so when its arena aged
+  BlockMarks marks;
 
   [[nodiscard]] Address end() const { return address + size; }
-
-  // Its next owner may need more than stream order: only the slow path can tell.
-  [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }
 };
 
 }  // namespace custash

@@ -31,6 +31,7 @@ struct BlockInfo {
   Bytes usable = 0;     // as the caller got
   CUcontext context = nullptr;
   std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
+  std::uint16_t account = 0;    // what it is charged to; 0: nothing
 
   [[nodiscard]] bool stream_ordered() const { return (buffer_id & kOrderedId) != 0; }
 };

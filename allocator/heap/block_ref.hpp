@@ -24,7 +24,7 @@ struct BlockRef {
   [[nodiscard]] inline SharedField<std::uint64_t>& buffer_id() const;
   [[nodiscard]] inline Bytes requested() const;
   [[nodiscard]] inline BlockState state() const;
-  [[nodiscard]] inline bool shared() const;
+  [[nodiscard]] inline BlockMarks& marks() const;
 };
 
 }  // namespace custash

@@ -89,8 +89,8 @@ inline BlockState BlockRef::state() const {
   return small ? small.block().state : large->state;
 }
 
-inline bool BlockRef::shared() const {
-  return small ? small.block().shared_streams : large->shared_streams;
+inline BlockMarks& BlockRef::marks() const {
+  return small ? small.block().marks : large->marks;
 }
 
 }  // namespace custash

@@ -6,6 +6,7 @@
 
 #include "allocator/base/shared_field.hpp"
 #include "allocator/base/stats.hpp"
+#include "allocator/heap/block_marks.hpp"
 #include "allocator/heap/block_state.hpp"
 #include "allocator/heap/refaults.hpp"
 #include "allocator/heap/reuse_after.hpp"
@@ -29,10 +30,7 @@ struct alignas(64) SmallBlock {
   SharedField<std::uint32_t> requested = 0;
   std::uint16_t next = 0;  // in the stack of ready blocks; kNone ends it
   BlockState state = BlockState::Free;
-  bool held_by_graph = false;
-  bool shared_streams = false;
-
-  [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }  // see Block
+  BlockMarks marks;
 };
 
 struct Slab {

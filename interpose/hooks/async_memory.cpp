@@ -3,6 +3,7 @@
 
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
+#include "interpose/hooks/own_pools.hpp"
 #include "interpose/process/device_scope.hpp"
 
 #include <algorithm>
@@ -94,11 +95,21 @@ bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device) {
   return false;
 }
 
+bool admits(
+    Allocator& core, CUcontext context, CUstream stream, NullStream null, CUdevice* device) {
+  const Driver& driver = core.driver();
+  if (driver.ctx_get_device(device) != CUDA_SUCCESS || !device_has_pools(driver, *device) ||
+      !is_primary(core, context, *device) || captures::is_capturing(core, stream, null))
+    return false;
+  CUcontext of_stream = context;
+  return is_default_handle(stream) ||
+         (driver.stream_get_ctx(stream, &of_stream) == CUDA_SUCCESS && of_stream == context);
+}
+
 std::optional<Status> allocate(
     Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out) {
   const Driver& driver = core.driver();
   CUcontext context = nullptr;
-  CUdevice device = 0;
   if (bytes == 0 || pools_matter.load(std::memory_order_relaxed) ||
       core.config().caching == Caching::Never ||
       driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
@@ -111,15 +122,8 @@ std::optional<Status> allocate(
       return Status();
     }
   }
-  if (driver.ctx_get_device(&device) != CUDA_SUCCESS || !device_has_pools(driver, device) ||
-      !is_primary(core, context, device) || captures::is_capturing(core, stream, null)) {
-    return std::nullopt;
-  }
-  CUcontext of_stream = context;
-  if (!is_default_handle(stream) &&
-      (driver.stream_get_ctx(stream, &of_stream) != CUDA_SUCCESS || of_stream != context)) {
-    return std::nullopt;
-  }
+  CUdevice device = 0;
+  if (!admits(core, context, stream, null, &device)) return std::nullopt;
   return core.allocate_on(context, stream, null, bytes, out);
 }
 
@@ -135,11 +139,29 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
   Allocator* const core = process::core();
   if (core != nullptr && out != nullptr) {
     Address address = 0;
-    const auto status = async_memory::allocate(*core, stream, null, bytes, &address);
+    auto status = async_memory::allocate(*core, stream, null, bytes, &address);
+    if (!status) status = own_pools::allocate_current(*core, stream, null, bytes, &address);
     if (status && status->ok()) *out = address;
     if (status) return status->code();
   }
   return hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, stream); });
+}
+
+CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> real,
+                             NullStream null,
+                             CUdeviceptr* out,
+                             Count bytes,
+                             CUmemoryPool pool,
+                             CUstream stream) {
+  Allocator* const core = process::core();
+  if (core != nullptr && out != nullptr) {
+    Address address = 0;
+    const auto status = own_pools::allocate(*core, pool, stream, null, bytes, &address);
+    if (status && status->ok()) *out = address;
+    if (status) return status->code();
+  }
+  return hooks::retry_after_trim(real,
+                                 [&](auto* call) { return call(out, bytes, pool, stream); });
 }
 
 CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,
@@ -179,6 +201,9 @@ CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
                             CUmemPool_attribute attribute,
                             void* value) {
   const CUresult result = real(pool, attribute, value);
+  Allocator* const core = process::core();
+  if (core != nullptr && result == CUDA_SUCCESS)
+    own_pools::attribute_set(*core, pool, attribute, value);
   if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) return result;
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
 }
@@ -189,6 +214,9 @@ CUresult pool_set_access(Real<CUmemoryPool, const CUmemAccessDesc*, Count> real,
                          const CUmemAccessDesc* map,
                          Count count) {
   const CUresult result = real(pool, map, count);
+  Allocator* const core = process::core();
+  if (core != nullptr && result == CUDA_SUCCESS && map != nullptr)
+    own_pools::access_set(*core, pool, map, count);
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
 }
 

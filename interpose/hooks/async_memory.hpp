@@ -16,6 +16,11 @@ namespace custash::async_memory {
 std::optional<Status> allocate(
     Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out);
 
+// Whether a call on that stream may be served: its context is current and its device's primary
+// one, the device has pools, and the stream does not capture.
+bool admits(
+    Allocator& core, CUcontext context, CUstream stream, NullStream null, CUdevice* device);
+
 // Another context may get the same handle next.
 void context_ended(CUcontext context);
 

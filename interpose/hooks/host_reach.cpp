@@ -6,6 +6,7 @@
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
+#include "interpose/hooks/own_pools.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -67,6 +68,8 @@ CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real,
   const bool of_device =
       properties == nullptr || (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
                                 properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
+  Allocator* const core = process::core();
+  if (core != nullptr && result == CUDA_SUCCESS) own_pools::made(*core, *out, *properties);
   return of_device ? result : views::note_host_pointer("cuMemPoolCreate", result);
 }
 

@@ -5,6 +5,7 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/layouts.hpp"
+#include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/service/service.hpp"
@@ -20,6 +21,7 @@ void ends(Allocator& core, CUcontext context) {
   layouts::drop();
   ipc::context_ends(core, context);
   async_memory::context_ended(context);
+  own_pools::context_ended(core, context);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // How much a default pool reports to hold. The driver does not know our blocks. When the
 // program first asks, the living ones are added to the pool's figures. From then on the driver
-// serves, so that the figures stay right. Trimming a default pool trims our cache.
+// serves, so that the figures stay right. Trimming a default pool trims our cache. Of the
+// program's own pools that custash serves, own_pools.hpp knows the use.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/own_pools.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -35,7 +37,12 @@ CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
                       attribute <= CU_MEMPOOL_ATTR_USED_MEM_HIGH;
   Allocator* const core = result == CUDA_SUCCESS && of_use ? process::core() : nullptr;
   CUdevice device = 0;
-  if (core == nullptr || !async_memory::is_default_pool(*core, pool, &device)) return result;
+  if (core == nullptr) return result;
+  if (own_pools::is_own(pool)) {
+    *static_cast<cuuint64_t*>(value) += own_pools::use(*core, pool, attribute);
+    return result;
+  }
+  if (!async_memory::is_default_pool(*core, pool, &device)) return result;
   async_memory::leave_to_driver();
   *static_cast<cuuint64_t*>(value) += held_for_streams(*core, device);
   return result;
@@ -47,10 +54,24 @@ CUresult pool_trim(Real<CUmemoryPool, Count> real, NullStream, CUmemoryPool pool
   const CUresult result = real(pool, keep);
   Allocator* const core = result == CUDA_SUCCESS ? process::core() : nullptr;
   CUdevice device = 0;
-  if (core == nullptr || !async_memory::is_default_pool(*core, pool, &device)) return result;
+  if (core == nullptr) return result;
+  if (own_pools::is_own(pool)) {
+    own_pools::trimmed(*core, pool, keep);
+    return result;
+  }
+  if (!async_memory::is_default_pool(*core, pool, &device)) return result;
   const Bytes held = static_cast<Bytes>(
       core->stats(device).reserved_bytes[static_cast<std::size_t>(StatPool::All)].current);
   if (held > keep) core->trim(device, held - keep).ignore();  // what is in use stays
+  return result;
+}
+
+CUresult pool_destroy(Real<CUmemoryPool> real, NullStream, CUmemoryPool pool) {
+  Allocator* const core = process::core();
+  // Before the call: afterwards another pool may get the handle.
+  const Accounts::Number account = core == nullptr ? 0 : own_pools::destroying(pool);
+  const CUresult result = real(pool);
+  if (core != nullptr) own_pools::destroyed(*core, account, pool, result == CUDA_SUCCESS);
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/host_view.hpp"
+#include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
 
 #include <algorithm>
@@ -88,7 +89,8 @@ bool answer_for_block(const BlockInfo& block,
       return answered;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       if (answered && block.stream_ordered())
-        *static_cast<CUmemoryPool*>(data) = default_pool(block.base);
+        *static_cast<CUmemoryPool*>(data) =
+            block.account != 0 ? own_pools::pool_of(block.account) : default_pool(block.base);
       return answered;
     default:
       return false;

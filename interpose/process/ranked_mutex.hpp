@@ -28,6 +28,7 @@ enum class HookRank {
   PythonNames,  // the ledger copies them
   PythonDesk,
   Graphs,
+  OwnPools,
   Layouts,
   HostRanges,
   SyncMemops

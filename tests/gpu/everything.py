@@ -51,6 +51,7 @@ def parts(build, out):
         "programs": (400, [script("gpu/run_all.py", "--build", build, "--quick", "--json", f"{out}/programs.json")]),
         "conformance": (500, conformance()),
         "conformance_plain": (150, conformance("--conf", "backing:driver")[:1]),
+        "conformance_pools": (300, conformance("--conf", "pools:custash", "--only", "contexts", "memory", "pools", "streams")),
         "harness": (150, [harness("--preload", library)]),
         "harness_bare": (150, [harness()]),
         "same": (500, [script("gpu/same_frameworks.py", "--library", library, "--json", f"{out}/same.json")]),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/door.hpp"
 
+#include "allocator/charged_memory.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/submission.hpp"
 #include "tests/sim/sim.hpp"
@@ -86,21 +87,27 @@ class CachedDoor final : public Door {
   }
 
   CUresult free(Address address) override {
-    if (fast_ && allocator_.try_free(address)) return CUDA_SUCCESS;
+    if (fast_ && allocator_.try_free(address)) return settled(address, CUDA_SUCCESS);
     const auto status = allocator_.free(address);
-    return status ? status->code() : cuMemFree(address);
+    return status ? settled(address, status->code()) : cuMemFree(address);
   }
 
   CUresult malloc_async(CUcontext context,
                         CUstream stream,
                         Bytes bytes,
                         Address* out) override {
-    return allocator_.allocate_on(context, stream, NullStream::Legacy, bytes, out).code();
+    // Each block counts for its context's account, as one of a pool of the program's.
+    Accounts::Number& account = accounts_[context];
+    if (account == 0) account = memory_.accounts().open();
+    const CUresult result =
+        memory_.allocate_on(account, context, stream, NullStream::Legacy, bytes, out).code();
+    if (result == CUDA_SUCCESS && allocator_.owns(*out)) charged_[*out] = {account, bytes};
+    return result;
   }
 
   CUresult free_async(Address address, CUstream stream) override {
     const auto status = allocator_.free_on(address, stream, NullStream::Legacy);
-    return status ? status->code() : cuMemFreeAsync(address, stream);
+    return status ? settled(address, status->code()) : cuMemFreeAsync(address, stream);
   }
 
   CUresult record_stream(Address address, CUstream stream) override {
@@ -151,6 +158,11 @@ class CachedDoor final : public Door {
 
   CUresult destroy_context(CUcontext context, const Call& call) override {
     allocator_.context_destroyed(context);
+    const Accounts::Number account = accounts_[context];
+    accounts_.erase(context);
+    std::erase_if(charged_, [&](const auto& each) { return each.second.account == account; });
+    if (account != 0) memory_.accounts().forget(account);
+    if (account != 0) memory_.accounts().close(account);
     const CUresult result = call();
     allocator_.context_gone(context);
     return result;
@@ -222,6 +234,15 @@ class CachedDoor final : public Door {
              (*array)[0].current == (*array)[1].current + (*array)[2].current,
              (*array)[0].current);
     }
+    for (const auto& [context, account] : accounts_) {
+      if (account == 0) continue;
+      const Accounts::Use use = memory_.accounts().look(account);
+      Bytes charged = 0;
+      for (const auto& [address, charge] : charged_)
+        if (charge.account == account) charged += (charge.bytes + 511) / 512 * 512;
+      expect("an account", use.now == charged, static_cast<std::int64_t>(use.now));
+      expect("an account's most", use.most >= use.now, static_cast<std::int64_t>(use.most));
+    }
     return wrong.empty() ? wrong : wrong + "live bytes are " + std::to_string(live);
   }
 
@@ -247,9 +268,24 @@ class CachedDoor final : public Door {
   }
 
  private:
+  struct Charge {
+    Accounts::Number account;
+    Bytes bytes;
+  };
+
+  // A free that reports an earlier error has freed the block.
+  CUresult settled(Address address, CUresult result) {
+    if (result == CUDA_SUCCESS || allocator_.find(address, nullptr) != Ownership::Live)
+      charged_.erase(address);
+    return result;
+  }
+
   const bool fast_;
   const Driver* driver_;
   Allocator& allocator_;
+  ChargedMemory memory_{allocator_};
+  std::map<CUcontext, Accounts::Number> accounts_;
+  std::map<Address, Charge> charged_;
   std::map<Address, ExportedBlock> pinned_;
 };
 

@@ -7,6 +7,7 @@
 #include "tests/sim/space.hpp"
 #include "tests/sim/work.hpp"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -106,7 +107,8 @@ struct Pool {
   int device = 0;
   bool is_default = false;
   std::uint64_t release_threshold = 0;
-  std::map<int, std::uint64_t> attributes = {};
+  std::array<bool, 3> reuse = {true, true, true};
+  Bytes most = 0;  // to reserve; 0: no limit
   std::vector<Free> free = {};
   std::vector<std::unique_ptr<Slab>> slabs = {};
   Bytes reserved = 0;

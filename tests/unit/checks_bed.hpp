@@ -101,12 +101,13 @@ struct CacheBed {
   sim::Sim sim;
   const Config config = options();
   PageMap* pages = &process_map();
+  Accounts accounts;
   DeferredUnmaps unmaps{sim.driver()};
   std::atomic<std::int64_t> graphs{0};
   DeviceBudget budget;
   CaptureGate gate;
   ContextCache cache{
-      {sim.driver(), config, *pages, unmaps, graphs, budget, gate, {idle, nullptr}},
+      {sim.driver(), config, *pages, accounts, unmaps, graphs, budget, gate, {idle, nullptr}},
       sim.context(),
       0};
   ThreadCache* mine = cache.thread_cache(nullptr);

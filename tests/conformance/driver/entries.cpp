@@ -3,8 +3,10 @@
 // same bare and preloaded, but for the lines that begin with #.
 #include "tests/conformance/driver/driver.hpp"
 
+#include <cstddef>
 #include <cstring>
 #include <initializer_list>
+#include <vector>
 
 namespace {
 
@@ -135,6 +137,97 @@ void set_pool() {
   from_pool("own");
 }
 
+CUmemoryPool made(const CUmemPoolProps& properties) {
+  CUmemoryPool pool = nullptr;
+  SAY(call("cuMemPoolCreate", &pool, &properties));
+  return pool;
+}
+
+CUmemPoolProps device_memory() {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  return properties;
+}
+
+// Whether custash serves an allocation from that pool; it says nothing else.
+void from_own(const char* when, CUmemoryPool pool, CUstream stream = nullptr) {
+  for (const std::size_t bytes : {std::size_t{4096}, std::size_t{64} << 20U}) {
+    CUdeviceptr block = 0;
+    const std::size_t before = allocated();
+    SAY(call("cuMemAllocFromPoolAsync", &block, bytes, pool, stream));
+    std::printf("# %s %d\n", when, allocated() != before);
+    SAY(call("cuMemFreeAsync", block, stream));
+  }
+  SAY(call("cuCtxSynchronize"));
+}
+
+// What makes a pool the driver's, and what does not.
+void own_pools() {
+  start();
+  const auto set = [](CUmemoryPool pool, CUmemPool_attribute which, unsigned long long value) {
+    SAY(call("cuMemPoolSetAttribute", pool, which, static_cast<void*>(&value)));
+  };
+  CUmemPoolProps properties = device_memory();
+  CUmemoryPool pool = made(properties);
+  from_own("plain", pool);
+  set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ULL);
+  set(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0);
+  set(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 1);
+  SAY(call("cuMemPoolTrimTo", pool, std::size_t{0}));
+  from_own("asked", pool);
+  set(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 0);
+  from_own("policy", pool);
+  SAY(call("cuMemPoolDestroy", pool));
+
+  properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  from_own("exportable", made(properties));
+  properties = device_memory();
+  const std::size_t most = std::size_t{256} << 20U;
+  std::memcpy(reinterpret_cast<char*>(&properties) +
+                  offsetof(CUmemPoolProps, win32SecurityAttributes) + sizeof(void*),
+              &most,
+              sizeof most);
+  from_own("bounded", made(properties));
+  properties = device_memory();
+  properties.location.id = 1;
+  from_own("elsewhere", made(properties));
+
+  pool = made(device_memory());
+  CUmemAccessDesc access{};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  SAY(call("cuMemPoolSetAccess", pool, &access, std::size_t{1}));
+  from_own("itself", pool);
+  access.location.id = 1;
+  SAY(call("cuMemPoolSetAccess", pool, &access, std::size_t{1}));
+  from_own("others", pool);
+
+  pool = made(device_memory());
+  SAY(call("cuDeviceSetMemPool", CUdevice{0}, pool));
+  from_pool("current");
+  CUcontext context = nullptr;
+  SAY(call("cuCtxCreate_v2", &context, 0U, CUdevice{0}));
+  from_own("context", pool);
+}
+
+// More pools than custash can count: those are the driver's, until others are destroyed.
+void many_pools() {
+  start();
+  std::vector<CUmemoryPool> pools;
+  const CUmemPoolProps properties = device_memory();
+  for (int i = 0; i < 300; ++i) {
+    CUmemoryPool pool = nullptr;
+    if (call("cuMemPoolCreate", &pool, &properties) != CUDA_SUCCESS) return;
+    pools.push_back(pool);
+  }
+  from_own("first", pools.front());
+  from_own("last", pools.back());
+  for (CUmemoryPool pool : pools)
+    SAY(call("cuMemPoolDestroy", pool));
+  from_own("again", made(properties));
+}
+
 void pool_access() {
   start();
   CUmemoryPool pool = nullptr;
@@ -236,6 +329,12 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "pitched_rows") == 0) pitched_rows();
   if (std::strcmp(which, "pitched_full") == 0) pitched_full();
   if (std::strcmp(which, "set_pool") == 0) set_pool();
+  if (std::strcmp(which, "own_pools") == 0) own_pools();
+  if (std::strcmp(which, "many_pools") == 0) many_pools();
+  if (std::strcmp(which, "default_pool") == 0) {
+    start();
+    from_pool("default");
+  }
   if (std::strcmp(which, "pool_access") == 0) pool_access();
   if (std::strcmp(which, "trimmed_pool") == 0) trimmed_pool();
   if (std::strcmp(which, "questions") == 0) questions();

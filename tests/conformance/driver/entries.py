@@ -44,6 +44,31 @@ class Entries(Case):
         out = self.same_as_bare("entries", "set_pool")
         self.assertEqual(notes(out), [["default", "1"], ["own", "0"]])
 
+    def served(self, what, **more):
+        """Of each kind of pool whether custash serves it; the same for small blocks and large ones."""
+        kinds = {}
+        for kind, is_served in notes(self.same_as_bare("entries", what, **more)):
+            self.assertEqual(kinds.setdefault(kind, is_served), is_served, kind)
+        return {kind for kind, is_served in kinds.items() if is_served == "1"}, set(kinds)
+
+    def test_pools_of_the_programs_own_are_served_where_what_is_asked_of_them_is_kept(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            served, kinds = self.served("own_pools", CUSTASH_CONF=f"pools:custash,{backing}")
+            self.assertEqual(served, {"plain", "asked", "itself", "current"}, backing)
+            self.assertEqual(kinds - served, {"policy", "exportable", "bounded", "elsewhere", "others", "context"})
+
+    def test_pools_of_the_programs_own_are_the_drivers_unless_asked(self):
+        for conf in ("", "pools:auto", "pools:driver", "pools:custash,caching:never"):
+            self.assertEqual(self.served("own_pools", CUSTASH_CONF=conf)[0], set(), conf)
+
+    def test_the_option_pools_says_who_serves_the_default_pool(self):
+        for conf, served in (("pools:auto", {"default"}), ("pools:custash", {"default"}), ("pools:driver", set())):
+            self.assertEqual(self.served("default_pool", CUSTASH_CONF=conf)[0], served, conf)
+
+    def test_more_pools_than_can_be_counted(self):
+        served, kinds = self.served("many_pools", CUSTASH_CONF="pools:custash")
+        self.assertEqual((served, kinds - served), ({"first", "again"}, {"last"}))
+
     def test_a_default_pool_whose_access_is_set_is_the_drivers(self):
         out = self.same_as_bare("entries", "pool_access")
         self.assertEqual(notes(out), [["before", "1"], ["after", "0"]])

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Accounts: the bytes in use for each of the program's own memory pools. A block is charged to
+// one account at most, from its allocation to its free. The numbers are exact at any moment.
+// Lock free.
+#pragma once
+
+#include "allocator/base/atomic_max.hpp"
+#include "allocator/base/units.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace custash {
+
+class Accounts {
+ public:
+  using Number = std::uint16_t;  // 1 to kMost; 0: no account
+
+  static constexpr std::size_t kMost = 255;
+
+  struct Use {
+    Bytes now = 0;
+    Bytes most = 0;  // since the look before
+  };
+
+  // 0: all are taken.
+  Number open();
+  // Nothing more is charged to it. Another owner gets the number when its last block is freed.
+  void close(Number number);
+
+  void charge(Number number, Bytes requested) {
+    Account& account = of(number);
+    const Bytes now = account.used.fetch_add(rounded(requested)) + rounded(requested);
+    atomic_max(account.most, now);
+  }
+
+  // Of what was charged before, with the same number of bytes.
+  void settle(Number number, Bytes requested) { of(number).used.fetch_sub(rounded(requested)); }
+
+  // What is in use, and the most since the last look.
+  Use look(Number number);
+  // The blocks have ended with their context, without a free.
+  void forget(Number number);
+
+ private:
+  // On a cache line of its own: each pool's calls write to it.
+  struct alignas(64) Account {
+    std::atomic<Bytes> used{0};
+    std::atomic<Bytes> most{0};
+    std::atomic<bool> open{false};
+  };
+
+  static constexpr Bytes rounded(Bytes bytes) { return (bytes + 511) & ~Bytes{511}; }
+
+  Account& of(Number number) { return accounts_[number - 1U]; }
+
+  std::array<Account, kMost> accounts_{};
+};
+
+}  // namespace custash

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// BlockMarks: what makes a block's free more than the ordinary one. One load tells whether
+// there is anything. Pure.
+#pragma once
+
+#include "allocator/base/accounts.hpp"
+
+#include <bit>
+#include <cstdint>
+
+namespace custash {
+
+struct BlockMarks {
+  bool held_by_graph = false;    // allocated during a capture
+  bool shared_streams = false;   // record_stream was called: no stream is in order by itself
+  Accounts::Number account = 0;  // what the block is charged to until its free; 0: nothing
+
+  [[nodiscard]] bool any() const { return std::bit_cast<std::uint32_t>(*this) != 0; }
+
+  // Its next owner may need more than stream order: only the slow path can tell.
+  [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }
+
+  // The block is no longer its owner's, who asked for so many bytes.
+  void settle(Accounts& accounts, Bytes requested) {
+    if (account == 0) return;
+    accounts.settle(account, requested);
+    account = 0;
+  }
+};
+
+static_assert(sizeof(BlockMarks) == sizeof(std::uint32_t));
+
+}  // namespace custash

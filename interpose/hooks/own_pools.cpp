@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/hooks/own_pools.hpp"
+
+#include "allocator/charged_memory.hpp"
+#include "interpose/hooks/async_memory.hpp"
+#include "interpose/process/device_scope.hpp"
+#include "interpose/process/ranked_mutex.hpp"
+#include "interpose/real/real_driver.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+namespace custash::own_pools {
+namespace {
+
+struct OwnPool {
+  std::atomic<bool> served{false};
+  std::atomic<CUdevice> device{0};
+  std::atomic<CUcontext> context{nullptr};  // where it has served; its device's primary one
+  std::atomic<Bytes> threshold{0};
+};
+
+// What the program was told, or may ask, of a pool's use.
+struct PoolUse {
+  Bytes used_high = 0;
+  Bytes reserved = 0;
+  Bytes reserved_high = 0;
+};
+
+constinit std::array<std::atomic<CUmemoryPool>, Accounts::kMost> handles{};
+constinit std::array<OwnPool, Accounts::kMost> pools{};
+constinit std::atomic<std::size_t> seen{0};  // no pool stands behind so many
+constinit RankedMutex mutex{HookRank::OwnPools};
+constinit std::array<PoolUse, Accounts::kMost> uses GUARDED_BY(mutex){};
+
+// 0: none. The first pools are found first, and programs have few.
+Accounts::Number find(CUmemoryPool pool) {
+  const std::size_t count = seen.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count && pool != nullptr; ++i)
+    if (handles[i].load(std::memory_order_acquire) == pool)
+      return static_cast<Accounts::Number>(i + 1);
+  return 0;
+}
+
+OwnPool& of(Accounts::Number number) {
+  return pools[number - 1U];
+}
+
+// Device memory without a handle, of any size, and nothing that a newer toolkit may add.
+bool can_serve(const CUmemPoolProps& properties) {
+  constexpr std::size_t kKnown = offsetof(CUmemPoolProps, win32SecurityAttributes);
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(&properties);
+  return properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+         properties.handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+         properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+         std::all_of(bytes + kKnown, bytes + sizeof properties, [](unsigned char byte) {
+           return byte == 0;
+         });
+}
+
+// Brings what is known of the pool's use up to date. It keeps what its threshold lets it keep:
+// the driver gives back more at each synchronisation.
+PoolUse& look(Allocator& core, Accounts::Number number, Bytes keep) REQUIRES(mutex) {
+  const Accounts::Use now = ChargedMemory(core).accounts().look(number);
+  PoolUse& known = uses[number - 1U];
+  known.used_high = std::max(known.used_high, now.most);
+  known.reserved = std::max(known.reserved, now.most);
+  known.reserved_high = std::max(known.reserved_high, known.reserved);
+  known.reserved = std::max(now.now, std::min(known.reserved, keep));
+  return known;
+}
+
+}  // namespace
+
+void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) {
+  const Config& config = core.config();
+  if (config.pools != Pools::Custash || config.caching == Caching::Never ||
+      !can_serve(properties))
+    return;
+  const Accounts::Number number = ChargedMemory(core).accounts().open();
+  if (number == 0) return;
+  {
+    const RankedLock lock(mutex);
+    uses[number - 1U] = {};
+  }
+  OwnPool& made = of(number);
+  made.device.store(properties.location.id);
+  made.context.store(nullptr);
+  made.threshold.store(0);
+  made.served.store(true);
+  handles[number - 1U].store(pool, std::memory_order_release);
+  std::size_t known = seen.load();
+  while (known < number && !seen.compare_exchange_weak(known, number)) {
+  }
+}
+
+std::optional<Status> allocate(Allocator& core,
+                               CUmemoryPool handle,
+                               CUstream stream,
+                               NullStream null,
+                               Bytes bytes,
+                               Address* out) {
+  const Accounts::Number number = find(handle);
+  CUcontext context = nullptr;
+  if (number == 0 || bytes == 0 || !of(number).served.load(std::memory_order_relaxed) ||
+      core.driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr)
+    return std::nullopt;
+  OwnPool& pool = of(number);
+  ChargedMemory memory(core);
+  if (pool.context.load(std::memory_order_relaxed) == context) {
+    *out = memory.try_allocate_on(number, context, stream, null, bytes);
+    if (*out != 0) return Status();
+  }
+  CUdevice device = 0;
+  if (!async_memory::admits(core, context, stream, null, &device) ||
+      device != pool.device.load(std::memory_order_relaxed))
+    return std::nullopt;
+  pool.context.store(context, std::memory_order_relaxed);
+  return memory.allocate_on(number, context, stream, null, bytes, out);
+}
+
+std::optional<Status> allocate_current(
+    Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out) {
+  if (seen.load(std::memory_order_relaxed) == 0) return std::nullopt;
+  static auto* const current = reinterpret_cast<CUresult (*)(CUmemoryPool*, CUdevice)>(
+      real::symbol("cuDeviceGetMemPool"));
+  CUdevice device = 0;
+  CUmemoryPool pool = nullptr;
+  if (current == nullptr || core.driver().ctx_get_device(&device) != CUDA_SUCCESS ||
+      current(&pool, device) != CUDA_SUCCESS)
+    return std::nullopt;
+  return allocate(core, pool, stream, null, bytes, out);
+}
+
+bool is_own(CUmemoryPool pool) {
+  return find(pool) != 0;
+}
+
+CUmemoryPool pool_of(Accounts::Number account) {
+  return handles[account - 1U].load(std::memory_order_acquire);
+}
+
+void attribute_set(Allocator& core,
+                   CUmemoryPool pool,
+                   CUmemPool_attribute attribute,
+                   const void* value) {
+  const Accounts::Number number = find(pool);
+  if (number == 0) return;
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      of(number).threshold.store(*static_cast<const cuuint64_t*>(value));
+      return;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: {
+      const RankedLock lock(mutex);
+      PoolUse& known = look(core, number, of(number).threshold.load());
+      if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+        known.reserved_high = known.reserved;
+      else
+        known.used_high = ChargedMemory(core).accounts().look(number).now;
+      return;
+    }
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      if (*static_cast<const int*>(value) != 0) return;
+      break;
+    default:
+      break;
+  }
+  of(number).served.store(false);
+}
+
+// The blocks that live are reached from then on where custash maps pages. Later ones are the
+// driver's.
+void access_set(Allocator& core,
+                CUmemoryPool pool,
+                const CUmemAccessDesc* list,
+                std::size_t count) {
+  const Accounts::Number number = find(pool);
+  if (number == 0) return;
+  const CUdevice device = of(number).device.load();
+  for (std::size_t i = 0; i < count; ++i) {
+    const CUmemLocation& where = list[i].location;
+    if (where.type == CU_MEM_LOCATION_TYPE_DEVICE && where.id == device) continue;
+    of(number).served.store(false);
+    CUcontext const owner = of(number).context.load();
+    CUcontext const other =
+        where.type == CU_MEM_LOCATION_TYPE_DEVICE ? primary_context(core, where.id) : nullptr;
+    if (owner != nullptr && other != nullptr && list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+      core.peer_access_enabled(owner, other);
+  }
+}
+
+void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep) {
+  const Accounts::Number number = find(pool);
+  if (number == 0) return;
+  Bytes spare = 0;
+  {
+    const RankedLock lock(mutex);
+    const Bytes used = ChargedMemory(core).accounts().look(number).now;
+    (void)look(core, number, keep);
+    spare = keep > used ? keep - used : 0;
+  }
+  // Cached memory belongs to no pool. As much of it stays as this one may keep.
+  const CUdevice device = of(number).device.load();
+  const DeviceStats now = core.stats(device);
+  constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
+  const auto cached =
+      static_cast<Bytes>(now.reserved_bytes[kAll].current - now.allocated_bytes[kAll].current);
+  if (cached > spare) core.trim(device, cached - spare).ignore();
+}
+
+Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute) {
+  const Accounts::Number number = find(pool);
+  if (number == 0) return 0;
+  const RankedLock lock(mutex);
+  const PoolUse& known = look(core, number, of(number).threshold.load());
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      return known.reserved;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      return known.reserved_high;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      return ChargedMemory(core).accounts().look(number).now;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      return known.used_high;
+    default:
+      return 0;
+  }
+}
+
+Accounts::Number destroying(CUmemoryPool pool) {
+  const Accounts::Number number = find(pool);
+  if (number != 0) handles[number - 1U].store(nullptr);
+  return number;
+}
+
+void destroyed(Allocator& core, Accounts::Number account, CUmemoryPool pool, bool destroyed) {
+  if (account == 0) return;
+  if (destroyed)
+    ChargedMemory(core).accounts().close(account);
+  else
+    handles[account - 1U].store(pool, std::memory_order_release);
+}
+
+void context_ended(Allocator& core, CUcontext context) {
+  const std::size_t count = seen.load();
+  for (std::size_t i = 0; i < count; ++i) {
+    CUcontext expected = context;
+    if (pools[i].context.compare_exchange_strong(expected, nullptr))
+      ChargedMemory(core).accounts().forget(static_cast<Accounts::Number>(i + 1));
+  }
+}
+
+}  // namespace custash::own_pools

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Own pools: the memory pools that the program made and custash serves (option pools:custash).
+// The driver knows each pool, too, and answers what is not about its memory. What custash
+// cannot keep for a pool makes it the driver's from then on. State: a table by the number of
+// the pool's account. Own lock for what was asked of the pools' use.
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "allocator/base/accounts.hpp"
+
+#include <optional>
+
+namespace custash::own_pools {
+
+// The driver has made the pool. Kept only where custash can serve it.
+void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties);
+
+// An allocation from that pool. nullopt: the driver's to serve.
+std::optional<Status> allocate(Allocator& core,
+                               CUmemoryPool pool,
+                               CUstream stream,
+                               NullStream null,
+                               Bytes bytes,
+                               Address* out);
+// The same from the device's current pool, where that is one of these.
+std::optional<Status> allocate_current(
+    Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out);
+
+// Whether the pool is one of these, whoever serves it now.
+bool is_own(CUmemoryPool pool);
+// Of a block's account; null once the pool is destroyed.
+CUmemoryPool pool_of(Accounts::Number account);
+
+// The driver has taken these calls for the pool.
+void attribute_set(Allocator& core,
+                   CUmemoryPool pool,
+                   CUmemPool_attribute attribute,
+                   const void* value);
+void access_set(Allocator& core,
+                CUmemoryPool pool,
+                const CUmemAccessDesc* list,
+                std::size_t count);
+void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep);
+// What custash adds to the driver's answer; 0 for attributes that are not about use.
+Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute);
+
+// Before the driver's call no allocation is served any more; after it, `destroyed` says whether
+// it succeeded.
+Accounts::Number destroying(CUmemoryPool pool);
+void destroyed(Allocator& core, Accounts::Number account, CUmemoryPool pool, bool destroyed);
+
+void context_ended(Allocator& core, CUcontext context);
+
+}  // namespace custash::own_pools

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+// Pools that the program makes: what is asked of them, how much they say they use, and their
+// end. Run once with the default options, once with pools:custash. Sizes are whole granules,
+// since drivers round, and each in its way.
+#include "tests/conformance/cases.hpp"
+
+#include <cstring>
+#include <vector>
+
+namespace conformance {
+namespace {
+
+const auto get_attribute = CU(cuMemPoolGetAttribute, cuMemPoolGetAttribute);
+const auto set_attribute = CU(cuMemPoolSetAttribute, cuMemPoolSetAttribute);
+
+constexpr std::size_t kBlock = 4 * kMiB;
+
+cudaMemPoolProps device_memory(int device = 0) {
+  cudaMemPoolProps props;
+  std::memset(&props, 0, sizeof props);
+  props.allocType = cudaMemAllocationTypePinned;
+  props.handleTypes = cudaMemHandleTypeNone;
+  props.location = {cudaMemLocationTypeDevice, device};
+  return props;
+}
+
+cudaMemPool_t make_pool(const cudaMemPoolProps& props = device_memory()) {
+  cudaMemPool_t pool = nullptr;
+  SAY(cudaMemPoolCreate(&pool, &props));
+  return pool;
+}
+
+void* take(cudaMemPool_t pool, std::size_t bytes, cudaStream_t stream) {
+  void* p = nullptr;
+  SAY(cudaMallocFromPoolAsync(&p, bytes, pool, stream));
+  return p;
+}
+
+unsigned long long value_of(cudaMemPool_t pool, CUmemPool_attribute which) {
+  unsigned long long value = ~0ULL;
+  SAY(get_attribute(pool, which, &value));
+  return value;
+}
+
+int flag_of(cudaMemPool_t pool, CUmemPool_attribute which) {
+  int value = -1;
+  SAY(get_attribute(pool, which, &value));
+  return value;
+}
+
+CUresult set_value(cudaMemPool_t pool, CUmemPool_attribute which, unsigned long long value) {
+  return set_attribute(pool, which, &value);
+}
+
+CUresult set_flag(cudaMemPool_t pool, CUmemPool_attribute which, int value) {
+  return set_attribute(pool, which, &value);
+}
+
+void say_use(cudaMemPool_t pool) {
+  const unsigned long long used = value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+  const unsigned long long reserved = value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+  std::printf("used %llu, most %llu; reserved as much %d, most as much %d\n",
+              used,
+              value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH),
+              reserved >= used,
+              value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) >= reserved);
+  std::printf("# reserved %llu\n", reserved);
+}
+
+}  // namespace
+
+CASE(pools_own_use) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pool = make_pool();
+  say_use(pool);
+  void* a = take(pool, kBlock, stream);
+  void* b = take(pool, 2 * kBlock, stream);
+  say_use(pool);
+  SAY(cudaFreeAsync(a, stream));
+  say_use(pool);
+  a = take(pool, kBlock, stream);
+  SAY(cudaFreeAsync(b, stream));
+  SAY(cudaStreamSynchronize(stream));
+  say_use(pool);
+  SAY(set_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
+  SAY(set_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0));
+  say_use(pool);
+  b = take(pool, kBlock, stream);
+  say_use(pool);
+  SAY(cudaFree(a));
+  SAY(cudaFree(b));
+  SAY(cudaDeviceSynchronize());
+  say_use(pool);
+  SAY(cudaMemPoolDestroy(pool));
+}
+
+CASE(pools_own_threshold) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  for (const unsigned long long keep : {0ULL, ~0ULL}) {
+    cudaMemPool_t pool = make_pool();
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+    SAY(set_value(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, keep));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) == keep);
+    void* p = take(pool, 8 * kBlock, stream);
+    SAY(cudaFreeAsync(p, stream));
+    SAY(cudaStreamSynchronize(stream));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= 8 * kBlock);
+    SAY(cudaMemPoolTrimTo(pool, 4 * kBlock));
+    const unsigned long long kept = value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    std::printf("# kept %llu\n", kept);
+    SAY(cudaMemPoolTrimTo(pool, 0));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    p = take(pool, kBlock, stream);
+    SAY(cudaMemPoolTrimTo(pool, 0));  // what is in use stays
+    SAY(cudaMemsetAsync(p, 1, kBlock, stream));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    SAY(cudaFreeAsync(p, stream));
+    SAY(cudaStreamSynchronize(stream));
+    SAY(cudaMemPoolDestroy(pool));
+  }
+}
+
+CASE(pools_own_codes) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pool = make_pool();
+  void* p = &p;
+  SAY(cudaMallocFromPoolAsync(&p, 0, pool, stream));
+  SAY(p == nullptr);
+  SAY(cudaMallocFromPoolAsync(&p, kTooLarge, pool, stream));
+  SAY(p == nullptr);
+  SAY(cudaGetLastError());
+  SAY(cudaMallocFromPoolAsync(static_cast<void**>(nullptr), 512, pool, stream));
+  SAY(cudaGetLastError());
+  CUdeviceptr q = 7;
+  const auto from_pool = CU(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync);
+  SAY(from_pool(&q, std::size_t{0}, pool, static_cast<CUstream>(stream.handle)));
+  SAY(from_pool(&q, kTooLarge, pool, static_cast<CUstream>(stream.handle)));
+  SAY(from_pool(
+      &q, std::size_t{512}, static_cast<CUmemoryPool>(nullptr), static_cast<CUstream>(stream)));
+  for (const CUmemPool_attribute which : {CU_MEMPOOL_ATTR_USED_MEM_HIGH,
+                                          CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
+                                          CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+                                          CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT})
+    SAY(set_value(pool, which, 4096));
+  SAY(cudaMallocFromPoolAsync(&p, 512, pool, stream));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaGetLastError());
+  SAY(cudaMallocFromPoolAsync(&p, 512, pool, stream));
+  SAY(cudaFreeAsync(at(p, 16), stream));
+  SAY(cudaGetLastError());
+  SAY(cudaFree(p));
+  SAY(cudaMemPoolDestroy(pool));
+  SAY(cudaMemPoolDestroy(nullptr));
+  cudaMemPool_t standard = nullptr;
+  SAY(cudaDeviceGetDefaultMemPool(&standard, 0));
+  SAY(cudaMemPoolDestroy(standard));
+  SAY(cudaGetLastError());
+}
+
+CASE(pools_own_reuse_policies) {
+  SAY(cudaFree(nullptr));
+  const Stream one;
+  const Stream two;
+  cudaMemPool_t pool = make_pool();
+  for (const CUmemPool_attribute which : {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+                                          CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+                                          CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES}) {
+    SAY(flag_of(pool, which));
+    SAY(set_flag(pool, which, 1));
+    SAY(flag_of(pool, which));
+    void* p = take(pool, kBlock, one);
+    SAY(set_flag(pool, which, 0));
+    SAY(flag_of(pool, which));
+    void* q = take(pool, kBlock, two);
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    SAY(cudaFreeAsync(p, one));
+    SAY(cudaFreeAsync(q, two));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    SAY(set_flag(pool, which, 1));
+    SAY(cudaDeviceSynchronize());
+  }
+  SAY(cudaMemPoolDestroy(pool));
+}
+
+// Blocks outlive their pool, and the handle may be given again.
+CASE(pools_own_destroyed) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  std::vector<void*> live;
+  for (int i = 0; i < 5; ++i) {
+    cudaMemPool_t pool = make_pool();
+    live.push_back(take(pool, kBlock, stream));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+    SAY(cudaMemPoolDestroy(pool));
+    SAY(cudaMemsetAsync(live.back(), i, kBlock, stream));
+  }
+  for (int i = 0; i < 5; ++i) {
+    const auto word = static_cast<unsigned>(i) * 0x01010101U;
+    SAY(wrong_words(live[static_cast<std::size_t>(i)], kBlock, word));
+    SAY(cudaFreeAsync(live[static_cast<std::size_t>(i)], stream));
+  }
+  SAY(cudaStreamSynchronize(stream));
+  cudaMemPool_t pool = make_pool();
+  SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  SAY(cudaMemPoolDestroy(pool));
+}
+
+CASE(pools_own_current) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pool = make_pool();
+  cudaMemPool_t standard = nullptr;
+  cudaMemPool_t current = nullptr;
+  SAY(cudaDeviceGetDefaultMemPool(&standard, 0));
+  SAY(cudaDeviceSetMemPool(0, pool));
+  void* p = nullptr;
+  SAY(cudaMallocAsync(&p, kBlock, stream));
+  SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  SAY(cudaDeviceSetMemPool(0, standard));
+  SAY(cudaMallocAsync(&p, kBlock, stream));
+  SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaDeviceSetMemPool(0, pool));
+  SAY(cudaMemPoolDestroy(pool));
+  SAY(cudaDeviceGetMemPool(&current, 0));
+  SAY(current == standard);
+  SAY(cudaMallocAsync(&p, kBlock, stream));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaStreamSynchronize(stream));
+}
+
+CASE(pools_own_describe) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pools[2] = {make_pool(), make_pool()};
+  for (const std::size_t bytes : {std::size_t{100}, std::size_t{5000}, kBlock, 5 * kBlock}) {
+    for (cudaMemPool_t pool : pools) {
+      void* p = take(pool, bytes, stream);
+      CUmemoryPool told = nullptr;
+      SAY(call("cuPointerGetAttribute",
+               static_cast<void*>(&told),
+               static_cast<int>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE),
+               address(p)));
+      SAY(told == pool);
+      cudaPointerAttributes attributes{};
+      SAY(cudaPointerGetAttributes(&attributes, p));
+      SAY(attributes.type);
+      CUdeviceptr base = 0;
+      std::size_t size = 0;
+      SAY(CU(cuMemGetAddressRange_v2, cuMemGetAddressRange)(&base, &size, address(p) + 50));
+      SAY(base == address(p));
+      std::printf("# size %zu\n", size);
+      SAY(cudaFreeAsync(p, stream));
+    }
+  }
+  SAY(cudaMemPoolDestroy(pools[0]));
+  SAY(cudaMemPoolDestroy(pools[1]));
+}
+
+CASE(pools_own_access) {
+  if (!have_devices(2)) return;
+  SAY(cudaSetDevice(1));
+  SAY(cudaFree(nullptr));
+  SAY(cudaSetDevice(0));
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pool = make_pool();
+  void* before = take(pool, kBlock, stream);
+  cudaMemAccessDesc access{};
+  access.location = {cudaMemLocationTypeDevice, 0};
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  SAY(cudaMemPoolSetAccess(pool, &access, 1));
+  access.location.id = 1;
+  SAY(cudaMemPoolSetAccess(pool, &access, 1));
+  void* after = take(pool, kBlock, stream);
+  SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  SAY(cudaMemsetAsync(before, 1, kBlock, stream));
+  SAY(cudaMemsetAsync(after, 2, kBlock, stream));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(cudaSetDevice(1));
+  void* copy = nullptr;
+  SAY(cudaMalloc(&copy, kBlock));
+  for (const void* source : {before, after}) {
+    SAY(cudaMemcpy(copy, source, kBlock, cudaMemcpyDefault));
+    SAY(wrong_words(copy, kBlock, source == before ? 0x01010101U : 0x02020202U));
+  }
+  SAY(cudaFree(copy));
+  SAY(cudaSetDevice(0));
+  SAY(cudaFreeAsync(before, stream));
+  SAY(cudaFreeAsync(after, stream));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(cudaMemPoolDestroy(pool));
+}
+
+// What a pool was asked for and custash does not keep: the driver's, and never different.
+CASE(pools_own_of_other_kinds) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPoolProps shared = device_memory();
+  shared.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+  cudaMemPool_t pool = make_pool(shared);
+  if (pool != nullptr) {
+    void* p = take(pool, kBlock, stream);
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    SAY(cudaFreeAsync(p, stream));
+    SAY(cudaMemPoolDestroy(pool));
+  }
+  cudaMemPoolProps bounded = device_memory();
+  const std::size_t most = 64 * kMiB;
+  std::memcpy(reinterpret_cast<char*>(&bounded) +
+                  offsetof(cudaMemPoolProps, win32SecurityAttributes) + sizeof(void*),
+              &most,
+              sizeof most);
+  pool = make_pool(bounded);
+  if (pool != nullptr) {
+    void* p = take(pool, 32 * kMiB, stream);
+    void* q = nullptr;
+    SAY(cudaMallocFromPoolAsync(&q, 256 * kMiB, pool, stream));
+    SAY(cudaGetLastError());
+    SAY(cudaFreeAsync(p, stream));
+    SAY(cudaMemPoolDestroy(pool));
+  }
+}
+
+// In a capture the driver makes nodes of a graph.
+CASE(pools_own_in_captures) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pool = make_pool();
+  void* before = take(pool, kBlock, stream);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t made = nullptr;
+  SAY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  void* p = take(pool, kBlock, stream);
+  SAY(cudaMemsetAsync(p, 1, kBlock, stream));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaStreamEndCapture(stream, &graph));
+  SAY(cudaGraphInstantiate(&made, graph, 0));
+  SAY(cudaGraphLaunch(made, stream));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(cudaFreeAsync(before, stream));
+  SAY(cudaGraphExecDestroy(made));
+  SAY(cudaGraphDestroy(graph));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(cudaMemPoolDestroy(pool));
+}
+
+// Two streams take turns with the memory of one pool, and each finds its own words there.
+CASE(pools_own_contents) {
+  SAY(cudaFree(nullptr));
+  const Stream one;
+  const Stream two;
+  cudaMemPool_t pool = make_pool();
+  long long wrong = 0;
+  for (unsigned round = 0; round < 60; ++round) {
+    const cudaStream_t stream = round % 3 == 0 ? one : two;
+    const std::size_t bytes = round % 2 == 0 ? kBlock : 4096;
+    void* p = nullptr;
+    wrong += cudaMallocFromPoolAsync(&p, bytes, pool, stream) != cudaSuccess;
+    wrong += write_words(stream, p, bytes / sizeof(unsigned), round) != CUDA_SUCCESS;
+    if (round % 7 == 0) wrong += wrong_words(p, bytes, round);
+    wrong += cudaFreeAsync(p, round % 5 == 0 ? two : stream) != cudaSuccess;
+  }
+  SAY(wrong);
+  SAY(cudaDeviceSynchronize());
+  SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  SAY(cudaMemPoolDestroy(pool));
+}
+
+}  // namespace conformance

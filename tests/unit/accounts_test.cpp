@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Blocks that count for a pool of the program's: from their allocation to their free, whichever
+// way that goes.
+#include "allocator/base/accounts.hpp"
+
+#include "allocator/charged_memory.hpp"
+#include "allocator/peer_processes.hpp"
+#include "tests/unit/bed.hpp"
+
+#include <thread>
+#include <vector>
+
+using namespace custash;
+
+namespace {
+
+struct Charged : Bed {
+  using Bed::Bed;
+
+  Address take(Bytes bytes, Accounts::Number to) {
+    Address out = 0;
+    REQUIRE(memory.allocate_on(to, sim.context(), s, NullStream::Legacy, bytes, &out).ok());
+    return out;
+  }
+
+  Address take(Bytes bytes) { return take(bytes, account); }
+
+  Bytes used() { return memory.accounts().look(account).now; }
+
+  CUstream s = stream();
+  ChargedMemory memory{*allocator};
+  Accounts::Number account = memory.accounts().open();
+};
+
+constexpr Bytes kSizes[] = {512, 64_KiB, 1_MiB, 3_MiB, 100_MiB};
+
+}  // namespace
+
+TEST_CASE("a block counts for its account until it is freed on its stream",
+          "[unit][accounts]") {
+  for (const bool thread_caches : {true, false}) {
+    Config config = Bed::vmm();
+    config.magazines = thread_caches;
+    Charged bed({}, config);
+    for (int round = 0; round < 3; ++round) {  // by the fast path from the second on
+      for (const Bytes bytes : kSizes) {
+        const Address p = bed.take(bytes);
+        CHECK(bed.used() == bytes);
+        BlockInfo info;
+        REQUIRE(bed.allocator->find(p + bytes / 2, &info) == Ownership::Live);
+        CHECK(info.account == bed.account);
+        bed.free_on(bed.s, p);
+        CHECK(bed.used() == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a charged block leaves its account at a plain free, abroad and in other threads",
+          "[unit][accounts]") {
+  Charged bed;
+  CUstream const other = bed.stream();
+  for (int round = 0; round < 3; ++round) {
+    for (const Bytes bytes : kSizes) {
+      bed.free(bed.take(bytes));
+      CHECK(bed.used() == 0);
+      bed.launch(other);
+      bed.free_on(other, bed.take(bytes));
+      CHECK(bed.used() == 0);
+      const Address p = bed.take(bytes);
+      REQUIRE(bed.allocator->record_stream(p, other, NullStream::Legacy).ok());
+      bed.free_on(bed.s, p);
+      CHECK(bed.used() == 0);
+      const Address q = bed.take(bytes);
+      std::thread([&] {
+        REQUIRE(bed.sim.driver().ctx_push(bed.sim.context()) == CUDA_SUCCESS);
+        bed.free_on(bed.s, q);
+      }).join();
+      CHECK(bed.used() == 0);
+    }
+  }
+}
+
+TEST_CASE(
+    "a charged block that a graph or another process keeps leaves its account at its free",
+    "[unit][accounts]") {
+  Charged bed;
+  begin_capture(bed, bed.stream(), CU_STREAM_CAPTURE_MODE_RELAXED);
+  std::vector<Address> captured;
+  for (const Bytes bytes : kSizes)
+    captured.push_back(bed.take(bytes));
+  for (const Address p : captured)
+    bed.free(p);
+  CHECK(bed.used() == 0);
+}
+
+TEST_CASE("the next owner of a charged block is charged for nothing", "[unit][accounts]") {
+  Charged bed;
+  for (const Bytes bytes : kSizes) {
+    for (int round = 0; round < 2; ++round) {
+      bed.free_on(bed.s, bed.take(bytes));
+      const Address p = bed.malloc_on(bed.s, bytes);
+      BlockInfo info;
+      REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
+      CHECK(info.account == 0);
+      CHECK(bed.used() == 0);
+      bed.free_on(bed.s, p);
+      CHECK(bed.used() == 0);
+    }
+  }
+}
+
+TEST_CASE("a second free of a charged block settles nothing", "[unit][accounts]") {
+  Charged bed;
+  const Address held = bed.take(1_MiB);
+  for (const Bytes bytes : kSizes) {
+    const Address p = bed.take(bytes);
+    bed.free_on(bed.s, p);
+    CHECK(bed.allocator->free_on(p, bed.s, NullStream::Legacy)->code() ==
+          CUDA_ERROR_INVALID_VALUE);
+    CHECK(bed.allocator->free(p)->code() == CUDA_ERROR_INVALID_VALUE);
+    CHECK(bed.used() == 1_MiB);
+  }
+  bed.free(held);
+  CHECK(bed.used() == 0);
+}
+
+TEST_CASE("accounts know the most since the last look", "[unit][accounts]") {
+  Charged bed;
+  Accounts& accounts = bed.memory.accounts();
+  const Accounts::Number second = accounts.open();
+  REQUIRE(second != bed.account);
+  const Address p = bed.take(2_MiB);
+  const Address q = bed.take(4_MiB, second);
+  bed.free(p);
+  CHECK(accounts.look(bed.account).most == 2_MiB);
+  CHECK(accounts.look(bed.account).most == 0);
+  CHECK(accounts.look(second).now == 4_MiB);
+  CHECK(accounts.look(second).most == 4_MiB);
+  bed.free(q);
+  const Accounts::Use last = accounts.look(second);
+  CHECK(last.now == 0);
+  CHECK(last.most == 4_MiB);
+  CHECK(accounts.look(second).most == 0);
+}
+
+TEST_CASE("a number is given again when the last block of its account is freed",
+          "[unit][accounts]") {
+  Charged bed;
+  Accounts& accounts = bed.memory.accounts();
+  const Address p = bed.take(100);
+  accounts.close(bed.account);
+  std::vector<Accounts::Number> rest;
+  for (Accounts::Number each = accounts.open(); each != 0; each = accounts.open()) {
+    CHECK(each != bed.account);
+    rest.push_back(each);
+  }
+  CHECK(rest.size() == Accounts::kMost - 1);
+  bed.free(p);
+  CHECK(accounts.open() == bed.account);
+  CHECK(accounts.open() == 0);
+}
+
+TEST_CASE("an allocation that fails is charged for nothing", "[unit][accounts]") {
+  Charged bed;
+  Address out = 0;
+  CHECK(
+      bed.memory
+          .allocate_on(
+              bed.account, bed.sim.context(), bed.s, NullStream::Legacy, Bytes{1} << 50U, &out)
+          .code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.used() == 0);
+}
+
+TEST_CASE("threads charge and settle one account", "[unit][accounts]") {
+  Charged bed;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      REQUIRE(bed.sim.driver().ctx_push(bed.sim.context()) == CUDA_SUCCESS);
+      std::vector<Address> held;
+      for (int round = 0; round < 500; ++round) {
+        Address out = 0;
+        if (!bed.memory
+                 .allocate_on(bed.account,
+                              bed.sim.context(),
+                              bed.s,
+                              NullStream::Legacy,
+                              static_cast<Bytes>(1 + round * 37 % 5000),
+                              &out)
+                 .ok())
+          continue;
+        held.push_back(out);
+        if (held.size() < 8) continue;
+        (void)bed.allocator->free_on(held.front(), bed.s, NullStream::Legacy);
+        held.erase(held.begin());
+      }
+      for (const Address p : held)
+        (void)bed.allocator->free_on(p, bed.s, NullStream::Legacy);
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(bed.used() == 0);
+}
