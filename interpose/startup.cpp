@@ -13,6 +13,7 @@
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/observe/record.hpp"
 #include "interpose/observe/summary.hpp"
 #include "interpose/process/checkers.hpp"
@@ -83,6 +84,7 @@ void in_forked_child() {
   if (!become_forked()) return;
   host_ranges::reset_lock_after_fork();
   layouts::reset_lock_after_fork();
+  passed::table().reset_lock_after_fork();
   service::after_fork_in_child();
   ipc::after_fork_in_child();
   if (Allocator* const core = made_core()) {

@@ -7,6 +7,7 @@
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/units.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -57,5 +58,31 @@ class Accounts {
 
   std::array<Account, kMost> accounts_{};
 };
+
+inline Accounts::Number Accounts::open() {
+  for (std::size_t i = 0; i < kMost; ++i) {
+    bool open = false;
+    if (accounts_[i].used.load() != 0 || !accounts_[i].open.compare_exchange_strong(open, true))
+      continue;
+    accounts_[i].most.store(0);
+    return static_cast<Number>(i + 1);
+  }
+  return 0;
+}
+
+inline void Accounts::close(Number number) {
+  of(number).open.store(false);
+}
+
+inline Accounts::Use Accounts::look(Number number) {
+  Account& account = of(number);
+  const Bytes now = account.used.load();
+  return {now, std::max(account.most.exchange(now), now)};
+}
+
+inline void Accounts::forget(Number number) {
+  of(number).used.store(0);
+  of(number).most.store(0);
+}
 
 }  // namespace custash

@@ -18,7 +18,12 @@ BlockAnswer CacheReport::describe(Address address) {
     const SmallBlock& block = ref.block();
     const std::uint64_t id = block.buffer_id.look();
     if (id == 0) return {};
-    return {true, ref.address(), block.requested, slab->block_bytes(), id, block.marks.account};
+    return {true,
+            ref.address(),
+            block.requested,
+            slab->block_bytes(),
+            id,
+            block.marks.charged_to()};
   }
   if (owner.segment == nullptr || owner.segment->cache != &core_.cache) return {};
   auto it = owner.segment->used.upper_bound(address);
@@ -26,7 +31,7 @@ BlockAnswer CacheReport::describe(Address address) {
   const Block& block = *std::prev(it)->second;
   const std::uint64_t id = block.buffer_id.look();
   if (address >= block.end() || id == 0) return {};
-  return {true, block.address, block.requested, block.size, id, block.marks.account};
+  return {true, block.address, block.requested, block.size, id, block.marks.charged_to()};
 }
 
 std::string CacheReport::describe_use() {

@@ -30,7 +30,8 @@ void add_slab(const Slab& slab, HeldSegment* out) {
     out->pieces.push_back({at,
                            slab.block_bytes(),
                            state == PieceState::Used ? static_cast<Bytes>(block.requested) : 0,
-                           state});
+                           state,
+                           block.marks.charged_to() != 0});
     at += slab.block_bytes();
   }
   // What the classes leave at a slab's end serves nobody.
@@ -83,7 +84,8 @@ void CacheReport::take_inventory(Inventory* out) {
         const PieceState state = piece_state(*block);
         const Bytes requested =
             state == PieceState::Used ? static_cast<Bytes>(block->requested) : 0;
-        held->pieces.push_back({block->address, block->size, requested, state});
+        held->pieces.push_back(
+            {block->address, block->size, requested, state, block->marks.charged_to() != 0});
       }
     }
     close();

@@ -32,14 +32,14 @@ BlockRef FreedBlocks::locate(const PageOwner& owner, Address address) {
 void FreedBlocks::charge(Address address, Accounts::Number account, Bytes requested) {
   const PageOwner owner = core_.pages.find(address);
   if (owner.slab != nullptr) {
-    owner.slab->blocks[owner.slab->index_at(address)].marks.account = account;
+    owner.slab->blocks[owner.slab->index_at(address)].marks.charge(account);
   } else if (owner.block != nullptr) {
-    owner.block->marks.account = account;
+    owner.block->marks.charge(account);
   } else {
     CacheLock lock(core_.mutex);
     const BlockRef found = locate(owner, address);
     if (!found) return;
-    found.marks().account = account;
+    found.marks().charge(account);
   }
   core_.accounts.charge(account, requested);
 }

@@ -5,6 +5,7 @@
 
 #include "allocator/base/accounts.hpp"
 
+#include <atomic>
 #include <bit>
 #include <cstdint>
 
@@ -20,11 +21,21 @@ struct BlockMarks {
   // Its next owner may need more than stream order: only the slow path can tell.
   [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }
 
+  // By the block's owner. Others may ask meanwhile.
+  void charge(Accounts::Number to) {
+    std::atomic_ref(account).store(to, std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] Accounts::Number charged_to() const {
+    return std::atomic_ref(const_cast<Accounts::Number&>(account))
+        .load(std::memory_order_relaxed);
+  }
+
   // The block is no longer its owner's, who asked for so many bytes.
   void settle(Accounts& accounts, Bytes requested) {
     if (account == 0) return;
     accounts.settle(account, requested);
-    account = 0;
+    charge(0);
   }
 };
 

@@ -4,6 +4,7 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/own_pools.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/process/device_scope.hpp"
 
 #include <algorithm>
@@ -130,6 +131,16 @@ std::optional<Status> allocate(
 }  // namespace async_memory
 
 namespace handlers {
+namespace {
+
+// In a capture the call makes a node of a graph, which allocates when it runs.
+CUresult note_passed(passed::Kind kind, CUresult result, Bytes bytes) {
+  if (result == CUDA_SUCCESS && process::core() != nullptr && !captures::under_way())
+    passed::table().count(kind, bytes);
+  return result;
+}
+
+}  // namespace
 
 CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
                          NullStream null,
@@ -144,7 +155,9 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
     if (status && status->ok()) *out = address;
     if (status) return status->code();
   }
-  return hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, stream); });
+  const CUresult result =
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, stream); });
+  return note_passed(passed::Kind::Ordered, result, bytes);
 }
 
 CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> real,
@@ -160,8 +173,9 @@ CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> r
     if (status && status->ok()) *out = address;
     if (status) return status->code();
   }
-  return hooks::retry_after_trim(real,
-                                 [&](auto* call) { return call(out, bytes, pool, stream); });
+  const CUresult result =
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, pool, stream); });
+  return note_passed(passed::Kind::Pool, result, bytes);
 }
 
 CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,

@@ -7,6 +7,7 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/own_pools.hpp"
+#include "interpose/observe/passed.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -54,6 +55,8 @@ CUresult mem_create(
     unsigned long long flags) {
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, bytes, properties, flags); });
+  if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr)
+    passed::table().began(passed::Kind::Handle, *out, bytes, nullptr);
   return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
              ? views::note_host_pointer("cuMemCreate", result)
              : result;

@@ -7,6 +7,7 @@
 #include "interpose/hooks/layouts.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/service/service.hpp"
 
@@ -22,6 +23,7 @@ void ends(Allocator& core, CUcontext context) {
   ipc::context_ends(core, context);
   async_memory::context_ended(context);
   own_pools::context_ended(core, context);
+  passed::table().context_ended(context);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);
 }

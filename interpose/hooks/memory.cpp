@@ -7,6 +7,7 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/host_view.hpp"
+#include "interpose/observe/passed.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -81,6 +82,8 @@ CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real,
   const CUresult result =
       hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, flags); });
   if (result == CUDA_SUCCESS && !captures::under_way()) make_room(bytes);
+  if (result == CUDA_SUCCESS && process::core() != nullptr)
+    passed::table().count(passed::Kind::Managed, bytes);
   if (result == CUDA_SUCCESS && out != nullptr)
     host_ranges::add(reinterpret_cast<const void*>(*out), bytes);
   return views::note_host_pointer("cuMemAllocManaged", result, Allocator::Reach::Addressed);

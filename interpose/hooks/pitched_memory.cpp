@@ -7,6 +7,7 @@
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/pitches.hpp"
+#include "interpose/observe/passed.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -56,6 +57,8 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, pitch, width, height, element); });
   if (ours && result == CUDA_SUCCESS) learn(question, height, *out, *pitch);
+  if (core != nullptr && result == CUDA_SUCCESS)
+    passed::table().count(passed::Kind::Pitched, *pitch * height);
   return result;
 }
 

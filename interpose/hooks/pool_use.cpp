@@ -13,13 +13,13 @@
 namespace custash::handlers {
 namespace {
 
-// Blocks of calls that name a stream.
+// Blocks of calls that name a stream and no pool.
 Bytes held_for_streams(Allocator& core, CUdevice device) {
   Bytes sum = 0;
   for (const HeldSegment& segment : core.inventory(device)) {
     if (segment.stream == nullptr) continue;
     for (const Piece& piece : segment.pieces) {
-      if (piece.state == PieceState::Used) sum += piece.size;
+      if (piece.state == PieceState::Used && !piece.charged) sum += piece.size;
     }
   }
   return sum;

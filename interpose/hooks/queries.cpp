@@ -8,6 +8,7 @@
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
+#include "interpose/observe/passed.hpp"
 
 #include <algorithm>
 
@@ -196,8 +197,11 @@ CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> rea
                                   CUmemGenericAllocationHandle* out,
                                   void* address) {
   const auto at = reinterpret_cast<CUdeviceptr>(address);
-  if (find_block(at, nullptr) == Ownership::Foreign) return real(out, address);
-  return CUDA_ERROR_INVALID_VALUE;
+  if (find_block(at, nullptr) != Ownership::Foreign) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = real(out, address);
+  if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr)
+    passed::table().retained(*out);
+  return result;
 }
 
 }  // namespace custash::handlers

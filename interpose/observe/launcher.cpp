@@ -4,6 +4,7 @@
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/ledger_book.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/process.hpp"
@@ -96,6 +97,7 @@ void copy_counters(Allocator& core) {
   for (int i = 0; i < devices; ++i)
     counters.device[i] = device_stats::counters(core, i);
   counters.host = process::pinned().stats();
+  counters.passed = passed::table().read();
   put_down(counters);
 }
 
@@ -250,6 +252,7 @@ void finish(Allocator& core) noexcept {
       put_down_held(book, held, i);
     }
     counters.host = process::pinned().stats();
+    counters.passed = passed::table().read();
     note_driver_calls(&counters);
     put_down(counters);
     book.head->ended = ledger::clock_now();

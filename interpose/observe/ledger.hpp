@@ -8,6 +8,7 @@
 #include "allocator/base/inventory.hpp"
 #include "interpose/api/custash.h"
 #include "interpose/observe/history.hpp"
+#include "interpose/observe/passed_counts.hpp"
 #include "pinned/host_stats.hpp"
 
 #include <cstdint>
@@ -102,6 +103,7 @@ struct Counters {
   std::uint64_t devices;
   custash_device_stats_t device[kCounted];
   HostStats host;
+  passed::PassedCounts passed;
   // The header's counts of calls when these counters were read.
   std::uint64_t allocated[kCounted];
   std::uint64_t freed[kCounted];

@@ -4,6 +4,7 @@
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/history.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/observe/symbols.hpp"
 #include "interpose/process/json.hpp"
 #include "interpose/process/process.hpp"
@@ -88,6 +89,26 @@ void write_driver_calls(JsonWriter& json) {
   });
 }
 
+// Of the process: the driver's answers name no device.
+void write_passed(JsonWriter& json) {
+  struct Row {
+    passed::Kind kind;
+    passed::PassedCount count;
+  };
+
+  std::vector<Row> rows;
+  const passed::PassedCounts counts = passed::table().read();
+  for (std::size_t i = 0; i < passed::kKinds; ++i)
+    if (counts[i].calls != 0) rows.push_back({static_cast<passed::Kind>(i), counts[i]});
+  json.objects("passed", rows, [&](const Row& row) {
+    json.text_member("kind", passed::name_of(row.kind));
+    json.member("allocations", row.count.calls);
+    json.member("allocated_bytes", row.count.bytes);
+    json.member("live", row.count.live);
+    json.member("live_bytes", row.count.live_bytes);
+  });
+}
+
 // By the calling library, where history or stats:detailed records callers.
 void write_callers(JsonWriter& json, const history::Reading& history, int device) {
   struct Sum {
@@ -139,6 +160,7 @@ std::string json(Allocator& core, int device) {
   write_streams(json, held);
   write_sizes(json, held);
   write_driver_calls(json);
+  write_passed(json);
   const history::Reading history = history::read(history::Events::Without);
   write_callers(json, history, device);
   write_lifetimes(json, history, device);

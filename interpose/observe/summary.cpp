@@ -36,11 +36,19 @@ std::string line_of(const custash_device_stats_t& stats) {
 
 }  // namespace
 
-std::string summary_text(const std::vector<custash_device_stats_t>& devices) {
+std::string summary_text(const std::vector<custash_device_stats_t>& devices,
+                         const passed::PassedCounts& passed) {
+  constexpr int kAll = CUSTASH_ALL;
   std::string out;
-  for (const custash_device_stats_t& stats : devices)
-    if (stats.allocation[CUSTASH_ALL].allocated != 0) out += line_of(stats);
-  return out.empty() && !devices.empty() ? line_of(devices.front()) : out;
+  std::uint64_t calls = 0;
+  Bytes bytes = 0;
+  for (const custash_device_stats_t& stats : devices) {
+    if (stats.allocation[kAll].allocated != 0) out += line_of(stats);
+    calls += static_cast<std::uint64_t>(stats.allocation[kAll].allocated);
+    bytes += static_cast<Bytes>(stats.requested_bytes[kAll].allocated);
+  }
+  if (out.empty() && !devices.empty()) out = line_of(devices.front());
+  return out + passed::share_text(passed, calls, bytes);
 }
 
 }  // namespace custash

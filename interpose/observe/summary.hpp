@@ -4,6 +4,7 @@
 
 #include "allocator/allocator.hpp"
 #include "interpose/api/custash.h"
+#include "interpose/observe/passed_counts.hpp"
 
 #include <string>
 #include <vector>
@@ -12,7 +13,9 @@ namespace custash {
 
 void print_summary(Allocator& core) noexcept;
 
-// One line for each device that was used; for the first device where none was.
-std::string summary_text(const std::vector<custash_device_stats_t>& devices);
+// One line for each device that was used; for the first device where none was. One more where
+// the driver served calls of the program itself.
+std::string summary_text(const std::vector<custash_device_stats_t>& devices,
+                         const passed::PassedCounts& passed);
 
 }  // namespace custash

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // For this process.
 #include "interpose/observe/device_stats.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/observe/summary.hpp"
 
 #include <unistd.h>
@@ -14,7 +15,7 @@ void print_summary(Allocator& core) noexcept {
     std::vector<custash_device_stats_t> devices;
     for (int device = 0; device < count; ++device)
       devices.push_back(device_stats::counters(core, device));
-    const std::string text = summary_text(devices);
+    const std::string text = summary_text(devices, passed::table().read());
     if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // standard error is closed
   } catch (...) {
     // Without memory there is no summary; the program's exit code is what counts.

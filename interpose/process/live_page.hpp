@@ -50,6 +50,7 @@ struct Page {
   std::uint64_t sequence;  // odd while what follows is written
   std::int64_t updated;    // CLOCK_MONOTONIC, nanoseconds; 0: never
   std::int64_t pinned_bytes;  // of host memory held
+  std::int64_t passed;  // allocations that the driver served, of kinds that custash serves
   std::int64_t device_count;
   DevicePart devices[kDevices];
 };

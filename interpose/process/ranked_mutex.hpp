@@ -31,7 +31,8 @@ enum class HookRank {
   OwnPools,
   Layouts,
   HostRanges,
-  SyncMemops
+  SyncMemops,
+  Passed
 };
 
 // One bit a rank.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/service/live.hpp"
 
+#include "interpose/observe/passed.hpp"
 #include "interpose/observe/stats_text.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
@@ -151,6 +152,10 @@ void open(const service::Identity& who) noexcept {
 }
 
 void answer(Allocator& core, service::Session&, std::string_view, service::Answer* answer) {
+  current.passed = 0;
+  const passed::PassedCounts passed = passed::table().read();
+  for (std::size_t i = 0; i < passed::kServable; ++i)
+    current.passed += static_cast<std::int64_t>(passed[i].calls);
   current.device_count = std::min<std::int64_t>(devices_of(core), kDevices);
   for (int i = 0; i < current.device_count; ++i)
     read_device(core, i, &current.devices[i]);

@@ -237,6 +237,29 @@ CASE(pools_own_current) {
   SAY(cudaStreamSynchronize(stream));
 }
 
+// What lives in one pool counts for no other.
+CASE(pools_own_beside_the_default) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t standard = nullptr;
+  SAY(cudaDeviceGetDefaultMemPool(&standard, 0));
+  cudaMemPool_t pools[2] = {make_pool(), make_pool()};
+  void* own = take(pools[0], kBlock, stream);
+  void* other = take(pools[1], 2 * kBlock, stream);
+  void* p = nullptr;
+  SAY(cudaMallocAsync(&p, 4 * kBlock, stream));
+  for (cudaMemPool_t pool : {standard, pools[0], pools[1]})
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  SAY(cudaFreeAsync(own, stream));
+  for (cudaMemPool_t pool : {standard, pools[0], pools[1]})
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  SAY(cudaFreeAsync(other, stream));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(cudaMemPoolDestroy(pools[0]));
+  SAY(cudaMemPoolDestroy(pools[1]));
+}
+
 CASE(pools_own_describe) {
   SAY(cudaFree(nullptr));
   const Stream stream;

@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
-PACKED = ("interpose/libcustash.so", "tools/custash*", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/core",
+PACKED = ("interpose/libcustash.so", "tools/custash*", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/core",
           "tests/harness/harness_*", "tests/process/actor", "tests/demo/churn_*")
 # Under compute-sanitizer all of it takes long: few rounds are enough to see a wrong access. (entry_points runs out of
 # memory on purpose, which is an error to compute-sanitizer.)
@@ -66,6 +66,9 @@ def parts(build, out):
         "linked": (120, [script("gpu/linked.py", "--programs", f"{build}/tests/gpu")]),
         "bench": (560, [[f"{ROOT}/tools/bench", "--build", build, "--minutes", "8",
                        "--json", f"{out}/bench.json"]]),
+        "pairs": (120, [["env", *preload, f"{build}/tests/bench/pairs_{runtime}", str(threads)]
+                        for preload in ([], [f"LD_PRELOAD={library}", "CUSTASH_CONF=pools:custash"])
+                        for runtime in ("static", "shared") for threads in (1, 16)]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
                                 "all", "env", f"LD_PRELOAD={library}", "CUSTASH_CONF=caching:always", f"{build}/tests/gpu/{name}", "--quick"]
                                for name in SANITIZED]),

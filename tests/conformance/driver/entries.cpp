@@ -228,6 +228,34 @@ void many_pools() {
   from_own("again", made(properties));
 }
 
+// Handles that the program makes and maps. One is released while it is mapped, one after it,
+// and one has a second reference.
+void handles() {
+  start();
+  const std::size_t bytes = std::size_t{2} << 20U;
+  CUdeviceptr at = 0;
+  CUmemGenericAllocationHandle made[4] = {};
+  CUmemGenericAllocationHandle again = 0;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  for (CUmemGenericAllocationHandle& each : made)
+    SAY(call("cuMemCreate",
+             &each,
+             bytes,
+             static_cast<const CUmemAllocationProp*>(&properties),
+             0ULL));
+  SAY(call("cuMemAddressReserve", &at, 4 * bytes, std::size_t{0}, CUdeviceptr{0}, 0ULL));
+  for (std::size_t i = 0; i < 3; ++i)
+    SAY(call("cuMemMap", at + i * bytes, bytes, std::size_t{0}, made[i], 0ULL));
+  SAY(call("cuMemRelease", made[0]));  // lives while it is mapped
+  SAY(call("cuMemRetainAllocationHandle", &again, reinterpret_cast<void*>(at + bytes)));
+  SAY(call("cuMemUnmap", at + bytes, 2 * bytes));
+  SAY(call("cuMemRelease", made[1]));  // lives by its second reference
+  SAY(call("cuMemRelease", made[2]));  // ends
+  SAY(call("cuMemRelease", made[3]));  // ends
+}
+
 void pool_access() {
   start();
   CUmemoryPool pool = nullptr;
@@ -329,6 +357,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "pitched_rows") == 0) pitched_rows();
   if (std::strcmp(which, "pitched_full") == 0) pitched_full();
   if (std::strcmp(which, "set_pool") == 0) set_pool();
+  if (std::strcmp(which, "handles") == 0) handles();
   if (std::strcmp(which, "own_pools") == 0) own_pools();
   if (std::strcmp(which, "many_pools") == 0) many_pools();
   if (std::strcmp(which, "default_pool") == 0) {

@@ -69,6 +69,25 @@ class Entries(Case):
         served, kinds = self.served("many_pools", CUSTASH_CONF="pools:custash")
         self.assertEqual((served, kinds - served), ({"first", "again"}, {"last"}))
 
+    def share(self, what, conf=""):
+        """What the summary says of calls that the driver served; empty where it says nothing."""
+        done = run("entries", what, CUSTASH_CONF=",".join(filter(None, ["summary:true", conf])))
+        bare = run("entries", what, preload=False)
+        self.assertEqual((done.returncode, said(done.stdout)), (0, said(bare.stdout)))
+        found = re.findall(r"^custash: served (.*)$", done.stderr, re.M)
+        self.assertLessEqual(len(found), 1)
+        return found[0] if found else ""
+
+    def test_the_summary_says_what_the_driver_served(self):
+        self.assertEqual(self.share("default_pool"), "")
+        self.assertEqual(self.share("default_pool", "pools:driver"),
+                         "0 of 1 allocations (0.0 %) and 0.0 % of their bytes; by the driver: stream-ordered 1 (64.0 MiB)")
+        self.assertEqual(self.share("handles"), "0 of 0 allocations (100.0 %) and 100.0 % of their bytes; by the driver: "
+                                                "handles 4 (8.0 MiB, 2 live: 4.0 MiB)")
+        self.assertRegex(self.share("own_pools"), r"^0 of 19 allocations .*: stream-ordered 1 \(64\.0 MiB\), from own pools 18 \(")
+        self.assertRegex(self.share("own_pools", "pools:custash"), r"^7 of 19 allocations .*: from own pools 12 ")
+        self.assertRegex(self.share("pitched_rows"), r"^8 of 12 allocations \(66\.7 %\) .*: pitched 4 \(")
+
     def test_a_default_pool_whose_access_is_set_is_the_drivers(self):
         out = self.same_as_bare("entries", "pool_access")
         self.assertEqual(notes(out), [["before", "1"], ["after", "0"]])

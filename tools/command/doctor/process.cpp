@@ -84,7 +84,11 @@ Finding finding_of_served(const std::string& subject,
   const std::string under = "runs under custash, which ";
   const auto seen = page_of(process, owner);
   const std::int64_t served = seen ? allocations_of(seen->page) : 0;
-  const std::string count = std::to_string(served) + " allocations of device memory";
+  const std::int64_t all = served + (seen ? seen->page.passed : 0);
+  std::string count = std::to_string(served) + " allocations of device memory";
+  if (all != served)
+    count = std::to_string(served) + " of " + std::to_string(all) +
+            " allocations of device memory (" + std::to_string(100 * served / all) + " %)";
   if (seen && seen->answered && served == 0)
     return {
         Level::Warning,

@@ -61,11 +61,6 @@ class File {
   std::uint64_t filled_ = 0;
 };
 
-const ledger::Counters* counters_of(const Copy& copy) {
-  const std::uint64_t which = copy.head.counters_which;
-  return which < copy.counters.size() ? &copy.counters[which] : nullptr;
-}
-
 // The final state, as the process has put it down.
 std::vector<Inventory> held_of(const Copy& copy, std::size_t devices) {
   std::vector<Inventory> out(devices);
@@ -197,6 +192,11 @@ class Places {
 };
 
 }  // namespace
+
+const ledger::Counters* counters_of(const Copy& copy) {
+  const std::uint64_t which = copy.head.counters_which;
+  return which < copy.counters.size() ? &copy.counters[which] : nullptr;
+}
 
 std::optional<Copy> read_ledger(const std::string& path) {
   const File file(path);

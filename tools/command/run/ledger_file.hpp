@@ -13,6 +13,9 @@ namespace custash::run {
 // Nothing where the file is no ledger of this version.
 std::optional<ledger::Copy> read_ledger(const std::string& path);
 
+// The last complete row; null where there is none.
+const ledger::Counters* counters_of(const ledger::Copy& copy);
+
 // `ended_by`: empty where the process has put down its final state.
 snapshot::Snapshot snapshot_of(ledger::Copy copy, const std::string& ended_by);
 

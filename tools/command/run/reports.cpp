@@ -158,7 +158,10 @@ void print_summary(const Left& left, const snapshot::Snapshot& taken) {
   std::vector<custash_device_stats_t> devices;
   for (const snapshot::DeviceState& device : taken.devices)
     devices.push_back(device.stats);
-  std::fputs(summary_text(devices).c_str(), stderr);
+  const ledger::Counters* const counters = counters_of(left.copy);
+  const passed::PassedCounts passed =
+      counters == nullptr ? passed::PassedCounts{} : counters->passed;
+  std::fputs(summary_text(devices, passed).c_str(), stderr);
 }
 
 void report_one(const Left& left, const Wanted& wanted) {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// Memory that the driver serves and custash counts: handles that the program makes and maps,
+// arrays, and memory of other interfaces. An object leaves the count before the driver ends it,
+// since another thread may get its handle at once; where the call fails it comes back.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/hook.hpp"
+// clang-format on
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/observe/passed.hpp"
+
+#include <type_traits>
+
+namespace custash::handlers {
+namespace {
+
+using passed::Kind;
+
+template <typename Handle>
+std::uint64_t number_of(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return reinterpret_cast<std::uint64_t>(handle);
+  else
+    return handle;
+}
+
+CUcontext current_context() {
+  CUcontext context = nullptr;
+  Allocator* const core = process::core();
+  if (core != nullptr) (void)core->driver().ctx_get_current(&context);
+  return context;
+}
+
+template <typename Handle>
+CUresult made(Kind kind, CUresult result, const Handle* out, Bytes bytes) {
+  if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr)
+    passed::table().began(kind, number_of(*out), bytes, current_context());
+  return result;
+}
+
+template <typename Handle>
+CUresult end(Kind kind, CUresult (*real)(Handle), Handle handle) {
+  if (process::core() == nullptr) return real(handle);
+  const auto object = passed::table().ended(kind, number_of(handle));
+  const CUresult result = real(handle);
+  if (result != CUDA_SUCCESS && object) passed::table().back(kind, number_of(handle), *object);
+  return result;
+}
+
+Bytes element_bytes(CUarray_format format, unsigned channels) {
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return channels;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+      return Bytes{2} * channels;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return Bytes{4} * channels;
+    default:  // compressed and video formats: as counted as it can be
+      return 1;
+  }
+}
+
+Bytes bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& what) {
+  const auto some = [](Bytes size) { return size == 0 ? 1 : size; };
+  return some(what.Width) * some(what.Height) * some(what.Depth) *
+         element_bytes(what.Format, what.NumChannels);
+}
+
+}  // namespace
+
+CUresult array_create(Real<CUarray*, const CUDA_ARRAY_DESCRIPTOR*> real,
+                      NullStream,
+                      CUarray* out,
+                      const CUDA_ARRAY_DESCRIPTOR* what) {
+  const CUresult result =
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, what); });
+  if (result != CUDA_SUCCESS) return result;
+  return made(Kind::Array,
+              result,
+              out,
+              bytes_of({what->Width, what->Height, 0, what->Format, what->NumChannels, 0}));
+}
+
+CUresult array_create_3d(Real<CUarray*, const CUDA_ARRAY3D_DESCRIPTOR*> real,
+                         NullStream,
+                         CUarray* out,
+                         const CUDA_ARRAY3D_DESCRIPTOR* what) {
+  const CUresult result =
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, what); });
+  return result == CUDA_SUCCESS ? made(Kind::Array, result, out, bytes_of(*what)) : result;
+}
+
+CUresult mipmap_create(Real<CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned> real,
+                       NullStream,
+                       CUmipmappedArray* out,
+                       const CUDA_ARRAY3D_DESCRIPTOR* what,
+                       unsigned levels) {
+  const CUresult result =
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, what, levels); });
+  if (result != CUDA_SUCCESS) return result;
+  CUDA_ARRAY3D_DESCRIPTOR level = *what;
+  Bytes bytes = 0;
+  for (unsigned i = 0; i < levels; ++i) {
+    bytes += bytes_of(level);
+    for (std::size_t* const side : {&level.Width, &level.Height, &level.Depth})
+      *side /= 2;
+  }
+  return made(Kind::Mipmap, result, out, bytes);
+}
+
+CUresult external_import(Real<CUexternalMemory*, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC*> real,
+                         NullStream,
+                         CUexternalMemory* out,
+                         const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* what) {
+  const CUresult result =
+      hooks::retry_after_trim(real, [&](auto* call) { return call(out, what); });
+  return result == CUDA_SUCCESS ? made(Kind::External, result, out, what->size) : result;
+}
+
+CUresult array_destroy(Real<CUarray> real, NullStream, CUarray array) {
+  return end(Kind::Array, real, array);
+}
+
+CUresult mipmap_destroy(Real<CUmipmappedArray> real, NullStream, CUmipmappedArray array) {
+  return end(Kind::Mipmap, real, array);
+}
+
+CUresult external_destroy(Real<CUexternalMemory> real, NullStream, CUexternalMemory memory) {
+  return end(Kind::External, real, memory);
+}
+
+CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
+                     NullStream,
+                     CUmemGenericAllocationHandle handle) {
+  if (process::core() == nullptr) return real(handle);
+  const auto object = passed::table().released(handle);
+  const CUresult result = real(handle);
+  if (result != CUDA_SUCCESS && object) passed::table().back(Kind::Handle, handle, *object);
+  return result;
+}
+
+CUresult mem_map(
+    Real<CUdeviceptr, Count, Count, CUmemGenericAllocationHandle, unsigned long long> real,
+    NullStream,
+    CUdeviceptr address,
+    Count bytes,
+    Count offset,
+    CUmemGenericAllocationHandle handle,
+    unsigned long long flags) {
+  const CUresult result = hooks::retry_after_trim(
+      real, [&](auto* call) { return call(address, bytes, offset, handle, flags); });
+  if (result == CUDA_SUCCESS && process::core() != nullptr)
+    passed::table().mapped(address, handle);
+  return result;
+}
+
+CUresult mem_unmap(Real<CUdeviceptr, Count> real,
+                   NullStream,
+                   CUdeviceptr address,
+                   Count bytes) {
+  const CUresult result = real(address, bytes);
+  if (result == CUDA_SUCCESS && process::core() != nullptr)
+    passed::table().unmapped(address, bytes);
+  return result;
+}
+
+}  // namespace custash::handlers

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// PassedCounts: the program's calls for device memory that the driver served itself, by kind.
+// Plain values, for the ledger and the texts.
+#pragma once
+
+#include "allocator/base/units.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace custash::passed {
+
+// Ordered: of a device's current pool. Handle: of cuMemCreate.
+enum class Kind : unsigned char {
+  Ordered,
+  Pool,
+  Pitched,
+  Managed,
+  Handle,
+  Array,
+  Mipmap,
+  External
+};
+
+inline constexpr std::size_t kKinds = 8;
+inline constexpr std::size_t kServable = 3;  // the first ones: custash may serve them
+
+const char* name_of(Kind kind);
+
+struct PassedCount {
+  std::uint64_t calls;
+  Bytes bytes;
+  std::uint64_t live;  // of the kinds from Handle on
+  Bytes live_bytes;
+};
+
+using PassedCounts = std::array<PassedCount, kKinds>;
+
+// A line for a summary; empty where nothing passed by. `calls` and `bytes`: what custash
+// served.
+std::string share_text(const PassedCounts& counts, std::uint64_t calls, Bytes bytes);
+
+}  // namespace custash::passed

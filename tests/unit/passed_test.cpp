@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// What the driver served itself: how much of it lives.
+#include "interpose/observe/passed.hpp"
+
+#include "tests/catch.hpp"
+
+using namespace custash;
+using namespace custash::passed;
+
+namespace {
+
+PassedCount of(PassedTable& table, Kind kind) {
+  return table.read()[static_cast<std::size_t>(kind)];
+}
+
+CUcontext context(std::uintptr_t number) {
+  return reinterpret_cast<CUcontext>(number);  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace
+
+TEST_CASE("a handle lives until its references and its mappings are gone", "[unit][passed]") {
+  PassedTable table;
+  table.began(Kind::Handle, 7, 2_MiB, nullptr);
+  CHECK(of(table, Kind::Handle).live == 1);
+  CHECK(of(table, Kind::Handle).live_bytes == 2_MiB);
+  table.mapped(16_MiB, 7);
+  table.mapped(32_MiB, 7);
+  CHECK(table.released(7));
+  CHECK(of(table, Kind::Handle).live == 1);
+  table.unmapped(16_MiB, 2_MiB);
+  CHECK(of(table, Kind::Handle).live == 1);
+  table.unmapped(32_MiB, 2_MiB);
+  CHECK(of(table, Kind::Handle).live == 0);
+  CHECK(of(table, Kind::Handle).live_bytes == 0);
+  CHECK(of(table, Kind::Handle).calls == 1);
+  CHECK(of(table, Kind::Handle).bytes == 2_MiB);
+}
+
+TEST_CASE("one unmap ends all mappings in its range and no other", "[unit][passed]") {
+  PassedTable table;
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    table.began(Kind::Handle, i, 2_MiB, nullptr);
+    table.mapped(i * 2_MiB, i);
+    CHECK(table.released(i));
+  }
+  table.unmapped(4_MiB, 4_MiB);
+  CHECK(of(table, Kind::Handle).live == 2);
+  table.unmapped(2_MiB, 8_MiB);
+  CHECK(of(table, Kind::Handle).live == 0);
+}
+
+TEST_CASE("a retained handle has one more reference", "[unit][passed]") {
+  PassedTable table;
+  table.began(Kind::Handle, 7, 2_MiB, nullptr);
+  table.retained(7);
+  CHECK(table.released(7));
+  CHECK(of(table, Kind::Handle).live == 1);
+  CHECK(table.released(7));
+  CHECK(of(table, Kind::Handle).live == 0);
+  CHECK_FALSE(table.released(7));
+  table.retained(8);  // not the program's own
+  table.mapped(2_MiB, 8);
+  CHECK(of(table, Kind::Handle).live == 0);
+}
+
+TEST_CASE("what the driver refuses to end lives on", "[unit][passed]") {
+  PassedTable table;
+  table.began(Kind::Handle, 7, 2_MiB, nullptr);
+  const auto handle = table.released(7);
+  REQUIRE(handle);
+  table.back(Kind::Handle, 7, *handle);
+  CHECK(of(table, Kind::Handle).live == 1);
+  table.began(Kind::Array, 7, 1_MiB, context(1));
+  const auto array = table.ended(Kind::Array, 7);
+  REQUIRE(array);
+  CHECK(of(table, Kind::Array).live == 0);
+  table.back(Kind::Array, 7, *array);
+  CHECK(of(table, Kind::Array).live_bytes == 1_MiB);
+  CHECK_FALSE(table.ended(Kind::Mipmap, 7));
+}
+
+TEST_CASE("arrays end with their context, handles do not", "[unit][passed]") {
+  PassedTable table;
+  table.began(Kind::Array, 1, 1_MiB, context(1));
+  table.began(Kind::Array, 2, 1_MiB, context(2));
+  table.began(Kind::Handle, 3, 2_MiB, nullptr);
+  table.context_ended(context(1));
+  table.context_ended(nullptr);
+  CHECK(of(table, Kind::Array).live == 1);
+  CHECK(of(table, Kind::Handle).live == 1);
+  table.began(Kind::Array, 2, 3_MiB, context(2));  // its end went unseen
+  CHECK(of(table, Kind::Array).live == 1);
+  CHECK(of(table, Kind::Array).live_bytes == 3_MiB);
+}
+
+TEST_CASE("the share names what the driver served", "[unit][passed]") {
+  PassedTable table;
+  CHECK(share_text(table.read(), 10, 1_MiB).empty());
+  table.count(Kind::Pool, 1_MiB);
+  table.count(Kind::Managed, 5_MiB);
+  table.began(Kind::Array, 1, 2_MiB, context(1));
+  CHECK(
+      share_text(table.read(), 3, 3_MiB) ==
+      "custash: served 3 of 4 allocations (75.0 %) and 75.0 % of their bytes; by the driver: "
+      "from own pools 1 (1.0 MiB), managed 1 (5.0 MiB), arrays 1 (2.0 MiB, 1 live: 2.0 MiB)\n");
+}
