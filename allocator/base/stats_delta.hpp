@@ -23,6 +23,7 @@ class StatsDelta {
 
   // Adds all of it to `stats` and starts again at zero.
   void fold(DeviceStats& stats) {
+    if (!turned_) return fold_run(stats);
     end_run();
     all_.fold(stats, StatPool::All);
     small_part_.fold(stats, StatPool::Small);
@@ -82,6 +83,8 @@ class StatsDelta {
       requested.append(later.requested);
     }
 
+    [[nodiscard]] bool empty() const { return count.up == 0 && count.lowest == 0; }
+
     void fold(DeviceStats& stats, StatPool pool) const {
       const auto at = static_cast<std::size_t>(pool);
       count.fold(stats.allocation[at]);
@@ -102,18 +105,36 @@ class StatsDelta {
   // run it is appended to its own kind and to the total.
   Part& turn_to(bool small) {
     if (small != small_) [[unlikely]]
-      end_run();
+      turn();
     return run_;
   }
 
-  [[gnu::noinline]] void end_run() {
-    (small_ ? small_part_ : large_part_).append(run_);
-    all_.append(run_);
+  // All requests so far were of one kind.
+  void fold_run(DeviceStats& stats) {
+    if (run_.empty()) return;
+    run_.fold(stats, StatPool::All);
+    run_.fold(stats, small_ ? StatPool::Small : StatPool::Large);
+    if (small_) {
+      run_.fold_inverse(stats, StatPool::All);
+      run_.fold_inverse(stats, StatPool::Small);
+    }
     run_ = Part();
+  }
+
+  [[gnu::noinline]] void turn() {
+    turned_ = turned_ || !run_.empty();
+    end_run();
     small_ = !small_;
   }
 
+  void end_run() {
+    (small_ ? small_part_ : large_part_).append(run_);
+    all_.append(run_);
+    run_ = Part();
+  }
+
   bool small_ = true;
+  bool turned_ = false;  // from one kind to the other
   Part run_, small_part_, large_part_, all_;
 };
 

@@ -26,9 +26,9 @@ BlockAnswer CacheReport::describe(Address address) {
             block.marks.charged_to()};
   }
   if (owner.segment == nullptr || owner.segment->cache != &core_.cache) return {};
-  auto it = owner.segment->used.upper_bound(address);
-  if (it == owner.segment->used.begin()) return {};
-  const Block& block = *std::prev(it)->second;
+  const Block* const found = owner.segment->used.find_last(address);
+  if (found == nullptr) return {};
+  const Block& block = *found;
   const std::uint64_t id = block.buffer_id.look();
   if (address >= block.end() || id == 0) return {};
   return {true, block.address, block.requested, block.size, id, block.marks.charged_to()};

@@ -22,9 +22,7 @@ BlockRef FreedBlocks::locate(const PageOwner& owner, Address address) {
   } else if (owner.segment != nullptr && owner.segment->cache == &core_.cache) {
     if (owner.block != nullptr && owner.block->address == address) found.large = owner.block;
     // The page map knows two blocks a page. On a nearly full device a page may hold more.
-    const auto it =
-        found.large != nullptr ? owner.segment->used.end() : owner.segment->used.find(address);
-    if (it != owner.segment->used.end()) found.large = it->second;
+    if (found.large == nullptr) found.large = owner.segment->used.find(address);
   }
   return found && found.buffer_id() != 0 ? found : BlockRef{};
 }

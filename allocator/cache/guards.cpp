@@ -71,7 +71,7 @@ bool Guards::allocate(const Request& request, Address* out) {
 bool Guards::has_freed(const Arena& arena) const {
   std::size_t used = 0;
   for (const Segment* segment : arena.segments())
-    used += segment->used.size();
+    used += segment->owned;
   return blocks_.size() > used;
 }
 

@@ -59,9 +59,9 @@ bool is_consistent(const Segment& segment) {
     if (block->segment != &segment) return false;
     const bool mergeable = block->state == BlockState::Free || block->state == BlockState::Hole;
     if (previous != nullptr && mergeable && previous->state == block->state) return false;
-    if (block->state == BlockState::Used && segment.used.find(at) == segment.used.end())
-      return false;
-    if (block->state == BlockState::Used) ++used;
+    if (block->state == BlockState::Used && !block->entered) return false;
+    if (block->entered && segment.used.find(at) != block) return false;
+    if (block->entered) ++used;
     if (block->state != BlockState::Hole && block->state != BlockState::Stale)
       mapped += block->size;
     at = block->end();
@@ -287,6 +287,7 @@ void Arena::commit_return(const PageReturn& item, std::size_t returned) {
   segment->mapped += block->end() - kept;
   mapped_ += block->end() - kept;
   block->size = block->end() - kept;
+  BlockList::leave(block);
   block->address = kept;
   const bool gone = block->size == 0;
   if (gone) list_.unlink(block);
@@ -325,9 +326,9 @@ std::vector<Segment*> Arena::take_free_segments(TrimRequest& trim_request) {
     if (trim_request.bytes == 0 || (trim_request.idle_only && !only->idle)) continue;
     CUSTASH_ASSERT(only->address == segment->base && only->size == segment->size);
     CUSTASH_ASSERT(segment->mapped == segment->size && segment->mapped <= mapped_);
-    CUSTASH_ASSERT(segment->used.empty());
     blocks_.withdraw(only);
     list_.drop(only);
+    CUSTASH_ASSERT(segment->used.empty());
     segment->first = nullptr;
     mapped_ -= segment->size;
     trim_request.bytes -= std::min(trim_request.bytes, segment->size);
@@ -357,7 +358,7 @@ std::vector<Segment*> Arena::dissolve() {
       block = next;
     }
     segment->first = nullptr;
-    segment->used.clear();
+    segment->owned = 0;
   }
   return std::exchange(segments_, {});
 }

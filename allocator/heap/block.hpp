@@ -14,8 +14,8 @@ namespace custash {
 struct Segment;
 
 // On cache lines of its own: a hit writes to it, and its neighbour may belong to another
-// thread.
-struct alignas(64) Block {
+// thread. Processors fetch lines in pairs.
+struct alignas(128) Block {
   Address address = 0;
   Bytes size = 0;
   SharedField<Bytes> requested = 0;
@@ -29,6 +29,7 @@ struct alignas(64) Block {
   BlockState state = BlockState::Busy;
   bool counted_split = false;  // counted as inactive_split
   bool idle = false;           // free, and was so when its arena aged
+  bool entered = false;        // in Segment::used
   BlockMarks marks;
 
   [[nodiscard]] Address end() const { return address + size; }

@@ -166,8 +166,8 @@ void BlockHeap::make_used(Block* block, Bytes bytes, Parts parts) {
   split(block, bytes, parts);
   block->state = BlockState::Used;
   block->requested = 0;  // the owners of a slab's page are those of its blocks
-  const bool entered = block->segment->used.emplace(block->address, block).second;
-  CUSTASH_ASSERT(entered);
+  list_.enter(block);
+  ++block->segment->owned;
   assert_linked(*block);
   if (kind_ == SizeKind::Small) placement_.used(*block);
 }
@@ -187,8 +187,8 @@ void BlockHeap::release(Block* block) {
   CUSTASH_ASSERT(block->buffer_id == 0);
   CUSTASH_ASSERT(&block->segment->arena->blocks() == this);
   assert_linked(*block);
-  const std::size_t erased = block->segment->used.erase(block->address);
-  CUSTASH_ASSERT(erased == 1);
+  CUSTASH_ASSERT(block->segment->used.find(block->address) == block);
+  --block->segment->owned;
   block->state = BlockState::Busy;
   if (kind_ == SizeKind::Small) placement_.freed(*block);
 }
@@ -335,7 +335,7 @@ void BlockHeap::clear() {
 }
 
 Bytes BlockHeap::largest_free() const {
-  return free_.blocks().empty() ? 0 : (*free_.blocks().rbegin())->size;
+  return free_.blocks().empty() ? 0 : free_.blocks().last()->size;
 }
 
 Bytes BlockHeap::returnable() const {

@@ -44,8 +44,23 @@ class BlockList {
     drop(block);
   }
 
+  // A caller owns it. The segment finds it by its address.
+  static void enter(Block* block) {
+    if (!block->entered) {
+      const bool inserted = block->segment->used.insert(block->address, block);
+      CUSTASH_ASSERT(inserted);
+      block->entered = true;
+    }
+  }
+
+  static void leave(Block* block) {
+    if (block->entered) block->segment->used.erase(block->address);
+    block->entered = false;
+  }
+
   // As unlink(), where the segment loses all its blocks: its list stays as it is.
   void drop(Block* block) {
+    leave(block);
     *block = Block{};  // token 0: no limbo entry matches
     spare_.push_back(block);
   }

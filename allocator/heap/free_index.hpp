@@ -5,22 +5,21 @@
 
 #include "allocator/base/check.hpp"
 #include "allocator/heap/block.hpp"
-
-#include <set>
+#include "allocator/heap/sorted_blocks.hpp"
 
 namespace custash {
 
 class FreeIndex {
  public:
   void insert(Block* block) {
-    const bool inserted = blocks_.insert(block).second;
+    const bool inserted = blocks_.insert(key_of(*block), block);
     CUSTASH_ASSERT(inserted);
   }
 
   // With the size and the address that it was inserted with.
   void erase(Block* block) {
-    const std::size_t erased = blocks_.erase(block);
-    CUSTASH_ASSERT(erased == 1);
+    const bool erased = blocks_.erase(key_of(*block));
+    CUSTASH_ASSERT(erased);
   }
 
   // The smallest block of at least `bytes` that `accepts`. Examines a bounded number of
@@ -61,20 +60,32 @@ class FreeIndex {
   [[nodiscard]] const auto& blocks() const { return blocks_; }
 
  private:
-  struct BySizeThenAddress {
-    bool operator()(const Block* a, const Block* b) const {
-      return a->size != b->size ? a->size < b->size : a->address < b->address;
+  struct SizeThenAddress {
+    Bytes size = 0;
+    Address address = 0;
+
+    // Without a branch: see SortedBlocks.
+    bool operator<(const SizeThenAddress& other) const {
+      return (size < other.size) | ((size == other.size) & (address < other.address));
+    }
+
+    // At every address.
+    bool operator<(Bytes least) const { return size < least; }
+
+    bool operator==(const SizeThenAddress& other) const {
+      return size == other.size && address == other.address;
     }
   };
 
-  // The type is written in full: clang 14 does not deduce it for the functions above.
-  [[nodiscard]] std::set<Block*, BySizeThenAddress>::const_iterator from(Bytes bytes) const {
-    Block key;
-    key.size = bytes;
-    return blocks_.lower_bound(&key);
+  static SizeThenAddress key_of(const Block& block) { return {block.size, block.address}; }
+
+  // The first one of at least that size. The type is written in full: clang 14 does not deduce
+  // it for the functions above.
+  [[nodiscard]] SortedBlocks<SizeThenAddress>::Iterator from(Bytes bytes) const {
+    return blocks_.from(bytes);
   }
 
-  std::set<Block*, BySizeThenAddress> blocks_;
+  SortedBlocks<SizeThenAddress> blocks_;
 };
 
 }  // namespace custash

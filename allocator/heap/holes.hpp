@@ -26,9 +26,7 @@ class Holes {
                             Bytes* need) const;
 
   // Null: there is none.
-  [[nodiscard]] Block* largest() const {
-    return index_.blocks().empty() ? nullptr : *index_.blocks().rbegin();
-  }
+  [[nodiscard]] Block* largest() const { return index_.blocks().last(); }
 
   // Where a block of `bytes` that ends in the hole begins: the hole, or the free block before.
   [[nodiscard]] static Address start(const Block& hole,

@@ -6,6 +6,7 @@
 
 #include "allocator/base/units.hpp"
 #include "allocator/heap/page.hpp"
+#include "allocator/heap/sorted_blocks.hpp"
 
 #include <map>
 
@@ -24,9 +25,12 @@ struct Segment {
   ContextCache* cache = nullptr;
   Arena* arena = nullptr;
   Block* first = nullptr;
-  std::map<Address, Block*> used;  // blocks that callers own, or that are on their way back
-  std::map<Address, Page> pages;   // Range only
-  Bytes mapped = 0;                // bytes with memory behind them
+  // Blocks that callers own. A freed block stays until it joins another or loses its memory:
+  // most are handed out again.
+  SortedBlocks<Address> used;
+  std::size_t owned = 0;          // of these, blocks that callers own now
+  std::map<Address, Page> pages;  // Range only
+  Bytes mapped = 0;               // bytes with memory behind them
 };
 
 }  // namespace custash

@@ -61,7 +61,7 @@ const Planted kPlanted[] = {
        bed.free(bed.first);
      }},
     {"a segment's used blocks",
-     "erased == 1",
+     "used.find(block->address) == block",
      [](bool corrupt) {
        ArenaBed bed;
        if (corrupt) bed.segment.used.clear();
