@@ -10,6 +10,7 @@
 #include "allocator/heap/request.hpp"
 #include "allocator/heap/reuse_after.hpp"
 #include "allocator/heap/settling.hpp"
+#include "allocator/heap/thefts.hpp"
 #include "allocator/memory/headroom.hpp"
 #include "allocator/order/timeline.hpp"
 
@@ -62,6 +63,7 @@ struct CacheCore {
   DeviceStats stats GUARDED_BY(cache_lock);
   Settling settling GUARDED_BY(cache_lock);
   Refaults refaults GUARDED_BY(cache_lock);
+  Thefts thefts GUARDED_BY(cache_lock);
   std::vector<std::unique_ptr<Pool>> pools GUARDED_BY(cache_lock);  // [0]: plain calls
 };
 

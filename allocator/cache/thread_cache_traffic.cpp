@@ -3,6 +3,7 @@
 // Proved: tests/models/thread_cache.pml.
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/base/this_thread.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/cache/thread_caches.hpp"
 #include "allocator/heap/pool.hpp"
@@ -95,24 +96,32 @@ void ThreadCaches::settle(ThreadCache& thread_cache, SizeKind request) {
   if (request == SizeKind::Large) empty_large(thread_cache);
 }
 
-bool ThreadCaches::empty_all() {
+ThreadCaches::Emptied ThreadCaches::empty_used(Bytes size) {
   const std::vector<ThreadCache*> used = take_used();
   for (ThreadCache* thread_cache : used)
     thread_cache->stats_delta.fold(core_.stats);
-  bool any = empty_depots();
+  Emptied emptied{.any = empty_depots()};
   for (ThreadCache* thread_cache : used) {
-    any = empty(*thread_cache) || any;
+    const auto of_size = static_cast<std::size_t>(
+        std::count_if(thread_cache->large.begin(),
+                      thread_cache->large.begin() + thread_cache->large_count,
+                      [&](const Block* block) { return block->size == size; }));
+    emptied.of_size += of_size;
+    emptied.of_others =
+        emptied.of_others || (of_size != 0 && thread_cache->owner != this_thread());
+    emptied.any = empty(*thread_cache) || emptied.any;
     give_back(thread_cache);
   }
-  return any;
+  return emptied;
 }
 
 // Runs before the cache makes memory for a request. It takes the ready blocks of other threads
 // of the pool; a request on a stream takes those of all pools. Threads that take turns would
 // steal each other's blocks at every turn. Once that is seen, the cache makes memory instead.
 bool ThreadCaches::steal(const Request& request) {
-  if (!empty_all()) return false;
-  if (!request.small()) return true;
+  const Emptied emptied = empty_used(request.rounded);
+  if (!emptied.any) return false;
+  if (!request.small()) return !contended(request, emptied);
   const bool named = request.stream_state != nullptr;
   const std::size_t worth = kRunAheadFloor / class_bytes(request.size_class);
   const std::size_t takers = named ? std::min(by_owner_.size(), worth)
@@ -125,6 +134,21 @@ bool ThreadCaches::steal(const Request& request) {
   if (record.contended(request.size_class, ready, takers)) return false;
   record.note_stolen(request.size_class);
   return true;
+}
+
+// Large blocks: only where plenty is left, and never for one thread that takes turns with
+// itself on several streams.
+bool ThreadCaches::contended(const Request& request, const Emptied& emptied) {
+  if (!emptied.of_others || core_.headroom.fit() != Fit::Quick ||
+      core_.headroom.left(core_.budget) < kPlenty + request.rounded)
+    return false;
+  const std::size_t takers = request.stream_state != nullptr
+                                 ? by_owner_.size()
+                                 : std::size_t{core_.pools.front()->thread_caches};
+  const bool paid =
+      core_.thefts.paid_off(request.rounded, emptied.of_size, takers, core_.stats.requests());
+  if (paid) core_.refaults.allow(request.rounded);
+  return paid;
 }
 
 bool ThreadCaches::empty_depots() {
