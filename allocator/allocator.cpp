@@ -27,6 +27,12 @@ Status Allocator::allocate_on(
                             : state_->allocate(*binding, bytes, out);
 }
 
+bool Allocator::FreePlan::unused() {
+  const StreamBinding* binding = state_.binding_to_free(cache_);
+  return binding != nullptr && state_.contexts.load() == 1 &&
+         cache_->free_unused(*binding->thread_cache, owner_, address_);
+}
+
 bool Allocator::FreePlan::locked_or_fence() {
   const StreamBinding* binding = state_.binding_to_free(cache_);
   return binding != nullptr &&

@@ -22,6 +22,9 @@ namespace {
 constexpr std::uint64_t kIdsAtOnce = 1024;
 constexpr std::uint32_t kHitsPerLook = 4096;
 
+// Of a free that leaves the block's ReuseAfter as it is.
+constexpr Position kAsBefore = Position::end();
+
 std::uint64_t new_buffer_id_of(ThreadCache& thread_cache) {
   if (thread_cache.next_id == thread_cache.last_id) {
     thread_cache.next_id =
@@ -31,10 +34,20 @@ std::uint64_t new_buffer_id_of(ThreadCache& thread_cache) {
   return thread_cache.next_id++;
 }
 
+// Which position it was when the block was handed out.
+Position handed_out_at(const PageOwner& owner, Address address) {
+  if (owner.slab == nullptr)
+    return owner.block == nullptr ? kAsBefore : Position{owner.block->handed_out_at};
+  const std::uint32_t index = owner.slab->index_at(address);
+  return index == owner.slab->count ? kAsBefore
+                                    : Position{owner.slab->blocks[index].handed_out_at};
+}
+
 // Assigned field by field: a whole-struct store would go through the stack.
 void set_reuse_after(ReuseAfter* reuse_after,
                      const ThreadCache& thread_cache,
                      Position position) {
+  if (position == kAsBefore) return;
   const bool plain = thread_cache.stream_state == nullptr;
   reuse_after->plain = plain ? position : Position{};
   reuse_after->ordered = plain ? Position{} : position;
@@ -133,6 +146,7 @@ Address ContextCache::quick_allocate(ThreadCache& thread_cache, Bytes bytes) {
   if (!quick_accepts(block.reuse_after, thread_cache.stream_state)) return 0;
   --magazine.count;
   block.requested = static_cast<std::uint32_t>(bytes);
+  block.handed_out_at = core_.timeline.submitted().count;
   block.buffer_id.publish(new_buffer_id_of(thread_cache));
   const Bytes usable = class_bytes(size);
   thread_cache.stats_delta.take(
@@ -153,6 +167,7 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
     thread_cache.large_bytes -= rounded;
     CUSTASH_ASSERT(block->state == BlockState::Used && block->buffer_id == 0);
     block->requested = bytes;
+    block->handed_out_at = core_.timeline.submitted().count;
     block->buffer_id.publish(new_buffer_id_of(thread_cache));
     thread_cache.stats_delta.take(
         false, static_cast<std::int64_t>(rounded), static_cast<std::int64_t>(bytes));
@@ -220,6 +235,16 @@ bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, Position 
          put_away<true>(core_.accounts, thread_cache, block, position);
 }
 
+bool ContextCache::free_unused(ThreadCache& thread_cache,
+                               const PageOwner& owner,
+                               Address address) {
+  if (thread_cache.stream_state != nullptr || !core_.quick_ways_open() || free_waits() ||
+      !core_.unused_since(handed_out_at(owner, address)))
+    return false;
+  return owner.slab != nullptr ? quick_give(thread_cache, *owner.slab, address, kAsBefore)
+                               : quick_give(thread_cache, owner.block, kAsBefore);
+}
+
 bool ContextCache::fence_and_free(ThreadCache& thread_cache,
                                   const PageOwner& owner,
                                   Address address) {
@@ -258,12 +283,12 @@ Address Allocator::try_allocate(CUcontext context, Bytes bytes) {
 // Each step after fast() works on a copy, so that the fast path keeps its plan in registers.
 bool Allocator::try_free(Address address) {
   FreePlan plan(*state_, address);
-  return plan.fast() || FreePlan(plan).locked_or_fence();
+  return plan.fast() || FreePlan(plan).unused() || FreePlan(plan).locked_or_fence();
 }
 
 std::optional<Status> Allocator::free(Address address) {
   FreePlan plan(*state_, address);
-  if (plan.fast()) return Status();
+  if (plan.fast() || FreePlan(plan).unused()) return Status();
   return FreePlan(plan).locked_or_slow();
 }
 

@@ -22,6 +22,9 @@ class Allocator::FreePlan {
   // ---- A plain free.
   // To the calling thread's cache, without a lock and a driver call.
   bool fast();
+  // The same for a block that nobody can have used since it was handed out. In a process with
+  // one context: another one's work may use the block and does not count in this one.
+  bool unused();
   // With the cache's lock; or after recording a fence. Before that fence it waits for results
   // that the host may see.
   bool locked_or_fence();

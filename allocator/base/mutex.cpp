@@ -2,6 +2,7 @@
 #include "allocator/base/mutex.hpp"
 
 #include "allocator/base/held_locks.hpp"
+#include "allocator/base/pause.hpp"
 
 #include <cassert>
 #include <new>
@@ -14,14 +15,6 @@ namespace {
 
 unsigned bit(LockRank rank) {
   return 1U << static_cast<unsigned>(rank);
-}
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb");  // waits for tens of cycles; most cores take yield for no instruction
-#endif
 }
 
 }  // namespace

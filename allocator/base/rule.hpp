@@ -18,6 +18,8 @@ namespace custash {
   RULE(no_context_event_in_a_capture) \
   RULE(free_events_are_recorded) \
   RULE(free_events_are_of_that_free) \
+  RULE(free_events_stand_until_their_stream_works) \
+  RULE(free_events_stand_until_legacy_work) \
   RULE(refused_waits_are_made_here) \
   RULE(results_on_the_legacy_stream_are_no_barrier) \
   RULE(results_without_event_are_waited_for) \
@@ -86,6 +88,8 @@ namespace custash {
   RULE(hits_are_of_their_own_stream) \
   RULE(hits_are_clear_or_payable) \
   RULE(hits_take_debt) \
+  RULE(used_blocks_have_a_fence) \
+  RULE(free_never_leaves_no_block_unfenced) \
   RULE(quick_frees_wait_for_results) \
   RULE(kept_blocks_take_the_long_way) \
   RULE(freed_blocks_leave_their_account) \

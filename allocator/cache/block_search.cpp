@@ -174,6 +174,7 @@ Address BlockSearch::hand_out(const Request& request, const BlockRef& found) {
   const auto fill = [&](auto& block) {
     block.requested =
         static_cast<typename std::decay_t<decltype(block.requested)>::Value>(request.bytes);
+    block.handed_out_at = core_.timeline.submitted().count;
     block.buffer_id = id;
     block.marks = {.held_by_graph = captured};
     return block.reuse_after;

@@ -32,6 +32,7 @@ struct CacheCore {
   // Whether the calling thread may use its thread cache.
   [[nodiscard]] bool quick_ways_open() const;
   [[nodiscard]] bool done_or_owed(Position position) const;
+  [[nodiscard]] bool unused_since(Position handed_out) const;
   // A block may be handed out only when its last use is over.
   [[nodiscard]] bool must_be_over() const;
   [[nodiscard]] bool debt_allowed() const;

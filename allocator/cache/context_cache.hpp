@@ -26,6 +26,8 @@ class ContextCache {
   // where that is not enough.
   Address quick_allocate(ThreadCache& thread_cache, Bytes bytes);
   bool quick_free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
+  // The same without a fence, for a block that nobody can have used. See FreePlan::unused().
+  bool free_unused(ThreadCache& thread_cache, const PageOwner& owner, Address address);
   // The same with a fence that is recorded first. Not after an error.
   bool fence_and_free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
   // The calling thread's for a stream (null: for plain calls); its end.

@@ -21,6 +21,7 @@ struct alignas(128) Block {
   SharedField<Bytes> requested = 0;
   SharedField<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
   ReuseAfter reuse_after;
+  SharedField<std::uint64_t> handed_out_at = 0;  // the position then, or one before
   Segment* segment = nullptr;
   Block* previous = nullptr;  // neighbours by address, in the same segment
   Block* next = nullptr;

@@ -26,7 +26,8 @@ struct Block;
 // thread.
 struct alignas(64) SmallBlock {
   ReuseAfter reuse_after;
-  SharedField<std::uint64_t> buffer_id = 0;  // 0: no caller owns it, whatever its state
+  SharedField<std::uint64_t> buffer_id = 0;      // 0: no caller owns it, whatever its state
+  SharedField<std::uint64_t> handed_out_at = 0;  // as in Block
   SharedField<std::uint32_t> requested = 0;
   std::uint16_t next = 0;  // in the stack of ready blocks; kNone ends it
   BlockState state = BlockState::Free;

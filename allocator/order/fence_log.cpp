@@ -4,6 +4,7 @@
 #include "allocator/order/fence_log.hpp"
 
 #include "allocator/base/check.hpp"
+#include "allocator/base/pause.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 
@@ -16,6 +17,40 @@ namespace {
 // newer one.
 constexpr std::size_t kMaxFences = 64;
 
+// The driver takes about as long for a record.
+constexpr int kMostPauses = 64;
+
+// The turn of one thread to record a fence. The others wait for it for some pauses: its fence
+// nearly always serves them, too. In the driver they would wait for each other. No thread
+// depends on having the turn, or waits for it for long.
+class Turn {
+ public:
+  // `served()`: a fence that has come meanwhile is enough.
+  template <typename Served>
+  Turn(std::atomic<bool>& taken, Served served) : taken_(taken) {
+    for (int pauses = 0; pauses < kMostPauses; ++pauses) {
+      mine_ = !taken_.load() && !taken_.exchange(true);
+      served_ = served();
+      if (mine_ || served_) return;
+      pause();
+    }
+  }
+
+  ~Turn() {
+    if (mine_) taken_.store(false);
+  }
+
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  [[nodiscard]] bool served() const { return served_; }
+
+ private:
+  std::atomic<bool>& taken_;
+  bool mine_ = false;
+  bool served_ = false;
+};
+
 }  // namespace
 
 Status FenceLog::record_free(Position* position, FenceKind kind) {
@@ -25,9 +60,14 @@ Status FenceLog::record_free(Position* position, FenceKind kind) {
   return ensure(*position, kind);
 }
 
+bool FenceLog::covered(Position need, FenceKind kind) const {
+  return need <= (kind == FenceKind::AtFree ? coverable() : newest()) || need <= passed();
+}
+
 Status FenceLog::ensure(Position need, FenceKind kind) {
-  const Position have = kind == FenceKind::AtFree ? coverable() : newest();
-  if (need <= have || need <= passed()) return {};
+  if (covered(need, kind)) return {};
+  const Turn turn(recording_, [&] { return covered(need, kind); });
+  if (turn.served()) return {};
   Fence fence;
   fence.kind = kind;
   fence.covers = submissions_.submitted();  // read before the event is recorded

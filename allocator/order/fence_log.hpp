@@ -91,6 +91,7 @@ class FenceLog {
   [[nodiscard]] std::uint64_t recorded() const { return recorded_.load(); }
 
  private:
+  [[nodiscard]] bool covered(Position need, FenceKind kind) const;
   Status record(Fence& fence);
   Status record_streams(Fence& fence);
   void commit(Fence fence);
@@ -109,6 +110,7 @@ class FenceLog {
   std::atomic<Position> passed_{};
   std::atomic<Position> host_until_{};
   std::atomic<std::uint64_t> recorded_{0};
+  std::atomic<bool> recording_{false};            // some thread records a fence
   Mutex& mutex_;                                  // the timeline's
   std::vector<Fence> fences_ GUARDED_BY(mutex_);  // by rising `covers`, none passed
 };

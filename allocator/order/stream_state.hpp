@@ -19,10 +19,12 @@ namespace custash {
 
 struct Pool;
 
-// An event recorded at a free on its stream.
+// An event recorded at a free on its stream, or at an earlier one, since which the stream has
+// done nothing.
 struct FreeEvent {
   Position position;
   EventRef event;
+  Position recorded;  // the position of that earlier free
 };
 
 class StreamState {

@@ -3,6 +3,7 @@
 #include "allocator/order/submissions.hpp"
 
 #include "allocator/base/check.hpp"
+#include "allocator/base/this_thread.hpp"
 
 #include <algorithm>
 
@@ -17,6 +18,12 @@ void Submissions::activate(StreamState& stream_state) {
   active_.push_back(&stream_state);
   stream_state.active.store(true);
   active_count_.store(static_cast<std::uint32_t>(active_.size()));
+}
+
+void Submissions::note_thread() {
+  const void* first = nullptr;
+  const bool is_first = first_thread_.compare_exchange_strong(first, this_thread());
+  if (!is_first && first != this_thread()) several_threads_.store(true);
 }
 
 const StreamState* Submissions::only_stream() {

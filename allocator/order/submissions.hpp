@@ -37,6 +37,8 @@ class Submissions {
         holds(Rule::calls_count_when_they_return) ? count_one() : stream_state.last.load();
     CUSTASH_ASSERT(stream_state.pending.load() != 0);
     atomic_max(stream_state.last, number);
+    if (stream_state.stream == CU_STREAM_LEGACY) atomic_max(last_on_legacy_, number);
+    if (!several_threads_.load(std::memory_order_relaxed)) note_thread();
     CUSTASH_ASSERT(counted(stream_state.last.load()));
     return number;
   }
@@ -50,6 +52,12 @@ class Submissions {
   // Whether so much has been submitted. The position is read before the count. Threads raise
   // both meanwhile, and a comparison could read the count first.
   [[nodiscard]] bool counted(Position position) const { return position <= submitted(); }
+
+  // The last one on a legacy stream.
+  [[nodiscard]] Position last_on_legacy() const { return last_on_legacy_.load(); }
+
+  // More than one thread has submitted work: they meet in the driver.
+  [[nodiscard]] bool several_threads() const { return several_threads_.load(); }
 
   // As submitted(). With single_stream:off submissions may go unseen: then it counts as one.
   Position submitted_with_unseen() { return config_.single_stream ? submitted() : count_one(); }
@@ -70,10 +78,14 @@ class Submissions {
 
  private:
   void activate(StreamState& stream_state);
+  void note_thread();
 
   const Config& config_;
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint32_t> active_count_{0};
+  std::atomic<Position> last_on_legacy_{};
+  std::atomic<const void*> first_thread_{nullptr};
+  std::atomic<bool> several_threads_{false};
   Mutex& mutex_;  // the timeline's
   std::vector<StreamState*> active_ GUARDED_BY(mutex_);
 };

@@ -109,6 +109,8 @@ class Timeline : private ContextEvents,
  private:
   bool note_tail(StreamState& stream_state, Position number);
   [[nodiscard]] bool in_order(SizeKind kind) const;
+  bool reuse_free_event(const Lock& lock, StreamState& stream_state, Position number);
+  void add_free_event(const Lock& lock, StreamState& stream_state, const FreeEvent& free_event);
 
   const Config& config_;
   Mutex mutex_{LockRank::Timeline};

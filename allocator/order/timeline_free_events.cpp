@@ -42,19 +42,46 @@ Position Timeline::record_free_on(StreamState& stream_state, SizeKind kind) {
   EventRef event;
   {
     Lock lock(mutex_);
-    if (!stream_state.free_events.empty() && stream_state.free_events.back().position >= number)
-      return number;
+    if (reuse_free_event(lock, stream_state, number)) return number;
   }
   const RelaxedCapture relaxed(driver());
   if (!take(&event).ok()) return number;  // without an event the block is polled for
   if (holds(Rule::free_events_are_recorded) && !record_after(stream_state, event))
     return number;
   Lock lock(mutex_);
-  stream_state.free_events.push_back({number, std::move(event)});
-  stream_state.newest_free_event.store(number);
+  add_free_event(lock, stream_state, {number, event, number});
+  return number;
+}
+
+// The newest free event serves this free, too, if the stream's order has not changed since. It
+// changes by the stream's own submissions, its waits among them, and by work on the legacy
+// stream, which blocking streams come after. The position was read before these are asked. One
+// thread alone records anew, which is cheap: it has the driver to itself.
+bool Timeline::reuse_free_event(const Lock& lock, StreamState& stream_state, Position number) {
+  if (stream_state.free_events.empty()) return false;
+  FreeEvent newest = stream_state.free_events.back();
+  if (newest.position >= number) return true;
+  const bool same = stream_state.idle_after(newest.recorded) ||
+                    !holds(Rule::free_events_stand_until_their_stream_works);
+  const bool alone =
+      last_on_legacy() <= newest.recorded || !holds(Rule::free_events_stand_until_legacy_work);
+  if (!several_threads() || !config_.single_stream || stream_state.is_default() ||
+      stream_state.green != nullptr || !same || !alone)
+    return false;
+  newest.position = number;
+  add_free_event(lock, stream_state, newest);
+  return true;
+}
+
+void Timeline::add_free_event(const Lock& lock,
+                              StreamState& stream_state,
+                              const FreeEvent& free_event) {
+  mutex_.assert_held(lock);
+  CUSTASH_ASSERT(free_event.recorded <= free_event.position);
+  stream_state.free_events.push_back(free_event);
+  stream_state.newest_free_event.store(free_event.position);
   if (stream_state.free_events.size() > kMaxFreeEvents) stream_state.free_events.pop_front();
   CUSTASH_ASSERT(stream_state.free_events.size() <= kMaxFreeEvents);
-  return number;
 }
 
 bool Timeline::try_record_free_on(const StreamState& stream_state,

@@ -6,7 +6,7 @@
 //   allocator/base/biased_lock.cpp: BiasedLock::barrier BiasedLock::await BiasedLock::step_back
 //   allocator/cache/thread_cache.hpp: ThreadCacheScope
 //   allocator/cache/thread_caches.cpp: ThreadCaches::take_used ThreadCaches::give_back
-//   allocator/cache/thread_cache_traffic.cpp: ThreadCaches::spill ThreadCaches::restock ThreadCaches::empty_all ThreadCaches::empty
+//   allocator/cache/thread_cache_traffic.cpp: ThreadCaches::spill ThreadCaches::restock ThreadCaches::empty_used ThreadCaches::empty
 //   allocator/fast_path.cpp: ContextCache::quick_small ContextCache::quick_give
 //   allocator/heap/depot.hpp: put take
 //
