@@ -2,6 +2,7 @@
 #include "tools/command/compare/signals.hpp"
 
 #include <csignal>
+#include <initializer_list>
 
 #include <time.h>
 #include <unistd.h>
