@@ -6,7 +6,6 @@
 #include "tools/options_page.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace custash {
 namespace {
@@ -56,15 +55,6 @@ Words split_off_program(const CLI::App& command, Words* ours) {
   Words program(ours->begin() + static_cast<std::ptrdiff_t>(end + skip), ours->end());
   ours->resize(end);
   return program;
-}
-
-// For CLI11: what is wrong with the word, or nothing.
-std::string must_be_process(const std::string& word) {
-  int number = 0;
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, number);
-  if (error == std::errc() && stop == end && number > 0) return {};
-  return word + " is not the number of a process";
 }
 
 void add_run(CLI::App& app, RunOptions* options) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command_line_parts.hpp"
 
+#include <charconv>
+
 namespace custash {
 namespace {
 
@@ -13,6 +15,14 @@ void add_process(CLI::App* command, live::CommandOptions* options) {
 }
 
 }  // namespace
+
+std::string must_be_process(const std::string& word) {
+  int number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, number);
+  if (error == std::errc() && stop == end && number > 0) return {};
+  return word + " is not the number of a process";
+}
 
 void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help) {
   CLI::App* const top =

@@ -36,6 +36,9 @@ inline void add_force(CLI::App* command, bool* force) {
   command->add_flag("--force", *force, "replace a file that custash did not write");
 }
 
+// For CLI11: what is wrong with the word, or nothing.
+std::string must_be_process(const std::string& word);
+
 // The subcommand `compare`.
 void add_compare(CLI::App& app, compare::CommandOptions* options, const std::string& help);
 
