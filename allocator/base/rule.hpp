@@ -130,6 +130,7 @@ namespace custash {
   RULE(debt_taken_beside_a_launch_is_waited_for) \
   RULE(debt_outlives_a_free_on_a_stream) \
   RULE(calls_under_way_are_not_waited_for) \
+  RULE(the_oldest_fence_stays) \
   RULE(calls_beside_a_coming_capture_have_an_event) \
   RULE(freed_buffers_wait_for_a_ticket) \
   RULE(frees_of_buffers_wait_for_results) \

@@ -154,7 +154,11 @@ void FenceLog::commit(Fence fence) {
       !(host_waits && holds(Rule::fences_stay_for_the_host)) && !fences_.empty() &&
       fences_.back().covers <= fence.covers) {
     // Stream order is the fence. One event is enough to pay with when a second stream comes.
-    fences_.clear();
+    // The oldest stays: without it nothing would ever be seen to pass in a program that frees
+    // more often than its work ends, and blocks of other streams would wait for ever.
+    const auto keep =
+        holds(Rule::the_oldest_fence_stays) ? std::next(fences_.begin()) : fences_.begin();
+    fences_.erase(keep, fences_.end());
   }
   auto at = std::upper_bound(
       fences_.begin(), fences_.end(), fence.covers, [](Position covers, const Fence& f) {
