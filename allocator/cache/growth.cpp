@@ -255,6 +255,8 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
         growth.begin(), growth.end(), growth.handle, moved, accessors.devices, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came during map()
+  const Nanoseconds moved_at = core_.driver.now();
+  bool often = false;
   {
     CacheLock lock(core_.mutex);
     if (!status.ok()) {
@@ -266,9 +268,11 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
     if (accessors.changes != now.changes && holds(Rule::new_pages_reach_new_peers))
       late = now.devices;
     core_.headroom.use(growth.made);
+    often = !moved.empty() && core_.move_rate.note(moved_at, moved.size());
     segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     commit(mapped);
   }
+  if (often) tell_moves();
   for (const CUdevice peer : late) {
     for (const Page& page : mapped) {
       core_.memory
@@ -277,6 +281,14 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
     }
   }
   return {};
+}
+
+void MemoryGrowth::tell_moves() const {
+  log(LogLevel::Warn,
+      "event=pages_move_often device=" + std::to_string(core_.device) + " pages_per_second=" +
+          std::to_string(MoveRate::kMany * 1'000'000'000 / MoveRate::kWindow) + "+ seconds=" +
+          std::to_string(MoveRate::kWindows * MoveRate::kWindow / 1'000'000'000) +
+          " reason=\"the program's sizes take turns in the same memory; custash top shows MOVES/S\"");
 }
 
 Status MemoryGrowth::add_range(Arena& arena, Bytes bytes) {

@@ -71,6 +71,7 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   part->allocations = stats.allocation[kAll].allocated;
   part->frees = stats.allocation[kAll].freed;
   part->driver_calls = stats.num_device_alloc + stats.num_device_free;
+  part->pages_moved = stats.num_pages_moved;
   part->gpu_waits = stats.num_debt_waits;
   part->free_waits = stats.num_free_waits;
   part->stalls_avoided = std::max<std::int64_t>(0, part->frees - stats.num_free_waits);

@@ -68,6 +68,15 @@ class Top(Live):
             self.assertRegex(table, rf"(?m)^ +{one.pid}( +-)? +0 +100 MiB ")
             self.assertRegex(table, rf"(?m)^ +{two.pid}( +-)? +0 +5\.00 KiB .*  actor$")
 
+    def test_moved_pages(self):
+        with Actor() as actor:
+            for slot, size in enumerate((44 * MIB, 512 * 1024, 44 * MIB)):
+                actor.ok(f"alloc {size}")
+                actor.ok(f"free {slot}")
+            (device,) = self.top()[actor.pid]["devices"]
+            self.assertGreater(device["pages_moved"], 0)
+            self.assertIn("pages_moved", device["per_second"])
+
     def test_rates_are_between_two_looks(self):
         with Actor() as actor:
             actor.ok("alloc 1000")

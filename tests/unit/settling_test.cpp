@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Programs that repeat themselves: they come to an end with new memory.
+#include "allocator/base/log.hpp"
+#include "allocator/heap/move_rate.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -8,6 +10,26 @@ namespace {
 
 Bytes held(Bed& bed) {
   return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
+}
+
+// Enough requests without new memory.
+void settle(Bed& bed) {
+  for (int i = 0; i < 1100; ++i)
+    bed.free(bed.malloc(512));
+}
+
+// In each round a block lies where a large one needs a hole. So seldom that moving never pays
+// off.
+void fight_now_and_then(Bed& bed, int rounds) {
+  for (int i = 0; i < rounds; ++i) {
+    const Address first = bed.malloc(40_MiB);
+    const Address between = bed.malloc(2_MiB);
+    bed.free(first);
+    const Address large = bed.malloc(42_MiB);
+    bed.free(between);
+    bed.free(large);
+    settle(bed);
+  }
 }
 
 }  // namespace
@@ -28,4 +50,49 @@ TEST_CASE("what another stream freed is seen to pass beside frees in each round"
     bed.free(bed.malloc(109_MiB));
   }
   CHECK(held(bed) <= 300_MiB);
+}
+
+TEST_CASE("moves are told once, when they have been often for half a minute",
+          "[unit][settling]") {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  MoveRate rate;
+  const auto told = [&](std::int64_t from, std::int64_t to, std::size_t pages) {
+    int times = 0;
+    for (std::int64_t second = from; second < to; ++second)
+      times += rate.note(second * kSecond, pages);
+    return times;
+  };
+  CHECK(told(100, 200, 9) == 0);   // too few
+  CHECK(told(200, 229, 50) == 0);  // not for long enough
+  CHECK(told(260, 289, 50) == 0);  // with a pause between
+  CHECK(told(289, 300, 50) == 1);
+  CHECK(told(300, 400, 50) == 0);  // once
+}
+
+namespace {
+
+int lines_of_moves = 0;
+int locks_while_told = 0;
+
+void count_lines(std::string_view line) {
+  if (line.find("event=pages_move_often") == std::string_view::npos) return;
+  ++lines_of_moves;
+  locks_while_told += held_locks();
+}
+
+}  // namespace
+
+TEST_CASE("the log tells once that pages move often", "[unit][settling]") {
+  Bed bed({.device_memory = 512_MiB});
+  lines_of_moves = locks_while_told = 0;
+  open_log(LogLevel::Warn, count_lines);
+  for (int i = 0; i < 60; ++i) {
+    fight_now_and_then(bed, 1);
+    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    sim::advance_clock(1'000'000'000);
+    if (i == 20) CHECK(lines_of_moves == 0);
+  }
+  open_log(LogLevel::Off, nullptr);
+  CHECK(lines_of_moves == 1);
+  CHECK(locks_while_told == 0);
 }

@@ -19,6 +19,7 @@ struct Made {
   const char* bus = "0000:01:00.0";
   std::int64_t in_use = kGiB, reserved = 2 * kGiB;
   std::int64_t allocations = 1;
+  std::int64_t pages_moved = 0;
   const char* name = "train.py";
   std::optional<int> rank = std::nullopt;
   bool answered = true;
@@ -39,6 +40,7 @@ inline void add(Look& look, const Made& made) {
   part.allocated_bytes = made.in_use;
   part.reserved_bytes = made.reserved;
   part.allocations = made.allocations;
+  part.pages_moved = made.pages_moved;
   look.seen.push_back(seen);
   look.programs[made.pid] = {made.name, made.rank};
 }

@@ -36,6 +36,16 @@ TEST_CASE("rates are between two looks at the same process", "[live]") {
   CHECK_FALSE(rate(rows[1], &DevicePart::allocations));
 }
 
+TEST_CASE("a column tells how many pages were moved in a second", "[live]") {
+  Look before = look_at(kSecond);
+  add(before, {.pid = 1, .pages_moved = 5});
+  Look now = look_at(3 * kSecond);
+  add(now, {.pid = 1, .pages_moved = 29});
+  const Column* const column = column_of("pages-moved");
+  REQUIRE(column != nullptr);
+  CHECK(column->text(rows_of(before, now)[0]) == "12");
+}
+
 TEST_CASE("rows are sorted by any column, and ties by rank", "[live]") {
   Look look = look_at(kSecond);
   add(look, {.pid = 1, .in_use = 1, .name = "b", .rank = 2});

@@ -19,6 +19,7 @@ void add_rates(std::string& out, const Row& row) {
   for (const Named& each : {Named{"allocations", &DevicePart::allocations},
                             Named{"frees", &DevicePart::frees},
                             Named{"driver_calls", &DevicePart::driver_calls},
+                            Named{"pages_moved", &DevicePart::pages_moved},
                             Named{"gpu_waits", &DevicePart::gpu_waits},
                             Named{"stalls_avoided", &DevicePart::stalls_avoided}}) {
     const auto value = rate(row, each.counter);
@@ -48,6 +49,7 @@ void add_device(std::string& out, const Row& row) {
                             Named{"allocations", part.allocations},
                             Named{"frees", part.frees},
                             Named{"driver_calls", part.driver_calls},
+                            Named{"pages_moved", part.pages_moved},
                             Named{"gpu_waits", part.gpu_waits},
                             Named{"stalls_avoided", part.stalls_avoided},
                             Named{"free_waits", part.free_waits},

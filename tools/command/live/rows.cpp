@@ -104,6 +104,7 @@ constexpr std::array kColumns = {
     bytes_column<&Part::allocated_peak>("PEAK", "peak", 7),
     rate_column<&Part::allocations>("ALLOC/S", "allocations", 8),
     rate_column<&Part::driver_calls>("DRIVER/S", "driver-calls", 6),
+    rate_column<&Part::pages_moved>("MOVES/S", "pages-moved", 3),
     Column{"AVOIDED",
            "avoided",
            9,

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// MoveRate: whether pages are moved often for so long that the user should know. Guarded by the
+// lock of its ContextCache. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace custash {
+
+class MoveRate {
+ public:
+  static constexpr std::int64_t kWindow = 10'000'000'000;  // nanoseconds
+  static constexpr std::size_t kMany = 100;                // pages in a window
+  static constexpr int kWindows = 3;                       // in a row
+
+  // So many pages were moved. True once: when that has been often for some time.
+  bool note(std::int64_t now, std::size_t pages) {
+    if (now - begin_ >= kWindow) {
+      const bool next = now - begin_ < 2 * kWindow;
+      in_a_row_ = next && pages_ >= kMany ? in_a_row_ + 1 : 0;
+      begin_ = now;
+      pages_ = 0;
+    }
+    pages_ += pages;
+    if (told_ || in_a_row_ < kWindows) return false;
+    told_ = true;
+    return true;
+  }
+
+ private:
+  std::int64_t begin_ = 0;
+  std::size_t pages_ = 0;
+  int in_a_row_ = 0;  // windows before this one
+  bool told_ = false;
+};
+
+}  // namespace custash
