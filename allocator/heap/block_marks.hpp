@@ -21,7 +21,7 @@ struct BlockMarks {
   // Its next owner may need more than stream order: only the slow path can tell.
   [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }
 
-  // By the block's owner. Others may ask meanwhile.
+  // By the block's owner. Others may ask meanwhile. Order: none, the number stands alone.
   void charge(Accounts::Number to) {
     std::atomic_ref(account).store(to, std::memory_order_relaxed);
   }

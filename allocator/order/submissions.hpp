@@ -84,6 +84,7 @@ class Submissions {
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint32_t> active_count_{0};
   std::atomic<Position> last_on_legacy_{};
+  // Order: none. A thread that reads it late only records an event more.
   std::atomic<const void*> first_thread_{nullptr};
   std::atomic<bool> several_threads_{false};
   Mutex& mutex_;  // the timeline's

@@ -29,6 +29,8 @@ struct PoolUse {
   Bytes reserved_high = 0;
 };
 
+// Order: a handle is released after its pool is filled, and acquired by who finds it. The
+// fields of a pool stand alone: a thread that has the handle came after the pool was made.
 constinit std::array<std::atomic<CUmemoryPool>, Accounts::kMost> handles{};
 constinit std::array<OwnPool, Accounts::kMost> pools{};
 constinit std::atomic<std::size_t> seen{0};  // no pool stands behind so many

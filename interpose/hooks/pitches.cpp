@@ -64,7 +64,8 @@ void Pitches::add(const PitchQuestion& question, const PitchAnswer& answer) noex
     Slot& slot = slots_[(first_slot(key) + i) % kSlots];
     std::uint64_t held = 0;
     if (!slot.key.compare_exchange_strong(held, key) && held != key) continue;
-    // Two threads that learn of one width write the same: the driver's answer.
+    // Two threads that learn of one width write the same: the driver's answer. Order: acquired
+    // by find(). An answer that is not there yet counts as unknown.
     slot.answer.store(answer.pitch << 1U | (answer.last_row_whole ? 1U : 0U),
                       std::memory_order_release);
     return;

@@ -22,6 +22,7 @@ void quietly(Change change) noexcept {
 
 }  // namespace
 
+// Order: none, the counts stand alone.
 void PassedTable::count(Kind kind, Bytes bytes) noexcept {
   calls_[index(kind)].fetch_add(1, std::memory_order_relaxed);
   bytes_[index(kind)].fetch_add(bytes, std::memory_order_relaxed);
