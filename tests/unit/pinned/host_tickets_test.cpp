@@ -150,6 +150,9 @@ TEST_CASE("a ticket holds back no stream of another device than the buffer's",
   Tickets bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
+  const Address before = bed.malloc(8 << 20);
+  bed.launch(s, {.accesses = {{before, 8, true}}});
+  bed.free(before);  // its fence is the oldest, which stays; the next one may be replaced
   const Address p = bed.malloc(kLarge);
   bed.launch(s, {.accesses = {{p, 8, true}}});
   bed.free(p);
