@@ -15,7 +15,7 @@ namespace custash {
 // guarded in each round.
 bool Guards::wants(Bytes bytes) {
   const GuardChoice& choice = core_.config.guard;
-  if (!choice.any() || bytes < choice.least || bytes > choice.most) return false;
+  if (bytes < choice.least || bytes > choice.most) return false;
   if (choice.one_in == 1) return true;
   if (until_next_.fetch_sub(1, std::memory_order_relaxed) > 0) return false;
   CacheLock lock(core_.mutex);
@@ -27,14 +27,13 @@ bool Guards::wants(Bytes bytes) {
   return true;
 }
 
-Pool& Guards::pool() {
-  for (const auto& pool : core_.pools)
-    if (pool->guarded) return *pool;
+Arena& Guards::arena() {
+  if (Arena* const known = arena_.load(std::memory_order_relaxed)) return *known;
   Pool& made = core_.add_pool();
   made.guarded = true;
   made.large.let_addresses_rest(core_.memory.device_bytes());  // half of a range
   arena_.store(&made.large, std::memory_order_relaxed);
-  return made;
+  return made.large;
 }
 
 bool Guards::allocate(const Request& request, Address* out) {
@@ -44,14 +43,14 @@ bool Guards::allocate(const Request& request, Address* out) {
       core_.memory.vmm() && core_.headroom.look(core_.memory, core_.budget) == Fit::Quick &&
       core_.headroom.left(core_.budget) > request.bytes + core_.memory.device_bytes() / 16;
   if (room) {
-    Pool* where = nullptr;
+    Arena* where = nullptr;
     bool at_end = false;
     {
       CacheLock lock(core_.mutex);
-      where = &pool();
+      where = &arena();
       at_end = guarded_++ % 2 == 0;
     }
-    status = growth_.grow_guarded(where->large, request, at_end, out);
+    status = growth_.grow_guarded(*where, request, at_end, out);
   }
   if (status.ok()) {
     const Address begin = align_down(*out, kPageBytes);

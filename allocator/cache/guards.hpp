@@ -23,7 +23,7 @@ class Guards {
   Guards(CacheCore& core, MemoryGrowth& growth, Reclaim& reclaim)
       : core_(core), growth_(growth), reclaim_(reclaim), slack_(core.driver, core.context) {}
 
-  // Whether this allocation is one of those that option guard: names.
+  // Whether this allocation is one of those that option guard: names; it names some.
   bool wants(Bytes bytes);
   // False: it goes on as any other. An allocation never fails because it should be guarded.
   bool allocate(const Request& request, Address* out) EXCLUDES(cache_lock);
@@ -44,7 +44,7 @@ class Guards {
   void begin_looks(Arena& arena, std::vector<Leaving>* leaving);
   void end_looks(Arena& arena, std::vector<Leaving>* leaving);
   void tell(const GuardedBlock& block, const Overwritten& what);
-  Pool& pool() REQUIRES(cache_lock);
+  Arena& arena() REQUIRES(cache_lock);
 
   CacheCore& core_;
   MemoryGrowth& growth_;
@@ -57,8 +57,8 @@ class Guards {
   std::uint32_t guarded_ GUARDED_BY(cache_lock) = 0;
   std::atomic<bool> collecting_{false};  // one thread at a time
   GuardSlack slack_;
-  std::map<Address, GuardedBlock> blocks_ GUARDED_BY(cache_lock);  // by their pages' beginning;
-  // those in use, and those that were freed
+  // Those in use, and those that were freed, by their pages' beginning.
+  std::map<Address, GuardedBlock> blocks_ GUARDED_BY(cache_lock);
   std::vector<Leaving> leaving_ GUARDED_BY(cache_lock);
   std::vector<GuardSlack::Look> spare_ GUARDED_BY(cache_lock);
 };
