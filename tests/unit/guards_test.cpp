@@ -137,6 +137,8 @@ TEST_CASE("sizes and shares choose the blocks", "[unit][guards]") {
   CHECK(share.stats().num_guarded > 400);
   CHECK(share.stats().num_guarded < 600);
   CHECK(share.stats().allocation[0].allocated == 5000);
+  // Not even a cached block goes past the choice.
+  CHECK(share.allocator->try_allocate(share.sim.context(), 4096) == 0);
 }
 
 TEST_CASE("on a nearly full device blocks go unguarded", "[unit][guards]") {
