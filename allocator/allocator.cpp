@@ -138,7 +138,8 @@ Ownership Allocator::find(Address address, BlockInfo* info) {
              answer.usable,
              cache->context(),
              answer.buffer_id,
-             answer.account};
+             answer.account,
+             answer.guarded};
   }
   return Ownership::Live;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Allocator: the facade of the core. Its other headers for the folders above: submission.hpp,
-// peer_processes.hpp, work_in_flight.hpp, memory_limits.hpp and charged_memory.hpp. It routes
+// peer_processes.hpp, work_in_flight.hpp, memory_limits.hpp, charged_memory.hpp and
+// guarded_memory.hpp. It routes
 // each call by context or address to the ContextCache of one context. Thread safe throughout;
 // no lock is held across a driver call. Created once and never destroyed.
 #pragma once
@@ -167,7 +168,13 @@ class Allocator {
 
   friend class ChargedMemory;
 
+  friend class GuardedMemory;
+
   friend class Submission;
+
+  friend class Sleep;
+
+  friend class KeepAwake;
 
   const Driver& driver_;
   const Config config_;

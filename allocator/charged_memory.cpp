@@ -14,11 +14,10 @@ Status ChargedMemory::allocate_on(Accounts::Number account,
                                   NullStream null,
                                   Bytes bytes,
                                   Address* out) {
+  const auto charged = state_.accounts.charge(account, bytes);
+  if (!charged) return CUDA_ERROR_OUT_OF_MEMORY;
   const Status status = core_.allocate_on(context, stream, null, bytes, out);
-  if (!status.ok()) return status;
-  // No owner: without a cache the memory is the driver's own.
-  if (ContextCache* const cache = state_.owner(*out))
-    cache->freed_blocks().charge(*out, account, bytes);
+  confirm(account, bytes, *charged, status.ok() ? *out : 0);
   return status;
 }
 
@@ -27,9 +26,23 @@ Address ChargedMemory::try_allocate_on(Accounts::Number account,
                                        CUstream stream,
                                        NullStream null,
                                        Bytes bytes) {
+  const auto charged = state_.accounts.charge(account, bytes);
+  if (!charged) return 0;
   const Address hit = core_.try_allocate_on(context, stream, null, bytes);
-  if (hit != 0) state_.owner(hit)->freed_blocks().charge(hit, account, bytes);
+  confirm(account, bytes, *charged, hit);
   return hit;
+}
+
+void ChargedMemory::confirm(Accounts::Number account,
+                            Bytes bytes,
+                            Bytes charged,
+                            Address block) {
+  // No owner: without a cache the memory is the driver's own.
+  ContextCache* const cache = block == 0 ? nullptr : state_.owner(block);
+  if (cache != nullptr && cache->freed_blocks().charge(block, account))
+    state_.accounts.note_use(account, charged);
+  else
+    state_.accounts.settle(account, bytes);
 }
 
 Accounts& ChargedMemory::accounts() const {

@@ -30,6 +30,9 @@ class ChargedMemory {
   [[nodiscard]] Accounts& accounts() const;
 
  private:
+  // The charge stands where there is a block, and is taken back where there is none (0).
+  void confirm(Accounts::Number account, Bytes bytes, Bytes charged, Address block);
+
   Allocator& core_;
   Allocator::State& state_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/peers.pml.
+// Proved: tests/models/peers.pml and tests/models/sleep.pml.
 #include "allocator/registry.hpp"
 
 #include "allocator/base/rule.hpp"
@@ -78,6 +78,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
                                  graphs,
                                  budget(device),
                                  gate,
+                                 sleep_gate,
                                  {others_idle, this}},
                                 context,
                                 device);
@@ -86,6 +87,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
   const auto [it, inserted] = caches.emplace(context, made);
   if (inserted) {
     count_contexts();
+    if (sleep_gate.closed()) made->timeline().bar();
   } else {
     delete made;  // another thread was first; nobody has seen ours
   }

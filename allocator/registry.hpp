@@ -7,6 +7,7 @@
 #include "allocator/allocator.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/context_cache.hpp"
+#include "allocator/memory/sleeping.hpp"
 #include "allocator/order/host_tickets.hpp"
 #include "allocator/thread_bindings.hpp"
 
@@ -143,6 +144,8 @@ struct Allocator::State {
   std::atomic<std::uint64_t> epoch{next_epoch.fetch_add(1)};
   HostTickets tickets{config};
   CaptureGate gate;
+  SleepGate sleep_gate;
+  Sleeping sleeping{driver};
   std::array<DeviceBudget, 64> budgets;  // devices beyond share the last
 
   DeviceBudget& budget(CUdevice device) {

@@ -7,6 +7,7 @@
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/base/scope.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>
@@ -173,6 +174,8 @@ void Allocator::capture_begins(CUstream stream, NullStream null) {
   beginning = place ? &place.cache->timeline() : nullptr;
   if (beginning == nullptr) return;
   state_->gate.capture_comes();
+  state_->sleep_gate
+      .pass();  // before the gate: who goes to sleep does the two the other way round
   visit_living(state_->all(), [](ContextCache& each) { each.timeline().prepare_capture(); });
   state_->gate.capture_begins();
 }
@@ -239,6 +242,11 @@ void Allocator::context_destroyed(CUcontext context) {
   state_->new_epoch();
   if (cache == nullptr) return state_->green_destroyed(context);
   cache->timeline().users().close();
+  // Nobody puts it to sleep or wakes it any more.
+  if (PageContents& contents = cache->sleeping_pages().contents(); contents.reserved() != 0) {
+    const CurrentContext current(driver_, context);
+    contents.give_up(state_->sleeping.store(), 0);
+  }
   cache->abandon();
   Lock lock(state_->mutex);
   const auto erased = std::erase_if(state_->open_captures, [&](const State::OpenCapture& open) {

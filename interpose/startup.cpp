@@ -4,20 +4,27 @@
 // else.
 #include "allocator/base/log.hpp"
 #include "allocator/peer_processes.hpp"
+#include "allocator/sleep.hpp"
 #include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/guard_calls.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/layouts.hpp"
+#include "interpose/hooks/stream_calls.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/dumps.hpp"
+#include "interpose/observe/guard_report.hpp"
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/record.hpp"
+#include "interpose/observe/stream_report.hpp"
 #include "interpose/observe/summary.hpp"
 #include "interpose/process/checkers.hpp"
+#include "interpose/process/descriptors.hpp"
 #include "interpose/process/file_name.hpp"
+#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/life.hpp"
 #include "interpose/process/log_file.hpp"
 #include "interpose/process/output_file.hpp"
@@ -26,7 +33,9 @@
 #include "interpose/service/live.hpp"
 #include "interpose/service/neighbours.hpp"
 #include "interpose/service/service_verbs.hpp"
+#include "interpose/service/sleep_verbs.hpp"
 #include "interpose/service/snapshot_verbs.hpp"
+#include "pinned/sleep_store.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -48,10 +57,12 @@ constexpr service::Verb kVerbs[] = {
     {"pages", ipc::pages},
     {"ping", service::ping},
     {"share", ipc::share},
+    {"sleep", sleep_verbs::sleep},
     {"snapshot", snapshot::answer},
     {"stat", live::answer_statistics},
     {"trim", service::trim},
     {"unshare", ipc::unshare},
+    {"wake", sleep_verbs::wake},
 };
 
 constinit Driver driver{};
@@ -70,9 +81,14 @@ __attribute__((constructor)) void read_environment() {
 }
 
 void before_exit() {
+  // Later calls go to the driver, which knows nothing of memory that sleeps.
+  constexpr Nanoseconds kPatience = 10'000'000'000;
+  if (Allocator* const core = current.load()) Sleep(*core).wake_within(kPatience);
   if (!shut_down()) return;
   service::stop();
   Allocator& core = *made_core();
+  guards::finish(core);
+  streams::finish();
   launcher::finish(core);
   observe::end(observe::Watcher::Nvtx);
   nvtx::stop();
@@ -85,6 +101,9 @@ void in_forked_child() {
   host_ranges::reset_lock_after_fork();
   layouts::reset_lock_after_fork();
   passed::table().reset_lock_after_fork();
+  handle_cache().reset_lock_after_fork();
+  guards::reset_lock_after_fork();
+  streams::reset_lock_after_fork();
   service::after_fork_in_child();
   ipc::after_fork_in_child();
   if (Allocator* const core = made_core()) {
@@ -111,11 +130,15 @@ void heed_checkers(Config* config) {
     log(LogLevel::Warn,
         "event=caching_off reason=\"compute-sanitizer\" seen=" + std::string(seen));
   }
-  if (config->caching == Caching::Never) config->pinned = false;
+  if (config->caching == Caching::Never) {
+    config->pinned = false;
+    config->handle_cache = 0;
+  }
 }
 
 void fill_names(Config* config) {
-  for (std::string* const name : {&config->record, &config->snapshot, &config->log_file})
+  for (std::string* const name :
+       {&config->record, &config->snapshot, &config->log_file, &config->guard_report})
     if (file_name::has_marks(*name)) *name = file_name::filled(*name, file_name::own_parts());
 }
 
@@ -143,8 +166,10 @@ State build() {
     return State::Disabled;
   }
   // A guard that finds something must be heard.
-  if (parsed.config.guard.any() && parsed.config.log == LogLevel::Off)
+  if ((parsed.config.guard.any() || parsed.config.check_streams) &&
+      parsed.config.log == LogLevel::Off && !parsed.config.guard_show)
     parsed.config.log = LogLevel::Error;
+  parsed.config.guard.tell = guards::slack_written;
   if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
       !why.empty())
     say("custash: " + why + "; no log is kept");
@@ -161,11 +186,19 @@ State build() {
   driver_calls::time_calls(
       &driver,
       parsed.config.detailed_stats ? driver_calls::Which::All : driver_calls::Which::Slow);
+  if (parsed.config.handle_cache != 0) handle_caching::follow(&driver);
   host_ranges::follow(&driver);
   if (parsed.config.pools == Pools::Driver) async_memory::leave_to_driver();
   service::answer_with(kVerbs, ipc::session_ended);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   Allocator& core = make_core(driver, parsed.config);
+  auto& store = *new SleepStore(driver, core.config());  // never destroyed
+  FileCalls calls;
+  calls.keep = [](int fd) { return descriptors().keep(fd); };
+  calls.drop = [](int fd) { descriptors().drop(fd); };
+  store.set_calls(calls);
+  Sleep(core).set_store(store);
+  if (core.config().sleep_after != 0) service::tick_with(sleep_verbs::tick);
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.
@@ -176,6 +209,14 @@ State build() {
   if (core.config().nvtx) begin_nvtx();
   launcher::begin(core);
   dumps::begin(core.config(), say);
+  if (core.config().guard.any()) {
+    guards::begin(core.config(), say, real::symbol);
+    guard_calls::begin(core.config());
+  }
+  if (core.config().check_streams) {
+    streams::begin(core.config(), say, real::symbol);
+    stream_calls::begin();
+  }
   log(LogLevel::Info, "event=started");
   return State::Running;
 }

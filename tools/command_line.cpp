@@ -80,6 +80,16 @@ void add_run(CLI::App& app, RunOptions* options) {
   command->add_flag("--leaks",
                     options->leaks,
                     "list on standard error at exit what is still allocated, by call site");
+  command->add_flag(
+      "--check-memory",
+      options->check_memory,
+      "find kernels, copies and frees that use memory outside of its block or after its free, "
+      "and print them on standard error with call sites");
+  command->add_flag(
+      "--check-streams",
+      options->check_streams,
+      "find uses and frees of device memory that no stream orders, and print them in the same way");
+  add(command, "--json", options->json, "FILE", "write what these two find to this file");
   add_force(command, &options->force);
   // For the usage line only: split_off_program() has taken these words away.
   command->add_option(
@@ -294,7 +304,7 @@ CommandLine::CommandLine(Words words, const HelpTexts& help) {
   add_compare(app, &compare, help.compare);
   add_bandwidth(app, &bandwidth, help);
   add_doctor(app, &doctor, help);
-  add_live(app, &live, {help.top, help.stat, help.trim, help.serve});
+  add_live(app, &live, {help.top, help.stat, help.trim, help.sleep, help.wake, help.serve});
   add_snapshot(app, &snapshot, help);
   add_replay(app, &replay, help);
   app.add_subcommand("options", "print the options page (Markdown)");

@@ -27,6 +27,8 @@ struct HelpTexts {
   std::string top;
   std::string stat;
   std::string trim;
+  std::string sleep;
+  std::string wake;
   std::string serve;
   std::string report;
   std::string diff;

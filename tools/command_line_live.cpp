@@ -14,6 +14,15 @@ void add_process(CLI::App* command, live::CommandOptions* options) {
       ->check(CLI::Range(0.01, 3600.0));
 }
 
+void add_processes(CLI::App* command, live::CommandOptions* options) {
+  auto* const numbers =
+      command->add_option("pid", options->processes, "the processes; custash top lists them")
+          ->type_name("PID")
+          ->check(must_be_process);
+  command->add_flag("--all", options->all, "all processes of this user under custash")
+      ->excludes(numbers);
+}
+
 }  // namespace
 
 std::string must_be_process(const std::string& word) {
@@ -55,6 +64,18 @@ void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help
       "SIZE",
       "return at least this many bytes, or with K, M, G (512M); all without it");
   trim->footer(help.trim);
+  CLI::App* const sleep = app.add_subcommand(
+      "sleep", "move the device memory of running programs to the host until they need it");
+  add_processes(sleep, options);
+  add(sleep, "--device", options->device, "NUMBER", "memory of this device only")
+      ->check(CLI::Range(0, 1 << 16));
+  add(sleep, "--patience", options->patience, "SECONDS", "time to wait for running work (10)")
+      ->check(CLI::Range(0.0, 3600.0));
+  sleep->footer(help.sleep);
+  CLI::App* const wake =
+      app.add_subcommand("wake", "bring the memory of sleeping programs back to the device");
+  add_processes(wake, options);
+  wake->footer(help.wake);
   CLI::App* const serve =
       app.add_subcommand("serve", "serve the numbers of running programs to Prometheus");
   add(serve, "--port", options->port, "NUMBER", "port on 127.0.0.1 (9838); 0: any")

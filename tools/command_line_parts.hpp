@@ -46,10 +46,12 @@ struct LiveHelp {
   const std::string& top;
   const std::string& stat;
   const std::string& trim;
+  const std::string& sleep;
+  const std::string& wake;
   const std::string& serve;
 };
 
-// The subcommands for running programs: `top`, `stat`, `trim` and `serve`.
+// The subcommands for running programs: `top`, `stat`, `trim`, `sleep`, `wake` and `serve`.
 void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help);
 
 }  // namespace custash

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Accounts: the bytes in use for each of the program's own memory pools. A block is charged to
-// one account at most, from its allocation to its free. The numbers are exact at any moment.
-// Lock free.
+// Accounts: the bytes in use for each of the program's own memory pools, and the most that each
+// may use. A block is charged to one account at most, from its allocation to its free. The
+// numbers are exact at any moment. Lock free.
 #pragma once
 
 #include "allocator/base/atomic_max.hpp"
@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace custash {
 
@@ -25,16 +26,24 @@ class Accounts {
     Bytes most = 0;  // since the look before
   };
 
+  static constexpr Bytes kUnlimited = ~Bytes{0};
+
   // 0: all are taken.
-  Number open();
+  Number open(Bytes limit = kUnlimited);
   // Nothing more is charged to it. Another owner gets the number when its last block is freed.
   void close(Number number);
 
-  void charge(Number number, Bytes requested) {
+  // Before the allocation; what is charged then. Empty: that would be more than the limit.
+  std::optional<Bytes> charge(Number number, Bytes requested) {
     Account& account = of(number);
     const Bytes now = account.used.fetch_add(rounded(requested)) + rounded(requested);
-    atomic_max(account.most, now);
+    if (now <= account.limit.load()) return now;
+    settle(number, requested);
+    return std::nullopt;
   }
+
+  // The allocation has succeeded.
+  void note_use(Number number, Bytes charged) { atomic_max(of(number).most, charged); }
 
   // Of what was charged before, with the same number of bytes.
   void settle(Number number, Bytes requested) { of(number).used.fetch_sub(rounded(requested)); }
@@ -49,6 +58,7 @@ class Accounts {
   struct alignas(64) Account {
     std::atomic<Bytes> used{0};
     std::atomic<Bytes> most{0};
+    std::atomic<Bytes> limit{kUnlimited};
     std::atomic<bool> open{false};
   };
 
@@ -59,12 +69,13 @@ class Accounts {
   std::array<Account, kMost> accounts_{};
 };
 
-inline Accounts::Number Accounts::open() {
+inline Accounts::Number Accounts::open(Bytes limit) {
   for (std::size_t i = 0; i < kMost; ++i) {
     bool open = false;
     if (accounts_[i].used.load() != 0 || !accounts_[i].open.compare_exchange_strong(open, true))
       continue;
     accounts_[i].most.store(0);
+    accounts_[i].limit.store(limit);
     return static_cast<Number>(i + 1);
   }
   return 0;

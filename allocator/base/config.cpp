@@ -2,103 +2,15 @@
 // The table of options. A row describes an option for users and says how its text becomes a
 // field. No other code knows an option by name. No state, reads no environment.
 #include "allocator/base/config_table.hpp"
-#include "allocator/base/words.hpp"
+#include "allocator/base/config_values.hpp"
 
 #include <array>
-#include <charconv>
 #include <cstddef>
-#include <utility>
 
 namespace custash {
 namespace {
 
-template <typename Value, std::size_t kCount>
-bool choose(Value* out,
-            std::string_view text,
-            const std::pair<std::string_view, Value> (&choices)[kCount]) {
-  for (const auto& [name, value] : choices) {
-    if (same_word(name, text)) {
-      *out = value;
-      return true;
-    }
-  }
-  return false;
-}
-
-// "true" and "false" are the documented words; people write the others by habit.
-bool set_flag(bool* out, std::string_view text) {
-  return choose(out,
-                text,
-                {{"true", true},
-                 {"false", false},
-                 {"on", true},
-                 {"off", false},
-                 {"yes", true},
-                 {"no", false},
-                 {"1", true},
-                 {"0", false}});
-}
-
-// A whole number; the text after it is left in `unit`.
-bool read_number(std::string_view text, std::uint64_t* out, std::string_view* unit) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, *out);
-  *unit = std::string_view(stop, static_cast<std::size_t>(end - stop));
-  return error == std::errc();
-}
-
-bool set_number(std::uint32_t* out,
-                std::string_view text,
-                std::uint64_t most,
-                std::string_view unit_allowed = "") {
-  std::uint64_t value = 0;
-  std::string_view unit;
-  if (!read_number(text, &value, &unit) || value > most) return false;
-  if (!unit.empty() && !same_word(unit, unit_allowed)) return false;
-  *out = static_cast<std::uint32_t>(value);
-  return true;
-}
-
-bool set_bytes(std::uint64_t* out, std::string_view text) {
-  const auto bytes = parse_size(text);
-  if (bytes) *out = *bytes;
-  return bytes.has_value();
-}
-
-// Refuses values that make no sense: a limit below one page, or 0 percent.
-bool set_limit(Config* config, std::string_view text) {
-  if (text.ends_with('%')) {
-    std::uint32_t share = 0;
-    if (!set_number(&share, text, 100, "%") || share == 0) return false;
-    config->limit_percent = share;
-    config->limit = 0;
-    return true;
-  }
-  std::uint64_t bytes = 0;
-  if (!set_bytes(&bytes, text) || (bytes != 0 && bytes < 2_MiB)) return false;
-  config->limit = bytes;
-  config->limit_percent = 0;
-  return true;
-}
-
-// "all", "1/1000", "1M-64M".
-bool set_guard(GuardChoice* guard, std::string_view text) {
-  if (choose<GuardChoice>(guard, text, {{"off", {}}, {"all", {.one_in = 1}}})) return true;
-  constexpr std::uint64_t kMost = 1'000'000'000;
-  if (std::uint32_t one_in = 0; text.starts_with("1/")) {
-    const bool ok = set_number(&one_in, text.substr(2), kMost) && one_in != 0;
-    if (ok) *guard = {.one_in = one_in};
-    return ok;
-  }
-  const auto dash = text.find('-');
-  if (dash == std::string_view::npos) return false;
-  GuardChoice sizes{.one_in = 1};
-  if (!set_bytes(&sizes.least, text.substr(0, dash)) ||
-      !set_bytes(&sizes.most, text.substr(dash + 1)) || sizes.least > sizes.most)
-    return false;
-  *guard = sizes;
-  return true;
-}
+using namespace config_values;  // NOLINT: the rows are written in these words
 
 constexpr std::array kOptions = {
     Option{{"enabled",
@@ -195,6 +107,15 @@ constexpr std::array kOptions = {
          "The most device memory to hold on each device, in use and cached. Beyond it, an "
          "allocation fails with an out-of-memory error. At least 2M. 0: no limit."},
         [](Config& c, std::string_view text) { return set_limit(&c, text); }},
+    Option{
+        {"handle_cache",
+         "bytes",
+         "0",
+         "bytes, or with K, M, G, T (powers of 1,024)",
+         "How much memory of cuMemCreate to keep on each device when the program has unmapped and "
+         "released it. Its next cuMemCreate of the same size and properties gets it. Any other need "
+         "for memory comes first. 0: none."},
+        [](Config& c, std::string_view text) { return set_bytes(&c.handle_cache, text); }},
     Option{{"decay",
             "seconds",
             "10",
@@ -221,6 +142,44 @@ constexpr std::array kOptions = {
             "Allocations that get pages of their own between addresses without memory, so "
             "that an access outside or after the free faults. all; one in N; those of a size."},
            [](Config& c, std::string_view text) { return set_guard(&c.guard, text); }},
+    Option{{"guard_show",
+            "flag",
+            "false",
+            "true|false",
+            "true: print on standard error what guards find, with call sites, and at exit how "
+            "much they found."},
+           [](Config& c, std::string_view text) { return set_flag(&c.guard_show, text); }},
+    Option{{"guard_report",
+            "path",
+            "",
+            "",
+            "Write what guards find to this file, as JSON: a path without commas. Where the "
+            "name is taken, the process's number is added. %r, %h, %p as in record. Empty: "
+            "none."},
+           [](Config& c, std::string_view text) { return set_text(&c.guard_report, text); }},
+    Option{
+        {"guard_fill",
+         "flag",
+         "false",
+         "true|false",
+         "true: fill guarded blocks with bytes of 255 when they are allocated, so that reads "
+         "of what nobody wrote show. Floating-point numbers are then NaN."},
+        [](Config& c, std::string_view text) { return set_flag(&c.guard_fill, text); }},
+    Option{{"guard_core",
+            "flag",
+            "false",
+            "true|false",
+            "true: have the driver write a core dump of the GPU when a kernel faults, and read "
+            "the addresses in its threads' registers from it. Needs CUDA 12.5. Not under a "
+            "debugger or another tool."},
+           [](Config& c, std::string_view text) { return set_flag(&c.guard_core, text); }},
+    Option{{"check_streams",
+            "flag",
+            "false",
+            "true|false",
+            "true: look whether streams order each use of device memory behind its allocation "
+            "and before its free. Findings go where guard_show and guard_report say."},
+           [](Config& c, std::string_view text) { return set_flag(&c.check_streams, text); }},
     Option{{"pinned",
             "flag",
             "true",
@@ -252,6 +211,46 @@ constexpr std::array kOptions = {
            [](Config& c, std::string_view text) {
              return set_number(&c.pinned_decay, text, 86400, "s");
            }},
+    Option{{"sleep_after",
+            "seconds",
+            "0",
+            "0-86400",
+            "Put the device memory of the process to sleep when it has submitted no work for "
+            "so many seconds. The next submission wakes it. Needs control. 0: never."},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.sleep_after, text, 86400, "s");
+           }},
+    Option{{"sleep_pinned",
+            "bytes",
+            "0",
+            "bytes, or with K, M, G, T (powers of 1,024)",
+            "The most pinned host memory for the contents of sleeping memory. It stays for the "
+            "next sleep. Contents beyond it go to pageable memory, which is slower."},
+           [](Config& c, std::string_view text) { return set_bytes(&c.sleep_pinned, text); }},
+    Option{{"sleep_memory",
+            "bytes",
+            "all",
+            "all, or bytes, or with K, M, G, T (powers of 1,024)",
+            "The most pageable host memory for the contents of sleeping memory. all: what the "
+            "machine and the control group have. Contents beyond it go to sleep_dir."},
+           [](Config& c, std::string_view text) {
+             return set_bytes_or_all(&c.sleep_memory, text);
+           }},
+    Option{{"sleep_dir",
+            "path",
+            "",
+            "",
+            "A folder, without commas in its path, for the contents of sleeping memory that "
+            "host memory has no room for. They go to a file without a name there, which only "
+            "its user can read. Empty: none, and a process that needs it stays awake."},
+           [](Config& c, std::string_view text) { return set_text(&c.sleep_dir, text); }},
+    Option{{"sleep_check",
+            "flag",
+            "false",
+            "true|false",
+            "true: take checksums of the contents of sleeping memory, compare them at waking, "
+            "and log an error where they differ. Takes about as long as one more copy."},
+           [](Config& c, std::string_view text) { return set_flag(&c.sleep_check, text); }},
     Option{{"neighbours",
             "flag",
             "true",
@@ -283,10 +282,7 @@ constexpr std::array kOptions = {
             "",
             "The file to append the log to: a path without commas, in an existing folder. "
             "%r, %h, %p as in record. Empty: standard error."},
-           [](Config& c, std::string_view text) {
-             c.log_file = text;
-             return true;
-           }},
+           [](Config& c, std::string_view text) { return set_text(&c.log_file, text); }},
     Option{{"summary",
             "flag",
             "false",
@@ -344,10 +340,7 @@ constexpr std::array kOptions = {
             "to read; .json; .pickle, for PyTorch's viewer; .trace.json, for Perfetto. An "
             "existing file stays: the process's number goes into the name. A link is not "
             "followed. %r, %h, %p as in record. Empty: none."},
-           [](Config& c, std::string_view text) {
-             c.snapshot = text;
-             return true;
-           }},
+           [](Config& c, std::string_view text) { return set_text(&c.snapshot, text); }},
     Option{
         {"snapshot_signal",
          "count",
@@ -373,10 +366,7 @@ constexpr std::array kOptions = {
             "a folder or a device is refused. %r stands for the process's rank (none without "
             "one), %h for the host, %p for the process's number, %% for a percent sign. Empty: "
             "nothing."},
-           [](Config& c, std::string_view text) {
-             c.record = text;
-             return true;
-           }},
+           [](Config& c, std::string_view text) { return set_text(&c.record, text); }},
 };
 
 constexpr auto kRows = [] {

@@ -36,19 +36,31 @@ struct Config {
       10;                   // run_ahead: new memory preferred to debt, share of bytes in use
   std::uint64_t limit = 0;  // limit: bytes a device; 0: none
   std::uint32_t limit_percent = 0;  // limit: or a share of the device
+  std::uint64_t handle_cache = 0;   // handle_cache: bytes a device; 0: off
   std::uint32_t decay = 10;         // decay: seconds; 0: never
   std::uint32_t patience = 10;      // patience: seconds
   GuardChoice guard;                // guard: allocations with pages of their own
+  bool guard_show = false;          // guard_show: findings on stderr
+  std::string guard_report;         // guard_report: findings as JSON; empty: none
+  bool guard_core = false;          // guard_core: core dumps of the GPU
+  bool guard_fill = false;          // guard_fill: guarded blocks begin as NaN
+  bool check_streams = false;       // check_streams: whether streams order uses and frees
   bool pinned = true;               // pinned: false passes pinned memory through
   std::uint32_t pinned_threads =
       0;  // pinned_threads: touch new pinned memory; 0: a thread a core
   std::uint64_t pinned_limit = 0;   // pinned_limit: bytes; 0: none
   std::uint32_t pinned_decay = 60;  // pinned_decay: seconds; 0: never
-  bool neighbours = true;           // neighbours: give cache to other processes, and ask them
-  bool control = true;              // control: the command may reach the process
-  LogLevel log = LogLevel::Off;     // log:
-  std::string log_file;             // log_file: empty is stderr
-  bool summary = false;             // summary: print statistics to stderr at exit
+  std::uint32_t sleep_after = 0;    // sleep_after: seconds; 0: never by itself
+  std::uint64_t sleep_pinned = 0;   // sleep_pinned: bytes
+  std::uint64_t sleep_memory =
+      ~std::uint64_t{0};         // sleep_memory: bytes of pageable memory; all: what there is
+  std::string sleep_dir;         // sleep_dir: a folder for the rest; empty: none
+  bool sleep_check = false;      // sleep_check: compare contents when they come back
+  bool neighbours = true;        // neighbours: give cache to other processes, and ask them
+  bool control = true;           // control: the command may reach the process
+  LogLevel log = LogLevel::Off;  // log:
+  std::string log_file;          // log_file: empty is stderr
+  bool summary = false;          // summary: print statistics to stderr at exit
 
   bool nvtx = false;            // nvtx: ranges and counters for NVIDIA's tools
   bool detailed_stats = false;  // stats: detailed counts by call site, lifetimes, all calls

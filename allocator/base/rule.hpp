@@ -56,6 +56,8 @@ namespace custash {
   RULE(moved_pages_are_acceptable) \
   RULE(guarded_blocks_lend_nothing) \
   RULE(guarded_addresses_rest) \
+  RULE(work_comes_after_fills) \
+  RULE(memory_that_leaves_the_sight_is_filled) \
   RULE(thread_caches_are_emptied_without_their_owner) \
   RULE(no_debt_with_unpaid_peers) \
   RULE(no_debt_where_the_host_hands_over) \
@@ -139,7 +141,14 @@ namespace custash {
   RULE(buffers_wait_for_all_named_streams) \
   RULE(buffers_are_unpinned_when_idle) \
   RULE(a_context_ends_after_its_buffers_use) \
-  RULE(buffers_in_limbo_wait_for_their_ticket)
+  RULE(buffers_in_limbo_wait_for_their_ticket) \
+  RULE(cached_handles_are_not_mapped) \
+  RULE(cached_handles_have_no_other_reference) \
+  RULE(cached_handles_are_nowhere_else) \
+  RULE(cached_handles_wait_for_their_work) \
+  RULE(submissions_wait_for_their_memory) \
+  RULE(contents_are_saved_when_work_is_over) \
+  RULE(pages_on_their_way_to_sleep_stay)
 // clang-format on
 
 enum class Rule {

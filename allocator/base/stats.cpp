@@ -44,6 +44,7 @@ constexpr std::int64_t DeviceStats::*kCounters[] = {
     &DeviceStats::num_unguarded,
     &DeviceStats::num_overwritten,
     &DeviceStats::limbo_bytes,
+    &DeviceStats::asleep_bytes,
 };
 
 }  // namespace

@@ -78,6 +78,7 @@ struct DeviceStats {
   std::int64_t num_overwritten = 0;  // guarded blocks with bytes written around them
   std::int64_t num_unguarded = 0;    // that should have had them, but there was no room
   std::int64_t limbo_bytes = 0;      // freed, fence not yet passed
+  std::int64_t asleep_bytes = 0;     // of reserved_bytes: away, contents in host memory
 
   // A block is handed out (sign 1) or comes back (-1) / leaves limbo / is free beside others.
   void count_owned(StatPool pool, std::int64_t bytes, std::int64_t requested, int sign);

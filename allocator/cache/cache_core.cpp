@@ -26,8 +26,9 @@ CacheCore::CacheCore(const CacheShared& shared,
       context(of_context),
       device(on),
       others(shared.others),
+      sleep_gate(shared.sleep_gate),
       memory(driver, deferred_unmaps, config.backing, context, device),
-      timeline(driver, config, context, shared.gate) {
+      timeline(driver, config, context, shared.gate, shared.sleep_gate) {
   add_pool();
 }
 

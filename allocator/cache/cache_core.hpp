@@ -53,6 +53,7 @@ struct CacheCore {
   const CUcontext context;
   const CUdevice device;
   const CacheShared::Others others;
+  SleepGate& sleep_gate;
   DriverMemory memory;
   Timeline timeline;
   Headroom headroom;

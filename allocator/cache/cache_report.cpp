@@ -31,7 +31,15 @@ BlockAnswer CacheReport::describe(Address address) {
   const Block& block = *found;
   const std::uint64_t id = block.buffer_id.look();
   if (address >= block.end() || id == 0) return {};
-  return {true, block.address, block.requested, block.size, id, block.marks.charged_to()};
+  const auto holds_it = [&](const auto& pool) { return &pool->large == block.segment->arena; };
+  const auto pool = std::find_if(core_.pools.begin(), core_.pools.end(), holds_it);
+  return {true,
+          block.address,
+          block.requested,
+          block.size,
+          id,
+          block.marks.charged_to(),
+          pool != core_.pools.end() && (*pool)->guarded};
 }
 
 std::string CacheReport::describe_use() {
@@ -67,6 +75,7 @@ DeviceStats CacheReport::stats() {
     out.limbo_bytes += static_cast<std::int64_t>(pool->large.blocks().limbo_bytes() +
                                                  pool->slabs.limbo_bytes());
   }
+  out.asleep_bytes = static_cast<std::int64_t>(sleeping_.bytes());
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "allocator/base/inventory.hpp"
+#include "allocator/cache/sleeping_pages.hpp"
 #include "allocator/cache/stream_table.hpp"
 #include "allocator/cache/thread_caches.hpp"
 
@@ -18,12 +19,16 @@ struct BlockAnswer {
   Bytes requested = 0, usable = 0;
   std::uint64_t buffer_id = 0;
   Accounts::Number account = 0;
+  bool guarded = false;
 };
 
 class CacheReport {
  public:
-  CacheReport(CacheCore& core, StreamTable& streams, ThreadCaches& thread_caches)
-      : core_(core), streams_(streams), thread_caches_(thread_caches) {}
+  CacheReport(CacheCore& core,
+              StreamTable& streams,
+              ThreadCaches& thread_caches,
+              const SleepingPages& sleeping)
+      : core_(core), streams_(streams), thread_caches_(thread_caches), sleeping_(sleeping) {}
 
   BlockAnswer describe(Address address) EXCLUDES(cache_lock);
   DeviceStats stats() EXCLUDES(cache_lock);
@@ -38,6 +43,7 @@ class CacheReport {
   CacheCore& core_;
   StreamTable& streams_;
   ThreadCaches& thread_caches_;
+  const SleepingPages& sleeping_;
 };
 
 }  // namespace custash

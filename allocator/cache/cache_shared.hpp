@@ -9,6 +9,7 @@
 #include "allocator/heap/page_map.hpp"
 #include "allocator/memory/deferred_unmaps.hpp"
 #include "allocator/order/capture_gate.hpp"
+#include "allocator/order/sleep_gate.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -36,6 +37,7 @@ struct CacheShared {
   const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
   DeviceBudget& budget;                     // of the device
   CaptureGate& gate;
+  SleepGate& sleep_gate;
   Others others;
 };
 

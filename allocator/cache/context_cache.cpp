@@ -221,6 +221,8 @@ Status ContextCache::trim(TrimRequest trim_request, const StreamState& stream_st
 }
 
 Status ContextCache::quiet(Address base) {
+  if (Guards::fills() != 0 && holds(Rule::memory_that_leaves_the_sight_is_filled))
+    guards_.order_fills(nullptr);
   Position owed;
   {
     CacheLock lock(core_.mutex);
@@ -251,6 +253,7 @@ void ContextCache::abandon() {
       }
     }
   }
+  sleeping_.abandon();
   freed_.forget();
   streams_.forget_streams();
   core_.budget.give(static_cast<Bytes>(core_.stats.reserved_bytes[0].current));

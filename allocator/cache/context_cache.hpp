@@ -11,6 +11,7 @@
 #include "allocator/cache/guards.hpp"
 #include "allocator/cache/oom_ladder.hpp"
 #include "allocator/cache/peer_grants.hpp"
+#include "allocator/cache/sleeping_pages.hpp"
 #include "allocator/cache/stream_ends.hpp"
 #include "allocator/cache/surviving_pages.hpp"
 
@@ -76,6 +77,8 @@ class ContextCache {
 
   Status trim_idle() { return reclaim_.trim_idle(); }
 
+  Guards& guards() { return guards_; }
+
   [[nodiscard]] Bytes returnable() { return reclaim_.returnable(); }
 
   // Gives back all that it can without harm: another context needs memory.
@@ -104,6 +107,8 @@ class ContextCache {
 
   PeerGrants& peer_grants() { return grants_; }
 
+  SleepingPages& sleeping_pages() { return sleeping_; }
+
   CacheReport& report() { return report_; }
 
   void after_fork_in_child();
@@ -128,6 +133,7 @@ class ContextCache {
   StalePages stale_{core_};
   SurvivingPages surviving_{core_};
   FreedBlocks freed_;
+  SleepingPages sleeping_{core_, freed_, stale_};
   ThreadCaches thread_caches_{core_, freed_};
   PeerGrants grants_{core_, thread_caches_};
   StreamEnds stream_ends_{core_, streams_, thread_caches_};
@@ -137,7 +143,7 @@ class ContextCache {
   Guards guards_{core_, growth_, reclaim_};
   PressureWaits waits_{core_, streams_, freed_, thread_caches_, reclaim_};
   OomLadder ladder_{core_, search_, thread_caches_, growth_, waits_, reclaim_};
-  CacheReport report_{core_, streams_, thread_caches_};
+  CacheReport report_{core_, streams_, thread_caches_, sleeping_};
 };
 
 }  // namespace custash

@@ -7,6 +7,7 @@
 #include "allocator/heap/block_ref.hpp"
 
 #include <unordered_map>
+#include <vector>
 
 namespace custash {
 
@@ -21,6 +22,13 @@ class ExportedBlocks {
   bool park(const BlockRef& found);
 
   [[nodiscard]] bool has(Address base) const { return exported_blocks_.contains(base); }
+
+  [[nodiscard]] std::vector<Address> all() const {
+    std::vector<Address> bases;
+    for (const auto& [base, pin] : exported_blocks_)
+      bases.push_back(base);
+    return bases;
+  }
 
   void clear() { exported_blocks_.clear(); }
 

@@ -27,7 +27,7 @@ BlockRef FreedBlocks::locate(const PageOwner& owner, Address address) {
   return found && found.buffer_id() != 0 ? found : BlockRef{};
 }
 
-void FreedBlocks::charge(Address address, Accounts::Number account, Bytes requested) {
+bool FreedBlocks::charge(Address address, Accounts::Number account) {
   const PageOwner owner = core_.pages.find(address);
   if (owner.slab != nullptr) {
     owner.slab->blocks[owner.slab->index_at(address)].marks.charge(account);
@@ -36,10 +36,10 @@ void FreedBlocks::charge(Address address, Accounts::Number account, Bytes reques
   } else {
     CacheLock lock(core_.mutex);
     const BlockRef found = locate(owner, address);
-    if (!found) return;
+    if (!found) return false;
     found.marks().charge(account);
   }
-  core_.accounts.charge(account, requested);
+  return true;
 }
 
 BlockRef FreedBlocks::begin(const PageOwner& owner, Address address) {

@@ -31,9 +31,9 @@ class FreedBlocks {
   // `owner` may be stale: it was found before the lock was taken.
   [[nodiscard]] BlockRef locate(const PageOwner& owner, Address address) REQUIRES(cache_lock);
 
-  // The caller has just allocated the block, and nobody else knows its address. Until its free
-  // its bytes count for the account.
-  void charge(Address address, Accounts::Number account, Bytes requested) EXCLUDES(cache_lock);
+  // The caller has just allocated the block, and nobody else knows its address. Its free takes
+  // its bytes off the account.
+  bool charge(Address address, Accounts::Number account) EXCLUDES(cache_lock);
 
   // A free has two halves. Between them the block is in nobody's hands but the caller's, who
   // records its fence. `stream` null: a plain free.
@@ -58,6 +58,10 @@ class FreedBlocks {
   bool pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) EXCLUDES(cache_lock);
   void unpin(Address base) EXCLUDES(cache_lock);
   bool is_pinned(Address base) EXCLUDES(cache_lock);
+
+  [[nodiscard]] std::vector<Address> exported() const REQUIRES(cache_lock) {
+    return exported_blocks_.all();
+  }
 
   // The context is about to die.
   void forget() REQUIRES(cache_lock);

@@ -46,7 +46,19 @@ Bytes size_of(const Request& request) {
 
 }  // namespace
 
+// While the process sleeps, the memory that it needs to wake counts as used.
+void MemoryGrowth::leave_room_to_wake(const Request& request) {
+  const SleepState state = core_.sleep_gate.state();
+  if (state == SleepState::Awake || state == SleepState::GoingToSleep) return;
+  const Bytes new_bytes = std::max(2 * request.rounded, 256_MiB);
+  SleepGate& gate = core_.sleep_gate;
+  const Bytes promised = gate.promised.fetch_add(new_bytes) + new_bytes;
+  if (state == SleepState::Waking || core_.memory.free_bytes() < gate.asleep.load() + promised)
+    gate.pass();
+}
+
 Status MemoryGrowth::grow(const Request& wanted, Address* out) {
+  leave_room_to_wake(wanted);
   Request request = wanted;
   Pool* pool = nullptr;
   {

@@ -29,6 +29,7 @@ class MemoryGrowth {
       EXCLUDES(cache_lock);
 
  private:
+  void leave_room_to_wake(const Request& request);
   Status grow_range(Pool& pool, Arena& arena, const Request& request, Address* out);
   Status grow_plain(Pool& pool, Arena& arena, const Request& request, Address* out);
   template <typename Commit>

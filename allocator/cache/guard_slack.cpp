@@ -34,14 +34,32 @@ CUstream GuardSlack::stream() {
   return known;
 }
 
-void GuardSlack::fill(const GuardedBlock& block) {
+bool GuardSlack::fill(const GuardedBlock& block) {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   CUstream const on = stream();
-  if (on == nullptr) return;
+  if (on == nullptr) return false;
   for (const Side& side : sides_of(block))
-    if (side.bytes != 0)
-      Status(driver_.memset_d8_async(side.at, kPattern, side.bytes, on)).ignore();
+    if (side.bytes != 0 &&
+        driver_.memset_d8_async(side.at, kPattern, side.bytes, on) != CUDA_SUCCESS)
+      return false;
+  return true;
+}
+
+bool GuardSlack::fill_block(const GuardedBlock& block, CUevent* over) {
+  constexpr unsigned char kNan = 0xff;
+  const CurrentContext current(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  CUstream const on = stream();
+  if (on == nullptr ||
+      (*over == nullptr &&
+       driver_.event_create(over, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) ||
+      driver_.memset_d8_async(block.address, kNan, block.requested, on) != CUDA_SUCCESS)
+    return false;
+  // Without an event nobody could come after it.
+  if (driver_.event_record(*over, on) != CUDA_SUCCESS)
+    Status(driver_.ctx_synchronize()).ignore();
+  return true;
 }
 
 bool GuardSlack::begin(const GuardedBlock& block, Look* out) {
@@ -67,18 +85,27 @@ bool GuardSlack::begin(const GuardedBlock& block, Look* out) {
   return driver_.event_record(out->over, on) == CUDA_SUCCESS;
 }
 
-bool GuardSlack::is_over(const Look& look) const {
+CUresult GuardSlack::state_of(const Look& look) const {
   const RelaxedCapture relaxed(driver_);
-  return driver_.event_query(look.over) != CUDA_ERROR_NOT_READY;
+  return driver_.event_query(look.over);
 }
 
-std::optional<Overwritten> GuardSlack::found(const GuardedBlock& block, const Look& look) {
+std::optional<SlackWrite> GuardSlack::found(const GuardedBlock& block, const Look& look) {
+  if (!block.filled) return std::nullopt;
+  SlackWrite what{block.address, block.requested};
   const auto [before, past] = sides_of(block);
   const auto is_ours = [](std::byte each) { return each == std::byte{kPattern}; };
   for (Bytes i = 0; i < past.bytes; ++i)
-    if (!is_ours(look.copy[kNear + i])) return Overwritten{true, i + 1};
+    if (!is_ours(look.copy[kNear + i])) {
+      what.past = true;
+      what.distance = i + 1;
+      return what;
+    }
   for (Bytes i = before.bytes; i > 0; --i)  // the nearest byte first
-    if (!is_ours(look.copy[i - 1])) return Overwritten{false, before.bytes - i + 1};
+    if (!is_ours(look.copy[i - 1])) {
+      what.distance = before.bytes - i + 1;
+      return what;
+    }
   return std::nullopt;
 }
 

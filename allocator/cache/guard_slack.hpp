@@ -6,6 +6,7 @@
 #pragma once
 
 #include "allocator/base/driver.hpp"
+#include "allocator/base/guard_choice.hpp"
 #include "allocator/base/units.hpp"
 
 #include <atomic>
@@ -21,12 +22,7 @@ struct GuardedBlock {
   Address end = 0;
   Address address = 0;
   Bytes requested = 0;
-};
-
-// The first byte of the slack that was written: so far before the block, or past its end.
-struct Overwritten {
-  bool past = false;
-  Bytes distance = 0;  // 1: the next byte
+  bool filled = false;  // its slack has the pattern
 };
 
 class GuardSlack {
@@ -39,13 +35,18 @@ class GuardSlack {
 
   GuardSlack(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
 
-  void fill(const GuardedBlock& block);
+  // False: the driver refused, so the slack says nothing.
+  bool fill(const GuardedBlock& block);
+  // Fills the block itself, so that reads of what nobody wrote show: floating-point numbers are
+  // NaN. The event is recorded after it, and made where it is null. False: nothing is filled.
+  bool fill_block(const GuardedBlock& block, CUevent* over);
   // Starts a look; false: the driver refused.
   bool begin(const GuardedBlock& block, Look* out);
-  [[nodiscard]] bool is_over(const Look& look) const;
+  // CUDA_ERROR_NOT_READY: not over. Any other error: it has seen nothing.
+  [[nodiscard]] CUresult state_of(const Look& look) const;
   // Of a look that is over.
-  [[nodiscard]] static std::optional<Overwritten> found(const GuardedBlock& block,
-                                                        const Look& look);
+  [[nodiscard]] static std::optional<SlackWrite> found(const GuardedBlock& block,
+                                                       const Look& look);
 
  private:
   CUstream stream();

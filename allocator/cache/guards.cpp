@@ -2,6 +2,7 @@
 #include "allocator/cache/guards.hpp"
 
 #include "allocator/base/log.hpp"
+#include "allocator/base/scope.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -54,9 +55,9 @@ bool Guards::allocate(const Request& request, Address* out) {
   }
   if (status.ok()) {
     const Address begin = align_down(*out, kPageBytes);
-    const GuardedBlock block{
-        begin, align_up(*out + request.bytes, kPageBytes), *out, request.bytes};
-    slack_.fill(block);
+    GuardedBlock block{begin, align_up(*out + request.bytes, kPageBytes), *out, request.bytes};
+    block.filled = slack_.fill(block);
+    if (core_.config.guard_fill) fill(block);
     CacheLock lock(core_.mutex);
     blocks_[begin] = block;
     ++core_.stats.num_guarded;
@@ -65,6 +66,53 @@ bool Guards::allocate(const Request& request, Address* out) {
   CacheLock lock(core_.mutex);
   ++core_.stats.num_unguarded;
   return false;
+}
+
+void Guards::fill(const GuardedBlock& block) {
+  CUevent over = nullptr;
+  {
+    CacheLock lock(core_.mutex);
+    if (!spare_fills_.empty()) {
+      over = spare_fills_.back();
+      spare_fills_.pop_back();
+    }
+  }
+  const bool begun = slack_.fill_block(block, &over);
+  CacheLock lock(core_.mutex);
+  if (begun) fills_under_way.fetch_add(1);
+  if (over != nullptr) (begun ? fills_ : spare_fills_).push_back(over);
+}
+
+void Guards::order_fills(const CUstream* stream) {
+  std::vector<CUevent> fills;
+  {
+    CacheLock lock(core_.mutex);
+    fills = fills_;
+  }
+  if (fills.empty()) return;
+  const RelaxedCapture relaxed(core_.driver);
+  Patience::Wait waiting(core_.timeline.patience());
+  for (CUevent fill : fills) {
+    CUresult state = core_.driver.event_query(fill);
+    if (state == CUDA_ERROR_NOT_READY && stream != nullptr && comes_after(*stream, fill))
+      continue;
+    while (state == CUDA_ERROR_NOT_READY && waiting.go_on())
+      state = core_.driver.event_query(fill);
+    if (state == CUDA_ERROR_NOT_READY) return;
+    CacheLock lock(core_.mutex);
+    if (std::erase(fills_, fill) == 0) continue;  // another thread has seen it
+    spare_fills_.push_back(fill);
+    fills_under_way.fetch_sub(1);
+  }
+}
+
+// Work that is captured comes after it when its graph is launched.
+bool Guards::comes_after(CUstream stream, CUevent fill) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (core_.driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
+      status != CU_STREAM_CAPTURE_STATUS_NONE)
+    return true;
+  return core_.driver.stream_wait_event(stream, fill, 0) == CUDA_SUCCESS;
 }
 
 bool Guards::has_freed(const Arena& arena) const {
@@ -96,6 +144,47 @@ void Guards::collect() {
   collecting_.store(false);
 }
 
+void Guards::look_at_all() {
+  constexpr int kTries = 1000;
+  constexpr Nanoseconds kPause = 1'000'000;
+  Arena* const arena = arena_.load(std::memory_order_relaxed);
+  if (arena == nullptr || core_.timeline.broken()) return;
+  for (int i = 0; i < kTries; ++i) {
+    collect();
+    {
+      CacheLock lock(core_.mutex);
+      if (leaving_.empty() && !has_freed(*arena)) break;
+    }
+    core_.driver.rest(kPause);
+  }
+  // Meanwhile no other thread gives pages back.
+  if (collecting_.exchange(true)) return;
+  look_at_living();
+  collecting_.store(false);
+}
+
+void Guards::look_at_living() {
+  constexpr int kTries = 1000;
+  constexpr Nanoseconds kPause = 1'000'000;
+  std::vector<GuardedBlock> living;
+  {
+    CacheLock lock(core_.mutex);
+    for (const auto& [begin, block] : blocks_)
+      living.push_back(block);
+  }
+  GuardSlack::Look look;
+  for (const GuardedBlock& block : living) {
+    if (!slack_.begin(block, &look)) return;
+    CUresult state = slack_.state_of(look);
+    for (int i = 0; i < kTries && state == CUDA_ERROR_NOT_READY; ++i) {
+      core_.driver.rest(kPause);
+      state = slack_.state_of(look);
+    }
+    if (state != CUDA_SUCCESS) return;
+    tell_of(block, look);
+  }
+}
+
 void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
   for (PageReturn& item : reclaim_.take_free(arena)) {
     Leaving one{std::move(item), {}, {}};
@@ -124,8 +213,9 @@ void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
 
 void Guards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
   std::erase_if(*leaving, [&](const Leaving& each) {
-    if (!slack_.is_over(each.look)) return false;
-    if (const auto what = GuardSlack::found(each.block, each.look)) tell(each.block, *what);
+    const CUresult state = slack_.state_of(each.look);
+    if (state == CUDA_ERROR_NOT_READY) return false;
+    if (state == CUDA_SUCCESS) tell_of(each.block, each.look);
     {
       CacheLock lock(core_.mutex);
       each.item.block->state = BlockState::Busy;
@@ -138,7 +228,9 @@ void Guards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
   });
 }
 
-void Guards::tell(const GuardedBlock& block, const Overwritten& what) {
+void Guards::tell_of(const GuardedBlock& block, const GuardSlack::Look& look) {
+  const auto what = GuardSlack::found(block, look);
+  if (!what) return;
   {
     CacheLock lock(core_.mutex);
     ++core_.stats.num_overwritten;
@@ -147,11 +239,12 @@ void Guards::tell(const GuardedBlock& block, const Overwritten& what) {
   (void)std::snprintf(text,
                       sizeof text,
                       "event=guard_overwritten address=%#llx bytes=%llu byte=%llu %s",
-                      static_cast<unsigned long long>(block.address),
-                      static_cast<unsigned long long>(block.requested),
-                      static_cast<unsigned long long>(what.distance),
-                      what.past ? "past its end" : "before its beginning");
+                      static_cast<unsigned long long>(what->address),
+                      static_cast<unsigned long long>(what->bytes),
+                      static_cast<unsigned long long>(what->distance),
+                      what->past ? "past its end" : "before its beginning");
   log(LogLevel::Error, text);
+  if (core_.config.guard.tell != nullptr) core_.config.guard.tell(*what);
 }
 
 std::vector<Page> Guards::abandon() {
@@ -163,6 +256,9 @@ std::vector<Page> Guards::abandon() {
   leaving_.clear();
   blocks_.clear();
   spare_.clear();
+  fills_under_way.fetch_sub(static_cast<std::uint32_t>(fills_.size()));
+  fills_.clear();
+  spare_fills_.clear();
   return mapped;
 }
 

@@ -29,6 +29,15 @@ class Guards {
   bool allocate(const Request& request, Address* out) EXCLUDES(cache_lock);
   // Looks at the slack of freed blocks whose work is over, and gives their pages back.
   void collect() EXCLUDES(cache_lock);
+  // Before work is submitted to a stream, in its context: lets it come after the fills of
+  // blocks (guard_fill:). Null: waits on the host, with patience.
+  void order_fills(const CUstream* stream) EXCLUDES(cache_lock);
+
+  // How many fills may not be over, in all contexts.
+  static std::uint32_t fills() { return fills_under_way.load(); }
+
+  // Looks at the slack of all blocks, those in use too. Waits a second at most.
+  void look_at_all() EXCLUDES(cache_lock);
   // The context is about to die. Returns the pages that are still mapped.
   std::vector<Page> abandon() REQUIRES(cache_lock);
 
@@ -41,9 +50,12 @@ class Guards {
   };
 
   bool has_freed(const Arena& arena) const REQUIRES(cache_lock);
+  void look_at_living();
+  void fill(const GuardedBlock& block);
+  bool comes_after(CUstream stream, CUevent fill);
   void begin_looks(Arena& arena, std::vector<Leaving>* leaving);
   void end_looks(Arena& arena, std::vector<Leaving>* leaving);
-  void tell(const GuardedBlock& block, const Overwritten& what);
+  void tell_of(const GuardedBlock& block, const GuardSlack::Look& look);
   Arena& arena() REQUIRES(cache_lock);
 
   CacheCore& core_;
@@ -61,6 +73,9 @@ class Guards {
   std::map<Address, GuardedBlock> blocks_ GUARDED_BY(cache_lock);
   std::vector<Leaving> leaving_ GUARDED_BY(cache_lock);
   std::vector<GuardSlack::Look> spare_ GUARDED_BY(cache_lock);
+  static inline std::atomic<std::uint32_t> fills_under_way{0};
+  std::vector<CUevent> fills_ GUARDED_BY(cache_lock);
+  std::vector<CUevent> spare_fills_ GUARDED_BY(cache_lock);
 };
 
 }  // namespace custash

@@ -20,9 +20,13 @@ Bytes enough(Bytes bytes, const Block& block) {
 }
 
 // The first run of whole pages inside a block that may be returned, up to `most` bytes.
+// Pages that are to be moved (`staying` null) must have memory.
 std::vector<Page> whole_pages(const Block& block, Bytes most, const Aliases* staying) {
   const auto& pages = block.segment->pages;
   const auto stays = [&](const Page& page) {
+    if (page.sleep == PageSleep::Busy && holds(Rule::pages_on_their_way_to_sleep_stay))
+      return true;
+    if (page.sleep == PageSleep::Asleep && staying == nullptr) return true;
     return staying != nullptr && holds(Rule::pages_mapped_twice_are_not_given_back) &&
            staying->has(page);
   };

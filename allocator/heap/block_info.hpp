@@ -32,6 +32,7 @@ struct BlockInfo {
   CUcontext context = nullptr;
   std::uint64_t buffer_id = 0;  // unique for each allocation of the process, never reused
   std::uint16_t account = 0;    // what it is charged to; 0: nothing
+  bool guarded = false;         // has pages of its own (guard:)
 
   [[nodiscard]] bool stream_ordered() const { return (buffer_id & kOrderedId) != 0; }
 };

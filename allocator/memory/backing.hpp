@@ -49,6 +49,8 @@ class DriverMemory {
              const std::vector<Page>& moved,
              const std::vector<CUdevice>& accessors,
              std::vector<Page>* out) const;
+  // One new page, without access.
+  Status make_page(Address at, Bytes bytes, Page* out) const;
   // Unmaps a range whose pages were moved.
   Status unmap(Address begin, Bytes bytes) const;
   Status give_access(Address begin,
@@ -60,8 +62,6 @@ class DriverMemory {
   Status free(Address address) const;
 
  private:
-  Status make_page(Address at, Bytes bytes, Page* out) const;
-
   const Driver& driver_;
   DeferredUnmaps& deferred_unmaps_;
   const CUcontext context_;

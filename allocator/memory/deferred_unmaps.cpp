@@ -9,7 +9,8 @@
 namespace custash {
 
 Status DeferredUnmaps::give_back(const Page& page) {
-  CUSTASH_ASSERT(page.size != 0);
+  CUSTASH_ASSERT(page.size != 0 && page.sleep != PageSleep::Busy);
+  if (page.sleep == PageSleep::Asleep) return {};
   const RelaxedCapture relaxed(driver_);
   const Status status = driver_.mem_unmap(page.address, page.size);
   if (status.ok() && page.handle != 0) release(page.handle);

@@ -16,7 +16,8 @@ class DeferredUnmaps {
  public:
   explicit DeferredUnmaps(const Driver& driver) : driver_(driver) {}
 
-  // Unmaps and releases a page. (A page without a handle was moved: it is only unmapped.) If
+  // Unmaps and releases a page. (A page without a handle was moved: it is only unmapped. One
+  // that is asleep has no memory.) If
   // the driver refuses to unmap, nothing has changed. If it refuses to release, the handle is
   // kept here and the page counts as returned.
   Status give_back(const Page& page);

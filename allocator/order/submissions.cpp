@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/reuse.pml.
+// Proved: tests/models/reuse.pml and tests/models/sleep.pml.
 #include "allocator/order/submissions.hpp"
 
 #include "allocator/base/check.hpp"
@@ -10,14 +10,38 @@
 namespace custash {
 
 void Submissions::activate(StreamState& stream_state) {
+  while (!try_activate(stream_state)) {
+    stream_state.pending.fetch_sub(1);  // whoever closed the gate waits for that
+    sleep_gate_.pass();
+    stream_state.pending.fetch_add(1);
+  }
+}
+
+bool Submissions::try_activate(StreamState& stream_state) {
   Lock lock(mutex_);
+  if (barred_ && !sleep_gate_.closed()) bar(lock, false);
+  if (barred_ && holds(Rule::submissions_wait_for_their_memory)) return false;
   CUSTASH_ASSERT(active_count_.load() == active_.size());
-  CUSTASH_ASSERT(std::count(active_.begin(), active_.end(), &stream_state) ==
-                 (stream_state.active.load() ? 1 : 0));
-  if (stream_state.active.load()) return;
-  active_.push_back(&stream_state);
+  CUSTASH_ASSERT(barred_ || std::count(active_.begin(), active_.end(), &stream_state) ==
+                                (stream_state.active.load() ? 1 : 0));
+  if (stream_state.active.load()) return true;
+  if (!barred_ || std::count(active_.begin(), active_.end(), &stream_state) == 0)
+    active_.push_back(&stream_state);
   stream_state.active.store(true);
   active_count_.store(static_cast<std::uint32_t>(active_.size()));
+  return true;
+}
+
+void Submissions::bar(const Lock& lock, bool barred) {
+  mutex_.assert_held(lock);
+  barred_ = barred;
+  for (StreamState* stream_state : active_)
+    stream_state->active.store(!barred);
+}
+
+bool Submissions::idle_behind_bar(const Lock& lock) const {
+  mutex_.assert_held(lock);
+  return barred_ && active_.empty();
 }
 
 void Submissions::note_thread() {
@@ -47,8 +71,9 @@ void Submissions::expect(const Lock& lock, std::size_t stream_states) {
 void Submissions::retire(const Lock& lock, Position covers) {
   mutex_.assert_held(lock);
   CUSTASH_ASSERT(active_count_.load() == active_.size());
+  const bool barred = barred_;
   const auto idle = [&](StreamState* stream_state) {
-    CUSTASH_ASSERT(stream_state->active.load());
+    CUSTASH_ASSERT(barred || stream_state->active.load());
     CUSTASH_ASSERT(counted(stream_state->last.load()));
     if (!stream_state->idle_after(covers)) return false;
     // A hook may come in between: it raises `pending` first and reads `active` after. Either it
@@ -56,7 +81,7 @@ void Submissions::retire(const Lock& lock, Position covers) {
     // active.
     stream_state->active.store(false);
     if (stream_state->idle_after(covers)) return true;
-    stream_state->active.store(true);
+    stream_state->active.store(!barred);
     return false;
   };
   std::erase_if(active_, idle);

@@ -10,6 +10,7 @@
 #include "allocator/base/config.hpp"
 #include "allocator/base/mutex.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/order/sleep_gate.hpp"
 #include "allocator/order/stream_state.hpp"
 
 #include <atomic>
@@ -22,7 +23,8 @@ enum class Results { OnDevice, HostVisible };
 
 class Submissions {
  public:
-  Submissions(const Config& config, Mutex& mutex) : config_(config), mutex_(mutex) {}
+  Submissions(const Config& config, Mutex& mutex, SleepGate& sleep_gate)
+      : config_(config), mutex_(mutex), sleep_gate_(sleep_gate) {}
 
   // Before the driver call: the stream is active from here on.
   void begin(StreamState& stream_state) {
@@ -70,6 +72,13 @@ class Submissions {
   [[nodiscard]] const StreamState* only_stream();
   [[nodiscard]] std::vector<StreamState*> active_streams();
 
+  // While barred, no stream counts as active, so that each submission takes the slow path to
+  // the sleep gate. The list of active streams stays. The first that finds the gate open lifts
+  // the bar.
+  void bar(const Lock& lock, bool barred);
+  // Nothing runs, and no call is under way. Only while barred.
+  [[nodiscard]] bool idle_behind_bar(const Lock& lock) const;
+
   void expect(const Lock& lock, std::size_t stream_states);
   // Streams without a submission after this position are active no longer.
   void retire(const Lock& lock, Position covers);
@@ -78,6 +87,7 @@ class Submissions {
 
  private:
   void activate(StreamState& stream_state);
+  bool try_activate(StreamState& stream_state);
   void note_thread();
 
   const Config& config_;
@@ -88,7 +98,9 @@ class Submissions {
   std::atomic<const void*> first_thread_{nullptr};
   std::atomic<bool> several_threads_{false};
   Mutex& mutex_;  // the timeline's
+  SleepGate& sleep_gate_;
   std::vector<StreamState*> active_ GUARDED_BY(mutex_);
+  bool barred_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace custash

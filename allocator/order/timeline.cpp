@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Submissions, streams and captures. Free events are in timeline_free_events.cpp.
-// Proved: tests/models/capture.pml, tests/models/ends.pml, tests/models/peers.pml and
-// tests/models/reuse.pml.
+// Proved: tests/models/capture.pml, tests/models/ends.pml, tests/models/peers.pml,
+// tests/models/reuse.pml and tests/models/sleep.pml.
 #include "allocator/order/timeline.hpp"
 
 #include "allocator/base/check.hpp"
@@ -12,9 +12,10 @@ namespace custash {
 Timeline::Timeline(const Driver& driver,
                    const Config& config,
                    CUcontext context,
-                   CaptureGate& gate)
+                   CaptureGate& gate,
+                   SleepGate& sleep_gate)
     : ContextEvents(driver, context, gate),
-      Submissions(config, mutex_),
+      Submissions(config, mutex_, sleep_gate),
       FenceLog(driver, config, *this, *this, mutex_),
       Debt(*this, *this, *this, mutex_),
       HostVisibleWork(*this, *this, *this, mutex_),
@@ -42,6 +43,18 @@ void Timeline::leave(StreamState& stream_state, Results results) {
   stream_state.pending.fetch_sub(1);
 }
 
+void Timeline::bar() {
+  Lock lock(mutex_);
+  Submissions::bar(lock, true);
+}
+
+bool Timeline::idle_behind_bar() {
+  poll(submitted());
+  Lock lock(mutex_);
+  Submissions::retire(lock, passed());  // also streams that a capture has drawn in
+  return Submissions::idle_behind_bar(lock) && !unfinished();
+}
+
 void Timeline::expect_streams(std::size_t count) {
   Lock lock(mutex_);
   Submissions::expect(lock, count);
@@ -51,7 +64,8 @@ void Timeline::expect_streams(std::size_t count) {
 void Timeline::orphan(StreamState& stream_state) {
   // Without context events, only the handle could be used to fence what still runs. Afterwards
   // it is gone.
-  if (holds(Rule::destroyed_streams_leave_an_event) && stream_state.active.load() &&
+  if (holds(Rule::destroyed_streams_leave_an_event) &&
+      (stream_state.active.load() || !stream_state.idle_after(passed())) &&
       !stream_state.is_per_thread() && (!has_context_events() || capturing())) {
     // Where no last event can be recorded, this waits for the work. (The tail of a thread's own
     // stream was recorded at each submission.)

@@ -29,7 +29,11 @@ class Timeline : private ContextEvents,
                  private Debt,
                  private HostVisibleWork {
  public:
-  Timeline(const Driver& driver, const Config& config, CUcontext context, CaptureGate& gate);
+  Timeline(const Driver& driver,
+           const Config& config,
+           CUcontext context,
+           CaptureGate& gate,
+           SleepGate& sleep_gate);
 
   using ContextEvents::broken, ContextEvents::abandoned, ContextEvents::capturing,
       ContextEvents::end, ContextEvents::look_for_fault, ContextEvents::users,
@@ -49,6 +53,11 @@ class Timeline : private ContextEvents,
   // the debt due on it. leave() after the call: only now the submission counts.
   void enter(StreamState& stream_state);
   void leave(StreamState& stream_state, Results results);
+
+  // ---- Sleep. From bar() on each submission goes to the sleep gate first, until that is open.
+  // Where no work is left and no call under way, idle_behind_bar() is true.
+  void bar();
+  bool idle_behind_bar();
 
   // ---- Streams. There is one more of them: enter() and leave() then allocate nothing for it.
   void expect_streams(std::size_t count);

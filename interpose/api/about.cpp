@@ -22,6 +22,8 @@ const char* custash_error_name(custash_status_t status) {
       return "CUSTASH_ERROR_BUFFER_TOO_SMALL";
     case CUSTASH_ERROR_DRIVER:
       return "CUSTASH_ERROR_DRIVER";
+    case CUSTASH_ERROR_BUSY:
+      return "CUSTASH_ERROR_BUSY";
     case CUSTASH_ERROR_FILE:
       return "CUSTASH_ERROR_FILE";
   }
@@ -42,6 +44,8 @@ const char* custash_error_string(custash_status_t status) {
       return "the pointer was not allocated through custash";
     case CUSTASH_ERROR_BUFFER_TOO_SMALL:
       return "the array is too small for all counters";
+    case CUSTASH_ERROR_BUSY:
+      return "this cannot be done now";
     case CUSTASH_ERROR_DRIVER:
       return "a CUDA error that custash did not cause";
     case CUSTASH_ERROR_FILE:

@@ -4,7 +4,9 @@
 
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
+#include "interpose/observe/stream_report.hpp"
 #include "interpose/process/device_scope.hpp"
+#include "interpose/process/handle_cache.hpp"
 
 #include <algorithm>
 #include <string>
@@ -122,6 +124,10 @@ custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
 
 custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
+    if (streams::on()) {
+      const DeviceScope scope(core, address_of(ptr));
+      streams::named(address_of(ptr), static_cast<CUstream>(stream));
+    }
     // The driver's free waits for every stream.
     if (core.config().caching == Caching::Never) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));
@@ -133,6 +139,7 @@ custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
 custash_status_t custash_empty_cache(void) {
   const nvtx::Served served("custash_empty_cache");
   return with_core([](Allocator& core) {
+    handle_cache().give_back(core.driver());
     core.empty_all_caches();
     return CUSTASH_SUCCESS;
   });

@@ -48,7 +48,8 @@ typedef enum custash_status {
   CUSTASH_ERROR_NOT_OURS = 4, /* the pointer was not allocated through custash */
   CUSTASH_ERROR_BUFFER_TOO_SMALL = 5, /* the array is too small; it was filled */
   CUSTASH_ERROR_DRIVER = 6,           /* another CUDA error, such as an earlier kernel's */
-  CUSTASH_ERROR_FILE = 7              /* a file cannot be written */
+  CUSTASH_ERROR_FILE = 7,             /* a file cannot be written */
+  CUSTASH_ERROR_BUSY = 8,             /* not now; custash_last_error_message says why */
 } custash_status_t;
 
 typedef void* custash_stream_t;
@@ -109,6 +110,17 @@ CUSTASH_API void custash_torch_free(void* ptr,
 /* Returns every free page and segment of every device to the driver. Keeps memory that is in
  * use, or whose last work has not ended. Like torch.cuda.empty_cache. Errors: NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_empty_cache(void);
+
+/* Puts the device memory of the process to sleep: its contents go to host memory, and the
+ * memory goes back to the driver. All addresses stay. Waits up to 2 s for the process's work.
+ * The next submission wakes all of it. Some memory stays awake (docs/sleep.md). Errors:
+ * INVALID_VALUE, NOT_RUNNING; BUSY: nothing has changed, and custash_last_error_message says
+ * why. */
+CUSTASH_API custash_status_t custash_sleep(int device);
+
+/* Returns when the memory is on the device again. It waits while the device has no room. Wakes
+ * all devices. Errors: INVALID_VALUE, NOT_RUNNING. */
+CUSTASH_API custash_status_t custash_wake(int device);
 
 /* Gives at least `bytes` of free memory of the device back, or all of it if less is free. Whole
  * pages go, so it may be more. As custash_empty_cache otherwise. Errors: INVALID_VALUE,
@@ -279,6 +291,7 @@ typedef struct custash_device_stats {
       largest_free_block; /* the largest request that is served without the driver or a move */
   int64_t fragmentation;  /* in thousandths: how much of free_bytes is outside that block */
   int64_t total_bytes;    /* of the device */
+  int64_t asleep_bytes; /* of reserved_bytes: its contents are in host memory (custash_sleep) */
 } custash_device_stats_t;
 
 /* Fills the members that program and library both know. Visits all blocks (some microseconds

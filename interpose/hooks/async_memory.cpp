@@ -96,6 +96,13 @@ bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device) {
   return false;
 }
 
+bool allows_reuse(CUmemPool_attribute attribute, const void* value) {
+  return (attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+          attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
+          attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) &&
+         *static_cast<const int*>(value) != 0;
+}
+
 bool admits(
     Allocator& core, CUcontext context, CUstream stream, NullStream null, CUdevice* device) {
   const Driver& driver = core.driver();
@@ -207,8 +214,8 @@ CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real,
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsNot);
 }
 
-// A release threshold only advises how much to cache, and custash caches. The program can
-// observe the other attributes.
+// A release threshold only advises how much to cache, and custash caches. Reuse is allowed from
+// the beginning; PyTorch allows it again. The program can observe the other attributes.
 CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
                             NullStream,
                             CUmemoryPool pool,
@@ -218,7 +225,9 @@ CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
   Allocator* const core = process::core();
   if (core != nullptr && result == CUDA_SUCCESS)
     own_pools::attribute_set(*core, pool, attribute, value);
-  if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) return result;
+  if (result != CUDA_SUCCESS || attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ||
+      async_memory::allows_reuse(attribute, value))
+    return result;
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
 }
 

@@ -16,6 +16,9 @@ namespace custash::async_memory {
 std::optional<Status> allocate(
     Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out);
 
+// A reuse policy that is switched on, as all are when a pool is made.
+bool allows_reuse(CUmemPool_attribute attribute, const void* value);
+
 // Whether a call on that stream may be served: its context is current and its device's primary
 // one, the device has pools, and the stream does not capture.
 bool admits(

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Memory that the driver serves and custash counts: handles that the program makes and maps,
-// arrays, and memory of other interfaces. An object leaves the count before the driver ends it,
-// since another thread may get its handle at once; where the call fails it comes back.
+// Memory that the driver serves and custash counts: arrays, and memory of other interfaces. An
+// object leaves the count before the driver ends it, since another thread may get its handle at
+// once; where the call fails it comes back.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/observe/passed.hpp"
+#include "interpose/observe/passed_history.hpp"
+#include "interpose/service/service.hpp"
 
 #include <type_traits>
 
@@ -23,17 +25,17 @@ std::uint64_t number_of(Handle handle) {
     return handle;
 }
 
-CUcontext current_context() {
-  CUcontext context = nullptr;
-  Allocator* const core = process::core();
-  if (core != nullptr) (void)core->driver().ctx_get_current(&context);
-  return context;
-}
-
 template <typename Handle>
 CUresult made(Kind kind, CUresult result, const Handle* out, Bytes bytes) {
-  if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr)
-    passed::table().began(kind, number_of(*out), bytes, current_context());
+  Allocator* const core = process::core();
+  if (result != CUDA_SUCCESS || out == nullptr || core == nullptr) return result;
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  (void)core->driver().ctx_get_current(&context);
+  (void)core->driver().ctx_get_device(&device);
+  passed::table().began(kind, number_of(*out), bytes, context, device);
+  passed::tell_made(kind, number_of(*out), bytes);
+  service::memory_was_had(*core);
   return result;
 }
 
@@ -41,6 +43,7 @@ template <typename Handle>
 CUresult end(Kind kind, CUresult (*real)(Handle), Handle handle) {
   if (process::core() == nullptr) return real(handle);
   const auto object = passed::table().ended(kind, number_of(handle));
+  if (object) passed::tell_ended(kind, number_of(handle));
   const CUresult result = real(handle);
   if (result != CUDA_SUCCESS && object) passed::table().back(kind, number_of(handle), *object);
   return result;
@@ -131,41 +134,6 @@ CUresult mipmap_destroy(Real<CUmipmappedArray> real, NullStream, CUmipmappedArra
 
 CUresult external_destroy(Real<CUexternalMemory> real, NullStream, CUexternalMemory memory) {
   return end(Kind::External, real, memory);
-}
-
-CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
-                     NullStream,
-                     CUmemGenericAllocationHandle handle) {
-  if (process::core() == nullptr) return real(handle);
-  const auto object = passed::table().released(handle);
-  const CUresult result = real(handle);
-  if (result != CUDA_SUCCESS && object) passed::table().back(Kind::Handle, handle, *object);
-  return result;
-}
-
-CUresult mem_map(
-    Real<CUdeviceptr, Count, Count, CUmemGenericAllocationHandle, unsigned long long> real,
-    NullStream,
-    CUdeviceptr address,
-    Count bytes,
-    Count offset,
-    CUmemGenericAllocationHandle handle,
-    unsigned long long flags) {
-  const CUresult result = hooks::retry_after_trim(
-      real, [&](auto* call) { return call(address, bytes, offset, handle, flags); });
-  if (result == CUDA_SUCCESS && process::core() != nullptr)
-    passed::table().mapped(address, handle);
-  return result;
-}
-
-CUresult mem_unmap(Real<CUdeviceptr, Count> real,
-                   NullStream,
-                   CUdeviceptr address,
-                   Count bytes) {
-  const CUresult result = real(address, bytes);
-  if (result == CUDA_SUCCESS && process::core() != nullptr)
-    passed::table().unmapped(address, bytes);
-  return result;
 }
 
 }  // namespace custash::handlers

@@ -7,19 +7,12 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/observe_hooks.hpp"
+#include "interpose/hooks/row_forms.hpp"
 #include "interpose/process/callers.hpp"
 
 namespace custash {
 
 using namespace views;  // NOLINT: entry_points.def is written in these words
-
-#define IN_PARENTHESES(...) __VA_ARGS__
-
-#define ALL_FORMS_One(macro, hook, ...) macro(hook, Legacy, __VA_ARGS__)
-#define ALL_FORMS_Ptsz(macro, hook, ...) \
-  macro(hook, Legacy, __VA_ARGS__) macro(hook##_ptsz, PerThread, __VA_ARGS__)
-#define ALL_FORMS_Ptds(macro, hook, ...) \
-  macro(hook, Legacy, __VA_ARGS__) macro(hook##_ptds, PerThread, __VA_ARGS__)
 
 #define SUBMIT_HOOK(hook, null, stream, view, first, second, params, args) \
   CUresult hook params noexcept {                                          \
@@ -54,6 +47,15 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 #define LISTENED(symbol, forms, params, args) \
   ALL_FORMS_##forms(LISTENED_HOOK, hook_##symbol, params, args)
 
+#define AWAKE_HOOK(hook, null, params, args)                                              \
+  CUresult hook params noexcept {                                                         \
+    return hooks::handled(real::function<CUresult params>(Entry::hook), [&](auto* real) { \
+      return hooks::while_awake([&] { return real args; });                               \
+    });                                                                                   \
+  }
+#define AWAKE(symbol, forms, params, args) \
+  ALL_FORMS_##forms(AWAKE_HOOK, hook_##symbol, params, args)
+
 #define ANSWERED_HOOK(hook, null, answer, params, args)                               \
   CUresult hook params noexcept {                                                     \
     callers::current = __builtin_return_address(0);                                   \
@@ -73,8 +75,13 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 #define HANDLED(symbol, forms, handler, params, args) \
   ALL_FORMS_##forms(HANDLED_HOOK, hook_##symbol, handler, params, args)
 
-#define NODE_HOOK(hook, null, note, params, args) \
-  ANSWERED_HOOK(hook, null, (graph_nodes::note, real args), params, args)
+// The driver looks at the addresses that a node names.
+#define NODE_HOOK(hook, null, note, params, args)                                   \
+  ANSWERED_HOOK(hook,                                                               \
+                null,                                                               \
+                (graph_nodes::note, hooks::while_awake([&] { return real args; })), \
+                params,                                                             \
+                args)
 #define NODE(symbol, forms, note, params, args) \
   ALL_FORMS_##forms(NODE_HOOK, hook_##symbol, note, params, args)
 

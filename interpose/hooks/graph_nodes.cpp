@@ -171,7 +171,8 @@ CUresult add_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, void*> 
                   Count count,
                   void* what) {
   note_node(what);
-  return real(out, graph, after, count, Given(what).params());
+  return hooks::while_awake(
+      [&] { return real(out, graph, after, count, Given(what).params()); });
 }
 
 CUresult add_node_v2(
@@ -184,12 +185,13 @@ CUresult add_node_v2(
     Count count,
     void* what) {
   note_node(what);
-  return real(out, graph, after, edges, count, Given(what).params());
+  return hooks::while_awake(
+      [&] { return real(out, graph, after, edges, count, Given(what).params()); });
 }
 
 CUresult set_node(Real<CUgraphNode, void*> real, NullStream, CUgraphNode node, void* what) {
   note_node(what);
-  return real(node, Given(what).params());
+  return hooks::while_awake([&] { return real(node, Given(what).params()); });
 }
 
 CUresult set_exec_node(Real<CUgraphExec, CUgraphNode, void*> real,
@@ -198,7 +200,7 @@ CUresult set_exec_node(Real<CUgraphExec, CUgraphNode, void*> real,
                        CUgraphNode node,
                        void* what) {
   note_node(what);
-  return real(graph, node, Given(what).params());
+  return hooks::while_awake([&] { return real(graph, node, Given(what).params()); });
 }
 
 }  // namespace handlers

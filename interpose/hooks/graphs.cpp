@@ -93,6 +93,7 @@ CUresult graph_instantiate_log(Real<CUgraphExec*, CUgraph, CUgraphNode*, char*, 
                                CUgraphNode* node,
                                char* log,
                                Count size) {
+  const KeepAwake awake(process::core());
   const auto call = [&](auto* again) { return again(out, graph, node, log, size); };
   return graphs::note(hooks::retry_after_trim(real, call), out);
 }
@@ -102,6 +103,7 @@ CUresult graph_instantiate_flags(Real<CUgraphExec*, CUgraph, unsigned long long>
                                  CUgraphExec* out,
                                  CUgraph graph,
                                  unsigned long long flags) {
+  const KeepAwake awake(process::core());
   const auto call = [&](auto* again) { return again(out, graph, flags); };
   return graphs::note(hooks::retry_after_trim(real, call), out);
 }
@@ -111,6 +113,7 @@ CUresult graph_instantiate_params(Real<CUgraphExec*, CUgraph, void*> real,
                                   CUgraphExec* out,
                                   CUgraph graph,
                                   void* parameters) {
+  const KeepAwake awake(process::core());
   const auto call = [&](auto* again) { return again(out, graph, parameters); };
   return graphs::note(hooks::retry_after_trim(real, call), out);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/hook.hpp"
 
+#include "interpose/observe/guard_report.hpp"
+#include "interpose/process/handle_cache.hpp"
 #include "interpose/service/neighbours.hpp"
 
 namespace custash::hooks {
@@ -10,8 +12,9 @@ bool relieve(Allocator& core) noexcept {
   CUcontext context = nullptr;
   if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS) return false;
   try {
+    const bool handles = handle_cache().give_back(core.driver()) != 0;
     const bool pinned = process::pinned().relieve();
-    if (context != nullptr) return core.relieve(context) || pinned;
+    if (context != nullptr) return core.relieve(context) || pinned || handles;
     core.empty_all_caches();  // a context is being made, and no argument says for which device
     return true;
   } catch (...) {
@@ -29,7 +32,8 @@ CUresult unless_broken(Allocator& core, CUresult code) {
   return fault == CUDA_SUCCESS ? code : fault;
 }
 
-void note_fault() noexcept {
+void note_fault(CUresult code) noexcept {
+  guards::fault(code);
   try {
     if (Allocator* const core = process::current.load()) core->look_for_faults();
   } catch (...) {  // out of host memory: the next call tries again

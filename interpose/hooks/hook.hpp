@@ -6,6 +6,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/real_driver.hpp"
 // clang-format on
+#include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "interpose/hooks/sync_memops.hpp"
 #include "interpose/process/captures.hpp"
@@ -28,11 +29,11 @@ bool relieve_by_neighbours(Allocator& core) noexcept;
 CUresult unless_broken(Allocator& core, CUresult code);
 
 // Returns the driver's answer. Where it is a kernel's fault, the core is informed.
-void note_fault() noexcept;
+void note_fault(CUresult code) noexcept;
 
 inline CUresult note_result(CUresult result) noexcept {
   if (result != CUDA_SUCCESS && is_sticky(result)) [[unlikely]]
-    note_fault();
+    note_fault(result);
   return result;
 }
 
@@ -73,6 +74,13 @@ CUresult retry_after_trim(Real* real, Call call) noexcept {
   for (const auto relief : {relieve, relieve_by_neighbours})
     if (result == CUDA_ERROR_OUT_OF_MEMORY && relief(*core)) result = call(real);
   return note_result(result);
+}
+
+// For a call that looks at the mapping of an address of the program's.
+template <typename Call>
+CUresult while_awake(Call call) {
+  const KeepAwake awake(process::core());
+  return call();
 }
 
 template <typename Real, typename Call>

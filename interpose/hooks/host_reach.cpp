@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Memory that both a kernel and the host reach without a pointer to pinned memory: managed
-// variables, and handles and pools in host memory.
+// variables, and pools in host memory.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/own_pools.hpp"
-#include "interpose/observe/passed.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -43,23 +42,6 @@ CUresult library_get_global(Real<CUdeviceptr*, Count*, void*, const char*> real,
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, bytes, library, name); });
   return note_variable("cuLibraryGetGlobal", result, out);
-}
-
-CUresult mem_create(
-    Real<CUmemGenericAllocationHandle*, Count, const CUmemAllocationProp*, unsigned long long>
-        real,
-    NullStream,
-    CUmemGenericAllocationHandle* out,
-    Count bytes,
-    const CUmemAllocationProp* properties,
-    unsigned long long flags) {
-  const CUresult result = hooks::retry_after_trim(
-      real, [&](auto* call) { return call(out, bytes, properties, flags); });
-  if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr)
-    passed::table().began(passed::Kind::Handle, *out, bytes, nullptr);
-  return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
-             ? views::note_host_pointer("cuMemCreate", result)
-             : result;
 }
 
 CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real,

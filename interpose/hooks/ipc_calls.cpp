@@ -6,9 +6,11 @@
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
+#include "allocator/sleep.hpp"
 #include "interpose/hooks/find_block.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/ipc/ipc.hpp"
+#include "interpose/observe/passed.hpp"
 
 #include <cstdio>
 
@@ -84,6 +86,9 @@ CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned 
                                   unsigned long long flags) {
   BlockInfo block;
   const Ownership owner = find_block(address, &block);
+  if (owner == Ownership::Foreign && process::core() != nullptr)
+    passed::table().leaves_at(address, bytes);
+  const KeepAwake awake(owner == Ownership::Live ? process::core() : nullptr);
   const CUresult result =
       real(out, owner == Ownership::Cached ? kNowhere : address, bytes, type, flags);
   if (owner != Ownership::Live || result != CUDA_SUCCESS) return result;

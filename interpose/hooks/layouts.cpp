@@ -73,11 +73,6 @@ std::unordered_map<const void*, const void*>& kernels() REQUIRES(mutex) {
   return *map;
 }
 
-bool is_kernel(const void* function) {
-  const RankedLock lock(mutex);
-  return kernels().contains(function);
-}
-
 const Layout* find(const void* function) {
   const std::uint64_t now = epoch.load(std::memory_order_acquire);
   const Table* const seen = table.load(std::memory_order_acquire);
@@ -174,6 +169,11 @@ CUresult ask_driver(const Driver& driver, const void* function, Layout* out) {
 }
 
 }  // namespace
+
+bool is_kernel(const void* function) {
+  const RankedLock lock(mutex);
+  return kernels().contains(function);
+}
 
 void reset_lock_after_fork() noexcept {
   mutex.reset_after_fork();

@@ -28,6 +28,7 @@ using Layout = std::vector<Run>;
 const Layout* of(const Driver& driver, const void* function) noexcept;
 
 // The driver describes kernels of libraries by another function.
+bool is_kernel(const void* function);
 void note_kernel(const void* kernel, const void* library) noexcept;
 
 // To be called before handles end: a library's and its kernels', a module's, or a context's

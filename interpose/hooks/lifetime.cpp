@@ -8,7 +8,9 @@
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/passed.hpp"
+#include "interpose/observe/passed_history.hpp"
 #include "interpose/process/device_scope.hpp"
+#include "interpose/process/handle_cache.hpp"
 #include "interpose/service/service.hpp"
 
 #include <algorithm>
@@ -21,9 +23,11 @@ namespace {
 void ends(Allocator& core, CUcontext context) {
   layouts::drop();
   ipc::context_ends(core, context);
+  handle_cache().give_back(core.driver());
   async_memory::context_ended(context);
   own_pools::context_ended(core, context);
-  passed::table().context_ended(context);
+  for (const auto& [kind, object] : passed::table().context_ended(context))
+    passed::tell_ended(kind, object);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);
 }

@@ -88,6 +88,12 @@ CUresult around(Call call, const Args&... args) noexcept {
     if (!on()) return result;  // asked after the call: the first one starts the watchers
     if (result != CUDA_SUCCESS) {
       if (result == CUDA_ERROR_OUT_OF_MEMORY) tell_refusal<kKind, kNull>(all);
+      if constexpr (kKind == CallKind::Free || kKind == CallKind::FreeOn) {
+        if (result == CUDA_ERROR_INVALID_VALUE) free_refused(std::get<0>(all));
+      } else if constexpr (kKind == CallKind::HostFree) {
+        if (result == CUDA_ERROR_INVALID_VALUE)
+          free_refused(reinterpret_cast<Address>(std::get<0>(all)));
+      }
       return result;
     }
   }

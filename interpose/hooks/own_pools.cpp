@@ -11,6 +11,8 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
+#include <iterator>
 
 namespace custash::own_pools {
 namespace {
@@ -50,16 +52,47 @@ OwnPool& of(Accounts::Number number) {
   return pools[number - 1U];
 }
 
-// Device memory without a handle, of any size, and nothing that a newer toolkit may add.
-bool can_serve(const CUmemPoolProps& properties) {
-  constexpr std::size_t kKnown = offsetof(CUmemPoolProps, win32SecurityAttributes);
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(&properties);
+// What toolkits since 11.8 have added behind the members that all know; 0 in older programs.
+struct LaterProperties {
+  Bytes most = 0;  // maxSize; 0: no limit
+  unsigned short usage = 0;
+  unsigned char unknown[54] = {};
+
+  explicit LaterProperties(const CUmemPoolProps& properties) {
+    constexpr std::size_t kAt =
+        offsetof(CUmemPoolProps, win32SecurityAttributes) + sizeof(void*);
+    static_assert(kAt + sizeof most + sizeof usage + sizeof unknown == sizeof properties);
+    const auto* from = reinterpret_cast<const unsigned char*>(&properties) + kAt;
+    std::memcpy(&most, from, sizeof most);
+    std::memcpy(&usage, from += sizeof most, sizeof usage);
+    std::memcpy(unknown, from + sizeof usage, sizeof unknown);
+  }
+};
+
+// Memory for the decompression engine differs from other memory only where the device has one.
+// RMM asks for it everywhere.
+bool is_plain_usage(Allocator& core, CUdevice device, unsigned short usage) {
+  constexpr unsigned short kDecompress = 2;  // CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS
+  constexpr auto kAlgorithms = static_cast<CUdevice_attribute>(136);  // of the engine, a mask
+  int algorithms = 1;
+  return usage == 0 || (usage == kDecompress &&
+                        core.driver().device_get_attribute(&algorithms, kAlgorithms, device) ==
+                            CUDA_SUCCESS &&
+                        algorithms == 0);
+}
+
+// Device memory without a handle, and nothing that a newer toolkit may add.
+bool can_serve(Allocator& core,
+               const CUmemPoolProps& properties,
+               const LaterProperties& later) {
   return properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
          properties.handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
          properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-         std::all_of(bytes + kKnown, bytes + sizeof properties, [](unsigned char byte) {
-           return byte == 0;
-         });
+         properties.win32SecurityAttributes == nullptr &&
+         is_plain_usage(core, properties.location.id, later.usage) &&
+         std::all_of(std::begin(later.unknown),
+                     std::end(later.unknown),
+                     [](unsigned char byte) { return byte == 0; });
 }
 
 // Brings what is known of the pool's use up to date. It keeps what its threshold lets it keep:
@@ -78,10 +111,12 @@ PoolUse& look(Allocator& core, Accounts::Number number, Bytes keep) REQUIRES(mut
 
 void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) {
   const Config& config = core.config();
+  const LaterProperties later(properties);
   if (config.pools != Pools::Custash || config.caching == Caching::Never ||
-      !can_serve(properties))
+      !can_serve(core, properties, later))
     return;
-  const Accounts::Number number = ChargedMemory(core).accounts().open();
+  const Accounts::Number number =
+      ChargedMemory(core).accounts().open(later.most == 0 ? Accounts::kUnlimited : later.most);
   if (number == 0) return;
   {
     const RankedLock lock(mutex);
@@ -164,15 +199,9 @@ void attribute_set(Allocator& core,
         known.used_high = ChargedMemory(core).accounts().look(number).now;
       return;
     }
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-      if (*static_cast<const int*>(value) != 0) return;
-      break;
     default:
-      break;
+      if (!async_memory::allows_reuse(attribute, value)) of(number).served.store(false);
   }
-  of(number).served.store(false);
 }
 
 // The blocks that live are reached from then on where custash maps pages. Later ones are the

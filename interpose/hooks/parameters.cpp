@@ -66,12 +66,17 @@ bool any_word(const void* from, std::size_t count, Found found) {
 }
 
 template <typename Found>
-bool any_word(const layouts::Layout* layout, void** params, const Packed& packed, Found found) {
+bool any_word(const layouts::Layout* layout,
+              void** params,
+              const Packed& packed,
+              Found found,
+              std::size_t most_words = ~std::size_t{0}) {
   if (packed.buffer != nullptr &&
       any_word(packed.buffer, packed.bytes / sizeof(Address), found))
     return true;
   return layout != nullptr &&
          std::any_of(layout->begin(), layout->end(), [&](const layouts::Run& run) {
+           if (run.words > most_words) return false;
            void** const first = params + run.first;
            return std::any_of(first, first + run.count, [&](const void* value) {
              return value != nullptr &&
@@ -82,6 +87,25 @@ bool any_word(const layouts::Layout* layout, void** params, const Packed& packed
 }
 
 }  // namespace
+
+void visit_words(const Driver& driver,
+                 const void* function,
+                 void** params,
+                 void** extra,
+                 void (*visit)(void* state, Address word),
+                 void* state,
+                 std::size_t most_words) noexcept {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
+  const Packed packed = unpack(extra);
+  if (!packed.understood || packed.bytes > kMostBytes) return;
+  const layouts::Layout* const layout =
+      params == nullptr ? nullptr : layouts::of(driver, function);
+  const auto see = [&](Address word) {
+    visit(state, word);
+    return false;
+  };
+  (void)any_word(layout, params, packed, see, most_words);
+}
 
 HostAddresses look(const Driver& driver,
                    const void* function,

@@ -28,4 +28,14 @@ HostAddresses look(const Driver& driver,
                    const Allocator* core = nullptr,
                    IsOther* other = nullptr) noexcept;
 
+// Calls `visit` for each 8-byte word of a launch's parameters, as far as their layout is known;
+// but not for parameters of more than `most_words` words.
+void visit_words(const Driver& driver,
+                 const void* function,
+                 void** params,
+                 void** extra,
+                 void (*visit)(void* state, Address word),
+                 void* state,
+                 std::size_t most_words = ~std::size_t{0}) noexcept;
+
 }  // namespace custash::parameters

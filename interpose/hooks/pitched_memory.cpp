@@ -47,12 +47,12 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
   if (const auto known = ours ? pitches.find(question) : std::nullopt) {
     if (const Bytes bytes = known->bytes(width, height); bytes != 0) {
       Address address = 0;
-      const Status status = core->allocate(context, bytes, &address);
-      if (!status.ok()) return status.code();
-      *out = address;
-      *pitch = known->pitch;
-      return CUDA_SUCCESS;
-    }
+      if (core->allocate(context, bytes, &address).ok()) {
+        *out = address;
+        *pitch = known->pitch;
+        return CUDA_SUCCESS;
+      }
+    }  // else the driver refuses it, and writes what it writes then
   }
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, pitch, width, height, element); });

@@ -2,6 +2,7 @@
 // Queries about memory, answered for blocks in place of segments. A block must look as if the
 // driver had allocated it alone, and cached memory as if it did not exist.
 #include "allocator/memory_limits.hpp"
+#include "allocator/sleep.hpp"
 #include "interpose/hooks/find_block.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
@@ -9,6 +10,7 @@
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/passed.hpp"
+#include "interpose/process/handle_cache.hpp"
 
 #include <algorithm>
 
@@ -53,6 +55,13 @@ void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
         "cuPointerGetAttribute",
         CUDA_SUCCESS,
         told == address ? Allocator::Reach::Addressed : Allocator::Reach::Unnamed);
+}
+
+// The driver's answer about a block of ours needs its memory.
+template <typename Ask>
+CUresult ask_driver(Ownership owner, Ask ask) {
+  Allocator* const core = owner == Ownership::Live ? process::core() : nullptr;
+  return core == nullptr ? ask() : ask_awake(*core, ask);
 }
 
 // Writes what differs for a block, over the driver's own answer where that succeeded.
@@ -114,7 +123,8 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
   // Cached memory counts as free, and a limit as the size of the device.
   CUdevice device = 0;
   if (core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return real(free_bytes, total);
-  const Bytes ours = core->reclaimable(context);
+  const Bytes ours = core->reclaimable(context) + handle_cache().held(device);
+  real_free -= std::min<Bytes>(real_free, Sleep(*core).asleep_bytes(device));
   const Bytes size = std::min<Bytes>(real_total, MemoryLimits(*core).get(device));
   const Bytes free = std::min<Bytes>(real_free + ours, MemoryLimits(*core).room(context));
   if (free_bytes != nullptr) *free_bytes = std::min(free, size);
@@ -148,8 +158,9 @@ CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> rea
                                CUdeviceptr address) {
   BlockInfo block;
   const Ownership owner = find_any(address, &block);
-  const CUresult result =
-      real(data, attribute, owner == Ownership::Cached ? kNowhere : address);
+  const CUresult result = ask_driver(owner, [&] {
+    return real(data, attribute, owner == Ownership::Cached ? kNowhere : address);
+  });
   if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && result == CUDA_SUCCESS &&
       data != nullptr)
     note_device_pointer(address, *static_cast<CUdeviceptr*>(data));
@@ -166,8 +177,9 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
                                 CUdeviceptr address) {
   BlockInfo block;
   const Ownership owner = find_any(address, &block);
-  const CUresult result =
-      real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
+  const CUresult result = ask_driver(owner, [&] {
+    return real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
+  });
   // The driver returns an address that it does not know as a host pointer, so the program must
   // get back the address that it asked about.
   for (unsigned i = 0; owner == Ownership::Cached && result == CUDA_SUCCESS && i < count; ++i) {

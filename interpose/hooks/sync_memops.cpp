@@ -4,8 +4,10 @@
 // clang-format on
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
+#include "allocator/sleep.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/sync_memops.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <atomic>
@@ -77,11 +79,16 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   const Ownership owner = core == nullptr ? Ownership::Foreign : core->find(address, &block);
   if (owner == Ownership::Foreign || value == nullptr ||
       attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
+    if (core != nullptr)
+      passed::table().leaves_at(address, 1);  // the attribute may stay with the memory
     return real(value, attribute, address);
   }
   if (owner == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
   const bool on = *static_cast<const unsigned*>(value) != 0;
   sync_memops::set(block.buffer_id, on);
+  Sleep sleep(*core);
+  sleep.keep_awake(block.base, block.buffer_id, on);
+  if (on) sleep.wake();
   // The program sets this before it registers the memory with a network card, which waits for
   // no stream.
   return on && holds(Rule::memory_of_network_cards_is_quiet)

@@ -3,6 +3,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/peer_processes.hpp"
+#include "allocator/sleep.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/real/real_driver.hpp"
@@ -122,6 +123,7 @@ void share(Allocator& core, Session& session, std::string_view arguments, Answer
   Held& held = holdings[id];
   session.holds = true;
   ExportedBlock block;
+  const KeepAwake awake(&core);  // the block stays awake from the pin on
   const bool pinned = id != 0 && PeerProcesses(core).pin(base, id, &block);
   if (pinned && describe(core, block, &told)) {
     held.block = std::move(block);

@@ -51,6 +51,7 @@ void read_counters(const DeviceStats& from, Raw* to) {
   to->num_unguarded = from.num_unguarded;
   to->num_overwritten = from.num_overwritten;
   to->limbo_bytes = from.limbo_bytes;
+  to->asleep_bytes = from.asleep_bytes;
 }
 
 void read_free(const Inventory& held, Raw* to) {
@@ -98,7 +99,7 @@ const std::array<CounterMember, 11> kCounterMembers = {POOLS(allocation),
                                                        SINGLE(oversize_allocations),
                                                        SINGLE(oversize_segments)};
 
-const std::array<NumberMember, 20> kNumberMembers = {
+const std::array<NumberMember, 21> kNumberMembers = {
     NUMBER(max_split_size),   NUMBER(num_alloc_retries),
     NUMBER(num_ooms),         NUMBER(num_sync_all_streams),
     NUMBER(num_device_alloc), NUMBER(num_device_free),
@@ -108,7 +109,8 @@ const std::array<NumberMember, 20> kNumberMembers = {
     OWN(num_guarded),         OWN(num_unguarded),
     OWN(num_overwritten),     OWN(limbo_bytes),
     OWN(free_bytes),          OWN(largest_free_block),
-    OWN(fragmentation),       OWN(total_bytes)};
+    OWN(fragmentation),       OWN(total_bytes),
+    OWN(asleep_bytes)};
 
 Raw counters(Allocator& core, int device) {
   Raw stats{};

@@ -2,9 +2,11 @@
 #include "interpose/observe/observe.hpp"
 
 #include "interpose/observe/dumps.hpp"
+#include "interpose/observe/guard_report.hpp"
 #include "interpose/observe/history.hpp"
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/record.hpp"
+#include "interpose/observe/stream_report.hpp"
 #include "interpose/process/captures.hpp"
 
 namespace custash::observe {
@@ -28,17 +30,29 @@ void end(Watcher watcher) noexcept {
 }
 
 void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept {
-  if (bytes == 0 || makes_node(stream)) return;
+  if (bytes == 0) return;
+  if (watched_by(Watcher::Streams) && memory == MemoryKind::Device)
+    streams::allocated(address, bytes, stream);
+  if (makes_node(stream)) return;
   if (watched_by(Watcher::Record)) record::allocated(memory, address, bytes, stream);
   if (watched_by(Watcher::History)) history::allocated(memory, address, bytes, stream);
   if (watched_by(Watcher::Counters)) launcher::allocated(memory);
+  if (watched_by(Watcher::Guards)) guards::allocated(memory, address, bytes, stream);
 }
 
 void freed(MemoryKind memory, Address address, Stream stream) noexcept {
-  if (address == 0 || makes_node(stream)) return;
+  if (address == 0) return;
+  if (watched_by(Watcher::Streams)) streams::freed(memory, address, stream);
+  if (makes_node(stream)) return;
   if (watched_by(Watcher::Record)) record::freed(memory, address, stream);
   if (watched_by(Watcher::History)) history::freed(address, stream);
   if (watched_by(Watcher::Counters)) launcher::freed(memory);
+  if (watched_by(Watcher::Guards)) guards::freed(address);
+}
+
+void free_refused(Address address) noexcept {
+  if (watched_by(Watcher::Guards)) guards::free_refused(address);
+  if (watched_by(Watcher::Streams)) streams::free_refused(address);
 }
 
 void refused(MemoryKind memory, Bytes bytes, Stream stream) noexcept {

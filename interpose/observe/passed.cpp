@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/passed.hpp"
 
+#include "interpose/process/quietly.hpp"
+
 #include <cstddef>
 #include <new>
 
@@ -9,15 +11,6 @@ namespace {
 
 constexpr std::size_t index(Kind kind) {
   return static_cast<std::size_t>(kind);
-}
-
-// Where the host has no memory for the table, an object is not counted as living.
-template <typename Change>
-void quietly(Change change) noexcept {
-  try {
-    change();
-  } catch (...) {
-  }
 }
 
 }  // namespace
@@ -36,14 +29,12 @@ void PassedTable::add(Kind kind, std::uint64_t number, const PassedObject& objec
   live_bytes_[index(kind)] += object.bytes;
 }
 
-void PassedTable::began(Kind kind,
-                        std::uint64_t object,
-                        Bytes bytes,
-                        CUcontext context) noexcept {
+void PassedTable::began(
+    Kind kind, std::uint64_t object, Bytes bytes, CUcontext context, int device) noexcept {
   count(kind, bytes);
   quietly([&] {
     const RankedLock lock(mutex_);
-    add(kind, object, {bytes, context});
+    add(kind, object, {.bytes = bytes, .context = context, .device = device});
   });
 }
 
@@ -65,12 +56,16 @@ void PassedTable::back(Kind kind,
   });
 }
 
-void PassedTable::context_ended(CUcontext context) noexcept {
+Ended PassedTable::context_ended(CUcontext context) noexcept {
+  Ended out;
   const RankedLock lock(mutex_);
   for (auto at = objects_.begin(); at != objects_.end();) {
     const auto here = at++;
-    if (here->second.context == context && here->first.first != Kind::Handle) drop(here);
+    if (here->second.context != context || here->first.first == Kind::Handle) continue;
+    quietly([&] { out.push_back(here->first); });
+    drop(here);
   }
+  return out;
 }
 
 void PassedTable::drop(Objects::iterator at) {
@@ -80,18 +75,53 @@ void PassedTable::drop(Objects::iterator at) {
   objects_.erase(at);
 }
 
-void PassedTable::change(std::uint64_t handle, int references, int mappings) {
+bool PassedTable::change(std::uint64_t handle, int references, int mappings) {
   const auto found = objects_.find({Kind::Handle, handle});
-  if (found == objects_.end()) return;
+  if (found == objects_.end()) return false;
   PassedObject& object = found->second;
   object.references += static_cast<std::uint32_t>(references);
   object.mappings += static_cast<std::uint32_t>(mappings);
-  if (object.references == 0 && object.mappings == 0) drop(found);
+  const bool ended = object.references == 0 && object.mappings == 0;
+  if (ended) drop(found);
+  return ended;
+}
+
+void PassedTable::handle_made(std::uint64_t handle,
+                              Bytes bytes,
+                              const CUmemAllocationProp& properties,
+                              Server by) noexcept {
+  if (by == Server::Driver) count(Kind::Handle, bytes);
+  quietly([&] {
+    const RankedLock lock(mutex_);
+    add(Kind::Handle,
+        handle,
+        {.bytes = bytes, .device = properties.location.id, .properties = properties});
+  });
 }
 
 void PassedTable::retained(std::uint64_t handle) noexcept {
   const RankedLock lock(mutex_);
+  const auto found = objects_.find({Kind::Handle, handle});
+  if (found != objects_.end()) found->second.retained = true;
   change(handle, 1, 0);
+}
+
+void PassedTable::leaves(std::uint64_t handle) noexcept {
+  const RankedLock lock(mutex_);
+  const auto found = objects_.find({Kind::Handle, handle});
+  if (found != objects_.end()) found->second.elsewhere = true;
+}
+
+void PassedTable::leaves_at(Address address, Bytes bytes) noexcept {
+  const RankedLock lock(mutex_);
+  auto at = mappings_.upper_bound(address);
+  if (at != mappings_.begin()) --at;  // the mapping around the address, if any
+  for (; at != mappings_.end() && (at->first <= address || at->first - address < bytes); ++at) {
+    const auto found = objects_.find({Kind::Handle, at->second});
+    if (found != objects_.end() &&
+        (at->first >= address || address - at->first < found->second.bytes))
+      found->second.elsewhere = true;
+  }
 }
 
 std::optional<PassedObject> PassedTable::released(std::uint64_t handle) noexcept {
@@ -103,21 +133,34 @@ std::optional<PassedObject> PassedTable::released(std::uint64_t handle) noexcept
   return before;
 }
 
-void PassedTable::mapped(Address address, std::uint64_t handle) noexcept {
+bool PassedTable::mapped(Address address, std::uint64_t handle) noexcept {
+  bool entered = false;
   quietly([&] {
     const RankedLock lock(mutex_);
     if (objects_.find({Kind::Handle, handle}) == objects_.end()) return;
-    if (mappings_.emplace(address, handle).second) change(handle, 0, 1);
+    entered = mappings_.emplace(address, handle).second;
+    if (entered) change(handle, 0, 1);
   });
+  return entered;
 }
 
-void PassedTable::unmapped(Address address, Bytes bytes) noexcept {
+Ended PassedTable::unmapped(Address address, Bytes bytes) noexcept {
+  Ended out;
   const RankedLock lock(mutex_);
   auto at = mappings_.lower_bound(address);
   while (at != mappings_.end() && at->first - address < bytes) {
-    change(at->second, 0, -1);
+    if (change(at->second, 0, -1)) quietly([&] { out.emplace_back(Kind::Handle, at->second); });
     at = mappings_.erase(at);
   }
+  return out;
+}
+
+Bytes PassedTable::live_on(int device) noexcept {
+  Bytes sum = 0;
+  const RankedLock lock(mutex_);
+  for (const auto& [key, object] : objects_)
+    if (object.device == device) sum += object.bytes;
+  return sum;
 }
 
 PassedCounts PassedTable::read() noexcept {

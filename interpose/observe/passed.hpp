@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <cuda.h>
 
@@ -21,28 +22,52 @@ namespace custash::passed {
 struct PassedObject {
   Bytes bytes = 0;
   CUcontext context = nullptr;
+  int device = 0;
   std::uint32_t references = 1;
   std::uint32_t mappings = 0;
+  // Of a handle:
+  CUmemAllocationProp properties{};
+  bool retained = false;   // more than once
+  bool elsewhere = false;  // exported, or bound to more than an address of this process
+
+  // A release of this reference is the end of the memory.
+  [[nodiscard]] bool is_last() const { return references == 1 && mappings == 0; }
 };
+
+// Custash: it had a handle left.
+enum class Server { Driver, Custash };
+
+// Those that ended by a call that does not name them.
+using Ended = std::vector<std::pair<Kind, std::uint64_t>>;
 
 class PassedTable {
  public:
   void count(Kind kind, Bytes bytes) noexcept;
 
   // The program got this, and gave it back. The object of a context ends with it.
-  void began(Kind kind, std::uint64_t object, Bytes bytes, CUcontext context) noexcept;
+  void began(
+      Kind kind, std::uint64_t object, Bytes bytes, CUcontext context, int device = 0) noexcept;
   // Before the driver's call. Where that fails, back() undoes it.
   std::optional<PassedObject> ended(Kind kind, std::uint64_t object) noexcept;
   void back(Kind kind, std::uint64_t object, const PassedObject& as_before) noexcept;
-  void context_ended(CUcontext context) noexcept;
+  Ended context_ended(CUcontext context) noexcept;
 
   // The memory behind a handle stays until its last reference and its last mapping are gone.
+  void handle_made(std::uint64_t handle,
+                   Bytes bytes,
+                   const CUmemAllocationProp& properties,
+                   Server by) noexcept;
   void retained(std::uint64_t handle) noexcept;
+  // Before the driver's call, whatever comes of it.
+  void leaves(std::uint64_t handle) noexcept;
+  void leaves_at(Address address, Bytes bytes) noexcept;
   std::optional<PassedObject> released(std::uint64_t handle) noexcept;
-  void mapped(Address address, std::uint64_t handle) noexcept;
-  void unmapped(Address address, Bytes bytes) noexcept;
+  // Before the driver's call. True: where that fails, unmapped() undoes it.
+  bool mapped(Address address, std::uint64_t handle) noexcept;
+  Ended unmapped(Address address, Bytes bytes) noexcept;
 
   PassedCounts read() noexcept;
+  Bytes live_on(int device) noexcept;
 
   void reset_lock_after_fork() { mutex_.reset_after_fork(); }
 
@@ -51,7 +76,8 @@ class PassedTable {
 
   void add(Kind kind, std::uint64_t number, const PassedObject& object) REQUIRES(mutex_);
   void drop(Objects::iterator at) REQUIRES(mutex_);
-  void change(std::uint64_t handle, int references, int mappings) REQUIRES(mutex_);
+  // True: this was its end.
+  bool change(std::uint64_t handle, int references, int mappings) REQUIRES(mutex_);
 
   std::array<std::atomic<std::uint64_t>, kKinds> calls_{};
   std::array<std::atomic<Bytes>, kKinds> bytes_{};

@@ -19,28 +19,6 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 
 }  // namespace
 
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::Ordered:
-      return "stream-ordered";
-    case Kind::Pool:
-      return "from own pools";
-    case Kind::Pitched:
-      return "pitched";
-    case Kind::Managed:
-      return "managed";
-    case Kind::Handle:
-      return "handles";
-    case Kind::Array:
-      return "arrays";
-    case Kind::Mipmap:
-      return "mipmaps";
-    case Kind::External:
-      return "external";
-  }
-  return "";
-}
-
 std::string share_text(const PassedCounts& counts, std::uint64_t calls, Bytes bytes) {
   std::uint64_t all = calls;
   Bytes all_bytes = bytes;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 namespace custash::passed {
@@ -26,7 +27,19 @@ enum class Kind : unsigned char {
 inline constexpr std::size_t kKinds = 8;
 inline constexpr std::size_t kServable = 3;  // the first ones: custash may serve them
 
-const char* name_of(Kind kind);
+inline constexpr const char* kKindNames[] = {"stream-ordered",
+                                             "from own pools",
+                                             "pitched",
+                                             "managed",
+                                             "handles",
+                                             "arrays",
+                                             "mipmaps",
+                                             "external"};
+static_assert(std::size(kKindNames) == kKinds);
+
+constexpr const char* name_of(Kind kind) {
+  return kKindNames[static_cast<std::size_t>(kind)];
+}
 
 struct PassedCount {
   std::uint64_t calls;

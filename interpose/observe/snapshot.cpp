@@ -2,6 +2,7 @@
 #include "interpose/observe/snapshot.hpp"
 
 #include "interpose/observe/device_stats.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 
@@ -83,6 +84,7 @@ Snapshot take(Allocator& core, history::Events events) {
     out.devices.push_back(device_state(stats, std::move(held), stacks));
   }
   out.host_stats = process::pinned().stats().flatten();
+  out.passed = passed::table().read();
   out.time = clock_now();
   Symbols symbols;
   for (const auto& stack : out.history.stacks)

@@ -7,6 +7,7 @@
 #include "allocator/allocator.hpp"
 #include "interpose/api/custash.h"
 #include "interpose/observe/history.hpp"
+#include "interpose/observe/passed_counts.hpp"
 #include "interpose/observe/symbols.hpp"
 
 #include <string>
@@ -40,6 +41,7 @@ struct Snapshot {
   Nanoseconds time = 0;  // CLOCK_REALTIME
   std::vector<DeviceState> devices;
   std::vector<std::pair<std::string, std::int64_t>> host_stats;
+  passed::PassedCounts passed{};
   history::Reading history;
   std::vector<Frame> frames;
   std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks, of `frames`

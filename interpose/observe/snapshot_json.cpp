@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A snapshot as JSON (docs/snapshot-schema.json), and the page that shows it.
 #include "interpose/observe/device_stats.hpp"
+#include "interpose/observe/passed_json.hpp"
 #include "interpose/observe/report_page.hpp"
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/json.hpp"
@@ -133,6 +134,7 @@ std::string as_json(const Snapshot& snapshot) {
   if (!snapshot.ended_by.empty()) json.text_member("ended_by", snapshot.ended_by);
   write_devices(json, snapshot);
   json.numbers("host_stats", snapshot.host_stats);
+  passed::write_passed(json, snapshot.passed);
   write_history(json, snapshot);
   write_stacks(json, snapshot);
   json.close('}');

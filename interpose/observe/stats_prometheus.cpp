@@ -2,6 +2,7 @@
 // The statistics in Prometheus' text format.
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/driver_calls.hpp"
+#include "interpose/observe/passed.hpp"
 #include "interpose/observe/stats_text.hpp"
 #include "interpose/process/process.hpp"
 
@@ -47,6 +48,7 @@ constexpr std::array kHelp = {
     Help{"num_unguarded", "Allocations for which a guard had no room"},
     Help{"num_overwritten", "Guarded blocks with bytes written around them"},
     Help{"limbo_bytes", "Bytes freed while the work that used them is in flight"},
+    Help{"asleep_bytes", "Bytes held of which the contents are in host memory"},
     Help{"free_bytes", "Bytes held, neither owned nor in limbo"},
     Help{"largest_free_block", "Bytes of the largest free range"},
     Help{"fragmentation", "Thousandths of free_bytes outside the largest free range"},
@@ -174,6 +176,37 @@ void add_driver_calls(std::string& out) {
   }
 }
 
+// Of the process: the driver's answers name no device.
+void add_passed(std::string& out) {
+  struct Row {
+    const char* name;
+    const char* type;
+    const char* help;
+    std::uint64_t passed::PassedCount::*value;
+  };
+
+  constexpr Row kRows[] = {
+      {"custash_passed_total",
+       "counter",
+       "Allocations of device memory that the driver served itself",
+       &passed::PassedCount::calls},
+      {"custash_passed_bytes_total", "counter", "Their bytes", &passed::PassedCount::bytes},
+      {"custash_passed_live",
+       "gauge",
+       "Handles, arrays and the like that the program has",
+       &passed::PassedCount::live},
+      {"custash_passed_live_bytes", "gauge", "Their bytes", &passed::PassedCount::live_bytes}};
+  const passed::PassedCounts counts = passed::table().read();
+  for (const Row& row : kRows) {
+    add_header(out, row.name, row.type, row.help);
+    for (std::size_t i = 0; i < passed::kKinds; ++i)
+      add_sample(out,
+                 row.name,
+                 std::string("kind=\"") + passed::name_of(static_cast<passed::Kind>(i)) + "\"",
+                 static_cast<std::int64_t>(counts[i].*row.value));
+  }
+}
+
 }  // namespace
 
 std::string prometheus(Allocator& core, const std::vector<int>& devices) {
@@ -184,6 +217,7 @@ std::string prometheus(Allocator& core, const std::vector<int>& devices) {
   add_counters(out, read);
   add_numbers(out, read);
   add_host(out);
+  add_passed(out);
   add_driver_calls(out);
   return out;
 }

@@ -5,7 +5,9 @@
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/history.hpp"
 #include "interpose/observe/passed.hpp"
+#include "interpose/observe/passed_json.hpp"
 #include "interpose/observe/symbols.hpp"
+#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/json.hpp"
 #include "interpose/process/process.hpp"
 
@@ -89,24 +91,14 @@ void write_driver_calls(JsonWriter& json) {
   });
 }
 
-// Of the process: the driver's answers name no device.
-void write_passed(JsonWriter& json) {
-  struct Row {
-    passed::Kind kind;
-    passed::PassedCount count;
-  };
-
-  std::vector<Row> rows;
-  const passed::PassedCounts counts = passed::table().read();
-  for (std::size_t i = 0; i < passed::kKinds; ++i)
-    if (counts[i].calls != 0) rows.push_back({static_cast<passed::Kind>(i), counts[i]});
-  json.objects("passed", rows, [&](const Row& row) {
-    json.text_member("kind", passed::name_of(row.kind));
-    json.member("allocations", row.count.calls);
-    json.member("allocated_bytes", row.count.bytes);
-    json.member("live", row.count.live);
-    json.member("live_bytes", row.count.live_bytes);
-  });
+void write_handle_cache(JsonWriter& json) {
+  const HandleCache::Counts counts = handle_cache().read();
+  json.key("handle_cache");
+  json.open('{');
+  json.member("served", counts.served);
+  json.member("handles", counts.handles);
+  json.member("bytes", counts.bytes);
+  json.close('}');
 }
 
 // By the calling library, where history or stats:detailed records callers.
@@ -160,7 +152,8 @@ std::string json(Allocator& core, int device) {
   write_streams(json, held);
   write_sizes(json, held);
   write_driver_calls(json);
-  write_passed(json);
+  passed::write_passed(json, passed::table().read());
+  write_handle_cache(json);
   const history::Reading history = history::read(history::Events::Without);
   write_callers(json, history, device);
   write_lifetimes(json, history, device);

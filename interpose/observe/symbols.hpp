@@ -43,6 +43,9 @@ class Symbols {
   std::vector<Frame> frames_;
 };
 
+// A function's name as it is written, from the linker's.
+std::string readable(const char* symbol);
+
 // The calling library: the file of the first frame that has one. Python's own file is skipped.
 std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack);
 

@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 
 namespace custash {
-namespace {
 
 std::string readable(const char* symbol) {
   if (symbol == nullptr) return "";
@@ -23,6 +22,8 @@ std::string readable(const char* symbol) {
   std::free(text);
   return out;
 }
+
+namespace {
 
 const std::string& own_module() {
   static const char here = 0;

@@ -20,6 +20,7 @@ namespace custash::live {
 
 inline constexpr std::uint64_t kMagic = 0x3165676170687563;  // "cuhpage1"
 inline constexpr std::size_t kDevices = 16;                  // more have no room
+inline constexpr std::size_t kPassedKinds = 8;
 
 struct DevicePart {
   char bus[16];  // PCI address: the same device in processes that number devices otherwise
@@ -38,6 +39,16 @@ struct DevicePart {
   std::int64_t stalls_avoided;
   std::int64_t free_waits;
   std::int64_t ooms;
+  std::int64_t asleep_bytes;     // of reserved_bytes
+  std::int64_t by_driver_bytes;  // now: handles, arrays and the like that the driver serves
+};
+
+// Of one kind of calls that the driver served itself (passed_counts.hpp).
+struct PassedPart {
+  std::int64_t allocations;
+  std::int64_t allocated_bytes;
+  std::int64_t live;
+  std::int64_t live_bytes;
 };
 
 struct Page {
@@ -52,6 +63,8 @@ struct Page {
   std::int64_t updated;    // CLOCK_MONOTONIC, nanoseconds; 0: never
   std::int64_t pinned_bytes;  // of host memory held
   std::int64_t passed;  // allocations that the driver served, of kinds that custash serves
+  PassedPart by_driver[kPassedKinds];
+  std::int64_t sleep;  // SleepState: 0 awake, 1 going to sleep, 2 asleep, 3 waking
   std::int64_t device_count;
   DevicePart devices[kDevices];
 };

@@ -9,6 +9,7 @@ namespace custash::output {
 namespace {
 
 constexpr std::string_view kSnapshotMark = "{\"format\":\"custash snapshot 1\"";
+constexpr std::string_view kGuardReportMark = "{\"format\":\"custash guard report 1\"";
 constexpr std::string_view kTraceEventsMark = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 constexpr std::string_view kComparisonJsonMark = "{\n \"format\": \"custash comparison 1\"";
 constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"custash\">";
@@ -42,6 +43,7 @@ Kind kind_of(std::string_view beginning) {
   if (begins(text, kRecordingMark) || begins_with_event(text)) return Kind::Recording;
   if (begins(text, kSnapshotMark)) return Kind::Snapshot;
   if (begins(text, kPickleMark)) return Kind::Pickle;
+  if (begins(text, kGuardReportMark)) return Kind::GuardReport;
   if (begins(text, kTraceEventsMark) && has(text, "\"custash: ")) return Kind::TraceEvents;
   if (begins(text, "<!DOCTYPE html>") && has(text, kReportMark)) return Kind::Report;
   if (begins(text, "<svg ") && has(text, kPictureMark)) return Kind::Picture;
@@ -60,7 +62,8 @@ const char* name_of(Kind kind) {
                                     "a custash snapshot for Perfetto",
                                     "a custash picture",
                                     "a custash comparison",
-                                    "a file of custash metrics"};
+                                    "a file of custash metrics",
+                                    "a custash guard report"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

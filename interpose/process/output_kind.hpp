@@ -15,7 +15,8 @@ enum class Kind {
   TraceEvents,
   Picture,
   Comparison,
-  Metrics
+  Metrics,
+  GuardReport
 };
 
 // As many bytes of a file as kind_of() needs.

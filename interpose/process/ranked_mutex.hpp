@@ -32,7 +32,11 @@ enum class HookRank {
   Layouts,
   HostRanges,
   SyncMemops,
-  Passed
+  HandleCache,
+  Passed,
+  Guards,
+  Streams,
+  GuardFindings
 };
 
 // One bit a rank.

@@ -21,6 +21,9 @@ enum class Open { IfProgramHas, Now };
 constexpr std::size_t kSlots = 1024;
 static_assert(kEntryCount * 2 <= kSlots, "the map from addresses to wrappers is too small");
 
+// The driver's own, whatever replace() puts before them.
+constinit std::array<std::atomic<void*>, kEntryCount> given{};
+
 // An entry's number plus one; 0 is an empty slot. The key is the entry's address.
 constinit std::array<std::atomic<unsigned short>, kSlots> slots{};
 constinit std::atomic<void*> library{nullptr};
@@ -46,7 +49,7 @@ std::size_t first_slot(const void* address) {
 }
 
 void* address_in(unsigned short slot) {
-  return addresses[slot - 1].load(std::memory_order_relaxed);
+  return given[slot - 1].load(std::memory_order_relaxed);
 }
 
 // Two names may share one address: the first in the list stands for both.
@@ -107,10 +110,13 @@ bool fill(Open how) {
   }
   for (std::size_t i = 0; i < kEntryCount; ++i) {
     void* const address = real_dlsym()(handle, kEntryNames[i]);
-    if (address != nullptr) addresses[i].store(address, std::memory_order_release);
+    if (address == nullptr) continue;
+    given[i].store(address, std::memory_order_release);
+    void* none = nullptr;  // another thread may have filled it, and replaced it since
+    addresses[i].compare_exchange_strong(none, address);
   }
   for (std::size_t i = 0; i < kEntryCount; ++i) {
-    void* const address = addresses[i].load(std::memory_order_relaxed);
+    void* const address = given[i].load(std::memory_order_relaxed);
     if (address != nullptr) insert(address, i);
   }
   dlerror();  // a driver older than an entry of ours leaves a message that is not the program's
@@ -124,6 +130,10 @@ void* look_up(Entry entry) noexcept {
   const auto index = static_cast<std::size_t>(entry);
   if (fill(Open::Now)) return addresses[index].load(std::memory_order_relaxed);
   return in_stub(kEntryNames[index]);
+}
+
+void replace(Entry entry, void* by) noexcept {
+  addresses[static_cast<std::size_t>(entry)].store(by, std::memory_order_release);
 }
 
 void* symbol(const char* name) noexcept {

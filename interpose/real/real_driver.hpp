@@ -28,6 +28,9 @@ Function* function(Entry entry) noexcept {
   return reinterpret_cast<Function*>(address);
 }
 
+// Puts a function before the driver's: hooks call it from now on. The table is filled.
+void replace(Entry entry, void* by) noexcept;
+
 // Any symbol of the real driver; null when it has none or there is no driver.
 void* symbol(const char* name) noexcept;
 

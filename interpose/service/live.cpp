@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/service/live.hpp"
 
+#include "allocator/sleep.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/stats_text.hpp"
 #include "interpose/process/live_page.hpp"
@@ -76,6 +77,8 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   part->free_waits = stats.num_free_waits;
   part->stalls_avoided = std::max<std::int64_t>(0, part->frees - stats.num_free_waits);
   part->ooms = stats.num_ooms;
+  part->by_driver_bytes = static_cast<std::int64_t>(passed::table().live_on(device));
+  part->asleep_bytes = stats.asleep_bytes;
 }
 
 // The number is odd while the rest is written. A reader that sees the same even number twice
@@ -122,7 +125,8 @@ Text* form_of(std::string_view name) {
 bool is_used(Allocator& core, int device) {
   constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
   const DeviceStats stats = core.stats(device);
-  return stats.reserved_bytes[kAll].peak > 0 || stats.allocation[kAll].allocated > 0;
+  return stats.reserved_bytes[kAll].peak > 0 || stats.allocation[kAll].allocated > 0 ||
+         passed::table().live_on(device) > 0;
 }
 
 }  // namespace
@@ -134,9 +138,9 @@ void open(const service::Identity& who) noexcept {
   current.pid = who.pid;
   current.nonce = who.nonce;
   current.pid_namespace = pid_namespace();
-  current.started = start_of(who.pid);
   name_program(current.name, sizeof current.name);
   try {
+    current.started = start_of(who.pid);
     (void)read_all(geteuid());  // removes what crashed processes have left
     const std::string at = path_of(geteuid(), who);
     if (at.size() >= sizeof path) return;
@@ -157,10 +161,17 @@ void answer(Allocator& core, service::Session&, std::string_view, service::Answe
   const passed::PassedCounts passed = passed::table().read();
   for (std::size_t i = 0; i < passed::kServable; ++i)
     current.passed += static_cast<std::int64_t>(passed[i].calls);
+  static_assert(kPassedKinds == passed::kKinds);
+  for (std::size_t i = 0; i < kPassedKinds; ++i)
+    current.by_driver[i] = {static_cast<std::int64_t>(passed[i].calls),
+                            static_cast<std::int64_t>(passed[i].bytes),
+                            static_cast<std::int64_t>(passed[i].live),
+                            static_cast<std::int64_t>(passed[i].live_bytes)};
   current.device_count = std::min<std::int64_t>(devices_of(core), kDevices);
   for (int i = 0; i < current.device_count; ++i)
     read_device(core, i, &current.devices[i]);
   current.pinned_bytes = process::pinned().stats().allocated_bytes.current;
+  current.sleep = static_cast<std::int64_t>(Sleep(core).state());
   current.updated = monotonic_now();
   publish();
   answer->text.assign(reinterpret_cast<const char*>(&current), sizeof current);

@@ -3,6 +3,7 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/peer_processes.hpp"
+#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/service/service_client.hpp"
@@ -130,8 +131,10 @@ void give(Allocator& core,
     count = 0;
   Bytes given = 0;
   for (int device = 0; device < count; ++device)
-    if (uuid_of(device) == arguments.substr(0, blank))
-      given = PeerProcesses(core).give_back(device, bytes);
+    if (uuid_of(device) == arguments.substr(0, blank)) {
+      given = handle_cache().give_back(core.driver(), device, bytes);
+      if (given < bytes) given += PeerProcesses(core).give_back(device, bytes - given);
+    }
   answer->text = std::to_string(given);
 }
 

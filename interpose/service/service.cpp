@@ -144,6 +144,10 @@ void start_with_memory(Driver& driver) {
   driver.mem_alloc = alloc;
 }
 
+void memory_was_had(const Allocator& core) {
+  if (core.config().control || core.config().neighbours) memory_was_had();
+}
+
 Identity identity() noexcept {
   EventLoop* const loop = running.load(std::memory_order_acquire);
   return loop == nullptr ? Identity{} : loop->who();

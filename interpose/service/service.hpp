@@ -42,11 +42,17 @@ struct Verb {
 // session held. `verbs` must outlive the service.
 void answer_with(std::span<const Verb> verbs, void (*session_ended)(const Session& session));
 
+// Called before the service can start: something that is due now and then. It returns the
+// milliseconds until the next call. It runs as a verb does.
+void tick_with(int (*tick)(Allocator& core));
+
 // Starts the thread if it does not run. False where that is impossible: no sockets, no threads,
 // or custash does not serve this process. Any thread may call it.
 bool start() noexcept;
 // Makes the service start once the driver has given the first memory.
 void start_with_memory(Driver& driver);
+// The program got memory of the driver's itself: the same, where an option wants the service.
+void memory_was_had(const Allocator& core);
 // This process's identity to others; pid 0: the service has not started.
 Identity identity() noexcept;
 

@@ -159,6 +159,23 @@ int EventLoop::poll_timeout() const {
   return static_cast<int>(std::max<long>(left.count(), 0));
 }
 
+// What is due now and then. Returns the milliseconds until it is due again; -1: never.
+int EventLoop::tick_now() {
+  if (!ticks()) return -1;
+  if (const auto now = Clock::now(); now >= next_tick_) {
+    int wait = 1000;
+    try {
+      VerbScope scope;
+      Allocator* const core = scope.enter() ? process::core() : nullptr;
+      if (core != nullptr) wait = tick(*core);
+    } catch (...) {  // no memory: later
+    }
+    next_tick_ = Clock::now() + std::chrono::milliseconds(wait);
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_tick_ - Clock::now());
+  return static_cast<int>(std::max<long>(left.count(), 0));
+}
+
 void EventLoop::run() {
   pthread_setname_np(pthread_self(), "custash");
   for (;;) {
@@ -166,7 +183,10 @@ void EventLoop::run() {
     waiting_.push_back({listener_, POLLIN, 0});
     for (const Client& client : clients_)
       waiting_.push_back({client.fd, POLLIN, 0});  // -1 is passed over
-    if (poll(waiting_.data(), waiting_.size(), poll_timeout()) < 0 && errno != EINTR) {
+    int timeout = poll_timeout();
+    if (const int tick = tick_now(); tick >= 0)
+      timeout = timeout < 0 ? tick : std::min(timeout, tick);
+    if (poll(waiting_.data(), waiting_.size(), timeout) < 0 && errno != EINTR) {
       constexpr timespec kPause{0, 100'000'000};
       nanosleep(&kPause, nullptr);
       continue;

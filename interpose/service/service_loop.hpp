@@ -18,6 +18,9 @@ namespace custash::service {
 // The arguments of answer_with().
 std::span<const Verb> verbs();
 void session_ended(const Session& session);
+// Milliseconds until the next call; -1: never.
+int tick(Allocator& core);
+bool ticks();
 
 class EventLoop {
  public:
@@ -44,10 +47,12 @@ class EventLoop {
   // True: nothing is held for it any more.
   bool hang_up(Client& client);
   [[nodiscard]] int poll_timeout() const;
+  int tick_now();
 
   const Identity who_;
   const int listener_;
   std::uint64_t next_session_ = 1;
+  Clock::time_point next_tick_{};
   // Room for all is reserved at the start, so that the thread never fails for want of memory.
   std::vector<Client> clients_;
   std::vector<pollfd> waiting_;

@@ -2,6 +2,7 @@
 #include "interpose/service/service_verbs.hpp"
 
 #include "allocator/peer_processes.hpp"
+#include "interpose/process/handle_cache.hpp"
 #include "interpose/service/service_loop.hpp"
 
 #include <algorithm>
@@ -13,6 +14,8 @@ namespace {
 constinit std::span<const Verb> answered;
 using LetGo = void(const Session& session);
 constinit LetGo* let_go = nullptr;
+using Tick = int(Allocator& core);
+constinit Tick* due = nullptr;
 
 bool read_bytes(std::string_view text, Bytes* out) {
   if (text == "all") {
@@ -38,6 +41,18 @@ void session_ended(const Session& session) {
   let_go(session);
 }
 
+void tick_with(int (*what)(Allocator& core)) {
+  due = what;
+}
+
+bool ticks() {
+  return due != nullptr;
+}
+
+int tick(Allocator& core) {
+  return due(core);
+}
+
 void ping(Allocator&, Session&, std::string_view, Answer* answer) {
   answer->text = std::to_string(identity().pid) + " " + std::to_string(kVersion);
 }
@@ -51,8 +66,10 @@ void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer)
   }
   if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
   Bytes given = 0;
-  for (int device = 0; device < devices && given < wanted; ++device)
-    given += PeerProcesses(core).give_back(device, wanted - given);
+  for (int device = 0; device < devices && given < wanted; ++device) {
+    given += handle_cache().give_back(core.driver(), device, wanted - given);
+    if (given < wanted) given += PeerProcesses(core).give_back(device, wanted - given);
+  }
   answer->text = std::to_string(given);
 }
 

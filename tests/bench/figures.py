@@ -4,7 +4,7 @@ memory held. Every round measures each way once, in turn, and every other round 
 the median and the range of all rounds.
 
   tools/bench --figures --json FILE              on a GPU; --rounds 5, --minutes 9
-  tools/bench --figures --from FILE --docs       the pictures and tables of docs/, on any machine
+  tools/bench --figures --from FILE... --docs    the pictures and tables of docs/, on any machine
 """
 import argparse
 import json
@@ -24,6 +24,7 @@ import runs
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPU = ROOT / "tests/gpu"
 FORMAT = "custash figures 1"
+PARTS = ("threads", "stall", "pinned", "held", "training")
 WAYS = {"own cache": "PyTorch's own cache", "cache off, bare": "no cache, without custash",
         "cache off, custash": "no cache, with custash"}
 THROUGH = {"custash": "custash", "driver": "cuMemAlloc", "pool": "cuMemAllocAsync", "PyTorch": "PyTorch's cache",
@@ -99,12 +100,12 @@ class Figures:
             return json.loads(path.read_text()) if path.exists() else []
 
     def round(self, number):
-        for part in (self.threads, self.stall, self.pinned, self.held, self.training):
+        for name in self.args.only or PARTS:
             for how in ("bare", "custash") if number % 2 == 0 else ("custash", "bare"):
                 if self.bench.end is not None and time.monotonic() > self.bench.end:
                     return False
-                print(f"round {number + 1}: {part.__name__}, {how}", file=sys.stderr, flush=True)
-                part(how)
+                print(f"round {number + 1}: {name}, {how}", file=sys.stderr, flush=True)
+                getattr(self, name)(how)
         return True
 
     def result(self, machine):
@@ -112,6 +113,16 @@ class Figures:
                  "median": statistics.median(values), "high": max(values)}
                 for (picture, who, at, unit), values in self.rows.items()]
         return {"format": FORMAT, "machine": machine, "rows": rows}
+
+
+def merged(paths):
+    """The figures of several calls."""
+    rows, machines = {}, {}
+    for path in paths:
+        found = report.read_figures(path, {"format": FORMAT, "machine": None, "rows": None}, "tools/bench --figures")
+        machines[found["machine"]] = True
+        rows.update({name: figures_plot.of(found, name) for name in PARTS if figures_plot.of(found, name)})
+    return {"format": FORMAT, "machine": "; ".join(machines), "rows": [row for name in PARTS for row in rows.get(name, [])]}
 
 
 def machine(bench):
@@ -136,13 +147,15 @@ def arguments():
     parser = argparse.ArgumentParser(prog="tools/bench --figures", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figures", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only", action="append", choices=PARTS, help="only this figure; may be repeated")
     parser.add_argument("--rounds", type=report.count, default=5, help="how often each way is measured (5)")
     parser.add_argument("--minutes", type=report.minutes, help="begin nothing after that time")
     parser.add_argument("--steps", type=report.count, default=200, help="of the training (200)")
     parser.add_argument("--quick", action="store_true", help="short runs: to see that it works")
     parser.add_argument("--sim", action="store_true", help="over the simulated driver")
     parser.add_argument("--json", type=pathlib.Path, help="write every figure to this file")
-    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="JSON", help="measure nothing; take what --json wrote")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, nargs="+", metavar="JSON",
+                        help="measure nothing; take what --json wrote, each figure from the last file that has it")
     parser.add_argument("--docs", action="store_true", help="write the pictures and tables into docs/")
     parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
     parser.add_argument("--no-peers", action="store_true", help="leave out PyTorch, RMM and CUB")
@@ -156,7 +169,7 @@ def main():
     args = arguments()
     if args.source:
         try:
-            found = report.read_figures(args.source, {"format": FORMAT, "machine": None, "rows": None}, "tools/bench --figures")
+            found = merged(args.source)
         except report.Unreadable as why:
             sys.exit(f"tools/bench: {why}")
     else:
@@ -174,7 +187,7 @@ def main():
             sys.exit("tools/bench: nothing was measured")
     print(figures_plot.tables(found), end="")
     if args.docs:
-        if found["machine"] == runs.SIMULATED:
+        if runs.SIMULATED in found["machine"]:
             sys.exit("tools/bench: the simulator's figures do not go into the documentation")
         document(found)
     return 0 if args.source or not bench.failed else 1

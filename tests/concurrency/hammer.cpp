@@ -4,6 +4,7 @@
 // blocks handed from thread to thread. In rounds, each a fresh world with another
 // configuration. After each: no fault of the allocator's in the race detector's eyes,
 // validate(), and everything returned.
+#include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "tests/concurrency/rounds.hpp"
 
@@ -32,7 +33,8 @@ struct Round {
   sim::RaceDetector& detector;
   CUcontext context;
   bool nearly_full;  // small blocks lie as the driver lays them, and everything goes the long
-                     // way
+  bool sleeps = false;  // threads put the process to sleep now and then
+                        // way
   Exchange exchange;
   CUstream shared = nullptr;  // of all threads
   std::atomic<bool> capture_taken{false};
@@ -222,6 +224,9 @@ class Worker {
   }
 
   void look() {
+    constexpr Nanoseconds kPatience = 5'000'000;
+    if (round_.sleeps && pick(4) == 0)
+      (void)Sleep(round_.allocator).go({.patience = kPatience});
     (void)round_.allocator.stats(0);
     (void)round_.allocator.reclaimable(round_.context);
     if (blocks_.empty()) return;
@@ -254,8 +259,10 @@ bool check_round(std::uint64_t seed) {
               .detector = detector,
               .context = world.context(),
               .nearly_full = nearly_full,
+              .sleeps = seed % 3 == 1,
               .exchange = {}};
   expect(cuStreamCreate(&round.shared, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  detector.let_allocator_save(round.sleeps);
   run_threads<Worker>(round, seed);
   for (const Owned& block : round.exchange.blocks) {
     detector.on_free(block.address, sim::this_thread());

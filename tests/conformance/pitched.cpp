@@ -88,7 +88,8 @@ CASE(pitched_codes) {
     SAY(alloc_pitch(&p, &pitch, ~std::size_t{0}, std::size_t{1}, 4U));
     SAY(alloc_pitch(&p, &pitch, std::size_t{100}, kTooLarge, 4U));
     SAY(alloc_pitch(&p, &pitch, std::size_t{100}, ~std::size_t{0}, 4U));
-    std::printf("# after the errors %llu %zu\n", p, pitch);
+    SAY(p);
+    SAY(pitch);
     void* q = &q;
     SAY(cudaMallocPitch(&q, &pitch, 100, kTooLarge));
     SAY(q == nullptr);

@@ -79,6 +79,14 @@ class FaultDoor final : public Door {
     return armed([&] { return to_->destroy_context(context, unarmed(call)); });
   }
 
+  void sleep() override {
+    plan_.arm();
+    to_->sleep();
+    plan_.disarm();
+  }
+
+  void wake() override { to_->wake(); }
+
   CUresult empty_cache(CUcontext context) override {
     return armed([&] { return to_->empty_cache(context); });
   }
@@ -115,6 +123,8 @@ class FaultDoor final : public Door {
  private:
   template <typename Body>
   CUresult armed(const Body& body) {
+    // Where every call is refused, waking would wait for ever, as it must.
+    if (plan_.persistent) to_->wake();
     plan_.arm();
     const CUresult result = body();
     plan_.disarm();

@@ -115,6 +115,18 @@ constexpr Scenario kScenarios[] = {
      "stream 3; stream 4; malloc 0 21M; malloc 1 21M; malloc 2 21M; kernel 3 w0 w1 w2; free 0; "
      "free 1; free 2; need 3 1; malloc 3 21M; malloc 4 21M;"
      "set 4 1 w3 w4; sync 3"},
+    {"sleep with all kinds of blocks",
+     "stream 3; malloc 0 3M; malloc 1 100; malloc 2 5M; kernel 3 w0 w1 w2; free 2; sleep; kernel 3 "
+     "r0 r1; sync 3; free 0"},
+    {"sleep, and blocks come and go meanwhile",
+     "malloc 0 3M; malloc 1 9M; kernel 0 w0 w1; sleep; free 0; malloc 2 3M; malloc 3 30M; trim; "
+     "kernel 0 w1 w2 w3"},
+    {"sleep twice, beside another context",
+     "newctx 2; malloc 0 3M; kernel 0 w0; ctx 0; malloc 1 3M; kernel 0 w1; sleep; ctx 2; kernel 0 "
+     "r0; ctx 0; sleep; free 1; kernel 0"},
+    {"a context that ends while it sleeps",
+     "newctx 2; malloc 0 3M; kernel 0 w0; ctx 0; malloc 1 3M; kernel 0 w1; sleep; endctx 2; "
+     "malloc 2 3M; kernel 0 r1 w2"},
     {"little memory: what is cached goes",
      "malloc 0 20M; free 0; malloc 1 30M; kernel 0 w1; free 1; malloc 2 40M; kernel 0 w2",
      64_MiB},

@@ -22,8 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
-PACKED = ("interpose/libcustash.so", "tools/custash*", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/core",
-          "tests/harness/harness_*", "tests/process/actor", "tests/demo/churn_*")
+PACKED = ("interpose/libcustash.so", "tools/custash*", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/coverage_loops_s*",
+          "tests/bench/core", "tests/harness/harness_*", "tests/process/actor", "tests/demo/churn_*")
 # Under compute-sanitizer all of it takes long: few rounds are enough to see a wrong access. (entry_points runs out of
 # memory on purpose, which is an error to compute-sanitizer.)
 SANITIZED = ("mutual", "mutual_shared", "ordering_shared", "ordering_per_thread", "pinned_order_shared", "capture", "thrust_sort")
@@ -52,6 +52,7 @@ def parts(build, out):
         "conformance": (500, conformance()),
         "conformance_plain": (150, conformance("--conf", "backing:driver")[:1]),
         "conformance_pools": (300, conformance("--conf", "pools:custash", "--only", "contexts", "memory", "pools", "streams")),
+        "conformance_handles": (150, conformance("--conf", "handle_cache:1G", "--only", "handles")),
         "harness": (150, [harness("--preload", library)]),
         "harness_bare": (150, [harness()]),
         "same": (500, [script("gpu/same_frameworks.py", "--library", library, "--json", f"{out}/same.json")]),
@@ -69,6 +70,8 @@ def parts(build, out):
         "pairs": (120, [["env", *preload, f"{build}/tests/bench/pairs_{runtime}", str(threads)]
                         for preload in ([], [f"LD_PRELOAD={library}", "CUSTASH_CONF=pools:custash"])
                         for runtime in ("static", "shared") for threads in (1, 16)]),
+        "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
+        "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
                                 "all", "env", f"LD_PRELOAD={library}", "CUSTASH_CONF=caching:always", f"{build}/tests/gpu/{name}", "--quick"]
                                for name in SANITIZED]),

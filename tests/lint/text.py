@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rules that hold for the text of files: licence line, sizes, no path of the author's machine."""
+"""Rules that hold for the text of files: licence line, sizes, no path of the author's machine; and where files lie."""
 import os
 import re
 
@@ -11,6 +11,8 @@ CODE = (".cpp", ".hpp", ".h", ".c", ".cu", ".cuh", ".S", ".def", ".map", ".py", 
 # folder's name: a member may be called so.
 MACHINE = re.compile("|".join(["/wo" + "rk/", "/fa" + "rm/", "/tmp/bash_" + "jobs", "[.][.]/sha" + "red",
                                r"(?:^|[\s\"'/])[.]lib" + r"rary\b", "/ro" + "ot/", "/ho" + r"me/\w"]), re.M)
+TOP = {"allocator", "pinned", "interpose", "tests", "tools", "docs", "meson.build", "meson_options.txt", "README.md",
+       "CHANGELOG.md", "LICENSE"}
 BLANKS = re.compile(r"[ \t]+$|\t", re.M)
 
 
@@ -40,6 +42,12 @@ def problems_of(path, text):
     return problems
 
 
+def misplaced(paths):
+    top = sorted({path.split("/")[0] for path in paths})
+    return [f"{name}: no such thing belongs at the top of the repository" for name in top
+            if name not in TOP and not name.startswith((".", "build"))]
+
+
 def self_test():
     """Each planted fault is found, and its harmless neighbour is not."""
     licence = "// SPDX-License-Identifier: MIT\n"
@@ -54,13 +62,14 @@ def self_test():
                        ("tools/a", "#!/bin/sh\n# SPDX-License-Identifier: MIT\n"),
                        ("tests/a.cpp", licence + "\n" * 500), ("a.cpp", licence + "options.library = 1;\n")]:
         assert not problems_of(path, text), problems_of(path, text)
+    assert len(misplaced(["00c16973f847", "core/a.cpp", "docs/a.md", ".ci/run", "LICENSE"])) == 2
 
 
 def main():
     self_test()
     everything = files()
     texts = [(path, read(path)) for path in everything]
-    problems = [p for path, text in texts if text is not None for p in problems_of(path, text)]
+    problems = [p for path, text in texts if text is not None for p in problems_of(path, text)] + misplaced(everything)
     finish(problems, len(everything))
 
 

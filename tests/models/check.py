@@ -66,12 +66,20 @@ TABLE = [
     Bounds("unpaid", "unpaid", "TAKERS=2", ends=True,
            removed=("unpaid_is_relaxed", "unpaid_stored_relaxed", "debt_read_relaxed", "debt_taken_relaxed",
                     "asks_before_taking", "granter_does_not_wait")),
+    Bounds("sleep", "sleep", "OPS=2 SLEEPS=1", ends=True,
+           removed=("submissions_do_not_ask", "nothing_barred", "work_not_waited_for", "calls_not_waited_for",
+                    "pending_raised_late", "opened_before_contents", "looks_before_counting",
+                    "holders_not_waited_for", "reopened_without_notify", "capture_asked_first",
+                    "capture_does_not_pass", "two_wake", "pending_kept_at_gate", "made_without_look",
+                    "listed_before_closing", "end_does_not_hold", "failed_copy_taken_for_done",
+                    "waking_not_given_up")),
     # Larger bounds, and the rules that are equivalent.
     Bounds("one-thread-7", "reuse", "THREADS=1 CALLS=7 S=3 B=2", nightly=True),
     Bounds("one-thread-equivalent", "reuse", "THREADS=1 CALLS=6 S=3 B=2", nightly=True,
            equivalent=("debt_lane_kept", "late_fence_waited_for")),
     Bounds("capture-3", "capture", "OPS=3 WORKERS=2 CAPTURES=1", ends=True, nightly=True),
     Bounds("peer-access-8", "peers", "CALLS=8 B=2", nightly=True),
+    Bounds("sleep-twice", "sleep", "OPS=2 SLEEPS=2", ends=True, nightly=True),
     Bounds("ends-3", "ends", "USERS=3 VISITS=1 CLOSES=2", ends=True, nightly=True),
 ]
 

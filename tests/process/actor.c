@@ -17,6 +17,13 @@ struct ipc_handle {
   unsigned char bytes[64];
 };
 
+/* CUmemAllocationProp: pinned memory of a device. */
+struct property {
+  int type, handle_types, location, device;
+  void* metadata;
+  unsigned char flags[8];
+};
+
 #define CALLS(X)                                                           \
   X(cuInit, (unsigned))                                                    \
   X(cuDevicePrimaryCtxRetain, (void**, int))                               \
@@ -30,9 +37,13 @@ struct ipc_handle {
   X(cuMemAllocManaged, (address*, size_t, unsigned))                       \
   X(cuMemFree_v2, (address))                                               \
   X(cuMemGetInfo_v2, (size_t*, size_t*))                                   \
+  X(cuMemCreate, (address*, size_t, const struct property*, address))      \
+  X(cuMemRelease, (address))                                               \
   X(cuMemGetAddressRange_v2, (address*, size_t*, address))                 \
   X(cuMemGetHandleForAddressRange, (void*, address, size_t, int, address)) \
   X(cuPointerGetAttribute, (void*, int, address))                          \
+  X(cuTexObjectCreate, (address*, const void*, const void*, const void*))  \
+  X(cuMemGetAccess, (address*, const int*, address))                       \
   X(cuMemsetD8_v2, (address, unsigned char, size_t))                       \
   X(cuMemcpyDtoH_v2, (void*, address, size_t))                             \
   X(cuIpcGetMemHandle, (struct ipc_handle*, address))                      \
@@ -172,6 +183,13 @@ static int obey(char* line) {
     address at = 0;
     const int code = cuMemAllocManaged(&at, (size_t)a, 1);
     add(code, at, (size_t)a);
+  } else if (!strcmp(word, "create")) {
+    const struct property what = {1, 0, 1, (int)b, NULL, {0}};
+    address handle = 0;
+    const int code = cuMemCreate(&handle, (size_t)a, &what, 0);
+    add(code, handle, (size_t)a);
+  } else if (!strcmp(word, "release")) {
+    printf("%d\n", cuMemRelease(memory[n]));
   } else if (!strcmp(word, "free")) {
     printf("%d\n", cuMemFree_v2(memory[n] + b));
   } else if (!strcmp(word, "fill")) {
@@ -195,6 +213,15 @@ static int obey(char* line) {
     address value = 0;
     const int code = cuPointerGetAttribute(&value, (int)b, memory[n]);
     printf("%d %llu\n", code, value);
+  } else if (!strcmp(word, "texture")) {
+    /* CUDA_RESOURCE_DESC of linear memory: kind 2; address, bytes as floats, one channel */
+    address what[32] = {2, memory[n], 0x20ULL | 1ULL << 32, b}, how[32] = {0}, made = 0;
+    printf("%d\n", cuTexObjectCreate(&made, what, how, NULL));
+  } else if (!strcmp(word, "access")) {
+    const int where[2] = {1, (int)b}; /* a device, by its number */
+    address flags = 0;
+    const int code = cuMemGetAccess(&flags, where, memory[n]);
+    printf("%d %llu\n", code, flags);
   } else if (!strcmp(word, "dmabuf")) {
     int fd = -1;
     const int code = cuMemGetHandleForAddressRange(&fd, memory[n], (size_t)b, 1, 0);

@@ -17,10 +17,10 @@ DONE, UNKNOWN_VERB, BAD_ARGUMENTS, NOT_NOW, REFUSED = range(5)
 class Actor:
     """Starts with device 0 current. `preload=False`: bare. `user`: its number, where the test is root's."""
 
-    def __init__(self, *, preload=True, device=0, name="actor", user=None, **more):
+    def __init__(self, *, preload=True, device=0, name="actor", user=None, stderr=None, **more):
         self.process = subprocess.Popen(
             [os.path.join(program.PATHS.programs, name)], env=program.environment(preload, **more), user=user,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.pid = int(self.hear()[1])
         self.ok(f"device {device}")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a program with guarded blocks says of a write beside one (docs/guard.md)."""
+"""What a program with guarded blocks says of wrong uses of memory (docs/guard.md). Faults of kernels: tests/gpu/museum.py."""
+import json
 import os
 import re
 import tempfile
@@ -36,6 +37,105 @@ class Guards(Case):
 
     def test_programs_that_are_right_log_nothing(self):
         self.assertEqual(self.log([0, 0, 0], "guard:all"), [])
+
+    def report(self, steps, conf="guard:all"):
+        """(What is found as JSON, what the program printed on standard error) of an actor's steps; each answers a code."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "found.json")
+            errors = os.path.join(folder, "errors")
+            with open(errors, "w+", encoding="utf-8") as file:
+                codes = []
+                with actor.Actor(stderr=file, CUSTASH_CONF=f"{conf},guard_report:{path}") as process:
+                    for step in steps:
+                        codes.append(process.code(step))
+                    self.assertEqual(process.quit(), 0)
+                file.seek(0)
+                text = file.read()
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)["findings"], text, codes
+
+    def found(self, steps, conf="guard:all"):
+        findings, _, _ = self.report(steps, conf)
+        return [(f["source"], f["suspects"][0]["kind"], f["suspects"][0]["distance"], f["suspects"][0]["bytes"]) for f in findings]
+
+    def test_frees_that_are_wrong_are_reported(self):
+        self.assertEqual(self.found(["alloc 1000", "free 0", "free 0", "free 0"]), [("free", "second_free", 0, 1000)])
+        self.assertEqual(self.found(["alloc 1000", "free 0 256"]), [("free", "part_free", 256, 1000)])
+        self.assertEqual(self.found(["alloc 1000", "alloc_managed 4096", "free 1 16"]), [])
+
+    def test_memsets_outside_are_reported_at_the_call_and_once(self):
+        self.assertEqual(self.found(["alloc 1000", "fill 0 7 3", "fill 0 7 3", "sync", "free 0", "sync"]), [("call", "past_end", 3, 1000)])
+        self.assertEqual(self.found(["alloc 1000", "alloc 100", "free 0", "fill 0 7 8"]), [("call", "after_free", 0, 1000)])
+        self.assertEqual(self.found(["alloc 1000", "fill 0 7 0", "check 0 7", "free 0"]), [])
+
+    def test_a_finding_has_the_stacks_of_its_calls(self):
+        finding = self.report(["alloc 1000", "free 0", "free 0"])[0][0]
+        self.assertTrue(finding["certain"])
+        suspect = finding["suspects"][0]
+        for stack in (finding["found_in"], suspect["allocated_by"], suspect["freed_by"]):
+            self.assertRegex(stack[0], "actor")
+
+    def test_the_calls_answer_as_without_guards(self):
+        steps = ["alloc 1000", "free 0 256", "fill 0 7 3", "free 0", "free 0", "fill 0 7 0", "sync"]
+        guarded = self.report(steps)[2]
+        with actor.Actor(CUSTASH_CONF="guard:off") as process:
+            plain = [process.code(step) for step in steps]
+        self.assertEqual(guarded[:5] + guarded[6:], plain[:5] + plain[6:])
+
+    def test_blocks_that_ended_with_their_context_are_forgotten(self):
+        steps = ["alloc 1000", "context 0", "current 0", "alloc 1000", "destroy 0", "context 0", "current 1", "alloc 2000", "fill 2 7 0",
+                 "free 2", "alloc 500", "fill 3 7 0"]
+        self.assertEqual(self.found(steps), [])
+
+    def test_blocks_of_others_at_such_addresses_are_not_judged(self):
+        """The blocks of the context that ended had guards, those of the next have none."""
+        steps = ["context 0", "current 0"] + ["alloc 1000"] * 3 + ["destroy 0", "context 0", "current 1"]
+        steps += ["alloc 8000000"] * 3 + [f"fill {number} 7 0" for number in (3, 4, 5)]
+        self.assertEqual(self.found(steps, "guard:1000-1000"), [])
+        self.assertEqual(self.found(steps[:5] + ["free 0", "free 1", "free 2"] + steps[5:], "guard:1000-1000"), [])
+
+    def test_a_free_after_the_end_of_the_context_is_no_second_free(self):
+        self.assertEqual(self.found(["context 0", "current 0", "alloc 1000", "destroy 0", "device 0", "free 0"]), [])
+
+    def test_work_comes_after_fills(self):
+        for conf, waits in (("guard:all,guard_fill:true", True), ("guard:all", False)):
+            with self.subTest(conf=conf), tempfile.NamedTemporaryFile("r", encoding="utf-8") as file:
+                with actor.Actor(CUSTASH_CONF=conf, CUSTASH_SIM=f"report={file.name}") as process:
+                    process.ok("alloc 100000000")
+                    process.ok("fill 0 7 0")
+                    process.quit()
+                self.assertEqual("cuStreamWaitEvent" in file.read(), waits)
+
+    def test_nothing_is_printed_unless_it_was_asked_for(self):
+        steps = ["alloc 1000", "free 0", "free 0"]
+        self.assertEqual(self.report(steps, "guard:all,log_file:/dev/null")[1], "")
+        shown = self.report(steps, "guard:all,guard_show:true")[1]
+        self.assertIn("custash: guard:   a second free of block 0x", shown)
+        self.assertTrue(shown.endswith("custash: guard: 1 found\n"), shown)
+        self.assertEqual(self.report(steps[:2], "guard:all,guard_show:true")[1], "custash: guard: nothing found\n")
+
+    def test_fills_show_what_nobody_wrote_and_spoil_nothing(self):
+        for conf, byte in (("guard:all,guard_fill:true", 255), ("guard:all", 0)):
+            with actor.Actor(CUSTASH_CONF=conf) as process:
+                for number in range(20):
+                    process.ok("alloc 100000")
+                    self.assertEqual(process.number(f"check {number} {byte}"), 0)
+                    process.ok(f"fill {number} 7 0")
+                    self.assertEqual(process.number(f"check {number} 7"), 0)
+                    process.ok(f"free {number}")
+                process.quit()
+
+    def test_files_of_others_stay(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "found.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("mine")
+            with actor.Actor(CUSTASH_CONF=f"guard:all,guard_report:{path}") as process:
+                process.ok("alloc 1000")
+                process.quit()
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "mine")
+            self.assertEqual(len(os.listdir(folder)), 2)
 
     def test_without_the_option_nobody_looks(self):
         self.assertEqual(self.log([0, 3], "log:error"), [])

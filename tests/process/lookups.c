@@ -52,7 +52,7 @@ static const char* const kServed[] = {
     "cuGetProcAddress",
     "cuMemAllocAsync_ptsz",
 };
-static const char* const kLeft[] = {"cuDriverGetVersion", "cuEventRecord", "cuCtxGetDevice"};
+static const char* const kLeft[] = {"cuDriverGetVersion", "cuEventCreate", "cuCtxGetDevice"};
 
 static void by_handle(void* driver, int served) {
   for (size_t i = 0; i < sizeof kServed / sizeof *kServed; ++i) {

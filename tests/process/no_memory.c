@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A preloaded library that calls custash while malloc fails, so that custash throws and catches
- * an exception. */
+ * A preloaded library in which malloc fails: while custash is called, so that custash throws
+ * and catches an exception, or on custash's own thread. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -9,11 +9,22 @@
 
 void* __libc_malloc(size_t bytes);
 static int without_memory;
+static _Thread_local int has_memory;
+static int others_have_none;
 
 SHOWN void* malloc(size_t bytes);
 
 SHOWN void* malloc(size_t bytes) {
-  return without_memory ? NULL : __libc_malloc(bytes);
+  const int none = without_memory || (others_have_none && !has_memory);
+  return none ? NULL : __libc_malloc(bytes);
+}
+
+/* From then on malloc fails on every thread but the caller's. */
+SHOWN void only_this_thread_has_memory(void);
+
+SHOWN void only_this_thread_has_memory(void) {
+  has_memory = 1;
+  others_have_none = 1;
 }
 
 /* The status of custash_history_start. */

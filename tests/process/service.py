@@ -7,9 +7,20 @@ import sys
 
 import program
 from actor import BAD_ARGUMENTS, DONE, UNKNOWN_VERB, Actor, answer, ask, connect, packet, services
-from program import Case
+from program import PATHS, Case
 
 MIB = 1 << 20
+WITHOUT_MEMORY = """
+import ctypes, pathlib, time
+process = ctypes.CDLL(None)
+memory = ctypes.c_void_p()
+process.only_this_thread_has_memory()
+assert process.custash_malloc(ctypes.byref(memory), 0, 5000) == 0
+until = time.monotonic() + 20
+while not any(name.read_text() == "custash\\n" for name in pathlib.Path("/proc/self/task").glob("*/comm")):
+    assert time.monotonic() < until, "the service's thread does not run"
+print("alive")
+"""
 
 
 def only_service(actor):
@@ -40,6 +51,11 @@ class WhenItIsThere(Case):
         with Actor(CUSTASH_CONF="backing:driver") as actor:
             actor.ok("alloc 1000")
             self.assertEqual(len(services(actor.pid)), 1)
+
+    def test_a_service_without_memory_does_not_end_the_program(self):
+        preload = f"{PATHS.library}:{os.path.join(PATHS.programs, 'libno_memory.so')}"
+        said = self.succeed(sys.executable, "-c", WITHOUT_MEMORY, LD_PRELOAD=preload, CUSTASH_SIM="devices=1")
+        self.assertEqual(said, "alive\n")
 
     def test_it_does_not_hold_up_the_end_of_a_process(self):
         with Actor() as actor:

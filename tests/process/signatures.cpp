@@ -23,6 +23,26 @@ LATER_PTSZ(cuMemcpy3DWithAttributesAsync,
            (CUDA_MEMCPY3D_BATCH_OP*, unsigned long long, CUstream))
 #endif
 #if CUDA_VERSION < 13030
+LATER(cuMulticastBindMem_v2,
+      (CUmemGenericAllocationHandle,
+       CUdevice,
+       size_t,
+       CUmemGenericAllocationHandle,
+       size_t,
+       size_t,
+       unsigned long long))
+LATER(cuMulticastBindAddr_v2,
+      (CUmemGenericAllocationHandle, CUdevice, size_t, CUdeviceptr, size_t, unsigned long long))
+LATER(cuLogicalEndpointBindMem,
+      (cuuint32_t,
+       CUdevice,
+       cuuint64_t,
+       CUmemGenericAllocationHandle,
+       cuuint64_t,
+       cuuint64_t,
+       unsigned long long))
+LATER(cuLogicalEndpointBindAddr,
+      (cuuint32_t, CUdevice, cuuint64_t, void*, cuuint64_t, unsigned long long))
 LATER_PTSZ(cuStreamBeginRecaptureToGraph,
            (CUstream, CUstreamCaptureMode, CUgraph, void (*)(), void*))
 #endif

@@ -42,6 +42,8 @@ print(json.dumps({"format": "custash comparison 1", "failure": "it crashed" if "
   "rounds": [{"without": side(2 + i), "with": side((2 + i) / 2)} for i in range(4)],
   "results": [{"name": "wall time", **row}, {"name": "metric", **row}], "served": {"calls_avoided": 7, "processes": int("idle" not in words)}, "same": same,
   "output_differs": None if same else {"line": 1, "before": "a", "after": "b"}, "verdicts": [], "warnings": []}))
+if "crashes" in words:
+  print("round 1", "custash: it crashed", "The program wrote last:", "  oh no", sep="\\n", file=sys.stderr)
 sys.exit(0 if same else 1)
 """
 
@@ -288,8 +290,9 @@ class Runs(Scratch):
 
     def test_a_program_that_fails_is_told(self):
         code, rows, said, _ = self.wall([str(self.here), "crashes"])
-        self.assertEqual((code, rows[0]["why_not"]), (1, "failed: it crashed"))
-        self.assertIn("failed: it crashed", said)
+        why = "failed: it crashed The program wrote last: oh no"
+        self.assertEqual((code, rows[0]["why_not"]), (1, why))
+        self.assertIn(why, said)
 
     def test_a_program_that_falls_back_to_the_processor_has_no_figures(self):
         code, rows, _, _ = self.wall([str(self.here), "idle"])
@@ -370,6 +373,15 @@ class Pages(unittest.TestCase):
         for page in ("docs/programs.md", "README.md"):
             text = (wall.ROOT / page).read_text()
             self.assertIn("A <thing>", table.report.between(text, "programs", table.table([Table.ROW])))
+
+    def test_they_have_what_was_measured(self):
+        rows, where = wall.merged([wall.ROOT / "docs/programs.json"])
+        picture = wall.ROOT / "docs/pictures/programs.svg"
+        for page in ("docs/programs.md", "README.md"):
+            text = (wall.ROOT / page).read_text()
+            self.assertIn(f"On {where}:\n\n{table.table(rows)}", text)
+            self.assertNotIn(table.table([{**rows[0], "with": rows[0]["without"]}, *rows[1:]]), text)
+        self.assertEqual(picture.read_text(), table.picture(rows))
 
 
 class OverTheSimulator(Scratch):

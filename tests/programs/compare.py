@@ -50,7 +50,8 @@ def run(line, environment, folder):
     if found.get("format") != FORMAT:
         raise Failed(f"custash compare printed {found.get('format')!r}, not {FORMAT!r}")
     if found["failure"]:
-        raise Failed(found["failure"])
+        why, said = found["failure"], " ".join(done.stderr.split())  # which has what the program wrote last, too
+        raise Failed(said[said.find(why):][:400] if why in said else why)
     if not found["served"] or found["served"]["processes"] == 0:
         raise Failed("it did not use CUDA")  # some programs then work without a GPU
     return found

@@ -35,6 +35,11 @@ def module_folder(name, environment):
     return done.stdout.strip()
 
 
+def figures_of(rows, where):
+    """The file of --json, and docs/programs.json: what was measured before goes into a later --from."""
+    return json.dumps({"format": FORMAT, "machine": where, "rows": rows}, indent=1, ensure_ascii=False)
+
+
 class Wall:
     def __init__(self, args):
         self.args = args
@@ -106,7 +111,7 @@ class Wall:
                 row = {"key": program.key, "name": program.name, "way": way.name, "release": program.release, **row}
                 self.rows.append(row)
                 if self.args.json:  # what there is, should the rest be cut off
-                    self.args.json.write_text(json.dumps({"format": FORMAT, "machine": machine(), "rows": self.rows}, indent=1))
+                    self.args.json.write_text(figures_of(self.rows, machine()))
         return self.rows
 
 
@@ -149,6 +154,7 @@ def document(rows, where):
     shown = table.measured(rows)
     if not shown:
         raise description.Mistake("nothing was measured: the documentation stays as it is")
+    (ROOT / "docs/programs.json").write_text(figures_of(shown, where) + "\n")
     text = f"On {where}:\n\n{table.table(shown)}"
     for page, picture, title in (("docs/programs.md", "pictures/programs.svg", "## Results\n\n"),
                                  ("README.md", "docs/pictures/programs.svg", "")):

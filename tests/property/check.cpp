@@ -20,6 +20,14 @@ bool may_be_tight(const Program& program) {
          });
 }
 
+// Not programs that run one thread's commands in the middle of another's: a thread would wait
+// at the gate for the one that is stopped.
+bool may_sleep(const Program& program) {
+  return std::none_of(program.commands.begin(), program.commands.end(), [](const Command& c) {
+    return c.nested != 0;
+  });
+}
+
 // Over all seeds every combination of options comes up.
 Setup setup_for(std::uint64_t seed) {
   std::uint64_t n = seed * 0xd1342543de82ef95ULL;
@@ -44,6 +52,7 @@ Setup setup_for(std::uint64_t seed) {
   setup.config.slabs_after = kSlabsAfter[draw(3)];
   static constexpr std::uint32_t kGuarded[] = {0, 0, 0, 0, 0, 1, 3, 0};
   setup.config.guard.one_in = kGuarded[draw(8)];
+  setup.sleeps = draw(3) == 0;
   return setup;
 }
 
@@ -56,6 +65,7 @@ Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t eno
     setup.tight = setup.tight && may_be_tight(program);
     // What fits bare need not fit where blocks take whole pages.
     if (setup.tight || program.memory != 0) setup.config.guard = {};
+    setup.sleeps = setup.sleeps && may_sleep(program);
     setup.memory = program.memory;
     // Plain segments are cut as memory is asked for first: what fits bare need not fit there.
     if (program.memory != 0) setup.config.backing = Backing::Vmm;

@@ -3,6 +3,7 @@
 
 #include "allocator/charged_memory.hpp"
 #include "allocator/peer_processes.hpp"
+#include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "tests/sim/sim.hpp"
 
@@ -47,6 +48,10 @@ class BareDoor final : public Door {
   CUresult destroy_context(CUcontext, const Call& call) override { return call(); }
 
   CUresult empty_cache(CUcontext) override { return CUDA_SUCCESS; }
+
+  void sleep() override {}
+
+  void wake() override {}
 
   CUresult submit_early(CUstream, const std::function<CUresult(bool)>& call) override {
     return call(true);
@@ -200,12 +205,22 @@ class CachedDoor final : public Door {
   }
 
   CUresult leave(Address address) override {
+    BlockInfo info;
+    if (allocator_.find(address, &info) == Ownership::Live)
+      Sleep(allocator_).keep_awake(info.base, info.buffer_id, true);
     return PeerProcesses(allocator_).quiet(address).code();
   }
 
   CUresult empty_cache(CUcontext context) override {
     return allocator_.empty_cache(context).code();
   }
+
+  void sleep() override {
+    constexpr Nanoseconds kPatience = 2'000'000;
+    (void)Sleep(allocator_).go({.patience = kPatience});
+  }
+
+  void wake() override { Sleep(allocator_).wake(); }
 
   std::string check(int device, std::int64_t live, bool exact) override {
     if (!allocator_.validate()) return "validate() is false";

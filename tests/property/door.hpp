@@ -41,6 +41,9 @@ class Door {
   virtual CUresult destroy_stream(CUstream stream, const Call& call) = 0;
   virtual CUresult destroy_context(CUcontext context, const Call& call) = 0;
   virtual CUresult empty_cache(CUcontext context) = 0;
+  // The process goes to sleep, unless something keeps it awake; and wakes.
+  virtual void sleep() = 0;
+  virtual void wake() = 0;
   virtual void peer_enabled(CUcontext owner, CUcontext accessor) = 0;
   // Another process has the block open between these.
   virtual CUresult share(Address address) = 0;

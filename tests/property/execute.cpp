@@ -22,7 +22,8 @@ std::string to_string(const Setup& setup) {
          ",run_ahead:" + std::to_string(c.run_ahead_percent) +
          (c.guard.any() ? ",guard:1/" + std::to_string(c.guard.one_in) : "") +
          " context_events=" + (setup.context_events ? "yes" : "no") +
-         " fast=" + (setup.fast ? "yes" : "no") + " tight=" + (setup.tight ? "yes" : "no") +
+         " fast=" + (setup.fast ? "yes" : "no") + " sleeps=" + (setup.sleeps ? "yes" : "no") +
+         " tight=" + (setup.tight ? "yes" : "no") +
          " advance=" + (setup.advance == sim::Advance::Told ? "told" : "seeded") +
          " schedule=" + std::to_string(setup.seed);
 }

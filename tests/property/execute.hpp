@@ -26,7 +26,8 @@ struct Setup {
       false;  // little device memory: an allocation may fail, and nothing else may go wrong
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;
-  bool log = false;  // the simulator keeps the list of calls
+  bool sleeps = false;  // goes to sleep, and is woken, at random steps
+  bool log = false;     // the simulator keeps the list of calls
   Bytes memory =
       0;  // of each device, bare as well; 0: as much as is wanted, or little where tight
   std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap =

@@ -80,6 +80,8 @@ std::string call(const Command& c) {
       return "stream_synchronize(" + s + ")";
     case Op::ContextSync:
       return "ctx_synchronize()";
+    case Op::Sleep:
+      return "sleep()";
     case Op::EmptyCache:
       return "empty_cache()";
     case Op::CaptureBegin:

@@ -50,6 +50,7 @@ enum class Op {
   Unshare,         // block: and closes it
   Foreign,         // block: the other process, or a network card, writes it
   Leave,           // block: a card, or another interface, is about to use it
+  Sleep,           // the process goes to sleep, unless something keeps it awake
   Step,            // the device runs `bytes` operations
 };
 

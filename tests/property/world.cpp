@@ -29,6 +29,7 @@ World::World(const Setup& setup, sim::RaceDetector& detector)
   options.reuse = setup.bare ? sim::AddressReuse::Never : sim::AddressReuse::Lifo;
   sim::reset(options);
   sim::judge_by_allocator_waits();
+  detector_.let_allocator_save(setup.sleeps || setup.wrap);
   current = nullptr;
   for (int device = 0; device < 2; ++device) {
     cuDevicePrimaryCtxRetain(&contexts_[device], device);
@@ -85,10 +86,20 @@ CUresult World::run(const Command& command, std::size_t step) {
   detector_.set_step(step);
   contexts_used_.insert(command.context);
   if (command.op != Op::CreateContext && !use_context(command.context)) return CUDA_SUCCESS;
+  if (setup_.sleeps) sleep_or_wake(step);
   const CUresult result = dispatch(command);
   if (sim::hung())
     fail(Violation::Hang, "step " + std::to_string(step) + ": nothing can move any more");
   return result;
+}
+
+// At random steps, the same in each run of the seed.
+void World::sleep_or_wake(std::size_t step) {
+  std::uint64_t n = (setup_.seed + 1) * 0x9e3779b97f4a7c15ULL + step * 0xd1342543de82ef95ULL;
+  n = (n ^ (n >> 31U)) * 0x9e3779b97f4a7c15ULL;
+  const std::uint64_t drawn = (n >> 33U) % 24;
+  if (drawn == 0) door_->sleep();
+  if (drawn == 1) door_->wake();
 }
 
 CUresult World::dispatch(const Command& c) {
@@ -140,6 +151,9 @@ CUresult World::dispatch(const Command& c) {
     }
     case Op::ContextSync:
       return cuCtxSynchronize();
+    case Op::Sleep:
+      door_->sleep();
+      return CUDA_SUCCESS;
     case Op::EmptyCache:
       return door_->empty_cache(contexts_[c.context]);
     case Op::Step:

@@ -43,6 +43,8 @@ class World {
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
+  void sleep_or_wake(std::size_t step);
+
   struct StreamObject {
     CUstream handle = nullptr;
     int context = 0;

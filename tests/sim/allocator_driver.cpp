@@ -21,6 +21,7 @@ bool is_told_apart(const char* symbol) {
                            "cuMemFreeHost",
                            "cuMemHostUnregister",
                            "cuMemsetD8Async",
+                           "cuMemcpyHtoDAsync_v2",
                            "cuMemcpyDtoHAsync_v2"})
     if (std::strcmp(symbol, each) == 0) return true;
   return false;

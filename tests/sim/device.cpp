@@ -58,6 +58,8 @@ int attribute(const World& w, int which, CUdevice device) {
       return w.options.pageable ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
       return w.options.pageable && !w.options.hmm ? 1 : 0;
+    case 136:  // CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK
+      return w.options.decompress ? 7 : 0;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
       return 1;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:

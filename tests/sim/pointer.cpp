@@ -159,4 +159,19 @@ SIM_ENTRY(cuMemAdvise_v2,
   });
 }
 
+// Of linear memory only: arrays are none of custash's.
+SIM_ENTRY(cuTexObjectCreate,
+          (CUtexObject * out,
+           const CUDA_RESOURCE_DESC* what,
+           const CUDA_TEXTURE_DESC* how,
+           const CUDA_RESOURCE_VIEW_DESC* view)) {
+  return SIM_CALL(cuTexObjectCreate, Context) {
+    if (out == nullptr || what == nullptr || what->resType != CU_RESOURCE_TYPE_LINEAR ||
+        region_at(f.world, what->res.linear.devPtr) == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = what->res.linear.devPtr;
+    return CUDA_SUCCESS;
+  });
+}
+
 }  // namespace custash::sim

@@ -96,6 +96,8 @@ bool set_option(Options& options, const std::string& key, const std::string& val
     options.pageable = on;
   else if (key == "hmm")
     options.hmm = on;
+  else if (key == "decompress")
+    options.decompress = on;
   else if (key == "teardown_us")
     options.teardown = std::chrono::microseconds(std::atoi(value.c_str()));
   else if (key == "portable_told")

@@ -74,6 +74,9 @@ class RaceDetector final : public Observer {
   void join_learnt(ThreadId thread, std::span<const OpId> ops);
   void set_step(std::uint64_t step);
 
+  // The allocator may copy callers' bytes to the host and back, once their work is over.
+  void let_allocator_save(bool may) { may_save_ = may; }
+
   // ---- Asked by the test.
 
   [[nodiscard]] std::vector<Report> reports() const;
@@ -148,6 +151,8 @@ class RaceDetector final : public Observer {
   using NodeIndex = std::uint32_t;
   using AllocationIndex = std::uint32_t;  // 0: none was announced (host memory)
 
+  bool may_save_ = false;
+
   struct Use {
     NodeIndex node = 0;
     AllocationIndex allocation = 0;
@@ -196,6 +201,7 @@ class RaceDetector final : public Observer {
   void access(NodeIndex node, const Touch& touch);
   void access_under(NodeIndex node, const Touch& touch, AllocationIndex allocation);
   void check_lifetime(const Use& use, const Touch& touch);
+  void check_saving(const Use& use, const Touch& touch);
   void check_pair(const Use& old, const Use& fresh, const Touch& touch);
   [[nodiscard]] bool known(const Use& use) const;     // to be over, by the allocator
   [[nodiscard]] bool heard_of(const Use& use) const;  // the same, by some host thread

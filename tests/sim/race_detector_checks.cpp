@@ -41,6 +41,7 @@ void RaceDetector::access_under(NodeIndex node,
                                 AllocationIndex allocation) {
   const Use use{node, allocation, touch.write};
   if (nodes_[node].name == kOfAllocator) {  // it keeps off what callers have
+    if (may_save_) return check_saving(use, touch);
     if (allocation != 0 && !allocations_[allocation - 1].freed)
       report(Report::NotAllocated,
              nodes_[node].step,
@@ -119,6 +120,26 @@ void RaceDetector::check_lifetime(const Use& use, const Touch& touch) {
          touch.address,
          touch.bytes,
          *what + describe(use) + describe(use.allocation));
+}
+
+// An allocator that lets memory sleep copies callers' bytes: when it knows that the work which
+// writes them is over, and back before any other.
+void RaceDetector::check_saving(const Use& use, const Touch& touch) {
+  if (touch.memory == Memory::Unmapped) return;
+  const std::uint64_t end = touch.physical + touch.bytes;
+  split(end);
+  for (auto at = split(touch.physical); at != cells_.end() && at->first < end; ++at) {
+    for (const Use& old : at->second.uses) {
+      const bool by_host = host_chain_[nodes_[old.node].chain];  // over when it is announced
+      if ((!old.write && !use.write) || by_host || known(old)) continue;
+      return report(Report::AllocatorFault,
+                    nodes_[use.node].step,
+                    touch.address,
+                    touch.bytes,
+                    "the allocator copies bytes while work on them may run\n" + describe(old) +
+                        describe(use));
+    }
+  }
 }
 
 void RaceDetector::check_pair(const Use& old, const Use& fresh, const Touch& touch) {

@@ -48,6 +48,7 @@ struct Options {
   bool registration = true;    // they say that host memory can be registered
   bool pageable = false;       // they say that kernels reach pageable memory
   bool hmm = false;            // not through the host's page tables
+  bool decompress = false;     // the devices have an engine that decompresses
   bool same_process_ipc =
       false;  // cuIpcOpenMemHandle of an own handle works, as if another process
   bool blocking_launches = false;  // CUDA_LAUNCH_BLOCKING=1

@@ -56,6 +56,37 @@ TEST_CASE("a block counts for its account until it is freed on its stream",
   }
 }
 
+TEST_CASE("an account is charged no more than its limit", "[unit][accounts]") {
+  Charged bed({}, Bed::vmm());
+  const Accounts::Number limited = bed.memory.accounts().open(10_MiB);
+  CUcontext const context = bed.sim.context();
+  for (int round = 0; round < 3; ++round) {
+    const Address first = bed.take(6_MiB, limited);
+    const Address second = bed.take(4_MiB, limited);
+    Address none = 0;
+    CHECK(
+        bed.memory.allocate_on(limited, context, bed.s, NullStream::Legacy, 1, &none).code() ==
+        CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(bed.memory.try_allocate_on(limited, context, bed.s, NullStream::Legacy, 512) == 0);
+    bed.free_on(bed.s, first);
+    bed.free_on(bed.s, second);
+    CHECK(bed.memory.accounts().look(limited).now == 0);
+  }
+  CHECK(bed.memory.accounts().look(limited).most == 0);  // of what failed since the look before
+}
+
+TEST_CASE("an allocation that fails is not charged", "[unit][accounts]") {
+  Charged bed({}, Bed::vmm());
+  Address none = 0;
+  CHECK(!bed.memory
+             .allocate_on(
+                 bed.account, bed.sim.context(), bed.s, NullStream::Legacy, 1024_GiB, &none)
+             .ok());
+  const Accounts::Use use = bed.memory.accounts().look(bed.account);
+  CHECK(use.now == 0);
+  CHECK(use.most == 0);
+}
+
 TEST_CASE("a charged block leaves its account at a plain free, abroad and in other threads",
           "[unit][accounts]") {
   Charged bed;

@@ -106,10 +106,19 @@ struct CacheBed {
   std::atomic<std::int64_t> graphs{0};
   DeviceBudget budget;
   CaptureGate gate;
-  ContextCache cache{
-      {sim.driver(), config, *pages, accounts, unmaps, graphs, budget, gate, {idle, nullptr}},
-      sim.context(),
-      0};
+  SleepGate sleep_gate;
+  ContextCache cache{{sim.driver(),
+                      config,
+                      *pages,
+                      accounts,
+                      unmaps,
+                      graphs,
+                      budget,
+                      gate,
+                      sleep_gate,
+                      {idle, nullptr}},
+                     sim.context(),
+                     0};
   ThreadCache* mine = cache.thread_cache(nullptr);
 };
 
@@ -131,9 +140,10 @@ struct OrderBed {
   sim::Sim sim;
   Config config;
   CaptureGate gate;
+  SleepGate sleep_gate;
   Mutex mutex{LockRank::Timeline};
   ContextEvents events{sim.driver(), sim.context(), gate};
-  Submissions submissions{config, mutex};
+  Submissions submissions{config, mutex, sleep_gate};
   FenceLog fences{sim.driver(), config, events, submissions, mutex};
   Debt debt{events, submissions, fences, mutex};
   StreamState stream_state{CU_STREAM_LEGACY};

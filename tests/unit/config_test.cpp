@@ -56,6 +56,7 @@ TEST_CASE("config: nothing said gives the defaults", "[config]") {
     CHECK(parsed.config.pinned);
     CHECK(parsed.config.pinned_threads == 0);
     CHECK(parsed.config.pinned_limit == 0);
+    CHECK(parsed.config.handle_cache == 0);
     CHECK(parsed.config.pinned_decay == 60);
   }
 }
@@ -64,6 +65,7 @@ TEST_CASE("config: sizes and times have units", "[config]") {
   CHECK(parse_config("pinned_limit:3K").config.pinned_limit == 3072);
   CHECK(parse_config("pinned_limit:20G").config.pinned_limit == 20ULL << 30);
   CHECK(parse_config("pinned_limit:7").config.pinned_limit == 7);
+  CHECK(parse_config("handle_cache:4G").config.handle_cache == 4ULL << 30);
   CHECK(parse_config("pinned_decay:5s,pinned_threads:3").config.pinned_decay == 5);
   for (const char* wrong : {"pinned_limit:",
                             "pinned_limit:G",
@@ -74,6 +76,7 @@ TEST_CASE("config: sizes and times have units", "[config]") {
                             "pinned_limit:99999999T",
                             "pinned_decay:5m",
                             "pinned_decay:86401",
+                            "handle_cache:all",
                             "pinned_threads:257",
                             "pinned_threads:x"}) {
     INFO(wrong);
@@ -81,8 +84,21 @@ TEST_CASE("config: sizes and times have units", "[config]") {
     CHECK(parsed.complaints.size() == 1);
     CHECK(parsed.config.pinned_limit == 0);
     CHECK(parsed.config.pinned_decay == 60);
+    CHECK(parsed.config.handle_cache == 0);
     CHECK(parsed.config.pinned_threads == 0);
   }
+}
+
+TEST_CASE("config: where the contents of sleeping memory go", "[config]") {
+  CHECK(parse_config("").config.sleep_memory == ~0ULL);
+  CHECK(parse_config("sleep_memory:0").config.sleep_memory == 0);
+  CHECK(parse_config("sleep_memory:2G").config.sleep_memory == 2ULL << 30);
+  CHECK(parse_config("sleep_memory:2G,sleep_memory:all").config.sleep_memory == ~0ULL);
+  CHECK(parse_config("sleep_memory:some").complaints.size() == 1);
+  CHECK(parse_config("").config.sleep_dir.empty());
+  CHECK(parse_config("sleep_dir:/a:b c").config.sleep_dir == "/a:b c");
+  CHECK_FALSE(parse_config("").config.sleep_check);
+  CHECK(parse_config("sleep_check:true").config.sleep_check);
 }
 
 TEST_CASE("config: every option is read", "[config]") {

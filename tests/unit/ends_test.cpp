@@ -28,6 +28,7 @@ TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends
   const Driver driver{};
   const Config config{};
   CaptureGate gate;
+  SleepGate sleep_gate;
 
   struct sigaction action {};
 
@@ -37,7 +38,7 @@ TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends
   const EventRef use;
   int wrong = 0;
   for (int round = 0; round < 1000; ++round) {
-    Timeline timeline(driver, config, nullptr, gate);
+    Timeline timeline(driver, config, nullptr, gate, sleep_gate);
     timeline.users().close();  // as its end begins
     ending = &timeline;
     begun = 0;

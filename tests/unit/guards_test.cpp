@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Guarded blocks: what faults, when their pages go, and what stays as it is for the program.
+#include "allocator/cache/guards.hpp"
+
+#include "allocator/guarded_memory.hpp"
 #include "allocator/heap/size_policy.hpp"
+#include "allocator/peer_processes.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <algorithm>
@@ -208,6 +212,135 @@ TEST_CASE("bytes written around a guarded block are found at its free", "[unit][
   CHECK(found(false, [](Address p) { write(p - 1, 1); }) == 1);
   CHECK(found(false, [](Address p) { write(p - 4096, 1); }) == 1);
   CHECK(found(true, [](Address p) { write(p + 1000 + 4095, 1); }) == 1);
+}
+
+namespace {
+
+int told = 0;
+SlackWrite last_told;
+
+void note(const SlackWrite& what) noexcept {
+  ++told;
+  last_told = what;
+}
+
+}  // namespace
+
+TEST_CASE("at the end blocks in use are looked at, too", "[unit][guards]") {
+  for (const bool is_freed : {false, true}) {
+    told = 0;
+    Bed bed({.data = true}, guarding({.one_in = 1, .tell = note}));
+    const Address p = bed.malloc(1000);
+    const Address right = bed.malloc(1000);
+    sim::run_all();
+    write(p + 1002, 1);
+    write(right, 1000);
+    if (is_freed) bed.free(p);
+    GuardedMemory(*bed.allocator).look_at_all();
+    CHECK(told == 1);
+    CHECK(last_told.address == p);
+    CHECK(last_told.bytes == 1000);
+    CHECK(last_told.distance == 3);
+    CHECK(last_told.past);
+  }
+}
+
+TEST_CASE("nothing is told of a slack that nobody could look at", "[unit][guards]") {
+  Bed bed({.data = true}, guarding());
+  SECTION("the pattern was refused") {
+    sim::fail_symbol("cuMemsetD8Async", 1, CUDA_ERROR_OUT_OF_MEMORY, true);
+    bed.free(bed.malloc(1000));
+    sim::clear_failures();
+  }
+  SECTION("a kernel has faulted") {
+    const Address p = bed.malloc(1000);
+    bed.malloc(1000);
+    sim::run_all();
+    bed.free(p);
+    bed.launch(bed.stream(), {.accesses = {{p + 4_MiB, 1, true}}});
+    CHECK(bed.allocator->try_free(p) == false);
+  }
+  sim::run_all();
+  GuardedMemory(*bed.allocator).look_at_all();
+  GuardedMemory(*bed.allocator).look_at_all();
+  CHECK(bed.stats().num_overwritten == 0);
+}
+
+namespace {
+
+Config filling() {
+  Config config = guarding();
+  config.guard_fill = true;
+  return config;
+}
+
+Bytes count_of(Address p, Bytes bytes, unsigned char value) {
+  const auto* const at = reinterpret_cast<const unsigned char*>(p);
+  return static_cast<Bytes>(std::count(at, at + bytes, value));
+}
+
+}  // namespace
+
+TEST_CASE("a guarded block begins with bytes of 255 where they are asked for",
+          "[unit][guards]") {
+  Bed bed({.data = true}, filling());
+  for (const bool on_a_stream : {false, true}) {
+    const Address p = on_a_stream ? bed.malloc_on(bed.stream(), 1000) : bed.malloc(1000);
+    sim::run_all();
+    CHECK(count_of(p, 1000, 0xff) == 1000);
+    GuardedMemory(*bed.allocator).order_fills(nullptr);
+    CHECK(Guards::fills() == 0);
+  }
+}
+
+// Where the device does the fill last of all that it may.
+TEST_CASE("work on any stream comes after the fill", "[unit][guards]") {
+  for (const bool late : {false, true}) {  // the fill has begun, or not even that
+    Bed bed({.data = true}, filling());
+    const CUstream stream = bed.stream();
+    const Address p = bed.malloc(1000);
+    if (late) sim::run(1);
+    GuardedMemory(*bed.allocator).order_fills(stream);
+    REQUIRE(entry<CUresult (*)(CUdeviceptr, unsigned char, std::size_t, CUstream)>(
+                "cuMemsetD8Async")(p, 7, 1000, stream) == CUDA_SUCCESS);
+    CHECK_FALSE(sim::complete(sim::last_op(stream)));
+    sim::run_all();
+    CHECK(count_of(p, 1000, 7) == 1000);
+    GuardedMemory(*bed.allocator).order_fills(nullptr);
+    CHECK(Guards::fills() == 0);
+  }
+}
+
+TEST_CASE("memory that leaves the streams' sight has been filled", "[unit][guards]") {
+  Bed bed({.data = true}, filling());
+  const Address p = bed.malloc(1000);
+  REQUIRE(PeerProcesses(*bed.allocator).quiet(p).ok());
+  CHECK(count_of(p, 1000, 0xff) == 1000);
+  CHECK(Guards::fills() == 0);
+}
+
+TEST_CASE("a driver that refuses to fill leaves blocks as they are", "[unit][guards]") {
+  Bed bed({.data = true}, filling());
+  sim::fail_symbol("cuEventCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  const Address p = bed.malloc(1000);
+  sim::run_all();
+  CHECK(Guards::fills() == 0);
+  CHECK(count_of(p, 1000, 0) == 1000);
+  // Without an event after it, the fill is over at once.
+  sim::fail_symbol("cuEventRecord", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  const Address q = bed.malloc(1000);
+  CHECK(count_of(q, 1000, 0xff) == 1000);
+}
+
+TEST_CASE("a query tells guarded blocks from others", "[unit][guards]") {
+  Bed bed({}, guarding({.one_in = 1, .least = 1_MiB}));
+  BlockInfo info;
+  CHECK(bed.allocator->find(bed.malloc(2_MiB), &info) == Ownership::Live);
+  CHECK(info.guarded);
+  for (const Bytes bytes : {Bytes{512}, 1_MiB - 1}) {
+    CHECK(bed.allocator->find(bed.malloc(bytes), &info) == Ownership::Live);
+    CHECK_FALSE(info.guarded);
+  }
 }
 
 TEST_CASE("a driver that refuses to look at the slack keeps no pages", "[unit][guards]") {

@@ -34,6 +34,8 @@ custash::HelpTexts help_texts() {
           .top = custash::live::kTopHelp,
           .stat = custash::live::kStatHelp,
           .trim = custash::live::kTrimHelp,
+          .sleep = custash::live::kSleepHelp,
+          .wake = custash::live::kWakeHelp,
           .serve = custash::live::kServeHelp,
           .report = custash::snapshot::kReportHelp + exit_codes,
           .diff = custash::snapshot::kDiffHelp + exit_codes,

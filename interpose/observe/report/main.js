@@ -118,6 +118,7 @@ function buildPage() {
   oomSection();
   leakSection();
   siteSections();
+  passedSection();
   lifetimeSection();
   fragmentationSection();
   section(

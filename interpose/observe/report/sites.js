@@ -107,6 +107,42 @@ function siteSections() {
       });
 }
 
+// Older files do not say what the driver served.
+function passedSection() {
+  section(
+      "Served by the driver",
+      "Allocations of the whole process that custash left to the driver: handles, arrays, managed memory …",
+      ["file"], body => {
+        const rows = file().data.passed || [];
+        if (!rows.length) return false;
+        body.append(table(
+            "served by the driver",
+            [
+              {title: "kind", value: row => row.kind, up: true}, countColumn("allocations", row => row.allocations),
+              bytesColumn("bytes in sum", row => row.allocated_bytes), countColumn("live", row => row.live),
+              bytesColumn("live bytes", row => row.live_bytes)
+            ],
+            rows, 2));
+        const callers = new Map();
+        for (const site of file().data.history.sites) {
+          if (site.memory !== "other") continue;
+          const its = callers.get(site.caller) || {caller: site.caller, calls: 0, bytes: 0};
+          its.calls += site.allocations;
+          its.bytes += site.bytes;
+          callers.set(site.caller, its);
+        }
+        if (callers.size)
+          body.append(table(
+              "served by the driver, by library",
+              [
+                {title: "module", value: row => row.caller, up: true}, countColumn("calls", row => row.calls),
+                bytesColumn("live bytes", row => row.bytes)
+              ],
+              [...callers.values()], 2));
+        return true;
+      });
+}
+
 function lifetimeSection() {
   section(
       "How long blocks live", () => `Short lives are what a cache is for. Blocks freed in ${stretchText()}.`,

@@ -62,4 +62,20 @@ inline CUcontext start() {
   return context;
 }
 
+// A kernel without parameters.
+inline CUresult launch(CUfunction function, CUstream stream) {
+  return call("cuLaunchKernel",
+              function,
+              1U,
+              1U,
+              1U,
+              1U,
+              1U,
+              1U,
+              0U,
+              stream,
+              static_cast<void**>(nullptr),
+              static_cast<void**>(nullptr));
+}
+
 }  // namespace semantics

@@ -150,6 +150,30 @@ CUmemPoolProps device_memory() {
   return properties;
 }
 
+// Members that later toolkits have added: maxSize and usage.
+CUmemPoolProps with_later(std::size_t most, unsigned short usage) {
+  CUmemPoolProps properties = device_memory();
+  auto* const at = reinterpret_cast<char*>(&properties.win32SecurityAttributes) + sizeof(void*);
+  std::memcpy(at, &most, sizeof most);
+  std::memcpy(at + sizeof most, &usage, sizeof usage);
+  return properties;
+}
+
+// A policy that stays as it was changes nothing. PyTorch sets all of them.
+void reuse_policies() {
+  start();
+  CUmemoryPool pool = nullptr;
+  SAY(call("cuDeviceGetDefaultMemPool", &pool, CUdevice{0}));
+  for (const int allowed : {1, 0}) {
+    int value = allowed;
+    for (const auto which : {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+                             CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+                             CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES})
+      SAY(call("cuMemPoolSetAttribute", pool, which, static_cast<void*>(&value)));
+    from_pool(allowed != 0 ? "allowed" : "forbidden");
+  }
+}
+
 // Whether custash serves an allocation from that pool; it says nothing else.
 void from_own(const char* when, CUmemoryPool pool, CUstream stream = nullptr) {
   for (const std::size_t bytes : {std::size_t{4096}, std::size_t{64} << 20U}) {
@@ -182,13 +206,15 @@ void own_pools() {
 
   properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   from_own("exportable", made(properties));
-  properties = device_memory();
-  const std::size_t most = std::size_t{256} << 20U;
-  std::memcpy(reinterpret_cast<char*>(&properties) +
-                  offsetof(CUmemPoolProps, win32SecurityAttributes) + sizeof(void*),
-              &most,
-              sizeof most);
-  from_own("bounded", made(properties));
+  pool = made(with_later(std::size_t{256} << 20U, 0));
+  from_own("bounded", pool);
+  CUdeviceptr blocks[2] = {};
+  for (const std::size_t mib : {200, 100, 50})
+    SAY(call("cuMemAllocFromPoolAsync", &blocks[mib == 200], mib << 20U, pool, CUstream{}));
+  SAY(call("cuMemFreeAsync", blocks[1], CUstream{}));
+  SAY(call("cuMemAllocFromPoolAsync", &blocks[1], std::size_t{180} << 20U, pool, CUstream{}));
+  from_own("decompressed", made(with_later(0, 2)));
+  from_own("unknown", made(with_later(0, 4)));
   properties = device_memory();
   properties.location.id = 1;
   from_own("elsewhere", made(properties));
@@ -360,6 +386,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "handles") == 0) handles();
   if (std::strcmp(which, "own_pools") == 0) own_pools();
   if (std::strcmp(which, "many_pools") == 0) many_pools();
+  if (std::strcmp(which, "reuse_policies") == 0) reuse_policies();
   if (std::strcmp(which, "default_pool") == 0) {
     start();
     from_pool("default");

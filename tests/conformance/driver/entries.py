@@ -54,8 +54,15 @@ class Entries(Case):
     def test_pools_of_the_programs_own_are_served_where_what_is_asked_of_them_is_kept(self):
         for backing in ("backing:driver", "backing:vmm"):
             served, kinds = self.served("own_pools", CUSTASH_CONF=f"pools:custash,{backing}")
-            self.assertEqual(served, {"plain", "asked", "itself", "current"}, backing)
-            self.assertEqual(kinds - served, {"policy", "exportable", "bounded", "elsewhere", "others", "context"})
+            self.assertEqual(served, {"plain", "asked", "bounded", "decompressed", "itself", "current"}, backing)
+            self.assertEqual(kinds - served, {"policy", "exportable", "unknown", "elsewhere", "others", "context"})
+
+    def test_memory_for_a_decompression_engine_is_the_drivers(self):
+        served = self.served("own_pools", CUSTASH_CONF="pools:custash", CUSTASH_SIM="devices=2,decompress=1")[0]
+        self.assertEqual(served, {"plain", "asked", "bounded", "itself", "current"})
+
+    def test_a_default_pool_is_served_until_a_policy_changes(self):
+        self.assertEqual(self.served("reuse_policies"), ({"allowed"}, {"allowed", "forbidden"}))
 
     def test_pools_of_the_programs_own_are_the_drivers_unless_asked(self):
         for conf in ("", "pools:auto", "pools:driver", "pools:custash,caching:never"):
@@ -84,8 +91,8 @@ class Entries(Case):
                          "0 of 1 allocations (0.0 %) and 0.0 % of their bytes; by the driver: stream-ordered 1 (64.0 MiB)")
         self.assertEqual(self.share("handles"), "0 of 0 allocations (100.0 %) and 100.0 % of their bytes; by the driver: "
                                                 "handles 4 (8.0 MiB, 2 live: 4.0 MiB)")
-        self.assertRegex(self.share("own_pools"), r"^0 of 19 allocations .*: stream-ordered 1 \(64\.0 MiB\), from own pools 18 \(")
-        self.assertRegex(self.share("own_pools", "pools:custash"), r"^7 of 19 allocations .*: from own pools 12 ")
+        self.assertRegex(self.share("own_pools"), r"^0 of 26 allocations .*: stream-ordered 1 \(64\.0 MiB\), from own pools 25 \(")
+        self.assertRegex(self.share("own_pools", "pools:custash"), r"^14 of 26 allocations .*: from own pools 12 ")
         self.assertRegex(self.share("pitched_rows"), r"^8 of 12 allocations \(66\.7 %\) .*: pitched 4 \(")
 
     def test_a_default_pool_whose_access_is_set_is_the_drivers(self):
@@ -116,6 +123,23 @@ class Entries(Case):
             self.assertIn("9 *last\n", out)
             self.assertEqual(notes(out), [["settled", "600", "0"]])
             self.assertEqual(len(set(re.findall(r": (\d+)\n", out))), 6)
+
+
+class Random(Case):
+    """Plain and pitched memory and pools of the program's own, in random order."""
+
+    def served(self, seed, conf, **more):
+        """How many of the allocations custash served, program by program; the contents are right and all is as bare."""
+        out = self.same_as_bare("random_calls", "4", str(seed), CUSTASH_CONF=conf, **more)
+        self.assertEqual(len(re.findall(r"^sum \d+ wrong 0$", out, re.M)), 4)
+        return [int(count) for _, count in notes(out)]
+
+    def test_what_pools_and_pitches_say_and_hold(self):
+        for seed, sim, backing in ((1, "", "backing:vmm"), (101, "pitch=768", "backing:driver"),
+                                   (201, "pitch=768,whole_last_row=0", "backing:vmm")):
+            few = self.served(seed, backing, CUSTASH_SIM=sim)
+            many = self.served(seed, f"{backing},pools:custash", CUSTASH_SIM=sim)
+            self.assertTrue(all(0 < one < more for one, more in zip(few, many)), (seed, backing, few, many))
 
 
 class Holes(Case):

@@ -28,21 +28,6 @@ CUfunction kernel() {
   return function;
 }
 
-CUresult launch(CUfunction function, CUstream stream) {
-  return call("cuLaunchKernel",
-              function,
-              1U,
-              1U,
-              1U,
-              1U,
-              1U,
-              1U,
-              0U,
-              stream,
-              static_cast<void**>(nullptr),
-              static_cast<void**>(nullptr));
-}
-
 // Memory whose last owner's kernel may still run on `stream`.
 CUdeviceptr freed_and_had_again(CUfunction function, CUstream stream) {
   CUdeviceptr p = 0;

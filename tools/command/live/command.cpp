@@ -4,6 +4,7 @@
 #include "tools/command/live/processes.hpp"
 #include "tools/command/live/rows.hpp"
 #include "tools/command/live/serve.hpp"
+#include "tools/command/live/sleep.hpp"
 #include "tools/command/live/top.hpp"
 #include "tools/text.hpp"
 
@@ -119,6 +120,7 @@ std::optional<int> run_command(std::string_view command, const CommandOptions& o
   if (command == "top") return run_top(options);
   if (command == "stat") return run_stat(options);
   if (command == "trim") return run_trim(options);
+  if (command == "sleep" || command == "wake") return run_sleep(command, options);
   if (command == "serve") return serve(options);
   return std::nullopt;
 }

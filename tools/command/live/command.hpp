@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The subcommands that look at running processes: top, stat, trim, serve.
+// The subcommands that look at running processes: top, stat, trim, sleep, wake,
+// serve.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace custash::live {
 
@@ -15,6 +17,8 @@ struct CommandOptions {
   double delay = 1;
   std::string sort;  // a column of top
   int process = 0;
+  std::vector<int> processes;
+  bool all = false;
   int device = -1;
   double patience = 10;  // seconds: a process may be just ending a context
   std::string bytes;
@@ -29,6 +33,8 @@ struct CommandOptions {
 extern const char* const kTopHelp;
 extern const char* const kStatHelp;
 extern const char* const kTrimHelp;
+extern const char* const kSleepHelp;
+extern const char* const kWakeHelp;
 extern const char* const kServeHelp;
 
 // The exit code; nothing where `command` is none of these.

@@ -48,7 +48,7 @@ void number_anew(std::vector<DeviceUse>& uses) {
 }  // namespace
 
 bool is_used(const DevicePart& part) {
-  return part.reserved_bytes != 0 || part.allocations != 0;
+  return part.reserved_bytes != 0 || part.allocations != 0 || part.by_driver_bytes != 0;
 }
 
 std::vector<DeviceUse> uses_of(const Look& look) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/live/metrics.hpp"
 
+#include "interpose/observe/passed_counts.hpp"
 #include "interpose/process/printable.hpp"
 #include "tools/command/live/devices.hpp"
 #include "tools/command/live/report.hpp"
@@ -46,6 +47,10 @@ constexpr std::array kMeasures = {
             false,
             "Device memory that was freed while work that used it is in flight.",
             &DevicePart::limbo_bytes},
+    Measure{"asleep_bytes",
+            false,
+            "Device memory of which the contents are in host memory.",
+            &DevicePart::asleep_bytes},
     Measure{
         "allocations_total", true, "Allocations of device memory.", &DevicePart::allocations},
     Measure{"frees_total", true, "Frees of device memory.", &DevicePart::frees},
@@ -66,6 +71,10 @@ constexpr std::array kMeasures = {
             true,
             "Frees that would have waited for the device without custash.",
             &DevicePart::stalls_avoided},
+    Measure{"by_driver_bytes",
+            false,
+            "Device memory of handles, arrays and the like that the driver serves itself.",
+            &DevicePart::by_driver_bytes},
     Measure{"ooms_total", true, "Allocations that failed for memory.", &DevicePart::ooms},
 };
 
@@ -90,6 +99,7 @@ class Writer {
       add(age, "%.3f", age_of(look_, each.page));
       return age;
     });
+    add_passed();
     add_devices();
     return std::move(out_);
   }
@@ -127,6 +137,40 @@ class Writer {
     add_head(out_, name, "gauge", help);
     for (const Seen& each : look_.seen)
       add_sample(out_, name, labels_of(each), value(each));
+  }
+
+  void add_passed() {
+    struct Part {
+      const char* name;
+      const char* type;
+      const char* help;
+      std::int64_t PassedPart::*value;
+    };
+
+    constexpr std::array kParts = {
+        Part{"passed_total",
+             "counter",
+             "Allocations of device memory that the driver served itself.",
+             &PassedPart::allocations},
+        Part{"passed_bytes_total", "counter", "Their bytes.", &PassedPart::allocated_bytes},
+        Part{"passed_live",
+             "gauge",
+             "Handles, arrays and the like that the program has.",
+             &PassedPart::live},
+        Part{"passed_live_bytes", "gauge", "Their bytes.", &PassedPart::live_bytes},
+    };
+    for (const Part& part : kParts) {
+      const std::string name = std::string("custash_process_") + part.name;
+      add_head(out_, name, part.type, part.help);
+      for (const Seen& each : look_.seen)
+        for (std::size_t i = 0; i < kPassedKinds; ++i)
+          if (each.page.by_driver[i].allocations != 0)
+            add_sample(out_,
+                       name,
+                       labels_of(each) +
+                           ",kind=" + label_text(passed::name_of(static_cast<passed::Kind>(i))),
+                       std::to_string(each.page.by_driver[i].*part.value));
+    }
   }
 
   void add_devices() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/live/report.hpp"
 
+#include "interpose/observe/passed_counts.hpp"
 #include "tools/command/live/rows.hpp"
 #include "tools/text.hpp"
 
@@ -46,6 +47,8 @@ void add_device(std::string& out, const Row& row) {
                             Named{"allocated_bytes_peak", part.allocated_peak},
                             Named{"reserved_bytes", part.reserved_bytes},
                             Named{"limbo_bytes", part.limbo_bytes},
+                            Named{"by_driver_bytes", part.by_driver_bytes},
+                            Named{"asleep_bytes", part.asleep_bytes},
                             Named{"allocations", part.allocations},
                             Named{"frees", part.frees},
                             Named{"driver_calls", part.driver_calls},
@@ -65,6 +68,27 @@ void add_program(std::string& out, const Look& now, const Page& page) {
   const Program program = found == now.programs.end() ? Program{page.name, {}} : found->second;
   out += ",\"script\":" + json_string(program.name);
   out += ",\"rank\":" + (program.rank ? std::to_string(*program.rank) : "null");
+}
+
+// Calls that the driver served itself, by kind.
+void add_passed(std::string& out, const Page& page) {
+  out += ",\"passed\":[";
+  const char* separator = "";
+  for (std::size_t i = 0; i < kPassedKinds; ++i) {
+    const PassedPart& part = page.by_driver[i];
+    if (part.allocations == 0) continue;
+    add(out,
+        "%s{\"kind\":\"%s\",\"allocations\":%lld,\"allocated_bytes\":%lld,\"live\":%lld,"
+        "\"live_bytes\":%lld}",
+        separator,
+        passed::name_of(static_cast<passed::Kind>(i)),
+        static_cast<long long>(part.allocations),
+        static_cast<long long>(part.allocated_bytes),
+        static_cast<long long>(part.live),
+        static_cast<long long>(part.live_bytes));
+    separator = ",";
+  }
+  out += "]";
 }
 
 void add_uses(std::string& out, const Look& now) {
@@ -100,10 +124,13 @@ std::string json_of(const Look& before, const Look& now) {
         json_string(each.page.name).c_str());
     add_program(out, now, each.page);
     add(out,
-        ",\"answered\":%s,\"age_seconds\":%.3f,\"pinned_bytes\":%lld,\"devices\":[",
+        ",\"answered\":%s,\"sleep\":\"%s\",\"age_seconds\":%.3f,\"pinned_bytes\":%lld",
         each.answered ? "true" : "false",
+        sleep_of(each.page),
         age_of(now, each.page),
         static_cast<long long>(each.page.pinned_bytes));
+    add_passed(out, each.page);
+    out += ",\"devices\":[";
     const char* comma = "";
     for (const Row& row : rows) {
       if (row.process != &each) continue;

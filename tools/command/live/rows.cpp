@@ -102,6 +102,7 @@ constexpr std::array kColumns = {
     bytes_column<&Part::reserved_bytes>("RESERVED", "reserved", 9),
     bytes_column<&Part::limbo_bytes>("LIMBO", "limbo", 4),
     bytes_column<&Part::allocated_peak>("PEAK", "peak", 7),
+    bytes_column<&Part::by_driver_bytes>("BY DRIVER", kByDriver, 6),
     rate_column<&Part::allocations>("ALLOC/S", "allocations", 8),
     rate_column<&Part::driver_calls>("DRIVER/S", "driver-calls", 6),
     rate_column<&Part::pages_moved>("MOVES/S", "pages-moved", 3),
@@ -151,8 +152,15 @@ std::optional<double> rate(const Row& row, std::int64_t DevicePart::*counter) {
   return static_cast<double>(row.part->*counter - row.before->*counter) / row.seconds;
 }
 
+const char* sleep_of(const Page& page) {
+  static constexpr const char* kNames[] = {"awake", "going to sleep", "asleep", "waking"};
+  return page.sleep > 0 && page.sleep < 4 ? kNames[page.sleep] : kNames[0];
+}
+
 std::string title_of(const Row& row) {
-  return printable(row.program != nullptr ? row.program->name : row.process->page.name);
+  const Page& page = row.process->page;
+  const std::string name = printable(row.program != nullptr ? row.program->name : page.name);
+  return page.sleep == 0 ? name : name + " (" + sleep_of(page) + ")";
 }
 
 std::span<const Column> columns() {

@@ -29,6 +29,8 @@ std::vector<Row> rows_of(const Look& before, const Look& now);
 std::optional<double> rate(const Row& row, std::int64_t DevicePart::*counter);
 
 // Its script, or its name as in /proc; without control characters.
+// "awake", "going to sleep", "asleep", "waking"
+const char* sleep_of(const Page& page);
 std::string title_of(const Row& row);
 
 struct Column {
@@ -42,6 +44,8 @@ struct Column {
 };
 
 std::span<const Column> columns();
+// Columns that are shown only where they say something.
+inline constexpr const char* kByDriver = "by-driver";
 
 // By --sort's word; null: there is none.
 const Column* column_of(std::string_view word);

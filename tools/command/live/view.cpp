@@ -121,10 +121,14 @@ class View {
     const bool ranked = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) {
       return row.program != nullptr && row.program->rank;
     });
+    const bool by_driver = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) {
+      return row.part->by_driver_bytes != 0;
+    });
     Chosen chosen;
     std::size_t width = name + 1;
     for (const Column& each : columns()) {
       if (std::string_view(each.word) == "rank" && !ranked) continue;
+      if (std::string_view(each.word) == kByDriver && !by_driver) continue;
       chosen.push_back(&each);
       width += static_cast<std::size_t>(each.width) + 1;
     }

@@ -71,7 +71,10 @@ void check_conf(const RunOptions& options) {
   require_place("record", config.record);
   require_place("snapshot", config.snapshot);
   require_place("log_file", config.log_file);
+  require_place("guard_report", config.guard_report);
   if (!config.snapshot.empty()) (void)snapshot::form_of(config.snapshot);  // throws
+  if (!options.json.empty() && !options.check_memory && !options.check_streams)
+    throw std::runtime_error("--json needs --check-memory or --check-streams");
   if (!config.record.empty() && !options.record.empty())
     throw std::runtime_error("--record and --conf record: name two files; give one of them");
   if (!config.snapshot.empty() && !options.history.empty())
@@ -83,11 +86,15 @@ void check_conf(const RunOptions& options) {
 // last of two wins.
 std::string given_conf(const RunOptions& options,
                        const std::string& record,
-                       const std::string& history) {
+                       const std::string& history,
+                       const std::string& findings) {
   return join_conf({history.empty() ? "" : "history:200000",
+                    options.check_memory ? "guard:all,guard_fill:true,guard_show:true" : "",
+                    options.check_streams ? "check_streams:true,guard_show:true" : "",
                     options.conf,
                     record.empty() ? "" : "record:" + record,
                     history.empty() ? "" : "snapshot:" + history,
+                    findings.empty() ? "" : "guard_report:" + findings,
                     options.leaks ? "leaks:true" : "",
                     options.summary ? "summary:true" : ""});
 }
@@ -96,7 +103,7 @@ int print_conf(const RunOptions& options) {
   const std::string present = environment("CUSTASH_CONF");
   for (const std::string& complaint : parse_config(present).complaints)
     std::fprintf(stderr, "%s\n", complaint.c_str());
-  const std::string given = given_conf(options, options.record, options.history);
+  const std::string given = given_conf(options, options.record, options.history, options.json);
   std::fputs(options_in_force(present, given).c_str(), stdout);
   return 0;
 }
@@ -119,15 +126,21 @@ class Launch {
           std::filesystem::weakly_canonical(recording_))
         throw std::runtime_error("--record and --record-history name the same file");
     }
+    if (!options.json.empty()) {
+      findings_ = file_of("--json", {options.json, output::Kind::GuardReport, options.force});
+    }
     wanted_.leaks = options.leaks;
     wanted_.summary = options.summary;
-    conf_ =
-        join_conf({environment("CUSTASH_CONF"), given_conf(options, place_, wanted_.history)});
+    conf_ = join_conf(
+        {environment("CUSTASH_CONF"), given_conf(options, place_, wanted_.history, findings_)});
   }
 
   int go(const std::string& preload) {
     set_environment("LD_PRELOAD", preload);
     if (!conf_.empty()) set_environment("CUSTASH_CONF", conf_);
+    // The library keeps files that are there.
+    if (!findings_.empty() && !file_name::has_marks(findings_))
+      (void)std::filesystem::remove(findings_);
     if (!wanted_.any() && recording_.empty()) return start(options_.program);
     std::unique_ptr<run::Folder> folder;
     if (wanted_.any()) {
@@ -176,6 +189,7 @@ class Launch {
   const RunOptions& options_;
   run::Wanted wanted_;
   std::string recording_;
+  std::string findings_;
   std::string place_;  // where the library writes it
   std::string conf_;
 };

@@ -16,7 +16,10 @@ struct RunOptions {
   std::string record;
   std::string history;
   bool leaks = false;
-  bool force = false;  // replace files that custash did not write
+  bool check_memory = false;   // guards around all blocks; findings on standard error
+  bool check_streams = false;  // the order of streams; the same
+  std::string json;            // of these, the file; empty: none
+  bool force = false;          // replace files that custash did not write
   std::vector<std::string> program;
 };
 

@@ -237,7 +237,10 @@ snapshot::Snapshot snapshot_of(Copy copy, const std::string& ended_by) {
     if (!copy.whole) bring_up_to_date(copy, *counters, i, out.history, &stats);
     out.devices.push_back(snapshot::device_state(stats, std::move(held[i]), stacks));
   }
-  if (counters != nullptr) out.host_stats = counters->host.flatten();
+  if (counters != nullptr) {
+    out.host_stats = counters->host.flatten();
+    out.passed = counters->passed;
+  }
   Symbols symbols(Places(copy), "");
   for (const auto& stack : out.history.stacks)
     out.stacks.push_back(symbols.frames_of(stack));

@@ -189,6 +189,11 @@ void check_snapshot(const std::string& name, const Json& snapshot) {
       check.whole(frame, "stacks", 0, count_of(frames) - 1);
   }
   check.counters(snapshot, "snapshot", "host_stats");
+  if (snapshot.contains("passed"))  // older files have none
+    for (const Json& row : check.list(snapshot, "snapshot", "passed")) {
+      check.text(row, "passed", "kind");
+      check.numbers(row, "passed", {"allocations", "allocated_bytes", "live", "live_bytes"});
+    }
   for (const Json& device : check.list(snapshot, "snapshot", "devices"))
     check_device(check, device, count_of(stacks));
   check_history(check, check.member(snapshot, "snapshot", "history"), count_of(stacks));

@@ -19,8 +19,8 @@ __all__ = [
     "host_empty_cache", "host_memory_stats", "leaks", "malloc", "max_memory_allocated", "max_memory_reserved",
     "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "preloaded", "pytorch_allocator",
     "record_history", "reset_peak_host_memory_stats", "reset_peak_memory_stats", "rmm_resource", "set_memory_limit",
-    "set_per_process_memory_fraction", "snapshot", "statistics_json", "statistics_prometheus",
-    "stop_history", "trim", "trim_idle", "version",
+    "set_per_process_memory_fraction", "sleep", "snapshot", "statistics_json", "statistics_prometheus",
+    "stop_history", "trim", "trim_idle", "version", "wake",
 ]
 
 
@@ -132,6 +132,16 @@ def host_empty_cache():
 def trim(size, device=None):
     """Returns at least `size` bytes of free memory to the driver, if that much is free."""
     _library.call("custash_trim", _number(device), size)
+
+
+def sleep(device=None):
+    """Moves the contents of the device memory to the host until the next submission needs it."""
+    _library.call("custash_sleep", _number(device))
+
+
+def wake(device=None):
+    """Returns when the memory that sleeps is on the device again."""
+    _library.call("custash_wake", _number(device))
 
 
 def trim_idle(device=None):

@@ -10,7 +10,7 @@ except ImportError:
     LIBDIR = None
 
 CURRENT_DEVICE = -1
-SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_RUNNING, NOT_OURS, BUFFER_TOO_SMALL, DRIVER = range(7)
+SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_RUNNING, NOT_OURS, BUFFER_TOO_SMALL, DRIVER, FILE, BUSY = range(9)
 
 
 class Error(RuntimeError):
@@ -43,6 +43,8 @@ _SIGNATURES = {
     "custash_empty_cache": [],
     "custash_trim": [_int, _size],
     "custash_trim_idle": [_int],
+    "custash_sleep": [_int],
+    "custash_wake": [_int],
     "custash_host_empty_cache": [],
     "custash_set_memory_limit": [_int, _size],
     "custash_set_memory_fraction": [_int, ctypes.c_double],
@@ -124,6 +126,8 @@ def check(status):
     if status == OUT_OF_MEMORY:
         why = library().custash_last_error_message().decode()
         raise OutOfMemoryError(status, f"CUDA out of memory. {why or what}")
+    if status == BUSY:
+        what = library().custash_last_error_message().decode() or what
     raise Error(status, what)
 
 

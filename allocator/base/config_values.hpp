@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// How the text of an option becomes a value. False: the text is none of its values. No state.
+#pragma once
+
+#include "allocator/base/config.hpp"
+#include "allocator/base/units.hpp"
+#include "allocator/base/words.hpp"
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace custash::config_values {
+
+template <typename Value, std::size_t kCount>
+bool choose(Value* out,
+            std::string_view text,
+            const std::pair<std::string_view, Value> (&choices)[kCount]) {
+  for (const auto& [name, value] : choices) {
+    if (same_word(name, text)) {
+      *out = value;
+      return true;
+    }
+  }
+  return false;
+}
+
+// "true" and "false" are the documented words; people write the others by habit.
+inline bool set_flag(bool* out, std::string_view text) {
+  return choose(out,
+                text,
+                {{"true", true},
+                 {"false", false},
+                 {"on", true},
+                 {"off", false},
+                 {"yes", true},
+                 {"no", false},
+                 {"1", true},
+                 {"0", false}});
+}
+
+// A whole number; the text after it is left in `unit`.
+inline bool read_number(std::string_view text, std::uint64_t* out, std::string_view* unit) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *out);
+  *unit = std::string_view(stop, static_cast<std::size_t>(end - stop));
+  return error == std::errc();
+}
+
+inline bool set_number(std::uint32_t* out,
+                       std::string_view text,
+                       std::uint64_t most,
+                       std::string_view unit_allowed = "") {
+  std::uint64_t value = 0;
+  std::string_view unit;
+  if (!read_number(text, &value, &unit) || value > most) return false;
+  if (!unit.empty() && !same_word(unit, unit_allowed)) return false;
+  *out = static_cast<std::uint32_t>(value);
+  return true;
+}
+
+inline bool set_bytes(std::uint64_t* out, std::string_view text) {
+  const auto bytes = parse_size(text);
+  if (bytes) *out = *bytes;
+  return bytes.has_value();
+}
+
+inline bool set_bytes_or_all(std::uint64_t* out, std::string_view text) {
+  if (!same_word("all", text)) return set_bytes(out, text);
+  *out = ~std::uint64_t{0};
+  return true;
+}
+
+inline bool set_text(std::string* out, std::string_view text) {
+  *out = text;
+  return true;
+}
+
+// Refuses values that make no sense: a limit below one page, or 0 percent.
+inline bool set_limit(Config* config, std::string_view text) {
+  if (text.ends_with('%')) {
+    std::uint32_t share = 0;
+    if (!set_number(&share, text, 100, "%") || share == 0) return false;
+    config->limit_percent = share;
+    config->limit = 0;
+    return true;
+  }
+  std::uint64_t bytes = 0;
+  if (!set_bytes(&bytes, text) || (bytes != 0 && bytes < 2_MiB)) return false;
+  config->limit = bytes;
+  config->limit_percent = 0;
+  return true;
+}
+
+// "all", "1/1000", "1M-64M".
+inline bool set_guard(GuardChoice* guard, std::string_view text) {
+  if (choose<GuardChoice>(guard, text, {{"off", {}}, {"all", {.one_in = 1}}})) return true;
+  constexpr std::uint64_t kMost = 1'000'000'000;
+  if (std::uint32_t one_in = 0; text.starts_with("1/")) {
+    const bool ok = set_number(&one_in, text.substr(2), kMost) && one_in != 0;
+    if (ok) *guard = {.one_in = one_in};
+    return ok;
+  }
+  const auto dash = text.find('-');
+  if (dash == std::string_view::npos) return false;
+  GuardChoice sizes{.one_in = 1};
+  if (!set_bytes(&sizes.least, text.substr(0, dash)) ||
+      !set_bytes(&sizes.most, text.substr(dash + 1)) || sizes.least > sizes.most)
+    return false;
+  *guard = sizes;
+  return true;
+}
+
+}  // namespace custash::config_values

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/cache/page_contents.hpp"
+
+#include "allocator/base/log.hpp"
+#include "allocator/base/scope.hpp"
+#include "allocator/memory/checksum.hpp"
+
+#include <algorithm>
+
+namespace custash {
+
+bool PageContents::reserve(HostStore& store, Bytes bytes, std::string* why) {
+  return saved_.reserve(store, core_.context, bytes, why);
+}
+
+void PageContents::give_up(HostStore& store, Bytes keep) {
+  saved_.shrink(store, core_.context, keep);
+}
+
+Bytes PageContents::bytes() const {
+  return parts_.empty() ? 0 : parts_.back().offset + parts_.back().bytes;
+}
+
+Bytes PageContents::in_file() const {
+  Bytes sum = 0;
+  (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+    if (chunk.in_file()) sum += chunk.bytes;
+    return true;
+  });
+  return sum;
+}
+
+CUstream PageContents::stream() {
+  if (stream_ == nullptr &&
+      core_.driver.stream_create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+    stream_ = nullptr;
+  return stream_;
+}
+
+Status PageContents::wait_for_copies() {
+  if (copied_ == nullptr) {
+    const Status made = core_.driver.event_create(&copied_, CU_EVENT_DISABLE_TIMING);
+    if (!made.ok()) {
+      copied_ = nullptr;
+      return core_.driver.ctx_synchronize();
+    }
+  }
+  const Status recorded = core_.driver.event_record(copied_, stream_);
+  const Status waited =
+      recorded.ok() ? Status(core_.driver.event_synchronize(copied_)) : recorded;
+  return waited.ok() ? waited : Status(core_.driver.ctx_synchronize());
+}
+
+// each(part, address, offset in the chunk, bytes) for what the parts have in the chunk.
+template <typename Each>
+Status PageContents::each_part(const SavedChunk& chunk, Each each) const {
+  const Bytes end = chunk.offset + chunk.bytes;
+  auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const Part& before) {
+    return before.offset + before.bytes <= chunk.offset;
+  });
+  for (; part != parts_.end() && part->offset < end; ++part) {
+    const Bytes from = std::max(part->offset, chunk.offset);
+    const Bytes to = std::min(part->offset + part->bytes, end);
+    const Status status =
+        each(*part, part->address + (from - part->offset), from - chunk.offset, to - from);
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+Status PageContents::save(HostStore& store, std::string* why) {
+  const RelaxedCapture relaxed(core_.driver);
+  CUstream const on = stream();
+  if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  sums_.clear();
+  Status status;
+  (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+    std::byte* const host = chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
+    status = each_part(chunk, [&](const Part&, Address from, Bytes at, Bytes size) -> Status {
+      return core_.driver.memcpy_dtoh_async(host + at, from, size, on);
+    });
+    if (status.ok() && (chunk.in_file() || core_.config.sleep_check))
+      status = wait_for_copies();
+    if (status.ok() && core_.config.sleep_check) sums_.push_back(checksum(host, chunk.bytes));
+    if (status.ok() && chunk.in_file() &&
+        !store.write(*chunk.piece, chunk.in_piece, chunk.bytes, why))
+      status = CUDA_ERROR_OPERATING_SYSTEM;
+    return status.ok();
+  });
+  // Also after an error: what was submitted before it must not run on.
+  const Status waited = wait_for_copies();
+  if (status.ok() && waited.ok() && !store.settle(why)) status = CUDA_ERROR_OPERATING_SYSTEM;
+  return status.ok() ? waited : status;
+}
+
+bool PageContents::same(const SavedChunk& chunk, const std::byte* host) const {
+  return chunk.number >= sums_.size() || sums_[chunk.number] == checksum(host, chunk.bytes);
+}
+
+// The chunk is in host memory when it returns.
+Status PageContents::bring(HostStore& store,
+                           const SavedChunk& chunk,
+                           Bytes* changed,
+                           std::string* why) {
+  const std::byte* host = chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
+  // A file may be read wrongly once.
+  constexpr int kReads = 3;
+  for (int i = 0; i < (chunk.in_file() ? kReads : 1); ++i) {
+    if (chunk.in_file() && !store.read(*chunk.piece, chunk.in_piece, chunk.bytes, why))
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    if (same(chunk, host)) return {};
+  }
+  *changed += chunk.bytes;
+  (void)each_part(chunk, [&](const Part&, Address to, Bytes, Bytes size) -> Status {
+    try {
+      log(LogLevel::Error,
+          "event=sleeping_contents_changed address=" + std::to_string(to) + " bytes=" +
+              std::to_string(size) + " in_file=" + (chunk.in_file() ? "yes" : "no"));
+    } catch (...) {  // no memory for the line
+    }
+    return {};
+  });
+  return {};
+}
+
+Status PageContents::restore(HostStore& store,
+                             const Wanted& wanted,
+                             Bytes* changed,
+                             std::string* why) {
+  const RelaxedCapture relaxed(core_.driver);
+  CUstream const on = stream();
+  if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  Status status;
+  (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+    bool any = false;
+    (void)each_part(chunk, [&](const Part& part, Address, Bytes, Bytes) -> Status {
+      any = any || wanted(part.sleeper);
+      return {};
+    });
+    if (!any) return true;
+    status = bring(store, chunk, changed, why);
+    if (!status.ok()) return false;
+    const std::byte* const host =
+        chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
+    status =
+        each_part(chunk, [&](const Part& part, Address to, Bytes at, Bytes size) -> Status {
+          if (!wanted(part.sleeper)) return {};
+          return core_.driver.memcpy_htod_async(to, host + at, size, on);
+        });
+    if (status.ok() && chunk.in_file()) status = wait_for_copies();  // one buffer
+    return status.ok();
+  });
+  const Status waited = wait_for_copies();
+  return status.ok() ? waited : status;
+}
+
+void PageContents::clear() {
+  parts_.clear();
+  sums_.clear();
+}
+
+}  // namespace custash

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// PageContents: the contents of sleeping pages, and the way there and back. Part of
+// SleepingPages. Its list of parts is made under the cache lock; afterwards all of it belongs
+// to the one thread that puts the process to sleep or wakes it (SleepGate). decision 21
+#pragma once
+
+#include "allocator/cache/cache_core.hpp"
+#include "allocator/memory/saved_bytes.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace custash {
+
+class PageContents {
+ public:
+  // Contents of a block, or of blocks side by side, within one page. Parts lie in a row.
+  struct Part {
+    std::size_t sleeper;  // whose page
+    Address address;
+    Bytes bytes;
+    Bytes offset;  // in all that is saved
+  };
+
+  using Parts = std::vector<Part>;
+  // Whether the page of that sleeper is still needed.
+  using Wanted = std::function<bool(std::size_t sleeper)>;
+
+  explicit PageContents(CacheCore& core) : core_(core) {}
+
+  bool reserve(HostStore& store, Bytes bytes, std::string* why);
+  void give_up(HostStore& store, Bytes keep);
+
+  [[nodiscard]] Bytes reserved() const { return saved_.size(); }
+
+  [[nodiscard]] Parts& parts() { return parts_; }
+
+  // Of the parts' bytes, those that go to a file.
+  [[nodiscard]] Bytes in_file() const;
+  // The contents are in the store when it returns.
+  Status save(HostStore& store, std::string* why);
+  // And back, all of them. After an error nothing is known of the pages; call it again. Sets
+  // `why` where the store cannot be read. Counts the bytes of chunks that have changed.
+  Status restore(HostStore& store, const Wanted& wanted, Bytes* changed, std::string* why);
+  void clear();
+
+ private:
+  [[nodiscard]] Bytes bytes() const;
+  template <typename Each>
+  Status each_part(const SavedChunk& chunk, Each each) const;
+  Status bring(HostStore& store, const SavedChunk& chunk, Bytes* changed, std::string* why);
+  [[nodiscard]] bool same(const SavedChunk& chunk, const std::byte* host) const;
+  CUstream stream();
+  Status wait_for_copies();
+
+  CacheCore& core_;
+  Parts parts_;
+  SavedBytes saved_;
+  std::vector<std::uint64_t> sums_;  // of each chunk (option sleep_check)
+  CUstream stream_ = nullptr;
+  CUevent copied_ = nullptr;
+};
+
+}  // namespace custash

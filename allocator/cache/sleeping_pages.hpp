@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// SleepingPages: the pages of a context whose memory is away. Their addresses, their blocks and
+// all that is counted of them stay; their contents are in host memory. Part of a ContextCache;
+// its list is guarded by the cache lock while it is made, and afterwards belongs to the one
+// thread that puts the process to sleep or wakes it (SleepGate).
+// decision 21
+#pragma once
+
+#include "allocator/cache/freed_blocks.hpp"
+#include "allocator/cache/page_contents.hpp"
+#include "allocator/cache/stale_pages.hpp"
+#include "allocator/memory/sleep_sums.hpp"
+
+#include <atomic>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace custash {
+
+class SleepingPages {
+ public:
+  SleepingPages(CacheCore& core, FreedBlocks& freed, StalePages& stale)
+      : core_(core), freed_(freed), stale_(stale), contents_(core) {}
+
+  // ---- Going to sleep; the context is current. How many bytes would have to be saved now.
+  [[nodiscard]] Bytes needed() EXCLUDES(cache_lock);
+
+  [[nodiscard]] PageContents& contents() { return contents_; }
+
+  // Nothing runs any more. Chooses the pages; false: the reserve is too small.
+  bool choose(SleepSums* sums) EXCLUDES(cache_lock);
+  // The contents are in the store once it returns. Else `why` tells, where the store knows.
+  Status copy_out(HostStore& store, SleepSums* sums, std::string* why) EXCLUDES(cache_lock);
+  // Undoes choose().
+  void cancel() EXCLUDES(cache_lock);
+  // Gives the chosen pages back to the driver. Those that it refuses stay awake.
+  void give_back(SleepSums* sums) EXCLUDES(cache_lock);
+
+  // ---- Waking; the context is current. Makes what it can; after an error, call it again.
+  Status wake(HostStore& store, Bytes* changed, std::string* why) EXCLUDES(cache_lock);
+
+  [[nodiscard]] bool any() const { return bytes_.load() != 0; }
+
+  // Bytes of pages that are away.
+  [[nodiscard]] Bytes bytes() const { return bytes_.load(); }
+
+  // The block has SYNC_MEMOPS, or not any more: its pages stay awake.
+  void keep_awake(Address base, std::uint64_t buffer_id, bool on) EXCLUDES(cache_lock);
+
+  // The context ends. Nothing will be woken.
+  void abandon() REQUIRES(cache_lock);
+
+ private:
+  struct Sleeper {
+    Segment* segment = nullptr;
+    Page page;  // size 0: its memory is not needed any more
+    bool made = false;
+  };
+
+  struct Stretch {
+    Address begin = 0;
+    Address end = 0;
+  };
+
+  Bytes collect(SleepSums* sums, std::vector<Sleeper>* sleepers, PageContents::Parts* parts)
+      REQUIRES(cache_lock);
+  [[nodiscard]] std::vector<Stretch> exported() REQUIRES(cache_lock);
+  [[nodiscard]] std::vector<Stretch> registered() REQUIRES(cache_lock);
+  [[nodiscard]] Stretch stretch_of(Address base) const REQUIRES(cache_lock);
+  void mark(PageSleep from, PageSleep to) REQUIRES(cache_lock);
+  void claim() REQUIRES(cache_lock);
+  Status make();
+  Status give_access(const std::vector<CUdevice>& accessors) const;
+
+  CacheCore& core_;
+  FreedBlocks& freed_;
+  StalePages& stale_;
+  std::unordered_map<Address, std::uint64_t> kept_ GUARDED_BY(cache_lock);  // buffer id by base
+  std::vector<Sleeper> sleepers_;
+  PageContents contents_;
+  std::atomic<Bytes> bytes_{0};
+};
+
+}  // namespace custash

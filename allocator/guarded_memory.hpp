@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// GuardedMemory: the guarded blocks of all contexts. Thread safe; no state of its own.
+#pragma once
+
+#include "allocator/allocator.hpp"
+
+namespace custash {
+
+class GuardedMemory {
+ public:
+  explicit GuardedMemory(Allocator& core) : state_(*core.state_) {}
+
+  // Looks for bytes written around all of them, those in use too: for the end of the process.
+  // Waits a second at most for each context.
+  void look_at_all();
+
+  // Before work is submitted to a stream of the current context: lets it come after the fills
+  // of guarded blocks (guard_fill:), on the device.
+  void order_fills(CUstream stream);
+
+ private:
+  Allocator::State& state_;
+};
+
+}  // namespace custash

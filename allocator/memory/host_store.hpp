@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// HostStore: where the contents of sleeping device memory are kept: pieces of host memory, or
+// of a file. The product's is pinned/sleep_store.hpp; without one, pieces come from the driver.
+// Called without a lock.
+#pragma once
+
+#include "allocator/base/driver.hpp"
+#include "allocator/base/units.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace custash {
+
+struct HostPiece {
+  std::byte* at = nullptr;  // null: in the store's file
+  Bytes size = 0;
+  int origin = 0;     // the store's own
+  Bytes in_file = 0;  // where it begins there
+};
+
+class HostStore {
+ public:
+  virtual ~HostStore() = default;
+
+  // Whether there is room for so much more. No: `why` names the figures.
+  virtual bool has_room(Bytes bytes, std::string* why) = 0;
+  // `context` is current. False: `why` tells, where the store knows.
+  virtual bool take(CUcontext context, Bytes bytes, HostPiece* out, std::string* why) = 0;
+  virtual void give(CUcontext context, const HostPiece& piece) = 0;
+  // How many bytes of host memory are worth keeping for the next time.
+  virtual Bytes keeps() = 0;
+
+  // ---- Of pieces in a file: up to a chunk of SavedBytes at a time, through one buffer. It is
+  // there as long as there is such a piece.
+  virtual std::byte* buffer() { return nullptr; }
+
+  virtual bool write(const HostPiece&, Bytes, Bytes, std::string*) { return false; }
+
+  virtual bool read(const HostPiece&, Bytes, Bytes, std::string*) { return false; }
+
+  // Whether all that was written has arrived.
+  virtual bool settle(std::string*) { return true; }
+};
+
+// Pinned memory of the driver's.
+class DriverHostStore final : public HostStore {
+ public:
+  explicit DriverHostStore(const Driver& driver) : driver_(driver) {}
+
+  bool has_room(Bytes, std::string*) override { return true; }
+
+  bool take(CUcontext, Bytes bytes, HostPiece* out, std::string*) override {
+    void* at = nullptr;
+    if (driver_.mem_host_alloc(&at, bytes, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS)
+      return false;
+    *out = {.at = static_cast<std::byte*>(at), .size = bytes};
+    return true;
+  }
+
+  void give(CUcontext, const HostPiece& piece) override {
+    Status(driver_.mem_free_host(piece.at)).ignore();  // its context has ended
+  }
+
+  // The driver waits for the device when it takes pinned memory back.
+  Bytes keeps() override { return ~Bytes{0}; }
+
+ private:
+  const Driver& driver_;
+};
+
+}  // namespace custash

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+// Proved: tests/models/sleep.pml.
+#include "allocator/sleep.hpp"
+
+#include "allocator/base/log.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/base/scope.hpp"
+#include "allocator/registry.hpp"
+#include "allocator/waking.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+#include <utility>
+
+namespace custash {
+namespace {
+
+constexpr Nanoseconds kShort = 50'000;
+
+std::string mib(Bytes bytes) {
+  return std::to_string(bytes >> 20U) + " MiB";
+}
+
+}  // namespace
+
+const char* sleep_state_name(SleepState state) {
+  switch (state) {
+    case SleepState::Awake:
+      return "awake";
+    case SleepState::GoingToSleep:
+      return "going to sleep";
+    case SleepState::Asleep:
+      return "asleep";
+    default:
+      return "waking";
+  }
+}
+
+namespace {
+
+std::string what_stays(const SleepSums& sums) {
+  std::string text;
+  const auto add = [&](Bytes bytes, const char* reason) {
+    if (bytes != 0) text += (text.empty() ? "" : ", ") + mib(bytes) + " " + reason;
+  };
+  add(sums.plain, "from cuMemAlloc");
+  add(sums.exported, "exported");
+  add(sums.registered, "with SYNC_MEMOPS");
+  add(sums.refused, "that the driver kept");
+  return text;
+}
+
+}  // namespace
+
+// One try to go to sleep. Its destructor undoes what is not finished.
+class Sleep::Attempt {
+ public:
+  Attempt(Allocator::State& state, const SleepRequest& request)
+      : state_(state), request_(request) {}
+
+  ~Attempt() { reopen(); }
+
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  // Empty: done. Else why not.
+  std::string run();
+
+  [[nodiscard]] bool again() const { return again_; }
+
+  [[nodiscard]] const SleepSums& sums() const { return sums_; }
+
+ private:
+  std::string reserve();
+  std::string close();
+  std::string wait_until_idle();
+  std::string save();
+  void reopen();
+
+  template <typename Visit>
+  bool each_chosen(Visit visit) {
+    for (ContextCache* cache : caches_) {
+      if (request_.device >= 0 && cache->device() != request_.device) continue;
+      const CurrentContext current(state_.driver, cache->context());
+      if (!current.status().ok() || !visit(*cache)) return false;
+    }
+    return true;
+  }
+
+  void enter(const std::vector<ContextCache*>& caches);
+
+  Allocator::State& state_;
+  const SleepRequest& request_;
+  std::deque<ContextUse> uses_;
+  std::vector<ContextCache*> caches_;
+  SleepSums sums_;
+  bool closed_ = false;
+  bool chosen_ = false;
+  bool again_ = false;
+};
+
+void Sleep::Attempt::enter(const std::vector<ContextCache*>& caches) {
+  for (ContextCache* cache : caches) {
+    if (std::find(caches_.begin(), caches_.end(), cache) != caches_.end()) continue;
+    uses_.emplace_back(cache->timeline().users());
+    if (uses_.back()) caches_.push_back(cache);
+  }
+}
+
+std::string Sleep::Attempt::run() {
+  enter(state_.all());
+  for (auto step :
+       {&Attempt::reserve, &Attempt::close, &Attempt::wait_until_idle, &Attempt::save})
+    if (std::string why = (this->*step)(); !why.empty()) return why;
+  closed_ = false;
+  state_.sleep_gate.asleep.store(sums_.asleep);
+  state_.sleep_gate.promised.store(0);
+  (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Asleep);
+  return {};
+}
+
+std::string Sleep::Attempt::reserve() {
+  std::string why;
+  const bool done = each_chosen([&](ContextCache& cache) {
+    PageContents& contents = cache.sleeping_pages().contents();
+    const Bytes bytes = cache.sleeping_pages().needed();
+    const Bytes more = bytes - std::min(bytes, contents.reserved());
+    if (!state_.sleeping.store().has_room(more, &why)) return false;
+    const RelaxedCapture relaxed(state_.driver);
+    if (contents.reserve(state_.sleeping.store(), bytes, &why)) return true;
+    if (why.empty()) why = "host memory: needs " + mib(bytes) + ", and the system refuses it";
+    return false;
+  });
+  return done ? std::string() : why.empty() ? "a context cannot be made current" : why;
+}
+
+std::string Sleep::Attempt::close() {
+  const SleepState now = state_.sleep_gate.state();
+  if (!state_.sleep_gate.change(SleepState::Awake, SleepState::GoingToSleep))
+    return std::string("the process is ") + sleep_state_name(now);
+  closed_ = true;
+  enter(state_.all());  // those that came meanwhile
+  for (ContextCache* cache : caches_)
+    cache->timeline().bar();
+  return state_.gate.capturing_or_coming() ? "a stream capture is under way" : "";
+}
+
+std::string Sleep::Attempt::wait_until_idle() {
+  const Nanoseconds until = state_.driver.now() + request_.patience;
+  for (ContextCache* cache : caches_) {
+    Timeline& timeline = cache->timeline();
+    const CurrentContext current(state_.driver, cache->context());
+    while (holds(Rule::contents_are_saved_when_work_is_over)) {
+      if (timeline.idle_behind_bar()) break;
+      if (timeline.broken()) return "a kernel of the program has faulted";
+      if (request_.only_if_idle && state_.sleep_gate.somebody_came())
+        return "the program has submitted work meanwhile";
+      if (state_.driver.now() >= until) {
+        return "kernels still run after " + std::to_string(request_.patience / 1'000'000) +
+               " ms";
+      }
+      state_.driver.rest(kShort);
+    }
+  }
+  while (state_.sleep_gate.held()) {
+    if (state_.sleeping.ends()) return "the process ends";
+    if (state_.driver.now() >= until) return "a call that needs the memory goes on";
+    state_.driver.rest(kShort);
+  }
+  return {};
+}
+
+std::string Sleep::Attempt::save() {
+  chosen_ = true;
+  bool fits = true;
+  bool copied = each_chosen([&](ContextCache& cache) {
+    cache.trim({.plain = PlainTrim::WhenIdle}).ignore();  // what is refused stays
+    fits = cache.sleeping_pages().choose(&sums_);
+    return fits;
+  });
+  if (!fits) {
+    again_ = true;
+    return "the program allocates faster than host memory can be reserved";
+  }
+  if (sums_.asleep == 0) {
+    const std::string stays = what_stays(sums_);
+    return stays.empty() ? "there is no device memory" : "all stays awake: " + stays;
+  }
+  std::string why;
+  copied = copied && each_chosen([&](ContextCache& cache) {
+             return cache.sleeping_pages().copy_out(state_.sleeping.store(), &sums_, &why).ok();
+           });
+  if (!copied) return why.empty() ? "the driver refuses to copy" : why;
+  if (request_.only_if_idle && state_.sleep_gate.somebody_came())
+    return "the program has submitted work meanwhile";
+  chosen_ = false;
+  for (ContextCache* cache : caches_)
+    cache->sleeping_pages().give_back(&sums_);
+  return {};
+}
+
+void Sleep::Attempt::reopen() {
+  if (std::exchange(chosen_, false)) {
+    for (ContextCache* cache : caches_)
+      cache->sleeping_pages().cancel();
+  }
+  if (std::exchange(closed_, false))
+    (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Awake);
+}
+
+void Sleep::set_store(HostStore& store) {
+  state_.sleeping.set_store(store);
+}
+
+SleepAnswer Sleep::go(const SleepRequest& request) {
+  SleepAnswer answer;
+  const Nanoseconds start = state_.driver.now();
+  const auto refuse = [&](std::string why) {
+    answer.text = std::move(why);
+    log(LogLevel::Info, "event=sleep_refused reason=\"" + answer.text + "\"");
+    return answer;
+  };
+  if (!state_.config.single_stream)
+    return refuse("custash does not see the program's submissions (single_stream:false)");
+  if (state_.config.guard.any()) return refuse("option guard: is on");
+  if (state_.sleeping.ends()) return refuse("the process ends");
+  const Sleeping::Turn turn(state_.sleeping);
+  if (!turn) return refuse("the process is going to sleep, or has just woken");
+  if (const SleepState now = state(); now != SleepState::Awake)
+    return refuse(std::string("the process is ") + sleep_state_name(now));
+  state_.sleep_gate.set_waker(
+      [](void* state) { wake_up(*static_cast<Allocator::State*>(state)); }, &state_);
+  std::string why;
+  constexpr int kTries = 3;
+  for (int i = 0; i < kTries; ++i) {
+    Attempt attempt(state_, request);
+    try {
+      why = attempt.run();
+    } catch (...) {
+      why = "host memory: none is left";
+    }
+    answer.sums = attempt.sums();
+    if (!attempt.again()) break;
+  }
+  if (!why.empty()) {
+    shrink_saved(state_);
+    return refuse(why);
+  }
+  answer.asleep = true;
+  const std::string stays = what_stays(answer.sums);
+  const Bytes in_file = answer.sums.in_file;
+  answer.text =
+      mib(answer.sums.asleep) + " asleep, of which " + mib(answer.sums.saved - in_file) +
+      " are in host memory" +
+      (in_file == 0 ? "" : " and " + mib(in_file) + " in " + state_.config.sleep_dir) +
+      ", after " + std::to_string((state_.driver.now() - start) / 1'000'000) + " ms" +
+      (stays.empty() ? "" : "; stays awake: " + stays);
+  log(LogLevel::Info, "event=asleep text=\"" + answer.text + "\"");
+  if (!state_.sleep_gate.closed()) shrink_saved(state_);  // who woke it could not, beside us
+  return answer;
+}
+
+Bytes Sleep::wake() {
+  const Bytes before = state_.sleeping.changed.load();
+  state_.sleep_gate.pass();
+  return state_.sleeping.changed.load() - before;
+}
+
+void Sleep::wake_within(Nanoseconds time) {
+  state_.sleeping.give_up_at.store(state_.driver.now() + time);
+  state_.sleep_gate.hold();  // for good: nobody puts it to sleep any more
+}
+
+SleepState Sleep::state() const {
+  return state_.sleep_gate.state();
+}
+
+Bytes Sleep::asleep_bytes(int device) const {
+  Bytes sum = 0;
+  if (state_.sleep_gate.closed()) {
+    for (ContextCache* cache : state_.on_device(device))
+      sum += cache->sleeping_pages().bytes();
+  }
+  return sum;
+}
+
+std::uint64_t Sleep::submissions() const {
+  std::uint64_t sum = 0;
+  for (ContextCache* cache : state_.all())
+    sum += cache->timeline().submitted().count;
+  return sum;
+}
+
+void Sleep::keep_awake(Address base, std::uint64_t buffer_id, bool on) {
+  if (ContextCache* cache = state_.owner(base))
+    cache->sleeping_pages().keep_awake(base, buffer_id, on);
+}
+
+KeepAwake::KeepAwake(Allocator* core)
+    : gate_(core == nullptr ? nullptr : &core->state_->sleep_gate) {
+  if (gate_ != nullptr) gate_->hold();
+}
+
+SleepGate& KeepAwake::gate_of(Allocator& core) {
+  return core.state_->sleep_gate;
+}
+
+KeepAwake::~KeepAwake() {
+  if (gate_ != nullptr) gate_->let_go();
+}
+
+}  // namespace custash

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Sleep: puts the device memory of the process to sleep, and wakes it. The contents go to host
+// memory, the memory to the driver; addresses, streams, events and graphs stay. The first
+// submission wakes it by itself. Thread safe; the state is the allocator's.
+// decision 21
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "allocator/memory/sleep_sums.hpp"
+#include "allocator/order/sleep_gate.hpp"
+
+#include <string>
+
+namespace custash {
+
+class HostStore;
+
+// "awake", "going to sleep", "asleep", "waking"
+const char* sleep_state_name(SleepState state);
+
+struct SleepRequest {
+  int device = -1;                       // -1: all
+  Nanoseconds patience = 2'000'000'000;  // for work that still runs
+  bool only_if_idle = false;             // a submission that comes meanwhile keeps it awake
+};
+
+struct SleepAnswer {
+  bool asleep = false;
+  std::string text;  // what became of the memory, or why it did not go to sleep
+  SleepSums sums;
+};
+
+class Sleep {
+ public:
+  explicit Sleep(Allocator& core) : state_(*core.state_) {}
+
+  // Set once, before anything sleeps.
+  void set_store(HostStore& store);
+
+  SleepAnswer go(const SleepRequest& request);
+  // Returns once the memory is there. Nothing happens where it is. The answer: bytes that were
+  // not the same when they came back (option sleep_check).
+  Bytes wake();
+  // The same, for so long at most. For the end of the process: it sleeps no more.
+  void wake_within(Nanoseconds time);
+
+  [[nodiscard]] SleepState state() const;
+  [[nodiscard]] Bytes asleep_bytes(int device) const;
+  // How many submissions there were, of all streams: the same number later means an idle
+  // process.
+  [[nodiscard]] std::uint64_t submissions() const;
+
+  // The block has SYNC_MEMOPS, or not any more.
+  void keep_awake(Address base, std::uint64_t buffer_id, bool on);
+
+ private:
+  class Attempt;
+
+  Allocator::State& state_;
+};
+
+// The answer of `ask`, to which the memory was there all the while. It may be asked twice.
+template <typename Ask>
+auto ask_awake(Allocator& core, Ask ask);
+
+// The process stays awake while one lives: around a call that needs the mapping of its memory.
+// Not around a submission, which has a way of its own.
+class KeepAwake {
+ public:
+  explicit KeepAwake(Allocator* core);
+  ~KeepAwake();
+  KeepAwake(const KeepAwake&) = delete;
+  KeepAwake& operator=(const KeepAwake&) = delete;
+
+  static SleepGate& gate_of(Allocator& core);
+
+ private:
+  SleepGate* gate_ = nullptr;
+};
+
+template <typename Ask>
+auto ask_awake(Allocator& core, Ask ask) {
+  return KeepAwake::gate_of(core).while_awake(ask);
+}
+
+}  // namespace custash

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// Proved: tests/models/sleep.pml.
+#include "allocator/waking.hpp"
+
+#include "allocator/base/log.hpp"
+#include "allocator/base/scope.hpp"
+#include "allocator/registry.hpp"
+
+#include <string>
+
+namespace custash {
+namespace {
+
+constexpr Nanoseconds kBetweenTries = 20'000'000;
+constexpr Nanoseconds kBetweenLines = 10'000'000'000;
+
+// Where there is no memory for the line, waking goes on.
+template <typename Text>
+void say(LogLevel level, Text text) noexcept {
+  try {
+    log(level, text());
+  } catch (...) {
+  }
+}
+
+void make_room(Allocator::State& state, CUdevice device) noexcept {
+  try {
+    visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
+    if (state.ask_neighbours != nullptr)
+      (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
+  } catch (...) {  // no host memory: the next try is to come
+  }
+}
+
+}  // namespace
+
+void shrink_saved(Allocator::State& state) {
+  visit_living(state.all(), [&](ContextCache& cache) {
+    const CurrentContext current(state.driver, cache.context());
+    const RelaxedCapture relaxed(state.driver);
+    cache.sleeping_pages().contents().give_up(state.sleeping.store(),
+                                              state.sleeping.store().keeps());
+  });
+}
+
+void wake_up(Allocator::State& state) {
+  const Nanoseconds start = state.driver.now();
+  Nanoseconds next_line = start;
+  for (;;) {
+    Status last;
+    ContextCache* short_of = nullptr;
+    std::string why;  // the contents cannot be read
+    Bytes changed = 0;
+    try {
+      visit_living(state.all(), [&](ContextCache& cache) {
+        if (!cache.sleeping_pages().any() || cache.timeline().broken()) return;
+        const CurrentContext current(state.driver, cache.context());
+        const Status woken = current.status().ok() ? cache.sleeping_pages().wake(
+                                                         state.sleeping.store(), &changed, &why)
+                                                   : current.status();
+        // The program gets the fault from the state.driver.
+        if (woken.ok() || is_sticky(woken.code())) return;
+        last = woken;
+        short_of = &cache;
+      });
+    } catch (...) {
+      last = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    state.sleeping.changed.fetch_add(changed);
+    if (last.ok()) break;
+    const Nanoseconds now = state.driver.now();
+    if (now >= state.sleeping.give_up_at.load()) {
+      say(LogLevel::Error,
+          [] { return std::string("event=not_woken reason=\"the process ends\""); });
+      break;
+    }
+    if (now >= next_line) {
+      next_line = now + kBetweenLines;
+      say(LogLevel::Warn, [&] {
+        return "event=waking_waits code=" + std::to_string(last.code()) +
+               " bytes=" + std::to_string(state.sleep_gate.asleep.load()) + " reason=\"" +
+               (why.empty() ? "the device has no room for the memory that sleeps" : why) + "\"";
+      });
+    }
+    if (short_of != nullptr && why.empty()) make_room(state, short_of->device());
+    state.driver.rest(kBetweenTries);
+  }
+  // Where a stream stays barred, its first submission finds the gate open.
+  const Bytes bytes = state.sleep_gate.asleep.exchange(0);
+  (void)state.sleep_gate.change(SleepState::Waking, SleepState::Awake);
+  say(LogLevel::Info, [&] {
+    return "event=awake bytes=" + std::to_string(bytes) +
+           " ms=" + std::to_string((state.driver.now() - start) / 1'000'000);
+  });
+  const Sleeping::Turn turn(state.sleeping);
+  if (!turn || state.sleep_gate.closed()) return;
+  try {
+    shrink_saved(state);
+  } catch (...) {  // it stays for the next time
+  }
+}
+
+}  // namespace custash

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/guard_calls.hpp"
+
+#include "interpose/real/real_driver.hpp"
+// clang-format on
+#include "allocator/guarded_memory.hpp"
+#include "interpose/hooks/host_view.hpp"
+#include "interpose/hooks/kernel_name.hpp"
+#include "interpose/hooks/parameters.hpp"
+#include "interpose/observe/guard_report.hpp"
+#include "interpose/process/captures.hpp"
+#include "interpose/process/process.hpp"
+
+#include <string_view>
+#include <tuple>
+
+namespace custash::guard_calls {
+namespace {
+
+enum class Use {
+  None,
+  Launch,
+  LaunchEx,
+  Cooperative,
+  Graph,
+  Devices,  // one launch on several
+  Copy,     // target, source, bytes
+  Peer,     // target, its context, source, its context, bytes
+  Set8,     // target, value, count
+  Set16,
+  Set32,
+  Rows8,  // target, pitch, value, width, height
+  Rows16,
+  Rows32,
+  Context,  // waits for a context
+  Stream    // for a stream, or asks it
+};
+
+constexpr Use use_of(std::string_view entry) {
+  for (const std::string_view ending : {"_ptsz", "_ptds", "_v2"})
+    if (entry.ends_with(ending)) entry.remove_suffix(ending.size());
+  if (entry.ends_with("Async") && entry != "cuMemcpyBatchAsync") entry.remove_suffix(5);
+  if (entry == "cuLaunchKernel") return Use::Launch;
+  if (entry == "cuLaunchKernelEx") return Use::LaunchEx;
+  if (entry == "cuLaunchCooperativeKernel") return Use::Cooperative;
+  if (entry == "cuGraphLaunch") return Use::Graph;
+  if (entry == "cuLaunchCooperativeKernelMultiDevice") return Use::Devices;
+  if (entry == "cuMemcpy" || entry == "cuMemcpyHtoD" || entry == "cuMemcpyDtoH" ||
+      entry == "cuMemcpyDtoD")
+    return Use::Copy;
+  if (entry == "cuMemcpyPeer") return Use::Peer;
+  if (entry == "cuMemsetD8") return Use::Set8;
+  if (entry == "cuMemsetD16") return Use::Set16;
+  if (entry == "cuMemsetD32") return Use::Set32;
+  if (entry == "cuMemsetD2D8") return Use::Rows8;
+  if (entry == "cuMemsetD2D16") return Use::Rows16;
+  if (entry == "cuMemsetD2D32") return Use::Rows32;
+  if (entry == "cuCtxSynchronize") return Use::Context;
+  if (entry == "cuStreamSynchronize" || entry == "cuStreamQuery") return Use::Stream;
+  return Use::None;
+}
+
+constexpr Bytes element(Use use) {
+  if (use == Use::Set16 || use == Use::Rows16) return 2;
+  return use == Use::Set32 || use == Use::Rows32 ? 4 : 1;
+}
+
+template <typename T>
+Address address_of(T value) {
+  if constexpr (std::is_pointer_v<T>)
+    return reinterpret_cast<Address>(value);
+  else
+    return value;
+}
+
+CUcontext current_context() {
+  Allocator* const core = process::core();
+  CUcontext context = nullptr;
+  if (core != nullptr) (void)core->driver().ctx_get_current(&context);
+  return context;
+}
+
+bool is_capturing(CUstream stream) {
+  Allocator* const core = process::core();
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return core != nullptr &&
+         core->driver().stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void note_word(void* work, Address word) {
+  if (guards::may_be_guarded(word)) static_cast<guards::Work*>(work)->note(word);
+}
+
+void note_kernel(const void* function, void** params, void** extra, guards::Work* work) {
+  Allocator* const core = process::core();
+  work->name = kernel_name(function);
+  if (core != nullptr)
+    parameters::visit_words(core->driver(), function, params, extra, note_word, work);
+}
+
+// The stream that the call names; the default one where it names none.
+template <NullStream kNull, typename... Args>
+CUstream stream_of(const std::tuple<Args...>& all) {
+  CUstream stream = nullptr;
+  std::apply(
+      [&](const auto&... each) {
+        const auto look = [&](const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, CUstream>) stream = value;
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, const CUlaunchConfig*>)
+            stream = views::stream_of(value);
+        };
+        (look(each), ...);
+      },
+      all);
+  return guards::handle_of({true, stream, kNull});
+}
+
+// One for each entry. `real`: the driver's function.
+template <Entry kEntry, NullStream kNull, typename Function>
+struct Watched;
+
+template <Entry kEntry, NullStream kNull, typename... Args>
+struct Watched<kEntry, kNull, CUresult(Args...)> {
+  static constexpr const char* kName = kEntryNames[static_cast<std::size_t>(kEntry)];
+  static constexpr Use kUse = use_of(kName);
+  static constexpr bool kWaits = kUse == Use::Context || kUse == Use::Stream;
+  using All = std::tuple<Args...>;
+
+  static inline CUresult (*real)(Args...) = nullptr;
+
+  static void begin() {
+    real = real::function<CUresult(Args...)>(kEntry);
+    if (real != nullptr) real::replace(kEntry, reinterpret_cast<void*>(&call));
+  }
+
+  static CUresult call(Args... args) {
+    if constexpr (kWaits) {
+      const std::uint64_t before = guards::now();
+      const CUresult result = real(args...);
+      if (result == CUDA_SUCCESS) is_over(All(args...), before);
+      return result;
+    } else {
+      guards::Work work;
+      try {
+        order(All(args...));
+        if constexpr (kUse != Use::None) look(All(args...), &work);
+      } catch (...) {  // out of host memory
+      }
+      const CUresult result = real(args...);
+      if (kUse != Use::None && result == CUDA_SUCCESS) guards::submitted(std::move(work));
+      return result;
+    }
+  }
+
+  static void order(const All& all) {
+    Allocator* const core = process::core();
+    if (core == nullptr) return;
+    if constexpr (kUse == Use::Devices) {
+      for (unsigned i = 0; i < std::get<1>(all); ++i)
+        GuardedMemory(*core).order_fills(std::get<0>(all)[i].hStream);
+    } else {
+      GuardedMemory(*core).order_fills(stream_of<kNull>(all));
+    }
+  }
+
+  static void is_over(const All& all, std::uint64_t before) {
+    if constexpr (kUse == Use::Stream) {
+      guards::over(current_context(), stream_of<kNull>(all), before);
+    } else if constexpr (sizeof...(Args) == 0) {
+      guards::over(current_context(), std::nullopt, before);
+    }
+  }
+
+  static void use(Address address, Bytes bytes, guards::Work* work) {
+    if (!guards::may_be_guarded(address)) return;
+    work->note(address);
+    guards::will_use(kName, address, bytes);
+  }
+
+  static void look(const All& all, guards::Work* work) {
+    work->stream = stream_of<kNull>(all);
+    work->context = current_context();
+    work->name = kName;
+    work->captured = captures::under_way() && is_capturing(work->stream);
+    if constexpr (kUse == Use::Launch) {
+      note_kernel(std::get<0>(all), std::get<9>(all), std::get<10>(all), work);
+    } else if constexpr (kUse == Use::Cooperative) {
+      note_kernel(std::get<0>(all), std::get<9>(all), nullptr, work);
+    } else if constexpr (kUse == Use::LaunchEx) {
+      note_kernel(std::get<1>(all), std::get<2>(all), std::get<3>(all), work);
+    } else if constexpr (kUse == Use::Graph) {
+      work->graph = true;
+    } else if constexpr (kUse == Use::Copy) {
+      use(address_of(std::get<0>(all)), std::get<2>(all), work);
+      use(address_of(std::get<1>(all)), std::get<2>(all), work);
+    } else if constexpr (kUse == Use::Peer) {
+      use(std::get<0>(all), std::get<4>(all), work);
+      use(std::get<2>(all), std::get<4>(all), work);
+    } else if constexpr (kUse == Use::Set8 || kUse == Use::Set16 || kUse == Use::Set32) {
+      use(std::get<0>(all), std::get<2>(all) * element(kUse), work);
+    } else if constexpr (kUse != Use::Devices) {
+      const Bytes width = std::get<3>(all) * element(kUse);
+      const Bytes height = std::get<4>(all);
+      if (width != 0 && height != 0)
+        use(std::get<0>(all), (height - 1) * std::get<1>(all) + width, work);
+    }
+  }
+};
+
+template <Entry kEntry, NullStream kNull, typename Function>
+void watch() {
+  if constexpr (use_of(kEntryNames[static_cast<std::size_t>(kEntry)]) != Use::None)
+    Watched<kEntry, kNull, Function>::begin();
+}
+
+// Other submissions only come after the fills of blocks.
+template <Entry kEntry, NullStream kNull, typename Function>
+void order() {
+  if constexpr (use_of(kEntryNames[static_cast<std::size_t>(kEntry)]) == Use::None)
+    Watched<kEntry, kNull, Function>::begin();
+}
+
+}  // namespace
+
+void begin(const Config& config) {
+#define ENTRY_One(hook, params) watch<Entry::hook, NullStream::Legacy, CUresult params>();
+#define ENTRY_Ptsz(hook, params) \
+  ENTRY_One(hook, params) watch<Entry::hook##_ptsz, NullStream::PerThread, CUresult params>();
+#define ENTRY_Ptds(hook, params) \
+  ENTRY_One(hook, params) watch<Entry::hook##_ptds, NullStream::PerThread, CUresult params>();
+#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol, params)
+#include "interpose/real/entry_points.def"
+#undef ENTRY_One
+#undef ENTRY_Ptsz
+#undef ENTRY_Ptds
+  if (!config.guard_fill) return;
+#define ENTRY_One(hook, params) order<Entry::hook, NullStream::Legacy, CUresult params>();
+#define ENTRY_Ptsz(hook, params) \
+  ENTRY_One(hook, params) order<Entry::hook##_ptsz, NullStream::PerThread, CUresult params>();
+#define ENTRY_Ptds(hook, params) \
+  ENTRY_One(hook, params) order<Entry::hook##_ptds, NullStream::PerThread, CUresult params>();
+#define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
+  ENTRY_##forms(hook_##symbol, params)
+#include "interpose/real/entry_points.def"
+#undef ENTRY_One
+#undef ENTRY_Ptsz
+#undef ENTRY_Ptds
+}
+
+}  // namespace custash::guard_calls

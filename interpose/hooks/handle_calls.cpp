@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+// Handles of memory that the program makes and maps itself. custash counts them, and keeps them
+// for the program where option handle_cache says so. A handle that is kept is none to the
+// program: each call that names it fails as without custash.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/hook.hpp"
+// clang-format on
+#include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/host_view.hpp"
+#include "interpose/observe/passed.hpp"
+#include "interpose/observe/passed_history.hpp"
+#include "interpose/process/handle_cache.hpp"
+#include "interpose/service/service.hpp"
+
+namespace custash::handlers {
+namespace {
+
+using Handle = CUmemGenericAllocationHandle;
+
+// Calls that give memory out of this process's addresses.
+template <typename Call>
+CUresult leaving(Handle handle, Call call) {
+  if (process::core() == nullptr) return call();
+  if (handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
+  passed::table().leaves(handle);
+  return call();
+}
+
+template <typename Call>
+CUresult leaving_at(CUdeviceptr address, Count bytes, Call call) {
+  if (process::core() != nullptr) passed::table().leaves_at(address, bytes);
+  return call();
+}
+
+bool take(Allocator& core,
+          Handle* out,
+          Count bytes,
+          const CUmemAllocationProp* properties,
+          unsigned long long flags) {
+  if (core.config().handle_cache == 0 || out == nullptr || properties == nullptr || flags != 0)
+    return false;
+  handle_cache().decay(core);
+  const auto kept = handle_cache().take(core, bytes, *properties);
+  if (kept) *out = *kept;
+  return kept.has_value();
+}
+
+void note_made(Allocator& core,
+               Handle handle,
+               Bytes bytes,
+               const CUmemAllocationProp& properties,
+               passed::Server by) {
+  passed::table().handle_made(handle, bytes, properties, by);
+  passed::tell_made(passed::Kind::Handle, handle, bytes);
+  service::memory_was_had(core);
+}
+
+bool keep(Allocator& core, Handle handle, const passed::PassedObject& object) {
+  return core.config().handle_cache != 0 &&
+         handle_cache().enter(core,
+                              {handle, object.bytes, object.properties},
+                              {.referenced = object.references > 1 || object.retained,
+                               .mapped = object.mappings != 0,
+                               .elsewhere = object.elsewhere});
+}
+
+}  // namespace
+
+CUresult mem_create(
+    Real<CUmemGenericAllocationHandle*, Count, const CUmemAllocationProp*, unsigned long long>
+        real,
+    NullStream,
+    CUmemGenericAllocationHandle* out,
+    Count bytes,
+    const CUmemAllocationProp* properties,
+    unsigned long long flags) {
+  Allocator* const core = process::core();
+  if (core != nullptr && take(*core, out, bytes, properties, flags)) {
+    note_made(*core, *out, bytes, *properties, passed::Server::Custash);
+    return CUDA_SUCCESS;
+  }
+  if (core != nullptr && properties != nullptr)  // never more than the handles alone once held
+    handle_cache().give_back(core->driver(), properties->location.id, bytes);
+  const CUresult result = hooks::retry_after_trim(
+      real, [&](auto* call) { return call(out, bytes, properties, flags); });
+  if (result == CUDA_SUCCESS && core != nullptr)
+    note_made(*core, *out, bytes, *properties, passed::Server::Driver);
+  return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
+             ? views::note_host_pointer("cuMemCreate", result)
+             : result;
+}
+
+CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
+                     NullStream,
+                     CUmemGenericAllocationHandle handle) {
+  Allocator* const core = process::core();
+  if (core == nullptr) return real(handle);
+  if (handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
+  const auto object = passed::table().released(handle);
+  if (object && object->is_last()) passed::tell_ended(passed::Kind::Handle, handle);
+  if (object && keep(*core, handle, *object)) return CUDA_SUCCESS;
+  const CUresult result = real(handle);
+  if (result != CUDA_SUCCESS && object)
+    passed::table().back(passed::Kind::Handle, handle, *object);
+  return result;
+}
+
+CUresult mem_map(
+    Real<CUdeviceptr, Count, Count, CUmemGenericAllocationHandle, unsigned long long> real,
+    NullStream,
+    CUdeviceptr address,
+    Count bytes,
+    Count offset,
+    CUmemGenericAllocationHandle handle,
+    unsigned long long flags) {
+  const bool running = process::core() != nullptr;
+  if (running && handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
+  // Before the call: a release meanwhile must not take it for unmapped.
+  const bool noted = running && passed::table().mapped(address, handle);
+  const CUresult result = hooks::retry_after_trim(
+      real, [&](auto* call) { return call(address, bytes, offset, handle, flags); });
+  if (result != CUDA_SUCCESS && noted) passed::table().unmapped(address, 1);
+  return result;
+}
+
+CUresult mem_unmap(Real<CUdeviceptr, Count> real,
+                   NullStream,
+                   CUdeviceptr address,
+                   Count bytes) {
+  const CUresult result = real(address, bytes);
+  if (result == CUDA_SUCCESS && process::core() != nullptr)
+    for (const auto& [kind, handle] : passed::table().unmapped(address, bytes))
+      passed::tell_ended(kind, handle);
+  return result;
+}
+
+CUresult mem_export(
+    Real<void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long>
+        real,
+    NullStream,
+    void* out,
+    CUmemGenericAllocationHandle handle,
+    CUmemAllocationHandleType type,
+    unsigned long long flags) {
+  return leaving(handle, [&] { return real(out, handle, type, flags); });
+}
+
+CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
+                    NullStream,
+                    CUarrayMapInfo* list,
+                    unsigned count,
+                    CUstream stream) {
+  for (unsigned i = 0; list != nullptr && i < count && process::core() != nullptr; ++i)
+    if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
+      passed::table().leaves(list[i].memHandle.memHandle);
+  return real(list, count, stream);
+}
+
+CUresult multicast_bind(Real<Handle, Count, Handle, Count, Count, unsigned long long> real,
+                        NullStream,
+                        Handle multicast,
+                        Count at,
+                        Handle handle,
+                        Count offset,
+                        Count bytes,
+                        unsigned long long flags) {
+  return leaving(handle, [&] { return real(multicast, at, handle, offset, bytes, flags); });
+}
+
+CUresult multicast_bind_on(
+    Real<Handle, CUdevice, Count, Handle, Count, Count, unsigned long long> real,
+    NullStream,
+    Handle multicast,
+    CUdevice device,
+    Count at,
+    Handle handle,
+    Count offset,
+    Count bytes,
+    unsigned long long flags) {
+  return leaving(handle,
+                 [&] { return real(multicast, device, at, handle, offset, bytes, flags); });
+}
+
+CUresult multicast_bind_address(
+    Real<Handle, Count, CUdeviceptr, Count, unsigned long long> real,
+    NullStream,
+    Handle multicast,
+    Count at,
+    CUdeviceptr address,
+    Count bytes,
+    unsigned long long flags) {
+  return leaving_at(address, bytes, [&] { return real(multicast, at, address, bytes, flags); });
+}
+
+CUresult multicast_bind_address_on(
+    Real<Handle, CUdevice, Count, CUdeviceptr, Count, unsigned long long> real,
+    NullStream,
+    Handle multicast,
+    CUdevice device,
+    Count at,
+    CUdeviceptr address,
+    Count bytes,
+    unsigned long long flags) {
+  return leaving_at(
+      address, bytes, [&] { return real(multicast, device, at, address, bytes, flags); });
+}
+
+CUresult endpoint_bind(
+    Real<unsigned, CUdevice, cuuint64_t, Handle, cuuint64_t, cuuint64_t, unsigned long long>
+        real,
+    NullStream,
+    unsigned endpoint,
+    CUdevice device,
+    cuuint64_t at,
+    Handle handle,
+    cuuint64_t offset,
+    cuuint64_t bytes,
+    unsigned long long flags) {
+  return leaving(handle,
+                 [&] { return real(endpoint, device, at, handle, offset, bytes, flags); });
+}
+
+CUresult endpoint_bind_address(
+    Real<unsigned, CUdevice, cuuint64_t, void*, cuuint64_t, unsigned long long> real,
+    NullStream,
+    unsigned endpoint,
+    CUdevice device,
+    cuuint64_t at,
+    void* address,
+    cuuint64_t bytes,
+    unsigned long long flags) {
+  return leaving_at(reinterpret_cast<CUdeviceptr>(address), bytes, [&] {
+    return real(endpoint, device, at, address, bytes, flags);
+  });
+}
+
+}  // namespace custash::handlers

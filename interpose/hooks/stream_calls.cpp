@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/hook.hpp"
+// clang-format on
+#include "interpose/hooks/row_forms.hpp"
+#include "interpose/hooks/stream_calls.hpp"
+#include "interpose/hooks/stream_uses.hpp"
+#include "interpose/process/quietly.hpp"
+
+#include <optional>
+#include <tuple>
+
+namespace custash::stream_calls {
+namespace {
+
+using namespace views;  // NOLINT: entry_points.def is written in these words
+using stream_uses::Addresses;
+using streams::Chain;
+using streams::Clock;
+using streams::Special;
+
+template <typename Stream>
+std::optional<Chain> chain_of(Stream stream, NullStream null) {
+  return streams::chain_of({true, stream, null});
+}
+
+template <Entry kEntry>
+constexpr std::string_view kStem =
+    stream_uses::stem_of(kEntryNames[static_cast<std::size_t>(kEntry)]);
+
+// What a submission has named. `view`: as in entry_points.def.
+template <Entry kEntry, typename View, typename... Args>
+void look(Chain chain, Address first, Address second, View view, const Args&... args) {
+  constexpr std::string_view stem = kStem<kEntry>;
+  constexpr bool is_copy = stream_uses::is_copy(stem);
+  [[maybe_unused]] const auto all = std::tie(args...);
+  Addresses addresses{first, second};
+  if constexpr (stem == "cuLaunchKernel") {
+    return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), std::get<10>(all));
+  } else if constexpr (stem == "cuLaunchCooperativeKernel") {
+    return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), nullptr);
+  } else if constexpr (stem == "cuStreamWaitEvent") {
+    return streams::waits(chain, std::get<1>(all));
+  } else if constexpr (stem == "cuMemcpyBatchAsync") {
+    const std::size_t count = std::get<3>(all);
+    addresses.insert(addresses.end(), std::get<0>(all), std::get<0>(all) + count);
+    addresses.insert(addresses.end(), std::get<1>(all), std::get<1>(all) + count);
+  } else if constexpr (stem == "cuMemcpyPeer") {  // waits for all work of both contexts
+    streams::is_over(streams::awaited(std::get<1>(all)));
+    streams::is_over(streams::awaited(std::get<3>(all)));
+  } else if constexpr (stem == "cuMemcpy3DPeer") {
+    streams::is_over(streams::awaited(std::get<0>(all)->dstContext));
+    streams::is_over(streams::awaited(std::get<0>(all)->srcContext));
+  } else if constexpr ((is_copy || stream_uses::is_set(stem)) &&
+                       !stream_uses::has_other_sizes(stem)) {
+    if ((stream_uses::is_none(args) || ...)) addresses.clear();
+  }
+  stream_uses::used(chain, kEntryNames[static_cast<std::size_t>(kEntry)], addresses);
+  if constexpr (stem == "cuGraphLaunch") streams::special(chain, Special::Graph);
+  if constexpr (stream_uses::tells_host(stem)) streams::special(chain, Special::TellsHost);
+  if constexpr (stream_uses::waits_unseen(stem)) streams::special(chain, Special::WaitsUnseen);
+  if constexpr (is_copy && !stem.starts_with("cuMemcpyHto")) {
+    Allocator* const core = process::core();
+    bool waited = core == nullptr;
+    if constexpr (stem == "cuMemcpyDtoHAsync" || stem == "cuMemcpyAsync")
+      waited = waited || stream_uses::has_waited(*core, Address(std::get<0>(all)));
+    else
+      waited = waited || view(*core) == SubmissionKind::Visible;
+    if (waited) streams::special(chain, Special::TellsHost);
+  }
+}
+
+// Around a submission. A `stream` that is nullptr itself: the call waits, unless it is a
+// memset.
+template <Entry kEntry, typename Real, typename Stream, typename View, typename... Args>
+CUresult around(Real* real,
+                NullStream null,
+                Stream stream,
+                Address first,
+                Address second,
+                View view,
+                const Args&... args) noexcept {
+  const CUresult result = real(args...);
+  if (result != CUDA_SUCCESS) return result;
+  quietly([&] {
+    const std::optional<Chain> chain = chain_of(stream, null);
+    if (!chain) return;
+    look<kEntry>(*chain, first, second, view, args...);
+    if constexpr (std::is_null_pointer_v<Stream> && stream_uses::is_copy(kStem<kEntry>))
+      streams::is_over(streams::awaited(*chain));
+  });
+  return result;
+}
+
+#define CHECK_SUBMISSION(hook, null, stream, view, first, second, params, args) \
+  CUresult(*real_##hook) params = nullptr;                                      \
+  CUresult check_##hook params {                                                \
+    return around<Entry::hook>(                                                 \
+        real_##hook,                                                            \
+        NullStream::null,                                                       \
+        stream,                                                                 \
+        first,                                                                  \
+        second,                                                                 \
+        [&]([[maybe_unused]] Allocator& core) { return view; },                 \
+        IN_PARENTHESES args);                                                   \
+  }
+#define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
+  ALL_FORMS_##forms(CHECK_SUBMISSION, hook_##symbol, stream, view, first, second, params, args)
+#include "interpose/real/entry_points.def"
+
+// Calls of other kinds: `before()` is asked before the call, and what it gave goes to `after`
+// when the call has succeeded.
+template <Entry kEntry, NullStream kNull, typename Function>
+struct Other;
+
+template <Entry kEntry, NullStream kNull, typename... Args>
+struct Other<kEntry, kNull, CUresult(Args...)> {
+  static constexpr std::string_view kName = kStem<kEntry>;
+  using All = std::tuple<Args...>;
+
+  static inline CUresult (*real)(Args...) = nullptr;
+
+  static constexpr bool waits() {
+    return kName == "cuCtxSynchronize" || kName == "cuStreamSynchronize" ||
+           kName == "cuStreamQuery" || kName == "cuEventSynchronize" || kName == "cuEventQuery";
+  }
+
+  static constexpr bool ends() {
+    return kName == "cuCtxDestroy" || kName == "cuCtxDetach" ||
+           kName == "cuDevicePrimaryCtxRelease" || kName == "cuDevicePrimaryCtxReset";
+  }
+
+  static constexpr bool is_mine() {
+    return waits() || ends() || kName == "cuEventRecord" || kName == "cuEventRecordWithFlags" ||
+           kName == "cuCtxRecordEvent" || kName == "cuCtxWaitEvent" ||
+           kName == "cuStreamDestroy" || kName == "cuGreenCtxCreate" ||
+           kName == "cuLaunchKernelEx" || kName == "cuLaunchCooperativeKernelMultiDevice";
+  }
+
+  static void begin() {
+    real = real::function<CUresult(Args...)>(kEntry);
+    if (real != nullptr) real::replace(kEntry, reinterpret_cast<void*>(&call));
+  }
+
+  static CUresult call(Args... args) {
+    const All all(args...);
+    Clock clock;
+    if constexpr (waits()) quietly([&] { clock = awaited(all); });
+    // Before the call: afterwards another thread may have a new stream of the same handle.
+    if constexpr (kName == "cuStreamDestroy") streams::stream_destroyed(std::get<0>(all));
+    const CUresult result = real(args...);
+    if (result != CUDA_SUCCESS) return result;
+    if constexpr (waits())
+      streams::is_over(clock);
+    else
+      quietly([&] { after(all); });
+    return result;
+  }
+
+  static Clock awaited(const All& all) {
+    if constexpr (kName == "cuCtxSynchronize") {
+      CUcontext context = nullptr;
+      Allocator* const core = process::core();
+      if (core != nullptr) (void)core->driver().ctx_get_current(&context);
+      if constexpr (sizeof...(Args) == 1) context = std::get<0>(all);
+      return streams::awaited(context);
+    } else if constexpr (kName == "cuEventSynchronize" || kName == "cuEventQuery") {
+      return streams::awaited(std::get<0>(all));
+    } else {
+      const std::optional<Chain> chain = chain_of(std::get<0>(all), kNull);
+      return chain ? streams::awaited(*chain) : Clock();
+    }
+  }
+
+  static void after(const All& all) {
+    if constexpr (ends()) {
+      streams::contexts_end();
+    } else if constexpr (kName == "cuEventRecord" || kName == "cuEventRecordWithFlags") {
+      if (const auto chain = chain_of(std::get<1>(all), kNull))
+        streams::recorded(std::get<0>(all), *chain);
+    } else if constexpr (kName == "cuCtxRecordEvent") {
+      streams::recorded(std::get<1>(all), std::get<0>(all));
+    } else if constexpr (kName == "cuCtxWaitEvent") {
+      streams::waits(std::get<0>(all), std::get<1>(all));
+    } else if constexpr (kName == "cuGreenCtxCreate") {
+      streams::give_up();
+    } else if constexpr (kName == "cuLaunchKernelEx") {
+      launch(all);
+    } else if constexpr (kName == "cuLaunchCooperativeKernelMultiDevice") {
+      for (unsigned i = 0; i < std::get<1>(all); ++i) {
+        const CUDA_LAUNCH_PARAMS& each = std::get<0>(all)[i];
+        if (const auto chain = chain_of(each.hStream, kNull))
+          stream_uses::launched(*chain, each.function, each.kernelParams, nullptr);
+      }
+    }
+  }
+
+  // A launch may record an event.
+  static void launch(const All& all) {
+    constexpr int kProgrammaticEvent = 7;
+    constexpr int kCompletionEvent = 12;
+    const CUlaunchConfig* const config = std::get<0>(all);
+    const auto chain = chain_of(stream_of(config), kNull);
+    if (!chain || config == nullptr) return;
+    stream_uses::launched(*chain, std::get<1>(all), std::get<2>(all), std::get<3>(all));
+    for (unsigned i = 0; config->attrs != nullptr && i < config->numAttrs; ++i) {
+      const int id = static_cast<int>(config->attrs[i].id);
+      if (id == kProgrammaticEvent || id == kCompletionEvent)
+        streams::recorded(config->attrs[i].value.programmaticEvent.event, *chain);
+    }
+  }
+};
+
+template <Entry kEntry, NullStream kNull, typename Function>
+void check_other() {
+  if constexpr (Other<kEntry, kNull, Function>::is_mine())
+    Other<kEntry, kNull, Function>::begin();
+}
+
+}  // namespace
+
+void begin() {
+#define BEGIN_SUBMISSION(hook, null, params)                  \
+  real_##hook = real::function<CUresult params>(Entry::hook); \
+  if (real_##hook != nullptr)                                 \
+    real::replace(Entry::hook, reinterpret_cast<void*>(&check_##hook));
+#define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
+  ALL_FORMS_##forms(BEGIN_SUBMISSION, hook_##symbol, params)
+#define ENTRY_One(hook, params) check_other<Entry::hook, NullStream::Legacy, CUresult params>();
+#define ENTRY_Ptsz(hook, params) \
+  ENTRY_One(hook, params)        \
+      check_other<Entry::hook##_ptsz, NullStream::PerThread, CUresult params>();
+#define ENTRY_Ptds(hook, params) \
+  ENTRY_One(hook, params)        \
+      check_other<Entry::hook##_ptds, NullStream::PerThread, CUresult params>();
+#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol, params)
+#include "interpose/real/entry_points.def"
+#undef ENTRY_One
+#undef ENTRY_Ptsz
+#undef ENTRY_Ptds
+}
+
+}  // namespace custash::stream_calls

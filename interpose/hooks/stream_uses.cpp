@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/hooks/hook.hpp"
+// clang-format on
+#include "interpose/hooks/kernel_name.hpp"
+#include "interpose/hooks/parameters.hpp"
+#include "interpose/hooks/stream_uses.hpp"
+#include "interpose/process/quietly.hpp"
+
+namespace custash::stream_uses {
+namespace {
+
+// Called from code that is noexcept: without host memory the use goes unseen.
+void add(void* addresses, Address word) {
+  if (!streams::may_know(word)) return;
+  quietly([&] { static_cast<Addresses*>(addresses)->push_back(word); });
+}
+
+}  // namespace
+
+// Large structures are left out: programs fill them in part and leave old addresses in the
+// rest.
+void launched(streams::Chain chain, const void* function, void** params, void** extra) {
+  constexpr std::size_t kMostWords = 32;
+  Allocator* const core = process::core();
+  if (core == nullptr) return;
+  Addresses addresses;
+  parameters::visit_words(core->driver(), function, params, extra, add, &addresses, kMostWords);
+  const std::string name = addresses.empty() ? "" : kernel_name(function);
+  streams::submitted(chain, name, addresses, false);
+  if (parameters::look(core->driver(), function, params, extra) !=
+      parameters::HostAddresses::None)
+    streams::special(chain, streams::Special::TellsHost);
+}
+
+void used(streams::Chain chain, const char* call, const Addresses& addresses) {
+  Addresses known;
+  for (const Address each : addresses)
+    add(&known, each);
+  streams::submitted(chain, call, known, true);
+}
+
+bool has_waited(Allocator& core, Address target) {
+  return views::to(core, target) == SubmissionKind::Visible &&
+         !views::is_shared_with_host(target);
+}
+
+}  // namespace custash::stream_uses

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Stream uses: what one call on a stream means for StreamReport: the addresses that a kernel, a
+// copy or a memset names, and the order that it makes. No state.
+#pragma once
+
+#include "interpose/hooks/host_view.hpp"
+#include "interpose/observe/stream_report.hpp"
+
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace custash::stream_uses {
+
+using Addresses = std::vector<Address>;
+
+// By the entry's name without its endings.
+constexpr std::string_view stem_of(std::string_view entry) {
+  for (const std::string_view ending : {"_ptsz", "_ptds", "_v2"})
+    if (entry.ends_with(ending)) entry.remove_suffix(ending.size());
+  return entry;
+}
+
+constexpr bool is_copy(std::string_view stem) {
+  return stem.starts_with("cuMemcpy");
+}
+
+constexpr bool is_set(std::string_view stem) {
+  return stem.starts_with("cuMemset");
+}
+
+// The host may hear of it, or it may wait for the host or for another kernel.
+constexpr bool tells_host(std::string_view stem) {
+  return stem.starts_with("cuLaunchHostFunc") || stem == "cuStreamAddCallback" ||
+         stem.starts_with("cuStreamWriteValue") || stem == "cuStreamBatchMemOp" ||
+         stem == "cuSignalExternalSemaphoresAsync";
+}
+
+constexpr bool waits_unseen(std::string_view stem) {
+  return stem.starts_with("cuLaunchHostFunc") || stem == "cuStreamAddCallback" ||
+         stem.starts_with("cuStreamWaitValue") || stem == "cuStreamBatchMemOp" ||
+         stem == "cuWaitExternalSemaphoresAsync";
+}
+
+// Offsets into arrays may be 0, and a pitch, too.
+constexpr bool has_other_sizes(std::string_view stem) {
+  return stem.starts_with("cuMemcpyDtoA") || stem.starts_with("cuMemcpyAtoD") ||
+         stem.starts_with("cuMemsetD2D");
+}
+
+// A copy or a memset of no bytes uses nothing.
+template <typename T>
+bool is_none(const T& value) {
+  if constexpr (std::is_same_v<T, std::size_t>) return value == 0;
+  if constexpr (requires { value->WidthInBytes; })
+    return value == nullptr || value->WidthInBytes == 0 || value->Height == 0;
+  return false;
+}
+
+void launched(streams::Chain chain, const void* function, void** params, void** extra);
+void used(streams::Chain chain, const char* call, const Addresses& addresses);
+// The copy's target may be memory of the host that is pageable: then the call has waited.
+bool has_waited(Allocator& core, Address target);
+
+}  // namespace custash::stream_uses

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/guard_report.hpp"
+
+#include "allocator/base/log.hpp"
+#include "allocator/guarded_memory.hpp"
+#include "interpose/observe/gpu_core_file.hpp"
+#include "interpose/observe/guard_findings.hpp"
+#include "interpose/process/process.hpp"
+#include "interpose/process/ranked_mutex.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+namespace custash::guards {
+namespace {
+
+constinit RankedMutex mutex{HookRank::Guards};
+const Config* options = nullptr;  // lives as long as the process
+CUresult (*ask_pointer)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
+// Order: none. Addresses beyond them are no guarded block's.
+constinit std::atomic<Address> lowest{~0ULL};
+constinit std::atomic<Address> highest{0};
+constinit std::atomic<bool> has_faulted{false};
+// A malloc of the program's own may use CUDA, and the book uses malloc.
+constinit thread_local bool inside = false;
+// The block in use that this thread's free names, until the free is over: where the free fails,
+// its context has ended before.
+constinit thread_local Address being_freed = 0;
+
+// Never destroyed, as programs free memory after main.
+GuardBook& book() REQUIRES(mutex) {
+  static auto* const made = new GuardBook;
+  return *made;
+}
+
+// Of which blocks something was told, and how it was found.
+std::set<std::pair<std::uint64_t, Source>>& told() REQUIRES(mutex) {
+  static auto* const made = new std::set<std::pair<std::uint64_t, Source>>;
+  return *made;
+}
+
+// Calls `body()` unless this thread is in it already. Host memory may run out.
+template <typename Body>
+void once_in(Body body) noexcept {
+  if (inside) return;
+  inside = true;
+  try {
+    body();
+  } catch (...) {
+  }
+  inside = false;
+}
+
+Words stack_here() {
+  stacks::Stack stack;
+  stacks::take(options->history_depth, &stack);
+  return {stack.used().begin(), stack.used().end()};
+}
+
+int current_device() {
+  const Allocator* const core = process::current.load(std::memory_order_acquire);
+  CUdevice device = 0;
+  if (core != nullptr) (void)core->driver().ctx_get_device(&device);
+  return device;
+}
+
+// Work that named one of the blocks; all where none is suspected. Newest first.
+std::vector<Work> last_work(const std::vector<Suspect>& suspects) REQUIRES(mutex) {
+  constexpr std::size_t kShown = 8;
+  const auto uses = [&](const Work& work) {
+    return std::any_of(suspects.begin(), suspects.end(), [&](const Suspect& suspect) {
+      return std::any_of(
+          work.addresses.begin(), work.addresses.begin() + work.count, [&](Address each) {
+            return each - suspect.block.address <= suspect.block.bytes;
+          });
+    });
+  };
+  const auto& all = book().work();
+  std::vector<Work> out;
+  for (auto it = all.rbegin(); it != all.rend() && out.size() < kShown; ++it)
+    if (suspects.empty() || uses(*it)) out.push_back(*it);
+  return out;
+}
+
+// One of a kind is enough for a block. What a call has written is found in the slack again.
+bool is_first(const Block& block, Source source) REQUIRES(mutex) {
+  if (source == Source::Slack && told().contains({block.allocated, Source::Call})) return false;
+  return told().insert({block.allocated, source}).second;
+}
+
+// Pinned memory has no guards, but what calls do with it is looked at.
+bool watches_pinned(Bytes bytes) {
+  const GuardChoice& choice = options->guard;
+  return choice.one_in == 1 && bytes >= choice.least && bytes <= choice.most;
+}
+
+// A live block as the book knows it: the book does not see contexts end.
+bool still_lives(const Block& block) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr) return false;
+  if (block.memory == observe::MemoryKind::Pinned) {
+    HostBlockInfo info;
+    return process::pinned().find(block.address, &info) == Ownership::Live &&
+           info.base == block.address && info.requested == block.bytes;
+  }
+  BlockInfo info;
+  return core->find(block.address, &info) == Ownership::Live && info.guarded &&
+         info.base == block.address && info.requested == block.bytes;
+}
+
+// No memory of the driver's or of another library has the address by now.
+bool is_nobodys(Address address) {
+  unsigned type = 0;
+  return ask_pointer != nullptr &&
+         ask_pointer(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
+             CUDA_ERROR_INVALID_VALUE;
+}
+
+// The book does not see either that the address is somebody else's since.
+bool is_freed(Address address, const Block& block) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr) return false;
+  if (block.memory == observe::MemoryKind::Pinned)
+    return process::pinned().find(address, nullptr) == Ownership::Cached;
+  const Ownership owner = core->find(address, nullptr);
+  return owner == Ownership::Cached || (owner == Ownership::Foreign && is_nobodys(address));
+}
+
+std::optional<Near> nearest(Address address, Bytes bytes) {
+  const RankedLock lock(mutex);
+  return book().nearest(address, bytes);
+}
+
+// Tells of one block, about which there is no doubt.
+void tell_of(GuardFinding finding, const Block& block, Kind kind, Bytes distance) {
+  finding.certain = true;
+  finding.suspects.push_back({block, kind, distance});
+  {
+    const RankedLock lock(mutex);
+    if (!is_first(block, finding.source)) return;
+    finding.work = last_work(finding.suspects);
+  }
+  tell(finding);
+}
+
+Kind kind_at(const Near& near) {
+  if (near.block.freed != 0) return Kind::AfterFree;
+  return near.place == Place::PastEnd ? Kind::PastEnd : Kind::BeforeBeginning;
+}
+
+// The blocks that work in flight names. One that was freed before comes first.
+std::vector<Suspect> suspects_in_flight() REQUIRES(mutex) {
+  std::vector<Suspect> out;
+  const auto& all = book().work();
+  std::uint64_t graph = 0;
+  for (auto work = all.rbegin(); work != all.rend(); ++work) {
+    if (work->graph && !work->over && graph == 0) graph = work->number;
+    if (work->captured && graph == 0) continue;
+    const std::uint64_t ran = work->captured ? graph : work->number;
+    for (std::size_t i = 0; i < work->count && !work->over; ++i) {
+      const auto near = book().nearest(work->addresses[i]);
+      if (!near || near->block.memory == observe::MemoryKind::Pinned) continue;
+      const bool is_known = std::any_of(out.begin(), out.end(), [&](const Suspect& each) {
+        return each.block.allocated == near->block.allocated;
+      });
+      const bool is_late = near->block.freed != 0 && near->block.freed < ran;
+      if (!is_known) out.push_back({near->block, is_late ? Kind::AfterFree : Kind::Outside});
+    }
+  }
+  std::stable_partition(
+      out.begin(), out.end(), [](const Suspect& each) { return each.kind == Kind::AfterFree; });
+  return out;
+}
+
+// What the registers of the threads that faulted name, and is no living block's.
+std::vector<Suspect> suspects_in(const std::vector<std::uint64_t>& values) REQUIRES(mutex) {
+  std::vector<Suspect> out;
+  for (const std::uint64_t value : values) {
+    if (!may_be_guarded(value)) continue;
+    const auto near = book().nearest(value);
+    if (!near || (near->place == Place::Inside && near->block.freed == 0)) continue;
+    const Kind kind = kind_at(*near);
+    const bool is_known = std::any_of(out.begin(), out.end(), [&](const Suspect& each) {
+      return each.block.allocated == near->block.allocated && each.kind == kind;
+    });
+    const bool outside = near->place != Place::Inside;
+    if (!is_known) out.push_back({near->block, kind, outside ? near->distance : 0});
+  }
+  return out;
+}
+
+}  // namespace
+
+void begin(const Config& config,
+           void (*say)(const std::string& line),
+           void* (*symbol)(const char* name)) {
+  options = &config;
+  begin_findings(config, say);
+  ask_pointer = reinterpret_cast<decltype(ask_pointer)>(symbol("cuPointerGetAttribute"));
+  observe::begin(observe::Watcher::Guards);
+  if (!config.guard_core) return;
+  if (const std::string why = gpu_core::begin(symbol); !why.empty())
+    (config.guard_show ? say("custash: guard: faults have no address: " + why)
+                       : log(LogLevel::Warn, "event=guard_core_off reason=\"" + why + "\""));
+}
+
+void finish(Allocator& core) noexcept {
+  if (options == nullptr) return;
+  GuardedMemory(core).look_at_all();
+  gpu_core::end();
+  once_in([] { end_findings(); });
+}
+
+void reset_lock_after_fork() noexcept {
+  mutex.reset_after_fork();
+  reset_findings_after_fork();
+}
+
+void allocated(observe::MemoryKind memory,
+               Address address,
+               Bytes bytes,
+               observe::Stream stream) noexcept {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  BlockInfo info;
+  if (core == nullptr) return;
+  if (memory == observe::MemoryKind::Pinned
+          ? !watches_pinned(bytes)
+          : core->find(address, &info) != Ownership::Live || !info.guarded)
+    return;
+  once_in([&] {
+    Block block{
+        .address = address, .bytes = bytes, .memory = memory, .device = current_device()};
+    block.stream = stream;
+    block.allocated_by = stack_here();
+    const RankedLock lock(mutex);
+    lowest.store(std::min(lowest.load(), address));
+    highest.store(std::max(highest.load(), block.end()));
+    book().allocated(std::move(block));
+  });
+}
+
+void freed(Address address) noexcept {
+  being_freed = 0;
+  if (!may_be_guarded(address)) return;
+  once_in([&] {
+    Words by = stack_here();
+    const RankedLock lock(mutex);
+    if (book().freed(address, std::move(by))) being_freed = address;
+  });
+}
+
+void free_refused(Address address) noexcept {
+  if (!may_be_guarded(address) || address == being_freed) return;
+  once_in([&] {
+    const auto near = nearest(address, 1);
+    if (!near || near->place != Place::Inside) return;
+    const bool is_part = near->distance != 0;
+    if (near->block.freed == 0 ? !is_part || !still_lives(near->block)
+                               : !is_freed(address, near->block))
+      return;
+    tell_of({.source = Source::Free, .told_to = stack_here()},
+            near->block,
+            is_part ? Kind::PartFree : Kind::SecondFree,
+            near->distance);
+  });
+}
+
+bool may_be_guarded(Address address) noexcept {
+  constexpr Bytes kBeside = 1_GiB;
+  const Address low = lowest.load(std::memory_order_relaxed);
+  const Address high = highest.load(std::memory_order_relaxed);
+  return low < high && address + kBeside >= low && address < high + kBeside;
+}
+
+void submitted(Work work) noexcept {
+  once_in([&] {
+    const RankedLock lock(mutex);
+    book().submitted(std::move(work));
+  });
+}
+
+std::uint64_t now() noexcept {
+  const RankedLock lock(mutex);
+  return book().now();
+}
+
+void over(CUcontext context, std::optional<CUstream> stream, std::uint64_t number) noexcept {
+  const RankedLock lock(mutex);
+  book().over(context, stream, number);
+}
+
+void will_use(const char* call, Address address, Bytes bytes) noexcept {
+  if (bytes == 0 || !may_be_guarded(address)) return;
+  once_in([&] {
+    const auto near = nearest(address, bytes);
+    if (!near || !near->touches) return;
+    const bool lives = near->block.freed == 0;
+    if (lives ? near->place == Place::Inside || !still_lives(near->block)
+              : !is_freed(address, near->block))
+      return;
+    tell_of({.source = Source::Call, .call = call, .told_to = stack_here()},
+            near->block,
+            kind_at(*near),
+            lives ? near->distance : 0);
+  });
+}
+
+void slack_written(const SlackWrite& what) noexcept {
+  once_in([&] {
+    const auto near = nearest(what.address, 1);
+    Block block{.address = what.address, .bytes = what.bytes};
+    if (near && near->block.address == what.address) block = near->block;
+    tell_of({.source = Source::Slack},
+            block,
+            what.past ? Kind::PastEnd : Kind::BeforeBeginning,
+            what.distance);
+  });
+}
+
+void fault(CUresult code) noexcept {
+  if (options == nullptr || !is_of_memory(code) || has_faulted.exchange(true)) return;
+  once_in([&] {
+    GuardFinding finding{.error = static_cast<int>(code)};
+    finding.told_to = stack_here();
+    const auto core = options->guard_core ? gpu_core::fault() : std::nullopt;
+    gpu_core::end();  // the program may end without its exit handlers
+    {
+      const RankedLock lock(mutex);
+      if (core) {
+        finding.pc = core->pc;
+        finding.suspects = suspects_in(core->values);
+      }
+      finding.registers = !finding.suspects.empty();
+      if (!finding.registers) finding.suspects = suspects_in_flight();
+      finding.work = last_work({});
+    }
+    tell(finding);
+  });
+}
+
+}  // namespace custash::guards

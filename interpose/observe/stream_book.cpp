@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/stream_book.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace custash::streams {
+
+using guards::Kind;
+
+void StreamBook::erase(Blocks& blocks, Address address, Bytes bytes) {
+  auto it = blocks.upper_bound(address);
+  if (it != blocks.begin() && std::prev(it)->second.block.end() > address) --it;
+  while (it != blocks.end() && it->first < address + bytes)
+    it = blocks.erase(it);
+}
+
+StreamBook::Tracked* StreamBook::at(Blocks& blocks, Address address) {
+  const auto next = blocks.upper_bound(address);
+  if (next == blocks.begin()) return nullptr;
+  Tracked& tracked = std::prev(next)->second;
+  return address < tracked.block.end() ? &tracked : nullptr;
+}
+
+StreamBook::Tracked* StreamBook::find(Address address) {
+  Tracked* const living = at(living_, address);
+  return living != nullptr ? living : at(freed_, address);
+}
+
+void StreamBook::forget(Address address, Bytes bytes) {
+  erase(living_, address, bytes);
+  erase(freed_, address, bytes);
+}
+
+void StreamBook::allocated(guards::Block block, std::optional<Chain> on) {
+  forget(block.address, block.bytes);
+  block.allocated = ++number_;
+  Tracked tracked;
+  if (on) tracked.born = order.submitted(*on);
+  tracked.block = std::move(block);
+  living_[tracked.block.address] = std::move(tracked);
+}
+
+// One of a kind is enough for a block.
+void StreamBook::add(Kind kind,
+                     const guards::Block& block,
+                     const guards::Work& use,
+                     std::vector<Fault>* faults) {
+  if (told_.insert({block.allocated, kind}).second) faults->push_back({kind, block, use});
+}
+
+void StreamBook::freed(Address address,
+                       guards::Words by,
+                       std::optional<Chain> on,
+                       std::vector<Fault>* faults) {
+  if (!on) order.is_over(order.of_all());
+  auto node = living_.extract(address);
+  if (!node) return;
+  Tracked& tracked = node.mapped();
+  tracked.block.freed = ++number_;
+  tracked.block.freed_by = std::move(by);
+  tracked.ended = on;
+  for (const Use& use : tracked.uses) {
+    const bool is_named =
+        std::find(tracked.named.begin(), tracked.named.end(), use.place.chain) !=
+        tracked.named.end();
+    if (on && !is_named && !order.is_ordered(use.place, *on))
+      add(Kind::FreeBesideUse, tracked.block, *use.work, faults);
+  }
+  if (on) (void)order.submitted(*on);
+  tracked.uses.clear();
+  freed_.insert_or_assign(address, std::move(tracked));
+  oldest_.push_back(address);
+  if (oldest_.size() > kFreed) {
+    freed_.erase(oldest_.front());
+    oldest_.pop_front();
+  }
+}
+
+void StreamBook::named(Address address, Chain chain) {
+  Tracked* const tracked = at(living_, address);
+  if (tracked != nullptr) tracked->named.push_back(chain);
+}
+
+// Iterators come in pairs: where one range ends another block may begin.
+bool StreamBook::is_end(Address address, std::span<const Address> all) {
+  Tracked* const before = find(address - 1);
+  return before != nullptr && before->block.end() == address &&
+         std::any_of(all.begin(), all.end(), [&](Address each) {
+           return each < address && each >= before->block.address;
+         });
+}
+
+bool StreamBook::are_on_two_devices(std::span<const Address> all) {
+  std::optional<int> device;
+  for (const Address each : all) {
+    const Tracked* const tracked = find(each);
+    if (tracked == nullptr) continue;
+    if (device && *device != tracked->block.device) return true;
+    device = tracked->block.device;
+  }
+  return false;
+}
+
+// A table that is full forgets uses that are over, then the oldest: nothing is said of those.
+void StreamBook::note(Tracked& tracked,
+                      Place place,
+                      const std::shared_ptr<const guards::Work>& work) {
+  auto& uses = tracked.uses;
+  std::erase_if(uses, [&](const Use& each) {
+    return each.place.chain == place.chain ||
+           (uses.size() >= kUses && order.is_ordered(each.place, place.chain));
+  });
+  if (uses.size() >= kUses) uses.erase(uses.begin());
+  uses.push_back({place, work});
+}
+
+void StreamBook::used(Chain chain,
+                      const guards::Work& work,
+                      std::span<const Address> addresses,
+                      bool certain,
+                      std::vector<Fault>* faults) {
+  // The legacy stream copies between devices when the earlier work of both is over.
+  if (certain && order.is_legacy(chain) && are_on_two_devices(addresses))
+    order.is_over(order.of_all());
+  const Place place = order.submitted(chain);
+  std::shared_ptr<const guards::Work> kept;
+  for (const Address address : addresses) {
+    Tracked* const tracked = find(address);
+    if (tracked == nullptr) continue;
+    if (!certain && address == tracked->block.address && is_end(address, addresses)) continue;
+    if (tracked->block.freed != 0) {
+      const bool may_wait = tracked->ended && order.is_behind_all(*tracked->ended);
+      if (!may_wait) add(Kind::AfterFree, tracked->block, work, faults);
+      continue;
+    }
+    if (tracked->born && !order.is_ordered(*tracked->born, chain))
+      add(Kind::BeforeAllocation, tracked->block, work, faults);
+    if (!kept) kept = std::make_shared<const guards::Work>(work);
+    note(*tracked, place, kept);
+  }
+}
+
+}  // namespace custash::streams

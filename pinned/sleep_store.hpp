@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// SleepStore: where the contents of sleeping device memory are kept. Up to option sleep_pinned:
+// pinned memory, which stays for the next time. Then pageable memory, up to sleep_memory: and
+// as long as the machine has some. Beyond that a file in sleep_dir:. Thread safe; a piece has
+// one user, and one thread at a time copies (Sleep).
+#pragma once
+
+#include "allocator/base/config.hpp"
+#include "allocator/base/mutex.hpp"
+#include "allocator/memory/host_store.hpp"
+#include "pinned/host_memory.hpp"
+#include "pinned/sleep_file.hpp"
+
+#include <atomic>
+#include <string>
+
+namespace custash {
+
+class SleepStore final : public HostStore {
+ public:
+  SleepStore(const Driver& driver, const Config& config)
+      : config_(config), memory_(driver, config), file_(config.sleep_dir) {}
+
+  ~SleepStore() override { give_buffer(); }
+
+  SleepStore(const SleepStore&) = delete;
+  SleepStore& operator=(const SleepStore&) = delete;
+
+  void set_calls(const FileCalls& calls) { file_.set_calls(calls); }
+
+  // Asks the machine, the control group and the file system.
+  bool has_room(Bytes bytes, std::string* why) override;
+  bool take(CUcontext context, Bytes bytes, HostPiece* out, std::string* why) override;
+  void give(CUcontext context, const HostPiece& piece) override;
+
+  Bytes keeps() override { return most_pinned(); }
+
+  std::byte* buffer() override { return reinterpret_cast<std::byte*>(buffer_); }
+
+  bool write(const HostPiece& piece, Bytes from, Bytes bytes, std::string* why) override;
+  bool read(const HostPiece& piece, Bytes from, Bytes bytes, std::string* why) override;
+
+  bool settle(std::string* why) override { return file_.settle(why); }
+
+ private:
+  // The option, or the limit of the process (RLIMIT_MEMLOCK) where that is less.
+  [[nodiscard]] Bytes most_pinned() const;
+  // What may still be taken of host memory.
+  [[nodiscard]] Bytes host_room() const;
+  bool take_pageable(Bytes bytes, HostPiece* out);
+  bool take_of_file(Bytes bytes, HostPiece* out, std::string* why) EXCLUDES(mutex_);
+  void give_to_file(const HostPiece& piece) EXCLUDES(mutex_);
+  void give_buffer();
+
+  const Config& config_;
+  HostMemory memory_;
+  SleepFile file_;  // its pieces are taken and given under the lock
+  std::atomic<Bytes> pinned_{0};
+  std::atomic<Bytes> pageable_{0};
+  Mutex mutex_{LockRank::Pinned};
+  Bytes in_file_ GUARDED_BY(mutex_) = 0;
+  Address buffer_ =
+      0;  // made and given back under the lock; there while a piece of the file is
+};
+
+}  // namespace custash

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: MIT
+// Handles of memory that the program makes, maps and lets go of (option handle_cache).
+// Arguments: which part, and for random programs how many from which seed. What is said must be
+// the same bare and preloaded, but for the lines that begin with #: bare, new memory reads as
+// zeros, and memory that custash has kept does not.
+#include "tests/conformance/driver/driver.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <unistd.h>
+
+namespace {
+
+using namespace semantics;
+
+using Handle = CUmemGenericAllocationHandle;
+constexpr std::size_t kMiB = std::size_t{1} << 20U;
+constexpr std::size_t kBytes = 2 * kMiB;
+constexpr std::size_t kPlaces = 12;  // addresses, each with room for the largest handle
+constexpr std::size_t kRoom = 4 * kMiB;
+
+CUdeviceptr range = 0;
+
+CUdeviceptr place(std::size_t number) {
+  return range + number * kRoom;
+}
+
+void begin() {
+  start();
+  SAY(call(
+      "cuMemAddressReserve", &range, kPlaces * kRoom, std::size_t{0}, CUdeviceptr{0}, 0ULL));
+}
+
+CUresult create(Handle* out, std::size_t bytes = kBytes, bool exportable = false) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  if (exportable) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return call(
+      "cuMemCreate", out, bytes, static_cast<const CUmemAllocationProp*>(&properties), 0ULL);
+}
+
+CUresult map(std::size_t number, Handle handle, std::size_t bytes = kBytes) {
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUresult mapped = call("cuMemMap", place(number), bytes, std::size_t{0}, handle, 0ULL);
+  return mapped != CUDA_SUCCESS ? mapped
+                                : call("cuMemSetAccess",
+                                       place(number),
+                                       bytes,
+                                       static_cast<const CUmemAccessDesc*>(&access),
+                                       std::size_t{1});
+}
+
+CUresult unmap(std::size_t number, std::size_t bytes = kBytes) {
+  return call("cuMemUnmap", place(number), bytes);
+}
+
+CUresult release(Handle handle) {
+  return call("cuMemRelease", handle);
+}
+
+// Waits for it: memory in use must not be unmapped.
+CUresult fill(std::size_t number, unsigned char byte, std::size_t bytes = kBytes) {
+  const CUresult filled = call("cuMemsetD8_v2", place(number), byte, bytes);
+  return filled != CUDA_SUCCESS ? filled : call("cuStreamSynchronize", CUstream{nullptr});
+}
+
+int first_byte(std::size_t number) {
+  unsigned char byte = 0;
+  return call("cuMemcpyDtoH_v2", static_cast<void*>(&byte), place(number), std::size_t{1}) ==
+                 CUDA_SUCCESS
+             ? byte
+             : -1;
+}
+
+// One handle that was filled and let go of.
+void let_go(std::size_t bytes = kBytes) {
+  Handle handle = 0;
+  SAY(create(&handle, bytes));
+  SAY(map(0, handle, bytes));
+  SAY(fill(0, 0x11, bytes));
+  SAY(unmap(0, bytes));
+  SAY(release(handle));
+}
+
+// Makes one at `number`; whether custash had kept it.
+Handle make(const char* when, std::size_t number, bool exportable = false) {
+  Handle handle = 0;
+  SAY(create(&handle, kBytes, exportable));
+  SAY(map(number, handle));
+  std::printf("# %s %d\n", when, first_byte(number) != 0 ? 1 : 0);
+  SAY(fill(number, 0x22));
+  return handle;
+}
+
+void say_free() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  SAY(call("cuMemGetInfo_v2", &free, &total));
+  std::printf("free %zu\n", free);
+}
+
+void kept() {
+  begin();
+  say_free();
+  let_go();
+  say_free();
+  const Handle first = make("same", 1);
+  say_free();
+  make("other_properties", 2, true);
+  SAY(unmap(1));
+  SAY(release(first));
+  SAY(release(first));  // no handle of the program's any more
+  SAY(map(3, first));
+  int file = -1;
+  SAY(call("cuMemExportToShareableHandle",
+           static_cast<void*>(&file),
+           first,
+           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+           0ULL));
+  make("again", 3);
+  make("no_more", 4);
+  say_free();
+}
+
+// What is mapped still is not the next one's.
+void mapped() {
+  begin();
+  Handle handle = 0;
+  SAY(create(&handle));
+  SAY(map(0, handle));
+  SAY(fill(0, 0x11));
+  SAY(release(handle));
+  make("mapped", 1);
+  SAY(first_byte(0));
+  SAY(unmap(0));
+}
+
+void referenced() {
+  begin();
+  Handle handle = 0;
+  Handle again = 0;
+  SAY(create(&handle));
+  SAY(map(0, handle));
+  SAY(fill(0, 0x11));
+  SAY(call("cuMemRetainAllocationHandle", &again, reinterpret_cast<void*>(place(0))));
+  SAY(unmap(0));
+  SAY(release(handle));
+  make("referenced", 1);
+  SAY(map(2, again));
+  SAY(first_byte(2));
+  SAY(unmap(2));
+  SAY(release(again));
+  make("once_retained", 3);
+}
+
+void elsewhere() {
+  begin();
+  Handle handle = 0;
+  Handle imported = 0;
+  int file = -1;
+  SAY(create(&handle, kBytes, true));
+  SAY(map(0, handle));
+  SAY(fill(0, 0x11));
+  SAY(call("cuMemExportToShareableHandle",
+           static_cast<void*>(&file),
+           handle,
+           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+           0ULL));
+  SAY(call("cuMemImportFromShareableHandle",
+           &imported,
+           reinterpret_cast<void*>(static_cast<std::intptr_t>(file)),
+           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  SAY(unmap(0));
+  SAY(release(handle));
+  make("exported", 1, true);
+  SAY(map(2, imported));
+  SAY(first_byte(2));
+}
+
+// By an address: what a network card or another process may know of.
+void by_address() {
+  begin();
+  for (const char* const way : {"dma_buf", "attribute"}) {
+    Handle handle = 0;
+    SAY(create(&handle));
+    SAY(map(0, handle));
+    SAY(fill(0, 0x11));
+    if (std::strcmp(way, "dma_buf") == 0) {
+      int file = -1;
+      SAY(call("cuMemGetHandleForAddressRange",
+               static_cast<void*>(&file),
+               place(0) + 65536,
+               std::size_t{65536},
+               1,
+               0ULL));
+      close(file);
+    } else {
+      unsigned on = 1;
+      (void)call("cuPointerSetAttribute",
+                 static_cast<const void*>(&on),
+                 CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                 place(0) + kMiB);
+    }
+    SAY(unmap(0));
+    SAY(release(handle));
+    make(way, 1);
+    SAY(unmap(1));
+  }
+}
+
+// Kernels take what CUSTASH_SIM's kernel_ns says.
+void pending() {
+  begin();
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  CUstream stream = nullptr;
+  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
+  SAY(call("cuModuleGetFunction", &function, module, "late"));
+  SAY(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
+  Handle handles[2] = {};
+  for (std::size_t i = 0; i < 2; ++i) {
+    SAY(create(&handles[i]));
+    SAY(map(i, handles[i]));
+    SAY(fill(i, 0x11));
+  }
+  SAY(launch(function, stream));
+  for (std::size_t i = 0; i < 2; ++i) {
+    SAY(unmap(i));
+    SAY(release(handles[i]));
+  }
+  make("pending", 2);  // and one of the two goes back for it
+  std::printf("# query %d\n", call("cuStreamQuery", stream));
+  SAY(call("cuCtxSynchronize"));
+  make("over", 3);
+}
+
+// Whoever needs memory has what was kept. On a device of 256 MiB.
+void needed() {
+  begin();
+  constexpr std::size_t kMost = 160 * kMiB;
+  const auto most = [&] {
+    Handle handle = 0;
+    SAY(create(&handle, kMost));
+    SAY(release(handle));
+  };
+  CUdeviceptr block = 0;
+  Handle other = 0;
+  most();
+  SAY(call("cuMemAlloc_v2", &block, kMost - kMiB));
+  SAY(call("cuMemFree_v2", block));
+  most();
+  SAY(create(&other, kMost - 2 * kMiB));
+  SAY(release(other));
+  most();
+  SAY(call("cuMemAllocManaged", &block, kMost - kMiB, unsigned{CU_MEM_ATTACH_GLOBAL}));
+  SAY(call("cuMemFree_v2", block));
+  most();
+  std::size_t pitch = 0;
+  SAY(call("cuMemAllocPitch_v2", &block, &pitch, kMiB, std::size_t{159}, 4U));
+  SAY(call("cuMemFree_v2", block));
+  say_free();
+}
+
+void given_back() {
+  begin();
+  let_go();
+  const auto trim = of_custash<decltype(&custash_trim)>("custash_trim");
+  if (trim != nullptr) trim(0, kMiB);
+  make("trimmed", 1);
+  let_go();
+  const auto empty = of_custash<decltype(&custash_empty_cache)>("custash_empty_cache");
+  if (empty != nullptr) empty();
+  make("emptied", 2);
+  let_go();
+  const auto idle = of_custash<decltype(&custash_trim_idle)>("custash_trim_idle");
+  if (idle != nullptr) idle(0);
+  const Handle looked_at = make("idle_once", 3);
+  SAY(unmap(3));
+  SAY(release(looked_at));
+  if (idle != nullptr) idle(0), idle(0);
+  make("idle_twice", 3);
+  let_go();
+  CUcontext context = nullptr;
+  SAY(call("cuDevicePrimaryCtxReset_v2", CUdevice{0}));
+  SAY(call("cuDevicePrimaryCtxRetain", &context, CUdevice{0}));
+  SAY(call("cuCtxSetCurrent", context));
+  make("reset", 5);
+}
+
+// Random programs, with a model of what each address holds. Fresh memory is filled at once.
+class Program {
+ public:
+  explicit Program(unsigned seed) : random_(seed) {}
+
+  void run() {
+    for (int step = 0; step < 400; ++step)
+      one();
+    std::printf("sum %zu wrong %d\n", sum_, wrong_);
+    finish();
+  }
+
+ private:
+  struct Memory {
+    Handle handle = 0;
+    std::size_t bytes = 0;
+    int references = 1;
+    int mappings = 0;
+    bool exportable = false;
+    int file = -1;
+    bool fresh = true;
+    unsigned char byte = 0;
+  };
+
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  unsigned below(unsigned limit) { return static_cast<unsigned>(random_() % limit); }
+
+  std::size_t any(bool (*fits)(const Memory&)) {
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < memories_.size(); ++i)
+      if (fits(memories_[i])) all.push_back(i);
+    return all.empty() ? kNone : all[below(static_cast<unsigned>(all.size()))];
+  }
+
+  std::size_t free_place() {
+    for (std::size_t i = 0; i < kPlaces; ++i)
+      if (places_[i] == kNone) return i;
+    return kNone;
+  }
+
+  void note(CUresult result) {
+    sum_ = sum_ * 31 + static_cast<std::size_t>(result);
+    if (result != CUDA_SUCCESS) ++wrong_;
+  }
+
+  void one() {
+    switch (below(8)) {
+      case 0:
+      case 1:
+        return make_one();
+      case 2:
+      case 3:
+        return map_one();
+      case 4:
+        return unmap_one();
+      case 5:
+        return release_one();
+      case 6:
+        return share_one();
+      default:
+        return check_all();
+    }
+  }
+
+  void make_one() {
+    if (memories_.size() - gone_ >= 8) return;
+    Memory memory;
+    memory.bytes = below(2) == 0 ? kBytes : 2 * kBytes;
+    memory.exportable = below(2) == 0;
+    note(create(&memory.handle, memory.bytes, memory.exportable));
+    memories_.push_back(memory);
+  }
+
+  void map_one() {
+    const std::size_t number = any([](const Memory& m) { return m.references > 0; });
+    const std::size_t at = free_place();
+    if (number == kNone || at == kNone) return;
+    Memory& memory = memories_[number];
+    note(map(at, memory.handle, memory.bytes));
+    places_[at] = number;
+    ++memory.mappings;
+    if (memory.fresh || below(2) == 0) {
+      memory.fresh = false;
+      memory.byte = static_cast<unsigned char>(1 + below(250));
+      note(fill(at, memory.byte, memory.bytes));
+    }
+    check(at);
+  }
+
+  void unmap_one() {
+    const std::size_t at = below(kPlaces);
+    if (places_[at] == kNone) return;
+    Memory& memory = memories_[places_[at]];
+    note(unmap(at, memory.bytes));
+    places_[at] = kNone;
+    --memory.mappings;
+    if (memory.references == 0 && memory.mappings == 0) ++gone_;
+  }
+
+  void release_one() {
+    const std::size_t number = any([](const Memory& m) { return m.references > 0; });
+    if (number == kNone) return;
+    Memory& memory = memories_[number];
+    note(release(memory.handle));
+    if (--memory.references == 0 && memory.mappings == 0) ++gone_;
+  }
+
+  void share_one() {
+    const std::size_t number = any([](const Memory& m) { return m.references > 0; });
+    if (number == kNone) return;
+    Memory& memory = memories_[number];
+    Handle again = 0;
+    const std::size_t at = below(kPlaces);
+    if (places_[at] != kNone && memories_[places_[at]].references > 0) {
+      note(call("cuMemRetainAllocationHandle", &again, reinterpret_cast<void*>(place(at))));
+      ++memories_[places_[at]].references;
+    } else if (memory.exportable && below(3) == 0) {
+      int file = -1;
+      note(call("cuMemExportToShareableHandle",
+                static_cast<void*>(&file),
+                memory.handle,
+                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                0ULL));
+      note(call("cuMemImportFromShareableHandle",
+                &again,
+                reinterpret_cast<void*>(static_cast<std::intptr_t>(file)),
+                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+      ++memory.references;
+      close(file);
+    }
+  }
+
+  void check(std::size_t at) {
+    const int byte = first_byte(at);
+    sum_ = sum_ * 31 + static_cast<std::size_t>(byte);
+    if (byte != memories_[places_[at]].byte) ++wrong_;
+  }
+
+  void check_all() {
+    for (std::size_t at = 0; at < kPlaces; ++at)
+      if (places_[at] != kNone) check(at);
+  }
+
+  void finish() {
+    for (std::size_t at = 0; at < kPlaces; ++at)
+      if (places_[at] != kNone) (void)unmap(at, memories_[places_[at]].bytes);
+    for (const Memory& memory : memories_)
+      for (int i = 0; i < memory.references; ++i)
+        (void)release(memory.handle);
+  }
+
+  std::minstd_rand random_;
+  std::vector<Memory> memories_;
+  std::size_t gone_ = 0;
+  std::array<std::size_t, kPlaces> places_ = [] {
+    std::array<std::size_t, kPlaces> none{};
+    none.fill(kNone);
+    return none;
+  }();
+  std::size_t sum_ = 0;
+  int wrong_ = 0;
+};
+
+void random_programs(unsigned count, unsigned seed) {
+  begin();
+  for (unsigned i = 0; i < count; ++i)
+    Program(seed + i).run();
+  let_go();
+  say_free();
+  make("at_the_end", 1);
+}
+
+struct Part {
+  const char* name;
+  void (*run)();
+};
+
+constexpr Part kParts[] = {
+    {"kept", kept},
+    {"mapped", mapped},
+    {"referenced", referenced},
+    {"elsewhere", elsewhere},
+    {"by_address", by_address},
+    {"pending", pending},
+    {"needed", needed},
+    {"given_back", given_back},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const which = argc > 1 ? argv[1] : "";
+  for (const Part& part : kParts)
+    if (std::strcmp(which, part.name) == 0) part.run();
+  if (std::strcmp(which, "random") == 0 && argc > 3)
+    random_programs(static_cast<unsigned>(std::atoi(argv[2])),
+                    static_cast<unsigned>(std::atoi(argv[3])));
+  return 0;
+}

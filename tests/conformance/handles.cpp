@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+// Memory that the program makes and maps for itself, arrays, memory of other interfaces, and
+// advice for managed memory: the driver serves it, and custash watches. Run once with the
+// default options, once with handle_cache.
+#include "tests/conformance/cases.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include <unistd.h>
+
+namespace conformance {
+namespace {
+
+using Handle = CUmemGenericAllocationHandle;
+
+const auto reserve = CU(cuMemAddressReserve, cuMemAddressReserve);
+const auto unreserve = CU(cuMemAddressFree, cuMemAddressFree);
+const auto create_it = CU(cuMemCreate, cuMemCreate);
+const auto map_it = CU(cuMemMap, cuMemMap);
+const auto set_access = CU(cuMemSetAccess, cuMemSetAccess);
+const auto get_access = CU(cuMemGetAccess, cuMemGetAccess);
+const auto unmap = CU(cuMemUnmap, cuMemUnmap);
+const auto release = CU(cuMemRelease, cuMemRelease);
+const auto retain = CU(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle);
+const auto export_it = CU(cuMemExportToShareableHandle, cuMemExportToShareableHandle);
+const auto import_it = CU(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle);
+const auto properties_of =
+    CU(cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle);
+const auto granularity = CU(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity);
+
+constexpr std::size_t kPage = 2 * kMiB;
+
+CUmemAllocationProp of_device(bool exportable = false) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  if (exportable) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+CUresult create(Handle* out, std::size_t bytes, bool exportable = false) {
+  const CUmemAllocationProp properties = of_device(exportable);
+  return create_it(out, bytes, &properties, 0ULL);
+}
+
+CUresult map(CUdeviceptr at, std::size_t bytes, Handle handle) {
+  CUmemAccessDesc access{};
+  access.location = of_device().location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUresult mapped = map_it(at, bytes, std::size_t{0}, handle, 0ULL);
+  return mapped != CUDA_SUCCESS ? mapped : set_access(at, bytes, &access, std::size_t{1});
+}
+
+CUdeviceptr range_of(std::size_t bytes) {
+  CUdeviceptr at = 0;
+  SAY(reserve(&at, bytes, std::size_t{0}, CUdeviceptr{0}, 0ULL));
+  return at;
+}
+
+void say_written(CUdeviceptr at, std::size_t bytes, unsigned value) {
+  SAY(write_words(nullptr, pointer(at), bytes / sizeof(unsigned), value));
+  SAY(wrong_words(pointer(at), bytes, value));
+}
+
+}  // namespace
+
+CASE(handles_life) {
+  SAY(cudaFree(nullptr));
+  const CUmemAllocationProp wanted = of_device();
+  std::size_t grain = 0;
+  SAY(granularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  SAY(grain);
+  Handle handle = 0;
+  Handle again = 0;
+  const CUdeviceptr at = range_of(4 * kPage);
+  SAY(create(&handle, 2 * kPage));
+  CUmemAllocationProp told{};
+  SAY(properties_of(&told, handle));
+  SAY(std::memcmp(&told, &wanted, sizeof told));
+  SAY(map(at, 2 * kPage, handle));
+  unsigned long long flags = 0;
+  SAY(get_access(&flags, &wanted.location, at));
+  SAY(flags);
+  say_written(at, 2 * kPage, 7);
+  SAY(retain(&again, pointer(at + kPage)));
+  SAY(again == handle);
+  SAY(release(again));
+  SAY(map(at + 2 * kPage, 2 * kPage, handle));  // at two addresses
+  SAY(cudaDeviceSynchronize());
+  SAY(wrong_words(pointer(at + 2 * kPage), 2 * kPage, 7));
+  SAY(release(handle));  // while it is mapped
+  SAY(unmap(at, 2 * kPage));
+  SAY(wrong_words(pointer(at + 2 * kPage), 2 * kPage, 7));
+  SAY(unmap(at + 2 * kPage, 2 * kPage));
+  SAY(unreserve(at, 4 * kPage));
+}
+
+CASE(handles_codes) {
+  SAY(cudaFree(nullptr));
+  const CUmemAllocationProp wanted = of_device();
+  CUmemAllocationProp nowhere = wanted;
+  nowhere.location.id = 1000;
+  CUmemAllocationProp unknown = wanted;
+  unknown.type = CU_MEM_ALLOCATION_TYPE_INVALID;
+  Handle handle = 0;
+  SAY(create_it(&handle, std::size_t{0}, &wanted, 0ULL));
+  SAY(create_it(&handle, kPage + 1, &wanted, 0ULL));
+  SAY(create_it(&handle, kPage, &wanted, 1ULL));
+  SAY(create_it(&handle, kPage, &nowhere, 0ULL));
+  SAY(create_it(&handle, kPage, &unknown, 0ULL));
+  SAY(create_it(&handle, kTooLarge, &wanted, 0ULL));
+  SAY(create(&handle, kPage));
+  const CUdeviceptr at = range_of(2 * kPage);
+  SAY(unmap(at, kPage));
+  SAY(map_it(at, 2 * kPage, std::size_t{0}, handle, 0ULL));  // more than it is
+  SAY(map(at, kPage, handle));
+  SAY(map_it(at, kPage, std::size_t{0}, handle, 0ULL));  // twice
+  SAY(unreserve(at, 2 * kPage));                         // while mapped
+  SAY(unmap(at, kPage));
+  SAY(unmap(at, kPage));
+  int file = -1;
+  SAY(export_it(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ULL));
+  SAY(release(handle));
+  SAY(unreserve(at, 2 * kPage));
+}
+
+// Freed memory of custash's and handles of the program come from one device.
+CASE(handles_beside_memory) {
+  SAY(cudaFree(nullptr));
+  const CUdeviceptr at = range_of(16 * kPage);
+  long long wrong = 0;
+  for (unsigned round = 0; round < 40; ++round) {
+    const std::size_t bytes = (1 + round % 3) * kPage;
+    void* p = nullptr;
+    Handle handle = 0;
+    wrong += cudaMalloc(&p, bytes) != cudaSuccess;
+    wrong += create(&handle, bytes) != CUDA_SUCCESS;
+    wrong += map(at, bytes, handle) != CUDA_SUCCESS;
+    wrong += write_words(nullptr, pointer(at), bytes / sizeof(unsigned), round) != CUDA_SUCCESS;
+    wrong += write_words(nullptr, p, bytes / sizeof(unsigned), ~round) != CUDA_SUCCESS;
+    wrong += wrong_words(pointer(at), bytes, round) != 0;
+    wrong += wrong_words(p, bytes, ~round) != 0;
+    wrong += cudaDeviceSynchronize() != cudaSuccess;
+    wrong += unmap(at, bytes) != CUDA_SUCCESS;
+    wrong += release(handle) != CUDA_SUCCESS;
+    wrong += cudaFree(p) != cudaSuccess;
+  }
+  SAY(wrong);
+  SAY(unreserve(at, 16 * kPage));
+}
+
+CASE(handles_for_others) {
+  SAY(cudaFree(nullptr));
+  const CUdeviceptr at = range_of(2 * kPage);
+  Handle handle = 0;
+  Handle imported = 0;
+  int file = -1;
+  SAY(create(&handle, kPage, true));
+  SAY(map(at, kPage, handle));
+  say_written(at, kPage, 3);
+  SAY(export_it(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ULL));
+  SAY(import_it(&imported,
+                reinterpret_cast<void*>(static_cast<std::intptr_t>(file)),
+                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  SAY(close(file));
+  SAY(cudaDeviceSynchronize());
+  SAY(unmap(at, kPage));
+  SAY(release(handle));
+  SAY(create(&handle, kPage, true));  // not what is imported still
+  SAY(map(at, kPage, handle));
+  say_written(at, kPage, 4);
+  SAY(map(at + kPage, kPage, imported));
+  SAY(wrong_words(pointer(at + kPage), kPage, 3));
+  SAY(cudaDeviceSynchronize());
+  SAY(unmap(at, kPage));
+  SAY(unmap(at + kPage, kPage));
+  SAY(release(handle));
+  SAY(release(imported));
+  SAY(unreserve(at, 2 * kPage));
+}
+
+CASE(handles_in_captures) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  const CUdeviceptr at = range_of(kPage);
+  Handle before = 0;
+  Handle handle = 0;
+  cudaGraph_t graph = nullptr;
+  SAY(create(&before, kPage));
+  SAY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  SAY(release(before));
+  SAY(create(&handle, kPage));
+  SAY(map(at, kPage, handle));
+  SAY(cudaMemsetAsync(pointer(at), 1, kPage, stream));
+  SAY(cudaStreamEndCapture(stream, &graph));
+  SAY(cudaGraphDestroy(graph));
+  SAY(unmap(at, kPage));
+  SAY(release(handle));
+  SAY(unreserve(at, kPage));
+}
+
+CASE(handles_after_a_reset) {
+  SAY(cudaFree(nullptr));
+  Handle handle = 0;
+  SAY(create(&handle, kPage));
+  SAY(release(handle));
+  SAY(cudaDeviceReset());
+  SAY(cudaFree(nullptr));
+  SAY(create(&handle, kPage));
+  const CUdeviceptr at = range_of(kPage);
+  SAY(map(at, kPage, handle));
+  say_written(at, kPage, 5);
+  SAY(cudaDeviceSynchronize());
+  SAY(unmap(at, kPage));
+  SAY(release(handle));
+}
+
+CASE(handles_of_sparse_arrays) {
+  SAY(cudaFree(nullptr));
+  SAY(call("cuMemMapArrayAsync", static_cast<CUarrayMapInfo*>(nullptr), 1U, CUstream{nullptr}));
+}
+
+CASE(arrays_life) {
+  SAY(cudaFree(nullptr));
+  const cudaChannelFormatDesc format{32, 0, 0, 0, cudaChannelFormatKindFloat};
+  cudaArray_t array = nullptr;
+  SAY(cudaMallocArray(&array, &format, 1000, 100));
+  if (array != nullptr) SAY(cudaFreeArray(array));
+  array = nullptr;
+  SAY(cudaMalloc3DArray(&array, &format, cudaExtent{64, 32, 16}));
+  if (array != nullptr) SAY(cudaFreeArray(array));
+  array = nullptr;
+  SAY(cudaMallocArray(&array, &format, std::size_t{1} << 40, 1));
+  cudaMipmappedArray_t levels = nullptr;
+  SAY(cudaMallocMipmappedArray(&levels, &format, cudaExtent{256, 256, 0}, 4));
+  if (levels != nullptr) SAY(cudaFreeMipmappedArray(levels));
+  SAY(cudaFreeArray(nullptr));
+  SAY(cudaFreeMipmappedArray(nullptr));
+  (void)cudaGetLastError();
+  CUDA_ARRAY_DESCRIPTOR what{};
+  what.Width = 300;
+  what.Height = 20;
+  what.Format = CU_AD_FORMAT_UNSIGNED_INT8;
+  what.NumChannels = 4;
+  CUarray made = nullptr;
+  SAY(CU(cuArrayCreate_v2, cuArrayCreate)(&made, &what));
+  if (made != nullptr) SAY(CU(cuArrayDestroy, cuArrayDestroy)(made));
+  what.NumChannels = 3;  // there are no such
+  SAY(CU(cuArrayCreate_v2, cuArrayCreate)(&made, &what));
+}
+
+CASE(external_codes) {
+  SAY(cudaFree(nullptr));
+  CUexternalMemory memory = nullptr;
+  CUDA_EXTERNAL_MEMORY_HANDLE_DESC what{};
+  SAY(CU(cuImportExternalMemory, cuImportExternalMemory)(&memory, &what));
+  SAY(memory == nullptr);
+}
+
+CASE(managed_advice) {
+  SAY(cudaFree(nullptr));
+  constexpr std::size_t kBytes = 4 * kMiB;
+  void* p = nullptr;
+  SAY(cudaMallocManaged(&p, kBytes));
+  if (p == nullptr) return;
+  std::memset(p, 1, kBytes);
+  CUmemLocation device{};
+  device.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  SAY(call("cuMemAdvise_v2", address(p), kBytes, CU_MEM_ADVISE_SET_READ_MOSTLY, device));
+  int value = -1;
+  SAY(CU(cuMemRangeGetAttribute, cuMemRangeGetAttribute)(
+      &value, sizeof value, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, address(p), kBytes));
+  SAY(value);
+  void* answers[] = {&value};
+  std::size_t sizes[] = {sizeof value};
+  CUmem_range_attribute which[] = {CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY};
+  SAY(CU(cuMemRangeGetAttributes, cuMemRangeGetAttributes)(
+      answers, sizes, which, std::size_t{1}, address(p), kBytes));
+  SAY(value);
+  SAY(cudaDeviceSynchronize());
+  SAY(cudaFree(p));
+}
+
+}  // namespace conformance

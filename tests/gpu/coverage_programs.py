@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: MIT
+"""Programs that get device memory by every way, without and with custash in turn (custash compare), in one table: how long
+a turn took, the most device memory, and which share of the calls and bytes custash served (--summary). Loops that do as
+RMM, CCCL, OpenCV, JAX and PyTorch do come with it; those frameworks themselves run where they are installed.
+
+  coverage_programs.py --build build [--only NAME...] [--runs 5] [--turns 2000] [--json FILE]
+                       [--driver FOLDER --runtime FOLDER of the simulated ones]
+
+The spread of the runs without custash says what is noise. Exit 1 where a program failed or did something
+else with custash, or where custash served less than LEAST percent of the calls that it may serve; 77 where all were skipped.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+LEAST = 95
+SHARE = re.compile(r"^custash: served (\d+) of (\d+) allocations \(([\d.]+) %\) and ([\d.]+) % of their bytes; by the driver: (.*)$", re.M)
+POOLS = "pools:custash"
+HANDLES = "handle_cache:4G"
+
+# Name: what runs (a loop of coverage_loops, or a function of this file and the module that it needs), its environment, custash's options.
+PROGRAMS = {
+    "plain": (("plain",), {}, ""),
+    "results": (("results",), {}, ""),
+    "opencv_like": (("pitched",), {}, ""),
+    "rmm_like": (("pool",), {}, POOLS),
+    "cccl_like": (("pool_small",), {}, POOLS),
+    "jax_platform_like": (("handles",), {}, ""),
+    "jax_platform_like_kept": (("handles",), {}, HANDLES),
+    "expandable_like": (("segments",), {}, ""),
+    "expandable_like_kept": (("segments",), {}, HANDLES),
+    "rmm_async": (("run_rmm", "rmm"), {}, POOLS),
+    "jax_default": (("run_jax", "jax"), {}, ""),
+    "jax_default_kept": (("run_jax", "jax"), {}, HANDLES),
+    "jax_platform": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, ""),
+    "jax_platform_kept": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, HANDLES),
+    "jax_cuda_async": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}, POOLS),
+    "torch": (("run_torch", "torch"), {}, ""),
+    "torch_expandable": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, ""),
+    "torch_expandable_kept": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, HANDLES),
+    "torch_async": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, POOLS),
+}
+
+
+def timed(turns, turn):
+    """Prints how long a turn took, without the first ones, which load code."""
+    for i in range(4):
+        turn(i)
+    begin = time.perf_counter()
+    for i in range(turns):
+        turn(i)
+    print(f"turn: {(time.perf_counter() - begin) / turns * 1e6:.3f} us")
+
+
+def run_rmm(turns):
+    import rmm
+    pool = rmm.mr.CudaAsyncMemoryResource()
+    rmm.mr.set_current_device_resource(pool)
+    kept = []
+
+    def turn(i):
+        kept.append(rmm.DeviceBuffer(size=(1 + i * 11 % 128) << 15))
+        kept[-1].copy_from_host(b"x" * 4096)
+        if len(kept) == 8:
+            kept.pop(0)
+    timed(turns, turn)
+    kept.clear()
+
+
+def run_jax(turns):
+    import jax
+    import jax.numpy as jnp
+    work = jax.jit(lambda x: jnp.sort(x @ x.T, axis=0) + 1)
+    kept = []
+
+    def turn(i):
+        kept.append(work(jnp.full((256 * (1 + i % 4), 512), 1 + i % 3, jnp.float32)))
+        if len(kept) == 4:
+            kept.pop(0).block_until_ready()
+    timed(max(1, turns // 10), turn)
+    print("sum", float(kept[-1].sum()))
+
+
+def run_torch(turns):
+    import torch
+    kept = []
+
+    def turn(i):
+        kept.append(torch.full(((1 + i * 7 % 40) << 18,), i % 5, device="cuda", dtype=torch.float32) + 1)
+        if len(kept) == 6:
+            kept.pop(0)
+        if i % 50 == 49:
+            torch.cuda.empty_cache()
+    timed(max(1, turns // 10), turn)
+    torch.cuda.synchronize()
+    print("sum", float(kept[-1].sum()))
+
+
+def missing_module(module, args):
+    """A line that says so, or None."""
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except ImportError:
+        found = False
+    return None if found and not args.driver else f"{module} needs a GPU" if found else f"no {module} here"
+
+
+def no_gpu(args):
+    if args.driver or os.path.exists("/dev/nvidiactl"):
+        return False
+    print("skip: there is no GPU here")
+    return True
+
+
+def base_environment(args):
+    base = {key: value for key, value in os.environ.items() if not key.startswith("CUSTASH") or key == "CUSTASH_SIM"}
+    base["LD_LIBRARY_PATH"] = ":".join(filter(None, [args.driver, args.runtime, base.get("LD_LIBRARY_PATH"), "/usr/local/cuda/lib64"]))
+    return base
+
+
+def command_of(what, args):
+    """The command line, or a line that says what is missing."""
+    if len(what) == 1:
+        forms = ("double",) if args.driver else ("static", "shared")
+        program = next((each for each in ((f"{args.build}/tests/bench/coverage_loops_{form}") for form in forms)
+                        if os.access(each, os.X_OK)), None)
+        return ([program, what[0], str(args.turns)], None) if program else (None, "coverage_loops is not built")
+    function, module = what
+    missing = missing_module(module, args)
+    if missing:
+        return None, missing
+    return [sys.executable, os.path.abspath(__file__), "--inside", function, "--turns", str(args.turns)], None
+
+
+class Failed(Exception):
+    pass
+
+
+def run(command, env, seconds):
+    try:
+        return subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as late:
+        raise Failed(f"not over after {seconds} s") from late
+
+
+def compared(command, env, conf, args):
+    words = [f"{args.build}/tools/custash", "compare", "--json", "--runs", str(args.runs), "--warmup", "1",
+             "--timeout", str(args.timeout), "--lib", f"{args.build}/interpose/libcustash.so",
+             "--metric", r"turn: ([0-9.]+) us", "--ignore", "^turn:"]
+    done = run([*words, *(["--conf", conf] if conf else []), "--", *command], env, args.timeout * (2 * args.runs + 4))
+    try:
+        report = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise Failed(f"compare: exit {done.returncode}: {(done.stdout + done.stderr)[-600:]}") from None
+    if done.returncode != 0 or not report["same"]:
+        raise Failed(f"not as without custash: {report['failure'] or report['output_differs'] or done.stderr[-600:]}")
+    return report
+
+
+def share_of(command, env, conf, args):
+    """Served and all calls that custash may serve, the shares in percent, and what the driver served."""
+    library = f"{args.build}/interpose/libcustash.so"
+    done = run([f"{args.build}/tools/custash", "run", "--summary", "--lib", library, *(["--conf", conf] if conf else []),
+                "--", *command], env, args.timeout)
+    if done.returncode != 0:
+        raise Failed(f"run: exit {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
+    rows = [(int(served), int(of), float(calls), float(size), rest) for served, of, calls, size, rest in SHARE.findall(done.stderr)]
+    if not rows:  # the line is missing where the driver served nothing
+        calls = sum(int(each) for each in re.findall(r"^custash: device \d+: (\d+) allocations", done.stderr, re.M))
+        return {"served": calls, "of": calls, "calls": 100.0, "bytes": 100.0, "driver": ""}
+    served, of, calls, size, rest = max(rows, key=lambda row: row[1])  # of several processes the busiest
+    return {"served": served, "of": of, "calls": calls, "bytes": size, "driver": rest}
+
+
+def row_of(report, name):
+    return next((row for row in report["results"] if row["name"] == name or name == "metric" and row["unit"] == ""), None)
+
+
+def ratio(row):
+    return "-" if row is None else f"{row['ratio']['median']:.3f} ({row['ratio']['min']:.3f}-{row['ratio']['max']:.3f})"
+
+
+def spread(side):
+    return f"{(side['max'] - side['min']) / side['median'] * 100:.1f} %"
+
+
+def cells(name, conf, report, share):
+    turn = row_of(report, "metric")
+    memory = row_of(report, "peak device memory")
+    of = f"{share['served']} of {share['of']}" if share["of"] else "-"
+    return [name, conf or "-", f"{turn['without']['median']:.1f}", f"{turn['with']['median']:.1f}", ratio(turn),
+            f"{turn['with_custash']} (p = {turn['p']:.3f})", spread(turn["without"]),
+            ratio(memory), of, f"{share['calls']:.1f} %" if share["of"] else "-",
+            f"{share['bytes']:.1f} %" if share["of"] else "-", share["driver"] or "-"]
+
+
+HEAD = ["program", "options", "without, us", "with, us", "without / with", "with custash", "spread without",
+        "memory without / with", "served", "calls", "bytes", "by the driver"]
+
+
+def show(head, rows):
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    for row in [head, *rows]:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build", type=os.path.abspath)
+    parser.add_argument("--only", nargs="*", default=[], help="programs of these names")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=2000)
+    parser.add_argument("--timeout", type=float, default=120, help="seconds of one run")
+    parser.add_argument("--json")
+    parser.add_argument("--driver")
+    parser.add_argument("--runtime")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.inside:
+        globals()[args.inside](args.turns)
+        return 0
+    unknown = set(args.only) - PROGRAMS.keys()
+    if unknown:
+        parser.error(f"no program {' '.join(sorted(unknown))}: there are {' '.join(PROGRAMS)}")
+    if no_gpu(args):
+        return 77
+    base = base_environment(args)
+    rows, found, failed = [], {}, 0
+    for name, (what, more, conf) in PROGRAMS.items():
+        if args.only and name not in args.only:
+            continue
+        command, missing = command_of(what, args)
+        if missing:
+            print(f"{name}: skip: {missing}", flush=True)
+            continue
+        env = {**base, **more}
+        try:
+            report = compared(command, env, conf, args)
+            share = share_of(command, env, conf, args)
+        except Failed as why:
+            print(f"{name}: FAIL: {why}", flush=True)
+            failed += 1
+            continue
+        found[name] = {"conf": conf, "comparison": report, "share": share}
+        rows.append(cells(name, conf, report, share))
+        bad = share["calls"] < LEAST
+        failed += bad
+        print(f"{name}: {'FAIL: too little served' if bad else 'done'}", flush=True)
+    show(HEAD, rows)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as out:
+            json.dump(found, out, indent=1)
+    return 1 if failed else 0 if rows else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""Sleep: a process's device memory goes to the host and comes back by itself, and others have it meanwhile."""
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+import program
+from actor import Actor
+from program import PATHS, Case
+
+PATHS.command = ""
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+FIRST, SECOND = 70 * MIB, 80 * MIB  # together more than the device has
+# Where memory control groups are made, and the file of a group's limit: version 2, version 1.
+GROUPS = (("/sys/fs/cgroup", "cgroup.controllers", "memory.max"),
+          ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.limit_in_bytes"))
+
+
+def custash(*words):
+    return subprocess.run([PATHS.command, *map(str, words)], capture_output=True, text=True, timeout=60,
+                          env=program.environment(False), check=False)
+
+
+def look(pid):
+    """What `custash top` knows of a process."""
+    seen = json.loads(custash("top", "--once", "--json", "--delay", "0.05").stdout)
+    return next(each for each in seen["processes"] if each["pid"] == pid)
+
+
+class Sleep(Case):
+    def setUp(self):
+        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
+        self.addCleanup(machine.close)
+        self.settings = f"devices=2,memory=128m,machine={machine.name}"
+
+    def actor(self, *, conf="", **more):
+        actor = Actor(CUSTASH_CONF="backing:vmm" + conf, CUSTASH_SIM=self.settings, **more)
+        self.addCleanup(actor.__exit__)
+        return actor
+
+    def filled(self, **more):
+        actor = self.actor(**more)
+        actor.ok(f"alloc {FIRST}")
+        actor.ok("fill 0 7")
+        actor.ok("sync")
+        return actor
+
+    def put_to_sleep(self, actor):
+        done = custash("sleep", actor.pid)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("asleep", done.stdout)
+
+    def wait_until(self, done):
+        for _ in range(1000):
+            if done():
+                return True
+            time.sleep(0.01)
+        return False
+
+    def test_others_have_the_memory_until_the_next_call_needs_it(self):
+        for conf in ("", ",sleep_pinned:1g"):
+            with self.subTest(conf):
+                first, second = self.filled(conf=conf), self.actor()
+                self.assertEqual(second.code(f"alloc {SECOND}"), OUT_OF_MEMORY)
+                self.put_to_sleep(first)
+                seen = look(first.pid)
+                self.assertEqual((seen["sleep"], seen["devices"][0]["asleep_bytes"] >= FIRST), ("asleep", True))
+                second.ok(f"alloc {SECOND}")
+                second.ok("fill 0 1")
+                second.quit()
+                self.assertEqual(first.ok("check 0 7"), ["0"])
+                seen = look(first.pid)
+                self.assertEqual((seen["sleep"], seen["devices"][0]["asleep_bytes"]), ("awake", 0))
+                first.quit()
+
+    def test_waking_waits_until_there_is_room(self):
+        first, second = self.filled(), self.actor()
+        self.put_to_sleep(first)
+        second.ok(f"alloc {SECOND}")
+        first.tell("check 0 7")
+        time.sleep(0.3)
+        second.ok("free 0")  # cached now: the neighbour asks for it
+        self.assertEqual(first.hear(), ["0", "0"])
+
+    def test_wake(self):
+        first = self.filled()
+        self.put_to_sleep(first)
+        done = custash("wake", first.pid)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{first.pid}: awake\n"))
+        self.assertEqual(look(first.pid)["sleep"], "awake")
+        self.assertEqual(first.ok("check 0 7"), ["0"])
+
+    def test_answers_about_memory_are_as_awake(self):
+        first = self.filled()
+        questions = ["info", "range 0 5", "access 0 0", "texture 0 4096", *(f"attribute 0 {number}" for number in (2, 9, 11, 12, 13))]
+        awake = [first.do(each) for each in questions]
+        for each, answer in zip(questions, awake):
+            self.put_to_sleep(first) if look(first.pid)["sleep"] == "awake" else None
+            self.assertEqual(first.do(each), answer, each)
+        self.assertEqual(first.ok("check 0 7"), ["0"])
+
+    def test_what_another_process_has_open_stays_awake(self):
+        first, second = self.filled(), self.actor()
+        handle = first.ok("export 0")[0]
+        self.put_to_sleep(first)
+        second.ok(f"open {handle} {FIRST}")  # wakes it
+        self.assertEqual(second.ok("check 0 7"), ["0"])
+        first.ok("alloc 5000000")
+        first.ok("fill 1 3")
+        done = custash("sleep", first.pid)
+        self.assertIn("exported", done.stdout)
+        second.ok("fill 0 9")
+        second.ok("sync")
+        self.assertEqual(first.ok("check 0 9"), ["0"])
+        self.assertEqual(first.ok("check 1 3"), ["0"])
+        second.ok("close 0")
+
+    def test_idle_processes_sleep_by_themselves(self):
+        first = self.filled(conf=",sleep_after:1")
+        self.assertTrue(self.wait_until(lambda: look(first.pid)["sleep"] == "asleep"))
+        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertTrue(self.wait_until(lambda: look(first.pid)["sleep"] == "asleep"))
+
+    def test_a_sleeping_process_ends_as_others_do(self):
+        first, killed, second = self.actor(), self.actor(), self.actor()
+        for actor in (first, killed):
+            actor.ok(f"alloc {20 * MIB}")
+            actor.ok("fill 0 7")
+            self.put_to_sleep(actor)
+        self.assertEqual(first.quit(), 0)
+        killed.process.kill()
+        killed.process.wait()
+        second.ok(f"alloc {120 * MIB}")
+
+    def test_a_context_ends_while_it_sleeps(self):
+        first, second = self.filled(), self.actor()
+        first.ok("context 0")
+        first.ok(f"alloc {20 * MIB}")
+        first.ok("fill 1 3")
+        self.put_to_sleep(first)
+        first.ok("destroy 0")
+        first.ok("device 0")
+        self.assertEqual(first.ok("check 0 7"), ["0"])
+        first.ok("free 0")
+        first.ok("empty")
+        second.ok(f"alloc {120 * MIB}")
+
+    def test_what_cannot_sleep_says_why(self):
+        plain = Actor(CUSTASH_CONF="backing:driver", CUSTASH_SIM=self.settings)
+        self.addCleanup(plain.__exit__)
+        plain.ok(f"alloc {20 * MIB}")
+        done = custash("sleep", plain.pid)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("MiB from cuMemAlloc", done.stderr)
+        unseen = self.filled(conf=",single_stream:off")
+        self.assertIn("single_stream", custash("sleep", unseen.pid).stderr)
+        self.assertEqual(custash("sleep", os.getpid()).returncode, 1)
+        self.assertEqual(custash("sleep").returncode, 125)
+
+    def test_too_little_host_memory_is_refused_with_the_figures(self):
+        group, limit = next(((f"{folder}/custash-sleep-{os.getpid()}", limit) for folder, sign, limit in GROUPS
+                             if os.path.exists(f"{folder}/{sign}")), (None, None))
+        try:
+            os.mkdir(group or "")
+            self.addCleanup(os.rmdir, group)
+            with open(f"{group}/{limit}", "w", encoding="ascii") as file:
+                file.write(str(320 * MIB))
+        except OSError as error:
+            self.skipTest(f"no memory control group can be made: {error}")
+        first = self.filled()
+        with open(f"{group}/cgroup.procs", "w", encoding="ascii") as members:
+            members.write(str(first.pid))
+        done = custash("sleep", first.pid)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"host memory: needs 70 MiB, has \d+ MiB")
+        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.quit(), 0)
+
+    def test_what_host_memory_has_no_room_for_goes_to_a_file_without_a_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first = self.filled(conf=f",sleep_memory:20m,sleep_dir:{folder},sleep_check:true")
+            second = self.actor()
+            for _ in range(2):
+                done = custash("sleep", first.pid)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                self.assertRegex(done.stdout, rf"are in host memory and \d+ MiB in {folder}, after")
+                self.assertEqual(os.listdir(folder), [])
+                self.assertTrue(self.files_of(first, folder))
+                second.ok(f"alloc {SECOND}")
+                second.ok("free 0")
+                second.ok("empty")
+                self.assertEqual(first.ok("check 0 7"), ["0"])
+                self.assertEqual(self.files_of(first, folder), [])
+
+    def files_of(self, actor, folder):
+        names = f"/proc/{actor.pid}/fd"
+        return [to for to in (os.readlink(f"{names}/{each}") for each in os.listdir(names)) if to.startswith(folder + "/")]
+
+    def test_a_disk_that_is_too_small_is_refused_with_the_figures(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(os.rmdir, folder)
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "custash-test", folder], capture_output=True,
+                              text=True, check=False)
+        if made.returncode != 0:
+            self.skipTest(f"no small file system can be mounted: {made.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=True)
+        first = self.filled(conf=f",sleep_memory:0,sleep_dir:{folder}")
+        done = custash("sleep", first.pid)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"host memory: needs 70 MiB, has 0 MiB; {folder}: has 3\d MiB")
+        self.assertEqual(look(first.pid)["sleep"], "awake")
+        self.assertEqual(first.ok("check 0 7"), ["0"])
+        first.ok("free 0")
+        first.ok(f"alloc {20 * MIB}")
+        first.ok("fill 1 3")
+        self.put_to_sleep(first)
+        self.assertEqual(first.ok("check 1 3"), ["0"])
+        self.assertEqual(os.statvfs(folder).f_bfree, os.statvfs(folder).f_blocks)
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT
+// Sleep: the memory leaves the device and comes back by itself, with its contents, and never
+// too early or too late. The simulator holds real bytes here.
+#include "allocator/sleep.hpp"
+
+#include "allocator/memory/host_store.hpp"
+#include "allocator/peer_processes.hpp"
+#include "tests/unit/bed.hpp"
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+
+using namespace custash;
+
+namespace {
+
+sim::Options with_bytes() {
+  sim::Options options;
+  options.data = true;
+  options.device_memory = 1_GiB;
+  return options;
+}
+
+// A kernel that writes (or reads) the block byte by byte.
+sim::Kernel writes(Address at, Bytes bytes, int value) {
+  return {.accesses = {{at, bytes, true}},
+          .body = [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); }};
+}
+
+sim::Kernel reads(Address at, Bytes bytes, std::string* out) {
+  return {.accesses = {{at, bytes, false}},
+          .body = [=] { out->assign(reinterpret_cast<const char*>(at), bytes); }};
+}
+
+// Not compared by Catch, which would print megabytes.
+bool is_all(const std::string& seen, Bytes bytes, int value) {
+  return seen == std::string(bytes, static_cast<char>(value));
+}
+
+bool says(const SleepAnswer& answer, const char* word) {
+  return answer.text.find(word) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("memory in use goes to the host and comes back at the next launch", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address large = bed.malloc(40_MiB);
+  const Address small = bed.malloc(1000);
+  bed.launch(nullptr, writes(large, 40_MiB, 7));
+  bed.launch(nullptr, writes(small, 1000, 9));
+  const Bytes used = sim::used(0);
+  const SleepAnswer answer = sleep.go({});
+  INFO(answer.text);
+  REQUIRE(answer.asleep);
+  CHECK(sleep.state() == SleepState::Asleep);
+  CHECK(sim::used(0) == 0);
+  CHECK(answer.sums.asleep >= 42_MiB);
+  CHECK(sleep.asleep_bytes(0) == answer.sums.asleep);
+  CHECK(bed.stats().allocated_bytes[0].current >= static_cast<std::int64_t>(40_MiB + 1000));
+  std::string seen;
+  bed.launch(nullptr, reads(large, 40_MiB, &seen));
+  CHECK(sleep.state() == SleepState::Awake);
+  CHECK(sleep.asleep_bytes(0) == 0);
+  CHECK(sim::used(0) <= used);
+  sim::run_all();
+  CHECK(is_all(seen, 40_MiB, 7));
+  bed.launch(nullptr, reads(small, 1000, &seen));
+  sim::run_all();
+  CHECK(is_all(seen, 1000, 9));
+  CHECK(sim::faults().empty());
+  bed.free(large);
+  bed.free(small);
+}
+
+TEST_CASE("cached memory goes back and is not saved", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address kept = bed.malloc(8_MiB);
+  bed.free(bed.malloc(200_MiB));
+  const SleepAnswer answer = sleep.go({});
+  REQUIRE(answer.asleep);
+  CHECK(answer.sums.saved <= 10_MiB);
+  CHECK(sim::used(0) == 0);
+  sleep.wake();
+  CHECK(sleep.state() == SleepState::Awake);
+  CHECK(sim::used(0) <= 10_MiB);
+  bed.free(kept);
+}
+
+TEST_CASE("contents are copied when the work is over, not before", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(8_MiB);
+  const CUstream stream = bed.stream();
+  sim::Kernel slow = writes(p, 8_MiB, 5);
+  slow.duration = 100'000'000;
+  bed.launch(stream, slow);
+  const SleepAnswer answer = sleep.go({});
+  INFO(answer.text);
+  REQUIRE(answer.asleep);
+  std::string seen;
+  bed.launch(stream, reads(p, 8_MiB, &seen));
+  sim::run_all();
+  CHECK(is_all(seen, 8_MiB, 5));
+  CHECK(sim::faults().empty());
+  bed.free(p);
+}
+
+TEST_CASE("a kernel that does not end keeps the process awake", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(8_MiB);
+  const CUstream stream = bed.stream();
+  bed.launch(stream, {.accesses = {{p, 8_MiB, true}}, .needs_flag = 1});
+  const SleepAnswer answer = sleep.go({.patience = 5'000'000});
+  CHECK_FALSE(answer.asleep);
+  CHECK(says(answer, "kernels still run"));
+  CHECK(sleep.state() == SleepState::Awake);
+  bed.launch(stream);  // as before
+  sim::set_flag(1);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+  bed.free(p);
+}
+
+TEST_CASE("blocks are allocated and freed while the process sleeps", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(8_MiB);
+  const Address q = bed.malloc(8_MiB);
+  bed.launch(nullptr, writes(q, 8_MiB, 3));
+  REQUIRE(sleep.go({}).asleep);
+  bed.free(p);
+  const Address again = bed.malloc(8_MiB);
+  const Address more = bed.malloc(64_MiB);
+  CHECK(sleep.state() == SleepState::Asleep);
+  CHECK(bed.allocator->trim(0, ~0ULL).ok());
+  CHECK(sleep.state() == SleepState::Asleep);
+  std::string seen;
+  bed.launch(nullptr, writes(again, 8_MiB, 1));
+  bed.launch(nullptr, writes(more, 64_MiB, 2));
+  bed.launch(nullptr, reads(q, 8_MiB, &seen));
+  sim::run_all();
+  CHECK(sim::faults().empty());
+  CHECK(is_all(seen, 8_MiB, 3));
+  for (const Address each : {q, again, more})
+    bed.free(each);
+}
+
+TEST_CASE("new memory leaves room for the memory that sleeps", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(600_MiB);
+  REQUIRE(sleep.go({}).asleep);
+  Address out = 0;
+  CHECK(bed.allocator->allocate(bed.sim.context(), 600_MiB, &out).code() ==
+        CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(sleep.state() == SleepState::Awake);
+  bed.free(p);
+}
+
+TEST_CASE("where the device is full waking waits for room", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(600_MiB);
+  bed.launch(nullptr, writes(p, 600_MiB, 4));
+  REQUIRE(sleep.go({}).asleep);
+  sim::fail_symbol("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  std::string seen;
+  bed.launch(nullptr, reads(p, 600_MiB, &seen));
+  CHECK(sim::failures_given() == 1);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+  CHECK(is_all(seen, 600_MiB, 4));
+  bed.free(p);
+}
+
+TEST_CASE("a process that sleeps twice has one reserve of host memory", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(8_MiB);
+  for (int i = 1; i < 4; ++i) {
+    bed.launch(nullptr, writes(p, 8_MiB, i));
+    REQUIRE(sleep.go({}).asleep);
+    CHECK_FALSE(sleep.go({}).asleep);
+    std::string seen;
+    bed.launch(nullptr, reads(p, 8_MiB, &seen));
+    sim::run_all();
+    REQUIRE(is_all(seen, 8_MiB, i));
+  }
+  CHECK(sim::count("cuMemHostAlloc") == 1);
+  bed.free(p);
+}
+
+TEST_CASE("pages that are being copied out stay when they are freed and trimmed",
+          "[unit][sleep]") {
+  static Bed* there = nullptr;
+  static Address mine = 0;
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  there = &bed;
+  mine = bed.malloc(8_MiB);
+  const Address other = bed.malloc(8_MiB);
+  bed.launch(nullptr, writes(other, 8_MiB, 6));
+  sim::set_entry_check([] {
+    if (mine == 0 || sim::count("cuMemcpyDtoHAsync_v2") == 0) return;
+    const Address p = std::exchange(mine, 0);
+    CHECK(there->allocator->free(p).has_value());
+    CHECK(there->allocator->trim(0, ~0ULL).ok());
+  });
+  REQUIRE(sleep.go({}).asleep);
+  CHECK(mine == 0);
+  sim::set_entry_check(nullptr);
+  std::string seen;
+  bed.launch(nullptr, reads(other, 8_MiB, &seen));
+  sim::run_all();
+  CHECK(is_all(seen, 8_MiB, 6));
+  CHECK(sim::faults().empty());
+  bed.free(other);
+}
+
+TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOPS",
+          "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address open = bed.malloc(40_MiB);
+  const Address registered = bed.malloc(40_MiB);
+  const Address mine = bed.malloc(40_MiB);
+  BlockInfo info;
+  ExportedBlock block;
+  REQUIRE(bed.allocator->find(open, &info) == Ownership::Live);
+  REQUIRE(PeerProcesses(*bed.allocator).pin(open, info.buffer_id, &block));
+  REQUIRE(bed.allocator->find(registered, &info) == Ownership::Live);
+  sleep.keep_awake(registered, info.buffer_id, true);
+  const SleepAnswer answer = sleep.go({});
+  INFO(answer.text);
+  REQUIRE(answer.asleep);
+  CHECK(answer.sums.exported >= 40_MiB);
+  CHECK(answer.sums.registered >= 38_MiB);
+  CHECK(says(answer, "exported"));
+  CHECK(says(answer, "SYNC_MEMOPS"));
+  for (const Page& page : block.pages)
+    CHECK(page.handle != 0);
+  PeerProcesses(*bed.allocator).unpin(block);
+  sleep.keep_awake(registered, info.buffer_id, false);
+  sleep.wake();
+  CHECK(sleep.go({}).sums.awake() == 0);
+  sleep.wake();
+  for (const Address each : {open, registered, mine})
+    bed.free(each);
+}
+
+TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(8_MiB);
+  const CUstream stream = bed.stream();
+  auto* begin = reinterpret_cast<CUresult (*)(CUstream, CUstreamCaptureMode)>(
+      sim::resolve("cuStreamBeginCapture_v2"));
+  auto* end =
+      reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(sim::resolve("cuStreamEndCapture"));
+  const auto capture = [&] {
+    bed.allocator->capture_begins(stream, NullStream::Legacy);
+    const CUresult result = begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    bed.allocator->capture_begin_done(stream, NullStream::Legacy, result == CUDA_SUCCESS);
+    REQUIRE(result == CUDA_SUCCESS);
+  };
+  capture();
+  const SleepAnswer refused = sleep.go({});
+  CHECK_FALSE(refused.asleep);
+  CHECK(says(refused, "capture"));
+  CUgraph graph = nullptr;
+  REQUIRE(end(stream, &graph) == CUDA_SUCCESS);
+  bed.allocator->capture_ended(stream, NullStream::Legacy);
+  REQUIRE(sleep.go({}).asleep);
+  capture();
+  CHECK(sleep.state() == SleepState::Awake);
+  REQUIRE(end(stream, &graph) == CUDA_SUCCESS);
+  bed.allocator->capture_ended(stream, NullStream::Legacy);
+  bed.free(p);
+}
+
+TEST_CASE("without host memory the process stays awake, with the figures", "[unit][sleep]") {
+  struct Full final : HostStore {
+    bool has_room(Bytes bytes, std::string* why) override {
+      *why = "host memory: needs " + std::to_string(bytes >> 20U) + " MiB, has 1 MiB";
+      return bytes <= 1_MiB;
+    }
+
+    bool take(CUcontext, Bytes, HostPiece*, std::string*) override { return false; }
+
+    void give(CUcontext, const HostPiece&) override {}
+
+    Bytes keeps() override { return 0; }
+  };
+
+  static Full full;
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(8_MiB);
+  sleep.set_store(full);
+  const Bytes used = sim::used(0);
+  const SleepAnswer answer = sleep.go({});
+  CHECK_FALSE(answer.asleep);
+  CHECK(says(answer, "host memory: needs 8 MiB, has 1 MiB"));
+  CHECK(sleep.state() == SleepState::Awake);
+  CHECK(sim::used(0) == used);
+  bed.free(p);
+}
+
+TEST_CASE("work of any context wakes all, and another device's context reaches it then",
+          "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const CUcontext first = bed.sim.context();
+  const Address p = bed.malloc(8_MiB);
+  bed.launch(nullptr, writes(p, 8_MiB, 8));
+  const CUcontext second = make_context(1);
+  bed.launch(nullptr);
+  auto* enable = reinterpret_cast<CUresult (*)(CUcontext, unsigned)>(
+      sim::resolve("cuCtxEnablePeerAccess"));
+  REQUIRE(enable(first, 0) == CUDA_SUCCESS);
+  bed.allocator->peer_access_enabled(first, second);
+  REQUIRE(sleep.go({.device = 0}).asleep);
+  std::string seen;
+  bed.launch(nullptr, reads(p, 8_MiB, &seen));
+  CHECK(sleep.state() == SleepState::Awake);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+  CHECK(is_all(seen, 8_MiB, 8));
+  bed.free(p);
+}
+
+TEST_CASE("a process that ends is awake and sleeps no more", "[unit][sleep]") {
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(8_MiB);
+  REQUIRE(sleep.go({}).asleep);
+  sleep.wake_within(1'000'000'000);
+  CHECK(sleep.state() == SleepState::Awake);
+  CHECK(says(sleep.go({}), "the process ends"));
+  CHECK(sleep.state() == SleepState::Awake);
+  bed.free(p);
+}
+
+TEST_CASE("an idle process that gets work meanwhile stays awake", "[unit][sleep]") {
+  static Bed* there = nullptr;
+  static bool come = false;
+  static std::thread* other = nullptr;
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(8_MiB);
+  there = &bed;
+  come = true;
+  sim::set_entry_check([] {
+    if (!come || sim::count("cuMemcpyDtoHAsync_v2") == 0) return;
+    come = false;
+    CUcontext context = nullptr;
+    (void)there->sim.driver().ctx_get_current(&context);
+    other = new std::thread([context] {
+      (void)there->sim.driver().ctx_push(context);
+      there->launch(nullptr);
+    });
+    while (!KeepAwake::gate_of(*there->allocator).somebody_came())
+      std::this_thread::yield();
+  });
+  const SleepAnswer answer = sleep.go({.only_if_idle = true});
+  INFO(answer.text);
+  CHECK_FALSE(answer.asleep);
+  CHECK(says(answer, "meanwhile"));
+  other->join();
+  delete other;
+  sim::set_entry_check(nullptr);
+  bed.free(p);
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// The subcommands sleep and wake: they ask each process in turn.
+#pragma once
+
+#include "tools/command/live/command.hpp"
+
+namespace custash::live {
+
+// The exit code. `command`: "sleep" or "wake".
+int run_sleep(std::string_view command, const CommandOptions& options);
+
+}  // namespace custash::live
