@@ -267,6 +267,11 @@ Bytes Sleep::wake() {
   return state_.sleeping.changed.load() - before;
 }
 
+std::string changed_text(Bytes changed) {
+  return std::to_string(changed) +
+         " bytes have changed while they were away; the log says where";
+}
+
 void Sleep::wake_within(Nanoseconds time) {
   state_.sleeping.give_up_at.store(state_.driver.now() + time);
   state_.sleep_gate.hold();  // for good: nobody puts it to sleep any more

@@ -59,6 +59,9 @@ class Sleep {
   Allocator::State& state_;
 };
 
+// What a user is told of the answer of Sleep::wake, where it is not 0.
+std::string changed_text(Bytes changed);
+
 // The answer of `ask`, to which the memory was there all the while. It may be asked twice.
 template <typename Ask>
 auto ask_awake(Allocator& core, Ask ask);

@@ -26,6 +26,8 @@ const char* custash_error_name(custash_status_t status) {
       return "CUSTASH_ERROR_BUSY";
     case CUSTASH_ERROR_FILE:
       return "CUSTASH_ERROR_FILE";
+    case CUSTASH_ERROR_CONTENTS:
+      return "CUSTASH_ERROR_CONTENTS";
   }
   return "CUSTASH_ERROR_UNKNOWN";
 }
@@ -50,6 +52,8 @@ const char* custash_error_string(custash_status_t status) {
       return "a CUDA error that custash did not cause";
     case CUSTASH_ERROR_FILE:
       return "the file cannot be written";
+    case CUSTASH_ERROR_CONTENTS:
+      return "memory that slept has other contents than before";
   }
   return "a number that is no custash status";
 }

@@ -19,5 +19,12 @@ custash_status_t custash_sleep(int device) {
 }
 
 custash_status_t custash_wake(int device) {
-  return with_device(device, [](Allocator& core, int) { Sleep(core).wake(); });
+  custash_status_t result = CUSTASH_SUCCESS;
+  const custash_status_t found = with_device(device, [&](Allocator& core, int) {
+    const Bytes changed = Sleep(core).wake();
+    if (changed == 0) return;
+    set_last_error(changed_text(changed));
+    result = CUSTASH_ERROR_CONTENTS;
+  });
+  return found != CUSTASH_SUCCESS ? found : result;
 }

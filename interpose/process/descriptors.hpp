@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Descriptors: the file descriptors that custash keeps in the program. A forked child closes
 // its copies at once, because a peer takes the end of a connection for the end of this process.
-// They avoid low numbers, which programs count on. Lock free, in static storage.
+// They avoid low numbers, which programs count on. A program may close one and give its number
+// to a file of its own, which stays open. Lock free, in static storage.
 #pragma once
 
 #include <array>
 #include <atomic>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace custash {
@@ -25,7 +27,10 @@ class Descriptors {
     }
     for (auto& slot : slots_) {
       int empty = 0;
-      if (slot.compare_exchange_strong(empty, fd + 1)) break;
+      if (!slot.held.compare_exchange_strong(empty, kFilling)) continue;
+      slot.file = file_of(fd);
+      slot.held.store(fd + 1);
+      break;
     }
     return fd;
   }
@@ -34,19 +39,40 @@ class Descriptors {
   void drop(int fd) noexcept {
     for (auto& slot : slots_) {
       int held = fd + 1;
-      if (slot.compare_exchange_strong(held, 0)) return;
+      if (slot.held.compare_exchange_strong(held, 0)) return;
     }
   }
 
+  // In a forked child, which has one thread.
   void close_all() noexcept {
     for (auto& slot : slots_) {
-      const int held = slot.exchange(0);
-      if (held != 0) close(held - 1);
+      const int held = slot.held.exchange(0);
+      if (held > 0 && file_of(held - 1) == slot.file) close(held - 1);
     }
   }
 
  private:
-  std::array<std::atomic<int>, 1024> slots_{};  // the number and one; 0: empty
+  static constexpr int kFilling = -1;
+
+  struct File {
+    dev_t device;
+    ino_t inode;
+
+    bool operator==(const File&) const = default;
+  };
+
+  static File file_of(int fd) noexcept {
+    struct stat seen {};
+
+    return fstat(fd, &seen) == 0 ? File{seen.st_dev, seen.st_ino} : File{};
+  }
+
+  struct Slot {
+    std::atomic<int> held{0};  // the number and one; 0: empty
+    File file{};
+  };
+
+  std::array<Slot, 1024> slots_{};
 };
 
 // All that custash keeps open.

@@ -42,8 +42,7 @@ void wake(Allocator& core, service::Session&, std::string_view, service::Answer*
   answer->text = "awake";
   if (changed == 0) return;
   answer->status = service::ReplyStatus::Refused;
-  answer->text = "awake, but " + std::to_string(changed) +
-                 " bytes have changed while they were away; the log says where";
+  answer->text = "awake, but " + changed_text(changed);
 }
 
 int tick(Allocator& core) {

@@ -4,6 +4,7 @@
  * order. Runs on the simulator and, unchanged, on a GPU. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ struct property {
   X(cuMemAlloc_v2, (address*, size_t))                                     \
   X(cuMemAllocAsync, (address*, size_t, void*))                            \
   X(cuMemAllocManaged, (address*, size_t, unsigned))                       \
+  X(cuMemAllocHost_v2, (void**, size_t))                                   \
+  X(cuMemFreeHost, (void*))                                                \
   X(cuMemFree_v2, (address))                                               \
   X(cuMemGetInfo_v2, (size_t*, size_t*))                                   \
   X(cuMemCreate, (address*, size_t, const struct property*, address))      \
@@ -179,6 +182,16 @@ static int obey(char* line) {
     address at = 0;
     const int code = cuMemAllocAsync(&at, (size_t)a, NULL);
     add(code, at, (size_t)a);
+  } else if (!strcmp(word, "pin")) {
+    void* at = NULL;
+    const int code = cuMemAllocHost_v2(&at, (size_t)a);
+    add(code, (address)at, (size_t)a);
+  } else if (!strcmp(word, "unpin")) {
+    printf("%d\n", cuMemFreeHost((void*)memory[n]));
+  } else if (!strcmp(word,
+                     "poke")) { /* the host's own write, so many bytes from the beginning */
+    *(volatile unsigned char*)(memory[n] + strtoll(strchr(rest + 1, ' '), NULL, 10)) = 7;
+    printf("0\n");
   } else if (!strcmp(word, "alloc_managed")) {
     address at = 0;
     const int code = cuMemAllocManaged(&at, (size_t)a, 1);
@@ -249,6 +262,10 @@ static int obey(char* line) {
     printf("%d\n", cuDevicePrimaryCtxReset_v2((int)a));
   } else if (!strcmp(word, "fork")) {
     fork_it();
+  } else if (!strcmp(word, "over")) { /* the number of a descriptor, and what it is to be */
+    sscanf(rest, "%*u %159s", text);
+    const int fd = open(text, O_RDONLY);
+    printf("%d\n", dup2(fd, (int)n) == (int)n ? close(fd) : -1);
   } else if (!strcmp(word, "reap")) {
     kill(child, 9);
     printf("%d\n", waitpid(child, NULL, 0) == child ? 0 : 1);
@@ -268,9 +285,15 @@ static int obey(char* line) {
   return 1;
 }
 
+static void caught(int number) {
+  (void)number;
+  _exit(42);
+}
+
 int main(void) {
   static char line[1024];
   setvbuf(stdout, NULL, _IOLBF, 0);
+  if (getenv("ACTOR_CATCHES") != NULL) signal(SIGSEGV, caught);
   if (!find_driver() || cuInit(0) != 0) return 77;
   printf("0 %d\n", (int)getpid());
   while (fgets(line, sizeof line, stdin) != NULL && obey(line)) {

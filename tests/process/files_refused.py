@@ -132,6 +132,10 @@ class FilesRefused(FilesCase):
             if self.user is not None:
                 path = self.path("folder/x.json")
                 self.assertEqual(self.refuse("--conf", f"{key}:{path}"), f"custash: --conf: {key}:{path}: Permission denied\n")
+        with open(self.path("file"), "x", encoding="ascii"):
+            pass
+        for path, why in ((self.path("none"), "No such file or directory"), (self.path("file"), "Not a directory")):
+            self.assertEqual(self.refuse("--conf", f"sleep_dir:{path}"), f"custash: --conf: sleep_dir:{path}: {why}\n")
         self.assertEqual(self.refuse("--conf", "snapshot:x.txt"),
                          "custash: x.txt: its ending is none of .html, .json, .pickle, .trace.json\n")
         self.assertIn("custash: --conf: limit", self.refuse("--conf", "limit:much"))

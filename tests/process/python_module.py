@@ -74,6 +74,33 @@ custash.set_memory_limit(None)
 custash.set_per_process_memory_fraction(0.9)
 custash.free(custash.malloc(1 << 30))
 """
+SLEEP = """
+import os, sys
+import custash
+folder = sys.argv[1]
+def refused(call):
+    try:
+        call()
+    except custash.Error as error:
+        return str(error)
+    raise SystemExit(f"{call.__name__} passed")
+memory = custash.malloc(3 << 20)
+custash.sleep()
+custash.wake()
+custash.sleep()
+assert "the process is asleep" in refused(custash.sleep)
+places = [f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd")]
+file, = [each for each in places if os.path.realpath(each).startswith(folder + "/")]
+with open(file, "r+b") as other:
+    byte = other.read(1)[0]
+    other.seek(0)
+    other.write(bytes([byte ^ 1]))
+said = refused(custash.wake)
+assert "bytes have changed while they were away" in said, said
+custash.sleep()
+custash.wake()
+custash.free(memory)
+"""
 
 
 class PythonModule(Case):
@@ -94,6 +121,11 @@ class PythonModule(Case):
     def test_errors(self):
         for preload in (True, False):
             self.assertEqual(self.python(ERRORS, preload), "")
+
+    def test_sleep(self):
+        with tempfile.TemporaryDirectory() as folder:
+            conf = f"backing:vmm,sleep_memory:0,sleep_dir:{folder},sleep_check:true"
+            self.assertEqual(self.python(SLEEP, True, folder, CUSTASH_CONF=conf), "")
 
     def test_every_function_of_the_c_api_that_it_declares_is_there(self):
         self.python("import custash._library as l; l.library()", False)

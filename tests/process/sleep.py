@@ -195,6 +195,22 @@ class Sleep(Case):
                 self.assertEqual(first.ok("check 0 7"), ["0"])
                 self.assertEqual(self.files_of(first, folder), [])
 
+    def test_a_forked_child_keeps_its_own_file_under_the_number_of_ours(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first = self.filled(conf=f",sleep_memory:0,sleep_dir:{folder}")
+            self.put_to_sleep(first)
+            files = f"/proc/{first.pid}/fd"
+            (number,) = [fd for fd in os.listdir(files) if os.readlink(f"{files}/{fd}").startswith(folder + "/")]
+            for own in (False, True):
+                if own:
+                    first.ok(f"over {number} /dev/zero")
+                first.ok("fork")
+                with open(f"/proc/{first.pid}/task/{first.pid}/children", encoding="ascii") as children:
+                    place = f"/proc/{children.read().strip()}/fd/{number}"
+                self.assertEqual(os.path.lexists(place) and os.readlink(place), "/dev/zero" if own else False)
+                first.ok("reap")
+            self.assertEqual(first.ok("check 0 7"), ["0"])
+
     def files_of(self, actor, folder):
         names = f"/proc/{actor.pid}/fd"
         return [to for to in (os.readlink(f"{names}/{each}") for each in os.listdir(names)) if to.startswith(folder + "/")]

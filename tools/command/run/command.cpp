@@ -66,12 +66,20 @@ void require_place(const char* key, const std::string& path) {
                            std::strerror(is_folder ? EISDIR : errno));
 }
 
+void require_folder(const char* key, const std::string& path) {
+  if (path.empty()) return;
+  if (access((path + "/.").c_str(), W_OK | X_OK) == 0) return;
+  throw std::runtime_error("--conf: " + std::string(key) + ":" + path + ": " +
+                           std::strerror(errno));
+}
+
 void check_conf(const RunOptions& options) {
   const Config config = parse_config(options.conf).config;
   require_place("record", config.record);
   require_place("snapshot", config.snapshot);
   require_place("log_file", config.log_file);
   require_place("guard_report", config.guard_report);
+  require_folder("sleep_dir", config.sleep_dir);
   if (!config.snapshot.empty()) (void)snapshot::form_of(config.snapshot);  // throws
   if (!options.json.empty() && !options.check_memory && !options.check_streams)
     throw std::runtime_error("--json needs --check-memory or --check-streams");

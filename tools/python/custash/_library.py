@@ -10,7 +10,7 @@ except ImportError:
     LIBDIR = None
 
 CURRENT_DEVICE = -1
-SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_RUNNING, NOT_OURS, BUFFER_TOO_SMALL, DRIVER, FILE, BUSY = range(9)
+SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_RUNNING, NOT_OURS, BUFFER_TOO_SMALL, DRIVER, FILE, BUSY, CONTENTS = range(10)
 
 
 class Error(RuntimeError):
@@ -126,7 +126,7 @@ def check(status):
     if status == OUT_OF_MEMORY:
         why = library().custash_last_error_message().decode()
         raise OutOfMemoryError(status, f"CUDA out of memory. {why or what}")
-    if status == BUSY:
+    if status in (BUSY, CONTENTS):
         what = library().custash_last_error_message().decode() or what
     raise Error(status, what)
 
