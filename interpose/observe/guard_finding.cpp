@@ -73,6 +73,8 @@ std::string headline(const GuardFinding& finding) {
       return "a free that is wrong";
     case Source::Call:
       return finding.call + " uses bytes that are not the block's";
+    case Source::Host:
+      return "the host " + finding.call + " bytes that are not the block's";
     case Source::Streams:
       return stream_headline(finding.suspects.front().kind);
   }
@@ -99,14 +101,35 @@ class Lines {
   std::string text_;
 };
 
+std::string line_of(const Suspect& suspect) {
+  const Block& block = suspect.block;
+  return where(suspect) + " of block " + hex(block.address) + ", " + bytes_text(block.bytes) +
+         (block.memory == observe::MemoryKind::Pinned ? ", pinned" : "") + ", device " +
+         std::to_string(block.device) +
+         (block.stream.named ? ", " + stream_text(handle_of(block.stream)) : "") +
+         (block.freed == 0 ? ", in use" : ", freed");
+}
+
+std::string line_of(const Work& work) {
+  return readable(work.name.c_str()) + " on " + stream_text(work.stream) +
+         (work.over ? ", over" : "");
+}
+
+// Empty where there is none.
+std::string doubt_of(const GuardFinding& finding) {
+  const std::size_t count = finding.suspects.size();
+  if (finding.registers)
+    return "the threads that faulted have these addresses in their registers:";
+  if (finding.certain) return "";
+  if (count == 0) return "the address is not known; no launch in flight names a guarded block";
+  return "the address is not known; it may be " +
+         (count == 1 ? "this block" : "one of these " + std::to_string(count) + " blocks") +
+         ", or one that no launch names";
+}
+
 void add_suspect(const Suspect& suspect, Lines* out) {
   const Block& block = suspect.block;
-  out->add(1,
-           where(suspect) + " of block " + hex(block.address) + ", " + bytes_text(block.bytes) +
-               (block.memory == observe::MemoryKind::Pinned ? ", pinned" : "") + ", device " +
-               std::to_string(block.device) +
-               (block.stream.named ? ", " + stream_text(handle_of(block.stream)) : "") +
-               (block.freed == 0 ? ", in use" : ", freed"));
+  out->add(1, line_of(suspect));
   out->stack("allocated by", block.allocated_by);
   out->stack("freed by", block.freed_by);
 }
@@ -131,7 +154,7 @@ const char* name_of(Kind kind) {
 }
 
 const char* name_of(Source source) {
-  constexpr const char* kNames[] = {"fault", "slack", "free", "call", "streams"};
+  constexpr const char* kNames[] = {"fault", "slack", "free", "call", "streams", "host"};
   return kNames[static_cast<std::size_t>(source)];
 }
 
@@ -139,17 +162,7 @@ std::string text_of(const GuardFinding& finding) {
   Lines out;
   out.add(0, headline(finding));
   if (finding.pc != 0) out.add(1, "the instruction is at " + hex(finding.pc));
-  if (finding.registers) {
-    out.add(1, "the threads that faulted have these addresses in their registers:");
-  } else if (!finding.certain) {
-    const std::size_t count = finding.suspects.size();
-    out.add(1,
-            count == 0 ? "the address is not known; no launch in flight names a guarded block"
-            : count == 1
-                ? "the address is not known; it may be this block, or one that no launch names"
-                : "the address is not known; it may be one of these " + std::to_string(count) +
-                      " blocks, or one that no launch names");
-  }
+  if (const std::string doubt = doubt_of(finding); !doubt.empty()) out.add(1, doubt);
   for (const Suspect& suspect : finding.suspects)
     add_suspect(suspect, &out);
   // Streams: the stack of the free or of the use stands there already.
@@ -157,9 +170,7 @@ std::string text_of(const GuardFinding& finding) {
   if (!finding.work.empty())
     out.add(1, finding.certain ? "used by, newest first" : "the last work, newest first");
   for (const Work& work : finding.work) {
-    out.add(2,
-            readable(work.name.c_str()) + " on " + stream_text(work.stream) +
-                (work.over ? ", over" : ""));
+    out.add(2, line_of(work));
     for (const std::string& name : names_of(work.by))
       out.add(3, name);
   }
@@ -168,6 +179,8 @@ std::string text_of(const GuardFinding& finding) {
 
 void write_json(const GuardFinding& finding, JsonWriter* out) {
   out->open('{');
+  out->text_member("text", headline(finding));
+  out->text_member("doubt", doubt_of(finding));
   out->text_member("source", name_of(finding.source));
   out->member("certain", finding.certain);
   out->member("error", finding.error);
@@ -176,6 +189,7 @@ void write_json(const GuardFinding& finding, JsonWriter* out) {
   out->text_member("pc", finding.pc == 0 ? "" : hex(finding.pc));
   out->objects("suspects", finding.suspects, [&](const Suspect& suspect) {
     const Block& block = suspect.block;
+    out->text_member("text", line_of(suspect));
     out->text_member("kind", name_of(suspect.kind));
     out->member("distance", suspect.distance);
     out->text_member("address", hex(block.address));
@@ -193,6 +207,7 @@ void write_json(const GuardFinding& finding, JsonWriter* out) {
   });
   json_stack("found_in", finding.told_to, out);
   out->objects("work", finding.work, [&](const Work& work) {
+    out->text_member("text", line_of(work));
     out->text_member("name", readable(work.name.c_str()));
     out->text_member("stream", hex(reinterpret_cast<std::uint64_t>(work.stream)));
     out->member("over", work.over);

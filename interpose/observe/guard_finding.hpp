@@ -25,7 +25,7 @@ enum class Kind {
 };
 
 // How it was found.
-enum class Source { Fault, Slack, Free, Call, Streams };
+enum class Source { Fault, Slack, Free, Call, Streams, Host };
 
 struct Suspect {
   Block block;
@@ -37,7 +37,7 @@ struct GuardFinding {
   Source source = Source::Fault;
   bool certain = false;    // else one of the suspects is meant, or none of them
   int error = 0;           // of a fault
-  std::string call;        // of a copy or a memset; with Streams: of the use
+  std::string call;        // of a copy or a memset; Streams: of the use; Host: what it does
   bool registers = false;  // the suspects come from the registers of the threads that faulted
   std::uint64_t pc = 0;    // of the instruction; 0: not known
   Words told_to;           // the call that found it

@@ -2,6 +2,7 @@
 #include "tools/command/snapshot/command.hpp"
 
 #include "tools/command/live/processes.hpp"
+#include "tools/command/snapshot/findings.hpp"
 #include "tools/command/snapshot/forms.hpp"
 #include "tools/command/snapshot/named.hpp"
 #include "tools/command/snapshot/read.hpp"
@@ -27,6 +28,7 @@ const char* const kReportHelp =
     "  custash report app.json                           app.json.html, to open in a browser\n"
     "  custash report torch.pickle -o page.html          PyTorch's _dump_snapshot()\n"
     "  custash report before.json after.json             two files, and what changed\n"
+    "  custash report found.json                         findings of run --check-memory --json\n"
     "\n"
     "The report shows memory over time by call site, a flame graph, each block's life, the\n"
     "memory after any event, and what is left. docs/report.md says how to read it. The command\n"
@@ -79,11 +81,15 @@ std::string ask(int process, const std::string& request, double patience) {
 }
 
 // Reading takes nearly all of the time that a long history takes.
-Json read_shown(const std::string& path) {
+Json parse_shown(const std::string& path, const std::string& bytes) {
   Progress progress;
   progress.show(path, 0, 1);
-  return read_snapshot(
-      path, [&](std::size_t done, std::size_t all) { progress.show(path, done, all); });
+  return parse_snapshot(
+      path, bytes, [&](std::size_t done, std::size_t all) { progress.show(path, done, all); });
+}
+
+Json read_shown(const std::string& path) {
+  return parse_shown(path, read_bytes(path));
 }
 
 // Functions and lines for its call sites.
@@ -141,14 +147,17 @@ void report(const CommandOptions& options) {
   const Output to{
       typed ? options.output : newest + ".html", output::Kind::Report, options.force, typed};
   require_page(to);
-  const auto read = [](const std::string& file) {
-    Json snapshot = read_shown(file);
+  const auto read = [](const std::string& file, const std::string& bytes) {
+    Json snapshot = parse_shown(file, bytes);
     give_names(&snapshot, names::Servers::Ask);
     return snapshot;
   };
-  const Json first = read(options.file);
+  const std::string bytes = read_bytes(options.file);
+  if (options.other.empty() && is_guard_report(bytes))
+    return write_and_tell(to, findings_page(options.file, bytes));
+  const Json first = read(options.file, bytes);
   if (options.other.empty()) return write_and_tell(to, page_of({options.file, &first}));
-  const Json second = read(options.other);
+  const Json second = read(options.other, read_bytes(options.other));
   const auto [before, after] = names_apart(options.file, options.other);
   write_and_tell(to, page_of({before, &first}, {after, &second}));
 }

@@ -2,6 +2,7 @@
 #include "tools/command/snapshot/read.hpp"
 
 #include "interpose/observe/report_page.hpp"
+#include "tools/command/snapshot/findings.hpp"
 #include "tools/command/snapshot/packed.hpp"
 #include "tools/replay/file.hpp"
 #include "tools/replay/snapshot.hpp"
@@ -91,6 +92,9 @@ Json parse_json(const std::string& name, std::string_view text, const Told& prog
 }
 
 Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress) {
+  if (is_guard_report(bytes))
+    throw BadSnapshot(name + ": no snapshot: it is a guard report (custash report " + name +
+                      ")");
   Json snapshot;
   const bool pickle = replay::looks_like_pickle(bytes);
   if (const auto what = replay::known_format(bytes); !pickle && !what.empty())
@@ -111,14 +115,12 @@ Json parse_snapshot(const std::string& name, std::string_view bytes, const Told&
   return snapshot;
 }
 
-Json read_snapshot(const std::string& path, const Told& progress) {
-  std::string bytes;
+std::string read_bytes(const std::string& path) {
   try {
-    bytes = replay::read_file(path);
+    return replay::read_file(path);
   } catch (const replay::BadTrace& error) {
     throw BadSnapshot(error.what());
   }
-  return parse_snapshot(path, bytes, progress);
 }
 
 }  // namespace custash::snapshot

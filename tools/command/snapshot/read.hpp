@@ -24,13 +24,13 @@ struct BadSnapshot : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// custash's JSON, a report (the JSON in it), or PyTorch's pickle; any of them may be .xz.
-// Throws BadSnapshot; runs nothing that is in the file.
+// What a file holds, unpacked where it is .xz. Throws BadSnapshot.
+std::string read_bytes(const std::string& path);
+
+// custash's JSON, a report (the JSON in it), or PyTorch's pickle; `name` is for complaints.
+// Throws BadSnapshot; runs nothing that is in the bytes.
 // `progress` is told now and then how many bytes of how many have been looked at.
 using Told = replay::Pickle::Told;
-Json read_snapshot(const std::string& path, const Told& progress = {});
-
-// The same of bytes that are there already; `name` is for complaints.
 Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress = {});
 
 // JSON that is not nested too deep; what it holds is not looked at.
