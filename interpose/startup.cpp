@@ -14,6 +14,7 @@
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/dumps.hpp"
 #include "interpose/observe/guard_report.hpp"
+#include "interpose/observe/host_faults.hpp"
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
@@ -212,6 +213,8 @@ State build() {
   if (core.config().guard.any()) {
     guards::begin(core.config(), say, real::symbol);
     guard_calls::begin(core.config());
+    if (core.config().pinned && !guards::heed_host_faults())
+      log(LogLevel::Warn, "event=host_faults_unseen");
   }
   if (core.config().check_streams) {
     streams::begin(core.config(), say, real::symbol);

@@ -120,22 +120,43 @@ Bytes huge() {
 
 }  // namespace host_pages
 
+namespace {
+
+void* reserve(Bytes bytes) {
+  return mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+// In place of a part of a reservation.
+void* map_at(Address base, Bytes bytes) {
+  return mmap(pointer(base),
+              bytes,
+              PROT_READ | PROT_WRITE,
+              MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+              -1,
+              0);
+}
+
+}  // namespace
+
+Address map_between(Bytes bytes, Bytes guard) {
+  void* const raw = reserve(bytes + 2 * guard);
+  if (raw == MAP_FAILED) return 0;
+  const Address base = reinterpret_cast<Address>(raw) + guard;
+  if (map_at(base, bytes) != MAP_FAILED) return base;
+  munmap(raw, bytes + 2 * guard);
+  return 0;
+}
+
 Address map_shared(Bytes bytes) {
   const Bytes huge = host_pages::huge();
   const Bytes alignment = bytes < huge ? kLeastAlignment : std::max(huge, kLeastAlignment);
   // Reserves enough to align in. The memory replaces part of the reservation.
   const Bytes reserved = align_up(bytes, alignment) + alignment;
-  void* const raw =
-      mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const raw = reserve(reserved);
   if (raw == MAP_FAILED) return 0;
   const auto first = reinterpret_cast<Address>(raw);
   const Address base = align_up(first, alignment);
-  void* const memory = mmap(pointer(base),
-                            bytes,
-                            PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
-                            -1,
-                            0);
+  void* const memory = map_at(base, bytes);
   if (memory == MAP_FAILED) {
     munmap(raw, reserved);
     return 0;

@@ -45,6 +45,9 @@ inline void* pointer(Address address) {
 Address map_shared(Bytes bytes);
 void unmap_shared(Address base, Bytes bytes);
 
+// The same, but between `guard` bytes without access on each side.
+Address map_between(Bytes bytes, Bytes guard);
+
 // Negative `node`: no preference. `threads` 0: one per core, at most 16.
 void first_touch(Address base, Bytes bytes, unsigned threads, int node);
 

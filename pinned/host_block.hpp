@@ -14,6 +14,8 @@ namespace custash {
 
 struct HostSegment;
 
+inline constexpr Bytes kHostAlignment = 512;  // as the driver's
+
 enum class HostBlockState {
   Used,     // a caller owns it
   Busy,     // being freed: only the freeing thread may touch it
@@ -45,6 +47,18 @@ struct HostMemoryRange {
   Address base = 0;
   Bytes size = 0;
   HostOrigin origin = HostOrigin::Driver;
+  // Of a guarded buffer:
+  Bytes lead = 0;   // what its first page has before the base
+  Bytes guard = 0;  // as much without access lies before its pages, and after them; else 0
+
+  [[nodiscard]] Address first_page() const { return base - lead; }
+
+  [[nodiscard]] Address end() const { return base + size; }
+
+  // Its pages, or what guards them.
+  [[nodiscard]] bool is_around(Address address) const {
+    return address >= first_page() - guard && address < end() + guard;
+  }
 };
 
 struct HostPool;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// HostCache: allocations and frees. Queries are in host_cache_queries.cpp.
+// HostCache: allocations, and giving memory back. Frees are in host_cache_frees.cpp, queries in
+// host_cache_queries.cpp.
 #include "pinned/host_cache.hpp"
 
 #include "allocator/base/atomic_max.hpp"
@@ -44,7 +45,8 @@ HostCache::HostCache(const Driver& driver, const Config& config, Allocator& allo
       config_(config),
       allocator_(allocator),
       memory_(driver, config),
-      reclaim_(driver, config, allocator, memory_, mutex_, stats_, pools_, streams_) {
+      guards_(config, mutex_, stats_),
+      reclaim_(driver, config, allocator, memory_, mutex_, stats_, pools_, streams_, guards_) {
 }
 
 HostCache::~HostCache() = default;
@@ -57,8 +59,8 @@ HostPool& HostCache::pool_for(const HostRequest& request) {
   for (const auto& each : pools_) {
     if (request.served_by(*each)) return *each;
   }
-  pools_.push_back(
-      std::make_unique<HostPool>(request.context, request.pool_flags, request.sizes, stats_));
+  pools_.push_back(std::make_unique<HostPool>(
+      request.context, request.pool_flags, request.sizes, stats_, &guards_));
   return *pools_.back();
 }
 
@@ -73,7 +75,7 @@ void* HostCache::hand_out(HostBlock* block, const HostRequest& request) {
 }
 
 void* HostCache::try_allocate(CUcontext context, Bytes bytes, unsigned flags) {
-  if (allocator_.context_broken(context)) return nullptr;
+  if (guards_.any() || allocator_.context_broken(context)) return nullptr;
   const HostRequest request(context, bytes, flags);
   Lock lock(mutex_);
   HostBlock* block =
@@ -95,6 +97,8 @@ Status HostCache::allocate(CUcontext context, Bytes bytes, unsigned flags, void*
   *out = nullptr;
   // After a kernel's fault every call returns the error.
   if (allocator_.context_broken(context)) return driver_.mem_host_alloc(out, bytes, flags);
+  if (guards_.wants(bytes)) *out = allocate_guarded(context, bytes, flags);
+  if (*out != nullptr) return {};
   const HostRequest request(context, bytes, flags);
   *out = search(request);
   if (*out != nullptr) return {};
@@ -178,8 +182,16 @@ Status HostCache::grow(const HostRequest& request, void** out) {
   const Nanoseconds begin = driver_.now();
   const Status status = obtain(request, size, &range);
   if (!status.ok()) return status;
+  *out = add(request, range, begin);
+  return {};
+}
+
+// Memory that was just obtained, which began at `begin`; and the buffer asked for.
+void* HostCache::add(const HostRequest& request,
+                     const HostMemoryRange& range,
+                     Nanoseconds begin) {
   const Nanoseconds elapsed = driver_.now() - begin;
-  atomic_max(highest_, range.base + range.size);
+  atomic_max(highest_, range.end());
   for (Address seen = lowest_.load(); range.base < seen;) {
     if (lowest_.compare_exchange_weak(seen, range.base)) break;
   }
@@ -187,20 +199,45 @@ Status HostCache::grow(const HostRequest& request, void** out) {
   try {
     Lock lock(mutex_);
     HostPool& pool = pool_for(request);
-    pool.add(range);
+    HostBlock* block = pool.add(range);
     added = true;
     stats_.allocations.increase(1);
     stats_.allocated_bytes.increase(static_cast<std::int64_t>(range.size));
     ++stats_.num_host_alloc;
     stats_.host_alloc_time.add(elapsed);
-    HostBlock* block = pool.take_merged(
-        request.size, WorkInFlight(allocator_).tickets_passed(), begin + elapsed);
-    *out = hand_out(block, request);  // at least the one just added fits
+    block = request.sizes == HostSizes::Guarded
+                ? pool.take_whole(block)
+                : pool.take_merged(
+                      request.size, WorkInFlight(allocator_).tickets_passed(), begin + elapsed);
+    return hand_out(block, request);  // at least the one just added fits
   } catch (...) {                     // the error is "no memory for bookkeeping"
     if (!added) memory_.release(request.context, range).ignore();
     throw;
   }
-  return {};
+}
+
+// Null: it goes unguarded, as an allocation never fails for the guard's sake.
+void* HostCache::allocate_guarded(CUcontext context, Bytes bytes, unsigned flags) {
+  poll();
+  reclaim_.collect_guarded();
+  const HostRequest request(context, bytes, flags, true);
+  HostMemoryRange pages;
+  const Nanoseconds begin = driver_.now();
+  {
+    Lock lock(mutex_);
+    if (over_limit(align_up(bytes, host_pages::page()))) {
+      ++stats_.num_unguarded;
+      return nullptr;
+    }
+  }
+  const bool obtained =
+      memory_.obtain_guarded(context, bytes, flags, guards_.next_is_at_end(), &pages);
+  if (obtained) guards_.begin(pages, bytes);
+  {
+    Lock lock(mutex_);
+    ++(obtained ? stats_.num_guarded : stats_.num_unguarded);
+  }
+  return obtained ? add(request, pages, begin) : nullptr;
 }
 
 Status HostCache::obtain(const HostRequest& request, Bytes size, HostMemoryRange* out) {
@@ -235,119 +272,6 @@ void HostCache::log_refused(Bytes bytes) {
            " in_use=" + std::to_string(stats_.in_use_bytes.current);
   }
   log(LogLevel::Warn, "event=pinned_refused bytes=" + std::to_string(bytes) + " " + why);
-}
-
-HostPool* HostCache::owner(Address start, HostBlock** block) {
-  for (const auto& each : pools_) {
-    *block = each->find(start);
-    if (*block != nullptr)
-      return (*block)->state == HostBlockState::Used ? each.get() : nullptr;
-  }
-  return nullptr;
-}
-
-// On success only the caller may touch the block. An error says why it cannot be freed.
-std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
-  const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address)) return std::nullopt;
-  {
-    Lock lock(mutex_);
-    out->pool = owner(address, &out->block);
-    if (out->pool != nullptr) {
-      out->block->state = HostBlockState::Busy;
-      out->buffer_id = out->block->buffer_id;
-      return Status();
-    }
-  }
-  if (find(address, nullptr) == Ownership::Foreign) return std::nullopt;
-  return CUDA_ERROR_INVALID_VALUE;
-}
-
-Status HostCache::finish_free(const Uses& leaving) {
-  std::uint64_t ticket = 0;
-  const Status recorded = WorkInFlight(allocator_).take_ticket(leaving.pool->context, &ticket);
-  Lock lock(mutex_);
-  CUSTASH_ASSERT(leaving.block->state == HostBlockState::Busy);
-  if (std::exchange(leaving.block->tracked, false)) streams_.forget(lock, leaving.block);
-  leaving.pool->put_in_limbo(leaving.block,
-                             holds(Rule::freed_buffers_wait_for_a_ticket) ? ticket : 0);
-  return recorded;
-}
-
-std::optional<Status> HostCache::free(void* buffer) {
-  Uses leaving;
-  if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
-  const Status waited = holds(Rule::frees_of_buffers_wait_for_results)
-                            ? WorkInFlight(allocator_).wait_as_free_does(leaving.pool->context)
-                            : Status();
-  const Status freed = finish_free(leaving);
-  reclaim_.decay();
-  return freed.ok() ? waited : freed;
-}
-
-bool HostCache::try_free(void* buffer) {
-  const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address)) return false;
-  if (!WorkInFlight(allocator_).idle() && holds(Rule::quick_frees_of_buffers_are_idle))
-    return false;
-  Lock lock(mutex_);
-  HostBlock* block = nullptr;
-  HostPool* pool = owner(address, &block);
-  if (pool == nullptr || block->tracked) return false;
-  if (!WorkInFlight(allocator_).free_would_not_wait(pool->context) &&
-      holds(Rule::quick_frees_of_buffers_wait_for_results))
-    return false;
-  pool->put_in_limbo(block, 0);
-  return true;
-}
-
-bool HostCache::try_free_in_flight(void* buffer) {
-  const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address)) return false;
-  Uses leaving;
-  {
-    Lock lock(mutex_);
-    leaving.pool = owner(address, &leaving.block);
-    if (leaving.pool == nullptr || leaving.block->tracked) return false;
-    if (!WorkInFlight(allocator_).free_would_not_wait(leaving.pool->context) &&
-        holds(Rule::quick_frees_of_buffers_wait_for_results))
-      return false;
-    leaving.block->state = HostBlockState::Busy;
-  }
-  std::uint64_t ticket = 0;
-  const Status recorded = WorkInFlight(allocator_).take_ticket(leaving.pool->context, &ticket);
-  Lock lock(mutex_);
-  CUSTASH_ASSERT(leaving.block->state == HostBlockState::Busy);
-  if (recorded.ok()) {
-    leaving.pool->put_in_limbo(leaving.block, ticket);
-  } else {
-    leaving.block->state = HostBlockState::Used;  // the slow path reports it
-  }
-  return recorded.ok();
-}
-
-Status HostCache::record_stream(void* buffer, CUstream stream, NullStream null) {
-  Lock lock(mutex_);
-  HostBlock* block = nullptr;
-  if (owner(reinterpret_cast<Address>(buffer), &block) == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  streams_.name(lock, block, stream, null);
-  return {};
-}
-
-std::optional<Status> HostCache::free_behind_streams(void* buffer) {
-  Uses leaving;
-  if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
-  const std::vector<NamedStreams::StreamUse> named = streams_.named_for(leaving.block);
-  for (const auto& [stream, null] : named) {
-    HostUse use = WorkInFlight(allocator_).record_use(stream, null);
-    if (!use) return finish_free(leaving);  // no event: wait for everything
-    leaving.streams.push_back(std::move(use));
-  }
-  if (named.empty()) return finish_free(leaving);
-  Lock lock(mutex_);
-  streams_.put_behind(lock, std::move(leaving));
-  return Status();
 }
 
 void HostCache::poll() {

@@ -10,6 +10,7 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
+#include "pinned/host_guards.hpp"
 #include "pinned/host_memory.hpp"
 #include "pinned/host_reclaim.hpp"
 #include "pinned/host_stats.hpp"
@@ -32,6 +33,7 @@ struct HostBlockInfo {
   unsigned flags = 0;  // as asked for, and mapped
   bool small = false;  // the driver need not tell portable ones apart
   std::uint64_t buffer_id = 0;
+  bool guarded = false;
 };
 
 class HostCache {
@@ -80,6 +82,10 @@ class HostCache {
   bool may_own(const void* host) const { return inside(reinterpret_cast<Address>(host)); }
 
   bool overlaps(Address address, Bytes bytes);
+  // Whether the address is a guarded buffer's, or one that guards it.
+  bool guards(Address address);
+  // Looks for bytes written beside the guarded buffers, those in use, too.
+  void look_at_guards();
   HostStats stats();
   void reset_peak_stats();
   bool validate();
@@ -95,6 +101,8 @@ class HostCache {
   void* search(const HostRequest& request);
   void* wait_and_search(const HostRequest& request);
   Status grow(const HostRequest& request, void** out);
+  void* allocate_guarded(CUcontext context, Bytes bytes, unsigned flags);
+  void* add(const HostRequest& request, const HostMemoryRange& range, Nanoseconds begin);
   Status obtain(const HostRequest& request, Bytes size, HostMemoryRange* out);
   [[nodiscard]] bool over_limit(Bytes bytes) const REQUIRES(mutex_);
   bool wait_for_limbo(CUcontext only);
@@ -120,6 +128,7 @@ class HostCache {
   std::uint64_t next_buffer_id_ GUARDED_BY(mutex_) =
       1ULL << 49;  // apart from those of device blocks
   NamedStreams streams_{mutex_};
+  HostGuards guards_;
   HostReclaim reclaim_;
 };
 

@@ -20,8 +20,9 @@ Ownership HostCache::find(Address address, HostBlockInfo* info) {
       *info = {block->base,
                block->requested,
                each->flags | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),
-               each->sizes != HostSizes::Large,
-               block->buffer_id};
+               HostPool::sizes_of(block->requested) != HostSizes::Large,
+               block->buffer_id,
+               each->sizes == HostSizes::Guarded};
     }
     return Ownership::Live;
   }
@@ -35,12 +36,34 @@ bool HostCache::overlaps(Address address, Bytes bytes) {
   });
 }
 
+bool HostCache::guards(Address address) {
+  Lock lock(mutex_);
+  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& each) {
+    return each->sizes == HostSizes::Guarded && each->guards(address);
+  });
+}
+
+void HostCache::look_at_guards() {
+  poll();
+  reclaim_.collect_guarded();
+  {
+    Lock lock(mutex_);
+    for (const auto& each : pools_)
+      if (each->sizes == HostSizes::Guarded) each->look_at_used();
+  }
+  guards_.tell();
+}
+
 HostStats HostCache::stats() {
   poll();
   const Nanoseconds now = driver_.now();
+  {
+    Lock lock(mutex_);
+    for (const auto& each : pools_)
+      each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+  }
+  guards_.tell();
   Lock lock(mutex_);
-  for (const auto& each : pools_)
-    each->drain(WorkInFlight(allocator_).tickets_passed(), now);
   return stats_;
 }
 

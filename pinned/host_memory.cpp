@@ -18,6 +18,11 @@ constexpr auto kHostNumaId = static_cast<CUdevice_attribute>(134);
 // Left to the system when memory is populated by touching it: that cannot be undone.
 constexpr Bytes kReserve = 64_MiB;
 
+void unmap(const HostMemoryRange& range) {
+  unmap_shared(range.first_page() - range.guard,
+               range.end() - range.first_page() + 2 * range.guard);
+}
+
 }  // namespace
 
 int HostMemory::attribute(CUdevice_attribute which, int otherwise) const {
@@ -28,7 +33,10 @@ int HostMemory::attribute(CUdevice_attribute which, int otherwise) const {
                                                                              : otherwise;
 }
 
-bool HostMemory::obtain_registered(Bytes bytes, unsigned flags, HostMemoryRange* out) const {
+bool HostMemory::obtain_registered(Bytes bytes,
+                                   unsigned flags,
+                                   Bytes guard,
+                                   HostMemoryRange* out) const {
   // Registered memory has no write combining. On some systems its device address differs from
   // its host address.
   if ((flags & CU_MEMHOSTALLOC_WRITECOMBINED) != 0) return false;
@@ -38,18 +46,34 @@ bool HostMemory::obtain_registered(Bytes bytes, unsigned flags, HostMemoryRange*
   }
   if (const Bytes room = available_host_memory(); room < kReserve || room - kReserve < bytes)
     return false;
-  const Address base = map_shared(bytes);
+  const Address base = guard == 0 ? map_shared(bytes) : map_between(bytes, guard);
   if (base == 0) return false;
+  const HostMemoryRange range{base, bytes, HostOrigin::Registered, 0, guard};
   first_touch(base, bytes, config_.pinned_threads, attribute(kHostNumaId, -1));
   const unsigned portable =
       (flags & CU_MEMHOSTALLOC_PORTABLE) != 0 ? CU_MEMHOSTREGISTER_PORTABLE : 0;
   const Status registered =
       driver_.mem_host_register(pointer(base), bytes, portable | CU_MEMHOSTREGISTER_DEVICEMAP);
   if (!registered.ok()) {
-    unmap_shared(base, bytes);
+    unmap(range);
     return false;
   }
-  *out = {base, bytes, HostOrigin::Registered};
+  *out = range;
+  return true;
+}
+
+bool HostMemory::obtain_guarded(
+    CUcontext context, Bytes bytes, unsigned flags, bool at_end, HostMemoryRange* out) const {
+  const CurrentContext current(driver_, context);
+  const RelaxedCapture relaxed(driver_);
+  const Bytes page = host_pages::page();
+  if (!current.status().ok() || !obtain_registered(align_up(bytes, page), flags, page, out))
+    return false;
+  if (at_end && bytes < page) {
+    out->lead = page - align_up(bytes, kHostAlignment);
+    out->base += out->lead;
+    out->size -= out->lead;
+  }
   return true;
 }
 
@@ -60,7 +84,7 @@ Status HostMemory::obtain(CUcontext context,
   const CurrentContext current(driver_, context);
   if (!current.status().ok()) return current.status();
   const RelaxedCapture relaxed(driver_);
-  if (obtain_registered(bytes, flags, out)) return {};
+  if (obtain_registered(bytes, flags, 0, out)) return {};
   void* base = nullptr;
   const Status status = driver_.mem_host_alloc(&base, bytes, flags);
   if (status.ok()) *out = {reinterpret_cast<Address>(base), bytes, HostOrigin::Driver};
@@ -73,9 +97,9 @@ Status HostMemory::release(CUcontext context, const HostMemoryRange& range) cons
   Status status = current.status();
   if (status.ok() && range.origin == HostOrigin::Driver)
     return driver_.mem_free_host(pointer(range.base));
-  if (status.ok()) status = driver_.mem_host_unregister(pointer(range.base));
+  if (status.ok()) status = driver_.mem_host_unregister(pointer(range.first_page()));
   if (status.ok()) {
-    unmap_shared(range.base, range.size);
+    unmap(range);
   } else {
     log(LogLevel::Error,
         "event=unregister_refused code=" + std::to_string(status.code()) +
@@ -85,7 +109,7 @@ Status HostMemory::release(CUcontext context, const HostMemoryRange& range) cons
 }
 
 void HostMemory::forget(const HostMemoryRange& range) {
-  if (range.origin == HostOrigin::Registered) unmap_shared(range.base, range.size);
+  if (range.origin == HostOrigin::Registered) unmap(range);
 }
 
 }  // namespace custash

@@ -17,6 +17,11 @@ class HostMemory {
   // `bytes`: a multiple of 4 KiB. The context is current. The error is the driver's own.
   Status obtain(CUcontext context, Bytes bytes, unsigned flags, HostMemoryRange* out) const;
 
+  // Pages of their own for a guarded buffer, between pages without access. False: there is
+  // none. A buffer of less than a page ends where the page ends with `at_end`.
+  bool obtain_guarded(
+      CUcontext context, Bytes bytes, unsigned flags, bool at_end, HostMemoryRange* out) const;
+
   // Waits for the device, as the driver does. On an error the memory stays pinned.
   Status release(CUcontext context, const HostMemoryRange& range) const;
 
@@ -24,7 +29,7 @@ class HostMemory {
   static void forget(const HostMemoryRange& range);
 
  private:
-  bool obtain_registered(Bytes bytes, unsigned flags, HostMemoryRange* out) const;
+  bool obtain_registered(Bytes bytes, unsigned flags, Bytes guard, HostMemoryRange* out) const;
   [[nodiscard]] int attribute(CUdevice_attribute which, int otherwise) const;
 
   const Driver& driver_;

@@ -4,6 +4,7 @@
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "pinned/first_touch.hpp"
+#include "pinned/host_guards.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +14,6 @@
 namespace custash {
 namespace {
 
-constexpr Bytes kAlignment = 512;  // as the driver's
 constexpr Bytes kMostClassed = 128_KiB;
 constexpr Bytes kMostSmall = 1_MiB;
 // A shorter remainder of a large block stays with it: large segments serve large requests.
@@ -47,13 +47,13 @@ HostSizes HostPool::sizes_of(Bytes bytes) {
 Bytes HostPool::rounded(Bytes bytes) {
   if (bytes > kMostClassed) return align_up(bytes, host_pages::page());
   const Bytes doubling = std::bit_floor(std::max<Bytes>(bytes, 1));
-  const Bytes step = std::max(doubling / 4, kAlignment);
+  const Bytes step = std::max(doubling / 4, kHostAlignment);
   const Bytes size = align_up(bytes, step);
   return size >= kHostPage ? align_up(size, host_pages::page()) : size;
 }
 
 std::size_t HostPool::slot_of(Bytes size) {
-  return ((size / kAlignment) * 0x9E3779B97F4A7C15ULL >> 32U) % kRecents;
+  return ((size / kHostAlignment) * 0x9E3779B97F4A7C15ULL >> 32U) % kRecents;
 }
 
 HostBlock* HostPool::take_merged(Bytes size, std::uint64_t passed, Nanoseconds now) {
@@ -119,7 +119,7 @@ HostBlock* HostPool::take_range(Bytes size) {
   HostBlock* block = *it;
   CUSTASH_ASSERT(block->state == HostBlockState::Free && block->size >= size);
   CUSTASH_ASSERT(!starts_.contains(block->base));
-  const Bytes least_rest = sizes == HostSizes::Large ? kLeastLargeRest : kAlignment;
+  const Bytes least_rest = sizes == HostSizes::Large ? kLeastLargeRest : kHostAlignment;
   const bool splits = block->size - size >= least_rest;
   // First allocate for the bookkeeping: if that throws, nothing has changed.
   const auto entered = starts_.emplace(block->base, block).first;
@@ -245,6 +245,46 @@ void HostPool::merge(HostBlock* block, Nanoseconds now) {
   const bool inserted = free_.insert(block).second;
   CUSTASH_ASSERT(inserted);
   block->segment->idle_since = now;
+  if (sizes != HostSizes::Guarded) return;
+  resting_bytes += block->size;
+  guards_->put_to_rest(block->segment->memory, block->requested);
+}
+
+HostBlock* HostPool::take_whole(HostBlock* block) {
+  CUSTASH_ASSERT(sizes == HostSizes::Guarded && block->state == HostBlockState::Free);
+  starts_.emplace(block->base, block);
+  free_.erase(block);
+  resting_bytes -= block->size;
+  begin_use(block);
+  return block;
+}
+
+void HostPool::look_at_used() {
+  for (const auto& [base, segment] : segments_) {
+    const HostBlock& block = segment->blocks.begin()->second;
+    if (block.state == HostBlockState::Used) guards_->look(segment->memory, block.requested);
+  }
+}
+
+bool HostPool::guards(Address address) const {
+  return std::any_of(segments_.begin(), segments_.end(), [&](const auto& each) {
+    return each.second->memory.is_around(address);
+  });
+}
+
+Nanoseconds HostPool::rest_until(Bytes stay) const {
+  std::vector<std::pair<Nanoseconds, Bytes>> resting;
+  for (const auto& [base, segment] : segments_)
+    if (segment->wholly_free()) resting.emplace_back(segment->idle_since, segment->memory.size);
+  std::sort(resting.begin(), resting.end());
+  Nanoseconds until = 0;
+  Bytes left = resting_bytes;
+  for (const auto& [since, bytes] : resting) {
+    if (left <= stay) break;
+    left -= bytes;
+    until = since;
+  }
+  return until;
 }
 
 HostBlock* HostPool::add(const HostMemoryRange& memory) {
@@ -264,6 +304,7 @@ HostBlock* HostPool::add(const HostMemoryRange& memory) {
     free_.erase(inserted);
     throw;
   }
+  if (sizes == HostSizes::Guarded) resting_bytes += block.size;
   return &block;
 }
 
@@ -278,6 +319,7 @@ void HostPool::take_free_segments(Nanoseconds idle_before, std::vector<HostMemor
     CUSTASH_ASSERT(segment.blocks.begin()->second.size == segment.memory.size);
     CUSTASH_ASSERT(free_.contains(&segment.blocks.begin()->second));
     out->push_back(segment.memory);
+    if (sizes == HostSizes::Guarded) resting_bytes -= segment.memory.size;
     free_.erase(&segment.blocks.begin()->second);
     it = segments_.erase(it);
   }
@@ -297,6 +339,7 @@ void HostPool::take_all_segments(std::vector<HostMemoryRange>* out) {
   recent_ = {};
   displaced_ = {};
   limbo_bytes = 0;
+  resting_bytes = 0;
   segments_.clear();
 }
 

@@ -16,6 +16,8 @@
 
 namespace custash {
 
+class HostGuards;
+
 // Blocks in limbo, oldest first.
 struct HostBlockList {
   HostBlock* oldest = nullptr;
@@ -27,11 +29,16 @@ struct HostBlockList {
 
 // The requests that a pool serves: less than a page, pages up to 1 MiB, or more. They are kept
 // apart so that blocks of whole pages begin on a page, and so that large ranges stay whole.
-enum class HostSizes { Fine, Small, Large };
+// Guarded: of any size, each block a segment of its own, which nobody uses again.
+enum class HostSizes { Fine, Small, Large, Guarded };
 
 struct HostPool {
-  HostPool(CUcontext context, unsigned flags, HostSizes sizes, HostStats& stats)
-      : context(context), flags(flags), sizes(sizes), stats_(stats) {}
+  HostPool(CUcontext context,
+           unsigned flags,
+           HostSizes sizes,
+           HostStats& stats,
+           HostGuards* guards = nullptr)
+      : context(context), flags(flags), sizes(sizes), stats_(stats), guards_(guards) {}
 
   const CUcontext context;
   const unsigned flags;  // of CU_MEMHOSTALLOC_PORTABLE and _WRITECOMBINED
@@ -56,6 +63,8 @@ struct HostPool {
   void drain(std::uint64_t passed, Nanoseconds now);
 
   HostBlock* add(const HostMemoryRange& memory);
+  // All of a segment that was just added, Used from now on.
+  HostBlock* take_whole(HostBlock* block);
   // Removes the wholly free segments that have been idle since before `idle_before`.
   void take_free_segments(Nanoseconds idle_before, std::vector<HostMemoryRange>* out);
   void take_all_segments(std::vector<HostMemoryRange>* out);
@@ -65,7 +74,14 @@ struct HostPool {
   [[nodiscard]] bool overlaps(Address begin, Address end) const;
   [[nodiscard]] bool validate() const;
 
+  // Of guarded buffers: those in use are looked at; whether an address is one's or its guard's;
+  // up to when the oldest at rest went there, so that so many bytes stay.
+  void look_at_used();
+  [[nodiscard]] bool guards(Address address) const;
+  [[nodiscard]] Nanoseconds rest_until(Bytes stay) const;
+
   Bytes limbo_bytes = 0;
+  Bytes resting_bytes = 0;  // guarded buffers after their free, pinned still
 
  private:
   struct BySize {
@@ -93,6 +109,7 @@ struct HostPool {
   void split(HostBlock* block, Bytes size);
 
   HostStats& stats_;
+  HostGuards* const guards_;
   std::map<Address, std::unique_ptr<HostSegment>> segments_;
   std::unordered_map<Address, HostBlock*> starts_;  // of blocks that are not Free
   std::set<HostBlock*, BySize> free_;

@@ -6,6 +6,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/order/context_users.hpp"
 #include "allocator/work_in_flight.hpp"
+#include "pinned/host_guards.hpp"
 #include "pinned/host_pool.hpp"
 
 #include <algorithm>
@@ -15,15 +16,23 @@ namespace custash {
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Bytes kMostAtRest = 64_MiB;  // of freed guarded buffers of a pool, pinned still
 
 }  // namespace
 
 Status HostReclaim::give_back(Nanoseconds idle_before, std::size_t* returned) {
+  return give_back(idle_before, returned, false);
+}
+
+Status HostReclaim::give_back(Nanoseconds idle_before,
+                              std::size_t* returned,
+                              bool guarded_only) {
   const Nanoseconds now = driver_.now();
   std::vector<Returning> work;
   {
     Lock lock(mutex_);
     for (const auto& each : pools_) {
+      if (guarded_only && each->sizes != HostSizes::Guarded) continue;
       each->drain(WorkInFlight(allocator_).tickets_passed(), now);
       std::vector<HostMemoryRange> ranges;
       each->take_free_segments(idle_before, &ranges);
@@ -33,6 +42,7 @@ Status HostReclaim::give_back(Nanoseconds idle_before, std::size_t* returned) {
       }
     }
   }
+  guards_.tell();
   Status result;
   for (const Returning& item : work) {
     const Nanoseconds begin = driver_.now();
@@ -60,6 +70,25 @@ Status HostReclaim::give_back(Nanoseconds idle_before, std::size_t* returned) {
     stats_.host_free_time.add(elapsed);
   }
   return result;
+}
+
+void HostReclaim::collect_guarded() {
+  if (!guards_.any()) return;
+  Nanoseconds until = 0;
+  {
+    const Nanoseconds now = driver_.now();
+    Lock lock(mutex_);
+    for (const auto& each : pools_) {
+      if (each->sizes != HostSizes::Guarded) continue;
+      each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+      if (each->resting_bytes > kMostAtRest)
+        until = std::max(until, each->rest_until(kMostAtRest / 2));
+    }
+  }
+  std::size_t returned = 0;
+  if (until != 0)
+    give_back(until, &returned, true).ignore();  // a buffer that was not released rests on
+  guards_.tell();
 }
 
 // The driver waits for the device when memory is unpinned. So this runs only while the device

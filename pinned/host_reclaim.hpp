@@ -14,6 +14,8 @@
 
 namespace custash {
 
+class HostGuards;
+
 class HostReclaim {
  public:
   static constexpr Nanoseconds kForEver = ~0ULL;
@@ -25,7 +27,8 @@ class HostReclaim {
               Mutex& mutex,
               HostStats& stats,
               std::vector<std::unique_ptr<HostPool>>& pools,
-              NamedStreams& streams)
+              NamedStreams& streams,
+              HostGuards& guards)
       : driver_(driver),
         config_(config),
         allocator_(allocator),
@@ -33,17 +36,24 @@ class HostReclaim {
         mutex_(mutex),
         stats_(stats),
         pools_(pools),
-        streams_(streams) {}
+        streams_(streams),
+        guards_(guards) {}
 
   // Releases the wholly free segments that have been idle since before `idle_before`.
   Status give_back(Nanoseconds idle_before, std::size_t* returned) EXCLUDES(mutex_);
   void decay() EXCLUDES(mutex_);
+  // Guarded buffers whose work is over go to rest, and the oldest are released where too many
+  // rest. Waits for the device then.
+  void collect_guarded() EXCLUDES(mutex_);
 
   bool forget_pools(CUcontext context)
       EXCLUDES(mutex_);  // before the driver's call that ends the context
   void context_gone(CUcontext context) EXCLUDES(mutex_);  // after it
 
  private:
+  Status give_back(Nanoseconds idle_before, std::size_t* returned, bool guarded_only)
+      EXCLUDES(mutex_);
+
   // A segment that is being released, and the pool it came from.
   struct Returning {
     HostPool* from;
@@ -58,6 +68,7 @@ class HostReclaim {
   HostStats& stats_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<HostPool>>& pools_ GUARDED_BY(mutex_);
   NamedStreams& streams_;
+  HostGuards& guards_;
 
   // Order: none but its own. The thread that replaces it does the work, under the cache's lock.
   std::atomic<Nanoseconds> next_decay_{0};

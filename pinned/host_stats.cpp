@@ -61,6 +61,9 @@ Flat HostStats::flatten() const {
   out.emplace_back("num_waits", num_waits);
   out.emplace_back("num_retries", num_retries);
   out.emplace_back("num_ooms", num_ooms);
+  out.emplace_back("num_guarded", num_guarded);
+  out.emplace_back("num_unguarded", num_unguarded);
+  out.emplace_back("num_overwritten", num_overwritten);
   return out;
 }
 

@@ -12,22 +12,6 @@
 
 namespace custash {
 
-// At random distances: a program that repeats itself would else have the same call site
-// guarded in each round.
-bool Guards::wants(Bytes bytes) {
-  const GuardChoice& choice = core_.config.guard;
-  if (bytes < choice.least || bytes > choice.most) return false;
-  if (choice.one_in == 1) return true;
-  if (until_next_.fetch_sub(1, std::memory_order_relaxed) > 0) return false;
-  CacheLock lock(core_.mutex);
-  random_ ^= random_ << 13U;
-  random_ ^= random_ >> 7U;
-  random_ ^= random_ << 17U;
-  until_next_.store(static_cast<std::int64_t>(random_ % (2 * choice.one_in - 1)),
-                    std::memory_order_relaxed);
-  return true;
-}
-
 Arena& Guards::arena() {
   if (Arena* const known = arena_.load(std::memory_order_relaxed)) return *known;
   Pool& made = core_.add_pool();

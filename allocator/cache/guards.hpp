@@ -6,6 +6,7 @@
 // device has bytes. Part of a ContextCache.
 #pragma once
 
+#include "allocator/base/guard_sampler.hpp"
 #include "allocator/cache/growth.hpp"
 #include "allocator/cache/guard_slack.hpp"
 #include "allocator/cache/reclaim.hpp"
@@ -24,7 +25,8 @@ class Guards {
       : core_(core), growth_(growth), reclaim_(reclaim), slack_(core.driver, core.context) {}
 
   // Whether this allocation is one of those that option guard: names; it names some.
-  bool wants(Bytes bytes);
+  bool wants(Bytes bytes) { return sampler_.wants(core_.config.guard, bytes); }
+
   // False: it goes on as any other. An allocation never fails because it should be guarded.
   bool allocate(const Request& request, Address* out) EXCLUDES(cache_lock);
   // Looks at the slack of freed blocks whose work is over, and gives their pages back.
@@ -61,11 +63,9 @@ class Guards {
   CacheCore& core_;
   MemoryGrowth& growth_;
   Reclaim& reclaim_;
-  // Order: none. It decides which allocation is guarded, and nothing rests on that.
-  std::atomic<std::int64_t> until_next_{0};
+  GuardSampler sampler_;
   // Order: none. Null: nothing was guarded yet.
   std::atomic<Arena*> arena_{nullptr};
-  std::uint64_t random_ GUARDED_BY(cache_lock) = 0x9e3779b97f4a7c15;
   std::uint32_t guarded_ GUARDED_BY(cache_lock) = 0;
   std::atomic<bool> collecting_{false};  // one thread at a time
   GuardSlack slack_;

@@ -89,10 +89,18 @@ bool is_first(const Block& block, Source source) REQUIRES(mutex) {
   return told().insert({block.allocated, source}).second;
 }
 
-// Pinned memory has no guards, but what calls do with it is looked at.
-bool watches_pinned(Bytes bytes) {
+// A guarded block. What calls do with pinned memory is looked at without guards, too.
+bool is_watched(observe::MemoryKind memory, Address address, Bytes bytes) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr) return false;
+  if (memory == observe::MemoryKind::Device) {
+    BlockInfo info;
+    return core->find(address, &info) == Ownership::Live && info.guarded;
+  }
   const GuardChoice& choice = options->guard;
-  return choice.one_in == 1 && bytes >= choice.least && bytes <= choice.most;
+  HostBlockInfo info;
+  return (choice.one_in == 1 && bytes >= choice.least && bytes <= choice.most) ||
+         (process::pinned().find(address, &info) == Ownership::Live && info.guarded);
 }
 
 // A live block as the book knows it: the book does not see contexts end.
@@ -208,6 +216,7 @@ void begin(const Config& config,
 void finish(Allocator& core) noexcept {
   if (options == nullptr) return;
   GuardedMemory(core).look_at_all();
+  process::pinned().look_at_guards();
   gpu_core::end();
   once_in([] { end_findings(); });
 }
@@ -221,13 +230,7 @@ void allocated(observe::MemoryKind memory,
                Address address,
                Bytes bytes,
                observe::Stream stream) noexcept {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
-  BlockInfo info;
-  if (core == nullptr) return;
-  if (memory == observe::MemoryKind::Pinned
-          ? !watches_pinned(bytes)
-          : core->find(address, &info) != Ownership::Live || !info.guarded)
-    return;
+  if (!is_watched(memory, address, bytes)) return;
   once_in([&] {
     Block block{
         .address = address, .bytes = bytes, .memory = memory, .device = current_device()};
@@ -315,6 +318,22 @@ void slack_written(const SlackWrite& what) noexcept {
             block,
             what.past ? Kind::PastEnd : Kind::BeforeBeginning,
             what.distance);
+  });
+}
+
+void host_fault(Address address, const char* access, stacks::Word called_from) noexcept {
+  once_in([&] {
+    const auto near = nearest(address, 1);
+    if (!near || near->block.memory != observe::MemoryKind::Pinned) return;
+    const bool lives = near->block.freed == 0;
+    if (lives && near->place == Place::Inside) return;
+    Words told_to = stack_here();
+    const auto handler = std::find(told_to.begin(), told_to.end(), called_from);
+    if (handler != told_to.end()) told_to.erase(told_to.begin(), handler + 1);
+    tell_of({.source = Source::Host, .call = access, .told_to = std::move(told_to)},
+            near->block,
+            kind_at(*near),
+            lives ? near->distance : 0);
   });
 }
 

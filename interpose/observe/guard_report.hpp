@@ -42,6 +42,9 @@ void will_use(const char* call, Address address, Bytes bytes) noexcept;
 
 // The core's, for GuardChoice::tell.
 void slack_written(const SlackWrite& what) noexcept;
+// The host has met a guard of pinned memory there. `access`: "reads", "writes" or "uses". The
+// stack begins above `called_from`, which calls handlers of signals.
+void host_fault(Address address, const char* access, stacks::Word called_from) noexcept;
 // A call has answered with an error of the device. The first one alone is reported.
 void fault(CUresult code) noexcept;
 

@@ -27,6 +27,10 @@ PinSetup setup_for(const PinProgram& program) {
   setup.fast = draw(2) == 0;
   setup.registered = draw(40) == 0;  // new memory then takes real time
   setup.tight = draw(8) == 0;
+  if (draw(8) == 0) {  // guarded buffers are registered
+    setup.config.guard.one_in = draw(2) == 0 ? 1 : 3;
+    setup.registered = true;
+  }
   setup.config.pinned_decay = draw(2) == 0 ? 60 : 0;
   setup.advance = draw(2) == 0 ? sim::Advance::Told : sim::Advance::Seeded;
   setup.seed = program.seed;
