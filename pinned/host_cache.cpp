@@ -33,6 +33,9 @@ bool is_memory(Status status) {
 // Above this much memory in limbo, allocations wait for a buffer instead of pinning more.
 constexpr Bytes kLimboAllowance = 256_MiB;
 
+// Guarded buffers of a pool. More would leave the program too few of the system's mappings.
+constexpr std::size_t kMostGuarded = 8192;
+
 // Small requests share segments. Their size grows with the bytes held, to 1/256 of them.
 Bytes small_segment(Bytes held) {
   return std::clamp<Bytes>(align_down(held / 256, 2_MiB), 2_MiB, 64_MiB);
@@ -205,6 +208,7 @@ void* HostCache::add(const HostRequest& request,
     stats_.allocated_bytes.increase(static_cast<std::int64_t>(range.size));
     ++stats_.num_host_alloc;
     stats_.host_alloc_time.add(elapsed);
+    if (request.sizes == HostSizes::Guarded) ++stats_.num_guarded;
     block = request.sizes == HostSizes::Guarded
                 ? pool.take_whole(block)
                 : pool.take_merged(
@@ -223,21 +227,20 @@ void* HostCache::allocate_guarded(CUcontext context, Bytes bytes, unsigned flags
   const HostRequest request(context, bytes, flags, true);
   HostMemoryRange pages;
   const Nanoseconds begin = driver_.now();
+  bool room = false;
   {
     Lock lock(mutex_);
-    if (over_limit(align_up(bytes, host_pages::page()))) {
-      ++stats_.num_unguarded;
-      return nullptr;
-    }
+    room = !over_limit(align_up(bytes, host_pages::page())) &&
+           pool_for(request).segments() < kMostGuarded;
   }
-  const bool obtained =
-      memory_.obtain_guarded(context, bytes, flags, guards_.next_is_at_end(), &pages);
-  if (obtained) guards_.begin(pages, bytes);
-  {
+  if (!room ||
+      !memory_.obtain_guarded(context, bytes, flags, guards_.next_is_at_end(), &pages)) {
     Lock lock(mutex_);
-    ++(obtained ? stats_.num_guarded : stats_.num_unguarded);
+    ++stats_.num_unguarded;
+    return nullptr;
   }
-  return obtained ? add(request, pages, begin) : nullptr;
+  guards_.begin(pages, bytes);
+  return add(request, pages, begin);
 }
 
 Status HostCache::obtain(const HostRequest& request, Bytes size, HostMemoryRange* out) {

@@ -272,16 +272,18 @@ bool HostPool::guards(Address address) const {
   });
 }
 
-Nanoseconds HostPool::rest_until(Bytes stay) const {
+Nanoseconds HostPool::rest_until(Bytes stay, std::size_t buffers) const {
   std::vector<std::pair<Nanoseconds, Bytes>> resting;
   for (const auto& [base, segment] : segments_)
     if (segment->wholly_free()) resting.emplace_back(segment->idle_since, segment->memory.size);
   std::sort(resting.begin(), resting.end());
   Nanoseconds until = 0;
   Bytes left = resting_bytes;
+  std::size_t count = resting.size();
   for (const auto& [since, bytes] : resting) {
-    if (left <= stay) break;
+    if (left <= stay && count <= buffers) break;
     left -= bytes;
+    --count;
     until = since;
   }
   return until;

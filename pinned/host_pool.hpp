@@ -78,7 +78,11 @@ struct HostPool {
   // up to when the oldest at rest went there, so that so many bytes stay.
   void look_at_used();
   [[nodiscard]] bool guards(Address address) const;
-  [[nodiscard]] Nanoseconds rest_until(Bytes stay) const;
+  [[nodiscard]] Nanoseconds rest_until(Bytes stay, std::size_t buffers) const;
+
+  [[nodiscard]] std::size_t resting() const { return free_.size(); }
+
+  [[nodiscard]] std::size_t segments() const { return segments_.size(); }
 
   Bytes limbo_bytes = 0;
   Bytes resting_bytes = 0;  // guarded buffers after their free, pinned still

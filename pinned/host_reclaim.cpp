@@ -16,13 +16,12 @@ namespace custash {
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Bytes kMostAtRest = 64_MiB;  // of freed guarded buffers of a pool, pinned still
+// Of freed guarded buffers of a pool, pinned still. Each takes the system up to three mappings,
+// of which a process has 65,530.
+constexpr Bytes kMostAtRest = 64_MiB;
+constexpr std::size_t kMostBuffersAtRest = 1024;
 
 }  // namespace
-
-Status HostReclaim::give_back(Nanoseconds idle_before, std::size_t* returned) {
-  return give_back(idle_before, returned, false);
-}
 
 Status HostReclaim::give_back(Nanoseconds idle_before,
                               std::size_t* returned,
@@ -81,8 +80,8 @@ void HostReclaim::collect_guarded() {
     for (const auto& each : pools_) {
       if (each->sizes != HostSizes::Guarded) continue;
       each->drain(WorkInFlight(allocator_).tickets_passed(), now);
-      if (each->resting_bytes > kMostAtRest)
-        until = std::max(until, each->rest_until(kMostAtRest / 2));
+      if (each->resting_bytes > kMostAtRest || each->resting() > kMostBuffersAtRest)
+        until = std::max(until, each->rest_until(kMostAtRest / 2, kMostBuffersAtRest / 2));
     }
   }
   std::size_t returned = 0;

@@ -40,7 +40,8 @@ class HostReclaim {
         guards_(guards) {}
 
   // Releases the wholly free segments that have been idle since before `idle_before`.
-  Status give_back(Nanoseconds idle_before, std::size_t* returned) EXCLUDES(mutex_);
+  Status give_back(Nanoseconds idle_before, std::size_t* returned, bool guarded_only = false)
+      EXCLUDES(mutex_);
   void decay() EXCLUDES(mutex_);
   // Guarded buffers whose work is over go to rest, and the oldest are released where too many
   // rest. Waits for the device then.
@@ -51,9 +52,6 @@ class HostReclaim {
   void context_gone(CUcontext context) EXCLUDES(mutex_);  // after it
 
  private:
-  Status give_back(Nanoseconds idle_before, std::size_t* returned, bool guarded_only)
-      EXCLUDES(mutex_);
-
   // A segment that is being released, and the pool it came from.
   struct Returning {
     HostPool* from;

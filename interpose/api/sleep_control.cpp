@@ -4,27 +4,36 @@
 #include "allocator/sleep.hpp"
 #include "interpose/api/control.hpp"
 
+#include <string>
+
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::with_device;
 
+namespace {
+
+// `refusal` where `ask(sleep, device)` answers with a reason.
+template <typename Ask>
+custash_status_t status_of(int device, custash_status_t refusal, Ask ask) {
+  std::string why;
+  const custash_status_t found =
+      with_device(device, [&](Allocator& core, int number) { why = ask(Sleep(core), number); });
+  if (found != CUSTASH_SUCCESS || why.empty()) return found;
+  set_last_error(why);
+  return refusal;
+}
+
+}  // namespace
+
 custash_status_t custash_sleep(int device) {
-  custash_status_t result = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    const SleepAnswer answer = Sleep(core).go({.device = number});
-    if (answer.asleep) return;
-    set_last_error(answer.text);
-    result = CUSTASH_ERROR_BUSY;
+  return status_of(device, CUSTASH_ERROR_BUSY, [](Sleep sleep, int number) {
+    const SleepAnswer answer = sleep.go({.device = number});
+    return answer.asleep ? std::string() : answer.text;
   });
-  return found != CUSTASH_SUCCESS ? found : result;
 }
 
 custash_status_t custash_wake(int device) {
-  custash_status_t result = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int) {
-    const Bytes changed = Sleep(core).wake();
-    if (changed == 0) return;
-    set_last_error(changed_text(changed));
-    result = CUSTASH_ERROR_CONTENTS;
+  return status_of(device, CUSTASH_ERROR_CONTENTS, [](Sleep sleep, int) {
+    const Bytes changed = sleep.wake();
+    return changed == 0 ? std::string() : changed_text(changed);
   });
-  return found != CUSTASH_SUCCESS ? found : result;
 }

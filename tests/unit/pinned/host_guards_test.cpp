@@ -142,6 +142,22 @@ TEST_CASE("a freed buffer is not handed out again, and no more than a few rest",
   CHECK(bed.host_stats().allocated_bytes.current == 0);
 }
 
+TEST_CASE("small guarded buffers leave the program its mappings", "[unit][host_guards]") {
+  PinnedBed bed({}, guarding());
+  for (int i = 0; i < 3000; ++i) {
+    bed.free_host(bed.host(100));
+    if (i % 100 == 0) CHECK(bed.host_stats().allocations.current <= 1025);
+  }
+  CHECK(bed.host_stats().num_unguarded == 0);
+  CHECK(bed.pinned->empty().ok());
+  std::vector<void*> buffers;
+  for (int i = 0; i < 8200; ++i)
+    buffers.push_back(bed.host(100));
+  CHECK(bed.host_stats().num_unguarded == 8);
+  for (void* each : buffers)
+    bed.free_host(each);
+}
+
 TEST_CASE("the guards' own addresses are known as such", "[unit][host_guards]") {
   PinnedBed bed({}, guarding());
   void* const buffer = bed.host(1000);
