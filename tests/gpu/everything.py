@@ -23,7 +23,9 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
 PACKED = ("interpose/libcustash.so", "tools/custash*", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/coverage_loops_s*",
-          "tests/bench/core", "tests/harness/harness_*", "tests/process/actor", "tests/demo/churn_*")
+          "tests/bench/core", "tests/harness/harness_*", "tests/process/actor", "tests/process/check_streams",
+          "tests/demo/churn_*")
+AS_THEY_ARE = ("tests/gpu/check_streams_kernels",)
 # Under compute-sanitizer all of it takes long: few rounds are enough to see a wrong access. (entry_points runs out of
 # memory on purpose, which is an error to compute-sanitizer.)
 SANITIZED = ("mutual", "mutual_shared", "ordering_shared", "ordering_per_thread", "pinned_order_shared", "capture", "thrust_sort")
@@ -72,6 +74,11 @@ def parts(build, out):
                         for runtime in ("static", "shared") for threads in (1, 16)]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
+        "museum": (400, [script("gpu/museum.py", "--command", command, "--library", library, "--program", f"{build}/tests/gpu/museum_static",
+                               "--jobs", "8", "--json", f"{out}/museum_{core}.json", "--conf", f"guard_core:{core}")
+                        for core in ("true", "false")]),
+        "check_streams": (200, [script("gpu/check_streams.py", "--build", build)]),
+        "sleep": (500, [script("gpu/sleep.py", "--build", build, "--gib", "16")]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
                                 "all", "env", f"LD_PRELOAD={library}", "CUSTASH_CONF=caching:always", f"{build}/tests/gpu/{name}", "--quick"]
                                for name in SANITIZED]),
@@ -117,6 +124,8 @@ def pack(build, folder):
             copy = os.path.join(folder, os.path.relpath(path, build))
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             subprocess.run(["strip", "-o", copy, path], check=True)
+    for name in AS_THEY_ARE:
+        shutil.copy(f"{build}/{name}", f"{folder}/{name}")
     # Google Benchmark's programs look for it beside themselves.
     for path in glob.glob("/usr/lib/*/libbenchmark.so.1*"):
         shutil.copy(path, os.path.join(folder, "tests/bench"))

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Runs each planted fault of museum.cu under `custash run --check-memory` and says what was found.
 
-  museum.py --command build/tools/custash --program build/tests/gpu/museum [--only NUMBER,...] [--conf KEY:VALUE,...] [--json FILE]
+  museum.py --command build/tools/custash --program build/tests/gpu/museum [--only NUMBER,...] [--conf KEY:VALUE,...] [--jobs N] [--json FILE]
 
 found: there is a finding. block: it names the right block, alone or among others. kind: it says rightly what happened, and that of the
 right block alone. A fault whose address is not known counts as found and, where its block is among the suspects, for the block.
 On the simulator (--driver, --runtime, --kernels) all faults are expected to be found, on a GPU too; the exit status is 1 if one is not.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import re
@@ -29,6 +30,7 @@ def arguments():
     parser.add_argument("--kernels", default="", help="what the kernels do on the simulator")
     parser.add_argument("--only", default="")
     parser.add_argument("--conf", default="")
+    parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
     parser.add_argument("--json", default="", help="write every finding to this file")
     return parser.parse_args()
 
@@ -92,9 +94,14 @@ def main():
     faults = [line.split(" ", 1) for line in listed.splitlines()]
     if given.only:
         faults = [fault for fault in faults if fault[0] in given.only.split(",")]
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        planted = pool.map(lambda fault: plant(given, fault[0]), faults)
+        return say(given, faults, planted)
+
+
+def say(given, faults, planted):
     results = []
-    for number, name in faults:
-        result = plant(given, number)
+    for (number, name), result in zip(faults, planted):
         if result is None:
             print("skipped: no GPU")
             return 77

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <initializer_list>
 #include <iterator>
 #include <map>
@@ -44,9 +45,18 @@ void need(int code, const char* what) {
 
 constexpr std::size_t kBytes = 100'000;  // no multiple of 512: nothing begins at its end
 
+// On a GPU: the kernels of tests/gpu/check_streams_kernels.cu. The simulator takes any image.
+std::string image() {
+  const char* const path = std::getenv("CUSTASH_TEST_IMAGE");
+  if (path == nullptr) return "image";
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 CUfunction function(const char* name) {
   static CUmodule module = nullptr;
-  if (module == nullptr) CALL(cuModuleLoadData, &module, static_cast<const void*>("image"));
+  if (module == nullptr)
+    CALL(cuModuleLoadData, &module, static_cast<const void*>(image().c_str()));
   CUfunction out = nullptr;
   CALL(cuModuleGetFunction, &out, module, name);
   return out;

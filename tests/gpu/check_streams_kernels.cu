@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// The kernels of tests/process/check_streams.cpp on a GPU. Each ends at once.
+#include "tests/process/parameters.hpp"
+
+struct Large {
+  void* words[512];
+};
+
+extern "C" __global__ void one(char* block) {
+  block[0] = 1;
+}
+
+extern "C" __global__ void touch(char* block, char*) {
+  block[0] = 1;
+}
+
+extern "C" __global__ void by_value(unsigned, ByValue value) {
+  static_cast<char*>(value.nested[2])[0] = 1;
+}
+
+extern "C" __global__ void large(Large) {
+}
