@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs each planted fault of museum.cu under `custash run --check-memory` and says what was found.
+"""Runs each planted fault of a program such as museum.cu under `custash run --check-memory` and says what was found.
 
   museum.py --command build/tools/custash --program build/tests/gpu/museum [--only NUMBER,...] [--conf KEY:VALUE,...] [--jobs N] [--json FILE]
+            [--check memory|streams] [--right N]
 
 found: there is a finding. block: it names the right block, alone or among others. kind: it says rightly what happened, and that of the
 right block alone. A fault whose address is not known counts as found and, where its block is among the suspects, for the block.
@@ -30,6 +31,8 @@ def arguments():
     parser.add_argument("--kernels", default="", help="what the kernels do on the simulator")
     parser.add_argument("--only", default="")
     parser.add_argument("--conf", default="")
+    parser.add_argument("--check", choices=("memory", "streams"), default="memory")
+    parser.add_argument("--right", type=int, default=2, help="so many right programs there are")
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
     parser.add_argument("--json", default="", help="write every finding to this file")
     return parser.parse_args()
@@ -49,7 +52,7 @@ def plant(given, *words):
     """One program: what was expected, (kind, address, bytes) each, and the report. None: there is no GPU."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "found.json")
-        command = [given.command, "run", "--check-memory", "--json", path]
+        command = [given.command, "run", f"--check-{given.check}", "--json", path]
         command += ["--lib", given.library] if given.library else []
         command += ["--conf", given.conf] if given.conf else []
         try:
@@ -113,7 +116,7 @@ def say(given, faults, planted):
         print(f"{number:>3} {marks}  {name}" + ("" if result["found"] else f" (status {result['status']}: {result['errors'][-200:]!r})") +
               (f"  WRONG {result['wrong']}" if result["wrong"] else ""), flush=True)
     count = {word: sum(r[word] for r in results) for word in ("found", "block", "kind")}
-    right = [] if given.only else [plant(given, "right", number) for number in ("0", "1")]
+    right = [] if given.only else [plant(given, "right", str(number)) for number in range(given.right)]
     false = [r for r in right if r["findings"] or r["status"] != 0]
     for result in false:
         print(f"right program {result['words'][1]}: status {result['status']}, findings: {json.dumps(result['findings'])[:2000]}")
