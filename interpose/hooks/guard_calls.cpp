@@ -168,8 +168,10 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
   static void is_over(const All& all, std::uint64_t before) {
     if constexpr (kUse == Use::Stream) {
       guards::over(current_context(), stream_of<kNull>(all), before);
-    } else if constexpr (sizeof...(Args) == 0) {
-      guards::over(current_context(), std::nullopt, before);
+    } else {
+      CUcontext context = nullptr;
+      if constexpr (sizeof...(Args) == 1) context = std::get<0>(all);
+      guards::over(context != nullptr ? context : current_context(), std::nullopt, before);
     }
   }
 

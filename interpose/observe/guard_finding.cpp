@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/guard_finding.hpp"
 
+#include "interpose/observe/kernel_log.hpp"
 #include "interpose/observe/symbols.hpp"
 
 #include <algorithm>
@@ -17,6 +18,11 @@ std::string hex(std::uint64_t number) {
 
 std::string bytes_text(Bytes bytes) {
   return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+}
+
+// Empty where it is not known.
+std::string distance_text(Bytes bytes) {
+  return bytes == 0 ? "" : bytes_text(bytes) + " ";
 }
 
 std::string stream_text(CUstream stream) {
@@ -36,9 +42,9 @@ std::vector<std::string> names_of(const Words& words) {
 std::string where(const Suspect& suspect) {
   switch (suspect.kind) {
     case Kind::PastEnd:
-      return bytes_text(suspect.distance) + " past the end";
+      return distance_text(suspect.distance) + "past the end";
     case Kind::BeforeBeginning:
-      return bytes_text(suspect.distance) + " before the beginning";
+      return distance_text(suspect.distance) + "before the beginning";
     case Kind::Outside:
       return "past the end or before the beginning";
     case Kind::AfterFree:
@@ -115,15 +121,23 @@ std::string line_of(const Work& work) {
          (work.over ? ", over" : "");
 }
 
+std::string which(std::size_t count) {
+  return count == 1 ? "this block" : "one of these " + std::to_string(count) + " blocks";
+}
+
 // Empty where there is none.
 std::string doubt_of(const GuardFinding& finding) {
   const std::size_t count = finding.suspects.size();
   if (finding.registers)
     return "the threads that faulted have these addresses in their registers:";
   if (finding.certain) return "";
+  if (finding.page != 0)
+    return "it " + finding.call + " at " + hex(finding.page) + ", or up to " +
+           std::to_string(kernel_log::kPage - 1) + " bytes later; " +
+           (count == 0 ? "no guarded block is known"
+                       : which(count) + " may be meant, or another");
   if (count == 0) return "the address is not known; no launch in flight names a guarded block";
-  return "the address is not known; it may be " +
-         (count == 1 ? "this block" : "one of these " + std::to_string(count) + " blocks") +
+  return "the address is not known; it may be " + which(count) +
          ", or one that no launch names";
 }
 
@@ -187,6 +201,7 @@ void write_json(const GuardFinding& finding, JsonWriter* out) {
   out->text_member("call", finding.call);
   out->member("registers", finding.registers);
   out->text_member("pc", finding.pc == 0 ? "" : hex(finding.pc));
+  out->text_member("page", finding.page == 0 ? "" : hex(finding.page));
   out->objects("suspects", finding.suspects, [&](const Suspect& suspect) {
     const Block& block = suspect.block;
     out->text_member("text", line_of(suspect));

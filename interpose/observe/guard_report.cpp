@@ -5,12 +5,16 @@
 #include "allocator/guarded_memory.hpp"
 #include "interpose/observe/gpu_core_file.hpp"
 #include "interpose/observe/guard_findings.hpp"
+#include "interpose/observe/guard_suspects.hpp"
+#include "interpose/observe/kernel_log.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <set>
+#include <thread>
 
 namespace custash::guards {
 namespace {
@@ -152,50 +156,14 @@ void tell_of(GuardFinding finding, const Block& block, Kind kind, Bytes distance
   tell(finding);
 }
 
-Kind kind_at(const Near& near) {
-  if (near.block.freed != 0) return Kind::AfterFree;
-  return near.place == Place::PastEnd ? Kind::PastEnd : Kind::BeforeBeginning;
-}
-
-// The blocks that work in flight names. One that was freed before comes first.
-std::vector<Suspect> suspects_in_flight() REQUIRES(mutex) {
-  std::vector<Suspect> out;
-  const auto& all = book().work();
-  std::uint64_t graph = 0;
-  for (auto work = all.rbegin(); work != all.rend(); ++work) {
-    if (work->graph && !work->over && graph == 0) graph = work->number;
-    if (work->captured && graph == 0) continue;
-    const std::uint64_t ran = work->captured ? graph : work->number;
-    for (std::size_t i = 0; i < work->count && !work->over; ++i) {
-      const auto near = book().nearest(work->addresses[i]);
-      if (!near || near->block.memory == observe::MemoryKind::Pinned) continue;
-      const bool is_known = std::any_of(out.begin(), out.end(), [&](const Suspect& each) {
-        return each.block.allocated == near->block.allocated;
-      });
-      const bool is_late = near->block.freed != 0 && near->block.freed < ran;
-      if (!is_known) out.push_back({near->block, is_late ? Kind::AfterFree : Kind::Outside});
-    }
+// While the driver writes a core dump it answers as if nothing had happened, and it crashes
+// where the process ends meanwhile.
+void wait_for_fault(const Allocator& core) noexcept {
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries && !has_faulted; ++i) {
+    fault(core.driver().ctx_synchronize());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  std::stable_partition(
-      out.begin(), out.end(), [](const Suspect& each) { return each.kind == Kind::AfterFree; });
-  return out;
-}
-
-// What the registers of the threads that faulted name, and is no living block's.
-std::vector<Suspect> suspects_in(const std::vector<std::uint64_t>& values) REQUIRES(mutex) {
-  std::vector<Suspect> out;
-  for (const std::uint64_t value : values) {
-    if (!may_be_guarded(value)) continue;
-    const auto near = book().nearest(value);
-    if (!near || (near->place == Place::Inside && near->block.freed == 0)) continue;
-    const Kind kind = kind_at(*near);
-    const bool is_known = std::any_of(out.begin(), out.end(), [&](const Suspect& each) {
-      return each.block.allocated == near->block.allocated && each.kind == kind;
-    });
-    const bool outside = near->place != Place::Inside;
-    if (!is_known) out.push_back({near->block, kind, outside ? near->distance : 0});
-  }
-  return out;
 }
 
 }  // namespace
@@ -207,6 +175,7 @@ void begin(const Config& config,
   begin_findings(config, say);
   ask_pointer = reinterpret_cast<decltype(ask_pointer)>(symbol("cuPointerGetAttribute"));
   observe::begin(observe::Watcher::Guards);
+  kernel_log::begin();
   if (!config.guard_core) return;
   if (const std::string why = gpu_core::begin(symbol); !why.empty())
     (config.guard_show ? say("custash: guard: faults have no address: " + why)
@@ -215,14 +184,17 @@ void begin(const Config& config,
 
 void finish(Allocator& core) noexcept {
   if (options == nullptr) return;
+  if (options->guard_core) wait_for_fault(core);
   GuardedMemory(core).look_at_all();
   process::pinned().look_at_guards();
   gpu_core::end();
+  kernel_log::end();
   once_in([] { end_findings(); });
 }
 
 void reset_lock_after_fork() noexcept {
   mutex.reset_after_fork();
+  kernel_log::reset_after_fork();
   reset_findings_after_fork();
 }
 
@@ -342,16 +314,25 @@ void fault(CUresult code) noexcept {
   once_in([&] {
     GuardFinding finding{.error = static_cast<int>(code)};
     finding.told_to = stack_here();
-    const auto core = options->guard_core ? gpu_core::fault() : std::nullopt;
+    const auto page = kernel_log::fault();
+    auto core = options->guard_core ? gpu_core::fault() : std::nullopt;
     gpu_core::end();  // the program may end without its exit handlers
+    if (core) std::erase_if(core->values, [](Address each) { return !may_be_guarded(each); });
     {
       const RankedLock lock(mutex);
       if (core) {
         finding.pc = core->pc;
-        finding.suspects = suspects_in(core->values);
+        finding.suspects = suspects_in(book(), core->values);
+        finding.registers = !finding.suspects.empty();
       }
-      finding.registers = !finding.suspects.empty();
-      if (!finding.registers) finding.suspects = suspects_in_flight();
+      if (page && may_be_guarded(page->page)) {
+        finding.page = page->page;
+        finding.call = page->access;
+        finding.registers = false;
+        finding.suspects = suspects_at(book(), page->page, kernel_log::kPage);
+      } else if (!finding.registers) {
+        finding.suspects = suspects_in_flight(book());
+      }
       finding.work = last_work({});
     }
     tell(finding);

@@ -32,7 +32,9 @@ struct property {
   X(cuCtxSetCurrent, (void*))                                              \
   X(cuCtxCreate_v2, (void**, unsigned, int))                               \
   X(cuCtxDestroy_v2, (void*))                                              \
+  X(cuCtxGetCurrent, (void**))                                             \
   X(cuCtxSynchronize, (void))                                              \
+  X(cuCtxSynchronize_v2, (void*))                                          \
   X(cuMemAlloc_v2, (address*, size_t))                                     \
   X(cuMemAllocAsync, (address*, size_t, void*))                            \
   X(cuMemAllocManaged, (address*, size_t, unsigned))                       \
@@ -246,6 +248,10 @@ static int obey(char* line) {
     printf("%d %zu %zu\n", code, available, total);
   } else if (!strcmp(word, "sync")) {
     printf("%d\n", cuCtxSynchronize());
+  } else if (!strcmp(word, "sync_v2")) {
+    void* context = NULL;
+    const int code = cuCtxGetCurrent(&context);
+    printf("%d\n", code != 0 ? code : cuCtxSynchronize_v2(context));
   } else if (!strcmp(word, "device")) {
     void* context = NULL;
     int code = cuDevicePrimaryCtxRetain(&context, (int)a);

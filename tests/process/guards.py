@@ -75,6 +75,12 @@ class Guards(Case):
         for stack in (finding["found_in"], suspect["allocated_by"], suspect["freed_by"]):
             self.assertRegex(stack[0], "actor")
 
+    def test_work_before_a_wait_is_over(self):
+        for wait, over in (("sync", True), ("sync_v2", True), ("info", False)):
+            with self.subTest(wait=wait):
+                finding = self.report(["alloc 1000", "fill 0 7 0", wait, "fill 0 7 8"])[0][0]
+                self.assertEqual(finding["work"][-1]["over"], over)
+
     def test_the_calls_answer_as_without_guards(self):
         steps = ["alloc 1000", "free 0 256", "fill 0 7 3", "free 0", "free 0", "fill 0 7 0", "sync"]
         guarded = self.report(steps)[2]

@@ -253,6 +253,17 @@ SIM_ENTRY(cuCtxSynchronize, (void)) {
   });
 }
 
+SIM_ENTRY(cuCtxSynchronize_v2, (CUcontext handle)) {
+  return SIM_CALL(cuCtxSynchronize_v2, Init) {
+    Context* const found = f.world.contexts.get(handle);
+    if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    Context& context = *found->home;
+    const CUresult refused = forbid_in_context(f.world, context);
+    if (refused != CUDA_SUCCESS) return refused;
+    return wait_context(f.world, f.thread, context);
+  });
+}
+
 SIM_ENTRY(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags)) {
   return SIM_CALL(cuCtxEnablePeerAccess, Context) {
     const Context* other = f.world.contexts.get(peer);

@@ -108,6 +108,7 @@ Nanoseconds base_cost(Symbol symbol) {
     case k_cuStreamSynchronize:
     case k_cuStreamSynchronize_ptsz:
     case k_cuCtxSynchronize:
+    case k_cuCtxSynchronize_v2:
     case k_cuEventSynchronize:
       return 1000;
     case k_cuMemAddressReserve:
