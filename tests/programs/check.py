@@ -252,12 +252,12 @@ class Runs(Scratch):
         self.here.write_text("")
         self.here.chmod(0o755)
 
-    def wall(self, start, **more):
+    def wall(self, start, options=(), **more):
         """The exit status, the rows, what was printed, and how the command was called."""
         program = description.Program(**{"key": "thing", "name": "A thing", "why": "w", "ours": True, "start": start,
                                          "ways": [description.Way("", {})], **more})
         args = wall.arguments(["--build", str(self.folder / "build"), "--folder", str(self.folder / "programs"), "--json",
-                               str(self.folder / "json"), "--rounds", "4"])[1]
+                               str(self.folder / "json"), "--rounds", "4", *options])[1]
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
             code = wall.write(args, wall.Wall(args).run([program]), "here")
@@ -282,6 +282,13 @@ class Runs(Scratch):
         self.assertEqual(options[:2], ["compare", "--json"])
         for pair in (["--runs", "4"], ["--warmup", "1"], ["--metric", "t=([0-9]+)"], ["--ignore", "a"], ["--ignore", "b"]):
             self.assertEqual(options[options.index(pair[0], options.index(pair[1]) - 1):][:2], pair)
+
+    def test_one_way_and_its_picture(self):
+        ways = [description.Way("plain", {}), description.Way("no cache, special", {})]
+        _, rows, _, calls = self.wall([str(self.here)], ways=ways,
+                                      options=["--way", "no cache, special", "--pictures", str(self.folder)])
+        self.assertEqual([row["way"] for row in rows], ["no cache, special"])
+        self.assertEqual(calls[0][0][calls[0][0].index("--export") + 1], str(self.folder / "thing-no_cache_special.svg"))
 
     def test_differing_output_fails(self):
         code, rows, said, _ = self.wall([str(self.here), "differs"])

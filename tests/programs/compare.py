@@ -12,10 +12,12 @@ class Failed(Exception):
     """The comparison gave no result; the text says why."""
 
 
-def command(custash, library, program, way, words, rounds, warmup):
+def command(custash, library, program, way, words, rounds, warmup, picture=None):
     options = ["--runs", str(rounds), "--warmup", str(warmup), "--lib", library, "--timeout", str(program.timeout)]
     if program.metric:
         options += ["--metric", program.metric, *(["--metric-higher"] if program.higher else [])]
+    if picture:
+        options += ["--export", picture]
     for name, value in way.with_custash.items():
         options += ["--with-env", f"{name}={value}"]
     for pattern in program.ignore:

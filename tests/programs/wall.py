@@ -87,10 +87,15 @@ class Wall:
                "with": way.with_custash}
         try:
             line = compare.command(str(self.args.build / "tools/custash"), str(self.args.build / "interpose/libcustash.so"),
-                                   program, way, words, self.args.rounds, self.args.warmup)
+                                   program, way, words, self.args.rounds, self.args.warmup, self.picture(program, way))
             return {**row, **compare.figures(compare.run(line, environment, work), program)}
         except compare.Failed as why:
             return {**row, "why_not": f"failed: {why}"}
+
+    def picture(self, program, way):
+        """Where the picture of a comparison goes, if that was asked for."""
+        name = "-".join(filter(None, [program.key, re.sub(r"\W+", "_", way.name)]))
+        return self.args.pictures and str(self.args.pictures.resolve() / f"{name}.svg")
 
     def tried(self, program, way):
         """One program's fault must not lose the rest of the wall."""
@@ -104,6 +109,8 @@ class Wall:
         for program in programs:
             why = self.why_not(program)
             for way in program.ways:
+                if self.args.way and way.name not in self.args.way:
+                    continue
                 if end is not None and time.monotonic() > end:
                     why = "left out: there was no time left"
                 print(f"{program.key}: {way.name or 'as it is'}", file=sys.stderr, flush=True)
@@ -172,6 +179,8 @@ def arguments(words=None):
     parser.add_argument("--install", action="store_true", help="install the wheels that --fetch downloaded; measure nothing")
     parser.add_argument("--list", action="store_true", help="name the programs and their releases; measure nothing")
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="only this program; may be repeated")
+    parser.add_argument("--way", action="append", metavar="NAME", help="only the way of this name; may be repeated")
+    parser.add_argument("--pictures", type=pathlib.Path, metavar="FOLDER", help="a picture of each comparison, too")
     parser.add_argument("--rounds", type=table.report.count, default=5, help="measured runs of each side (5)")
     parser.add_argument("--warmup", type=int, default=1, help="runs of each side before these (1)")
     parser.add_argument("--minutes", type=table.report.minutes, help="start nothing after that time; name what is left out")
