@@ -66,15 +66,16 @@ constexpr std::array kOptions = {
         {"pools",
          "choice",
          "auto",
-         "auto|custash|driver",
+         "auto|default|driver",
          "Stream-ordered memory (cudaMallocAsync, cudaMallocFromPoolAsync). auto: custash "
-         "serves the default pool. custash: also for pools that the program makes, "
-         "where custash keeps what is asked of them. driver: the driver for all."},
+         "serves the default pool, and pools that the program makes where custash keeps what is "
+         "asked of them. default: custash serves the default pool alone. driver: the driver "
+         "serves all."},
         [](Config& c, std::string_view text) {
           return choose<Pools>(
               &c.pools,
               text,
-              {{"auto", Pools::Auto}, {"custash", Pools::Custash}, {"driver", Pools::Driver}});
+              {{"auto", Pools::Auto}, {"default", Pools::Default}, {"driver", Pools::Driver}});
         }},
     Option{{"magazines",
             "flag",
@@ -165,14 +166,15 @@ constexpr std::array kOptions = {
          "true: fill guarded blocks with bytes of 255 when they are allocated, so that reads "
          "of what nobody wrote show. Floating-point numbers are then NaN."},
         [](Config& c, std::string_view text) { return set_flag(&c.guard_fill, text); }},
-    Option{{"guard_core",
-            "flag",
-            "false",
-            "true|false",
-            "true: have the driver write a core dump of the GPU when a kernel faults, and read "
-            "the addresses in its threads' registers from it. The program then sees the fault up "
-            "to 150 ms later. Needs CUDA 12.5. Not under a debugger or another tool."},
-           [](Config& c, std::string_view text) { return set_flag(&c.guard_core, text); }},
+    Option{
+        {"guard_core",
+         "flag",
+         "false",
+         "true|false",
+         "true: have the driver write a core dump of the GPU when a kernel faults, and read "
+         "the addresses in its threads' registers from it. The program then sees the fault up "
+         "to 150 ms later. Needs CUDA 12.5. Not under a debugger or another tool."},
+        [](Config& c, std::string_view text) { return set_flag(&c.guard_core, text); }},
     Option{{"check_streams",
             "flag",
             "false",

@@ -18,7 +18,7 @@ namespace custash {
 
 enum class Backing { Auto, Vmm, Driver };                         // backing:
 enum class Caching { Auto, Always, Never };                       // caching:
-enum class Pools { Auto, Custash, Driver };                       // pools:
+enum class Pools { Auto, Default, Driver };                       // pools:
 enum class FreeMode { Auto, Copies, Never, Strict, Parameters };  // free:
 
 struct Config {

@@ -112,7 +112,7 @@ PoolUse& look(Allocator& core, Accounts::Number number, Bytes keep) REQUIRES(mut
 void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) {
   const Config& config = core.config();
   const LaterProperties later(properties);
-  if (config.pools != Pools::Custash || config.caching == Caching::Never ||
+  if (config.pools != Pools::Auto || config.caching == Caching::Never ||
       !can_serve(core, properties, later))
     return;
   const Accounts::Number number =

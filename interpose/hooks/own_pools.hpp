@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Own pools: the memory pools that the program made and custash serves (option pools:custash).
+// Own pools: the memory pools that the program made and custash serves (option pools:auto).
 // The driver knows each pool, too, and answers what is not about its memory. What custash
 // cannot keep for a pool makes it the driver's from then on. State: a table by the number of
 // the pool's account. Own lock for what was asked of the pools' use.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a pair of allocation and free takes by each way to get device memory, on each of some
-// threads: nanoseconds, the median of batches. Bare, or with custash preloaded; for pools of
-// the program's own set CUSTASH_CONF=pools:custash.
+// threads: nanoseconds, the median of batches. Bare, or with custash preloaded.
 //
 //   pairs [THREADS] [BATCHES]
 #include <algorithm>

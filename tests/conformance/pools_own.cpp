@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Pools that the program makes: what is asked of them, how much they say they use, and their
-// end. Run once with the default options, once with pools:custash. Sizes are whole granules,
+// end. Run once with the default options, once with pools:default. Sizes are whole granules,
 // since drivers round, and each in its way.
 #include "tests/conformance/cases.hpp"
 

@@ -20,7 +20,6 @@ import time
 
 LEAST = 95
 SHARE = re.compile(r"^custash: served (\d+) of (\d+) allocations \(([\d.]+) %\) and ([\d.]+) % of their bytes; by the driver: (.*)$", re.M)
-POOLS = "pools:custash"
 HANDLES = "handle_cache:4G"
 
 # Name: what runs (a loop of coverage_loops, or a function of this file and the module that it needs), its environment, custash's options.
@@ -28,22 +27,22 @@ PROGRAMS = {
     "plain": (("plain",), {}, ""),
     "results": (("results",), {}, ""),
     "opencv_like": (("pitched",), {}, ""),
-    "rmm_like": (("pool",), {}, POOLS),
-    "cccl_like": (("pool_small",), {}, POOLS),
+    "rmm_like": (("pool",), {}, ""),
+    "cccl_like": (("pool_small",), {}, ""),
     "jax_platform_like": (("handles",), {}, ""),
     "jax_platform_like_kept": (("handles",), {}, HANDLES),
     "expandable_like": (("segments",), {}, ""),
     "expandable_like_kept": (("segments",), {}, HANDLES),
-    "rmm_async": (("run_rmm", "rmm"), {}, POOLS),
+    "rmm_async": (("run_rmm", "rmm"), {}, ""),
     "jax_default": (("run_jax", "jax"), {}, ""),
     "jax_default_kept": (("run_jax", "jax"), {}, HANDLES),
     "jax_platform": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, ""),
     "jax_platform_kept": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, HANDLES),
-    "jax_cuda_async": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}, POOLS),
+    "jax_cuda_async": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}, ""),
     "torch": (("run_torch", "torch"), {}, ""),
     "torch_expandable": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, ""),
     "torch_expandable_kept": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, HANDLES),
-    "torch_async": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, POOLS),
+    "torch_async": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, ""),
 }
 
 

@@ -53,7 +53,7 @@ def parts(build, out):
         "programs": (400, [script("gpu/run_all.py", "--build", build, "--quick", "--json", f"{out}/programs.json")]),
         "conformance": (500, conformance()),
         "conformance_plain": (150, conformance("--conf", "backing:driver")[:1]),
-        "conformance_pools": (300, conformance("--conf", "pools:custash", "--only", "contexts", "memory", "pools", "streams")),
+        "conformance_pools": (300, conformance("--conf", "pools:default", "--only", "contexts", "memory", "pools", "streams")),
         "conformance_handles": (150, conformance("--conf", "handle_cache:1G", "--only", "handles")),
         "harness": (150, [harness("--preload", library)]),
         "harness_bare": (150, [harness()]),
@@ -70,7 +70,7 @@ def parts(build, out):
         "bench": (560, [[f"{ROOT}/tools/bench", "--build", build, "--minutes", "8",
                        "--json", f"{out}/bench.json"]]),
         "pairs": (120, [["env", *preload, f"{build}/tests/bench/pairs_{runtime}", str(threads)]
-                        for preload in ([], [f"LD_PRELOAD={library}", "CUSTASH_CONF=pools:custash"])
+                        for preload in ([], [f"LD_PRELOAD={library}"])
                         for runtime in ("static", "shared") for threads in (1, 16)]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),

@@ -15,7 +15,7 @@ MOST = 160 << 20
 class Entries(Case):
     def test_the_cache_makes_room_for_calls_that_allocate_for_themselves(self):
         """On a device where the request and what custash keeps do not fit together."""
-        out = self.same_as_bare("entries", "relief", CUSTASH_SIM="devices=1,memory=256m")
+        out = self.same_as_bare("entries", "relief", CUSTASH_SIM="devices=1,memory=256m", CUSTASH_CONF="pools:default")
         kinds = {kind: (int(before), int(after)) for kind, before, after in notes(out)}
         self.assertEqual(sorted(kinds), ["create", "managed", "pitch", "pool"])
         for kind, (before, after) in kinds.items():
@@ -40,9 +40,10 @@ class Entries(Case):
                                     CUSTASH_CONF=backing)
             self.assertEqual([note for note in notes(out) if note[0] == "served"], [["served", "0"], ["served", "1"]])
 
-    def test_a_device_that_is_given_another_pool_is_the_drivers(self):
-        out = self.same_as_bare("entries", "set_pool")
-        self.assertEqual(notes(out), [["default", "1"], ["own", "0"]])
+    def test_a_device_may_be_given_another_pool(self):
+        for conf, own in (("pools:auto", "1"), ("pools:default", "0")):
+            out = self.same_as_bare("entries", "set_pool", CUSTASH_CONF=conf)
+            self.assertEqual(notes(out), [["default", "1"], ["own", own]])
 
     def served(self, what, **more):
         """Of each kind of pool whether custash serves it; the same for small blocks and large ones."""
@@ -53,27 +54,27 @@ class Entries(Case):
 
     def test_pools_of_the_programs_own_are_served_where_what_is_asked_of_them_is_kept(self):
         for backing in ("backing:driver", "backing:vmm"):
-            served, kinds = self.served("own_pools", CUSTASH_CONF=f"pools:custash,{backing}")
+            served, kinds = self.served("own_pools", CUSTASH_CONF=backing)
             self.assertEqual(served, {"plain", "asked", "bounded", "decompressed", "itself", "current"}, backing)
             self.assertEqual(kinds - served, {"policy", "exportable", "unknown", "elsewhere", "others", "context"})
 
     def test_memory_for_a_decompression_engine_is_the_drivers(self):
-        served = self.served("own_pools", CUSTASH_CONF="pools:custash", CUSTASH_SIM="devices=2,decompress=1")[0]
+        served = self.served("own_pools", CUSTASH_SIM="devices=2,decompress=1")[0]
         self.assertEqual(served, {"plain", "asked", "bounded", "itself", "current"})
 
     def test_a_default_pool_is_served_until_a_policy_changes(self):
         self.assertEqual(self.served("reuse_policies"), ({"allowed"}, {"allowed", "forbidden"}))
 
-    def test_pools_of_the_programs_own_are_the_drivers_unless_asked(self):
-        for conf in ("", "pools:auto", "pools:driver", "pools:custash,caching:never"):
+    def test_pools_of_the_programs_own_are_the_drivers_where_asked(self):
+        for conf in ("pools:default", "pools:driver", "caching:never"):
             self.assertEqual(self.served("own_pools", CUSTASH_CONF=conf)[0], set(), conf)
 
     def test_the_option_pools_says_who_serves_the_default_pool(self):
-        for conf, served in (("pools:auto", {"default"}), ("pools:custash", {"default"}), ("pools:driver", set())):
+        for conf, served in (("pools:auto", {"default"}), ("pools:default", {"default"}), ("pools:driver", set())):
             self.assertEqual(self.served("default_pool", CUSTASH_CONF=conf)[0], served, conf)
 
     def test_more_pools_than_can_be_counted(self):
-        served, kinds = self.served("many_pools", CUSTASH_CONF="pools:custash")
+        served, kinds = self.served("many_pools")
         self.assertEqual((served, kinds - served), ({"first", "again"}, {"last"}))
 
     def share(self, what, conf=""):
@@ -91,8 +92,8 @@ class Entries(Case):
                          "0 of 1 allocations (0.0 %) and 0.0 % of their bytes; by the driver: stream-ordered 1 (64.0 MiB)")
         self.assertEqual(self.share("handles"), "0 of 0 allocations (100.0 %) and 100.0 % of their bytes; by the driver: "
                                                 "handles 4 (8.0 MiB, 2 live: 4.0 MiB)")
-        self.assertRegex(self.share("own_pools"), r"^0 of 26 allocations .*: stream-ordered 1 \(64\.0 MiB\), from own pools 25 \(")
-        self.assertRegex(self.share("own_pools", "pools:custash"), r"^14 of 26 allocations .*: from own pools 12 ")
+        self.assertRegex(self.share("own_pools", "pools:default"), r"^0 of 26 allocations .*: stream-ordered 1 \(64\.0 MiB\), from own pools 25 \(")
+        self.assertRegex(self.share("own_pools"), r"^14 of 26 allocations .*: from own pools 12 ")
         self.assertRegex(self.share("pitched_rows"), r"^8 of 12 allocations \(66\.7 %\) .*: pitched 4 \(")
 
     def test_a_default_pool_whose_access_is_set_is_the_drivers(self):
@@ -137,8 +138,8 @@ class Random(Case):
     def test_what_pools_and_pitches_say_and_hold(self):
         for seed, sim, backing in ((1, "", "backing:vmm"), (101, "pitch=768", "backing:driver"),
                                    (201, "pitch=768,whole_last_row=0", "backing:vmm")):
-            few = self.served(seed, backing, CUSTASH_SIM=sim)
-            many = self.served(seed, f"{backing},pools:custash", CUSTASH_SIM=sim)
+            few = self.served(seed, f"{backing},pools:default", CUSTASH_SIM=sim)
+            many = self.served(seed, backing, CUSTASH_SIM=sim)
             self.assertTrue(all(0 < one < more for one, more in zip(few, many)), (seed, backing, few, many))
 
 
