@@ -5,6 +5,7 @@
 #include "interpose/real/real_driver.hpp"
 // clang-format on
 #include "allocator/guarded_memory.hpp"
+#include "interpose/hooks/copy_rows.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/parameters.hpp"
@@ -30,6 +31,7 @@ enum class Use {
   Set8,     // target, value, count
   Set16,
   Set32,
+  Box,    // a copy of two or three dimensions
   Rows8,  // target, pitch, value, width, height
   Rows16,
   Rows32,
@@ -50,6 +52,9 @@ constexpr Use use_of(std::string_view entry) {
       entry == "cuMemcpyDtoD")
     return Use::Copy;
   if (entry == "cuMemcpyPeer") return Use::Peer;
+  if (entry == "cuMemcpy2D" || entry == "cuMemcpy2DUnaligned" || entry == "cuMemcpy3D" ||
+      entry == "cuMemcpy3DPeer")
+    return Use::Box;
   if (entry == "cuMemsetD8") return Use::Set8;
   if (entry == "cuMemsetD16") return Use::Set16;
   if (entry == "cuMemsetD32") return Use::Set32;
@@ -179,6 +184,14 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
     guards::will_use(kName, address, bytes);
   }
 
+  static void use(const copy_rows::Rows& rows, guards::Work* work) {
+    if (rows.bytes == 0 ||
+        (!guards::may_be_guarded(rows.first) && !guards::may_be_guarded(rows.last)))
+      return;
+    work->note(rows.first);
+    guards::will_use_rows(kName, rows.first, rows.last, rows.bytes);
+  }
+
   static void look(const All& all, guards::Work* work) {
     work->stream = stream_of<kNull>(all);
     work->context = current_context();
@@ -200,11 +213,15 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
       use(std::get<2>(all), std::get<4>(all), work);
     } else if constexpr (kUse == Use::Set8 || kUse == Use::Set16 || kUse == Use::Set32) {
       use(std::get<0>(all), std::get<2>(all) * element(kUse), work);
+    } else if constexpr (kUse == Use::Box) {
+      if (std::get<0>(all) == nullptr) return;
+      use(copy_rows::target(*std::get<0>(all)), work);
+      use(copy_rows::source(*std::get<0>(all)), work);
     } else if constexpr (kUse != Use::Devices) {
-      const Bytes width = std::get<3>(all) * element(kUse);
-      const Bytes height = std::get<4>(all);
-      if (width != 0 && height != 0)
-        use(std::get<0>(all), (height - 1) * std::get<1>(all) + width, work);
+      const copy_rows::Side side{.type = CU_MEMORYTYPE_DEVICE,
+                                 .device = std::get<0>(all),
+                                 .pitch = std::get<1>(all)};
+      use(copy_rows::rows_of(side, std::get<3>(all) * element(kUse), std::get<4>(all), 1), work);
     }
   }
 };
