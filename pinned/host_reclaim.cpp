@@ -90,6 +90,40 @@ void HostReclaim::collect_guarded() {
   guards_.tell();
 }
 
+// A fence that was just recorded does not pass at once, even on an idle device.
+void HostReclaim::collect_freed() {
+  constexpr int kQuestions = 100;  // some 20 µs
+  if (!guards_.any()) return;
+  WorkInFlight work(allocator_);
+  for (int i = 0; i < kQuestions && guards_.any_waits() && !work.idle(); ++i)
+    work.poll_tickets();
+  collect_guarded();
+}
+
+void HostReclaim::rest_guarded() {
+  if (!guards_.any_waits()) return;
+  WorkInFlight(allocator_).poll_tickets();
+  streams_.poll();
+  const Nanoseconds now = driver_.now();
+  {
+    Lock lock(mutex_);
+    for (const auto& each : pools_)
+      if (each->sizes == HostSizes::Guarded)
+        each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+  }
+  guards_.tell();
+}
+
+void HostReclaim::look_at_guards() {
+  collect_guarded();
+  {
+    Lock lock(mutex_);
+    for (const auto& each : pools_)
+      if (each->sizes == HostSizes::Guarded) each->look_at_used();
+  }
+  guards_.tell();
+}
+
 // The driver waits for the device when memory is unpinned. So this runs only while the device
 // is idle.
 void HostReclaim::decay() {

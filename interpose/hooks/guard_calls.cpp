@@ -35,6 +35,7 @@ enum class Use {
   Rows8,  // target, pitch, value, width, height
   Rows16,
   Rows32,
+  Event,    // waits for an event
   Context,  // waits for a context
   Stream    // for a stream, or asks it
 };
@@ -61,6 +62,7 @@ constexpr Use use_of(std::string_view entry) {
   if (entry == "cuMemsetD2D8") return Use::Rows8;
   if (entry == "cuMemsetD2D16") return Use::Rows16;
   if (entry == "cuMemsetD2D32") return Use::Rows32;
+  if (entry == "cuEventSynchronize") return Use::Event;
   if (entry == "cuCtxSynchronize") return Use::Context;
   if (entry == "cuStreamSynchronize" || entry == "cuStreamQuery") return Use::Stream;
   return Use::None;
@@ -92,6 +94,17 @@ bool is_capturing(CUstream stream) {
   return core != nullptr &&
          core->driver().stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// Before work is submitted.
+void give_back_freed() {
+  if (Allocator* const core = process::core()) GuardedMemory(*core).give_back_freed();
+}
+
+void has_waited() {
+  if (process::core() == nullptr) return;
+  give_back_freed();
+  process::pinned().rest_guarded();
 }
 
 void note_word(void* work, Address word) {
@@ -141,16 +154,22 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
   }
 
   static CUresult call(Args... args) {
-    if constexpr (kWaits) {
+    if constexpr (kUse == Use::Event) {
+      const CUresult result = real(args...);
+      if (result == CUDA_SUCCESS) has_waited();
+      return result;
+    } else if constexpr (kWaits) {
       const std::uint64_t before = guards::now();
       const CUresult result = real(args...);
       if (result == CUDA_SUCCESS) is_over(All(args...), before);
+      if (result == CUDA_SUCCESS) has_waited();
       return result;
     } else {
       guards::Work work;
       try {
         order(All(args...));
         if constexpr (kUse != Use::None) look(All(args...), &work);
+        if constexpr (kUse != Use::None) give_back_freed();
       } catch (...) {  // out of host memory
       }
       const CUresult result = real(args...);
@@ -218,10 +237,10 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
       use(copy_rows::target(*std::get<0>(all)), work);
       use(copy_rows::source(*std::get<0>(all)), work);
     } else if constexpr (kUse != Use::Devices) {
-      const copy_rows::Side side{.type = CU_MEMORYTYPE_DEVICE,
-                                 .device = std::get<0>(all),
-                                 .pitch = std::get<1>(all)};
-      use(copy_rows::rows_of(side, std::get<3>(all) * element(kUse), std::get<4>(all), 1), work);
+      const copy_rows::Side side{
+          .type = CU_MEMORYTYPE_DEVICE, .device = std::get<0>(all), .pitch = std::get<1>(all)};
+      use(copy_rows::rows_of(side, std::get<3>(all) * element(kUse), std::get<4>(all), 1),
+          work);
     }
   }
 };

@@ -374,6 +374,7 @@ const std::map<std::string, Program> kPrograms = {
      [] {
        Two two;
        const unsigned value = 1;
+       use(two.block, two.a);  // so that guards keep the pages
        free_on(two.block, two.a);
        CALL(cuMemsetD32Async, two.block, value, std::size_t{10}, two.b);
      }},

@@ -91,6 +91,91 @@ TEST_CASE("where nothing runs the next allocations give the pages back", "[unit]
   CHECK(faults(bed, nullptr, p, 1));
 }
 
+namespace {
+
+// Freed blocks that have their pages: those of this test, since no allocator ever ends.
+struct Pending {
+  std::uint32_t before = Guards::freed();
+
+  std::uint32_t operator()() const { return Guards::freed() - before; }
+};
+
+}  // namespace
+
+TEST_CASE("a submission or a wait gives the pages back before it", "[unit][guards]") {
+  Bed bed({.advance = sim::Advance::Timed}, guarding());
+  const Pending pending;
+  const Address p = bed.malloc(4_MiB);
+  const Address q = bed.malloc(1000);
+  bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
+  bed.free(p);
+  CHECK(pending() == 1);
+  CHECK(sim::translate(p, 1).size() == 1);
+  sim::run_all();
+  GuardedMemory(*bed.allocator).give_back_freed();
+  CHECK(pending() == 0);
+  CHECK_FALSE(faults(bed, nullptr, q, 1000));
+  CHECK(faults(bed, nullptr, p, 1));
+}
+
+TEST_CASE("a submission beside the work before a free leaves the pages", "[unit][guards]") {
+  Bed bed({}, guarding());
+  const Pending pending;
+  const CUstream busy = bed.stream();
+  const Address p = bed.malloc(4_MiB);
+  sim::hold(busy);
+  bed.launch(busy, {.accesses = {{p, 4_MiB, true}}});
+  bed.free(p);
+  const auto recorded = [&] { return bed.stats().num_fences; };
+  GuardedMemory(*bed.allocator).give_back_freed();
+  const auto once = recorded();
+  for (int i = 0; i < 10; ++i) {
+    bed.launch(busy, {.accesses = {{p, 4_MiB, true}}});
+    GuardedMemory(*bed.allocator).give_back_freed();
+  }
+  CHECK(recorded() == once);  // asking is not recording
+  CHECK(pending() == 1);
+  sim::release(busy);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+  for (int i = 0; i < 2; ++i) {  // the look around it, then its pages
+    GuardedMemory(*bed.allocator).give_back_freed();
+    sim::run_all();
+  }
+  CHECK(pending() == 0);
+}
+
+TEST_CASE("a submission beside a capture gives nothing back", "[unit][guards]") {
+  Bed bed({.advance = sim::Advance::Timed}, guarding());
+  const Pending pending;
+  const CUstream captured = bed.stream();
+  const Address p = bed.malloc(4_MiB);
+  bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
+  begin_capture(bed, captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  bed.free(p);
+  sim::run_all();
+  const auto calls = sim::count_all();
+  GuardedMemory(*bed.allocator).give_back_freed();
+  CHECK(sim::count_all() == calls);
+  CHECK(pending() == 1);
+  CHECK(end_capture(bed, captured) != nullptr);
+  GuardedMemory(*bed.allocator).give_back_freed();
+  CHECK(pending() == 0);
+}
+
+TEST_CASE("the end of a context ends what is counted of its freed blocks", "[unit][guards]") {
+  {
+    Bed bed({}, guarding());
+    const Pending pending;
+    const Address p = bed.malloc(4_MiB);
+    bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
+    bed.free(p);
+    CHECK(pending() == 1);
+    bed.allocator->context_destroyed(bed.sim.context());
+    CHECK(pending() == 0);
+  }
+}
+
 TEST_CASE("the addresses of freed blocks rest", "[unit][guards]") {
   Bed bed({}, guarding());
   std::set<Address> seen;
