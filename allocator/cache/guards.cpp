@@ -219,8 +219,12 @@ void Guards::look_at_living() {
     for (const auto& [begin, block] : blocks_)
       living.push_back(block);
   }
-  GuardSlack::Look look;
   for (const GuardedBlock& block : living) {
+    GuardSlack::Look look;
+    {
+      CacheLock lock(core_.mutex);
+      look = take_spare(slack_.room_for(block));
+    }
     if (!slack_.begin(block, &look)) return;
     CUresult state = slack_.state_of(look);
     for (int i = 0; i < kTries && state == CUDA_ERROR_NOT_READY; ++i) {
@@ -229,7 +233,21 @@ void Guards::look_at_living() {
     }
     if (state != CUDA_SUCCESS) return;
     tell_of(block, look);
+    CacheLock lock(core_.mutex);
+    spare_.push_back(look);
   }
+}
+
+// Where no more large rooms may be had, any other does.
+GuardSlack::Look Guards::take_spare(Bytes room) {
+  auto found = std::find_if(spare_.begin(), spare_.end(), [&](const GuardSlack::Look& each) {
+    return each.room == room;
+  });
+  if (found == spare_.end() && !slack_.may_have(room)) found = spare_.begin();
+  if (found == spare_.end()) return {};
+  const GuardSlack::Look look = *found;
+  spare_.erase(found);
+  return look;
 }
 
 void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
@@ -240,10 +258,7 @@ void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
       const auto known = blocks_.extract(one.item.block->address);
       CUSTASH_ASSERT(known);
       one.block = known.mapped();
-      if (!spare_.empty()) {
-        one.look = spare_.back();
-        spare_.pop_back();
-      }
+      one.look = take_spare(slack_.room_for(one.block));
     }
     if (!slack_.begin(one.block, &one.look)) {
       reclaim_.give_back(arena, one.item);

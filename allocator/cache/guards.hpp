@@ -22,7 +22,10 @@ namespace custash {
 class Guards {
  public:
   Guards(CacheCore& core, MemoryGrowth& growth, Reclaim& reclaim)
-      : core_(core), growth_(growth), reclaim_(reclaim), slack_(core.driver, core.context) {}
+      : core_(core),
+        growth_(growth),
+        reclaim_(reclaim),
+        slack_(core.driver, core.context, core.config.guard_slack) {}
 
   // Whether this allocation is one of those that option guard: names; it names some.
   bool wants(Bytes bytes) { return sampler_.wants(core_.config.guard, bytes); }
@@ -70,6 +73,7 @@ class Guards {
   bool comes_after(CUstream stream, CUevent fill);
   void begin_looks(Arena& arena, std::vector<Leaving>* leaving);
   void end_looks(Arena& arena, std::vector<Leaving>* leaving);
+  GuardSlack::Look take_spare(Bytes room) REQUIRES(cache_lock);
   void tell_of(const GuardedBlock& block, const GuardSlack::Look& look);
   Arena& arena() REQUIRES(cache_lock);
 
