@@ -121,6 +121,7 @@ std::optional<Status> HostCache::free_behind_streams(void* buffer) {
   }
   if (named.empty()) return finish_free(leaving);
   Lock lock(mutex_);
+  if (guards_.any()) guards_.note_waiting(true);
   streams_.put_behind(lock, std::move(leaving));
   return Status();
 }

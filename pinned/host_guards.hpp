@@ -33,13 +33,11 @@ class HostGuards {
   void begin(const HostMemoryRange& pages, Bytes requested) const;
 
   // Freed buffers that the device may still use, and the host as well.
-  [[nodiscard]] bool any_waits() const { return waiting_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool any_waits() const { return waiting_.load(std::memory_order_relaxed); }
+
+  void note_waiting(bool any) { waiting_.store(any, std::memory_order_relaxed); }
 
   // For the pools, whose callers hold the lock.
-  void wait_begins() { waiting_.fetch_add(1, std::memory_order_relaxed); }
-
-  void wait_ends() { waiting_.fetch_sub(1, std::memory_order_relaxed); }
-
   void look(const HostMemoryRange& pages, Bytes requested);
   void put_to_rest(const HostMemoryRange& pages, Bytes requested);
 
@@ -54,7 +52,7 @@ class HostGuards {
   // Order: none. It chooses one of two layouts.
   std::atomic<std::uint32_t> count_{0};
   // Order: none. What one wait does not see the next one does.
-  std::atomic<std::uint32_t> waiting_{0};
+  std::atomic<bool> waiting_{false};
   std::vector<SlackWrite> found_;
 };
 

@@ -190,7 +190,6 @@ void HostPool::put_in_limbo(HostBlock* block, std::uint64_t ticket) {
   end_use(block);
   block->state = HostBlockState::InLimbo;
   block->ticket = ticket;
-  if (sizes == HostSizes::Guarded) guards_->wait_begins();
   if (ticket == 0) end_activity(block);
   limbo_bytes += block->size;
   recent.blocks.push(block);
@@ -248,7 +247,6 @@ void HostPool::merge(HostBlock* block, Nanoseconds now) {
   block->segment->idle_since = now;
   if (sizes != HostSizes::Guarded) return;
   resting_bytes += block->size;
-  guards_->wait_ends();
   guards_->put_to_rest(block->segment->memory, block->requested);
 }
 
@@ -335,8 +333,6 @@ void HostPool::take_all_segments(std::vector<HostMemoryRange>* out) {
     for (auto& [start, block] : segment->blocks) {
       if (block.state == HostBlockState::Used || block.state == HostBlockState::Busy)
         end_use(&block);
-      if (sizes == HostSizes::Guarded && block.state == HostBlockState::InLimbo)
-        guards_->wait_ends();
       end_activity(&block);
     }
   }

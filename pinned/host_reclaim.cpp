@@ -71,15 +71,25 @@ Status HostReclaim::give_back(Nanoseconds idle_before,
   return result;
 }
 
+void HostReclaim::drain_guarded(Nanoseconds now) {
+  bool waits = false;
+  for (const auto& each : pools_) {
+    if (each->sizes != HostSizes::Guarded) continue;
+    each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+    waits = waits || each->limbo_bytes != 0;
+  }
+  guards_.note_waiting(waits);
+}
+
 void HostReclaim::collect_guarded() {
   if (!guards_.any()) return;
   Nanoseconds until = 0;
   {
     const Nanoseconds now = driver_.now();
     Lock lock(mutex_);
+    drain_guarded(now);
     for (const auto& each : pools_) {
       if (each->sizes != HostSizes::Guarded) continue;
-      each->drain(WorkInFlight(allocator_).tickets_passed(), now);
       if (each->resting_bytes > kMostAtRest || each->resting() > kMostBuffersAtRest)
         until = std::max(until, each->rest_until(kMostAtRest / 2, kMostBuffersAtRest / 2));
     }
@@ -94,6 +104,11 @@ void HostReclaim::collect_guarded() {
 void HostReclaim::collect_freed() {
   constexpr int kQuestions = 100;  // some 20 µs
   if (!guards_.any()) return;
+  {
+    const Nanoseconds now = driver_.now();
+    Lock lock(mutex_);
+    drain_guarded(now);
+  }
   WorkInFlight work(allocator_);
   for (int i = 0; i < kQuestions && guards_.any_waits() && !work.idle(); ++i)
     work.poll_tickets();
@@ -107,9 +122,7 @@ void HostReclaim::rest_guarded() {
   const Nanoseconds now = driver_.now();
   {
     Lock lock(mutex_);
-    for (const auto& each : pools_)
-      if (each->sizes == HostSizes::Guarded)
-        each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+    drain_guarded(now);
   }
   guards_.tell();
 }

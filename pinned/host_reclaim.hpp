@@ -58,6 +58,8 @@ class HostReclaim {
   void context_gone(CUcontext context) EXCLUDES(mutex_);  // after it
 
  private:
+  void drain_guarded(Nanoseconds now) REQUIRES(mutex_);
+
   // A segment that is being released, and the pool it came from.
   struct Returning {
     HostPool* from;
