@@ -12,6 +12,7 @@
 #include "interpose/observe/guard_report.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/quietly.hpp"
 
 #include <string_view>
 #include <tuple>
@@ -102,9 +103,11 @@ void give_back_freed() {
 }
 
 void has_waited() {
-  if (process::core() == nullptr) return;
-  give_back_freed();
-  process::pinned().rest_guarded();
+  quietly([] {  // host memory may run out
+    if (process::core() == nullptr) return;
+    give_back_freed();
+    process::pinned().rest_guarded();
+  });
 }
 
 void note_word(void* work, Address word) {
