@@ -14,6 +14,10 @@ class GuardedMemory {
   // Waits a second at most for each context.
   void look_at_all();
 
+  // Before work is submitted and after a wait: gives the driver the pages of freed blocks whose
+  // work is over, so that later work faults. Calls nothing where no such block has pages.
+  void give_back_freed();
+
   // Before work is submitted to a stream of the current context: lets it come after the fills
   // of guarded blocks (guard_fill:), on the device.
   void order_fills(CUstream stream);

@@ -84,6 +84,10 @@ class HostCache {
   bool overlaps(Address address, Bytes bytes);
   // Whether the address is a guarded buffer's, or one that guards it.
   bool guards(Address address);
+
+  // After a wait of the program's: freed guarded buffers whose work is over lose their access.
+  void rest_guarded() { reclaim_.rest_guarded(); }
+
   // Looks for bytes written beside the guarded buffers, those in use, too.
   void look_at_guards();
   HostStats stats();

@@ -55,7 +55,7 @@ std::optional<Status> HostCache::free(void* buffer) {
                             ? WorkInFlight(allocator_).wait_as_free_does(leaving.pool->context)
                             : Status();
   const Status freed = finish_free(leaving);
-  reclaim_.collect_guarded();
+  reclaim_.collect_freed();
   reclaim_.decay();
   return freed.ok() ? waited : freed;
 }
@@ -121,6 +121,7 @@ std::optional<Status> HostCache::free_behind_streams(void* buffer) {
   }
   if (named.empty()) return finish_free(leaving);
   Lock lock(mutex_);
+  if (guards_.any()) guards_.note_waiting(true);
   streams_.put_behind(lock, std::move(leaving));
   return Status();
 }

@@ -45,13 +45,7 @@ bool HostCache::guards(Address address) {
 
 void HostCache::look_at_guards() {
   poll();
-  reclaim_.collect_guarded();
-  {
-    Lock lock(mutex_);
-    for (const auto& each : pools_)
-      if (each->sizes == HostSizes::Guarded) each->look_at_used();
-  }
-  guards_.tell();
+  reclaim_.look_at_guards();
 }
 
 HostStats HostCache::stats() {

@@ -31,6 +31,12 @@ class HostGuards {
 
   // A new buffer, which nobody uses yet.
   void begin(const HostMemoryRange& pages, Bytes requested) const;
+
+  // Freed buffers that the device may still use, and the host as well.
+  [[nodiscard]] bool any_waits() const { return waiting_.load(std::memory_order_relaxed); }
+
+  void note_waiting(bool any) { waiting_.store(any, std::memory_order_relaxed); }
+
   // For the pools, whose callers hold the lock.
   void look(const HostMemoryRange& pages, Bytes requested);
   void put_to_rest(const HostMemoryRange& pages, Bytes requested);
@@ -45,6 +51,8 @@ class HostGuards {
   GuardSampler sampler_;
   // Order: none. It chooses one of two layouts.
   std::atomic<std::uint32_t> count_{0};
+  // Order: none. What one wait does not see the next one does.
+  std::atomic<bool> waiting_{false};
   std::vector<SlackWrite> found_;
 };
 

@@ -71,15 +71,25 @@ Status HostReclaim::give_back(Nanoseconds idle_before,
   return result;
 }
 
+void HostReclaim::drain_guarded(Nanoseconds now) {
+  bool waits = false;
+  for (const auto& each : pools_) {
+    if (each->sizes != HostSizes::Guarded) continue;
+    each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+    waits = waits || each->limbo_bytes != 0;
+  }
+  guards_.note_waiting(waits);
+}
+
 void HostReclaim::collect_guarded() {
   if (!guards_.any()) return;
   Nanoseconds until = 0;
   {
     const Nanoseconds now = driver_.now();
     Lock lock(mutex_);
+    drain_guarded(now);
     for (const auto& each : pools_) {
       if (each->sizes != HostSizes::Guarded) continue;
-      each->drain(WorkInFlight(allocator_).tickets_passed(), now);
       if (each->resting_bytes > kMostAtRest || each->resting() > kMostBuffersAtRest)
         until = std::max(until, each->rest_until(kMostAtRest / 2, kMostBuffersAtRest / 2));
     }
@@ -87,6 +97,43 @@ void HostReclaim::collect_guarded() {
   std::size_t returned = 0;
   if (until != 0)
     give_back(until, &returned, true).ignore();  // a buffer that was not released rests on
+  guards_.tell();
+}
+
+// A fence that was just recorded does not pass at once, even on an idle device.
+void HostReclaim::collect_freed() {
+  constexpr int kQuestions = 100;  // some 20 µs
+  if (!guards_.any()) return;
+  {
+    const Nanoseconds now = driver_.now();
+    Lock lock(mutex_);
+    drain_guarded(now);
+  }
+  WorkInFlight work(allocator_);
+  for (int i = 0; i < kQuestions && guards_.any_waits() && !work.idle(); ++i)
+    work.poll_tickets();
+  collect_guarded();
+}
+
+void HostReclaim::rest_guarded() {
+  if (!guards_.any_waits()) return;
+  WorkInFlight(allocator_).poll_tickets();
+  streams_.poll();
+  const Nanoseconds now = driver_.now();
+  {
+    Lock lock(mutex_);
+    drain_guarded(now);
+  }
+  guards_.tell();
+}
+
+void HostReclaim::look_at_guards() {
+  collect_guarded();
+  {
+    Lock lock(mutex_);
+    for (const auto& each : pools_)
+      if (each->sizes == HostSizes::Guarded) each->look_at_used();
+  }
   guards_.tell();
 }
 

@@ -46,12 +46,20 @@ class HostReclaim {
   // Guarded buffers whose work is over go to rest, and the oldest are released where too many
   // rest. Waits for the device then.
   void collect_guarded() EXCLUDES(mutex_);
+  // The same after a free: asks for some microseconds whether the device is idle.
+  void collect_freed() EXCLUDES(mutex_);
+  // The same after a wait of the program's: releases none. Nothing where no buffer waits.
+  void rest_guarded() EXCLUDES(mutex_);
+  // Looks beside guarded buffers, those in use, too.
+  void look_at_guards() EXCLUDES(mutex_);
 
   bool forget_pools(CUcontext context)
       EXCLUDES(mutex_);  // before the driver's call that ends the context
   void context_gone(CUcontext context) EXCLUDES(mutex_);  // after it
 
  private:
+  void drain_guarded(Nanoseconds now) REQUIRES(mutex_);
+
   // A segment that is being released, and the pool it came from.
   struct Returning {
     HostPool* from;

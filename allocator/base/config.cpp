@@ -167,6 +167,14 @@ constexpr std::array kOptions = {
          "of what nobody wrote show. Floating-point numbers are then NaN."},
         [](Config& c, std::string_view text) { return set_flag(&c.guard_fill, text); }},
     Option{
+        {"guard_slack",
+         "bytes",
+         "4K",
+         "bytes, or with K, M, G, T (powers of 1,024)",
+         "How far beside a guarded block of device memory, on its pages, custash looks for bytes "
+         "that were written. 2M: everywhere on them."},
+        [](Config& c, std::string_view text) { return set_bytes(&c.guard_slack, text); }},
+    Option{
         {"guard_core",
          "flag",
          "false",

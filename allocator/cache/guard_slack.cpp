@@ -2,15 +2,18 @@
 #include "allocator/cache/guard_slack.hpp"
 
 #include "allocator/base/scope.hpp"
+#include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 
 namespace custash {
 namespace {
 
 constexpr unsigned char kPattern = 0xa7;
-constexpr Bytes kNear = 4_KiB;  // so much on each side is looked at
+constexpr std::uint64_t kPatterns = 0xa7a7a7a7a7a7a7a7;
 
 struct Side {
   Address at = 0;
@@ -18,13 +21,45 @@ struct Side {
 };
 
 // Before the block, and past its end.
-std::array<Side, 2> sides_of(const GuardedBlock& block) {
+std::array<Side, 2> sides_of(const GuardedBlock& block, Bytes near) {
   const Address end = block.address + block.requested;
-  const Bytes before = std::min(block.address - block.begin, kNear);
-  return {Side{block.address - before, before}, Side{end, std::min(block.end - end, kNear)}};
+  const Bytes before = std::min(block.address - block.begin, near);
+  return {Side{block.address - before, before}, Side{end, std::min(block.end - end, near)}};
+}
+
+bool is_pattern(const std::byte* at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, at, sizeof word);
+  return word == kPatterns;
+}
+
+// How many bytes have the pattern up to the first that has not.
+Bytes clean_from_begin(const std::byte* at, Bytes bytes) {
+  Bytes i = 0;
+  while (i + sizeof kPatterns <= bytes && is_pattern(at + i))
+    i += sizeof kPatterns;
+  while (i < bytes && at[i] == std::byte{kPattern})
+    ++i;
+  return i;
+}
+
+Bytes clean_from_end(const std::byte* at, Bytes bytes) {
+  Bytes i = bytes;
+  while (i >= sizeof kPatterns && is_pattern(at + i - sizeof kPatterns))
+    i -= sizeof kPatterns;
+  while (i > 0 && at[i - 1] == std::byte{kPattern})
+    --i;
+  return bytes - i;
 }
 
 }  // namespace
+
+GuardSlack::GuardSlack(const Driver& driver, CUcontext context, Bytes near)
+    : driver_(driver),
+      context_(context),
+      near_(std::min(near, kPageBytes)),
+      most_room_(std::min(std::max(2 * near_, kSmallRoom), kPageBytes)) {
+}
 
 CUstream GuardSlack::stream() {
   CUstream known = stream_.load(std::memory_order_acquire);
@@ -39,7 +74,7 @@ bool GuardSlack::fill(const GuardedBlock& block) {
   const RelaxedCapture relaxed(driver_);
   CUstream const on = stream();
   if (on == nullptr) return false;
-  for (const Side& side : sides_of(block))
+  for (const Side& side : sides_of(block, near_))
     if (side.bytes != 0 &&
         driver_.memset_d8_async(side.at, kPattern, side.bytes, on) != CUDA_SUCCESS)
       return false;
@@ -62,25 +97,43 @@ bool GuardSlack::fill_block(const GuardedBlock& block, CUevent* over) {
   return true;
 }
 
+Bytes GuardSlack::room_for(const GuardedBlock& block) const {
+  const auto [before, past] = sides_of(block, near_);
+  return before.bytes + past.bytes <= kSmallRoom ? kSmallRoom : most_room_;
+}
+
+// Without host memory for a large room, a small one does.
+bool GuardSlack::find_room(const GuardedBlock& block, Look* out) {
+  const auto obtain = [&](Bytes room) {
+    void* host = nullptr;
+    if (driver_.mem_host_alloc(&host, room, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS)
+      return false;
+    out->copy = static_cast<std::byte*>(host);
+    out->room = room;
+    return true;
+  };
+  const Bytes wanted = room_for(block);
+  if (out->copy == nullptr && wanted > kSmallRoom && may_have(wanted) && obtain(wanted))
+    many_.fetch_add(1);
+  if (out->copy == nullptr && !obtain(kSmallRoom)) return false;
+  out->near = wanted <= out->room ? near_ : std::min(near_, kLeastNear);
+  return true;
+}
+
 bool GuardSlack::begin(const GuardedBlock& block, Look* out) {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   CUstream const on = stream();
-  if (on == nullptr) return false;
-  void* host = out->copy;
-  if (host == nullptr &&
-      driver_.mem_host_alloc(&host, 2 * kNear, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS)
-    return false;
-  out->copy = static_cast<std::byte*>(host);
+  if (on == nullptr || !find_room(block, out)) return false;
   if (out->over == nullptr &&
       driver_.event_create(&out->over, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
     return false;
   std::byte* to = out->copy;
-  for (const Side& side : sides_of(block)) {
+  for (const Side& side : sides_of(block, out->near)) {
     if (side.bytes != 0 &&
         driver_.memcpy_dtoh_async(to, side.at, side.bytes, on) != CUDA_SUCCESS)
       return false;
-    to += kNear;
+    to += side.bytes;
   }
   return driver_.event_record(out->over, on) == CUDA_SUCCESS;
 }
@@ -93,19 +146,17 @@ CUresult GuardSlack::state_of(const Look& look) const {
 std::optional<SlackWrite> GuardSlack::found(const GuardedBlock& block, const Look& look) {
   if (!block.filled) return std::nullopt;
   SlackWrite what{block.address, block.requested};
-  const auto [before, past] = sides_of(block);
-  const auto is_ours = [](std::byte each) { return each == std::byte{kPattern}; };
-  for (Bytes i = 0; i < past.bytes; ++i)
-    if (!is_ours(look.copy[kNear + i])) {
-      what.past = true;
-      what.distance = i + 1;
-      return what;
-    }
-  for (Bytes i = before.bytes; i > 0; --i)  // the nearest byte first
-    if (!is_ours(look.copy[i - 1])) {
-      what.distance = before.bytes - i + 1;
-      return what;
-    }
+  const auto [before, past] = sides_of(block, look.near);
+  if (const Bytes clean = clean_from_begin(look.copy + before.bytes, past.bytes);
+      clean != past.bytes) {
+    what.past = true;
+    what.distance = clean + 1;
+    return what;
+  }
+  if (const Bytes clean = clean_from_end(look.copy, before.bytes); clean != before.bytes) {
+    what.distance = clean + 1;  // the nearest byte
+    return what;
+  }
   return std::nullopt;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // GuardSlack: the bytes between a guarded block and the ends of its pages. They get a pattern
-// when the block is handed out. After the free, custash copies the nearest of them to the host
-// and looks whether anybody wrote there. It does so on a stream of its own and waits for
-// nothing. Called without any lock held.
+// when the block is handed out, as far as option guard_slack: says. After the free, custash
+// copies them to the host and looks whether anybody wrote there. It does so on a stream of its
+// own and waits for nothing. Called without any lock held.
 #pragma once
 
 #include "allocator/base/driver.hpp"
@@ -30,16 +30,26 @@ class GuardSlack {
   // One look at a block's slack: copies under way to the host.
   struct Look {
     std::byte* copy = nullptr;
+    Bytes room = 0;  // of the copy
+    Bytes near = 0;  // so far on each side it looks
     CUevent over = nullptr;
   };
 
-  GuardSlack(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
+  GuardSlack(const Driver& driver, CUcontext context, Bytes near);
 
   // False: the driver refused, so the slack says nothing.
   bool fill(const GuardedBlock& block);
   // Fills the block itself, so that reads of what nobody wrote show: floating-point numbers are
   // NaN. The event is recorded after it, and made where it is null. False: nothing is filled.
   bool fill_block(const GuardedBlock& block, CUevent* over);
+  // The room that a look at the block wants; whether a look without any may get so much. Else
+  // it looks at 4 KiB a side.
+  [[nodiscard]] Bytes room_for(const GuardedBlock& block) const;
+
+  [[nodiscard]] bool may_have(Bytes room) const {
+    return room <= kSmallRoom || (many_.load() + 1) * most_room_ <= kMostCopies;
+  }
+
   // Starts a look; false: the driver refused.
   bool begin(const GuardedBlock& block, Look* out);
   // CUDA_ERROR_NOT_READY: not over. Any other error: it has seen nothing.
@@ -49,10 +59,18 @@ class GuardSlack {
                                                        const Look& look);
 
  private:
+  static constexpr Bytes kLeastNear = 4_KiB;
+  static constexpr Bytes kSmallRoom = 2 * kLeastNear;
+  static constexpr Bytes kMostCopies = 64_MiB;  // in larger rooms, which stay
+
   CUstream stream();
+  bool find_room(const GuardedBlock& block, Look* out);
 
   const Driver& driver_;
   const CUcontext context_;
+  const Bytes near_;
+  const Bytes most_room_;
+  std::atomic<Bytes> many_{0};  // such rooms there are. Order: none. It bounds them.
   // Order: released after it is made. A second one, by a thread that came at the same time,
   // ends with the context.
   std::atomic<CUstream> stream_{nullptr};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/guards.hpp"
 
+#include "allocator/base/atomic_max.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/heap/pool.hpp"
@@ -44,7 +45,9 @@ bool Guards::allocate(const Request& request, Address* out) {
     if (core_.config.guard_fill) fill(block);
     CacheLock lock(core_.mutex);
     blocks_[begin] = block;
+    ++made_;
     ++core_.stats.num_guarded;
+    note_freed(arena());
     return true;
   }
   CacheLock lock(core_.mutex);
@@ -99,33 +102,93 @@ bool Guards::comes_after(CUstream stream, CUevent fill) {
   return core_.driver.stream_wait_event(stream, fill, 0) == CUDA_SUCCESS;
 }
 
-bool Guards::has_freed(const Arena& arena) const {
+std::size_t Guards::count_used(const Arena& arena) {
   std::size_t used = 0;
   for (const Segment* segment : arena.segments())
     used += segment->owned;
-  return blocks_.size() > used;
+  return used;
+}
+
+// A block is handed out shortly before blocks_ has it.
+std::size_t Guards::count_freed(const Arena& arena) const {
+  return blocks_.size() - std::min(blocks_.size(), count_used(arena));
+}
+
+void Guards::note_freed(const Arena& arena) {
+  const auto now = static_cast<std::uint32_t>(count_freed(arena) + leaving_.size());
+  freed_with_pages.fetch_add(now - freed_here_);
+  freed_here_ = now;
 }
 
 void Guards::collect() {
   Arena* const arena = arena_.load(std::memory_order_relaxed);
-  if (arena == nullptr || collecting_.exchange(true)) return;
+  if (arena == nullptr) return;
+  const Position until = core_.timeline.submitted();
+  {
+    CacheLock lock(core_.mutex);
+    const std::size_t used = count_used(*arena);
+    if (used + frees_seen_ < made_) {
+      frees_seen_ = made_ - used;
+      atomic_max(wanted_, until);
+    }
+    note_freed(*arena);
+  }
+  collect(*arena, until, Asking::Once);
+}
+
+void Guards::collect_freed() {
+  Arena* const arena = arena_.load(std::memory_order_relaxed);
+  if (arena == nullptr || core_.timeline.broken() || core_.timeline.capturing()) return;
+  {
+    CacheLock lock(core_.mutex);
+    if (freed_here_ == 0) return;
+  }
+  collect(*arena, wanted_.load(), Asking::Briefly);
+}
+
+void Guards::collect(Arena& arena, Position until, Asking asking) {
+  if (collecting_.exchange(true)) return;
   std::vector<Leaving> leaving;
   bool freed = false;
   {
     CacheLock lock(core_.mutex);
     leaving = std::exchange(leaving_, {});
-    freed = has_freed(*arena);
+    freed = count_freed(arena) != 0;
   }
-  end_looks(*arena, &leaving);
+  end_looks(arena, &leaving);
   if (freed) {
-    core_.timeline.poll(core_.timeline.submitted());
-    begin_looks(*arena, &leaving);
+    core_.timeline.poll(until);
+    if (asking == Asking::Briefly) poll_briefly(until);
+    begin_looks(arena, &leaving);
+  }
+  if (asking == Asking::Briefly && !leaving.empty() && !leaving.back().awaited) {
+    wait_briefly(leaving.back().look);
+    for (Leaving& each : leaving)
+      each.awaited = true;
+    end_looks(arena, &leaving);
   }
   {
     CacheLock lock(core_.mutex);
     leaving_ = std::move(leaving);
+    note_freed(arena);
   }
   collecting_.store(false);
+}
+
+// A fence that was just recorded does not pass at once, even if the device has long been idle.
+void Guards::poll_briefly(Position until) {
+  constexpr int kQuestions = 100;  // some 20 µs
+  if (asked_.load() >= until) return;
+  asked_.store(until);
+  for (int i = 0; i < kQuestions && core_.timeline.passed() < until; ++i)
+    core_.timeline.poll(until);
+}
+
+// The copies are on a stream of custash's, behind nothing of the program's.
+void Guards::wait_briefly(const GuardSlack::Look& look) const {
+  constexpr int kQuestions = 500;  // some 100 µs
+  for (int i = 0; i < kQuestions && slack_.state_of(look) == CUDA_ERROR_NOT_READY; ++i) {
+  }
 }
 
 void Guards::look_at_all() {
@@ -137,7 +200,7 @@ void Guards::look_at_all() {
     collect();
     {
       CacheLock lock(core_.mutex);
-      if (leaving_.empty() && !has_freed(*arena)) break;
+      if (leaving_.empty() && count_freed(*arena) == 0) break;
     }
     core_.driver.rest(kPause);
   }
@@ -156,8 +219,12 @@ void Guards::look_at_living() {
     for (const auto& [begin, block] : blocks_)
       living.push_back(block);
   }
-  GuardSlack::Look look;
   for (const GuardedBlock& block : living) {
+    GuardSlack::Look look;
+    {
+      CacheLock lock(core_.mutex);
+      look = take_spare(slack_.room_for(block));
+    }
     if (!slack_.begin(block, &look)) return;
     CUresult state = slack_.state_of(look);
     for (int i = 0; i < kTries && state == CUDA_ERROR_NOT_READY; ++i) {
@@ -166,21 +233,32 @@ void Guards::look_at_living() {
     }
     if (state != CUDA_SUCCESS) return;
     tell_of(block, look);
+    CacheLock lock(core_.mutex);
+    spare_.push_back(look);
   }
+}
+
+// Where no more large rooms may be had, any other does.
+GuardSlack::Look Guards::take_spare(Bytes room) {
+  auto found = std::find_if(spare_.begin(), spare_.end(), [&](const GuardSlack::Look& each) {
+    return each.room == room;
+  });
+  if (found == spare_.end() && !slack_.may_have(room)) found = spare_.begin();
+  if (found == spare_.end()) return {};
+  const GuardSlack::Look look = *found;
+  spare_.erase(found);
+  return look;
 }
 
 void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
   for (PageReturn& item : reclaim_.take_free(arena)) {
-    Leaving one{std::move(item), {}, {}};
+    Leaving one{std::move(item), {}, {}, false};
     {
       CacheLock lock(core_.mutex);
       const auto known = blocks_.extract(one.item.block->address);
       CUSTASH_ASSERT(known);
       one.block = known.mapped();
-      if (!spare_.empty()) {
-        one.look = spare_.back();
-        spare_.pop_back();
-      }
+      one.look = take_spare(slack_.room_for(one.block));
     }
     if (!slack_.begin(one.block, &one.look)) {
       reclaim_.give_back(arena, one.item);
@@ -239,6 +317,7 @@ std::vector<Page> Guards::abandon() {
   }
   leaving_.clear();
   blocks_.clear();
+  freed_with_pages.fetch_sub(std::exchange(freed_here_, 0U));
   spare_.clear();
   fills_under_way.fetch_sub(static_cast<std::uint32_t>(fills_.size()));
   fills_.clear();

@@ -5,12 +5,14 @@
 #include "interpose/real/real_driver.hpp"
 // clang-format on
 #include "allocator/guarded_memory.hpp"
+#include "interpose/hooks/copy_rows.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/observe/guard_report.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/quietly.hpp"
 
 #include <string_view>
 #include <tuple>
@@ -30,9 +32,11 @@ enum class Use {
   Set8,     // target, value, count
   Set16,
   Set32,
+  Box,    // a copy of two or three dimensions
   Rows8,  // target, pitch, value, width, height
   Rows16,
   Rows32,
+  Event,    // waits for an event
   Context,  // waits for a context
   Stream    // for a stream, or asks it
 };
@@ -50,12 +54,16 @@ constexpr Use use_of(std::string_view entry) {
       entry == "cuMemcpyDtoD")
     return Use::Copy;
   if (entry == "cuMemcpyPeer") return Use::Peer;
+  if (entry == "cuMemcpy2D" || entry == "cuMemcpy2DUnaligned" || entry == "cuMemcpy3D" ||
+      entry == "cuMemcpy3DPeer")
+    return Use::Box;
   if (entry == "cuMemsetD8") return Use::Set8;
   if (entry == "cuMemsetD16") return Use::Set16;
   if (entry == "cuMemsetD32") return Use::Set32;
   if (entry == "cuMemsetD2D8") return Use::Rows8;
   if (entry == "cuMemsetD2D16") return Use::Rows16;
   if (entry == "cuMemsetD2D32") return Use::Rows32;
+  if (entry == "cuEventSynchronize") return Use::Event;
   if (entry == "cuCtxSynchronize") return Use::Context;
   if (entry == "cuStreamSynchronize" || entry == "cuStreamQuery") return Use::Stream;
   return Use::None;
@@ -87,6 +95,19 @@ bool is_capturing(CUstream stream) {
   return core != nullptr &&
          core->driver().stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// Before work is submitted.
+void give_back_freed() {
+  if (Allocator* const core = process::core()) GuardedMemory(*core).give_back_freed();
+}
+
+void has_waited() {
+  quietly([] {  // host memory may run out
+    if (process::core() == nullptr) return;
+    give_back_freed();
+    process::pinned().rest_guarded();
+  });
 }
 
 void note_word(void* work, Address word) {
@@ -136,16 +157,22 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
   }
 
   static CUresult call(Args... args) {
-    if constexpr (kWaits) {
+    if constexpr (kUse == Use::Event) {
+      const CUresult result = real(args...);
+      if (result == CUDA_SUCCESS) has_waited();
+      return result;
+    } else if constexpr (kWaits) {
       const std::uint64_t before = guards::now();
       const CUresult result = real(args...);
       if (result == CUDA_SUCCESS) is_over(All(args...), before);
+      if (result == CUDA_SUCCESS) has_waited();
       return result;
     } else {
       guards::Work work;
       try {
         order(All(args...));
         if constexpr (kUse != Use::None) look(All(args...), &work);
+        if constexpr (kUse != Use::None) give_back_freed();
       } catch (...) {  // out of host memory
       }
       const CUresult result = real(args...);
@@ -181,6 +208,14 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
     guards::will_use(kName, address, bytes);
   }
 
+  static void use(const copy_rows::Rows& rows, guards::Work* work) {
+    if (rows.bytes == 0 ||
+        (!guards::may_be_guarded(rows.first) && !guards::may_be_guarded(rows.last)))
+      return;
+    work->note(rows.first);
+    guards::will_use_rows(kName, rows.first, rows.last, rows.bytes);
+  }
+
   static void look(const All& all, guards::Work* work) {
     work->stream = stream_of<kNull>(all);
     work->context = current_context();
@@ -202,11 +237,15 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
       use(std::get<2>(all), std::get<4>(all), work);
     } else if constexpr (kUse == Use::Set8 || kUse == Use::Set16 || kUse == Use::Set32) {
       use(std::get<0>(all), std::get<2>(all) * element(kUse), work);
+    } else if constexpr (kUse == Use::Box) {
+      if (std::get<0>(all) == nullptr) return;
+      use(copy_rows::target(*std::get<0>(all)), work);
+      use(copy_rows::source(*std::get<0>(all)), work);
     } else if constexpr (kUse != Use::Devices) {
-      const Bytes width = std::get<3>(all) * element(kUse);
-      const Bytes height = std::get<4>(all);
-      if (width != 0 && height != 0)
-        use(std::get<0>(all), (height - 1) * std::get<1>(all) + width, work);
+      const copy_rows::Side side{
+          .type = CU_MEMORYTYPE_DEVICE, .device = std::get<0>(all), .pitch = std::get<1>(all)};
+      use(copy_rows::rows_of(side, std::get<3>(all) * element(kUse), std::get<4>(all), 1),
+          work);
     }
   }
 };

@@ -139,6 +139,15 @@ bool is_freed(Address address, const Block& block) {
   return owner == Ownership::Cached || (owner == Ownership::Foreign && is_nobodys(address));
 }
 
+// Beyond a block in use, and in no other memory.
+bool is_outside(Address address, const Block& block) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  BlockInfo info;
+  if (core == nullptr || is_freed(address, block)) return core != nullptr;
+  return core->find(address, &info) == Ownership::Live && info.base == block.address &&
+         address >= block.end();
+}
+
 std::optional<Near> nearest(Address address, Bytes bytes) {
   const RankedLock lock(mutex);
   return book().nearest(address, bytes);
@@ -154,6 +163,23 @@ void tell_of(GuardFinding finding, const Block& block, Kind kind, Bytes distance
     finding.work = last_work(finding.suspects);
   }
   tell(finding);
+}
+
+// One row of a copy lies in a block in use, and the other so far away that it touches none.
+void look_far(const char* call, Address row, Address other, Bytes bytes) {
+  if (!may_be_guarded(row)) return;
+  const auto near = nearest(row, bytes);
+  if (!near || near->place != Place::Inside || near->block.freed != 0 ||
+      !still_lives(near->block))
+    return;
+  const Block& block = near->block;
+  const auto there = nearest(other, bytes);
+  if ((there && there->touches) || !is_outside(other, block)) return;
+  const bool past = other > row;
+  tell_of({.source = Source::Call, .call = call, .told_to = stack_here()},
+          block,
+          past ? Kind::PastEnd : Kind::BeforeBeginning,
+          past ? other + bytes - block.end() : block.address - other);
 }
 
 // While the driver writes a core dump it answers as if nothing had happened, and it crashes
@@ -278,6 +304,16 @@ void will_use(const char* call, Address address, Bytes bytes) noexcept {
             near->block,
             kind_at(*near),
             lives ? near->distance : 0);
+  });
+}
+
+void will_use_rows(const char* call, Address first, Address last, Bytes bytes) noexcept {
+  will_use(call, first, bytes);
+  if (first == last) return;
+  will_use(call, last, bytes);
+  once_in([&] {
+    look_far(call, first, last, bytes);
+    look_far(call, last, first, bytes);
   });
 }
 

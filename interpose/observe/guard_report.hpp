@@ -39,6 +39,8 @@ void submitted(Work work) noexcept;
 void over(CUcontext context, std::optional<CUstream> stream, std::uint64_t number) noexcept;
 // A copy or a memset is going to use these bytes.
 void will_use(const char* call, Address address, Bytes bytes) noexcept;
+// Rows of so many bytes each: these two, and others between them.
+void will_use_rows(const char* call, Address first, Address last, Bytes bytes) noexcept;
 
 // The core's, for GuardChoice::tell.
 void slack_written(const SlackWrite& what) noexcept;

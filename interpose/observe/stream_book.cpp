@@ -83,13 +83,18 @@ void StreamBook::named(Address address, Chain chain) {
   if (tracked != nullptr) tracked->named.push_back(chain);
 }
 
-// Iterators come in pairs: where one range ends another block may begin.
-bool StreamBook::is_end(Address address, std::span<const Address> all) {
+// Iterators come in pairs: where one range ends another block may begin. The beginning comes
+// first, or, of reversed ranges, directly after the end.
+bool StreamBook::is_end(std::size_t index, std::span<const Address> all) {
+  const Address address = all[index];
   Tracked* const before = find(address - 1);
-  return before != nullptr && before->block.end() == address &&
-         std::any_of(all.begin(), all.end(), [&](Address each) {
-           return each < address && each >= before->block.address;
-         });
+  if (before == nullptr || before->block.end() != address) return false;
+  const auto is_begin = [&](Address each) {
+    return each < address && each >= before->block.address;
+  };
+  const auto next = index + 1;
+  return std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(index), is_begin) ||
+         (next < all.size() && is_begin(all[next]));
 }
 
 bool StreamBook::are_on_two_devices(std::span<const Address> all) {
@@ -126,10 +131,10 @@ void StreamBook::used(Chain chain,
     order.is_over(order.of_all());
   const Place place = order.submitted(chain);
   std::shared_ptr<const guards::Work> kept;
-  for (const Address address : addresses) {
-    Tracked* const tracked = find(address);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    Tracked* const tracked = find(addresses[i]);
     if (tracked == nullptr) continue;
-    if (!certain && address == tracked->block.address && is_end(address, addresses)) continue;
+    if (!certain && addresses[i] == tracked->block.address && is_end(i, addresses)) continue;
     if (tracked->block.freed != 0) {
       const bool may_wait = tracked->ended && order.is_behind_all(*tracked->ended);
       if (!may_wait) add(Kind::AfterFree, tracked->block, work, faults);

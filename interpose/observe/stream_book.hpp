@@ -7,6 +7,7 @@
 #include "interpose/observe/guard_finding.hpp"
 #include "interpose/observe/stream_order.hpp"
 
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
@@ -68,7 +69,7 @@ class StreamBook {
   static void erase(Blocks& blocks, Address address, Bytes bytes);
   static Tracked* at(Blocks& blocks, Address address);
   Tracked* find(Address address);
-  bool is_end(Address address, std::span<const Address> all);
+  bool is_end(std::size_t index, std::span<const Address> all);
   bool are_on_two_devices(std::span<const Address> all);
   void note(Tracked& tracked, Place place, const std::shared_ptr<const guards::Work>& work);
   void add(guards::Kind kind,

@@ -25,6 +25,35 @@ struct property {
   unsigned char flags[8];
 };
 
+/* One side of CUDA_MEMCPY2D and of CUDA_MEMCPY3D, and both. */
+struct side2 {
+  size_t x, y;
+  int type;
+  void* host;
+  address device;
+  void* array;
+  size_t pitch;
+};
+
+struct side3 {
+  size_t x, y, z, level;
+  int type;
+  void* host;
+  address device;
+  void *array, *context;
+  size_t pitch, height;
+};
+
+struct copy2 {
+  struct side2 from, to;
+  size_t width, height;
+};
+
+struct copy3 {
+  struct side3 from, to;
+  size_t width, height, depth;
+};
+
 #define CALLS(X)                                                           \
   X(cuInit, (unsigned))                                                    \
   X(cuDevicePrimaryCtxRetain, (void**, int))                               \
@@ -51,6 +80,8 @@ struct property {
   X(cuMemGetAccess, (address*, const int*, address))                       \
   X(cuMemsetD8_v2, (address, unsigned char, size_t))                       \
   X(cuMemcpyDtoH_v2, (void*, address, size_t))                             \
+  X(cuMemcpy2D_v2, (const struct copy2*))                                  \
+  X(cuMemcpy3D_v2, (const struct copy3*))                                  \
   X(cuIpcGetMemHandle, (struct ipc_handle*, address))                      \
   X(cuIpcOpenMemHandle_v2, (address*, struct ipc_handle, unsigned))        \
   X(cuIpcCloseMemHandle, (address))
@@ -168,6 +199,32 @@ static int threads(void) {
   return number;
 }
 
+/* Out of the host, to an offset in a block: in two dimensions without a depth, else with slices
+ * that are two rows higher than what is copied. */
+static int copy_rows(const char* rest) {
+  static unsigned char host[1 << 20];
+  unsigned n = 0;
+  long long offset = 0;
+  size_t pitch = 0, width = 0, height = 0, depth = 0;
+  sscanf(rest, "%u %lld %zu %zu %zu %zu", &n, &offset, &pitch, &width, &height, &depth);
+  if (depth == 0) {
+    const size_t x = pitch > width ? 1 : 0;
+    const struct copy2 copy = {{0, 0, 1, host, 0, NULL, width},
+                               {x, 2, 2, NULL, memory[n] + offset - 2 * pitch - x, NULL, pitch},
+                               width,
+                               height};
+    return cuMemcpy2D_v2(&copy);
+  }
+  const size_t before = 2 * (height + 2) * pitch + 2 * pitch;
+  const struct copy3 copy = {
+      {0, 0, 0, 0, 1, host, 0, NULL, NULL, width, height},
+      {0, 2, 2, 0, 2, NULL, memory[n] + offset - before, NULL, NULL, pitch, height + 2},
+      width,
+      height,
+      depth};
+  return cuMemcpy3D_v2(&copy);
+}
+
 static int obey(char* line) {
   char word[32] = "";
   char text[160] = "";
@@ -209,6 +266,8 @@ static int obey(char* line) {
     printf("%d\n", cuMemFree_v2(memory[n] + b));
   } else if (!strcmp(word, "fill")) {
     printf("%d\n", cuMemsetD8_v2(memory[n] + c, (unsigned char)b, sizes[n]));
+  } else if (!strcmp(word, "rows")) {
+    printf("%d\n", copy_rows(rest));
   } else if (!strcmp(word, "check")) {
     check(memory[n], sizes[n], (int)b);
   } else if (!strcmp(word, "export")) {

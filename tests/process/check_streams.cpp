@@ -4,6 +4,7 @@
 #include "tests/process/parameters.hpp"
 #include "tests/sim/detector_abi.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -181,6 +182,29 @@ const std::map<std::string, Program> kPrograms = {
        by_struct(two.block, two.b);
        free_on(two.block, two.a);
      }},
+    {"free_beside_neighbours",
+     [] {
+       constexpr std::size_t kWhole = 1 << 20;
+       Two two;
+       std::vector<CUdeviceptr> blocks;
+       for (int i = 0; i < 8; ++i)
+         blocks.push_back(on(two.a, kWhole));
+       std::sort(blocks.begin(), blocks.end());
+       for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {
+         if (blocks[i] + kWhole != blocks[i + 1]) continue;
+         order(two.a, two.b);
+         // The first address of the kernel's lies where the block of its last one ends.
+         ByValue value{};
+         value.nested[0] = reinterpret_cast<void*>(blocks[i + 1]);
+         value.nested[1] = reinterpret_cast<void*>(two.block);
+         value.nested[2] = reinterpret_cast<void*>(blocks[i]);
+         const unsigned first = 0;
+         launch(function("by_value"), two.b, {&first, &value});
+         free_on(blocks[i + 1], two.a);
+         return;
+       }
+       std::exit(6);
+     }},
     {"free_beside_buffer",
      [] {
        Two two;
@@ -350,6 +374,7 @@ const std::map<std::string, Program> kPrograms = {
      [] {
        Two two;
        const unsigned value = 1;
+       use(two.block, two.a);  // so that guards keep the pages
        free_on(two.block, two.a);
        CALL(cuMemsetD32Async, two.block, value, std::size_t{10}, two.b);
      }},
@@ -669,6 +694,20 @@ const std::map<std::string, Program> kPrograms = {
        for (std::size_t i = 0; i < blocks.size(); i += 2) {
          const CUdeviceptr end = blocks[i] + kWhole;
          launch(function("touch"), a, {&blocks[i], &end});
+       }
+     }},
+    {"right_reversed_ranges",
+     [] {
+       constexpr std::size_t kWhole = 1 << 20;
+       const CUstream a = stream();
+       std::vector<CUdeviceptr> blocks;
+       for (int i = 0; i < 8; ++i)
+         blocks.push_back(on(a, kWhole));
+       for (std::size_t i = 1; i < blocks.size(); i += 2)
+         free_on(blocks[i], a);
+       for (std::size_t i = 0; i < blocks.size(); i += 2) {
+         const CUdeviceptr end = blocks[i] + kWhole;
+         launch(function("touch"), a, {&end, &blocks[i]});
        }
      }},
     {"right_nothing_is_copied",

@@ -68,6 +68,29 @@ class Guards(Case):
         self.assertEqual(self.found(["alloc 1000", "alloc 100", "free 0", "fill 0 7 8"]), [("call", "after_free", 0, 1000)])
         self.assertEqual(self.found(["alloc 1000", "fill 0 7 0", "check 0 7", "free 0"]), [])
 
+    def test_copies_of_rows_outside_are_reported(self):
+        """rows BLOCK OFFSET PITCH WIDTH HEIGHT [DEPTH]"""
+        block, past = "alloc 64000", ("call", "past_end")
+        for step, found in (
+                ("rows 0 0 320 320 200", []), ("rows 0 300 320 20 200", []), ("rows 0 0 320 320 201", [(*past, 320, 64000)]),
+                ("rows 0 301 320 20 200", [(*past, 1, 64000)]), ("rows 0 0 320 200 320", [(*past, 38280, 64000)]),
+                ("rows 0 0 40000 10 2", []), ("rows 0 0 40000 10 3", [(*past, 16010, 64000)]),
+                ("rows 0 0 4000000 10 2", [(*past, 3936010, 64000)]),
+                ("rows 0 -320 320 10 200", [("call", "before_beginning", 320, 64000)]),
+                ("rows 0 0 320 20 8 20", []), ("rows 0 300 320 20 8 20", []), ("rows 0 320 320 320 8 20", []),
+                ("rows 0 640 320 320 8 20", []), ("rows 0 641 320 320 8 20", [(*past, 1, 64000)]),
+                ("rows 0 0 320 320 8 21", [(*past, 2560, 64000)]), ("rows 0 0 320 320 0", []), ("rows 0 0 320 0 200 90", [])):
+            with self.subTest(step=step):
+                self.assertEqual(self.found([block, step]), found)
+        self.assertEqual(self.found([block, "alloc 100", "sync", "free 0", "rows 0 0 320 320 20"]), [("call", "after_free", 0, 64000)])
+
+    def test_rows_in_two_blocks_are_right(self):
+        """What lies between is not touched."""
+        with actor.Actor(CUSTASH_CONF="guard:all") as process:
+            first, second = (int(process.ok("alloc 1000")[0], 16) for _ in range(2))
+        self.assertGreater(second, first)
+        self.assertEqual(self.found(["alloc 1000", "alloc 1000", f"rows 0 0 {second - first} 1000 2"]), [])
+
     def test_a_finding_has_the_stacks_of_its_calls(self):
         finding = self.report(["alloc 1000", "free 0", "free 0"])[0][0]
         self.assertTrue(finding["certain"])

@@ -2,6 +2,7 @@
 #include "tests/property/door.hpp"
 
 #include "allocator/charged_memory.hpp"
+#include "allocator/guarded_memory.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
@@ -125,6 +126,8 @@ class CachedDoor final : public Door {
                   Address second,
                   const Call& call) override {
     Submission submission(allocator_, stream, NullStream::Legacy, view, first, second);
+    // As interpose/hooks/guard_calls.cpp does it.
+    if (view != SubmissionKind::Wait) GuardedMemory(allocator_).give_back_freed();
     const CUresult result = call();
     submission.done(result);
     return result;

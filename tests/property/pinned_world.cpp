@@ -105,6 +105,13 @@ Address PinnedWorld::own_memory(const PinCommand& c) {
   return own;
 }
 
+// As interpose/hooks/guard_calls.cpp does it.
+CUresult PinnedWorld::waited(CUresult result) {
+  if (result == CUDA_SUCCESS && cache_ != nullptr)
+    ours([&] { return cache_->rest_guarded(), 0; });
+  return result;
+}
+
 CUresult PinnedWorld::run(const PinCommand& c, std::size_t step) {
   detector_.set_step(step);
   if (c.op != PinOp::CreateContext && !use_context(c.context)) return CUDA_SUCCESS;
@@ -134,7 +141,7 @@ CUresult PinnedWorld::dispatch(const PinCommand& c) {
     case PinOp::EndGraph:
       return graphs(c);
     case PinOp::ContextSync:
-      return cuCtxSynchronize();
+      return waited(cuCtxSynchronize());
     case PinOp::Empty:
       return cache_ == nullptr ? CUDA_SUCCESS : ours([&] { return cache_->empty().code(); });
     case PinOp::Idle:
@@ -157,7 +164,7 @@ CUresult PinnedWorld::dispatch(const PinCommand& c) {
   const CUstream* s = stream(c);
   if (s == nullptr) return CUDA_SUCCESS;
   if (c.op == PinOp::EventRecord || c.op == PinOp::EventWait) return events(c, *s);
-  if (c.op == PinOp::StreamSync) return cuStreamSynchronize(*s);
+  if (c.op == PinOp::StreamSync) return waited(cuStreamSynchronize(*s));
   return work(c, *s);
 }
 

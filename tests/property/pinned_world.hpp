@@ -95,6 +95,7 @@ class PinnedWorld {
   CUresult alloc(const PinCommand& command);
   CUresult end_buffer(const PinCommand& command);
   CUresult work(const PinCommand& command, CUstream stream);
+  CUresult waited(CUresult result);
   CUresult streams(const PinCommand& command);
   CUresult events(const PinCommand& command, CUstream stream);
   CUresult graphs(const PinCommand& command);

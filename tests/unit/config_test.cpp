@@ -225,6 +225,9 @@ TEST_CASE("config: which blocks are guarded", "[config]") {
   CHECK(guard("guard:1M-64M").least == 1U << 20U);
   CHECK(guard("guard:1M-64M").most == 64U << 20U);
   CHECK(guard("guard:1M-64M,guard:all").most == ~0ULL);
+  CHECK(parse_config("").config.guard_slack == 4096);
+  CHECK(parse_config("guard_slack:2M").config.guard_slack == 2U << 20U);
+  CHECK_FALSE(parse_config("guard_slack:page").complaints.empty());
   for (const char* const wrong : {"guard:1/0",
                                   "guard:1/",
                                   "guard:2/3",

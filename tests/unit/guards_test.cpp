@@ -91,6 +91,91 @@ TEST_CASE("where nothing runs the next allocations give the pages back", "[unit]
   CHECK(faults(bed, nullptr, p, 1));
 }
 
+namespace {
+
+// Freed blocks that have their pages: those of this test, since no allocator ever ends.
+struct Pending {
+  std::uint32_t before = Guards::freed();
+
+  std::uint32_t operator()() const { return Guards::freed() - before; }
+};
+
+}  // namespace
+
+TEST_CASE("a submission or a wait gives the pages back before it", "[unit][guards]") {
+  Bed bed({.advance = sim::Advance::Timed}, guarding());
+  const Pending pending;
+  const Address p = bed.malloc(4_MiB);
+  const Address q = bed.malloc(1000);
+  bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
+  bed.free(p);
+  CHECK(pending() == 1);
+  CHECK(sim::translate(p, 1).size() == 1);
+  sim::run_all();
+  GuardedMemory(*bed.allocator).give_back_freed();
+  CHECK(pending() == 0);
+  CHECK_FALSE(faults(bed, nullptr, q, 1000));
+  CHECK(faults(bed, nullptr, p, 1));
+}
+
+TEST_CASE("a submission beside the work before a free leaves the pages", "[unit][guards]") {
+  Bed bed({}, guarding());
+  const Pending pending;
+  const CUstream busy = bed.stream();
+  const Address p = bed.malloc(4_MiB);
+  sim::hold(busy);
+  bed.launch(busy, {.accesses = {{p, 4_MiB, true}}});
+  bed.free(p);
+  const auto recorded = [&] { return bed.stats().num_fences; };
+  GuardedMemory(*bed.allocator).give_back_freed();
+  const auto once = recorded();
+  for (int i = 0; i < 10; ++i) {
+    bed.launch(busy, {.accesses = {{p, 4_MiB, true}}});
+    GuardedMemory(*bed.allocator).give_back_freed();
+  }
+  CHECK(recorded() == once);  // asking is not recording
+  CHECK(pending() == 1);
+  sim::release(busy);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+  for (int i = 0; i < 2; ++i) {  // the look around it, then its pages
+    GuardedMemory(*bed.allocator).give_back_freed();
+    sim::run_all();
+  }
+  CHECK(pending() == 0);
+}
+
+TEST_CASE("a submission beside a capture gives nothing back", "[unit][guards]") {
+  Bed bed({.advance = sim::Advance::Timed}, guarding());
+  const Pending pending;
+  const CUstream captured = bed.stream();
+  const Address p = bed.malloc(4_MiB);
+  bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
+  begin_capture(bed, captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  bed.free(p);
+  sim::run_all();
+  const auto calls = sim::count_all();
+  GuardedMemory(*bed.allocator).give_back_freed();
+  CHECK(sim::count_all() == calls);
+  CHECK(pending() == 1);
+  CHECK(end_capture(bed, captured) != nullptr);
+  GuardedMemory(*bed.allocator).give_back_freed();
+  CHECK(pending() == 0);
+}
+
+TEST_CASE("the end of a context ends what is counted of its freed blocks", "[unit][guards]") {
+  {
+    Bed bed({}, guarding());
+    const Pending pending;
+    const Address p = bed.malloc(4_MiB);
+    bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
+    bed.free(p);
+    CHECK(pending() == 1);
+    bed.allocator->context_destroyed(bed.sim.context());
+    CHECK(pending() == 0);
+  }
+}
+
 TEST_CASE("the addresses of freed blocks rest", "[unit][guards]") {
   Bed bed({}, guarding());
   std::set<Address> seen;
@@ -185,8 +270,12 @@ void write(CUdeviceptr at, Bytes bytes) {
 }
 
 // How often bytes around a block of 1,000 were found written.
-std::int64_t found(bool second, const std::function<void(Address)>& use) {
-  Bed bed({.data = true}, guarding());
+std::int64_t found(bool second,
+                   const std::function<void(Address)>& use,
+                   Bytes slack = Config().guard_slack) {
+  Config config = guarding();
+  config.guard_slack = slack;
+  Bed bed({.data = true}, config);
   const Address first = bed.malloc(1000);
   const Address p = second ? bed.malloc(1000) : first;
   sim::run_all();
@@ -212,6 +301,59 @@ TEST_CASE("bytes written around a guarded block are found at its free", "[unit][
   CHECK(found(false, [](Address p) { write(p - 1, 1); }) == 1);
   CHECK(found(false, [](Address p) { write(p - 4096, 1); }) == 1);
   CHECK(found(true, [](Address p) { write(p + 1000 + 4095, 1); }) == 1);
+}
+
+TEST_CASE("bytes are looked at as far as the option says", "[unit][guards]") {
+  constexpr Bytes kFar = 100_KiB;
+  const auto before = [](Bytes bytes) { return [=](Address p) { write(p - bytes, 1); }; };
+  const auto past = [](Bytes bytes) { return [=](Address p) { write(p + 999 + bytes, 1); }; };
+  for (const Bytes slack : {Bytes{0}, Bytes{1}, 4_KiB, kFar, 2_MiB, 1_GiB}) {
+    CAPTURE(slack);
+    for (const Bytes bytes :
+         {Bytes{1}, Bytes{2}, 4_KiB, 4_KiB + 1, kFar, kFar + 1, 1_MiB + 7}) {
+      CAPTURE(bytes);
+      CHECK(found(false, before(bytes), slack) == (bytes <= slack));
+      CHECK(found(true, past(bytes), slack) == (bytes <= slack));
+    }
+  }
+  CHECK(found(false, before(2_MiB - 1024), 2_MiB) == 1);  // the page's first byte
+  CHECK(found(true, past(2_MiB - 1000), 2_MiB) == 1);     // and its last
+  CHECK(found(
+            true, [](Address p) { write(p, 1000); }, 2_MiB) == 0);
+}
+
+TEST_CASE("copies of whole pages take no more host memory than 64 MiB", "[unit][guards]") {
+  constexpr int kBlocks = 40;
+  constexpr int kLarge = 32;
+  Config config = guarding();
+  config.guard_slack = 2_MiB;
+  Bed bed({.data = true}, config);
+  const CUstream busy = bed.stream();
+  for (const std::int64_t round : {1, 2}) {
+    std::vector<Address> all;
+    for (int i = 0; i < 2 * kBlocks; ++i)
+      all.push_back(bed.malloc(1000));
+    sim::run_all();
+    sim::hold(busy);
+    bed.launch(busy, {.accesses = {{all[0], 1, true}}});
+    for (int i = 0; i < 2 * kBlocks; i += 2)
+      write(all[static_cast<std::size_t>(i)] - 100_KiB, 1);
+    for (int i = 0; i < 2 * kBlocks; i += 2)
+      bed.free(all[static_cast<std::size_t>(i)]);
+    sim::release(busy);
+    for (int i = 0; i < 4; ++i) {
+      sim::run_all();
+      bed.free(bed.malloc(4096));
+    }
+    CHECK(bed.stats().num_overwritten == round * kLarge);  // of the others, 4 KiB
+    for (int i = 1; i < 2 * kBlocks; i += 2)
+      bed.free(all[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < 4; ++i) {
+      sim::run_all();
+      bed.free(bed.malloc(4096));
+    }
+    CHECK(bed.stats().num_overwritten == round * kLarge);
+  }
 }
 
 namespace {

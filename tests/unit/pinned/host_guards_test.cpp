@@ -96,6 +96,42 @@ TEST_CASE("the access stays until the work is over", "[unit][host_guards]") {
   CHECK(sim::faults().empty());
 }
 
+TEST_CASE("a free on an idle device takes the access at once", "[unit][host_guards]") {
+  PinnedBed bed({.advance = sim::Advance::Timed}, guarding());
+  const CUstream stream = bed.stream();
+  const Address device = bed.malloc(1000);
+  void* buffer = bed.host(1000);
+  std::memset(buffer, 7, 1000);
+  bed.copy_from(buffer, stream, device, 1000);
+  sim::run_all();
+  bed.free_host(buffer);
+  CHECK_FALSE(readable(at(buffer)));
+  bed.free(device);
+}
+
+TEST_CASE("a wait after the work takes the access", "[unit][host_guards]") {
+  PinnedBed bed({}, guarding());
+  const CUstream stream = bed.stream();
+  const Address device = bed.malloc(1000);
+  void* buffer = bed.host(1000);
+  void* other = bed.host(1000);
+  bed.pinned->rest_guarded();
+  std::memset(buffer, 7, 1000);
+  bed.copy_from(buffer, stream, device, 1000);
+  bed.free_host(buffer);
+  bed.pinned->rest_guarded();
+  CHECK(readable(at(buffer)));
+  sim::run_all();
+  bed.pinned->rest_guarded();
+  CHECK_FALSE(readable(at(buffer)));
+  CHECK(readable(at(other)));
+  const auto calls = sim::count_all();
+  bed.pinned->rest_guarded();
+  CHECK(sim::count_all() == calls);  // nobody waits
+  bed.free_host(other);
+  bed.free(device);
+}
+
 TEST_CASE("a byte written beside a buffer is found", "[unit][host_guards]") {
   PinnedBed bed({}, guarding());
   void* const ended = bed.host(1000);  // this one ends its page, the next one begins its
@@ -239,6 +275,6 @@ TEST_CASE("a buffer is freed behind the streams that were named", "[unit][host_g
   bed.release(buffer);
   CHECK(readable(at(buffer)));
   sim::run_all();
-  (void)bed.host_stats();
+  bed.pinned->rest_guarded();
   CHECK_FALSE(readable(at(buffer)));
 }
