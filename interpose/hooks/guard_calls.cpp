@@ -97,20 +97,23 @@ bool is_capturing(CUstream stream) {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// Before work is submitted.
+// Before work is submitted. Where few blocks have guards, the next allocation or wait is soon
+// enough.
 void give_back_freed() {
-  if (Allocator* const core = process::core()) GuardedMemory(*core).give_back_freed();
+  Allocator* const core = process::core();
+  if (core != nullptr && core->config().guard.one_in == 1) GuardedMemory(*core).give_back_freed();
 }
 
 void has_waited() {
   quietly([] {  // host memory may run out
-    if (process::core() == nullptr) return;
-    give_back_freed();
+    Allocator* const core = process::core();
+    if (core == nullptr) return;
+    GuardedMemory(*core).give_back_freed();
     process::pinned().rest_guarded();
   });
 }
 
-void note_word(void* work, Address word) {
+void note_word(void* work, Address word, bool) {
   if (guards::may_be_guarded(word)) static_cast<guards::Work*>(work)->note(word);
 }
 

@@ -54,6 +54,15 @@ bool finds(Reader& ranges, const layouts::Layout* layout, void** params, const P
           ranges.finds(packed.buffer, packed.bytes / sizeof(Address)));
 }
 
+// Two numbers of 32 bits, as libraries of matrix products put into structures: sizes, and
+// factors in place of divisions. Addresses of devices may lie as low.
+bool are_numbers(Address word, bool alone) {
+  constexpr Address kSmall = 1U << 16U;
+  constexpr Address kHalf = 1U << 31U;  // the factor of a power of two
+  const Address low = word & 0xFFFFFFFFU;
+  return low < kSmall || low == kHalf || (!alone && word % sizeof word != 0);
+}
+
 template <typename Found>
 bool any_word(const void* from, std::size_t count, Found found) {
   const auto* const bytes = static_cast<const unsigned char*>(from);
@@ -66,23 +75,22 @@ bool any_word(const void* from, std::size_t count, Found found) {
 }
 
 template <typename Found>
-bool any_word(const layouts::Layout* layout,
-              void** params,
-              const Packed& packed,
-              Found found,
-              std::size_t most_words = ~std::size_t{0}) {
+bool any_word(const layouts::Run& run, void** params, Found found) {
+  void** const first = params + run.first;
+  return std::any_of(first, first + run.count, [&](const void* value) {
+    return value != nullptr &&
+           any_word(static_cast<const unsigned char*>(value) + run.skip, run.words, found);
+  });
+}
+
+template <typename Found>
+bool any_word(const layouts::Layout* layout, void** params, const Packed& packed, Found found) {
   if (packed.buffer != nullptr &&
       any_word(packed.buffer, packed.bytes / sizeof(Address), found))
     return true;
   return layout != nullptr &&
          std::any_of(layout->begin(), layout->end(), [&](const layouts::Run& run) {
-           if (run.words > most_words) return false;
-           void** const first = params + run.first;
-           return std::any_of(first, first + run.count, [&](const void* value) {
-             return value != nullptr &&
-                    any_word(
-                        static_cast<const unsigned char*>(value) + run.skip, run.words, found);
-           });
+           return any_word(run, params, found);
          });
 }
 
@@ -92,7 +100,7 @@ void visit_words(const Driver& driver,
                  const void* function,
                  void** params,
                  void** extra,
-                 void (*visit)(void* state, Address word),
+                 void (*visit)(void* state, Address word, bool alone),
                  void* state,
                  std::size_t most_words) noexcept {
   constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
@@ -100,11 +108,17 @@ void visit_words(const Driver& driver,
   if (!packed.understood || packed.bytes > kMostBytes) return;
   const layouts::Layout* const layout =
       params == nullptr ? nullptr : layouts::of(driver, function);
-  const auto see = [&](Address word) {
-    visit(state, word);
-    return false;
+  const auto see = [&](bool alone) {
+    return [visit, state, alone](Address word) {
+      if (!are_numbers(word, alone)) visit(state, word, alone);
+      return false;
+    };
   };
-  (void)any_word(layout, params, packed, see, most_words);
+  if (layout != nullptr)
+    for (const layouts::Run& run : *layout)
+      if (run.words <= most_words) (void)any_word(run, params, see(run.words == 1));
+  if (packed.buffer != nullptr)
+    (void)any_word(packed.buffer, packed.bytes / sizeof(Address), see(false));
 }
 
 HostAddresses look(const Driver& driver,

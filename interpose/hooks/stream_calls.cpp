@@ -34,7 +34,7 @@ void look(Chain chain, Address first, Address second, View view, const Args&... 
   constexpr std::string_view stem = kStem<kEntry>;
   constexpr bool is_copy = stream_uses::is_copy(stem);
   [[maybe_unused]] const auto all = std::tie(args...);
-  Addresses addresses{first, second};
+  Addresses addresses{{first}, {second}};
   if constexpr (stem == "cuLaunchKernel") {
     return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), std::get<10>(all));
   } else if constexpr (stem == "cuLaunchCooperativeKernel") {
@@ -42,9 +42,8 @@ void look(Chain chain, Address first, Address second, View view, const Args&... 
   } else if constexpr (stem == "cuStreamWaitEvent") {
     return streams::waits(chain, std::get<1>(all));
   } else if constexpr (stem == "cuMemcpyBatchAsync") {
-    const std::size_t count = std::get<3>(all);
-    addresses.insert(addresses.end(), std::get<0>(all), std::get<0>(all) + count);
-    addresses.insert(addresses.end(), std::get<1>(all), std::get<1>(all) + count);
+    for (std::size_t i = 0; i < std::get<3>(all); ++i)
+      addresses.insert(addresses.end(), {{std::get<0>(all)[i]}, {std::get<1>(all)[i]}});
   } else if constexpr (stem == "cuMemcpyPeer") {  // waits for all work of both contexts
     streams::is_over(streams::awaited(std::get<1>(all)));
     streams::is_over(streams::awaited(std::get<3>(all)));

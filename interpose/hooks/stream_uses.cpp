@@ -11,9 +11,9 @@ namespace custash::stream_uses {
 namespace {
 
 // Called from code that is noexcept: without host memory the use goes unseen.
-void add(void* addresses, Address word) {
+void add(void* addresses, Address word, bool alone) {
   if (!streams::may_know(word)) return;
-  quietly([&] { static_cast<Addresses*>(addresses)->push_back(word); });
+  quietly([&] { static_cast<Addresses*>(addresses)->push_back({word, alone}); });
 }
 
 }  // namespace
@@ -35,8 +35,8 @@ void launched(streams::Chain chain, const void* function, void** params, void** 
 
 void used(streams::Chain chain, const char* call, const Addresses& addresses) {
   Addresses known;
-  for (const Address each : addresses)
-    add(&known, each);
+  for (const streams::Named& each : addresses)
+    add(&known, each.address, each.alone);
   streams::submitted(chain, call, known, true);
 }
 

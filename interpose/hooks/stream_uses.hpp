@@ -12,7 +12,7 @@
 
 namespace custash::stream_uses {
 
-using Addresses = std::vector<Address>;
+using Addresses = std::vector<streams::Named>;
 
 // By the entry's name without its endings.
 constexpr std::string_view stem_of(std::string_view entry) {

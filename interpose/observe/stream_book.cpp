@@ -85,22 +85,22 @@ void StreamBook::named(Address address, Chain chain) {
 
 // Iterators come in pairs: where one range ends another block may begin. The beginning comes
 // first, or, of reversed ranges, directly after the end.
-bool StreamBook::is_end(std::size_t index, std::span<const Address> all) {
-  const Address address = all[index];
+bool StreamBook::is_end(std::size_t index, std::span<const Named> all) {
+  const Address address = all[index].address;
   Tracked* const before = find(address - 1);
   if (before == nullptr || before->block.end() != address) return false;
-  const auto is_begin = [&](Address each) {
-    return each < address && each >= before->block.address;
+  const auto is_begin = [&](const Named& each) {
+    return each.address < address && each.address >= before->block.address;
   };
   const auto next = index + 1;
   return std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(index), is_begin) ||
          (next < all.size() && is_begin(all[next]));
 }
 
-bool StreamBook::are_on_two_devices(std::span<const Address> all) {
+bool StreamBook::are_on_two_devices(std::span<const Named> all) {
   std::optional<int> device;
-  for (const Address each : all) {
-    const Tracked* const tracked = find(each);
+  for (const Named& each : all) {
+    const Tracked* const tracked = find(each.address);
     if (tracked == nullptr) continue;
     if (device && *device != tracked->block.device) return true;
     device = tracked->block.device;
@@ -121,9 +121,16 @@ void StreamBook::note(Tracked& tracked,
   uses.push_back({place, work});
 }
 
+bool StreamBook::is_abroad(Chain chain, std::span<const Named> addresses) {
+  return std::any_of(addresses.begin(), addresses.end(), [&](const Named& each) {
+    const Tracked* const tracked = at(living_, each.address);
+    return tracked != nullptr && tracked->born && tracked->born->chain != chain;
+  });
+}
+
 void StreamBook::used(Chain chain,
                       const guards::Work& work,
-                      std::span<const Address> addresses,
+                      std::span<const Named> addresses,
                       bool certain,
                       std::vector<Fault>* faults) {
   // The legacy stream copies between devices when the earlier work of both is over.
@@ -132,15 +139,17 @@ void StreamBook::used(Chain chain,
   const Place place = order.submitted(chain);
   std::shared_ptr<const guards::Work> kept;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    Tracked* const tracked = find(addresses[i]);
+    const Address address = addresses[i].address;
+    Tracked* const tracked = find(address);
     if (tracked == nullptr) continue;
-    if (!certain && addresses[i] == tracked->block.address && is_end(i, addresses)) continue;
+    if (!certain && address == tracked->block.address && is_end(i, addresses)) continue;
+    const bool is_sure = addresses[i].alone || address - tracked->block.address < kBegin;
     if (tracked->block.freed != 0) {
       const bool may_wait = tracked->ended && order.is_behind_all(*tracked->ended);
-      if (!may_wait) add(Kind::AfterFree, tracked->block, work, faults);
+      if (!may_wait && is_sure) add(Kind::AfterFree, tracked->block, work, faults);
       continue;
     }
-    if (tracked->born && !order.is_ordered(*tracked->born, chain))
+    if (tracked->born && is_sure && !order.is_ordered(*tracked->born, chain))
       add(Kind::BeforeAllocation, tracked->block, work, faults);
     if (!kept) kept = std::make_shared<const guards::Work>(work);
     note(*tracked, place, kept);

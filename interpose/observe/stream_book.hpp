@@ -40,16 +40,20 @@ class StreamBook {
   void forget(Address address, Bytes bytes);
   // The free of the block comes after this stream, too.
   void named(Address address, Chain chain);
+  // Whether a later free may be found to be beside this use: then its call site is needed.
+  bool is_abroad(Chain chain, std::span<const Named> addresses);
   // `certain` false: an address may be the end of the block before.
   void used(Chain chain,
             const guards::Work& work,
-            std::span<const Address> addresses,
+            std::span<const Named> addresses,
             bool certain,
             std::vector<Fault>* faults);
 
  private:
   static constexpr std::size_t kFreed = 16'384;
   static constexpr std::size_t kUses = 16;
+  // In a structure, two numbers may look like an address further inside of a block.
+  static constexpr Bytes kBegin = 512;
 
   struct Use {
     Place place;
@@ -69,8 +73,8 @@ class StreamBook {
   static void erase(Blocks& blocks, Address address, Bytes bytes);
   static Tracked* at(Blocks& blocks, Address address);
   Tracked* find(Address address);
-  bool is_end(std::size_t index, std::span<const Address> all);
-  bool are_on_two_devices(std::span<const Address> all);
+  bool is_end(std::size_t index, std::span<const Named> all);
+  bool are_on_two_devices(std::span<const Named> all);
   void note(Tracked& tracked, Place place, const std::shared_ptr<const guards::Work>& work);
   void add(guards::Kind kind,
            const guards::Block& block,

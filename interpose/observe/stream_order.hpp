@@ -8,6 +8,8 @@
 // Pure; its owner's lock guards it.
 #pragma once
 
+#include "allocator/base/units.hpp"
+
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -27,6 +29,12 @@ struct Name {
 };
 
 using Chain = std::uint32_t;
+
+// An address that work names. `alone`: a whole parameter, not a word of a structure.
+struct Named {
+  Address address = 0;
+  bool alone = true;
+};
 
 struct Place {
   Chain chain = 0;

@@ -235,14 +235,19 @@ bool may_know(Address address) noexcept {
 
 void submitted(Chain chain,
                const std::string& name,
-               std::span<const Address> addresses,
+               std::span<const Named> addresses,
                bool certain) noexcept {
   once_in([&] {
     guards::Work work;
     work.name = name;
-    if (!addresses.empty()) work.by = stack_here();
-    for (const Address each : addresses)
-      work.note(each);
+    for (const Named& each : addresses)
+      work.note(each.address);
+    bool abroad = false;
+    if (!addresses.empty()) {
+      const RankedLock lock(mutex);
+      abroad = book().is_abroad(chain, addresses);
+    }
+    if (abroad) work.by = stack_here();
     std::vector<Fault> faults;
     {
       const RankedLock lock(mutex);
@@ -250,6 +255,8 @@ void submitted(Chain chain,
       work.stream = book().order.handle_of(chain);
       book().used(chain, work, addresses, certain, &faults);
     }
+    for (Fault& each : faults)
+      if (each.use.by.empty()) each.use.by = stack_here();
     tell(faults);
   });
 }

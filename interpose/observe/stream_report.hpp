@@ -41,7 +41,7 @@ std::optional<Chain> chain_of(const observe::Stream& stream) noexcept;
 // Work that the driver has taken. `certain` false: an address may be the end of a block.
 void submitted(Chain chain,
                const std::string& name,
-               std::span<const Address> addresses,
+               std::span<const Named> addresses,
                bool certain) noexcept;
 
 // ---- Order.

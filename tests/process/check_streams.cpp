@@ -419,6 +419,14 @@ const std::map<std::string, Program> kPrograms = {
        use(block, CU_STREAM_PER_THREAD);
      }},
 
+    // By an address inside the block.
+    {"after_free_inside",
+     [] {
+       Two two;
+       free_on(two.block, two.a);
+       use(two.block + 4096, two.a);
+     }},
+
     // ---- Bugs of others, rebuilt. A table's columns are freed on the idle stream of the pool
     // that made them, while their reader's cast still runs.
     {"columns_of_an_idle_pool_stream",
@@ -482,6 +490,25 @@ const std::map<std::string, Program> kPrograms = {
      }},
 
     // ---- Right.
+    // Two numbers may look like an address within a block, or within one that was freed.
+    {"right_numbers_in_structures",
+     [] {
+       Two two;
+       const CUdeviceptr freed = on(two.a);
+       const CUdeviceptr other = on(two.a);
+       free_on(freed, two.a);
+       const unsigned number = 1;
+       ByValue value{};
+       value.nested[0] = reinterpret_cast<void*>(freed + 4096);  // as sizes of a matrix
+       value.nested[1] =
+           reinterpret_cast<void*>(freed + 0x493);  // a factor in place of a division
+       value.nested[2] = reinterpret_cast<void*>(two.block);
+       value.nested[3] = reinterpret_cast<void*>(other + 0x2493);
+       launch(function("by_value"), two.b, {&number, &value});
+       free_on(other, two.a);
+       order(two.b, two.a);
+       free_on(two.block, two.a);
+     }},
     {"right_event",
      [] {
        Two two;

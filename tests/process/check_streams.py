@@ -18,7 +18,7 @@ WRONG = {
     "one_of_two_streams": FREE, "default_beside_non_blocking": FREE, "per_thread_streams": FREE, "threads": FREE,
     "waited_too_early": FREE,
     "after_free_same_stream": LATE, "after_free_other_stream": LATE, "after_free_in_order": LATE, "after_free_memset": LATE,
-    "after_free_copy": LATE, "after_plain_free": LATE,
+    "after_free_copy": LATE, "after_free_inside": LATE, "after_plain_free": LATE,
     "allocation_not_ordered": EARLY, "allocation_after_event": EARLY, "allocation_beside_default": EARLY,
     "allocation_in_thread": EARLY,
     "columns_of_an_idle_pool_stream": FREE, "copy_without_a_stream": EARLY, "event_orders_only_the_reader": FREE,

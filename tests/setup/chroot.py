@@ -92,6 +92,8 @@ def main():
                                *sys.argv[1:]], {**os.environ, INSIDE: "1"})
     system = os.path.abspath(options.folder) if options.folder else tempfile.mkdtemp(prefix="custash-chroot-")
     try:
+        os.makedirs(system, exist_ok=True)
+        os.chmod(system, 0o755)  # an ordinary user reaches it, too
         make_system(options.suite, system)
         os.makedirs(os.path.join(system, "ccache"), mode=0o777, exist_ok=True)
         os.chmod(os.path.join(system, "ccache"), 0o777)
