@@ -60,6 +60,8 @@ bool is_default(Allocator& core, CUmemoryPool pool) {
   return is_default_pool(core, pool, &device);
 }
 
+using GetDefault = CUresult(CUmemoryPool*, CUdevice);
+
 enum class When { PoolIsDefault, PoolIsNot };
 
 CUresult note_pool(CUresult result, CUmemoryPool pool, When when) {
@@ -84,8 +86,17 @@ void leave_to_driver() {
   pools_matter.store(true);
 }
 
+bool is_default_here(Allocator& core, CUmemoryPool pool) {
+  static auto* const get =
+      reinterpret_cast<GetDefault*>(real::symbol("cuDeviceGetDefaultMemPool"));
+  CUdevice device = 0;
+  CUmemoryPool its = nullptr;
+  return pool != nullptr && get != nullptr &&
+         core.driver().ctx_get_device(&device) == CUDA_SUCCESS &&
+         get(&its, device) == CUDA_SUCCESS && its == pool;
+}
+
 bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device) {
-  using GetDefault = CUresult(CUmemoryPool*, CUdevice);
   auto* const get = reinterpret_cast<GetDefault*>(real::symbol("cuDeviceGetDefaultMemPool"));
   int count = 0;
   if (get == nullptr || core.driver().device_get_count(&count) != CUDA_SUCCESS) return true;
@@ -176,7 +187,9 @@ CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> r
   Allocator* const core = process::core();
   if (core != nullptr && out != nullptr) {
     Address address = 0;
-    const auto status = own_pools::allocate(*core, pool, stream, null, bytes, &address);
+    auto status = own_pools::allocate(*core, pool, stream, null, bytes, &address);
+    if (!status && async_memory::is_default_here(*core, pool))
+      status = async_memory::allocate(*core, stream, null, bytes, &address);
     if (status && status->ok()) *out = address;
     if (status) return status->code();
   }

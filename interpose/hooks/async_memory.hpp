@@ -30,5 +30,7 @@ void context_ended(CUcontext context);
 // The program looks at its default pools: from now on the driver serves all.
 void leave_to_driver();
 bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device);
+// Of the current device. JAX names it in each allocation.
+bool is_default_here(Allocator& core, CUmemoryPool pool);
 
 }  // namespace custash::async_memory

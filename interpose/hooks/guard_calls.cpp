@@ -101,7 +101,8 @@ bool is_capturing(CUstream stream) {
 // enough.
 void give_back_freed() {
   Allocator* const core = process::core();
-  if (core != nullptr && core->config().guard.one_in == 1) GuardedMemory(*core).give_back_freed();
+  if (core != nullptr && core->config().guard.one_in == 1)
+    GuardedMemory(*core).give_back_freed();
 }
 
 void has_waited() {

@@ -460,11 +460,9 @@ CASE(pools_own_in_captures) {
 }
 
 // Two streams take turns with the memory of one pool, and each finds its own words there.
-CASE(pools_own_contents) {
-  SAY(cudaFree(nullptr));
+static long long wrong_in_turns(cudaMemPool_t pool) {
   const Stream one;
   const Stream two;
-  cudaMemPool_t pool = make_pool();
   cudaEvent_t written = nullptr;
   long long wrong = cudaEventCreate(&written) != cudaSuccess;
   for (unsigned round = 0; round < 60; ++round) {
@@ -479,10 +477,28 @@ CASE(pools_own_contents) {
     wrong += cudaStreamWaitEvent(last, written, 0) != cudaSuccess;
     wrong += cudaFreeAsync(p, last) != cudaSuccess;
   }
-  SAY(wrong);
+  return wrong;
+}
+
+CASE(pools_own_contents) {
+  SAY(cudaFree(nullptr));
+  cudaMemPool_t pool = make_pool();
+  SAY(wrong_in_turns(pool));
   SAY(cudaDeviceSynchronize());
   SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
   SAY(cudaMemPoolDestroy(pool));
+}
+
+// JAX names it in each allocation.
+CASE(pools_default_named) {
+  SAY(cudaFree(nullptr));
+  cudaMemPool_t pool = nullptr;
+  SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
+  SAY(wrong_in_turns(pool));
+  void* p = nullptr;
+  SAY(cudaMallocFromPoolAsync(&p, std::size_t{1} << 60U, pool, nullptr));
+  SAY(cudaGetLastError());
+  SAY(cudaDeviceSynchronize());
 }
 
 }  // namespace conformance

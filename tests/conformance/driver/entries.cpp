@@ -122,6 +122,28 @@ void from_pool(const char* when) {
   SAY(call("cuCtxSynchronize"));
 }
 
+// The same where the call names the pool of this device, and that of another.
+void default_pool_named() {
+  start();
+  for (const CUdevice device : {0, 1}) {
+    CUmemoryPool pool = nullptr;
+    CUdeviceptr block = 0;
+    SAY(call("cuDeviceGetDefaultMemPool", &pool, device));
+    const std::size_t before = allocated();
+    SAY(call(
+        "cuMemAllocFromPoolAsync", &block, std::size_t{64} << 20U, pool, CUstream{nullptr}));
+    std::printf("# %s %d\n", device == 0 ? "here" : "elsewhere", allocated() != before);
+    CUmemoryPool told = nullptr;
+    SAY(call("cuPointerGetAttribute",
+             static_cast<void*>(&told),
+             static_cast<int>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE),
+             block));
+    SAY(told == pool ? 0 : 1);
+    SAY(call("cuMemFreeAsync", block, CUstream{nullptr}));
+  }
+  SAY(call("cuCtxSynchronize"));
+}
+
 void set_pool() {
   start();
   CUmemPoolProps properties{};
@@ -391,6 +413,7 @@ int main(int argc, char** argv) {
     start();
     from_pool("default");
   }
+  if (std::strcmp(which, "default_pool_named") == 0) default_pool_named();
   if (std::strcmp(which, "pool_access") == 0) pool_access();
   if (std::strcmp(which, "trimmed_pool") == 0) trimmed_pool();
   if (std::strcmp(which, "questions") == 0) questions();

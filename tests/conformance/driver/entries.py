@@ -73,6 +73,11 @@ class Entries(Case):
         for conf, served in (("pools:auto", {"default"}), ("pools:default", {"default"}), ("pools:driver", set())):
             self.assertEqual(self.served("default_pool", CUSTASH_CONF=conf)[0], served, conf)
 
+    def test_a_call_may_name_the_default_pool(self):
+        for conf, served in (("", {"here"}), ("pools:default", {"here"}), ("pools:driver", set())):
+            self.assertEqual(self.served("default_pool_named", CUSTASH_CONF=conf, CUSTASH_SIM="devices=2"),
+                             (served, {"here", "elsewhere"}), conf)
+
     def test_more_pools_than_can_be_counted(self):
         served, kinds = self.served("many_pools")
         self.assertEqual((served, kinds - served), ({"first", "again"}, {"last"}))
