@@ -4,6 +4,7 @@
 // capture, an error) goes to the real runtime, which calls the driver's hook. This file makes
 // no error of its own and sets no last error.
 #include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/own_pools.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"
@@ -70,6 +71,17 @@ bool allocate_async(void** out, std::size_t bytes, CUstream stream, NullStream n
   return true;
 }
 
+bool allocate_from_pool(
+    void** out, std::size_t bytes, CUmemoryPool pool, CUstream stream, NullStream null) {
+  Allocator* const core = fast_core_outside_captures();
+  if (core == nullptr || out == nullptr) return false;
+  Address address = 0;
+  const auto status = own_pools::allocate(*core, pool, stream, null, bytes, &address);
+  if (!status || !status->ok()) return false;
+  *out = reinterpret_cast<void*>(address);
+  return true;
+}
+
 bool free_async(void* block, CUstream stream, NullStream null) {
   Allocator* const core = fast_core_outside_captures();
   if (core == nullptr || block == nullptr) return false;
@@ -96,6 +108,19 @@ Error malloc_async(Call call,
   return forward<Error(void**, std::size_t, CUstream)>(call, caller, out, bytes, stream);
 }
 
+Error malloc_from_pool(Call call,
+                       const void* caller,
+                       void** out,
+                       std::size_t bytes,
+                       CUmemoryPool pool,
+                       CUstream stream,
+                       NullStream null) {
+  if (quietly([&] { return allocate_from_pool(out, bytes, pool, stream, null); }))
+    return kSuccess;
+  return forward<Error(void**, std::size_t, CUmemoryPool, CUstream)>(
+      call, caller, out, bytes, pool, stream);
+}
+
 Error free_async(Call call, const void* caller, void* block, CUstream stream, NullStream null) {
   if (quietly([&] { return free_async(block, stream, null); })) return kSuccess;
   return forward<Error(void*, CUstream)>(call, caller, block, stream);
@@ -111,6 +136,12 @@ CUSTASH_RUNTIME_HOOK(hook_malloc_async,
 CUSTASH_RUNTIME_HOOK(hook_malloc_async_ptsz,
                      "cudaMallocAsync_ptsz",
                      (void** out, std::size_t bytes, CUstream stream));
+CUSTASH_RUNTIME_HOOK(hook_malloc_from_pool,
+                     "cudaMallocFromPoolAsync",
+                     (void** out, std::size_t bytes, CUmemoryPool pool, CUstream stream));
+CUSTASH_RUNTIME_HOOK(hook_malloc_from_pool_ptsz,
+                     "cudaMallocFromPoolAsync_ptsz",
+                     (void** out, std::size_t bytes, CUmemoryPool pool, CUstream stream));
 CUSTASH_RUNTIME_HOOK(hook_free_async, "cudaFreeAsync", (void* block, CUstream stream));
 CUSTASH_RUNTIME_HOOK(hook_free_async_ptsz,
                      "cudaFreeAsync_ptsz",
@@ -151,6 +182,27 @@ Error hook_malloc_async(void** out, std::size_t bytes, CUstream stream) noexcept
 Error hook_malloc_async_ptsz(void** out, std::size_t bytes, CUstream stream) noexcept {
   return malloc_async(
       Call::MallocAsyncPtsz, CUSTASH_CALLER, out, bytes, stream, NullStream::PerThread);
+}
+
+Error hook_malloc_from_pool(void** out,
+                            std::size_t bytes,
+                            CUmemoryPool pool,
+                            CUstream stream) noexcept {
+  return malloc_from_pool(
+      Call::MallocFromPoolAsync, CUSTASH_CALLER, out, bytes, pool, stream, NullStream::Legacy);
+}
+
+Error hook_malloc_from_pool_ptsz(void** out,
+                                 std::size_t bytes,
+                                 CUmemoryPool pool,
+                                 CUstream stream) noexcept {
+  return malloc_from_pool(Call::MallocFromPoolAsyncPtsz,
+                          CUSTASH_CALLER,
+                          out,
+                          bytes,
+                          pool,
+                          stream,
+                          NullStream::PerThread);
 }
 
 Error hook_free_async(void* block, CUstream stream) noexcept {

@@ -22,6 +22,8 @@ enum class Call {
   Free,
   MallocAsync,
   MallocAsyncPtsz,
+  MallocFromPoolAsync,
+  MallocFromPoolAsyncPtsz,
   FreeAsync,
   FreeAsyncPtsz,
   MallocHost,

@@ -152,8 +152,23 @@ static void green_context() {
   timed("green_destroy", mine, [&] { return driver("cuGreenCtxDestroy", green); });
 }
 
+// CUDA 13's form takes a context. Null stands for the current one, if there is one.
+static void synchronize_a_context() {
+  CUcontext current = nullptr;
+  CUDA_OK(cudaFree(nullptr));
+  (void)driver("cuCtxGetCurrent", &current);
+  const int named = driver("cuCtxSynchronize_v2", current);
+  const int here = driver("cuCtxSynchronize_v2", CUcontext{nullptr});
+  (void)driver("cuCtxSetCurrent", CUcontext{nullptr});
+  const int nowhere = driver("cuCtxSynchronize_v2", CUcontext{nullptr});
+  (void)driver("cuCtxSetCurrent", current);
+  std::printf(
+      "fact synchronize_a_context named=%d current=%d without=%d\n", named, here, nowhere);
+}
+
 static int run() {
   need_devices(1);
+  synchronize_a_context();
   queue_depth();
   plain_free_on_a_stream();
   green_context();

@@ -255,8 +255,10 @@ SIM_ENTRY(cuCtxSynchronize, (void)) {
 
 SIM_ENTRY(cuCtxSynchronize_v2, (CUcontext handle)) {
   return SIM_CALL(cuCtxSynchronize_v2, Init) {
-    Context* const found = f.world.contexts.get(handle);
-    if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult why = CUDA_ERROR_INVALID_CONTEXT;
+    Context* const found = handle == nullptr ? current_context(f.world, f.thread, &why)
+                                             : f.world.contexts.get(handle);
+    if (found == nullptr) return why;
     Context& context = *found->home;
     const CUresult refused = forbid_in_context(f.world, context);
     if (refused != CUDA_SUCCESS) return refused;
