@@ -154,13 +154,14 @@ static void green_context() {
 
 // CUDA 13's form takes a context. Null stands for the current one, if there is one.
 static void synchronize_a_context() {
+  if (CUDART_VERSION < 13000) return;
   CUcontext current = nullptr;
   CUDA_OK(cudaFree(nullptr));
   (void)driver("cuCtxGetCurrent", &current);
-  const int named = driver("cuCtxSynchronize_v2", current);
-  const int here = driver("cuCtxSynchronize_v2", CUcontext{nullptr});
+  const int named = driver("cuCtxSynchronize", current);
+  const int here = driver("cuCtxSynchronize", CUcontext{nullptr});
   (void)driver("cuCtxSetCurrent", CUcontext{nullptr});
-  const int nowhere = driver("cuCtxSynchronize_v2", CUcontext{nullptr});
+  const int nowhere = driver("cuCtxSynchronize", CUcontext{nullptr});
   (void)driver("cuCtxSetCurrent", current);
   std::printf(
       "fact synchronize_a_context named=%d current=%d without=%d\n", named, here, nowhere);
