@@ -36,9 +36,11 @@ class Accounts {
   // Before the allocation; what is charged then. Empty: that would be more than the limit.
   std::optional<Bytes> charge(Number number, Bytes requested) {
     Account& account = of(number);
-    const Bytes now = account.used.fetch_add(rounded(requested)) + rounded(requested);
-    if (now <= account.limit.load()) return now;
-    settle(number, requested);
+    const Bytes limit = account.limit.load();
+    const Bytes more = rounded(requested);
+    // What does not fit is never charged: other requests must not be refused for it.
+    for (Bytes used = account.used.load(); more <= limit && used <= limit - more;)
+      if (account.used.compare_exchange_weak(used, used + more)) return used + more;
     return std::nullopt;
   }
 
@@ -62,7 +64,10 @@ class Accounts {
     std::atomic<bool> open{false};
   };
 
-  static constexpr Bytes rounded(Bytes bytes) { return (bytes + 511) & ~Bytes{511}; }
+  // The largest requests are too large for every device.
+  static constexpr Bytes rounded(Bytes bytes) {
+    return bytes > kUnlimited - 511 ? kUnlimited : (bytes + 511) & ~Bytes{511};
+  }
 
   Account& of(Number number) { return accounts_[number - 1U]; }
 

@@ -91,7 +91,7 @@ bool is_default_here(Allocator& core, CUmemoryPool pool) {
       reinterpret_cast<GetDefault*>(real::symbol("cuDeviceGetDefaultMemPool"));
   CUdevice device = 0;
   CUmemoryPool its = nullptr;
-  return pool != nullptr && get != nullptr &&
+  return pool != nullptr && get != nullptr && !pools_matter.load(std::memory_order_relaxed) &&
          core.driver().ctx_get_device(&device) == CUDA_SUCCESS &&
          get(&its, device) == CUDA_SUCCESS && its == pool;
 }
@@ -188,7 +188,7 @@ CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> r
   if (core != nullptr && out != nullptr) {
     Address address = 0;
     auto status = own_pools::allocate(*core, pool, stream, null, bytes, &address);
-    if (!status && async_memory::is_default_here(*core, pool))
+    if (!status && !own_pools::is_own(pool) && async_memory::is_default_here(*core, pool))
       status = async_memory::allocate(*core, stream, null, bytes, &address);
     if (status && status->ok()) *out = address;
     if (status) return status->code();

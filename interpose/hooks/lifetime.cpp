@@ -7,6 +7,7 @@
 #include "interpose/hooks/layouts.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
+#include "interpose/observe/guard_report.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/passed_history.hpp"
 #include "interpose/process/device_scope.hpp"
@@ -35,6 +36,7 @@ void ends(Allocator& core, CUcontext context) {
 void has_ended(Allocator& core, CUcontext context) {
   core.context_gone(context);
   process::pinned().context_gone(context);
+  guards::context_ended(context);
 }
 
 // How often the program was seen to retain each device's primary context.

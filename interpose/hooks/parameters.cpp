@@ -56,11 +56,11 @@ bool finds(Reader& ranges, const layouts::Layout* layout, void** params, const P
 
 // Two numbers of 32 bits, as libraries of matrix products put into structures: sizes, and
 // factors in place of divisions. Addresses of devices may lie as low.
-bool are_numbers(Address word, bool alone) {
+bool are_numbers(Address word) {
   constexpr Address kSmall = 1U << 16U;
   constexpr Address kHalf = 1U << 31U;  // the factor of a power of two
   const Address low = word & 0xFFFFFFFFU;
-  return low < kSmall || low == kHalf || (!alone && word % sizeof word != 0);
+  return low < kSmall || low == kHalf || word % sizeof word != 0;
 }
 
 template <typename Found>
@@ -110,7 +110,7 @@ void visit_words(const Driver& driver,
       params == nullptr ? nullptr : layouts::of(driver, function);
   const auto see = [&](bool alone) {
     return [visit, state, alone](Address word) {
-      if (!are_numbers(word, alone)) visit(state, word, alone);
+      if (alone || !are_numbers(word)) visit(state, word, alone);
       return false;
     };
   };

@@ -78,6 +78,12 @@ bool GuardBook::freed(Address address, Words by) {
   return true;
 }
 
+void GuardBook::ended(CUcontext context) {
+  const auto was_there = [context](const auto& each) { return each.second.context == context; };
+  std::erase_if(living_, was_there);
+  std::erase_if(freed_, was_there);
+}
+
 void GuardBook::submitted(Work work) {
   work.number = ++number_;
   work_.push_back(std::move(work));

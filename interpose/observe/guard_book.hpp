@@ -35,6 +35,7 @@ struct Block {
   Bytes bytes = 0;
   observe::MemoryKind memory = observe::MemoryKind::Device;
   int device = 0;
+  CUcontext context = nullptr;
   observe::Stream stream;  // of the allocation
   std::uint64_t allocated = 0;
   std::uint64_t freed = 0;  // 0: in use
@@ -77,6 +78,8 @@ class GuardBook {
   void allocated(Block block);
   // False: no block in use begins there.
   bool freed(Address address, Words by);
+  // Its blocks are forgotten: others may get their addresses.
+  void ended(CUcontext context);
   void submitted(Work work);
   // What the stream's (all of the context's) work up to `number` has done is over.
   void over(CUcontext context, std::optional<CUstream> stream, std::uint64_t number);

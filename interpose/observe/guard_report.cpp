@@ -22,10 +22,15 @@ namespace {
 constinit RankedMutex mutex{HookRank::Guards};
 const Config* options = nullptr;  // lives as long as the process
 CUresult (*ask_pointer)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
+CUresult (*ask_stream)(CUstream) = nullptr;
 // Order: none. Addresses beyond them are no guarded block's.
 constinit std::atomic<Address> lowest{~0ULL};
 constinit std::atomic<Address> highest{0};
-constinit std::atomic<bool> has_faulted{false};
+// Whether a fault is being told, or has been. Only the thread that tells it goes from the one
+// to the other.
+enum class Telling : int { No, Now, Over };
+constinit std::atomic<Telling> telling{Telling::No};
+bool asks_for_core = false;  // the driver writes core dumps
 // A malloc of the program's own may use CUDA, and the book uses malloc.
 constinit thread_local bool inside = false;
 // The block in use that this thread's free names, until the free is over: where the free fails,
@@ -62,11 +67,14 @@ Words stack_here() {
   return {stack.used().begin(), stack.used().end()};
 }
 
-int current_device() {
+// Where the block is: its context, and that one's device.
+void note_place(Block* block) {
   const Allocator* const core = process::current.load(std::memory_order_acquire);
   CUdevice device = 0;
-  if (core != nullptr) (void)core->driver().ctx_get_device(&device);
-  return device;
+  if (core == nullptr) return;
+  (void)core->driver().ctx_get_device(&device);
+  (void)core->driver().ctx_get_current(&block->context);
+  block->device = device;
 }
 
 // Work that named one of the blocks; all where none is suspected. Newest first.
@@ -183,13 +191,23 @@ void look_far(const char* call, Address row, Address other, Bytes bytes) {
 }
 
 // While the driver writes a core dump it answers as if nothing had happened, and it crashes
-// where the process ends meanwhile.
-void wait_for_fault(const Allocator& core) noexcept {
+// where the process ends meanwhile. Waits for no work.
+void wait_for_fault() noexcept {
   constexpr int kTries = 10;
-  for (int i = 0; i < kTries && !has_faulted; ++i) {
-    fault(core.driver().ctx_synchronize());
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CUresult code = CUDA_SUCCESS;
+  for (int i = 0; i < kTries && (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY); ++i) {
+    if (i != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    code = ask_stream == nullptr ? CUDA_ERROR_NOT_FOUND : ask_stream(CU_STREAM_LEGACY);
   }
+  fault(code);
+}
+
+// Another thread tells of the fault: the process may end only afterwards. It waits for files,
+// and for no longer than this.
+void wait_until_told() noexcept {
+  constexpr int kTries = 600;
+  for (int i = 0; i < kTries && telling.load() == Telling::Now; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 }  // namespace
@@ -203,14 +221,18 @@ void begin(const Config& config,
   observe::begin(observe::Watcher::Guards);
   kernel_log::begin();
   if (!config.guard_core) return;
-  if (const std::string why = gpu_core::begin(symbol); !why.empty())
+  ask_stream = reinterpret_cast<decltype(ask_stream)>(symbol("cuStreamQuery"));
+  const std::string why = gpu_core::begin(symbol);
+  asks_for_core = why.empty();
+  if (!asks_for_core)
     (config.guard_show ? say("custash: guard: faults have no address: " + why)
                        : log(LogLevel::Warn, "event=guard_core_off reason=\"" + why + "\""));
 }
 
 void finish(Allocator& core) noexcept {
   if (options == nullptr) return;
-  if (options->guard_core) wait_for_fault(core);
+  if (asks_for_core) wait_for_fault();
+  wait_until_told();
   GuardedMemory(core).look_at_all();
   process::pinned().look_at_guards();
   gpu_core::end();
@@ -220,6 +242,7 @@ void finish(Allocator& core) noexcept {
 
 void reset_lock_after_fork() noexcept {
   mutex.reset_after_fork();
+  telling.store(Telling::No);  // the thread that told is not here
   kernel_log::reset_after_fork();
   reset_findings_after_fork();
 }
@@ -230,8 +253,8 @@ void allocated(observe::MemoryKind memory,
                observe::Stream stream) noexcept {
   if (!is_watched(memory, address, bytes)) return;
   once_in([&] {
-    Block block{
-        .address = address, .bytes = bytes, .memory = memory, .device = current_device()};
+    Block block{.address = address, .bytes = bytes, .memory = memory};
+    note_place(&block);
     block.stream = stream;
     block.allocated_by = stack_here();
     const RankedLock lock(mutex);
@@ -249,6 +272,12 @@ void freed(Address address) noexcept {
     const RankedLock lock(mutex);
     if (book().freed(address, std::move(by))) being_freed = address;
   });
+}
+
+void context_ended(CUcontext context) noexcept {
+  if (options == nullptr) return;
+  const RankedLock lock(mutex);
+  book().ended(context);
 }
 
 void free_refused(Address address) noexcept {
@@ -346,12 +375,14 @@ void host_fault(Address address, const char* access, stacks::Word called_from) n
 }
 
 void fault(CUresult code) noexcept {
-  if (options == nullptr || !is_of_memory(code) || has_faulted.exchange(true)) return;
+  if (options == nullptr || inside || !is_of_memory(code)) return;
+  Telling state = Telling::No;
+  if (!telling.compare_exchange_strong(state, Telling::Now)) return wait_until_told();
   once_in([&] {
     GuardFinding finding{.error = static_cast<int>(code)};
     finding.told_to = stack_here();
     const auto page = kernel_log::fault();
-    auto core = options->guard_core ? gpu_core::fault() : std::nullopt;
+    auto core = asks_for_core && !page ? gpu_core::fault() : std::nullopt;
     gpu_core::end();  // the program may end without its exit handlers
     if (core) std::erase_if(core->values, [](Address each) { return !may_be_guarded(each); });
     {
@@ -364,7 +395,6 @@ void fault(CUresult code) noexcept {
       if (page && may_be_guarded(page->page)) {
         finding.page = page->page;
         finding.call = page->access;
-        finding.registers = false;
         finding.suspects = suspects_at(book(), page->page, kernel_log::kPage);
       } else if (!finding.registers) {
         finding.suspects = suspects_in_flight(book());
@@ -373,6 +403,7 @@ void fault(CUresult code) noexcept {
     }
     tell(finding);
   });
+  telling.store(Telling::Over);
 }
 
 }  // namespace custash::guards

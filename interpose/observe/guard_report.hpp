@@ -27,6 +27,7 @@ void allocated(observe::MemoryKind memory,
                Bytes bytes,
                observe::Stream stream) noexcept;
 void freed(Address address) noexcept;
+void context_ended(CUcontext context) noexcept;
 // The driver or the core has answered that the address is no block's.
 void free_refused(Address address) noexcept;
 

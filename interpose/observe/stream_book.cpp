@@ -80,7 +80,9 @@ void StreamBook::freed(Address address,
 
 void StreamBook::named(Address address, Chain chain) {
   Tracked* const tracked = at(living_, address);
-  if (tracked != nullptr) tracked->named.push_back(chain);
+  if (tracked == nullptr) return;
+  auto& all = tracked->named;
+  if (std::find(all.begin(), all.end(), chain) == all.end()) all.push_back(chain);
 }
 
 // Iterators come in pairs: where one range ends another block may begin. The beginning comes

@@ -40,7 +40,8 @@ class StreamBook {
   void forget(Address address, Bytes bytes);
   // The free of the block comes after this stream, too.
   void named(Address address, Chain chain);
-  // Whether a later free may be found to be beside this use: then its call site is needed.
+  // Whether another stream has allocated one of them: then the use's call site is kept, in case
+  // a later free is found to be beside it.
   bool is_abroad(Chain chain, std::span<const Named> addresses);
   // `certain` false: an address may be the end of the block before.
   void used(Chain chain,

@@ -6,6 +6,7 @@
 // simulator museum_kernels.cpp stands for the kernels.
 #include "check.cuh"
 
+#include <chrono>
 #include <thread>
 
 #include <sys/mman.h>
@@ -188,6 +189,16 @@ void after_free(Use use) {
   go_on();
   expect("after_free", block, kSize);
   use(block);
+  finish();
+}
+
+// The process ends while another thread is told of the fault.
+void seen_by_two_threads() {
+  char* const block = block_of(kMiB);
+  expect("past_end", block, kMiB);
+  write(block, 5 * kMiB, 4);
+  std::thread([] { (void)cudaStreamSynchronize(nullptr); }).detach();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
   finish();
 }
 
@@ -450,6 +461,7 @@ const Fault kFaults[] = {
     {"past the end by an address in device memory", hidden_pointer},
     {"past the end of a block that nobody frees", never_freed},
     {"past the end of stream-ordered memory", past_async},
+    {"far past the end, seen by two threads", seen_by_two_threads},
     {"a write after the free", write_after_free},
     {"a read after the free", read_after_free},
     {"a write to a small block after the free", write_small_after_free},

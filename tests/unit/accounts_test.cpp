@@ -7,6 +7,7 @@
 #include "allocator/peer_processes.hpp"
 #include "tests/unit/bed.hpp"
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -233,4 +234,26 @@ TEST_CASE("threads charge and settle one account", "[unit][accounts]") {
   for (std::thread& thread : threads)
     thread.join();
   CHECK(bed.used() == 0);
+}
+
+TEST_CASE("a request that is refused makes no other fail", "[unit][accounts]") {
+  Accounts accounts;
+  const Accounts::Number number = accounts.open(1_MiB);
+  std::atomic<bool> over{false};
+  std::atomic<bool> granted{false};
+  std::thread greedy([&] {
+    while (!over.load())
+      if (accounts.charge(number, 2_MiB)) granted.store(true);
+  });
+  bool refused = false;
+  for (int i = 0; i < 100'000 && !refused; ++i) {
+    refused = accounts.charge(number, 512) == std::nullopt;
+    if (!refused) accounts.settle(number, 512);
+  }
+  over.store(true);
+  greedy.join();
+  CHECK_FALSE(refused);
+  CHECK_FALSE(granted.load());
+  CHECK(accounts.charge(number, ~Bytes{0}) == std::nullopt);
+  CHECK(accounts.look(number).now == 0);
 }

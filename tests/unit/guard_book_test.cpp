@@ -68,6 +68,23 @@ TEST_CASE("a block in use comes before a freed one", "[unit]") {
   CHECK(book.nearest(1010)->place == Place::BeforeBeginning);  // the old one is forgotten
 }
 
+TEST_CASE("the blocks of a context that has ended are forgotten", "[unit]") {
+  GuardBook book;
+  for (const std::uintptr_t context : {1U, 2U}) {
+    guards::Block living = block(context * 100'000, 100);
+    living.context = reinterpret_cast<CUcontext>(context);
+    guards::Block freed = living;
+    freed.address += 1000;
+    book.allocated(living);
+    book.allocated(freed);
+    book.freed(freed.address, {});
+  }
+  book.ended(reinterpret_cast<CUcontext>(1));
+  CHECK(book.nearest(100'000)->block.address == 200'000);
+  CHECK(book.nearest(101'000)->block.address == 200'000);
+  CHECK(book.nearest(201'000)->block.freed != 0);
+}
+
 TEST_CASE("work is over up to the wait's beginning", "[unit]") {
   GuardBook book;
   auto* const one = reinterpret_cast<CUcontext>(1);
