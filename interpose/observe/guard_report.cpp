@@ -5,6 +5,7 @@
 #include "allocator/guarded_memory.hpp"
 #include "interpose/observe/gpu_core_file.hpp"
 #include "interpose/observe/guard_findings.hpp"
+#include "interpose/observe/guard_owners.hpp"
 #include "interpose/observe/guard_suspects.hpp"
 #include "interpose/observe/kernel_log.hpp"
 #include "interpose/process/process.hpp"
@@ -21,7 +22,6 @@ namespace {
 
 constinit RankedMutex mutex{HookRank::Guards};
 const Config* options = nullptr;  // lives as long as the process
-CUresult (*ask_pointer)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
 CUresult (*ask_stream)(CUstream) = nullptr;
 // Order: none. Addresses beyond them are no guarded block's.
 constinit std::atomic<Address> lowest{~0ULL};
@@ -101,61 +101,6 @@ bool is_first(const Block& block, Source source) REQUIRES(mutex) {
   return told().insert({block.allocated, source}).second;
 }
 
-// A guarded block. What calls do with pinned memory is looked at without guards, too.
-bool is_watched(observe::MemoryKind memory, Address address, Bytes bytes) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
-  if (core == nullptr) return false;
-  if (memory == observe::MemoryKind::Device) {
-    BlockInfo info;
-    return core->find(address, &info) == Ownership::Live && info.guarded;
-  }
-  const GuardChoice& choice = options->guard;
-  HostBlockInfo info;
-  return (choice.one_in == 1 && bytes >= choice.least && bytes <= choice.most) ||
-         (process::pinned().find(address, &info) == Ownership::Live && info.guarded);
-}
-
-// A live block as the book knows it: the book does not see contexts end.
-bool still_lives(const Block& block) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
-  if (core == nullptr) return false;
-  if (block.memory == observe::MemoryKind::Pinned) {
-    HostBlockInfo info;
-    return process::pinned().find(block.address, &info) == Ownership::Live &&
-           info.base == block.address && info.requested == block.bytes;
-  }
-  BlockInfo info;
-  return core->find(block.address, &info) == Ownership::Live && info.guarded &&
-         info.base == block.address && info.requested == block.bytes;
-}
-
-// No memory of the driver's or of another library has the address by now.
-bool is_nobodys(Address address) {
-  unsigned type = 0;
-  return ask_pointer != nullptr &&
-         ask_pointer(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
-             CUDA_ERROR_INVALID_VALUE;
-}
-
-// The book does not see either that the address is somebody else's since.
-bool is_freed(Address address, const Block& block) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
-  if (core == nullptr) return false;
-  if (block.memory == observe::MemoryKind::Pinned)
-    return process::pinned().find(address, nullptr) == Ownership::Cached;
-  const Ownership owner = core->find(address, nullptr);
-  return owner == Ownership::Cached || (owner == Ownership::Foreign && is_nobodys(address));
-}
-
-// Beyond a block in use, and in no other memory.
-bool is_outside(Address address, const Block& block) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
-  BlockInfo info;
-  if (core == nullptr || is_freed(address, block)) return core != nullptr;
-  return core->find(address, &info) == Ownership::Live && info.base == block.address &&
-         address >= block.end();
-}
-
 std::optional<Near> nearest(Address address, Bytes bytes) {
   const RankedLock lock(mutex);
   return book().nearest(address, bytes);
@@ -217,7 +162,7 @@ void begin(const Config& config,
            void* (*symbol)(const char* name)) {
   options = &config;
   begin_findings(config, say);
-  ask_pointer = reinterpret_cast<decltype(ask_pointer)>(symbol("cuPointerGetAttribute"));
+  begin_owners(config, symbol);
   observe::begin(observe::Watcher::Guards);
   kernel_log::begin();
   if (!config.guard_core) return;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/guard_owners.hpp"
+
+#include "interpose/process/process.hpp"
+
+namespace custash::guards {
+namespace {
+
+const GuardChoice* choice = nullptr;  // lives as long as the process
+CUresult (*ask_pointer)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
+
+// No memory of the driver's or of another library has the address by now.
+bool is_nobodys(Address address) {
+  unsigned type = 0;
+  return ask_pointer != nullptr &&
+         ask_pointer(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
+             CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+
+void begin_owners(const Config& config, void* (*symbol)(const char* name)) {
+  choice = &config.guard;
+  ask_pointer = reinterpret_cast<decltype(ask_pointer)>(symbol("cuPointerGetAttribute"));
+}
+
+bool is_watched(observe::MemoryKind memory, Address address, Bytes bytes) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr) return false;
+  if (memory == observe::MemoryKind::Device) {
+    BlockInfo info;
+    return core->find(address, &info) == Ownership::Live && info.guarded;
+  }
+  HostBlockInfo info;
+  return (choice->one_in == 1 && bytes >= choice->least && bytes <= choice->most) ||
+         (process::pinned().find(address, &info) == Ownership::Live && info.guarded);
+}
+
+bool still_lives(const Block& block) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr) return false;
+  if (block.memory == observe::MemoryKind::Pinned) {
+    HostBlockInfo info;
+    return process::pinned().find(block.address, &info) == Ownership::Live &&
+           info.base == block.address && info.requested == block.bytes;
+  }
+  BlockInfo info;
+  return core->find(block.address, &info) == Ownership::Live && info.guarded &&
+         info.base == block.address && info.requested == block.bytes;
+}
+
+bool is_freed(Address address, const Block& block) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (core == nullptr) return false;
+  if (block.memory == observe::MemoryKind::Pinned)
+    return process::pinned().find(address, nullptr) == Ownership::Cached;
+  const Ownership owner = core->find(address, nullptr);
+  return owner == Ownership::Cached || (owner == Ownership::Foreign && is_nobodys(address));
+}
+
+bool is_outside(Address address, const Block& block) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  BlockInfo info;
+  if (core == nullptr || is_freed(address, block)) return core != nullptr;
+  return core->find(address, &info) == Ownership::Live && info.base == block.address &&
+         address >= block.end();
+}
+
+}  // namespace custash::guards
