@@ -51,7 +51,7 @@ Status ContextCache::allocate(Bytes bytes,
   CrossWait wait;
   Address found = 0;
   if (core_.config.guard.any()) {
-    guards_.collect();
+    guards_.collect_at_call();
     if (guards_.wants(bytes) &&
         guards_.allocate(make_request(bytes, stream_state, &wait, thread_cache), out))
       return {};
@@ -160,7 +160,7 @@ Status ContextCache::free(const PageOwner& owner,
     CacheLock lock(core_.mutex);
     freed_.finish(found, stream_state, position);
   }
-  if (core_.config.guard.any()) guards_.collect();
+  if (core_.config.guard.any()) guards_.collect_at_call();
   // The driver reports earlier errors here, too. The block is free in any case.
   return result;
 }

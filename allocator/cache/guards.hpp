@@ -34,6 +34,16 @@ class Guards {
   bool allocate(const Request& request, Address* out) EXCLUDES(cache_lock);
   // Looks at the slack of freed blocks whose work is over, and gives their pages back.
   void collect() EXCLUDES(cache_lock);
+
+  // The same at an allocation or a free. Each look asks the driver about events. So where few
+  // blocks have guards, one in 64 of these calls looks.
+  void collect_at_call() EXCLUDES(cache_lock) {
+    constexpr std::uint32_t kOneIn = 64;
+    if (core_.config.guard.one_in == 1 ||
+        calls_.fetch_add(1, std::memory_order_relaxed) % kOneIn == 0)
+      collect();
+  }
+
   // The same between allocations and frees, so that later work faults: asks for the newest free
   // alone, again for some microseconds where it is not over, but once for each free. Does
   // nothing while a stream captures.
@@ -88,6 +98,7 @@ class Guards {
   // Order: none. What is not seen at one submission is seen at the next.
   static inline std::atomic<std::uint32_t> freed_with_pages{0};
   std::uint32_t freed_here_ GUARDED_BY(cache_lock) = 0;
+  std::atomic<std::uint32_t> calls_{0};  // order: none, a count
   std::uint64_t made_ GUARDED_BY(cache_lock) = 0;
   std::uint64_t frees_seen_ GUARDED_BY(cache_lock) = 0;
   std::atomic<Position> wanted_{};  // when it has passed, the work before those frees is over

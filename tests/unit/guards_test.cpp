@@ -163,6 +163,29 @@ TEST_CASE("a submission beside a capture gives nothing back", "[unit][guards]") 
   CHECK(pending() == 0);
 }
 
+// Each question costs a microsecond where streams work.
+TEST_CASE("where few blocks have guards few calls ask whether work is over", "[unit][guards]") {
+  const auto questions = [](std::uint32_t one_in) {
+    Bed bed({}, guarding({.one_in = one_in}));
+    const CUstream busy = bed.stream();
+    std::vector<Address> blocks;
+    while (bed.stats().num_guarded == 0)
+      blocks.push_back(bed.malloc(1_MiB));
+    sim::hold(busy);
+    bed.launch(busy, {.accesses = {{blocks.back(), 1_MiB, true}}});
+    bed.free(blocks.back());  // guarded, and its work is not over
+    sim::clear_log();
+    for (int i = 0; i < 200; ++i)
+      bed.free(bed.malloc(64_KiB));
+    const std::uint64_t count = sim::count("cuEventQuery");
+    sim::release(busy);
+    sim::run_all();
+    return count;
+  };
+  CHECK(questions(1) >= 200);
+  CHECK(questions(16) <= 20);
+}
+
 TEST_CASE("the end of a context ends what is counted of its freed blocks", "[unit][guards]") {
   {
     Bed bed({}, guarding());
