@@ -48,6 +48,10 @@ def parts(build, out):
         return script("harness/run.py", "--runtime", TOOLKIT, *preload, "--child", f"{build}/tests/harness/harness_child",
                       "--suite", f"{build}/tests/harness/harness_suite")
 
+    def museum(name, *more):
+        return script("gpu/museum.py", "--command", command, "--library", library, "--program",
+                      f"{build}/tests/gpu/{name}_static", "--jobs", "8", *more)
+
     traces = sorted(glob.glob(f"{ROOT}/tests/traces/*.trace*"))
     return {
         "programs": (400, [script("gpu/run_all.py", "--build", build, "--quick", "--json", f"{out}/programs.json")]),
@@ -74,9 +78,8 @@ def parts(build, out):
                         for runtime in ("static", "shared") for threads in (1, 16)]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
-        "museum": (400, [script("gpu/museum.py", "--command", command, "--library", library, "--program", f"{build}/tests/gpu/museum_static",
-                               "--jobs", "8", "--json", f"{out}/museum_{core}.json", "--conf", f"guard_core:{core}")
-                        for core in ("true", "false")]),
+        "museum": (400, [museum("museum"), museum("museum", "--conf", "guard_core:true"), museum("museum_others", "--right", "4"),
+                         museum("museum_streams", "--check", "streams", "--right", "10")]),
         "check_streams": (200, [script("gpu/check_streams.py", "--build", build)]),
         "sleep": (500, [script("gpu/sleep.py", "--build", build, "--gib", "16")]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
