@@ -5,6 +5,7 @@
 // no error of its own and sets no last error.
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/own_pools.hpp"
+#include "interpose/hooks/pitched_memory.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"
@@ -48,6 +49,21 @@ CUcontext current_context(Allocator& core) {
 Address hit(Allocator& core, std::size_t bytes) {
   CUcontext const context = current_context(core);
   return context == nullptr ? 0 : core.try_allocate(context, bytes);
+}
+
+bool allocate_rows(void** out, std::size_t* pitch, std::size_t width, std::size_t height) {
+  Allocator* const core = fast_core();
+  CUdevice device = 0;
+  if (core == nullptr || out == nullptr || pitch == nullptr ||
+      core->driver().ctx_get_device(&device) != CUDA_SUCCESS)
+    return false;
+  const auto known = handlers::pitched_memory::known_to_runtime(device, width);
+  const Bytes bytes = known ? known->bytes(width, height) : 0;
+  const Address address = bytes == 0 ? 0 : hit(*core, bytes);
+  if (address == 0) return false;
+  *out = reinterpret_cast<void*>(address);
+  *pitch = known->pitch;
+  return true;
 }
 
 bool allocate_pinned(void** out, std::size_t bytes, unsigned flags) {
@@ -130,6 +146,9 @@ Error free_async(Call call, const void* caller, void* block, CUstream stream, Nu
 
 CUSTASH_RUNTIME_HOOK(hook_malloc, "cudaMalloc", (void** out, std::size_t bytes));
 CUSTASH_RUNTIME_HOOK(hook_free, "cudaFree", (void* block));
+CUSTASH_RUNTIME_HOOK(hook_malloc_pitch,
+                     "cudaMallocPitch",
+                     (void** out, std::size_t* pitch, std::size_t width, std::size_t height));
 CUSTASH_RUNTIME_HOOK(hook_malloc_async,
                      "cudaMallocAsync",
                      (void** out, std::size_t bytes, CUstream stream));
@@ -172,6 +191,16 @@ Error hook_free(void* block) noexcept {
     return kSuccess;
   }
   return forward<Error(void*)>(Call::Free, CUSTASH_CALLER, block);
+}
+
+Error hook_malloc_pitch(void** out,
+                        std::size_t* pitch,
+                        std::size_t width,
+                        std::size_t height) noexcept {
+  if (quietly([&] { return allocate_rows(out, pitch, width, height); })) return kSuccess;
+  const handlers::pitched_memory::FromRuntime asking;
+  return forward<Error(void**, std::size_t*, std::size_t, std::size_t)>(
+      Call::MallocPitch, CUSTASH_CALLER, out, pitch, width, height);
 }
 
 Error hook_malloc_async(void** out, std::size_t bytes, CUstream stream) noexcept {

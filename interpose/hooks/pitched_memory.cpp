@@ -6,13 +6,19 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
-#include "interpose/hooks/pitches.hpp"
+#include "interpose/hooks/pitched_memory.hpp"
 #include "interpose/observe/passed.hpp"
+
+#include <atomic>
 
 namespace custash::handlers {
 namespace {
 
 constinit Pitches pitches;
+
+// What the runtime asks for, once it has been seen. Order: none, it is always the same.
+constinit std::atomic<unsigned> runtime_element{0};
+constinit thread_local bool in_runtime = false;
 
 // The driver has served this call. Where the allocation is not as the pitch tells, nothing is
 // kept, and the driver serves this width again.
@@ -29,6 +35,20 @@ void learn(const PitchQuestion& question, Bytes height, CUdeviceptr address, Byt
 
 }  // namespace
 
+pitched_memory::FromRuntime::FromRuntime() noexcept {
+  in_runtime = true;
+}
+
+pitched_memory::FromRuntime::~FromRuntime() {
+  in_runtime = false;
+}
+
+std::optional<PitchAnswer> pitched_memory::known_to_runtime(CUdevice device,
+                                                            Bytes width) noexcept {
+  const unsigned element = runtime_element.load(std::memory_order_relaxed);
+  return element == 0 ? std::nullopt : pitches.find({device, element, width});
+}
+
 CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real,
                          NullStream,
                          CUdeviceptr* out,
@@ -36,6 +56,7 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
                          Count width,
                          Count height,
                          unsigned element) {
+  if (in_runtime) runtime_element.store(element, std::memory_order_relaxed);
   Allocator* const core = process::core();
   CUcontext context = nullptr;
   PitchQuestion question{0, element, width};

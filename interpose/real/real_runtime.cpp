@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::array kNames = {"cudaMalloc",
                                "cudaFree",
+                               "cudaMallocPitch",
                                "cudaMallocAsync",
                                "cudaMallocAsync_ptsz",
                                "cudaMallocFromPoolAsync",

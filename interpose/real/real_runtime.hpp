@@ -20,6 +20,7 @@ inline constexpr Error kSymbolNotFound = 302;  // cudaErrorSharedObjectSymbolNot
 enum class Call {
   Malloc,
   Free,
+  MallocPitch,
   MallocAsync,
   MallocAsyncPtsz,
   MallocFromPoolAsync,
