@@ -57,7 +57,7 @@ bool allocate_rows(void** out, std::size_t* pitch, std::size_t width, std::size_
   if (core == nullptr || out == nullptr || pitch == nullptr ||
       core->driver().ctx_get_device(&device) != CUDA_SUCCESS)
     return false;
-  const auto known = handlers::pitched_memory::known_to_runtime(device, width);
+  const auto known = pitched_memory::known_to_runtime(device, width);
   const Bytes bytes = known ? known->bytes(width, height) : 0;
   const Address address = bytes == 0 ? 0 : hit(*core, bytes);
   if (address == 0) return false;
@@ -198,7 +198,7 @@ Error hook_malloc_pitch(void** out,
                         std::size_t width,
                         std::size_t height) noexcept {
   if (quietly([&] { return allocate_rows(out, pitch, width, height); })) return kSuccess;
-  const handlers::pitched_memory::FromRuntime asking;
+  const pitched_memory::FromRuntime asking;
   return forward<Error(void**, std::size_t*, std::size_t, std::size_t)>(
       Call::MallocPitch, CUSTASH_CALLER, out, pitch, width, height);
 }

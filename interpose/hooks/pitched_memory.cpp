@@ -35,20 +35,6 @@ void learn(const PitchQuestion& question, Bytes height, CUdeviceptr address, Byt
 
 }  // namespace
 
-pitched_memory::FromRuntime::FromRuntime() noexcept {
-  in_runtime = true;
-}
-
-pitched_memory::FromRuntime::~FromRuntime() {
-  in_runtime = false;
-}
-
-std::optional<PitchAnswer> pitched_memory::known_to_runtime(CUdevice device,
-                                                            Bytes width) noexcept {
-  const unsigned element = runtime_element.load(std::memory_order_relaxed);
-  return element == 0 ? std::nullopt : pitches.find({device, element, width});
-}
-
 CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real,
                          NullStream,
                          CUdeviceptr* out,
@@ -84,3 +70,20 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
 }
 
 }  // namespace custash::handlers
+
+namespace custash::pitched_memory {
+
+FromRuntime::FromRuntime() noexcept {
+  handlers::in_runtime = true;
+}
+
+FromRuntime::~FromRuntime() {
+  handlers::in_runtime = false;
+}
+
+std::optional<PitchAnswer> known_to_runtime(CUdevice device, Bytes width) noexcept {
+  const unsigned element = handlers::runtime_element.load(std::memory_order_relaxed);
+  return element == 0 ? std::nullopt : handlers::pitches.find({device, element, width});
+}
+
+}  // namespace custash::pitched_memory

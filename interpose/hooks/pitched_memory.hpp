@@ -5,7 +5,7 @@
 
 #include "interpose/hooks/pitches.hpp"
 
-namespace custash::handlers::pitched_memory {
+namespace custash::pitched_memory {
 
 // While it lives, this thread's cuMemAllocPitch is the runtime's.
 class FromRuntime {
@@ -19,4 +19,4 @@ class FromRuntime {
 // Empty where the driver must answer. Takes no lock.
 std::optional<PitchAnswer> known_to_runtime(CUdevice device, Bytes width) noexcept;
 
-}  // namespace custash::handlers::pitched_memory
+}  // namespace custash::pitched_memory
