@@ -215,7 +215,7 @@ void Session::compare_output(Kind kind, Output output) {
 }
 
 void Session::show(const std::string& what) {
-  constexpr unsigned kSidesOfRound = 2;
+  constexpr std::size_t kSidesOfRound = 2;
   progress_.show(what, done_, (options_.warmup + options_.rounds) * kSidesOfRound);
 }
 

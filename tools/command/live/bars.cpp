@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 namespace custash::live {
@@ -120,7 +121,7 @@ BarParts parts_of(const DeviceUse& use, std::size_t width) {
   std::size_t left = width;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const double share = static_cast<double>(bytes[i]) / static_cast<double>(total);
-    auto wanted = static_cast<std::size_t>(share * static_cast<double>(width) + 0.5);
+    auto wanted = static_cast<std::size_t>(std::lround(share * static_cast<double>(width)));
     if (bytes[i] > 0) wanted = std::max<std::size_t>(wanted, 1);
     columns[i] = std::min(wanted, left);
     left -= columns[i];

@@ -84,8 +84,9 @@ bool is_for_this_machine(std::string_view fields, bool is_old) {
 }  // namespace
 
 bool is_complete(std::string_view request) {
-  return request.size() > kLongestRequest || request.find("\r\n\r\n") != request.npos ||
-         request.find("\n\n") != request.npos;
+  return request.size() > kLongestRequest ||
+         request.find("\r\n\r\n") != std::string_view::npos ||
+         request.find("\n\n") != std::string_view::npos;
 }
 
 std::string answer_to(std::string_view request, const std::function<std::string()>& metrics) {

@@ -58,7 +58,7 @@ bool is_interpreter(const std::string& program) {
 
 std::string name_in(const std::vector<std::string>& words) {
   if (words.empty()) return "";
-  const std::string program = base_of(words[0]);
+  std::string program = base_of(words[0]);
   if (!is_interpreter(words[0])) return program;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
