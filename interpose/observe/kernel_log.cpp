@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/kernel_log.hpp"
 
+#include "interpose/process/live_page.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -21,11 +23,9 @@ struct stat opened {};  // a program may close all files, and open its own under
 
 // Not those of another container, whose processes may have our number.
 bool sees_our_number() {
-  constexpr ino_t kFirstSpace = 0xEFFFFFFC;  // the kernel's PROC_PID_INIT_INO
+  constexpr std::uint64_t kFirstSpace = 0xEFFFFFFC;  // the kernel's PROC_PID_INIT_INO
 
-  struct stat space {};
-
-  return stat("/proc/self/ns/pid", &space) == 0 && space.st_ino == kFirstSpace;
+  return live::pid_namespace() == kFirstSpace;
 }
 
 bool is_still_ours() {
