@@ -181,7 +181,7 @@ constexpr std::array kOptions = {
          "true|false",
          "true: have the driver write a core dump of the GPU when a kernel faults, and read "
          "the addresses in its threads' registers from it. The program then sees the fault up "
-         "to 150 ms later. Needs CUDA 12.5. Not under a debugger or another tool."},
+         "to two seconds later. Needs CUDA 12.5. Not under a debugger or another tool."},
         [](Config& c, std::string_view text) { return set_flag(&c.guard_core, text); }},
     Option{{"check_streams",
             "flag",

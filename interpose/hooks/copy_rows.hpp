@@ -43,16 +43,21 @@ inline Rows rows_of(const Side& side, Bytes width, std::size_t height, std::size
 
 // CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER alike.
 template <typename Copy>
+Rows rows_of(const Side& side, const Copy& copy) {
+  std::size_t depth = 1;
+  if constexpr (requires { copy.Depth; }) depth = copy.Depth;
+  return rows_of(side, copy.WidthInBytes, copy.Height, depth);
+}
+
+template <typename Copy>
 Rows target(const Copy& copy) {
   Side side{copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstXInBytes, copy.dstY};
   side.pitch = copy.dstPitch;
   if constexpr (requires { copy.Depth; }) {
     side.z = copy.dstZ;
     side.height = copy.dstHeight;
-    return rows_of(side, copy.WidthInBytes, copy.Height, copy.Depth);
-  } else {
-    return rows_of(side, copy.WidthInBytes, copy.Height, 1);
   }
+  return rows_of(side, copy);
 }
 
 template <typename Copy>
@@ -62,10 +67,8 @@ Rows source(const Copy& copy) {
   if constexpr (requires { copy.Depth; }) {
     side.z = copy.srcZ;
     side.height = copy.srcHeight;
-    return rows_of(side, copy.WidthInBytes, copy.Height, copy.Depth);
-  } else {
-    return rows_of(side, copy.WidthInBytes, copy.Height, 1);
   }
+  return rows_of(side, copy);
 }
 
 }  // namespace custash::copy_rows
