@@ -10,6 +10,10 @@
 namespace custash {
 namespace {
 
+// Addresses of which the upper half is no usual number. The driver's own choice begins at
+// 0x302000000, and two small numbers in a kernel's parameters look like addresses there.
+constexpr Address kHint = 0x3a5b'4000'0000;
+
 bool has(const Driver& driver, CUdevice_attribute attribute, CUdevice device) {
   int value = 0;
   return driver.device_get_attribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
@@ -64,11 +68,14 @@ Status DriverMemory::reserve(Bytes bytes, Address* base, Bytes* size) const {
   const RelaxedCapture relaxed(driver_);
   const Bytes least = align_up(bytes, kPageBytes);
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
+  const auto reserved = [&](CUdeviceptr* at, Bytes wanted, Address hint) {
+    status = driver_.mem_address_reserve(at, wanted, kPageBytes, hint, 0);
+    return status.ok();
+  };
   for (Bytes wanted = std::max(least, align_up(2 * device_bytes_, kPageBytes));; wanted /= 2) {
     wanted = std::max(least, align_up(wanted, kPageBytes));
     CUdeviceptr at = 0;
-    status = driver_.mem_address_reserve(&at, wanted, kPageBytes, 0, 0);
-    if (status.ok()) {
+    if (reserved(&at, wanted, kHint) || reserved(&at, wanted, 0)) {
       CUSTASH_ASSERT(at % kPageBytes == 0 && wanted % kPageBytes == 0);
       *base = at;
       *size = wanted;

@@ -65,6 +65,31 @@ void say_written(CUdeviceptr at, std::size_t bytes, unsigned value) {
 
 }  // namespace
 
+// Where a program asks for addresses, and what the driver makes of it. Only of ranges that
+// custash does not ask for.
+CASE(handles_hints) {
+  constexpr CUdeviceptr kFree = 0x2b6d'4000'0000;
+  SAY(cudaFree(nullptr));
+  CUdeviceptr first = 0;
+  CUdeviceptr second = 0;
+  CUdeviceptr none = 0;
+  SAY(reserve(&first, 2 * kPage, std::size_t{0}, kFree, 0ULL));
+  SAY(first == kFree);
+  SAY(reserve(&second, 2 * kPage, std::size_t{0}, kFree, 0ULL));
+  SAY(second == kFree + 2 * kPage);
+  SAY(reserve(&none, kPage, std::size_t{0}, kFree + 4096, 0ULL));
+  SAY(reserve(&none, kPage, std::size_t{0}, CUdeviceptr{1} << 47U, 0ULL));
+  SAY(none);
+  Handle handle = 0;
+  SAY(create(&handle, kPage));
+  SAY(map(first, kPage, handle));
+  say_written(first, kPage, 11);
+  SAY(unmap(first, kPage));
+  SAY(release(handle));
+  SAY(unreserve(second, 2 * kPage));
+  SAY(unreserve(first, 2 * kPage));
+}
+
 CASE(handles_life) {
   SAY(cudaFree(nullptr));
   const CUmemAllocationProp wanted = of_device();

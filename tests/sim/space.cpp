@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/sim/space.hpp"
 
+#include <algorithm>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@ namespace {
 constexpr Address kNumbers = 0x2000'0000'0000;
 constexpr Address kNumbersEnd = 0x5000'0000'0000;
 // Not larger: QEMU's user mode keeps 16 bytes for each reserved page of 4 KiB.
+constexpr Address kPlaceEnd = Address{1} << 47U;  // as on an H200 with driver 580
 constexpr Bytes kChunk = 16_GiB;
 constexpr Bytes kSmallestChunk = 1_GiB;
 constexpr Bytes kFile = Bytes{1} << 50;
@@ -52,7 +55,8 @@ Space::~Space() {
   if (file_ >= 0) close(file_);
 }
 
-Address Space::reserve(Bytes bytes, Bytes alignment) {
+Address Space::reserve(Bytes bytes, Bytes alignment, Address hint) {
+  if (hint != 0) return place(bytes, alignment, hint);
   if (reuse_ == AddressReuse::Lifo) {
     const auto found = freed_.find(bytes);
     if (found != freed_.end() && found->second.back() % alignment == 0) {
@@ -63,6 +67,30 @@ Address Space::reserve(Bytes bytes, Bytes alignment) {
     }
   }
   return fresh(bytes, alignment);
+}
+
+// An H200 (driver 580) takes the next free place where the hint's is taken.
+Address Space::place(Bytes bytes, Bytes alignment, Address hint) {
+  Address at = hint;
+  for (const Chunk& each : placed_)
+    if (at < each.base + each.size && each.base < at + bytes)
+      at = align_up(each.base + each.size, alignment);
+  if (at + bytes > kPlaceEnd) return 0;
+  if (data_) {
+    void* const wanted = reinterpret_cast<void*>(at);
+    void* const got = reserve_pages(bytes, wanted, MAP_FIXED_NOREPLACE);
+    if (got == kFailed) return 0;
+    if (got != wanted) {  // as under ThreadSanitizer
+      munmap(got, bytes);
+      return 0;
+    }
+    chunks_.push_back({at, bytes});
+  }
+  placed_.push_back({at, bytes});
+  std::sort(placed_.begin(), placed_.end(), [](const Chunk& a, const Chunk& b) {
+    return a.base < b.base;
+  });
+  return at;
 }
 
 Address Space::fresh(Bytes bytes, Bytes alignment) {
@@ -90,14 +118,22 @@ Address Space::fresh(Bytes bytes, Bytes alignment) {
 }
 
 void Space::give_back(Address address, Bytes bytes) {
+  const auto is_it = [&](const Chunk& each) { return each.base == address; };
+  if (std::erase_if(placed_, is_it) != 0) {
+    if (data_ && std::erase_if(chunks_, is_it) != 0)
+      munmap(reinterpret_cast<void*>(address), bytes);
+    return;
+  }
   if (reuse_ == AddressReuse::Lifo) freed_[bytes].push_back(address);
 }
 
 bool Space::owns(Address address) const {
-  if (!data_) return address >= kNumbers && address < kNumbersEnd;
-  for (const Chunk& chunk : chunks_)
-    if (address >= chunk.base && address - chunk.base < chunk.size) return true;
-  return false;
+  if (!data_ && address >= kNumbers && address < kNumbersEnd) return true;
+  const auto holds = [&](const Chunk& each) {
+    return address >= each.base && address - each.base < each.size;
+  };
+  return std::any_of(chunks_.begin(), chunks_.end(), holds) ||
+         std::any_of(placed_.begin(), placed_.end(), holds);
 }
 
 std::uint64_t Space::make_physical(Bytes bytes) {

@@ -45,8 +45,8 @@ class Space {
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
 
-  // 0 where there is none left.
-  Address reserve(Bytes bytes, Bytes alignment);
+  // At `hint`, or beyond what lies there; anywhere where it is 0. 0 where there is no room.
+  Address reserve(Bytes bytes, Bytes alignment, Address hint = 0);
   void give_back(Address address, Bytes bytes);
 
   std::uint64_t make_physical(Bytes bytes);
@@ -66,6 +66,7 @@ class Space {
 
  private:
   Address fresh(Bytes bytes, Bytes alignment);
+  Address place(Bytes bytes, Bytes alignment, Address hint);
 
   struct Chunk {
     Address base;
@@ -80,6 +81,7 @@ class Space {
   std::uint64_t next_physical_ = 2_MiB;
   std::map<Bytes, std::vector<Address>> freed_;
   std::vector<Chunk> chunks_;
+  std::vector<Chunk> placed_;  // by hints
 };
 
 }  // namespace custash::sim

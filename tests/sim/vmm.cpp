@@ -189,8 +189,9 @@ SIM_ENTRY(cuMemAddressReserve,
     if (out == nullptr || bytes == 0 || flags != 0 || !aligned(w, bytes) ||
         (alignment & (alignment - 1)) != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    const Address address = w.space.reserve(
-        bytes, std::max<Bytes>(alignment, std::max(w.options.vmm_granularity, 2_MiB)));
+    const Bytes step = std::max<Bytes>(alignment, std::max(w.options.vmm_granularity, 2_MiB));
+    if (hint % step != 0) return CUDA_ERROR_INVALID_VALUE;
+    const Address address = w.space.reserve(bytes, step, hint);
     if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
     w.reservations[address] = bytes;
     *out = address;
