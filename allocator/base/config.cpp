@@ -338,8 +338,8 @@ constexpr std::array kOptions = {
             "flag",
             "true",
             "true|false",
-            "true: in a process that runs Python, call sites also have its lines. Costs some "
-            "ten microseconds per allocation."},
+            "true: in a process that runs Python, call sites also have its lines. Costs less "
+            "than a microsecond an allocation with CPython 3.11 to 3.13, else some ten."},
            [](Config& c, std::string_view text) { return set_flag(&c.history_python, text); }},
     Option{{"snapshot",
             "path",

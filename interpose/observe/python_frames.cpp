@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/python_frames.hpp"
 
+#include "interpose/observe/python_own_frames.hpp"
 #include "interpose/observe/python_reader.hpp"
 #include "interpose/observe/stacks.hpp"
 #include "interpose/process/ranked_mutex.hpp"
@@ -68,17 +69,25 @@ std::uint32_t number_of(const Interpreter& python, Object* code) {
   return number;
 }
 
-std::uint64_t word_of(const Interpreter& python, Object* frame) {
+std::uint64_t word_of(const Interpreter& python, Object* frame, python::Lesson& lesson) {
   const auto line = static_cast<std::uint32_t>(python.line(frame));
-  const std::uint64_t code = number_of(python, python.code(frame));
-  return stacks::kPython | (code << kLineBits) | line;
+  Object* const code = python.code(frame);  // the frame keeps it
+  const std::uint64_t word =
+      stacks::kPython | (std::uint64_t{number_of(python, code)} << kLineBits) | line;
+  lesson.learn(python, frame, code, word);
+  return word;
 }
 
-// Owns `frame`.
-unsigned walk(const Interpreter& python, Object* frame, std::uint64_t* out, unsigned most) {
+// Owns `frame`, which is `thread`'s.
+unsigned walk(const Interpreter& python,
+              const python::Thread* thread,
+              Object* frame,
+              std::uint64_t* out,
+              unsigned most) {
+  python::Lesson lesson(python, thread);
   unsigned size = 0;
   while (frame != nullptr && size < most) {
-    out[size++] = word_of(python, frame);
+    out[size++] = word_of(python, frame, lesson);
     Object* const back = python.back(frame);
     python.drop(frame);
     frame = back;
@@ -93,12 +102,15 @@ unsigned take(std::uint64_t* out, unsigned most) noexcept {
   try {
     const Interpreter* const python = interpreter();
     if (python == nullptr || python->is_initialized() == 0) return 0;
+    python::Thread* const self = python->this_thread();
+    const unsigned known = python::own_frames(self, out, most);
+    if (known != python::kUnknown) return known;
     if (python->holds_lock() == 0) return python::ask(*python, walk, out, most);
     if (python->error() != nullptr) return 0;  // not to be touched
     Object* const frame = python->frame();
-    if (frame == nullptr || most == 0) return 0;
-    out[0] = word_of(*python, frame);
-    return 1 + walk(*python, python->back(frame), out + 1, most - 1);
+    if (frame == nullptr) return 0;
+    python->keep(frame);
+    return walk(*python, self, frame, out, most);
   } catch (...) {
     return 0;
   }

@@ -51,8 +51,9 @@ void look(Desk& d) {
     question = d.question;
   }
   const unsigned size =
-      thread == nullptr ? 0
-                        : d.walk(*d.python, d.python->frame_of(thread), words.data(), d.most);
+      thread == nullptr
+          ? 0
+          : d.walk(*d.python, thread, d.python->frame_of(thread), words.data(), d.most);
   const RankedLock guard(d.mutex);
   if (question != d.question) return;
   d.words = words;

@@ -10,9 +10,10 @@
 
 namespace custash::python {
 
-// Walks outwards from `frame`, and drops the reference; null means no frame. The interpreter's
-// lock is held.
+// Walks outwards from `frame`, which is the thread's, and drops the reference; null means no
+// frame. The interpreter's lock is held.
 using Walk = unsigned (*)(const Interpreter& python,
+                          const Thread* thread,
                           Object* frame,
                           std::uint64_t* out,
                           unsigned most);

@@ -19,14 +19,21 @@ struct Interpreter {
   Object* (*back)(Object*) = nullptr;
   Object* (*code)(Object*) = nullptr;
   int (*line)(Object*) = nullptr;
+  int (*last)(Object*) = nullptr;  // null before 3.11
   Object* (*attribute)(Object*, const char*) = nullptr;
   const char* (*text)(Object*) = nullptr;
+  void (*keep)(Object*) = nullptr;
   void (*drop)(Object*) = nullptr;
   Object* (*error)() = nullptr;  // borrowed
   void (*clear_error)() = nullptr;
   int (*ensure)() = nullptr;
   Thread* (*save)() = nullptr;
   void (*restore)(Thread*) = nullptr;
+
+  // The byte of the instruction that a frame runs, in its code; -1: not known.
+  [[nodiscard]] int instruction(Object* frame) const {
+    return last == nullptr ? -1 : last(frame);
+  }
 
   template <typename Function>
   static bool find(Function* slot, const char* name) {
@@ -35,15 +42,16 @@ struct Interpreter {
   }
 
   bool find_all() {
+    (void)find(&last, "PyFrame_GetLasti");
     return find(&is_initialized, "Py_IsInitialized") && find(&holds_lock, "PyGILState_Check") &&
            find(&this_thread, "PyGILState_GetThisThreadState") &&
            find(&frame, "PyEval_GetFrame") && find(&frame_of, "PyThreadState_GetFrame") &&
            find(&back, "PyFrame_GetBack") && find(&code, "PyFrame_GetCode") &&
            find(&line, "PyFrame_GetLineNumber") && find(&attribute, "PyObject_GetAttrString") &&
-           find(&text, "PyUnicode_AsUTF8") && find(&drop, "Py_DecRef") &&
-           find(&error, "PyErr_Occurred") && find(&clear_error, "PyErr_Clear") &&
-           find(&ensure, "PyGILState_Ensure") && find(&save, "PyEval_SaveThread") &&
-           find(&restore, "PyEval_RestoreThread");
+           find(&text, "PyUnicode_AsUTF8") && find(&keep, "Py_IncRef") &&
+           find(&drop, "Py_DecRef") && find(&error, "PyErr_Occurred") &&
+           find(&clear_error, "PyErr_Clear") && find(&ensure, "PyGILState_Ensure") &&
+           find(&save, "PyEval_SaveThread") && find(&restore, "PyEval_RestoreThread");
   }
 };
 

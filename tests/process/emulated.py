@@ -15,6 +15,7 @@ TELLS = "QEMU itself tells of a fault on the terminal"
 # By file: all tests of a file, or those named.
 TABLE = {
     "python_module": {"*": HOST},
+    "python_frames": {"*": HOST},
     "loading": {"*": HOST},
     "lines": {"*": "valgrind does not follow programs of another processor"},
     "old_glibc": {"*": HOST},
