@@ -90,7 +90,7 @@ void prefer_node(Address base, Bytes bytes, int node) {
 namespace host_pages {
 
 Bytes ask_page() {
-  const Bytes size = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  const auto size = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
   known_page.store(size, std::memory_order_relaxed);
   return size;
 }

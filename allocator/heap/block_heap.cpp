@@ -166,7 +166,7 @@ void BlockHeap::make_used(Block* block, Bytes bytes, Parts parts) {
   split(block, bytes, parts);
   block->state = BlockState::Used;
   block->requested = 0;  // the owners of a slab's page are those of its blocks
-  list_.enter(block);
+  BlockList::enter(block);
   ++block->segment->owned;
   assert_linked(*block);
   if (kind_ == SizeKind::Small) placement_.used(*block);

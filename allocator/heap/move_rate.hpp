@@ -3,21 +3,23 @@
 // lock of its ContextCache. Pure.
 #pragma once
 
+#include "allocator/base/units.hpp"
+
 #include <cstddef>
-#include <cstdint>
 
 namespace custash {
 
 class MoveRate {
  public:
-  static constexpr std::int64_t kWindow = 10'000'000'000;  // nanoseconds
-  static constexpr std::size_t kMany = 100;                // pages in a window
-  static constexpr int kWindows = 3;                       // in a row
+  static constexpr Nanoseconds kWindow = 10'000'000'000;
+  static constexpr std::size_t kMany = 100;  // pages in a window
+  static constexpr int kWindows = 3;         // in a row
 
-  // So many pages were moved. True once: when that has been often for some time.
-  bool note(std::int64_t now, std::size_t pages) {
-    if (now - begin_ >= kWindow) {
-      const bool next = now - begin_ < 2 * kWindow;
+  // So many pages were moved. True once: when that has been often for some time. `now` may be
+  // before that of the last call, as it is asked without the lock.
+  bool note(Nanoseconds now, std::size_t pages) {
+    if (now >= begin_ + kWindow) {
+      const bool next = now < begin_ + 2 * kWindow;
       in_a_row_ = next && pages_ >= kMany ? in_a_row_ + 1 : 0;
       begin_ = now;
       pages_ = 0;
@@ -29,7 +31,7 @@ class MoveRate {
   }
 
  private:
-  std::int64_t begin_ = 0;
+  Nanoseconds begin_ = 0;
   std::size_t pages_ = 0;
   int in_a_row_ = 0;  // windows before this one
   bool told_ = false;

@@ -31,37 +31,37 @@ constexpr std::string_view kStem =
 // What a submission has named. `view`: as in entry_points.def.
 template <Entry kEntry, typename View, typename... Args>
 void look(Chain chain, Address first, Address second, View view, const Args&... args) {
-  constexpr std::string_view stem = kStem<kEntry>;
-  constexpr bool is_copy = stream_uses::is_copy(stem);
+  constexpr std::string_view kName = kStem<kEntry>;
+  constexpr bool kCopies = stream_uses::is_copy(kName);
   [[maybe_unused]] const auto all = std::tie(args...);
   Addresses addresses{{first}, {second}};
-  if constexpr (stem == "cuLaunchKernel") {
+  if constexpr (kName == "cuLaunchKernel") {
     return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), std::get<10>(all));
-  } else if constexpr (stem == "cuLaunchCooperativeKernel") {
+  } else if constexpr (kName == "cuLaunchCooperativeKernel") {
     return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), nullptr);
-  } else if constexpr (stem == "cuStreamWaitEvent") {
+  } else if constexpr (kName == "cuStreamWaitEvent") {
     return streams::waits(chain, std::get<1>(all));
-  } else if constexpr (stem == "cuMemcpyBatchAsync") {
+  } else if constexpr (kName == "cuMemcpyBatchAsync") {
     for (std::size_t i = 0; i < std::get<3>(all); ++i)
       addresses.insert(addresses.end(), {{std::get<0>(all)[i]}, {std::get<1>(all)[i]}});
-  } else if constexpr (stem == "cuMemcpyPeer") {  // waits for all work of both contexts
+  } else if constexpr (kName == "cuMemcpyPeer") {  // waits for all work of both contexts
     streams::is_over(streams::awaited(std::get<1>(all)));
     streams::is_over(streams::awaited(std::get<3>(all)));
-  } else if constexpr (stem == "cuMemcpy3DPeer") {
+  } else if constexpr (kName == "cuMemcpy3DPeer") {
     streams::is_over(streams::awaited(std::get<0>(all)->dstContext));
     streams::is_over(streams::awaited(std::get<0>(all)->srcContext));
-  } else if constexpr ((is_copy || stream_uses::is_set(stem)) &&
-                       !stream_uses::has_other_sizes(stem)) {
+  } else if constexpr ((kCopies || stream_uses::is_set(kName)) &&
+                       !stream_uses::has_other_sizes(kName)) {
     if ((stream_uses::is_none(args) || ...)) addresses.clear();
   }
   stream_uses::used(chain, kEntryNames[static_cast<std::size_t>(kEntry)], addresses);
-  if constexpr (stem == "cuGraphLaunch") streams::special(chain, Special::Graph);
-  if constexpr (stream_uses::tells_host(stem)) streams::special(chain, Special::TellsHost);
-  if constexpr (stream_uses::waits_unseen(stem)) streams::special(chain, Special::WaitsUnseen);
-  if constexpr (is_copy && !stem.starts_with("cuMemcpyHto")) {
+  if constexpr (kName == "cuGraphLaunch") streams::special(chain, Special::Graph);
+  if constexpr (stream_uses::tells_host(kName)) streams::special(chain, Special::TellsHost);
+  if constexpr (stream_uses::waits_unseen(kName)) streams::special(chain, Special::WaitsUnseen);
+  if constexpr (kCopies && !kName.starts_with("cuMemcpyHto")) {
     Allocator* const core = process::core();
     bool waited = core == nullptr;
-    if constexpr (stem == "cuMemcpyDtoHAsync" || stem == "cuMemcpyAsync")
+    if constexpr (kName == "cuMemcpyDtoHAsync" || kName == "cuMemcpyAsync")
       waited = waited || stream_uses::has_waited(*core, Address(std::get<0>(all)));
     else
       waited = waited || view(*core) == SubmissionKind::Visible;
@@ -229,14 +229,10 @@ void begin() {
 #define ENTRY_Ptsz(hook, params) \
   ENTRY_One(hook, params)        \
       check_other<Entry::hook##_ptsz, NullStream::PerThread, CUresult params>();
-#define ENTRY_Ptds(hook, params) \
-  ENTRY_One(hook, params)        \
-      check_other<Entry::hook##_ptds, NullStream::PerThread, CUresult params>();
 #define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol, params)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz
-#undef ENTRY_Ptds
 }
 
 }  // namespace custash::stream_calls

@@ -2,6 +2,7 @@
 // In which order the driver is asked for core dumps, and when it is not.
 #include "interpose/observe/gpu_core_file.hpp"
 
+#include "interpose/process/checkers.hpp"
 #include "tests/catch.hpp"
 
 #include <cstring>

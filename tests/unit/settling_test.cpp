@@ -54,11 +54,11 @@ TEST_CASE("what another stream freed is seen to pass beside frees in each round"
 
 TEST_CASE("moves are told once, when they have been often for half a minute",
           "[unit][settling]") {
-  constexpr std::int64_t kSecond = 1'000'000'000;
+  constexpr Nanoseconds kSecond = 1'000'000'000;
   MoveRate rate;
-  const auto told = [&](std::int64_t from, std::int64_t to, std::size_t pages) {
+  const auto told = [&](Nanoseconds from, Nanoseconds to, std::size_t pages) {
     int times = 0;
-    for (std::int64_t second = from; second < to; ++second)
+    for (Nanoseconds second = from; second < to; ++second)
       times += rate.note(second * kSecond, pages);
     return times;
   };
