@@ -6,6 +6,7 @@
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/process/device_scope.hpp"
+#include "interpose/real/device_pools.hpp"
 
 #include <algorithm>
 #include <array>
@@ -60,8 +61,6 @@ bool is_default(Allocator& core, CUmemoryPool pool) {
   return is_default_pool(core, pool, &device);
 }
 
-using GetDefault = CUresult(CUmemoryPool*, CUdevice);
-
 enum class When { PoolIsDefault, PoolIsNot };
 
 CUresult note_pool(CUresult result, CUmemoryPool pool, When when) {
@@ -87,22 +86,20 @@ void leave_to_driver() {
 }
 
 bool is_default_here(Allocator& core, CUmemoryPool pool) {
-  static auto* const get =
-      reinterpret_cast<GetDefault*>(real::symbol("cuDeviceGetDefaultMemPool"));
   CUdevice device = 0;
   CUmemoryPool its = nullptr;
-  return pool != nullptr && get != nullptr && !pools_matter.load(std::memory_order_relaxed) &&
+  return pool != nullptr && !pools_matter.load(std::memory_order_relaxed) &&
          core.driver().ctx_get_device(&device) == CUDA_SUCCESS &&
-         get(&its, device) == CUDA_SUCCESS && its == pool;
+         real::default_pool(device, &its) == CUDA_SUCCESS && its == pool;
 }
 
 bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device) {
-  auto* const get = reinterpret_cast<GetDefault*>(real::symbol("cuDeviceGetDefaultMemPool"));
   int count = 0;
-  if (get == nullptr || core.driver().device_get_count(&count) != CUDA_SUCCESS) return true;
+  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) return true;
   for (*device = 0; *device < count; ++*device) {
     CUmemoryPool its = nullptr;
-    if (get(&its, *device) == CUDA_SUCCESS && its == pool) return true;
+    const CUresult told = real::default_pool(*device, &its);
+    if (told == hooks::kNoEntry || (told == CUDA_SUCCESS && its == pool)) return true;
   }
   return false;
 }

@@ -5,7 +5,7 @@
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/process/ranked_mutex.hpp"
-#include "interpose/real/real_driver.hpp"
+#include "interpose/real/device_pools.hpp"
 
 #include <algorithm>
 #include <array>
@@ -161,12 +161,10 @@ std::optional<Status> allocate(Allocator& core,
 std::optional<Status> allocate_current(
     Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out) {
   if (seen.load(std::memory_order_relaxed) == 0) return std::nullopt;
-  static auto* const current = reinterpret_cast<CUresult (*)(CUmemoryPool*, CUdevice)>(
-      real::symbol("cuDeviceGetMemPool"));
   CUdevice device = 0;
   CUmemoryPool pool = nullptr;
-  if (current == nullptr || core.driver().ctx_get_device(&device) != CUDA_SUCCESS ||
-      current(&pool, device) != CUDA_SUCCESS)
+  if (core.driver().ctx_get_device(&device) != CUDA_SUCCESS ||
+      real::current_pool(device, &pool) != CUDA_SUCCESS)
     return std::nullopt;
   return allocate(core, pool, stream, null, bytes, out);
 }

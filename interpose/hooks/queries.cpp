@@ -11,6 +11,7 @@
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/process/handle_cache.hpp"
+#include "interpose/real/device_pools.hpp"
 
 #include <algorithm>
 
@@ -34,14 +35,12 @@ Ownership find_any(CUdeviceptr address, BlockInfo* info) {
 CUmemoryPool default_pool(CUdeviceptr address) {
   auto* const ask = real::function<CUresult(void*, CUpointer_attribute, CUdeviceptr)>(
       Entry::hook_cuPointerGetAttribute);
-  static auto* const get = reinterpret_cast<CUresult (*)(CUmemoryPool*, CUdevice)>(
-      real::symbol("cuDeviceGetDefaultMemPool"));
   CUdevice device = 0;
   CUmemoryPool pool = nullptr;
   const bool told =
-      ask != nullptr && get != nullptr &&
+      ask != nullptr &&
       ask(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS &&
-      get(&pool, device) == CUDA_SUCCESS;
+      real::default_pool(device, &pool) == CUDA_SUCCESS;
   return told ? pool : nullptr;
 }
 
