@@ -79,6 +79,7 @@ struct copy3 {
   X(cuTexObjectCreate, (address*, const void*, const void*, const void*))  \
   X(cuMemGetAccess, (address*, const int*, address))                       \
   X(cuMemsetD8_v2, (address, unsigned char, size_t))                       \
+  X(cuLaunchHostFunc, (void*, void (*)(void*), void*))                     \
   X(cuMemcpyDtoH_v2, (void*, address, size_t))                             \
   X(cuMemcpy2D_v2, (const struct copy2*))                                  \
   X(cuMemcpy3D_v2, (const struct copy3*))                                  \
@@ -139,6 +140,11 @@ static void open_it(const char* text, size_t size, unsigned flags) {
   address at = 0;
   const int code = cuIpcOpenMemHandle_v2(&at, handle, flags);
   add(code, at, size);
+}
+
+/* A function of the host's that the default stream waits for. */
+static void sleep_it(void* seconds) {
+  sleep((unsigned)(size_t)seconds);
 }
 
 /* How many bytes are not as they should be. */
@@ -266,6 +272,8 @@ static int obey(char* line) {
     printf("%d\n", cuMemFree_v2(memory[n] + b));
   } else if (!strcmp(word, "fill")) {
     printf("%d\n", cuMemsetD8_v2(memory[n] + c, (unsigned char)b, sizes[n]));
+  } else if (!strcmp(word, "hold")) { /* the default stream, for so many seconds */
+    printf("%d\n", cuLaunchHostFunc(NULL, sleep_it, (void*)(size_t)a));
   } else if (!strcmp(word, "rows")) {
     printf("%d\n", copy_rows(rest));
   } else if (!strcmp(word, "check")) {
