@@ -756,6 +756,19 @@ const std::map<std::string, Program> kPrograms = {
          CALL(cuStreamDestroy_v2, two.a);
        }
      }},
+    {"right_stream_of_an_ended_context",
+     [] {
+       CUcontext other = nullptr;
+       CALL(cuCtxCreate_v2, &other, 0U, 0);
+       CALL(cuMemsetD8Async, plain(), static_cast<unsigned char>(1), kBytes, stream());
+       CALL(cuCtxDestroy_v2, other);
+       CALL(cuCtxSetCurrent, context);
+       // It may have the handle of the one that ended, which waited for no default stream.
+       const CUstream b = stream(CU_STREAM_DEFAULT);
+       const CUdeviceptr block = on(nullptr);
+       use(block, b);
+       free_on(block, nullptr);
+     }},
     {"right_large_structures",
      [] {
        Two two;

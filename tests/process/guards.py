@@ -125,6 +125,16 @@ class Guards(Case):
         self.assertEqual(self.found(steps, "guard:1000-1000"), [])
         self.assertEqual(self.found(steps[:5] + ["free 0", "free 1", "free 2"] + steps[5:], "guard:1000-1000"), [])
 
+    def test_of_blocks_freed_before_the_end_of_their_context_nothing_is_said(self):
+        """A memset after the free is found, and no more once the context has ended. So with a second free."""
+        made, freed = ["context 0", "current 0", "alloc 1000"], ["free 0"]
+        primary = ["alloc 1000"]
+        for late, source, kind in ((["fill 0 7 0"], "call", "after_free"), (["free 0"], "free", "second_free")):
+            for begin, end in ((made, ["destroy 0", "context 0", "current 1"]), (made, ["destroy 0", "device 0"]), (primary, ["reset 0"])):
+                with self.subTest(late=late, end=end):
+                    self.assertEqual(self.found(begin + freed + late), [(source, kind, 0, 1000)])
+                    self.assertEqual(self.found(begin + freed + end + late), [])
+
     def test_a_free_after_the_end_of_the_context_is_no_second_free(self):
         self.assertEqual(self.found(["context 0", "current 0", "alloc 1000", "destroy 0", "device 0", "free 0"]), [])
 
