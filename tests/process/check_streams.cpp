@@ -20,6 +20,7 @@
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <malloc.h>
 
 namespace {
 
@@ -155,6 +156,18 @@ void by_struct(CUdeviceptr block, CUstream s) {
   ByValue value{};
   value.nested[2] = reinterpret_cast<void*>(block + 8);
   launch(function("by_value"), s, {&number, &value});
+}
+
+// Bare there is nothing to call.
+void record(CUdeviceptr block, CUstream s) {
+  static auto* const call =
+      reinterpret_cast<int (*)(void*, void*)>(dlsym(RTLD_DEFAULT, "custash_record_stream"));
+  if (call != nullptr) need(call(reinterpret_cast<void*>(block), s), "custash_record_stream");
+}
+
+std::size_t heap_in_use() {
+  const struct mallinfo2 now = mallinfo2();
+  return now.uordblks + now.hblkhd;
 }
 
 void graph_of(CUstream s, CUdeviceptr block, CUgraphExec* out) {
@@ -805,10 +818,31 @@ const std::map<std::string, Program> kPrograms = {
      [] {
        Two two;
        use(two.block, two.b);
-       const auto record = reinterpret_cast<int (*)(void*, void*)>(
-           dlsym(RTLD_DEFAULT, "custash_record_stream"));
-       if (record != nullptr)
-         need(record(reinterpret_cast<void*>(two.block), two.b), "custash_record_stream");
+       record(two.block, two.b);
+       free_on(two.block, two.a);
+     }},
+    // Each stream is kept once: the program's and custash's memory stays as it is.
+    {"right_recorded_often",
+     [] {
+       constexpr std::size_t kMost = 1 << 16;
+       Two two;
+       const CUstream c = stream();
+       order(two.a, c);
+       const auto record_both = [&] {
+         record(two.block, two.b);
+         record(two.block, c);
+       };
+       use(two.block, two.b);
+       use(two.block, c);
+       record_both();
+       const std::size_t before = heap_in_use();
+       for (int i = 0; i < 50'000; ++i)
+         record_both();
+       const std::size_t after = heap_in_use();
+       if (after > before + kMost) {
+         std::printf("%zu bytes more\n", after - before);
+         std::exit(6);
+       }
        free_on(two.block, two.a);
      }},
 };
