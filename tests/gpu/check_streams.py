@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs the small programs of tests/process/check_streams.cpp on a GPU with check_streams:true, and says what was found.
+"""Runs the small programs of tests/process/streams on a GPU with check_streams:true, and says what was found.
 
   check_streams.py --build build
 

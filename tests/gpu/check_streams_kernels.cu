@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernels of tests/process/check_streams.cpp on a GPU. Each ends at once.
+// The kernels of tests/process/streams on a GPU. Each ends at once.
 #include "tests/process/parameters.hpp"
 
 struct Large {

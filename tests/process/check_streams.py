@@ -10,7 +10,7 @@ from program import Case, run, said
 SEEDS = 40
 FREE, LATE, EARLY = "free_beside_use", "after_free", "before_allocation"
 
-# The programs of check_streams.cpp that are wrong, and what is found. The others are right.
+# The programs of streams/ that are wrong, and what is found. The others are right.
 WRONG = {
     "free_beside_kernel": FREE, "free_beside_struct": FREE, "free_beside_neighbours": FREE, "free_beside_buffer": FREE, "free_beside_launch_ex": FREE,
     "free_beside_memset": FREE, "free_beside_copy": FREE, "free_beside_copy_to_pinned": FREE, "free_beside_rows": FREE,

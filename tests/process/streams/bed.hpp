@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// What the programs of check_streams share: calls of the driver, and streams, blocks and events
+// in few words. A call that fails ends the process.
+#pragma once
+
+#include "tests/process/parameters.hpp"
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <thread>
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+namespace check_streams {
+
+using Program = void (*)();
+using Programs = std::map<std::string, Program>;
+
+// ---- The programs. Of those whose name begins with right_ nothing is to be found.
+extern const Programs kFrees;
+extern const Programs kOutside;
+extern const Programs kBugs;
+extern const Programs kOrders;
+extern const Programs kRight;
+void random_program(unsigned seed);
+
+// ---- The driver.
+inline void* library = nullptr;
+inline CUcontext context = nullptr;
+
+template <typename... Args>
+int call(const char* symbol, Args... args) {
+  auto* const function = reinterpret_cast<CUresult (*)(Args...)>(dlsym(library, symbol));
+  if (function == nullptr) {
+    std::printf("no %s\n", symbol);
+    std::exit(3);
+  }
+  return function(args...);
+}
+
+void need(int code, const char* what);
+
+#define CALL(symbol, ...) need(call(#symbol, ##__VA_ARGS__), #symbol)
+
+// ---- Memory.
+constexpr std::size_t kBytes = 100'000;  // no multiple of 512: nothing begins at its end
+
+CUdeviceptr plain(std::size_t bytes = kBytes);
+CUdeviceptr on(CUstream s, std::size_t bytes = kBytes);
+void free_on(CUdeviceptr block, CUstream s);
+void* pinned();
+
+// ---- Streams and their order.
+CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING);
+CUevent event();
+CUevent recorded(CUstream s);
+void wait(CUstream s, CUevent e);
+// `to` comes after all that `from` has.
+void order(CUstream from, CUstream to);
+
+// What most begin with: a block of stream a that stream b may use.
+struct Two {
+  CUstream a = stream();
+  CUstream b = stream();
+  CUdeviceptr block = on(a);
+
+  Two() { order(a, b); }
+};
+
+// ---- Kernels.
+CUfunction function(const char* name);
+void launch(CUfunction what, CUstream s, std::initializer_list<const void*> params);
+void use(CUdeviceptr block, CUstream s);
+void by_struct(CUdeviceptr block, CUstream s);
+
+template <typename Body>
+void in_thread(Body body) {
+  std::thread([&] {
+    CALL(cuCtxSetCurrent, context);
+    body();
+  }).join();
+}
+
+}  // namespace check_streams

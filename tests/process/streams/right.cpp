@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// Right: graphs, and words and calls that look like uses.
+#include "tests/process/streams/bed.hpp"
+
+#include <vector>
+
+namespace check_streams {
+namespace {
+
+void graph_of(CUstream s, CUdeviceptr block, CUgraphExec* out) {
+  CUgraph graph = nullptr;
+  CALL(cuStreamBeginCapture_v2, s, CU_STREAM_CAPTURE_MODE_RELAXED);
+  use(block, s);
+  CALL(cuStreamEndCapture, s, &graph);
+  CALL(cuGraphInstantiateWithFlags, out, graph, 0ULL);
+}
+
+}  // namespace
+
+const Programs kRight = {
+    {"right_graph",
+     [] {
+       Two two;
+       CUgraphExec exec = nullptr;
+       graph_of(two.b, two.block, &exec);
+       CALL(cuGraphLaunch, exec, two.b);
+       order(two.b, two.a);
+       free_on(two.block, two.a);
+     }},
+    {"right_memory_of_a_graph",
+     [] {
+       const CUstream a = stream();
+       CUgraph graph = nullptr;
+       CUgraphExec exec = nullptr;
+       CALL(cuStreamBeginCapture_v2, a, CU_STREAM_CAPTURE_MODE_RELAXED);
+       const CUdeviceptr block = on(a);
+       use(block, a);
+       free_on(block, a);
+       CALL(cuStreamEndCapture, a, &graph);
+       CALL(cuGraphInstantiateWithFlags, &exec, graph, 0ULL);
+       for (int i = 0; i < 3; ++i)
+         CALL(cuGraphLaunch, exec, a);
+       CALL(cuCtxSynchronize);
+     }},
+    {"right_beside_a_capture",
+     [] {
+       Two two;
+       const CUstream c = stream();
+       CUgraph graph = nullptr;
+       CALL(cuStreamBeginCapture_v2, c, CU_STREAM_CAPTURE_MODE_RELAXED);
+       use(two.block, two.b);
+       order(two.b, two.a);
+       free_on(two.block, two.a);
+       const CUdeviceptr again = on(two.b);
+       use(again, two.b);
+       use(again, c);
+       CALL(cuStreamEndCapture, c, &graph);
+       free_on(again, two.b);
+     }},
+    {"right_graph_that_waits",
+     [] {
+       Two two;
+       CUgraph graph = nullptr;
+       CUgraphExec executable = nullptr;
+       CUgraphNode node = nullptr;
+       const CUgraphNode* const none = nullptr;
+       use(two.block, two.b);
+       CUevent const event = recorded(two.b);
+       CALL(cuGraphCreate, &graph, 0U);
+       CALL(cuGraphAddEventWaitNode, &node, graph, none, std::size_t{0}, event);
+       CALL(cuGraphInstantiateWithFlags, &executable, graph, 0ULL);
+       CALL(cuGraphLaunch, executable, two.a);
+       free_on(two.block, two.a);
+     }},
+    // Two numbers may look like an address within a block, or within one that was freed.
+    {"right_numbers_in_structures",
+     [] {
+       Two two;
+       const CUdeviceptr freed = on(two.a);
+       const CUdeviceptr other = on(two.a);
+       free_on(freed, two.a);
+       const unsigned number = 1;
+       ByValue value{};
+       value.nested[0] = reinterpret_cast<void*>(freed + 4096);  // as sizes of a matrix
+       value.nested[1] =
+           reinterpret_cast<void*>(freed + 0x493);  // a factor in place of a division
+       value.nested[2] = reinterpret_cast<void*>(two.block);
+       value.nested[3] = reinterpret_cast<void*>(other + 0x2493);
+       launch(function("by_value"), two.b, {&number, &value});
+       free_on(other, two.a);
+       order(two.b, two.a);
+       free_on(two.block, two.a);
+     }},
+    {"right_reuse",
+     [] {
+       Two two;
+       for (int i = 0; i < 20; ++i) {
+         use(two.block, two.b);
+         order(two.b, two.a);
+         free_on(two.block, two.a);
+         two.block = on(two.a);
+         order(two.a, two.b);
+       }
+     }},
+    {"right_ends_of_ranges",
+     [] {
+       constexpr std::size_t kWhole = 1 << 20;
+       const CUstream a = stream();
+       std::vector<CUdeviceptr> blocks;
+       for (int i = 0; i < 8; ++i)
+         blocks.push_back(on(a, kWhole));
+       for (std::size_t i = 1; i < blocks.size(); i += 2)
+         free_on(blocks[i], a);
+       for (std::size_t i = 0; i < blocks.size(); i += 2) {
+         const CUdeviceptr end = blocks[i] + kWhole;
+         launch(function("touch"), a, {&blocks[i], &end});
+       }
+     }},
+    {"right_reversed_ranges",
+     [] {
+       constexpr std::size_t kWhole = 1 << 20;
+       const CUstream a = stream();
+       std::vector<CUdeviceptr> blocks;
+       for (int i = 0; i < 8; ++i)
+         blocks.push_back(on(a, kWhole));
+       for (std::size_t i = 1; i < blocks.size(); i += 2)
+         free_on(blocks[i], a);
+       for (std::size_t i = 0; i < blocks.size(); i += 2) {
+         const CUdeviceptr end = blocks[i] + kWhole;
+         launch(function("touch"), a, {&end, &blocks[i]});
+       }
+     }},
+    {"right_nothing_is_copied",
+     [] {
+       Two two;
+       free_on(two.block, two.a);
+       CALL(cuMemcpyDtoDAsync_v2, two.block, two.block + 8, std::size_t{0}, two.b);
+       const unsigned char value = 0;
+       CALL(cuMemsetD8Async, two.block, value, std::size_t{0}, two.b);
+     }},
+    {"right_large_structures",
+     [] {
+       Two two;
+       std::vector<CUdeviceptr> words(512, two.block);
+       free_on(two.block, two.a);
+       launch(function("large"), two.b, {words.data()});
+     }},
+};
+
+}  // namespace check_streams
