@@ -31,7 +31,7 @@ class ChargedMemory {
 
  private:
   // The charge stands where there is a block, and is taken back where there is none (0).
-  void confirm(Accounts::Number account, Bytes bytes, Bytes charged, Address block);
+  void confirm(Accounts::Number account, Bytes bytes, Accounts::Source source, Address block);
 
   Allocator& core_;
   Allocator::State& state_;

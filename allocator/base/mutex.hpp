@@ -32,7 +32,8 @@ enum class LockRank {
   Timeline,
   Events,
   CallsUnderWay,
-  CopiesAbroad
+  CopiesAbroad,
+  Accounts
 };
 
 class Lock;

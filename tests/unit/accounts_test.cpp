@@ -257,3 +257,53 @@ TEST_CASE("a request that is refused makes no other fail", "[unit][accounts]") {
   CHECK(accounts.charge(number, ~Bytes{0}) == std::nullopt);
   CHECK(accounts.look(number).now == 0);
 }
+
+TEST_CASE("spare bytes of other threads are in use by nobody", "[unit][accounts]") {
+  Accounts accounts;
+  const Accounts::Number number = accounts.open(10_MiB);
+  const auto allocate = [&](Bytes bytes) {
+    const auto source = accounts.charge(number, bytes);
+    if (source) accounts.confirm(number, *source);
+    return source.has_value();
+  };
+  for (int i = 0; i < 8; ++i) {
+    std::thread([&] {
+      CHECK(allocate(6_MiB));
+      accounts.settle(number, 6_MiB);
+    }).join();
+  }
+  CHECK(allocate(5_MiB));
+  const Accounts::Use use = accounts.look(number);
+  CHECK(use.now == 5_MiB);
+  CHECK(use.most == 6_MiB);
+}
+
+TEST_CASE("threads that stay below a limit are never refused, and make no peak beyond it",
+          "[unit][accounts]") {
+  constexpr int kThreads = 4;
+  Accounts accounts;
+  const Accounts::Number number = accounts.open(kThreads * 1_MiB);
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 200'000; ++round) {
+        const Bytes bytes = static_cast<Bytes>(1 + (round * 37 + i) % 2048) * 512;
+        const auto source = accounts.charge(number, bytes);
+        if (!source) {
+          ++refused;
+          continue;
+        }
+        accounts.confirm(number, *source);
+        accounts.settle(number, bytes);
+      }
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(refused.load() == 0);
+  const Accounts::Use use = accounts.look(number);
+  CHECK(use.now == 0);
+  CHECK(use.most <= kThreads * 1_MiB);
+  CHECK(use.most >= 1_MiB);
+}
