@@ -8,6 +8,7 @@
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/guard_calls.hpp"
 #include "interpose/hooks/host_ranges.hpp"
+#include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/layouts.hpp"
 #include "interpose/hooks/stream_calls.hpp"
 #include "interpose/ipc/ipc.hpp"
@@ -101,6 +102,7 @@ void in_forked_child() {
   if (!become_forked()) return;
   host_ranges::reset_lock_after_fork();
   layouts::reset_lock_after_fork();
+  reset_kernel_names_after_fork();
   passed::table().reset_lock_after_fork();
   handle_cache().reset_lock_after_fork();
   guards::reset_lock_after_fork();

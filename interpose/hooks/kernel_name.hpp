@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The name of a kernel, as the driver has it. State: the driver's functions.
+// The name of a kernel, as the driver has it. State: the names that were asked for, for ever.
+// Own lock, never held across a call to the driver.
 #pragma once
-
-#include <string>
 
 namespace custash {
 
-// Of a CUfunction, or a CUkernel in its place. "a kernel" before CUDA 12.3.
-std::string kernel_name(const void* function);
+// Of a CUfunction, or a CUkernel in its place. "a kernel" before CUDA 12.3, and where host
+// memory ran out.
+const char* kernel_name(const void* function) noexcept;
+
+// In a forked child: a thread of the parent that held the lock does not exist here.
+void reset_kernel_names_after_fork() noexcept;
 
 }  // namespace custash

@@ -211,6 +211,10 @@ void library_ends(const void* library) noexcept {
   drop();
 }
 
+std::uint64_t epoch_now() noexcept {
+  return epoch.load();
+}
+
 void drop() noexcept {
   const RankedLock lock(mutex);
   epoch.fetch_add(1);

@@ -36,6 +36,9 @@ void note_kernel(const void* kernel, const void* library) noexcept;
 void library_ends(const void* library) noexcept;
 void drop() noexcept;
 
+// Another number whenever handles may be reused.
+std::uint64_t epoch_now() noexcept;
+
 // In a forked child: a thread of the parent that held the lock does not exist here.
 void reset_lock_after_fork() noexcept;
 

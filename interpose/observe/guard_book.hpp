@@ -50,7 +50,7 @@ struct Work {
   static constexpr std::size_t kAddresses = 12;
 
   std::uint64_t number = 0;
-  std::string name;  // the kernel's, or the driver call's
+  const char* name = "";  // the kernel's, or the driver call's; stays for ever
   CUstream stream = nullptr;
   CUcontext context = nullptr;
   bool captured = false;  // runs whenever its graph does

@@ -117,8 +117,7 @@ std::string line_of(const Suspect& suspect) {
 }
 
 std::string line_of(const Work& work) {
-  return readable(work.name.c_str()) + " on " + stream_text(work.stream) +
-         (work.over ? ", over" : "");
+  return readable(work.name) + " on " + stream_text(work.stream) + (work.over ? ", over" : "");
 }
 
 std::string which(std::size_t count) {
@@ -223,7 +222,7 @@ void write_json(const GuardFinding& finding, JsonWriter* out) {
   json_stack("found_in", finding.told_to, out);
   out->objects("work", finding.work, [&](const Work& work) {
     out->text_member("text", line_of(work));
-    out->text_member("name", readable(work.name.c_str()));
+    out->text_member("name", readable(work.name));
     out->text_member("stream", hex(reinterpret_cast<std::uint64_t>(work.stream)));
     out->member("over", work.over);
     json_stack("by", work.by, out);

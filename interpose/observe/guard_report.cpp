@@ -213,6 +213,10 @@ void freed(Address address) noexcept {
   being_freed = 0;
   if (!may_be_guarded(address)) return;
   once_in([&] {
+    {
+      const RankedLock lock(mutex);
+      if (book().living(address) == nullptr) return;
+    }
     Words by = stack_here();
     const RankedLock lock(mutex);
     if (book().freed(address, std::move(by))) being_freed = address;

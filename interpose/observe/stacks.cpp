@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 
 #include <unwind.h>
 
@@ -33,60 +34,70 @@ _Unwind_Reason_Code step(_Unwind_Context* context, void* state) {
   return _URC_NO_REASON;
 }
 
-// The unwinder reads tables for each frame, one or two microseconds in all. Programs repeat
-// their call paths. A walk from the same frame gives the same result as long as each return
-// address is still where it was. They are compared from the innermost on, so nothing beyond the
-// end of the stack is read.
-// Order: `busy` is taken with acquire and given back with release, as a lock.
-struct Remembered {
-  std::atomic<bool> busy{false};
-  const void* frame = nullptr;
-  Walk walk;
+// Whether each return address is still where it was. They are compared from the innermost on,
+// so nothing beyond the end of the stack is read.
+bool stands(const Walk& walk) {
+  for (unsigned i = 1; i < walk.size; ++i)
+    if (*const_cast<const volatile Word*>(walk.slots[i]) != walk.words[i]) return false;
+  return walk.size > 1;
+}
 
-  [[nodiscard]] bool holds(const void* now, unsigned most) const {
-    if (frame != now || walk.most != most) return false;
-    for (unsigned i = 1; i < walk.size; ++i)
-      if (*const_cast<const volatile Word*>(walk.slots[i]) != walk.words[i]) return false;
+// The unwinder reads tables for each frame, some microseconds in all. Programs repeat their
+// call paths, and a walk that stands gives the same result again. Paths of one depth begin at
+// the same frame: so many are kept for it. Order: `busy` is taken with acquire and given back
+// with release, as a lock.
+struct Remembered {
+  static constexpr std::size_t kPaths = 8;
+
+  struct Path {
+    const void* frame = nullptr;
+    Walk walk;
+  };
+
+  std::atomic<bool> busy{false};
+  std::array<Path*, kPaths> paths{};  // the last used first
+
+  bool find(const void* frame, unsigned most, Walk* out) {
+    const auto found = std::find_if(paths.begin(), paths.end(), [&](const Path* each) {
+      return each != nullptr && each->frame == frame && each->walk.most == most &&
+             stands(each->walk);
+    });
+    if (found == paths.end()) return false;
+    std::rotate(paths.begin(), found, found + 1);
+    out->size = paths[0]->walk.size;
+    std::copy_n(paths[0]->walk.words.begin(), out->size, out->words.begin());
     return true;
   }
 
   // Only where the stack has return addresses where x86-64 has them.
-  [[nodiscard]] bool can_be_checked() const {
-    for (unsigned i = 1; i < walk.size; ++i)
-      if (*walk.slots[i] != walk.words[i]) return false;
-    return walk.size > 1;
+  void keep(const void* frame, const Walk& walk) {
+    if (!stands(walk)) return;
+    std::rotate(paths.begin(), paths.end() - 1, paths.end());
+    if (paths[0] == nullptr) paths[0] = new (std::nothrow) Path;
+    if (paths[0] != nullptr) *paths[0] = {frame, walk};
   }
 };
 
-constexpr std::size_t kRemembered = 256;
+constexpr std::size_t kRemembered = 512;
 
 // Threads have different stacks, hence different frames.
-Remembered& remembered(const void* frame, const void* caller) {
+Remembered& remembered(const void* frame) {
   static auto* const all = new std::array<Remembered, kRemembered>;
-  const auto key = reinterpret_cast<Word>(frame) / 16 * 31 + reinterpret_cast<Word>(caller);
-  return (*all)[(key * 0x9fb21c651e98df25ULL) >> 56U];
+  return (*all)[(reinterpret_cast<Word>(frame) / 16 * 0x9fb21c651e98df25ULL) >> 55U];
 }
 
 // `frame` is that of take().
-__attribute__((noinline)) void walk_stack(const void* frame,
-                                          const void* caller,
-                                          unsigned most,
-                                          Walk* out) {
-  Remembered& known = remembered(frame, caller);
+__attribute__((noinline)) void walk_stack(const void* frame, unsigned most, Walk* out) {
+  Remembered& known = remembered(frame);
   const bool ours = !known.busy.exchange(true, std::memory_order_acquire);
-  if (ours && known.holds(frame, most)) {
-    *out = known.walk;
-  } else {
+  if (!ours || !known.find(frame, most, out)) {
     out->most = most;
     _Unwind_Backtrace(step, out);
     // Without walk_stack()'s own frame, which comes and goes.
     out->size -= out->size > 0 ? 1 : 0;
     std::copy_n(out->words.begin() + 1, out->size, out->words.begin());
     std::copy_n(out->slots.begin() + 1, out->size, out->slots.begin());
-    if (ours) {
-      known.walk = *out;
-      known.frame = known.can_be_checked() ? frame : nullptr;
-    }
+    if (ours) known.keep(frame, *out);
   }
   if (ours) known.busy.store(false, std::memory_order_release);
 }
@@ -101,8 +112,7 @@ __attribute__((noinline)) void take(unsigned depth, Stack* out) noexcept {
   depth = std::min(depth, kMostDepth);
   Walk walk;
   if (depth > 0) {
-    walk_stack(
-        __builtin_frame_address(0), __builtin_return_address(0), depth + kOwnFrames, &walk);
+    walk_stack(__builtin_frame_address(0), depth + kOwnFrames, &walk);
   }
   // The hook noted its caller. Where it did not, the reader removes our own frames, because it
   // knows names.

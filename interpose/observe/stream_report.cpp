@@ -234,7 +234,7 @@ bool may_know(Address address) noexcept {
 }
 
 void submitted(Chain chain,
-               const std::string& name,
+               const char* name,
                std::span<const Named> addresses,
                bool certain) noexcept {
   once_in([&] {

@@ -40,7 +40,7 @@ std::optional<Chain> chain_of(const observe::Stream& stream) noexcept;
 
 // Work that the driver has taken. `certain` false: an address may be the end of a block.
 void submitted(Chain chain,
-               const std::string& name,
+               const char* name,
                std::span<const Named> addresses,
                bool certain) noexcept;
 

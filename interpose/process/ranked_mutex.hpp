@@ -29,6 +29,7 @@ enum class HookRank {
   PythonDesk,
   Graphs,
   OwnPools,
+  KernelNames,
   Layouts,
   HostRanges,
   SyncMemops,
