@@ -114,7 +114,7 @@ void has_waited() {
   });
 }
 
-void note_word(void* work, Address word, bool) {
+void note_word(void* work, Address word, std::size_t) {
   if (guards::may_be_guarded(word)) static_cast<guards::Work*>(work)->note(word);
 }
 

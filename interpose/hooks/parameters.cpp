@@ -54,15 +54,6 @@ bool finds(Reader& ranges, const layouts::Layout* layout, void** params, const P
           ranges.finds(packed.buffer, packed.bytes / sizeof(Address)));
 }
 
-// Two numbers of 32 bits, as libraries of matrix products put into structures: sizes, and
-// factors in place of divisions. Addresses of devices may lie as low.
-bool are_numbers(Address word) {
-  constexpr Address kSmall = 1U << 16U;
-  constexpr Address kHalf = 1U << 31U;  // the factor of a power of two
-  const Address low = word & 0xFFFFFFFFU;
-  return low < kSmall || low == kHalf || word % sizeof word != 0;
-}
-
 template <typename Found>
 bool any_word(const void* from, std::size_t count, Found found) {
   const auto* const bytes = static_cast<const unsigned char*>(from);
@@ -100,7 +91,7 @@ void visit_words(const Driver& driver,
                  const void* function,
                  void** params,
                  void** extra,
-                 void (*visit)(void* state, Address word, bool alone),
+                 void (*visit)(void* state, Address word, std::size_t place),
                  void* state,
                  std::size_t most_words) noexcept {
   constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
@@ -108,9 +99,10 @@ void visit_words(const Driver& driver,
   if (!packed.understood || packed.bytes > kMostBytes) return;
   const layouts::Layout* const layout =
       params == nullptr ? nullptr : layouts::of(driver, function);
+  std::size_t seen = 0;
   const auto see = [&](bool alone) {
-    return [visit, state, alone](Address word) {
-      if (alone || !are_numbers(word)) visit(state, word, alone);
+    return [visit, state, alone, &seen](Address word) {
+      visit(state, word, alone ? 0 : ++seen);
       return false;
     };
   };

@@ -28,14 +28,14 @@ HostAddresses look(const Driver& driver,
                    const Allocator* core = nullptr,
                    IsOther* other = nullptr) noexcept;
 
-// Calls `visit` for each 8-byte word of a launch's parameters that may be an address, as far as
-// their layout is known; but not for parameters of more than `most_words` words. `alone`: the
-// word is a whole parameter. In structures, pairs of numbers may look like addresses.
+// Calls `visit` for each 8-byte word of a launch's parameters, as far as their layout is known;
+// but not for parameters of more than `most_words` words. `place`: 0 for a whole parameter; in
+// structures, the word's number among those of the launch, from 1 on.
 void visit_words(const Driver& driver,
                  const void* function,
                  void** params,
                  void** extra,
-                 void (*visit)(void* state, Address word, bool alone),
+                 void (*visit)(void* state, Address word, std::size_t place),
                  void* state,
                  std::size_t most_words = ~std::size_t{0}) noexcept;
 

@@ -10,10 +10,11 @@
 namespace custash::stream_uses {
 namespace {
 
-// Called from code that is noexcept: without host memory the use goes unseen.
-void add(void* addresses, Address word, bool alone) {
-  if (!streams::may_know(word)) return;
-  quietly([&] { static_cast<Addresses*>(addresses)->push_back({word, alone}); });
+// Called from code that is noexcept: without host memory the use goes unseen. The words of
+// structures say what their places are for, so none but zero is left out.
+void add(void* addresses, Address word, std::size_t place) {
+  if (word == 0 || (place == 0 && !streams::may_know(word))) return;
+  quietly([&] { static_cast<Addresses*>(addresses)->push_back({word, place}); });
 }
 
 }  // namespace
@@ -26,7 +27,7 @@ void launched(streams::Chain chain, const void* function, void** params, void** 
   if (core == nullptr) return;
   Addresses addresses;
   parameters::visit_words(core->driver(), function, params, extra, add, &addresses, kMostWords);
-  const std::string name = addresses.empty() ? "" : kernel_name(function);
+  const char* const name = addresses.empty() ? "" : kernel_name(function);
   streams::submitted(chain, name, addresses, false);
   if (parameters::look(core->driver(), function, params, extra) !=
       parameters::HostAddresses::None)
@@ -36,7 +37,7 @@ void launched(streams::Chain chain, const void* function, void** params, void** 
 void used(streams::Chain chain, const char* call, const Addresses& addresses) {
   Addresses known;
   for (const streams::Named& each : addresses)
-    add(&known, each.address, each.alone);
+    add(&known, each.address, each.place);
   streams::submitted(chain, call, known, true);
 }
 

@@ -9,6 +9,19 @@ namespace custash::streams {
 
 using guards::Kind;
 
+namespace {
+
+// Two numbers of 32 bits, as libraries of matrix products put into structures: sizes, and
+// factors in place of divisions. Addresses of devices may lie as low.
+bool are_numbers(Address word) {
+  constexpr Address kSmall = 1U << 16U;
+  constexpr Address kHalf = 1U << 31U;  // the factor of a power of two
+  const Address low = word & 0xFFFFFFFFU;
+  return low < kSmall || low == kHalf || word % sizeof word != 0;
+}
+
+}  // namespace
+
 void StreamBook::erase(Blocks& blocks, Address address, Bytes bytes) {
   auto it = blocks.upper_bound(address);
   if (it != blocks.begin() && std::prev(it)->second.block.end() > address) --it;
@@ -38,6 +51,7 @@ void StreamBook::allocated(guards::Block block, std::optional<Chain> on) {
   block.allocated = ++number_;
   Tracked tracked;
   if (on) tracked.born = order.submitted(*on);
+  has_born_ = has_born_ || on;
   tracked.block = std::move(block);
   living_[tracked.block.address] = std::move(tracked);
 }
@@ -87,25 +101,22 @@ void StreamBook::named(Address address, Chain chain) {
 
 // Iterators come in pairs: where one range ends another block may begin. The beginning comes
 // first, or, of reversed ranges, directly after the end.
-bool StreamBook::is_end(std::size_t index, std::span<const Named> all) {
+bool StreamBook::is_end(std::size_t index,
+                        std::span<const Named> all,
+                        std::span<Tracked* const> blocks) {
   const Address address = all[index].address;
-  Tracked* const before = find(address - 1);
-  if (before == nullptr || before->block.end() != address) return false;
-  const auto is_begin = [&](const Named& each) {
-    return each.address < address && each.address >= before->block.address;
-  };
-  const auto next = index + 1;
-  return std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(index), is_begin) ||
-         (next < all.size() && is_begin(all[next]));
+  for (std::size_t i = 0; i < all.size() && i <= index + 1; ++i)
+    if (blocks[i] != nullptr && all[i].address < address && blocks[i]->block.end() == address)
+      return true;
+  return false;
 }
 
-bool StreamBook::are_on_two_devices(std::span<const Named> all) {
-  std::optional<int> device;
-  for (const Named& each : all) {
-    const Tracked* const tracked = find(each.address);
-    if (tracked == nullptr) continue;
-    if (device && *device != tracked->block.device) return true;
-    device = tracked->block.device;
+bool StreamBook::are_on_two_devices(std::span<Tracked* const> blocks) {
+  const Tracked* first = nullptr;
+  for (const Tracked* each : blocks) {
+    if (each == nullptr) continue;
+    if (first == nullptr) first = each;
+    if (each->block.device != first->block.device) return true;
   }
   return false;
 }
@@ -124,10 +135,27 @@ void StreamBook::note(Tracked& tracked,
 }
 
 bool StreamBook::is_abroad(Chain chain, std::span<const Named> addresses) {
-  return std::any_of(addresses.begin(), addresses.end(), [&](const Named& each) {
-    const Tracked* const tracked = at(living_, each.address);
-    return tracked != nullptr && tracked->born && tracked->born->chain != chain;
-  });
+  return has_born_ && std::any_of(addresses.begin(), addresses.end(), [&](const Named& each) {
+           const Tracked* const tracked = at(living_, each.address);
+           return tracked != nullptr && tracked->born && tracked->born->chain != chain;
+         });
+}
+
+StreamBook::Tracked* StreamBook::block_of(const char* kernel, const Named& named) {
+  using Held = ParameterWords::Held;
+  if (named.place == 0) return find(named.address);
+  if (!words_.may_be(kernel, named.place)) return nullptr;
+  Tracked* const tracked = are_numbers(named.address) ? nullptr : find(named.address);
+  Held held = Held::Other;
+  if (tracked != nullptr && tracked->block.freed == 0) {
+    held = Held::InUse;
+  } else if (const Tracked* const before = at(living_, named.address - 1);
+             before != nullptr && before->block.end() == named.address) {
+    held = Held::End;
+  } else if (tracked != nullptr) {
+    held = Held::Freed;
+  }
+  return words_.saw(kernel, named.place, held) ? tracked : nullptr;
 }
 
 void StreamBook::used(Chain chain,
@@ -135,23 +163,26 @@ void StreamBook::used(Chain chain,
                       std::span<const Named> addresses,
                       bool certain,
                       std::vector<Fault>* faults) {
+  std::vector<Tracked*> blocks(addresses.size());
+  std::transform(addresses.begin(), addresses.end(), blocks.begin(), [&](const Named& each) {
+    return block_of(work.name, each);
+  });
   // The legacy stream copies between devices when the earlier work of both is over.
-  if (certain && order.is_legacy(chain) && are_on_two_devices(addresses))
+  if (certain && order.is_legacy(chain) && are_on_two_devices(blocks))
     order.is_over(order.of_all());
   const Place place = order.submitted(chain);
   std::shared_ptr<const guards::Work> kept;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Address address = addresses[i].address;
-    Tracked* const tracked = find(address);
+    Tracked* const tracked = blocks[i];
     if (tracked == nullptr) continue;
-    if (!certain && address == tracked->block.address && is_end(i, addresses)) continue;
-    const bool is_sure = addresses[i].alone || address - tracked->block.address < kBegin;
+    if (!certain && address == tracked->block.address && is_end(i, addresses, blocks)) continue;
     if (tracked->block.freed != 0) {
       const bool may_wait = tracked->ended && order.is_behind_all(*tracked->ended);
-      if (!may_wait && is_sure) add(Kind::AfterFree, tracked->block, work, faults);
+      if (!may_wait) add(Kind::AfterFree, tracked->block, work, faults);
       continue;
     }
-    if (tracked->born && is_sure && !order.is_ordered(*tracked->born, chain))
+    if (tracked->born && !order.is_ordered(*tracked->born, chain))
       add(Kind::BeforeAllocation, tracked->block, work, faults);
     if (!kept) kept = std::make_shared<const guards::Work>(work);
     note(*tracked, place, kept);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "interpose/observe/guard_finding.hpp"
+#include "interpose/observe/parameter_words.hpp"
 #include "interpose/observe/stream_order.hpp"
 
 #include <cstddef>
@@ -51,10 +52,8 @@ class StreamBook {
             std::vector<Fault>* faults);
 
  private:
-  static constexpr std::size_t kFreed = 16'384;
+  static constexpr std::size_t kFreed = 4096;
   static constexpr std::size_t kUses = 16;
-  // In a structure, two numbers may look like an address further inside of a block.
-  static constexpr Bytes kBegin = 512;
 
   struct Use {
     Place place;
@@ -74,8 +73,13 @@ class StreamBook {
   static void erase(Blocks& blocks, Address address, Bytes bytes);
   static Tracked* at(Blocks& blocks, Address address);
   Tracked* find(Address address);
-  bool is_end(std::size_t index, std::span<const Named> all);
-  bool are_on_two_devices(std::span<const Named> all);
+  // `blocks`: those of the addresses, or null.
+  static bool is_end(std::size_t index,
+                     std::span<const Named> all,
+                     std::span<Tracked* const> blocks);
+  static bool are_on_two_devices(std::span<Tracked* const> blocks);
+  // Null where the address is no block's, or is not to be believed to be one.
+  Tracked* block_of(const char* kernel, const Named& named);
   void note(Tracked& tracked, Place place, const std::shared_ptr<const guards::Work>& work);
   void add(guards::Kind kind,
            const guards::Block& block,
@@ -83,6 +87,8 @@ class StreamBook {
            std::vector<Fault>* faults);
 
   std::uint64_t number_ = 0;
+  ParameterWords words_;
+  bool has_born_ = false;  // a block was allocated on a stream
   Blocks living_;
   Blocks freed_;
   std::deque<Address> oldest_;  // of those freed

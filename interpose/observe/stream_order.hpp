@@ -30,10 +30,11 @@ struct Name {
 
 using Chain = std::uint32_t;
 
-// An address that work names. `alone`: a whole parameter, not a word of a structure.
+// An address that work names. `place`: 0 for a whole parameter; in structures, the word's
+// number among those of the launch.
 struct Named {
   Address address = 0;
-  bool alone = true;
+  std::size_t place = 0;
 };
 
 struct Place {

@@ -106,4 +106,9 @@ void by_struct(CUdeviceptr block, CUstream s) {
   launch(function("by_value"), s, {&number, &value});
 }
 
+void by_struct_often(CUdeviceptr block, CUstream s) {
+  for (int i = 0; i < 40; ++i)
+    by_struct(block, s);
+}
+
 }  // namespace check_streams

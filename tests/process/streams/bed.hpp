@@ -77,6 +77,8 @@ CUfunction function(const char* name);
 void launch(CUfunction what, CUstream s, std::initializer_list<const void*> params);
 void use(CUdeviceptr block, CUstream s);
 void by_struct(CUdeviceptr block, CUstream s);
+// So often that the place in the structure is an address for certain.
+void by_struct_often(CUdeviceptr block, CUstream s);
 
 template <typename Body>
 void in_thread(Body body) {

@@ -20,6 +20,7 @@ const Programs kOutside = {
     {"after_free_in_order",
      [] {
        Two two;
+       by_struct_often(two.block, two.a);
        free_on(two.block, two.a);
        order(two.a, two.b);
        by_struct(two.block, two.b);

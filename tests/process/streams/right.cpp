@@ -138,6 +138,26 @@ const Programs kRight = {
        const unsigned char value = 0;
        CALL(cuMemsetD8Async, two.block, value, std::size_t{0}, two.b);
      }},
+    // A place that the program does not fill holds what was on the stack.
+    {"right_leftovers_in_structures",
+     [] {
+       Two two;
+       const CUdeviceptr next = on(two.a);
+       free_on(two.block, two.a);
+       for (const CUdeviceptr left : {two.block, next, CUdeviceptr{0x7ff012345678}}) {
+         by_struct(left, two.a);
+         by_struct_often(next, two.a);
+         by_struct(two.block, two.a);
+       }
+     }},
+    {"right_junk_before_addresses",
+     [] {
+       Two two;
+       by_struct(0x7ff012345678, two.a);
+       by_struct_often(two.block, two.a);
+       free_on(two.block, two.a);
+       by_struct(two.block, two.a);
+     }},
     {"right_large_structures",
      [] {
        Two two;

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/observe/parameter_words.hpp"
+
+#include <algorithm>
+
+namespace custash::streams {
+
+bool ParameterWords::may_be(const char* kernel, std::size_t place) const {
+  if (place == 0) return true;
+  const auto found = in_use_.find(kernel);
+  return found == in_use_.end() || place >= found->second.size() ||
+         found->second[place] != kNever;
+}
+
+bool ParameterWords::saw(const char* kernel, std::size_t place, Held held) {
+  if (place == 0) return true;
+  std::vector<std::uint8_t>& places = in_use_[kernel];
+  if (places.size() <= place) places.resize(place + 1);
+  std::uint8_t& times = places[place];
+  if (times == kNever) return false;
+  if (held == Held::Other || (held == Held::Freed && times < kCertain)) {
+    times = kNever;
+    return false;
+  }
+  if (held == Held::InUse) times = std::min<std::uint8_t>(times + 1, kCertain);
+  return true;
+}
+
+}  // namespace custash::streams
