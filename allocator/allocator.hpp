@@ -174,6 +174,8 @@ class Allocator {
 
   friend class Sleep;
 
+  friend class DeepTrim;
+
   friend class KeepAwake;
 
   const Driver& driver_;

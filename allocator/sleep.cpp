@@ -3,20 +3,16 @@
 #include "allocator/sleep.hpp"
 
 #include "allocator/base/log.hpp"
-#include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/standstill.hpp"
 #include "allocator/waking.hpp"
 
 #include <algorithm>
-#include <deque>
-#include <thread>
 #include <utility>
 
 namespace custash {
 namespace {
-
-constexpr Nanoseconds kShort = 50'000;
 
 std::string mib(Bytes bytes) {
   return std::to_string(bytes >> 20U) + " MiB";
@@ -57,9 +53,9 @@ std::string what_stays(const SleepSums& sums) {
 class Sleep::Attempt {
  public:
   Attempt(Allocator::State& state, const SleepRequest& request)
-      : state_(state), request_(request) {}
+      : state_(state), still_(state, request) {}
 
-  ~Attempt() { reopen(); }
+  ~Attempt() { cancel(); }
 
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
@@ -73,56 +69,32 @@ class Sleep::Attempt {
 
  private:
   std::string reserve();
-  std::string close();
-  std::string wait_until_idle();
+
+  std::string close() { return still_.close(); }
+
+  std::string wait_until_idle() { return still_.wait_until_idle(); }
+
   std::string save();
-  void reopen();
-
-  template <typename Visit>
-  bool each_chosen(Visit visit) {
-    for (ContextCache* cache : caches_) {
-      if (request_.device >= 0 && cache->device() != request_.device) continue;
-      const CurrentContext current(state_.driver, cache->context());
-      if (!current.status().ok() || !visit(*cache)) return false;
-    }
-    return true;
-  }
-
-  void enter(const std::vector<ContextCache*>& caches);
+  void cancel();
 
   Allocator::State& state_;
-  const SleepRequest& request_;
-  std::deque<ContextUse> uses_;
-  std::vector<ContextCache*> caches_;
+  Standstill still_;
   SleepSums sums_;
-  bool closed_ = false;
   bool chosen_ = false;
   bool again_ = false;
 };
 
-void Sleep::Attempt::enter(const std::vector<ContextCache*>& caches) {
-  for (ContextCache* cache : caches) {
-    if (std::find(caches_.begin(), caches_.end(), cache) != caches_.end()) continue;
-    uses_.emplace_back(cache->timeline().users());
-    if (uses_.back()) caches_.push_back(cache);
-  }
-}
-
 std::string Sleep::Attempt::run() {
-  enter(state_.all());
   for (auto step :
        {&Attempt::reserve, &Attempt::close, &Attempt::wait_until_idle, &Attempt::save})
     if (std::string why = (this->*step)(); !why.empty()) return why;
-  closed_ = false;
-  state_.sleep_gate.asleep.store(sums_.asleep);
-  state_.sleep_gate.promised.store(0);
-  (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Asleep);
+  still_.leave_asleep(sums_.asleep);
   return {};
 }
 
 std::string Sleep::Attempt::reserve() {
   std::string why;
-  const bool done = each_chosen([&](ContextCache& cache) {
+  const bool done = still_.each_chosen([&](ContextCache& cache) {
     PageContents& contents = cache.sleeping_pages().contents();
     const Bytes bytes = cache.sleeping_pages().needed();
     const Bytes more = bytes - std::min(bytes, contents.reserved());
@@ -135,46 +107,10 @@ std::string Sleep::Attempt::reserve() {
   return done ? std::string() : why.empty() ? "a context cannot be made current" : why;
 }
 
-std::string Sleep::Attempt::close() {
-  const SleepState now = state_.sleep_gate.state();
-  if (!state_.sleep_gate.change(SleepState::Awake, SleepState::GoingToSleep))
-    return std::string("the process is ") + sleep_state_name(now);
-  closed_ = true;
-  enter(state_.all());  // those that came meanwhile
-  for (ContextCache* cache : caches_)
-    cache->timeline().bar();
-  return state_.gate.capturing_or_coming() ? "a stream capture is under way" : "";
-}
-
-std::string Sleep::Attempt::wait_until_idle() {
-  const Nanoseconds until = state_.driver.now() + request_.patience;
-  for (ContextCache* cache : caches_) {
-    Timeline& timeline = cache->timeline();
-    const CurrentContext current(state_.driver, cache->context());
-    while (holds(Rule::contents_are_saved_when_work_is_over)) {
-      if (timeline.idle_behind_bar()) break;
-      if (timeline.broken()) return "a kernel of the program has faulted";
-      if (request_.only_if_idle && state_.sleep_gate.somebody_came())
-        return "the program has submitted work meanwhile";
-      if (state_.driver.now() >= until) {
-        return "kernels still run after " + std::to_string(request_.patience / 1'000'000) +
-               " ms";
-      }
-      state_.driver.rest(kShort);
-    }
-  }
-  while (state_.sleep_gate.held()) {
-    if (state_.sleeping.ends()) return "the process ends";
-    if (state_.driver.now() >= until) return "a call that needs the memory goes on";
-    state_.driver.rest(kShort);
-  }
-  return {};
-}
-
 std::string Sleep::Attempt::save() {
   chosen_ = true;
   bool fits = true;
-  bool copied = each_chosen([&](ContextCache& cache) {
+  bool copied = still_.each_chosen([&](ContextCache& cache) {
     cache.trim({.plain = PlainTrim::WhenIdle}).ignore();  // what is refused stays
     fits = cache.sleeping_pages().choose(&sums_);
     return fits;
@@ -188,25 +124,21 @@ std::string Sleep::Attempt::save() {
     return stays.empty() ? "there is no device memory" : "all stays awake: " + stays;
   }
   std::string why;
-  copied = copied && each_chosen([&](ContextCache& cache) {
-             return cache.sleeping_pages().copy_out(state_.sleeping.store(), &sums_, &why).ok();
-           });
+  copied = copied && still_.each_chosen([&](ContextCache& cache) {
+    return cache.sleeping_pages().copy_out(state_.sleeping.store(), &sums_, &why).ok();
+  });
   if (!copied) return why.empty() ? "the driver refuses to copy" : why;
-  if (request_.only_if_idle && state_.sleep_gate.somebody_came())
-    return "the program has submitted work meanwhile";
+  if (still_.disturbed()) return "the program has submitted work meanwhile";
   chosen_ = false;
-  for (ContextCache* cache : caches_)
+  for (ContextCache* cache : still_.caches())
     cache->sleeping_pages().give_back(&sums_);
   return {};
 }
 
-void Sleep::Attempt::reopen() {
-  if (std::exchange(chosen_, false)) {
-    for (ContextCache* cache : caches_)
-      cache->sleeping_pages().cancel();
-  }
-  if (std::exchange(closed_, false))
-    (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Awake);
+void Sleep::Attempt::cancel() {
+  if (!chosen_) return;
+  for (ContextCache* cache : still_.caches())
+    cache->sleeping_pages().cancel();
 }
 
 void Sleep::set_store(HostStore& store) {
@@ -221,16 +153,12 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
     log(LogLevel::Info, "event=sleep_refused reason=\"" + answer.text + "\"");
     return answer;
   };
-  if (!state_.config.single_stream)
-    return refuse("custash does not see the program's submissions (single_stream:false)");
-  if (state_.config.guard.any()) return refuse("option guard: is on");
-  if (state_.sleeping.ends()) return refuse("the process ends");
+  if (std::string never = Standstill::refusal(state_); !never.empty())
+    return refuse(std::move(never));
   const Sleeping::Turn turn(state_.sleeping);
   if (!turn) return refuse("the process is going to sleep, or has just woken");
   if (const SleepState now = state(); now != SleepState::Awake)
     return refuse(std::string("the process is ") + sleep_state_name(now));
-  state_.sleep_gate.set_waker(
-      [](void* state) { wake_up(*static_cast<Allocator::State*>(state)); }, &state_);
   std::string why;
   constexpr int kTries = 3;
   for (int i = 0; i < kTries; ++i) {
@@ -299,7 +227,7 @@ std::uint64_t Sleep::submissions() const {
 
 void Sleep::keep_awake(Address base, std::uint64_t buffer_id, bool on) {
   if (ContextCache* cache = state_.owner(base))
-    cache->sleeping_pages().keep_awake(base, buffer_id, on);
+    cache->still_pages().staying.keep(base, buffer_id, on);
 }
 
 KeepAwake::KeepAwake(Allocator* core)

@@ -32,6 +32,15 @@ void make_room(Allocator::State& state, CUdevice device) noexcept {
   }
 }
 
+Status bring_back(Allocator::State& state,
+                  ContextCache& cache,
+                  Bytes* changed,
+                  std::string* why) {
+  const Status mended = cache.still_pages().cutter.mend();
+  if (!mended.ok() || !cache.sleeping_pages().any()) return mended;
+  return cache.sleeping_pages().wake(state.sleeping.store(), changed, why);
+}
+
 }  // namespace
 
 void shrink_saved(Allocator::State& state) {
@@ -53,11 +62,10 @@ void wake_up(Allocator::State& state) {
     Bytes changed = 0;
     try {
       visit_living(state.all(), [&](ContextCache& cache) {
-        if (!cache.sleeping_pages().any() || cache.timeline().broken()) return;
+        if (!cache.still_pages().any_away() || cache.timeline().broken()) return;
         const CurrentContext current(state.driver, cache.context());
-        const Status woken = current.status().ok() ? cache.sleeping_pages().wake(
-                                                         state.sleeping.store(), &changed, &why)
-                                                   : current.status();
+        const Status woken =
+            current.status().ok() ? bring_back(state, cache, &changed, &why) : current.status();
         // The program gets the fault from the state.driver.
         if (woken.ok() || is_sticky(woken.code())) return;
         last = woken;

@@ -76,6 +76,10 @@ namespace custash {
     memcpy_htod_async,                                                                        \
     "cuMemcpyHtoDAsync_v2",                                                                   \
     (CUdeviceptr, const void*, size_t, CUstream))                                             \
+  X(Required,                                                                                 \
+    memcpy_dtod_async,                                                                        \
+    "cuMemcpyDtoDAsync_v2",                                                                   \
+    (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                             \
   X(Required, stream_create, "cuStreamCreate", (CUstream*, unsigned))                         \
   X(Required, event_create, "cuEventCreate", (CUevent*, unsigned))                            \
   X(Required, event_record, "cuEventRecord", (CUevent, CUstream))                             \

@@ -148,7 +148,9 @@ namespace custash {
   RULE(cached_handles_wait_for_their_work) \
   RULE(submissions_wait_for_their_memory) \
   RULE(contents_are_saved_when_work_is_over) \
-  RULE(pages_on_their_way_to_sleep_stay)
+  RULE(pages_on_their_way_to_sleep_stay) \
+  RULE(cut_pages_keep_their_contents) \
+  RULE(copies_end_before_their_pages_go)
 // clang-format on
 
 enum class Rule {

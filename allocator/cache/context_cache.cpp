@@ -243,6 +243,7 @@ void ContextCache::abandon() {
   thread_caches_.empty_all();
   surviving_.add(stale_.abandon());
   surviving_.add(guards_.abandon());
+  surviving_.add(still_.cutter.abandon());
   for (const auto& pool : core_.pools) {
     for (Slab* slab : pool->slabs.dissolve())
       slab->backing = nullptr;
@@ -253,7 +254,8 @@ void ContextCache::abandon() {
       }
     }
   }
-  sleeping_.abandon();
+  still_.sleeping.abandon();
+  still_.staying.forget();
   freed_.forget();
   streams_.forget_streams();
   core_.budget.give(static_cast<Bytes>(core_.stats.reserved_bytes[0].current));

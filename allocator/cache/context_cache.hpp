@@ -11,7 +11,7 @@
 #include "allocator/cache/guards.hpp"
 #include "allocator/cache/oom_ladder.hpp"
 #include "allocator/cache/peer_grants.hpp"
-#include "allocator/cache/sleeping_pages.hpp"
+#include "allocator/cache/still_pages.hpp"
 #include "allocator/cache/stream_ends.hpp"
 #include "allocator/cache/surviving_pages.hpp"
 
@@ -107,7 +107,9 @@ class ContextCache {
 
   PeerGrants& peer_grants() { return grants_; }
 
-  SleepingPages& sleeping_pages() { return sleeping_; }
+  SleepingPages& sleeping_pages() { return still_.sleeping; }
+
+  StillPages& still_pages() { return still_; }
 
   CacheReport& report() { return report_; }
 
@@ -133,7 +135,7 @@ class ContextCache {
   StalePages stale_{core_};
   SurvivingPages surviving_{core_};
   FreedBlocks freed_;
-  SleepingPages sleeping_{core_, freed_, stale_};
+  StillPages still_{core_, freed_, stale_, segments_};
   ThreadCaches thread_caches_{core_, freed_};
   PeerGrants grants_{core_, thread_caches_};
   StreamEnds stream_ends_{core_, streams_, thread_caches_};
@@ -143,7 +145,7 @@ class ContextCache {
   Guards guards_{core_, growth_, reclaim_};
   PressureWaits waits_{core_, streams_, freed_, thread_caches_, reclaim_};
   OomLadder ladder_{core_, search_, thread_caches_, growth_, waits_, reclaim_};
-  CacheReport report_{core_, streams_, thread_caches_, sleeping_};
+  CacheReport report_{core_, streams_, thread_caches_, still_.sleeping};
 };
 
 }  // namespace custash

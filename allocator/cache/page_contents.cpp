@@ -30,27 +30,6 @@ Bytes PageContents::in_file() const {
   return sum;
 }
 
-CUstream PageContents::stream() {
-  if (stream_ == nullptr &&
-      core_.driver.stream_create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-    stream_ = nullptr;
-  return stream_;
-}
-
-Status PageContents::wait_for_copies() {
-  if (copied_ == nullptr) {
-    const Status made = core_.driver.event_create(&copied_, CU_EVENT_DISABLE_TIMING);
-    if (!made.ok()) {
-      copied_ = nullptr;
-      return core_.driver.ctx_synchronize();
-    }
-  }
-  const Status recorded = core_.driver.event_record(copied_, stream_);
-  const Status waited =
-      recorded.ok() ? Status(core_.driver.event_synchronize(copied_)) : recorded;
-  return waited.ok() ? waited : Status(core_.driver.ctx_synchronize());
-}
-
 // each(part, address, offset in the chunk, bytes) for what the parts have in the chunk.
 template <typename Each>
 Status PageContents::each_part(const SavedChunk& chunk, Each each) const {
@@ -70,7 +49,7 @@ Status PageContents::each_part(const SavedChunk& chunk, Each each) const {
 
 Status PageContents::save(HostStore& store, std::string* why) {
   const RelaxedCapture relaxed(core_.driver);
-  CUstream const on = stream();
+  CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   sums_.clear();
   Status status;
@@ -79,8 +58,7 @@ Status PageContents::save(HostStore& store, std::string* why) {
     status = each_part(chunk, [&](const Part&, Address from, Bytes at, Bytes size) -> Status {
       return core_.driver.memcpy_dtoh_async(host + at, from, size, on);
     });
-    if (status.ok() && (chunk.in_file() || core_.config.sleep_check))
-      status = wait_for_copies();
+    if (status.ok() && (chunk.in_file() || core_.config.sleep_check)) status = stream_.wait();
     if (status.ok() && core_.config.sleep_check) sums_.push_back(checksum(host, chunk.bytes));
     if (status.ok() && chunk.in_file() &&
         !store.write(*chunk.piece, chunk.in_piece, chunk.bytes, why))
@@ -88,7 +66,7 @@ Status PageContents::save(HostStore& store, std::string* why) {
     return status.ok();
   });
   // Also after an error: what was submitted before it must not run on.
-  const Status waited = wait_for_copies();
+  const Status waited = stream_.wait();
   if (status.ok() && waited.ok() && !store.settle(why)) status = CUDA_ERROR_OPERATING_SYSTEM;
   return status.ok() ? waited : status;
 }
@@ -128,7 +106,7 @@ Status PageContents::restore(HostStore& store,
                              Bytes* changed,
                              std::string* why) {
   const RelaxedCapture relaxed(core_.driver);
-  CUstream const on = stream();
+  CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Status status;
   (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
@@ -147,10 +125,10 @@ Status PageContents::restore(HostStore& store,
           if (!wanted(part.sleeper)) return {};
           return core_.driver.memcpy_htod_async(to, host + at, size, on);
         });
-    if (status.ok() && chunk.in_file()) status = wait_for_copies();  // one buffer
+    if (status.ok() && chunk.in_file()) status = stream_.wait();  // one buffer
     return status.ok();
   });
-  const Status waited = wait_for_copies();
+  const Status waited = stream_.wait();
   return status.ok() ? waited : status;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "allocator/cache/cache_core.hpp"
+#include "allocator/cache/copy_stream.hpp"
 #include "allocator/memory/saved_bytes.hpp"
 
 #include <cstdint>
@@ -28,7 +29,7 @@ class PageContents {
   // Whether the page of that sleeper is still needed.
   using Wanted = std::function<bool(std::size_t sleeper)>;
 
-  explicit PageContents(CacheCore& core) : core_(core) {}
+  PageContents(CacheCore& core, CopyStream& stream) : core_(core), stream_(stream) {}
 
   bool reserve(HostStore& store, Bytes bytes, std::string* why);
   void give_up(HostStore& store, Bytes keep);
@@ -52,15 +53,12 @@ class PageContents {
   Status each_part(const SavedChunk& chunk, Each each) const;
   Status bring(HostStore& store, const SavedChunk& chunk, Bytes* changed, std::string* why);
   [[nodiscard]] bool same(const SavedChunk& chunk, const std::byte* host) const;
-  CUstream stream();
-  Status wait_for_copies();
 
   CacheCore& core_;
   Parts parts_;
   SavedBytes saved_;
   std::vector<std::uint64_t> sums_;  // of each chunk (option sleep_check)
-  CUstream stream_ = nullptr;
-  CUevent copied_ = nullptr;
+  CopyStream& stream_;
 };
 
 }  // namespace custash

@@ -2,6 +2,7 @@
 #include "allocator/cache/segments.hpp"
 
 #include "allocator/base/check.hpp"
+#include "allocator/heap/page_cut.hpp"
 #include "allocator/heap/pool.hpp"
 
 namespace custash {
@@ -56,6 +57,16 @@ void Segments::take_out(const Segment& segment) {
   core_.pages.clear(segment.base, segment.base + segment.size);
   core_.stats.count_reserved(
       stat_pool(segment.arena->kind()), static_cast<std::int64_t>(segment.size), 1, -1);
+}
+
+void Segments::close_cut(const PageCut& cut) {
+  for (const Block* block : cut.dead)
+    core_.pages.clear(block->address, block->end());
+  Arena& arena = *cut.segment->arena;
+  const StatPool pool = stat_pool(arena.kind());
+  core_.stats.count_reserved(pool, 0, static_cast<std::int64_t>(cut.parts.size()), 1);
+  core_.stats.count_reserved(pool, static_cast<std::int64_t>(cut.gain()), 1, -1);
+  arena.close_cut(cut);
 }
 
 void Segments::commit_return(Arena& arena, const PageReturn& item, std::size_t returned) {

@@ -12,6 +12,7 @@
 
 namespace custash {
 
+struct PageCut;
 struct PageReturn;
 
 class Segments {
@@ -32,6 +33,8 @@ class Segments {
   void take_out(const Arena& arena, const PageReturn& item) REQUIRES(cache_lock);
   // The same for a whole plain segment.
   void take_out(const Segment& segment) REQUIRES(cache_lock);
+  // Small pages are mapped in place of a large one.
+  void close_cut(const PageCut& cut) REQUIRES(cache_lock);
   // After the driver took back the first `returned` pages of the item.
   void commit_return(Arena& arena, const PageReturn& item, std::size_t returned)
       REQUIRES(cache_lock);

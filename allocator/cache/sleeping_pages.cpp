@@ -10,71 +10,20 @@
 #include <algorithm>
 
 namespace custash {
-namespace {
-
-template <typename Stretch>
-bool touches(const std::vector<Stretch>& stretches, const Page& page) {
-  return std::any_of(stretches.begin(), stretches.end(), [&](const Stretch& each) {
-    return each.begin < page.address + page.size && page.address < each.end;
-  });
-}
-
-// Whether somebody may read there what was written there before.
-bool has_contents(const Block& block) {
-  return block.state != BlockState::Free && block.state != BlockState::Hole &&
-         block.state != BlockState::Stale;
-}
-
-}  // namespace
 
 // ---- Going to sleep.
-
-SleepingPages::Stretch SleepingPages::stretch_of(Address base) const {
-  const PageOwner owner = core_.pages.find(base);
-  if (owner.slab != nullptr) return {owner.slab->base, owner.slab->base + kSlabBytes};
-  const Block* const block =
-      owner.segment == nullptr ? nullptr : owner.segment->used.find(base);
-  return block == nullptr ? Stretch{base, base + 1} : Stretch{block->address, block->end()};
-}
-
-std::vector<SleepingPages::Stretch> SleepingPages::exported() {
-  std::vector<Stretch> out;
-  for (const Address base : freed_.exported())
-    out.push_back(stretch_of(base));
-  return out;
-}
-
-std::vector<SleepingPages::Stretch> SleepingPages::registered() {
-  std::vector<Stretch> out;
-  for (auto each = kept_.begin(); each != kept_.end();) {
-    const BlockRef found = freed_.locate(each->first);
-    if (!found || found.buffer_id() != each->second) {
-      each = kept_.erase(each);
-      continue;
-    }
-    out.push_back(stretch_of(each->first));
-    ++each;
-  }
-  return out;
-}
 
 Bytes SleepingPages::collect(SleepSums* sums,
                              std::vector<Sleeper>* sleepers,
                              PageContents::Parts* parts) {
-  const std::vector<Stretch> abroad = exported();
-  const std::vector<Stretch> known_to_cards = registered();
-  const Aliases& aliases = stale_.aliases();
+  staying_.look();
   Bytes offset = 0;
-  const auto add_segment = [&](Segment& segment) {
+  const auto add_segment = [&](Segment& segment) REQUIRES(cache_lock) {
     const Block* block = segment.first;
     for (const auto& [address, page] : segment.pages) {
       const Address end = address + page.size;
-      Bytes* const stays = touches(abroad, page)           ? &sums->exported
-                           : touches(known_to_cards, page) ? &sums->registered
-                           : aliases.has(page)             ? &sums->refused
-                                                           : nullptr;
-      if (stays != nullptr) {
-        *stays += page.size;
+      if (const auto reason = staying_.reason(page); reason != nullptr) {
+        sums->*reason += page.size;
         continue;
       }
       while (block != nullptr && block->end() <= address)
@@ -83,7 +32,7 @@ Bytes SleepingPages::collect(SleepSums* sums,
            each = each->next) {
         const Address from = std::max(each->address, address);
         const Address to = std::min(each->end(), end);
-        if (from >= to || !has_contents(*each)) continue;
+        if (from >= to || !each->has_contents()) continue;
         if (!parts->empty() && parts->back().sleeper == sleepers->size() &&
             parts->back().address + parts->back().bytes == from) {
           parts->back().bytes += to - from;
@@ -263,18 +212,9 @@ Status SleepingPages::wake(HostStore& store, Bytes* changed, std::string* why) {
   }
 }
 
-void SleepingPages::keep_awake(Address base, std::uint64_t buffer_id, bool on) {
-  CacheLock lock(core_.mutex);
-  if (on)
-    kept_[base] = buffer_id;
-  else
-    kept_.erase(base);
-}
-
 void SleepingPages::abandon() {
   sleepers_.clear();
   contents_.clear();
-  kept_.clear();
   bytes_.store(0);
 }
 

@@ -6,14 +6,12 @@
 // decision 21
 #pragma once
 
-#include "allocator/cache/freed_blocks.hpp"
 #include "allocator/cache/page_contents.hpp"
-#include "allocator/cache/stale_pages.hpp"
+#include "allocator/cache/staying_pages.hpp"
 #include "allocator/memory/sleep_sums.hpp"
 
 #include <atomic>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,8 +19,8 @@ namespace custash {
 
 class SleepingPages {
  public:
-  SleepingPages(CacheCore& core, FreedBlocks& freed, StalePages& stale)
-      : core_(core), freed_(freed), stale_(stale), contents_(core) {}
+  SleepingPages(CacheCore& core, StayingPages& staying, CopyStream& stream)
+      : core_(core), staying_(staying), contents_(core, stream) {}
 
   // ---- Going to sleep; the context is current. How many bytes would have to be saved now.
   [[nodiscard]] Bytes needed() EXCLUDES(cache_lock);
@@ -46,9 +44,6 @@ class SleepingPages {
   // Bytes of pages that are away.
   [[nodiscard]] Bytes bytes() const { return bytes_.load(); }
 
-  // The block has SYNC_MEMOPS, or not any more: its pages stay awake.
-  void keep_awake(Address base, std::uint64_t buffer_id, bool on) EXCLUDES(cache_lock);
-
   // The context ends. Nothing will be woken.
   void abandon() REQUIRES(cache_lock);
 
@@ -59,25 +54,15 @@ class SleepingPages {
     bool made = false;
   };
 
-  struct Stretch {
-    Address begin = 0;
-    Address end = 0;
-  };
-
   Bytes collect(SleepSums* sums, std::vector<Sleeper>* sleepers, PageContents::Parts* parts)
       REQUIRES(cache_lock);
-  [[nodiscard]] std::vector<Stretch> exported() REQUIRES(cache_lock);
-  [[nodiscard]] std::vector<Stretch> registered() REQUIRES(cache_lock);
-  [[nodiscard]] Stretch stretch_of(Address base) const REQUIRES(cache_lock);
   void mark(PageSleep from, PageSleep to) REQUIRES(cache_lock);
   void claim() REQUIRES(cache_lock);
   Status make();
   Status give_access(const std::vector<CUdevice>& accessors) const;
 
   CacheCore& core_;
-  FreedBlocks& freed_;
-  StalePages& stale_;
-  std::unordered_map<Address, std::uint64_t> kept_ GUARDED_BY(cache_lock);  // buffer id by base
+  StayingPages& staying_;
   std::vector<Sleeper> sleepers_;
   PageContents contents_;
   std::atomic<Bytes> bytes_{0};

@@ -35,6 +35,8 @@ struct PageMove {
   PageReturn item;
 };
 
+struct PageCut;
+
 // A hole (and the free block before it) reserved for one thread while it maps pages there:
 // first pages that are moved, then new ones.
 struct Growth {
@@ -99,6 +101,15 @@ class Arena {
 
   // From now on addresses whose pages were returned stay unused, up to so many bytes of them.
   void let_addresses_rest(Bytes most) { rest_most_ = most; }
+
+  // ---- Cutting pages (PageCut). `first`: the block in which the page begins. What of the page
+  // is free, in whole pieces of kPageBytes.
+  static Bytes dead_bytes(const Block* first, const Page& page, Position passed);
+  // Takes these pieces out of the free blocks. The page stays as it is.
+  PageCut open_cut(Block* first, const Page& page, Position passed);
+  // The parts are mapped in place of the page now.
+  void close_cut(const PageCut& cut);
+  void abandon_cut(const PageCut& cut, Position passed);
 
   // The context is gone: deletes all blocks and returns all segments.
   std::vector<Segment*> dissolve();

@@ -34,6 +34,11 @@ struct alignas(128) Block {
   BlockMarks marks;
 
   [[nodiscard]] Address end() const { return address + size; }
+
+  // Whether somebody may read there what was written there before.
+  [[nodiscard]] bool has_contents() const {
+    return state != BlockState::Free && state != BlockState::Hole && state != BlockState::Stale;
+  }
 };
 
 }  // namespace custash

@@ -85,6 +85,14 @@ Status DriverMemory::reserve(Bytes bytes, Address* base, Bytes* size) const {
   }
 }
 
+Status DriverMemory::reserve_exactly(Bytes bytes, Address* base) const {
+  const RelaxedCapture relaxed(driver_);
+  CUdeviceptr at = 0;
+  const Status status = driver_.mem_address_reserve(&at, bytes, kPageBytes, 0, 0);
+  if (status.ok()) *base = at;
+  return status;
+}
+
 void DriverMemory::unreserve(Address base, Bytes size) const {
   Status(driver_.mem_address_free(base, size)).ignore();  // addresses only, and unused
 }
@@ -158,6 +166,11 @@ Status DriverMemory::make_page(Address at, Bytes bytes, Page* out) const {
   }
   *out = {at, bytes, handle};
   return status;
+}
+
+Status DriverMemory::place(const Page& page) const {
+  const RelaxedCapture relaxed(driver_);
+  return driver_.mem_map(page.address, page.size, 0, page.handle, 0);
 }
 
 Status DriverMemory::give_access(Address begin,

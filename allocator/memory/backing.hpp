@@ -38,6 +38,7 @@ class DriverMemory {
   // Reserves addresses without memory: at least `bytes`, and as many as the device could ever
   // fill.
   Status reserve(Bytes bytes, Address* base, Bytes* size) const;
+  Status reserve_exactly(Bytes bytes, Address* base) const;
   void unreserve(Address base, Bytes size) const;
 
   // Fills [begin, end) with pages that this device and `accessors` may use. First come the
@@ -51,6 +52,8 @@ class DriverMemory {
              std::vector<Page>* out) const;
   // One new page, without access.
   Status make_page(Address at, Bytes bytes, Page* out) const;
+  // A page that has a handle and is mapped nowhere, without access.
+  Status place(const Page& page) const;
   // Unmaps a range whose pages were moved.
   Status unmap(Address begin, Bytes bytes) const;
   Status give_access(Address begin,

@@ -24,6 +24,10 @@ class DeferredUnmaps {
   // As give_back(), but a page that cannot be unmapped is kept here, too.
   void abandon(const Page& page);
   void release(CUmemGenericAllocationHandle handle);
+
+  // At the next retry(); no driver call.
+  void release_later(CUmemGenericAllocationHandle handle) { keep({.handle = handle}); }
+
   void retry();
 
  private:

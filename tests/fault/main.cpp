@@ -85,6 +85,13 @@ class FaultDoor final : public Door {
     plan_.disarm();
   }
 
+  void deep_trim() override {
+    if (plan_.persistent) to_->wake();
+    plan_.arm();
+    to_->deep_trim();
+    plan_.disarm();
+  }
+
   void wake() override { to_->wake(); }
 
   CUresult empty_cache(CUcontext context) override {

@@ -127,6 +127,15 @@ constexpr Scenario kScenarios[] = {
     {"a context that ends while it sleeps",
      "newctx 2; malloc 0 3M; kernel 0 w0; ctx 0; malloc 1 3M; kernel 0 w1; sleep; endctx 2; "
      "malloc 2 3M; kernel 0 r1 w2"},
+    {"a deep trim with all kinds of blocks",
+     "stream 3; malloc 4 40M; free 4; malloc 0 3M; malloc 1 100; malloc 2 9M; malloc 3 3M; kernel 3 "
+     "w0 w1 w3; free 2; deep; kernel 3 r0 r1 r3; sync 3; malloc 5 9M; kernel 0 w5; free 0"},
+    {"a deep trim beside another context, then sleep",
+     "newctx 2; malloc 1 30M; free 1; malloc 0 3M; kernel 0 w0; ctx 0; malloc 2 20M; free 2; malloc 3 "
+     "3M; kernel 0 w3; deep; ctx 2; kernel 0 r0; ctx 0; sleep; kernel 0 r3"},
+    {"a context that ends after a deep trim",
+     "newctx 2; malloc 1 30M; free 1; malloc 0 3M; kernel 0 w0; deep; endctx 2; malloc 3 3M; kernel "
+     "0 w3"},
     {"little memory: what is cached goes",
      "malloc 0 20M; free 0; malloc 1 30M; kernel 0 w1; free 1; malloc 2 40M; kernel 0 w2",
      64_MiB},

@@ -7,7 +7,8 @@
 //   allocator/order/sleep_gate.hpp: pass change hold let_go held
 //   allocator/order/submissions.cpp: Submissions::activate Submissions::try_activate Submissions::bar Submissions::retire
 //   allocator/order/timeline.cpp: Timeline::bar Timeline::idle_behind_bar Timeline::leave
-//   allocator/sleep.cpp: Sleep::Attempt::run Sleep::Attempt::close Sleep::Attempt::wait_until_idle Sleep::Attempt::save Sleep::Attempt::reopen Sleep::wake_within
+//   allocator/standstill.cpp: Standstill::close Standstill::wait_until_idle Standstill::leave_asleep
+//   allocator/sleep.cpp: Sleep::Attempt::run Sleep::Attempt::save Sleep::Attempt::cancel Sleep::wake_within
 //   allocator/waking.cpp: wake_up
 //   allocator/registry.cpp: cache
 //

@@ -2,6 +2,7 @@
 #include "tests/property/door.hpp"
 
 #include "allocator/charged_memory.hpp"
+#include "allocator/deep_trim.hpp"
 #include "allocator/guarded_memory.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
@@ -51,6 +52,8 @@ class BareDoor final : public Door {
   CUresult empty_cache(CUcontext) override { return CUDA_SUCCESS; }
 
   void sleep() override {}
+
+  void deep_trim() override {}
 
   void wake() override {}
 
@@ -221,6 +224,11 @@ class CachedDoor final : public Door {
   void sleep() override {
     constexpr Nanoseconds kPatience = 2'000'000;
     (void)Sleep(allocator_).go({.patience = kPatience});
+  }
+
+  void deep_trim() override {
+    constexpr Nanoseconds kPatience = 2'000'000;
+    (void)DeepTrim(allocator_).go({.patience = kPatience});
   }
 
   void wake() override { Sleep(allocator_).wake(); }

@@ -43,6 +43,8 @@ class Door {
   virtual CUresult empty_cache(CUcontext context) = 0;
   // The process goes to sleep, unless something keeps it awake; and wakes.
   virtual void sleep() = 0;
+  // Pages that are partly in use become small ones, unless something keeps them whole.
+  virtual void deep_trim() = 0;
   virtual void wake() = 0;
   virtual void peer_enabled(CUcontext owner, CUcontext accessor) = 0;
   // Another process has the block open between these.

@@ -82,6 +82,8 @@ std::string call(const Command& c) {
       return "ctx_synchronize()";
     case Op::Sleep:
       return "sleep()";
+    case Op::DeepTrim:
+      return "deep_trim()";
     case Op::EmptyCache:
       return "empty_cache()";
     case Op::CaptureBegin:

@@ -51,6 +51,7 @@ enum class Op {
   Foreign,         // block: the other process, or a network card, writes it
   Leave,           // block: a card, or another interface, is about to use it
   Sleep,           // the process goes to sleep, unless something keeps it awake
+  DeepTrim,        // pages that are partly in use become small ones
   Step,            // the device runs `bytes` operations
 };
 

@@ -18,7 +18,7 @@ thread_local CUcontext current = nullptr;
 World::World(const Setup& setup, sim::RaceDetector& detector)
     : setup_(setup), detector_(detector) {
   sim::Options options;
-  options.device_memory = setup.tight && !setup.bare ? 160_MiB : 8_GiB;
+  options.device_memory = setup.tight && !setup.bare ? 160_MiB : 80_GiB;
   if (setup.memory != 0) options.device_memory = setup.memory;
   options.context_events = setup.context_events;
   options.log = setup.log;
@@ -100,6 +100,7 @@ void World::sleep_or_wake(std::size_t step) {
   const std::uint64_t drawn = (n >> 33U) % 24;
   if (drawn == 0) door_->sleep();
   if (drawn == 1) door_->wake();
+  if (drawn >= 2 && drawn < 6) door_->deep_trim();
 }
 
 CUresult World::dispatch(const Command& c) {
@@ -153,6 +154,9 @@ CUresult World::dispatch(const Command& c) {
       return cuCtxSynchronize();
     case Op::Sleep:
       door_->sleep();
+      return CUDA_SUCCESS;
+    case Op::DeepTrim:
+      door_->deep_trim();
       return CUDA_SUCCESS;
     case Op::EmptyCache:
       return door_->empty_cache(contexts_[c.context]);

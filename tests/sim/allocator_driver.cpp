@@ -22,6 +22,7 @@ bool is_told_apart(const char* symbol) {
                            "cuMemHostUnregister",
                            "cuMemsetD8Async",
                            "cuMemcpyHtoDAsync_v2",
+                           "cuMemcpyDtoDAsync_v2",
                            "cuMemcpyDtoHAsync_v2"})
     if (std::strcmp(symbol, each) == 0) return true;
   return false;

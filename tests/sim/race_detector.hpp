@@ -74,7 +74,7 @@ class RaceDetector final : public Observer {
   void join_learnt(ThreadId thread, std::span<const OpId> ops);
   void set_step(std::uint64_t step);
 
-  // The allocator may copy callers' bytes to the host and back, once their work is over.
+  // The allocator may copy callers' bytes, once the work on them is over.
   void let_allocator_save(bool may) { may_save_ = may; }
 
   // ---- Asked by the test.

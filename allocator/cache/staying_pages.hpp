@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// StayingPages: which pages must keep their physical memory, since somebody outside knows it:
+// exported blocks, SYNC_MEMOPS, pages on their way elsewhere. Part of a ContextCache; guarded
+// by the cache lock. decision 21
+#pragma once
+
+#include "allocator/cache/freed_blocks.hpp"
+#include "allocator/cache/stale_pages.hpp"
+#include "allocator/memory/sleep_sums.hpp"
+
+#include <unordered_map>
+#include <vector>
+
+namespace custash {
+
+class StayingPages {
+ public:
+  StayingPages(CacheCore& core, FreedBlocks& freed, StalePages& stale)
+      : core_(core), freed_(freed), stale_(stale) {}
+
+  // The block has SYNC_MEMOPS, or not any more.
+  void keep(Address base, std::uint64_t buffer_id, bool on) EXCLUDES(cache_lock);
+  // Finds the blocks that stay now. Before the questions below, under the same lock.
+  void look() REQUIRES(cache_lock);
+  // Where the page's bytes are counted if it stays; null: it need not.
+  [[nodiscard]] Bytes SleepSums::*reason(const Page& page) const REQUIRES(cache_lock);
+  // The context ends.
+  void forget() REQUIRES(cache_lock);
+
+ private:
+  struct Stretch {
+    Address begin = 0;
+    Address end = 0;
+  };
+
+  [[nodiscard]] Stretch stretch_of(Address base) const REQUIRES(cache_lock);
+  [[nodiscard]] static bool touches(const std::vector<Stretch>& stretches, const Page& page);
+
+  CacheCore& core_;
+  FreedBlocks& freed_;
+  StalePages& stale_;
+  std::unordered_map<Address, std::uint64_t> kept_ GUARDED_BY(cache_lock);  // buffer id by base
+  std::vector<Stretch> exported_ GUARDED_BY(cache_lock);
+  std::vector<Stretch> registered_ GUARDED_BY(cache_lock);
+};
+
+}  // namespace custash

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// DeepTrim: returns all free memory to the driver, also that in pages of which a part is alive.
+// Such pages are replaced by small ones at the same addresses, while the process is kept still.
+// Thread safe; the state is the allocator's.
+// decision 22
+#pragma once
+
+#include "allocator/memory/cut_sums.hpp"
+#include "allocator/sleep.hpp"
+
+#include <string>
+
+namespace custash {
+
+struct DeepTrimAnswer {
+  bool done = false;
+  std::string text;  // what became of the memory, or why pages stay whole
+  CutSums sums;
+};
+
+class DeepTrim {
+ public:
+  explicit DeepTrim(Allocator& core) : state_(*core.state_) {}
+
+  DeepTrimAnswer go(const SleepRequest& request);
+
+ private:
+  class Attempt;
+
+  Allocator::State& state_;
+};
+
+}  // namespace custash

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// PageCut: a page that is replaced by small ones at the same addresses, where only part of it
+// is alive. Made and ended by Arena under the lock of the ContextCache. Pure. decision 22
+#pragma once
+
+#include "allocator/heap/page.hpp"
+
+#include <vector>
+
+namespace custash {
+
+struct Block;
+struct Segment;
+
+struct PageCut {
+  // Bytes that somebody may still read, all of them in one part.
+  struct Contents {
+    Address address = 0;
+    Bytes bytes = 0;
+  };
+
+  Segment* segment = nullptr;
+  Page page;                // the large one
+  std::vector<Page> parts;  // what is alive of it, in multiples of kPageBytes
+  std::vector<Contents> contents;
+  std::vector<Block*> dead;  // Busy: what lies between the parts
+
+  [[nodiscard]] Bytes alive() const {
+    Bytes sum = 0;
+    for (const Page& part : parts)
+      sum += part.size;
+    return sum;
+  }
+
+  [[nodiscard]] Bytes gain() const { return page.size - alive(); }
+};
+
+}  // namespace custash

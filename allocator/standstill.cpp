@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Proved: tests/models/sleep.pml.
+#include "allocator/standstill.hpp"
+
+#include "allocator/base/rule.hpp"
+#include "allocator/registry.hpp"
+#include "allocator/waking.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace custash {
+namespace {
+
+constexpr Nanoseconds kShort = 50'000;
+constexpr const char* kCame = "the program has submitted work meanwhile";
+
+}  // namespace
+
+Standstill::Standstill(Allocator::State& state, const SleepRequest& request)
+    : state_(state), driver_(state.driver), request_(request) {
+  state.sleep_gate.set_waker([](void* of) { wake_up(*static_cast<Allocator::State*>(of)); },
+                             &state);
+  enter(state.all());
+}
+
+Standstill::~Standstill() {
+  if (closed_) (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Awake);
+}
+
+std::string Standstill::refusal(Allocator::State& state) {
+  if (!state.config.single_stream)
+    return "custash does not see the program's submissions (single_stream:false)";
+  if (state.config.guard.any()) return "option guard: is on";
+  return state.sleeping.ends() ? "the process ends" : "";
+}
+
+void Standstill::enter(const std::vector<ContextCache*>& caches) {
+  for (ContextCache* cache : caches) {
+    if (std::find(caches_.begin(), caches_.end(), cache) != caches_.end()) continue;
+    uses_.emplace_back(cache->timeline().users());
+    if (uses_.back()) caches_.push_back(cache);
+  }
+}
+
+std::string Standstill::close() {
+  const SleepState now = state_.sleep_gate.state();
+  if (!state_.sleep_gate.change(SleepState::Awake, SleepState::GoingToSleep))
+    return std::string("the process is ") + sleep_state_name(now);
+  closed_ = true;
+  enter(state_.all());  // those that came meanwhile
+  for (ContextCache* cache : caches_)
+    cache->timeline().bar();
+  return state_.gate.capturing_or_coming() ? "a stream capture is under way" : "";
+}
+
+std::string Standstill::wait_until_idle() {
+  const Nanoseconds until = state_.driver.now() + request_.patience;
+  for (ContextCache* cache : caches_) {
+    Timeline& timeline = cache->timeline();
+    const CurrentContext current(state_.driver, cache->context());
+    while (holds(Rule::contents_are_saved_when_work_is_over)) {
+      if (timeline.idle_behind_bar()) break;
+      if (timeline.broken()) return "a kernel of the program has faulted";
+      if (disturbed()) return kCame;
+      if (state_.driver.now() >= until) {
+        return "kernels still run after " + std::to_string(request_.patience / 1'000'000) +
+               " ms";
+      }
+      state_.driver.rest(kShort);
+    }
+  }
+  while (state_.sleep_gate.held()) {
+    if (state_.sleeping.ends()) return "the process ends";
+    if (state_.driver.now() >= until) return "a call that needs the memory goes on";
+    state_.driver.rest(kShort);
+  }
+  return {};
+}
+
+bool Standstill::disturbed() const {
+  return request_.only_if_idle && state_.sleep_gate.somebody_came();
+}
+
+void Standstill::leave_asleep(Bytes bytes) {
+  state_.sleep_gate.asleep.store(bytes);
+  state_.sleep_gate.promised.store(0);
+  closed_ = false;
+  (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Asleep);
+}
+
+}  // namespace custash

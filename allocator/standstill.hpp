@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Standstill: one try to keep the process still, so that its memory may be moved. From close()
+// on new submissions wait at the sleep gate; after wait_until_idle() no work runs and no call
+// needs the memory. The end of the object opens the gate. Belongs to one thread, which has the
+// turn (Sleeping::Turn).
+// decision 21. Proved: tests/models/sleep.pml.
+#pragma once
+
+#include "allocator/allocator.hpp"
+#include "allocator/base/scope.hpp"
+#include "allocator/cache/context_cache.hpp"
+#include "allocator/sleep.hpp"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace custash {
+
+class Standstill {
+ public:
+  Standstill(Allocator::State& state, const SleepRequest& request);
+  ~Standstill();
+  Standstill(const Standstill&) = delete;
+  Standstill& operator=(const Standstill&) = delete;
+
+  // Why the process can never be kept still now; empty: it may be tried.
+  static std::string refusal(Allocator::State& state);
+
+  // Empty: done. Else why not.
+  std::string close();
+  std::string wait_until_idle();
+
+  // The program waits at the gate, and the request is for an idle process.
+  [[nodiscard]] bool disturbed() const;
+
+  // The gate stays closed, for memory that is away: the next submission wakes it.
+  void leave_asleep(Bytes bytes);
+
+  [[nodiscard]] const std::vector<ContextCache*>& caches() const { return caches_; }
+
+  // Those of the device that was asked for, with the context current. False: not all of them.
+  template <typename Visit>
+  bool each_chosen(Visit visit);
+
+ private:
+  void enter(const std::vector<ContextCache*>& caches);
+
+  Allocator::State& state_;
+  const Driver& driver_;
+  const SleepRequest& request_;
+  std::deque<ContextUse> uses_;
+  std::vector<ContextCache*> caches_;
+  bool closed_ = false;
+};
+
+template <typename Visit>
+bool Standstill::each_chosen(Visit visit) {
+  for (ContextCache* cache : caches_) {
+    if (request_.device >= 0 && cache->device() != request_.device) continue;
+    const CurrentContext current(driver_, cache->context());
+    if (!current.status().ok() || !visit(*cache)) return false;
+  }
+  return true;
+}
+
+}  // namespace custash

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+// Deep trim: pages of which little is alive become small ones at the same addresses, with their
+// contents. The simulator holds real bytes here.
+#include "allocator/deep_trim.hpp"
+
+#include "allocator/peer_processes.hpp"
+#include "tests/unit/bed.hpp"
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace custash;
+
+namespace {
+
+sim::Options with_bytes() {
+  sim::Options options;
+  options.data = true;
+  options.device_memory = 80_GiB;  // so that pages are of 32 MiB
+  return options;
+}
+
+// A kernel that writes (or reads) the block byte by byte.
+sim::Kernel writes(Address at, Bytes bytes, int value) {
+  return {.accesses = {{at, bytes, true}},
+          .body = [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); }};
+}
+
+sim::Kernel reads(Address at, Bytes bytes, std::string* out) {
+  return {.accesses = {{at, bytes, false}},
+          .body = [=] { out->assign(reinterpret_cast<const char*>(at), bytes); }};
+}
+
+// Not compared by Catch, which would print megabytes.
+bool is_all(const std::string& seen, Bytes bytes, int value) {
+  return seen == std::string(bytes, static_cast<char>(value));
+}
+
+bool says(const DeepTrimAnswer& answer, const char* word) {
+  return answer.text.find(word) != std::string::npos;
+}
+
+// Blocks of 3 MiB of which one in four is alive, each with bytes of its own, in large pages.
+struct Peak {
+  explicit Peak(Bed& bed) : bed(bed) {
+    bed.free(bed.malloc(256_MiB));
+    for (int i = 0; i < kBlocks; ++i) {
+      const Address block = bed.malloc(kBytes);
+      (i % 4 == 1 ? alive : dead).push_back(block);
+      if (i % 4 == 1) bed.launch(nullptr, writes(block, kBytes, i));
+    }
+    for (const Address block : dead)
+      bed.free(block);
+    sim::run_all();
+  }
+
+  // All bytes are as they were written.
+  [[nodiscard]] bool whole() const {
+    bool right = true;
+    for (std::size_t i = 0; i < alive.size(); ++i) {
+      std::string seen;
+      bed.launch(nullptr, reads(alive[i], kBytes, &seen));
+      sim::run_all();
+      right = right && is_all(seen, kBytes, 4 * i + 1);
+    }
+    return right && sim::faults().empty();
+  }
+
+  [[nodiscard]] Bytes in_use() const { return alive.size() * kBytes; }
+
+  void end() const {
+    for (const Address block : alive)
+      bed.free(block);
+  }
+
+  static constexpr int kBlocks = 80;
+  static constexpr Bytes kBytes = 3_MiB;
+
+  Bed& bed;
+  std::vector<Address> alive;
+  std::vector<Address> dead;
+};
+
+}  // namespace
+
+TEST_CASE("pages of which little is alive become small ones", "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
+  const Bytes trimmed = sim::used(0);
+  REQUIRE(trimmed > 2 * peak.in_use());  // else there is nothing to cut
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
+  INFO(answer.text);
+  REQUIRE(answer.done);
+  CHECK(Sleep(*bed.allocator).state() == SleepState::Awake);
+  CHECK(sim::used(0) == trimmed - answer.sums.given);
+  // Blocks of 3 MiB lie on two or three pieces of 2 MiB.
+  CHECK(sim::used(0) <= peak.in_use() / 3 * 6);
+  CHECK(answer.sums.copied >= peak.in_use());
+  CHECK(static_cast<Bytes>(bed.stats().reserved_bytes[0].current) == sim::used(0));
+  CHECK(bed.allocator->validate());
+  CHECK(peak.whole());
+  // What was cut serves again, and there is nothing left to do.
+  CHECK(DeepTrim(*bed.allocator).go({}).sums.given == 0);
+  const Address again = bed.malloc(100_MiB);
+  bed.launch(nullptr, writes(again, 100_MiB, 7));
+  CHECK(peak.whole());
+  bed.free(again);
+  peak.end();
+  sim::run_all();
+  bed.allocator->empty_all_caches();
+  CHECK(sim::used(0) == 0);
+}
+
+TEST_CASE("a deep trim copies when the work is over, not before", "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  const CUstream stream = bed.stream();
+  sim::Kernel slow = writes(peak.alive[3], Peak::kBytes, 99);
+  slow.duration = 100'000'000;
+  bed.launch(stream, slow);
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
+  INFO(answer.text);
+  REQUIRE(answer.done);
+  REQUIRE(answer.sums.given != 0);
+  std::string seen;
+  bed.launch(stream, reads(peak.alive[3], Peak::kBytes, &seen));
+  sim::run_all();
+  CHECK(is_all(seen, Peak::kBytes, 99));
+  CHECK(sim::faults().empty());
+  peak.end();
+}
+
+TEST_CASE("a deep trim waits for its copies, and copies what is alive", "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  REQUIRE(DeepTrim(*bed.allocator).go({}).sums.given != 0);
+  CHECK(peak.whole());
+  peak.end();
+}
+
+TEST_CASE("a kernel that does not end keeps the pages whole", "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
+  const Bytes used = sim::used(0);
+  bed.launch(bed.stream(), {.accesses = {{peak.alive[0], 512, true}}, .needs_flag = 1});
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({.patience = 5'000'000});
+  CHECK_FALSE(answer.done);
+  CHECK(says(answer, "kernels still run"));
+  CHECK(sim::used(0) == used);
+  CHECK(Sleep(*bed.allocator).state() == SleepState::Awake);
+  sim::set_flag(1);
+  sim::run_all();
+  CHECK(sim::faults().empty());
+  peak.end();
+}
+
+TEST_CASE("pages that others know stay whole", "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  BlockInfo info;
+  ExportedBlock block;
+  REQUIRE(bed.allocator->find(peak.alive[0], &info) == Ownership::Live);
+  REQUIRE(PeerProcesses(*bed.allocator).pin(peak.alive[0], info.buffer_id, &block));
+  REQUIRE(bed.allocator->find(peak.alive[15], &info) == Ownership::Live);
+  Sleep(*bed.allocator).keep_awake(info.base, info.buffer_id, true);
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
+  INFO(answer.text);
+  REQUIRE(answer.done);
+  CHECK(answer.sums.given != 0);
+  CHECK(answer.sums.stays.exported != 0);
+  CHECK(answer.sums.stays.registered != 0);
+  CHECK(says(answer, "exported"));
+  CHECK(says(answer, "SYNC_MEMOPS"));
+  PeerProcesses(*bed.allocator).unpin(block);
+  Sleep(*bed.allocator).keep_awake(info.base, info.buffer_id, false);
+  CHECK(DeepTrim(*bed.allocator).go({}).sums.given != 0);
+  CHECK(peak.whole());
+  peak.end();
+}
+
+TEST_CASE("blocks are allocated and freed during a deep trim", "[unit][deep_trim]") {
+  static Bed* there = nullptr;
+  static std::vector<Address> to_free;
+  static Address fresh = 0;
+  Bed bed(with_bytes());
+  Peak peak(bed);
+  there = &bed;
+  to_free.assign(peak.alive.begin() + 10, peak.alive.end());
+  peak.alive.resize(10);
+  sim::set_entry_check([] {
+    if (to_free.empty() || sim::count("cuMemcpyDtoDAsync_v2") == 0) return;
+    for (const Address block : std::exchange(to_free, {}))
+      CHECK(there->allocator->free(block).has_value());
+    CHECK(there->allocator->trim(0, ~0ULL).ok());
+    fresh = there->malloc(50_MiB);
+  });
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
+  sim::set_entry_check(nullptr);
+  REQUIRE(answer.done);
+  REQUIRE(fresh != 0);
+  CHECK(bed.allocator->validate());
+  std::string seen;
+  bed.launch(nullptr, writes(fresh, 50_MiB, 5));
+  bed.launch(nullptr, reads(fresh, 50_MiB, &seen));
+  sim::run_all();
+  CHECK(is_all(seen, 50_MiB, 5));
+  CHECK(peak.whole());
+  bed.free(fresh);
+  peak.end();
+}
+
+TEST_CASE("an idle process that gets work meanwhile is cut no further", "[unit][deep_trim]") {
+  static Bed* there = nullptr;
+  static bool come = false;
+  static std::thread* other = nullptr;
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  there = &bed;
+  come = true;
+  sim::set_entry_check([] {
+    if (!come || sim::count("cuMemcpyDtoDAsync_v2") == 0) return;
+    come = false;
+    CUcontext context = nullptr;
+    (void)there->sim.driver().ctx_get_current(&context);
+    other = new std::thread([context] {
+      (void)there->sim.driver().ctx_push(context);
+      there->launch(nullptr);
+    });
+    while (!KeepAwake::gate_of(*there->allocator).somebody_came())
+      std::this_thread::yield();
+  });
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({.only_if_idle = true});
+  other->join();
+  delete other;
+  sim::set_entry_check(nullptr);
+  REQUIRE(answer.done);
+  CHECK(DeepTrim(*bed.allocator).go({}).sums.given > answer.sums.given);
+  CHECK(peak.whole());
+  peak.end();
+}
+
+TEST_CASE("a page that cannot be mapped again is mapped by the next submission",
+          "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
+  Sleep sleep(*bed.allocator);
+  // From the first page's first part on: the parts and the page itself are refused.
+  static std::size_t unmaps = 0;
+  unmaps = sim::count("cuMemUnmap");
+  sim::set_entry_check([] {
+    if (sim::count("cuMemUnmap") == unmaps + 2)
+      sim::fail_symbol("cuMemMap", 1, CUDA_ERROR_UNKNOWN, true);
+  });
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
+  sim::set_entry_check(nullptr);
+  sim::clear_failures();
+  INFO(answer.text);
+  CHECK(answer.sums.unmapped != 0);
+  CHECK(says(answer, "the next submission"));
+  CHECK(sleep.state() == SleepState::Asleep);
+  CHECK(bed.allocator->validate());
+  CHECK(peak.whole());
+  CHECK(sleep.state() == SleepState::Awake);
+  CHECK(DeepTrim(*bed.allocator).go({}).done);
+  CHECK(peak.whole());
+  peak.end();
+  sim::run_all();
+  bed.allocator->empty_all_caches();
+  CHECK(sim::used(0) == 0);
+}
+
+TEST_CASE("another device's context reaches small pages as it did the large ones",
+          "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const CUcontext first = bed.sim.context();
+  const Peak peak(bed);
+  const CUcontext second = make_context(1);
+  bed.launch(nullptr);
+  auto* enable = reinterpret_cast<CUresult (*)(CUcontext, unsigned)>(
+      sim::resolve("cuCtxEnablePeerAccess"));
+  REQUIRE(enable(first, 0) == CUDA_SUCCESS);
+  bed.allocator->peer_access_enabled(first, second);
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({.device = 0});
+  INFO(answer.text);
+  REQUIRE(answer.sums.given != 0);
+  CHECK(peak.whole());
+  peak.end();
+}
+
+TEST_CASE("a deep trim is refused where sleep is", "[unit][deep_trim]") {
+  Config config = Bed::vmm();
+  config.single_stream = false;
+  Bed bed(with_bytes(), config);
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
+  CHECK_FALSE(answer.done);
+  CHECK(says(answer, "single_stream:false"));
+}
+
+// Sizes from a slab's to several pages', for long and for short.
+TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit][deep_trim]") {
+  struct Written {
+    Address at;
+    Bytes bytes;
+    int value;
+  };
+
+  Bytes given = 0;
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    CAPTURE(seed);
+    Bed bed(with_bytes());
+    std::uint64_t state = seed;
+    const auto draw = [&](std::uint64_t of) {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      return (state >> 33U) % of;
+    };
+    std::vector<Written> blocks;
+    const auto read_back = [&](const Written& block) {
+      std::string seen;
+      bed.launch(nullptr, reads(block.at, block.bytes, &seen));
+      sim::run_all();
+      return is_all(seen, block.bytes, block.value);
+    };
+    bed.free(bed.malloc(200_MiB));
+    for (int step = 1; step <= 120; ++step) {
+      const std::uint64_t kind = draw(20);
+      if (kind < 10 && blocks.size() < 60) {
+        static constexpr Bytes kSizes[] = {300, 40'000, 700'000, 1_MiB + 512, 3_MiB, 17_MiB};
+        const Bytes bytes = kSizes[draw(6)];
+        blocks.push_back({bed.malloc(bytes), bytes, step % 120});
+        bed.launch(nullptr, writes(blocks.back().at, bytes, step % 120));
+      } else if (kind < 18 && !blocks.empty()) {
+        const auto chosen = blocks.begin() + static_cast<std::ptrdiff_t>(draw(blocks.size()));
+        REQUIRE(read_back(*chosen));
+        bed.free(chosen->at);
+        blocks.erase(chosen);
+      } else if (kind == 18) {
+        given += DeepTrim(*bed.allocator).go({}).sums.given;
+        REQUIRE(bed.allocator->validate());
+      } else {
+        (void)Sleep(*bed.allocator).go({});
+      }
+    }
+    for (const Written& block : blocks) {
+      REQUIRE(read_back(block));
+      bed.free(block.at);
+    }
+    CHECK(sim::faults().empty());
+  }
+  CHECK(given > 20_MiB);  // it had something to do
+}
