@@ -29,6 +29,14 @@ std::string told(const CutSums& sums) {
   return text;
 }
 
+// Bytes that went back.
+Bytes trim(Allocator::State& state, ContextCache& cache) {
+  const DeviceBudget& budget = state.budget(cache.device());
+  const Bytes before = budget.held();
+  cache.trim({.plain = PlainTrim::WhenIdle}).ignore();  // what is refused stays
+  return before - std::min(before, budget.held());
+}
+
 }  // namespace
 
 // One try. Its destructor leaves whole what is not cut.
@@ -53,26 +61,15 @@ class DeepTrim::Attempt {
   std::string run(CutSums* sums);
 
  private:
-  Bytes trim(ContextCache& cache);
-
   Allocator::State& state_;
   Standstill still_;
 };
-
-// Bytes that went back.
-Bytes DeepTrim::Attempt::trim(ContextCache& cache) {
-  const DeviceBudget& budget = state_.budget(cache.device());
-  const Bytes before = budget.held();
-  cache.trim({.plain = PlainTrim::WhenIdle}).ignore();  // what is refused stays
-  const Bytes after = budget.held();
-  return before - std::min(before, after);
-}
 
 std::string DeepTrim::Attempt::run(CutSums* sums) {
   if (std::string why = still_.close(); !why.empty()) return why;
   if (std::string why = still_.wait_until_idle(); !why.empty()) return why;
   const bool all = still_.each_chosen([&](ContextCache& cache) {
-    sums->trimmed += trim(cache);
+    sums->trimmed += trim(state_, cache);
     cache.still_pages().cutter.choose(sums);
     while (!still_.disturbed() && cache.still_pages().cutter.cut_next(sums)) {
     }
@@ -81,28 +78,25 @@ std::string DeepTrim::Attempt::run(CutSums* sums) {
   return all ? std::string() : "a context cannot be made current";
 }
 
-DeepTrimAnswer DeepTrim::go(const SleepRequest& request) {
+DeepTrimAnswer DeepTrim::go(const SleepRequest& request, Bytes before) {
   DeepTrimAnswer answer;
-  const auto refuse = [&](std::string why) {
-    answer.text = std::move(why);
-    log(LogLevel::Info, "event=deep_trim_refused reason=\"" + answer.text + "\"");
-    return answer;
-  };
-  if (std::string never = Standstill::refusal(state_); !never.empty())
-    return refuse(std::move(never));
+  answer.sums.trimmed = before;
+  std::string why = Standstill::refusal(state_);
   const Sleeping::Turn turn(state_.sleeping);
-  if (!turn) return refuse("the process is going to sleep, or has just woken");
-  std::string why;
+  if (why.empty() && !turn) why = "the process is going to sleep, or has just woken";
   try {
-    Attempt attempt(state_, request);
-    why = attempt.run(&answer.sums);
+    visit_living(request.device < 0 ? state_.all() : state_.on_device(request.device),
+                 [&](ContextCache& cache) { answer.sums.trimmed += trim(state_, cache); });
+    if (why.empty()) why = Attempt(state_, request).run(&answer.sums);
   } catch (...) {
     why = "host memory: none is left";
   }
-  if (!why.empty()) return refuse(std::move(why));
-  answer.done = true;
+  answer.done = why.empty();
   answer.text = told(answer.sums);
-  log(LogLevel::Info, "event=deep_trim text=\"" + answer.text + "\"");
+  if (!answer.done) answer.text += "; pages that are partly in use stay whole: " + why;
+  log(LogLevel::Info,
+      std::string("event=deep_trim done=") + (answer.done ? "yes" : "no") + " text=\"" +
+          answer.text + "\"");
   return answer;
 }
 

@@ -83,6 +83,7 @@ bool Standstill::disturbed() const {
 }
 
 void Standstill::leave_asleep(Bytes bytes) {
+  if (!closed_) return;
   state_.sleep_gate.asleep.store(bytes);
   state_.sleep_gate.promised.store(0);
   closed_ = false;

@@ -34,7 +34,8 @@ class Standstill {
   // The program waits at the gate, and the request is for an idle process.
   [[nodiscard]] bool disturbed() const;
 
-  // The gate stays closed, for memory that is away: the next submission wakes it.
+  // The gate stays closed, for memory that is away: the next submission wakes it. Nothing
+  // happens where close() was refused.
   void leave_asleep(Bytes bytes);
 
   [[nodiscard]] const std::vector<ContextCache*>& caches() const { return caches_; }

@@ -52,6 +52,7 @@ namespace {
 // The verbs of the service. Each is a row here; its function may be anywhere.
 constexpr service::Verb kVerbs[] = {
     {"bye", ipc::leave},  // importers' four
+    {"deep_trim", sleep_verbs::deep_trim},
     {"give", neighbours::give},
     {"history", snapshot::answer_history},
     {"leaks", snapshot::answer_leaks},
@@ -201,7 +202,8 @@ State build() {
   calls.drop = [](int fd) { descriptors().drop(fd); };
   store.set_calls(calls);
   Sleep(core).set_store(store);
-  if (core.config().sleep_after != 0) service::tick_with(sleep_verbs::tick);
+  if (core.config().sleep_after != 0 || core.config().deep_trim_after != 0)
+    service::tick_with(sleep_verbs::tick);
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.

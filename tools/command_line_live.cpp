@@ -58,11 +58,14 @@ void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help
   CLI::App* const trim =
       app.add_subcommand("trim", "make a running program return free memory to the driver");
   add_process(trim, options);
-  add(trim,
-      "bytes",
-      options->bytes,
-      "SIZE",
-      "return at least this many bytes, or with K, M, G (512M); all without it");
+  auto* const size =
+      add(trim,
+          "bytes",
+          options->bytes,
+          "SIZE",
+          "return at least this many bytes, or with K, M, G (512M); all without it");
+  trim->add_flag("--deep", options->deep, "also free memory in pages that are partly in use")
+      ->excludes(size);
   trim->footer(help.trim);
   CLI::App* const sleep = app.add_subcommand(
       "sleep", "move the device memory of running programs to the host until they need it");

@@ -123,9 +123,7 @@ constexpr std::array kOptions = {
             "0-86400",
             "Seconds after which unused device memory returns to the driver. Checked during "
             "later calls, so it can take up to twice as long. Never stalls. 0 disables it."},
-           [](Config& c, std::string_view text) {
-             return set_number(&c.decay, text, 86400, "s");
-           }},
+           [](Config& c, std::string_view text) { return set_seconds(&c.decay, text); }},
     Option{{"patience",
             "seconds",
             "10",
@@ -133,9 +131,7 @@ constexpr std::array kOptions = {
             "How long an allocation on a full device waits for work that the driver would not "
             "wait for there, while nothing on the device ends. Then it is out of memory. "
             "0: not at all."},
-           [](Config& c, std::string_view text) {
-             return set_number(&c.patience, text, 86400, "s");
-           }},
+           [](Config& c, std::string_view text) { return set_seconds(&c.patience, text); }},
     Option{{"guard",
             "guard",
             "off",
@@ -218,18 +214,22 @@ constexpr std::array kOptions = {
             "0-86400",
             "Seconds after which unused pinned memory returns to the system. Checked during "
             "later pinned calls, while no work is in flight. 0 disables it."},
-           [](Config& c, std::string_view text) {
-             return set_number(&c.pinned_decay, text, 86400, "s");
-           }},
+           [](Config& c, std::string_view text) { return set_seconds(&c.pinned_decay, text); }},
+    Option{
+        {"deep_trim_after",
+         "seconds",
+         "0",
+         "0-86400",
+         "Return free memory, also that in pages which are partly in use, to the driver when "
+         "the process has submitted no work so long. Needs control. 0: never."},
+        [](Config& c, std::string_view text) { return set_seconds(&c.deep_trim_after, text); }},
     Option{{"sleep_after",
             "seconds",
             "0",
             "0-86400",
             "Put the device memory of the process to sleep when it has submitted no work for "
             "so many seconds. The next submission wakes it. Needs control. 0: never."},
-           [](Config& c, std::string_view text) {
-             return set_number(&c.sleep_after, text, 86400, "s");
-           }},
+           [](Config& c, std::string_view text) { return set_seconds(&c.sleep_after, text); }},
     Option{{"sleep_pinned",
             "bytes",
             "0",

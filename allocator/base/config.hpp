@@ -49,10 +49,11 @@ struct Config {
   bool pinned = true;               // pinned: false passes pinned memory through
   std::uint32_t pinned_threads =
       0;  // pinned_threads: touch new pinned memory; 0: a thread a core
-  std::uint64_t pinned_limit = 0;   // pinned_limit: bytes; 0: none
-  std::uint32_t pinned_decay = 60;  // pinned_decay: seconds; 0: never
-  std::uint32_t sleep_after = 0;    // sleep_after: seconds; 0: never by itself
-  std::uint64_t sleep_pinned = 0;   // sleep_pinned: bytes
+  std::uint64_t pinned_limit = 0;     // pinned_limit: bytes; 0: none
+  std::uint32_t pinned_decay = 60;    // pinned_decay: seconds; 0: never
+  std::uint32_t deep_trim_after = 0;  // deep_trim_after: seconds; 0: never by itself
+  std::uint32_t sleep_after = 0;      // sleep_after: seconds; 0: never by itself
+  std::uint64_t sleep_pinned = 0;     // sleep_pinned: bytes
   std::uint64_t sleep_memory =
       ~std::uint64_t{0};         // sleep_memory: bytes of pageable memory; all: what there is
   std::string sleep_dir;         // sleep_dir: a folder for the rest; empty: none

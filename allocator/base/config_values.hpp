@@ -61,6 +61,11 @@ inline bool set_number(std::uint32_t* out,
   return true;
 }
 
+// Up to a day.
+inline bool set_seconds(std::uint32_t* out, std::string_view text) {
+  return set_number(out, text, 86400, "s");
+}
+
 inline bool set_bytes(std::uint64_t* out, std::string_view text) {
   const auto bytes = parse_size(text);
   if (bytes) *out = *bytes;

@@ -138,6 +138,13 @@ CUSTASH_API custash_status_t custash_trim_stream(custash_stream_t stream);
  * does the same by time. Errors: INVALID_VALUE, NOT_RUNNING, DRIVER. */
 CUSTASH_API custash_status_t custash_trim_idle(int device);
 
+/* As custash_trim of everything that is free, also in pages that are partly in use: these
+ * become small ones at the same addresses. Waits up to 2 s for the process's work; submissions
+ * of other threads wait meanwhile. Some pages stay whole (docs/sleep.md). Errors:
+ * INVALID_VALUE, NOT_RUNNING; BUSY: no page was cut, and custash_last_error_message says why.
+ */
+CUSTASH_API custash_status_t custash_trim_deep(int device);
+
 /* The most that is held of the device, in use and cached, by all contexts of this process
  * together; what is held already stays. Past it allocations fail for memory, after everything
  * free was given back. cudaMemGetInfo reports the limit as the device's size. SIZE_MAX: no

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Sleep, of the C API.
+// Sleep and deep trims, of the C API.
 #include "allocator/base/last_error.hpp"
+#include "allocator/deep_trim.hpp"
 #include "allocator/sleep.hpp"
 #include "interpose/api/control.hpp"
+#include "interpose/process/handle_cache.hpp"
 
 #include <string>
 
@@ -11,12 +13,12 @@ using control::with_device;
 
 namespace {
 
-// `refusal` where `ask(sleep, device)` answers with a reason.
+// `refusal` where `ask(core, device)` answers with a reason.
 template <typename Ask>
 custash_status_t status_of(int device, custash_status_t refusal, Ask ask) {
   std::string why;
   const custash_status_t found =
-      with_device(device, [&](Allocator& core, int number) { why = ask(Sleep(core), number); });
+      with_device(device, [&](Allocator& core, int number) { why = ask(core, number); });
   if (found != CUSTASH_SUCCESS || why.empty()) return found;
   set_last_error(why);
   return refusal;
@@ -25,15 +27,23 @@ custash_status_t status_of(int device, custash_status_t refusal, Ask ask) {
 }  // namespace
 
 custash_status_t custash_sleep(int device) {
-  return status_of(device, CUSTASH_ERROR_BUSY, [](Sleep sleep, int number) {
-    const SleepAnswer answer = sleep.go({.device = number});
+  return status_of(device, CUSTASH_ERROR_BUSY, [](Allocator& core, int number) {
+    const SleepAnswer answer = Sleep(core).go({.device = number});
     return answer.asleep ? std::string() : answer.text;
   });
 }
 
 custash_status_t custash_wake(int device) {
-  return status_of(device, CUSTASH_ERROR_CONTENTS, [](Sleep sleep, int) {
-    const Bytes changed = sleep.wake();
+  return status_of(device, CUSTASH_ERROR_CONTENTS, [](Allocator& core, int) {
+    const Bytes changed = Sleep(core).wake();
     return changed == 0 ? std::string() : changed_text(changed);
+  });
+}
+
+custash_status_t custash_trim_deep(int device) {
+  return status_of(device, CUSTASH_ERROR_BUSY, [](Allocator& core, int number) {
+    const Bytes given = handle_cache().give_back(core.driver(), number, ~Bytes{0});
+    const DeepTrimAnswer answer = DeepTrim(core).go({.device = number}, given);
+    return answer.done ? std::string() : answer.text;
   });
 }

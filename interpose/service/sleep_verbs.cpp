@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/service/sleep_verbs.hpp"
 
+#include "allocator/deep_trim.hpp"
 #include "allocator/sleep.hpp"
+#include "interpose/process/handle_cache.hpp"
 
 #include <charconv>
+#include <string>
+#include <utility>
 
 namespace custash::sleep_verbs {
 namespace {
@@ -19,6 +23,57 @@ bool read_two(std::string_view text, int* first, int* second) {
   return two.ec == std::errc() && two.ptr == end && *second >= 0;
 }
 
+bool read_request(std::string_view arguments, SleepRequest* request, service::Answer* answer) {
+  int milliseconds = 0;
+  if (!read_two(arguments, &request->device, &milliseconds)) {
+    answer->status = service::ReplyStatus::BadArguments;
+    return false;
+  }
+  request->patience = static_cast<Nanoseconds>(milliseconds) * kMillisecond;
+  return true;
+}
+
+void tell(bool done, std::string text, service::Answer* answer) {
+  answer->text = std::move(text);
+  if (!done) answer->status = service::ReplyStatus::Refused;
+}
+
+// Of the handles that the program has released.
+Bytes give_handles_back(Allocator& core, int wanted) {
+  int devices = 0;
+  Bytes given = 0;
+  if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
+  for (int device = 0; device < devices; ++device) {
+    if (wanted < 0 || device == wanted)
+      given += handle_cache().give_back(core.driver(), device, ~Bytes{0});
+  }
+  return given;
+}
+
+// How long the process has submitted no work. For the service's thread alone.
+class Idleness {
+ public:
+  // For an action that is due after so much idleness. `disturbed`: it counts from now on.
+  [[nodiscard]] bool lasts(Nanoseconds limit,
+                           std::uint64_t submissions,
+                           Nanoseconds now,
+                           bool disturbed) {
+    if (submissions != last_ || since_ == 0 || disturbed) {
+      last_ = submissions;
+      since_ = now;
+      return false;
+    }
+    return now - since_ >= limit;
+  }
+
+  // It is asked again when as much time has passed once more.
+  void begin_again(Nanoseconds now) { since_ = now; }
+
+ private:
+  std::uint64_t last_ = 0;
+  Nanoseconds since_ = 0;
+};
+
 }  // namespace
 
 void sleep(Allocator& core,
@@ -26,15 +81,19 @@ void sleep(Allocator& core,
            std::string_view arguments,
            service::Answer* answer) {
   SleepRequest request;
-  int milliseconds = 0;
-  if (!read_two(arguments, &request.device, &milliseconds)) {
-    answer->status = service::ReplyStatus::BadArguments;
-    return;
-  }
-  request.patience = static_cast<Nanoseconds>(milliseconds) * kMillisecond;
-  const SleepAnswer result = Sleep(core).go(request);
-  answer->text = result.text;
-  if (!result.asleep) answer->status = service::ReplyStatus::Refused;
+  if (!read_request(arguments, &request, answer)) return;
+  SleepAnswer result = Sleep(core).go(request);
+  tell(result.asleep, std::move(result.text), answer);
+}
+
+void deep_trim(Allocator& core,
+               service::Session&,
+               std::string_view arguments,
+               service::Answer* answer) {
+  SleepRequest request;
+  if (!read_request(arguments, &request, answer)) return;
+  DeepTrimAnswer result = DeepTrim(core).go(request, give_handles_back(core, request.device));
+  tell(result.done, std::move(result.text), answer);
 }
 
 void wake(Allocator& core, service::Session&, std::string_view, service::Answer* answer) {
@@ -46,20 +105,26 @@ void wake(Allocator& core, service::Session&, std::string_view, service::Answer*
 }
 
 int tick(Allocator& core) {
-  static std::uint64_t last = 0;  // the service's thread alone
-  static Nanoseconds since = 0;
+  static Idleness before_deep_trim;
+  static Idleness before_sleep;
+  static std::uint64_t trimmed_at = ~std::uint64_t{0};  // submissions at the last deep trim
+  constexpr Nanoseconds kPatience = 100 * kMillisecond;
+  const Config& config = core.config();
   Sleep sleep(core);
   const Nanoseconds now = core.driver().now();
-  const Nanoseconds limit = core.config().sleep_after * kSecond;
   const std::uint64_t submissions = sleep.submissions();
-  const bool awake = sleep.state() == SleepState::Awake;
-  if (submissions != last || since == 0 || !awake) {
-    last = submissions;
-    since = now;
-  } else if (now - since >= limit) {
-    // Refused: it is asked again when as much time has passed once more.
-    (void)sleep.go({.patience = 100 * kMillisecond, .only_if_idle = true});
-    since = core.driver().now();
+  const bool away = sleep.state() != SleepState::Awake;
+  if (config.deep_trim_after != 0 &&
+      before_deep_trim.lasts(config.deep_trim_after * kSecond, submissions, now, away) &&
+      submissions != trimmed_at) {
+    if (DeepTrim(core).go({.patience = kPatience, .only_if_idle = true}).done)
+      trimmed_at = submissions;
+    before_deep_trim.begin_again(core.driver().now());
+  }
+  if (config.sleep_after != 0 &&
+      before_sleep.lasts(config.sleep_after * kSecond, submissions, now, away)) {
+    (void)sleep.go({.patience = kPatience, .only_if_idle = true});
+    before_sleep.begin_again(core.driver().now());
   }
   constexpr int kLook = 250;
   return kLook;

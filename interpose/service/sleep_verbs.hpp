@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The verbs of the service that put the process's device memory to sleep and wake it, and the
-// look at whether it idles (option sleep_after:).
+// The verbs of the service that keep the process still: they put its device memory to sleep,
+// wake it, or trim it deeply. And the look at whether it idles (sleep_after:,
+// deep_trim_after:).
 #pragma once
 
 #include "interpose/service/service.hpp"
@@ -13,6 +14,12 @@ void sleep(Allocator& core,
            service::Session& session,
            std::string_view arguments,
            service::Answer* answer);
+
+// "deep_trim DEVICE MILLISECONDS": the same for a deep trim.
+void deep_trim(Allocator& core,
+               service::Session& session,
+               std::string_view arguments,
+               service::Answer* answer);
 
 // "wake": the answer comes when the memory is there.
 void wake(Allocator& core,

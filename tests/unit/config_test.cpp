@@ -89,6 +89,14 @@ TEST_CASE("config: sizes and times have units", "[config]") {
   }
 }
 
+TEST_CASE("config: when an idle process is trimmed deeply", "[config]") {
+  CHECK(parse_config("").config.deep_trim_after == 0);
+  CHECK(parse_config("deep_trim_after:1").config.deep_trim_after == 1);
+  CHECK(parse_config("deep_trim_after:30s").config.deep_trim_after == 30);
+  CHECK(parse_config("deep_trim_after:86401").complaints.size() == 1);
+  CHECK(parse_config("deep_trim_after:soon").complaints.size() == 1);
+}
+
 TEST_CASE("config: where the contents of sleeping memory go", "[config]") {
   CHECK(parse_config("").config.sleep_memory == ~0ULL);
   CHECK(parse_config("sleep_memory:0").config.sleep_memory == 0);

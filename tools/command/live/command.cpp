@@ -38,11 +38,14 @@ const char* const kTrimHelp =
     "Examples:\n"
     "  custash trim 4711            all free memory\n"
     "  custash trim 4711 2g         2 GiB of it\n"
+    "  custash trim --deep 4711     also what lies in pages that are partly in use\n"
     "\n"
     "Keeps memory that is in use, or that pending work on the device may still use. Prints how\n"
-    "many bytes the process returned.\n"
+    "many bytes the process returned. With --deep new work waits until the work that runs has\n"
+    "ended, for --patience at most, and the pages are cut. docs/sleep.md has the limits.\n"
     "\n"
-    "Exit status: 0; 1 if the process does not answer; a message says why.\n";
+    "Exit status: 0; 1 if the process does not answer, or if --deep cut no page because the\n"
+    "process could not be kept still; a message says why.\n";
 
 const char* const kServeHelp =
     "Examples:\n"
@@ -88,6 +91,11 @@ int run_stat(const CommandOptions& options) {
 }
 
 int run_trim(const CommandOptions& options) {
+  if (options.deep) {
+    CommandOptions deep = options;
+    deep.processes = {options.process};
+    return run_sleep("deep_trim", deep);
+  }
   std::string bytes = "all";
   if (!options.bytes.empty()) {
     const auto size = size_of(options.bytes);

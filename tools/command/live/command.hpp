@@ -22,6 +22,7 @@ struct CommandOptions {
   int device = -1;
   double patience = 10;  // seconds: a process may be just ending a context
   std::string bytes;
+  bool deep = false;
   // serve
   int port = -1;
   std::string textfile;

@@ -35,7 +35,7 @@ constexpr int kMinutes = 10;
 
 std::string request_of(std::string_view command, const CommandOptions& options) {
   if (command == "wake") return "wake";
-  return "sleep " + std::to_string(options.device) + " " +
+  return std::string(command) + " " + std::to_string(options.device) + " " +
          std::to_string(static_cast<int>(options.patience * 1000));
 }
 

@@ -20,7 +20,7 @@ __all__ = [
     "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "preloaded", "pytorch_allocator",
     "record_history", "reset_peak_host_memory_stats", "reset_peak_memory_stats", "rmm_resource", "set_memory_limit",
     "set_per_process_memory_fraction", "sleep", "snapshot", "statistics_json", "statistics_prometheus",
-    "stop_history", "trim", "trim_idle", "version", "wake",
+    "stop_history", "trim", "trim_deep", "trim_idle", "version", "wake",
 ]
 
 
@@ -132,6 +132,11 @@ def host_empty_cache():
 def trim(size, device=None):
     """Returns at least `size` bytes of free memory to the driver, if that much is free."""
     _library.call("custash_trim", _number(device), size)
+
+
+def trim_deep(device=None):
+    """Returns all free memory to the driver, also that in pages which are partly in use. Waits for running work."""
+    _library.call("custash_trim_deep", _number(device))
 
 
 def sleep(device=None):

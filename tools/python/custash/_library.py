@@ -42,6 +42,7 @@ _SIGNATURES = {
     "custash_record_stream": [_pointer, _pointer],
     "custash_empty_cache": [],
     "custash_trim": [_int, _size],
+    "custash_trim_deep": [_int],
     "custash_trim_idle": [_int],
     "custash_sleep": [_int],
     "custash_wake": [_int],
