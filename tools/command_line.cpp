@@ -197,6 +197,9 @@ void add_replay(CLI::App& app, replay::CommandOptions* options, const HelpTexts&
       "[SIZE]",
       "size of the simulated device (bytes, or with K, M, G: 1.5G); without a size, find the "
       "smallest on which the trace fits, with and without custash");
+  command->add_flag("--idle",
+                    options->idle,
+                    "also trim at moments after the peak, and say what is held then");
   command->add_flag("--json", options->json, "print JSON, one object per trace");
   add(command, "--plot", options->plot, "OUT.svg", "plot bytes in use and held");
   add_force(command, &options->force);

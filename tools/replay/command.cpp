@@ -19,6 +19,8 @@ namespace {
 
 constexpr Bytes kDeviceMemory = 143'771_MiB;  // of the GPU that the modelled times are of
 
+constexpr std::size_t kIdleMoments = 8;
+
 struct Misuse : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -49,6 +51,8 @@ void check(const CommandOptions& options) {
   (void)subject_of(options.through);
   if (!options.capacity.empty() && options.backend != "sim")
     throw Misuse("--capacity needs --backend sim: a real device has the size it has");
+  if (options.idle && (options.backend != "sim" || options.through != "custash"))
+    throw Misuse("--idle needs --backend sim and --through custash");
   if (!options.plot.empty() && options.files.size() != 1)
     throw Misuse("--plot takes one trace at a time");
   if (!options.capacity.empty() && options.capacity != kSearch && !size_of(options.capacity))
@@ -103,6 +107,11 @@ Report replay_one(const CommandOptions& options,
     report.smallest =
         Smallest{smallest("custash", Subject::Custash), smallest("driver", Subject::Bare)};
   }
+  if (options.idle)
+    report.idle = idle_moments(trace,
+                               config,
+                               {report.device.value_or(kDeviceMemory), options.in_flight},
+                               kIdleMoments);
   if (!options.plot.empty()) write_output(plot_output(options), picture_of(report));
   return report;
 }
@@ -121,6 +130,8 @@ int run_command(const CommandOptions& options) {
       const Report report = replay_one(options, config, trace, progress);
       progress.clear();
       good &= report.outcome.fits && report.outcome.sound;
+      for (const IdleMoment& each : report.idle)
+        good &= each.sound;
       if (options.json)
         json += (json.empty() ? "" : ",\n ") + json_of(report);
       else

@@ -21,6 +21,7 @@ struct CommandOptions {
   bool force = false;  // replace a picture that is not custash's
   bool json = false;
   bool models = false;
+  bool idle = false;
   unsigned in_flight = DeviceOptions().in_flight;
 };
 

@@ -43,6 +43,12 @@ Outcome run(const Trace& trace,
     }
     if (options.keep_samples) outcome.samples.push_back({in_use, holder.held()});
     if (options.progress && i % kProgressStep == 0) options.progress(i);
+    if (i + 1 < options.stop_after) continue;
+    outcome.sound &= device.finish();
+    if constexpr (std::is_same_v<Holder, Meter>) {
+      if (options.when_stopped) options.when_stopped(subject.allocator, in_use, holder);
+    }
+    break;
   }
   outcome.sound &= device.finish();
   outcome.elapsed = device.driver().now() - begin;

@@ -3,6 +3,7 @@
 // the bare driver, or the driver's own stream-ordered pool.
 #pragma once
 
+#include "allocator/allocator.hpp"
 #include "allocator/base/config.hpp"
 #include "tools/replay/device.hpp"
 #include "tools/replay/meter.hpp"
@@ -45,6 +46,9 @@ struct RunOptions {
   bool stop_at_refusal = false;
   bool keep_samples = false;
   std::function<void(std::size_t events)> progress = {};  // called now and then
+  // Through custash alone: stops after so many events and waits for all work, then calls.
+  std::size_t stop_after = ~std::size_t{0};
+  std::function<void(Allocator& allocator, Bytes in_use, const Meter& meter)> when_stopped = {};
 };
 
 // custash's allocator is not destroyed: it never is.

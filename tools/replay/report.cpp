@@ -51,6 +51,46 @@ void add_comparison(std::string& out, const Report& report) {
   model("expandable segments (model)", report.expandable);
 }
 
+void add_idle(std::string& out, const std::vector<IdleMoment>& moments) {
+  if (moments.empty()) return;
+  out += "  held over in use, where the program idles after its peak:\n";
+  add(out,
+      "    %12s %12s %12s %12s %12s %12s\n",
+      "events",
+      "MiB in use",
+      "cached",
+      "trimmed",
+      "deep trim",
+      "it took, ms");
+  for (const IdleMoment& each : moments)
+    add(out,
+        "    %12llu %12.1f %12.3f %12.3f %12.3f %12.1f\n",
+        static_cast<Count>(each.events),
+        mib(each.in_use),
+        over(each.held, each.in_use),
+        over(each.trimmed, each.in_use),
+        over(each.deep, each.in_use),
+        milliseconds(each.time));
+}
+
+void add_idle_json(std::string& out, const std::vector<IdleMoment>& moments) {
+  if (moments.empty()) return;
+  out += ",\"idle\":[";
+  for (const IdleMoment& each : moments)
+    add(out,
+        "%s{\"events\":%llu,\"in_use_bytes\":%llu,\"held_bytes\":%llu,\"trimmed_bytes\":%llu,"
+        "\"deep_trimmed_bytes\":%llu,\"deep_trim_time_ns\":%llu,\"sound\":%s}",
+        &each == moments.data() ? "" : ",",
+        static_cast<Count>(each.events),
+        static_cast<Count>(each.in_use),
+        static_cast<Count>(each.held),
+        static_cast<Count>(each.trimmed),
+        static_cast<Count>(each.deep),
+        static_cast<Count>(each.time),
+        each.sound ? "true" : "false");
+  out += ']';
+}
+
 void add_model(std::string& out, const char* name, const std::optional<ModelOutcome>& model) {
   if (!model) return;
   add(out,
@@ -101,6 +141,7 @@ std::string text_of(const Report& report) {
     add(out, "  smallest device: custash %.0f MiB", mib(report.smallest->custash));
     add(out, ", bare driver %.0f MiB (0: none)\n", mib(report.smallest->bare));
   }
+  add_idle(out, report.idle);
   if (!o.sound) out += "  FAILED: work touched memory that it may not, or a call failed\n";
   return out;
 }
@@ -145,6 +186,7 @@ std::string json_of(const Report& report) {
     number("smallest_device_bytes", report.smallest->custash);
     number("smallest_device_bare_bytes", report.smallest->bare);
   }
+  add_idle_json(out, report.idle);
   return out + '}';
 }
 

@@ -2,6 +2,7 @@
 // What a replay found out, as text for people and as JSON. Pure.
 #pragma once
 
+#include "tools/replay/idle.hpp"
 #include "tools/replay/pytorch_model.hpp"
 #include "tools/replay/replay.hpp"
 
@@ -23,6 +24,7 @@ struct Report {
   std::optional<ModelOutcome> expandable;
   std::optional<Bytes> device;  // the device's size, where it was given
   std::optional<Smallest> smallest;
+  std::vector<IdleMoment> idle;  // where asked for
 };
 
 std::string text_of(const Report& report);

@@ -75,6 +75,19 @@ class Replay(unittest.TestCase):
                 self.assertEqual(told["num_ooms"], 0)
                 self.assertLess(os.path.getsize(os.path.join(TRACES, name)), 300_000)
 
+    def test_idle_says_what_is_held_after_the_peak(self):
+        told, = self.json_of("--idle", os.path.join(TRACES, "frames.trace.xz"))
+        self.assertEqual(len(told["idle"]), 9)
+        for moment in told["idle"]:
+            self.assertTrue(moment["sound"])
+            self.assertLessEqual(moment["in_use_bytes"], moment["deep_trimmed_bytes"])
+            self.assertLessEqual(moment["deep_trimmed_bytes"], moment["trimmed_bytes"])
+            self.assertLessEqual(moment["trimmed_bytes"], moment["held_bytes"])
+            self.assertLessEqual(moment["deep_trimmed_bytes"], 1.1 * moment["in_use_bytes"])
+        self.assertGreater(max(each["trimmed_bytes"] / max(1, each["in_use_bytes"]) for each in told["idle"]), 1.3)
+        self.assertIn("deep trim", run("--idle", self.file("small", SMALL)).stdout)
+        self.fails("--idle needs", "--idle", "--through", "driver", self.file("t", SMALL))
+
     def test_text_says_what_json_says(self):
         path = self.file("t", SMALL)
         told = self.json_of(path)[0]
