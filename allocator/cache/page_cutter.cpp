@@ -10,12 +10,6 @@
 #include <utility>
 
 namespace custash {
-namespace {
-
-// A page is cut where at least this share of it is free.
-constexpr Bytes kShare = 32;
-
-}  // namespace
 
 // visit(arena, first block, page) for the pages that may be cut.
 template <typename Visit>
@@ -29,9 +23,7 @@ void PageCutter::each_page(Visit visit) {
           while (block != nullptr && block->end() <= address)
             block = block->next;
           if (block == nullptr || page.sleep != PageSleep::Awake) continue;
-          const Bytes dead = Arena::dead_bytes(block, page, passed);
-          // What is wholly free trim() gives back.
-          if (dead != 0 && dead != page.size && dead >= page.size / kShare)
+          if (worth_cutting(Arena::dead_bytes(block, page, passed), page))
             visit(*arena, block, page);
         }
       }

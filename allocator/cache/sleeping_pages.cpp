@@ -13,85 +13,92 @@ namespace custash {
 
 // ---- Going to sleep.
 
-Bytes SleepingPages::collect(SleepSums* sums,
-                             std::vector<Sleeper>* sleepers,
-                             PageContents::Parts* parts) {
+// visit(arena, first block, page) for the pages that may leave.
+template <typename Visit>
+void SleepingPages::each_page(SleepSums* sums, Visit visit) {
   staying_.look();
-  Bytes offset = 0;
-  const auto add_segment = [&](Segment& segment) REQUIRES(cache_lock) {
-    const Block* block = segment.first;
-    for (const auto& [address, page] : segment.pages) {
-      const Address end = address + page.size;
-      if (const auto reason = staying_.reason(page); reason != nullptr) {
-        sums->*reason += page.size;
-        continue;
-      }
-      while (block != nullptr && block->end() <= address)
-        block = block->next;
-      for (const Block* each = block; each != nullptr && each->address < end;
-           each = each->next) {
-        const Address from = std::max(each->address, address);
-        const Address to = std::min(each->end(), end);
-        if (from >= to || !each->has_contents()) continue;
-        if (!parts->empty() && parts->back().sleeper == sleepers->size() &&
-            parts->back().address + parts->back().bytes == from) {
-          parts->back().bytes += to - from;
-        } else {
-          parts->push_back({sleepers->size(), from, to - from, offset});
-        }
-        offset += to - from;
-      }
-      sleepers->push_back({&segment, page});
-      sums->asleep += page.size;
-    }
-  };
   for (const auto& pool : core_.pools) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       for (Segment* segment : arena->segments()) {
-        if (segment->kind == SegmentKind::Plain)
-          sums->plain += segment->mapped;
-        else
-          add_segment(*segment);
+        if (segment->kind == SegmentKind::Plain) sums->plain += segment->mapped;
+        Block* block = segment->first;
+        for (const auto& [address, page] : segment->pages) {
+          while (block->end() <= address)
+            block = block->next;
+          if (const auto reason = staying_.reason(page); reason != nullptr)
+            sums->*reason += page.size;
+          else
+            visit(*arena, block, page);
+        }
       }
     }
   }
-  sums->saved += offset;
-  return offset;
+}
+
+Bytes SleepingPages::needed_now() {
+  SleepSums sums;
+  Bytes sum = 0;
+  each_page(&sums, [&](Arena&, Block* block, const Page& page) {
+    for (const PageCut::Contents& each : Arena::keep_whole(block, page).contents)
+      sum += each.bytes;
+  });
+  return sum;
 }
 
 Bytes SleepingPages::needed() {
-  SleepSums sums;
-  std::vector<Sleeper> sleepers;
-  PageContents::Parts parts;
   CacheLock lock(core_.mutex);
-  return collect(&sums, &sleepers, &parts);
+  return needed_now();
 }
 
 bool SleepingPages::choose(SleepSums* sums) {
-  CUSTASH_ASSERT(sleepers_.empty() && contents_.parts().empty());
+  CUSTASH_ASSERT(sleepers_.empty() && leaving_.empty() && contents_.parts().empty());
   CacheLock lock(core_.mutex);
+  if (needed_now() > contents_.reserved()) return false;
+  const Position passed = core_.timeline.passed();
   SleepSums mine;
-  if (collect(&mine, &sleepers_, &contents_.parts()) > contents_.reserved()) {
-    sleepers_.clear();
-    contents_.clear();
-    return false;
-  }
-  mark(PageSleep::Awake, PageSleep::Busy);
+  each_page(&mine, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
+    leaving_.emplace_back();
+    PageCut& cut = leaving_.back();
+    cut = worth_cutting(Arena::dead_bytes(block, page, passed), page)
+              ? arena.open_cut(block, page, passed)
+              : Arena::keep_whole(block, page);
+    cut.segment->pages.at(page.address).sleep = PageSleep::Busy;
+    add(cut, &mine);
+  });
   *sums += mine;
   return true;
 }
 
-void SleepingPages::mark(PageSleep from, PageSleep to) {
-  for (Sleeper& each : sleepers_) {
-    const auto page = each.segment->pages.find(each.page.address);
-    if (page != each.segment->pages.end() && page->second.sleep == from)
-      page->second.sleep = to;
+// What is alive of the page comes back at waking.
+void SleepingPages::add(const PageCut& cut, SleepSums* sums) {
+  auto part = cut.parts.begin();
+  std::size_t sleeper = sleepers_.size();
+  for (const PageCut::Contents& each : cut.contents) {
+    for (; part->address + part->size <= each.address; ++part)
+      ++sleeper;
+    contents_.parts().push_back({sleeper, each.address, each.bytes, sums->saved});
+    sums->saved += each.bytes;
   }
+  for (const Page& alive : cut.parts)
+    sleepers_.push_back({cut.segment, alive});
+  sums->asleep += cut.alive();
 }
 
 void SleepingPages::cancel() {
   CacheLock lock(core_.mutex);
-  mark(PageSleep::Busy, PageSleep::Awake);
+  for (const PageCut& cut : leaving_) {
+    if (cut.segment != nullptr) stay(cut);  // else the host had no memory for it
+  }
+  forget();
+}
+
+void SleepingPages::stay(const PageCut& cut) {
+  cut.segment->pages.at(cut.page.address).sleep = PageSleep::Awake;
+  cut.segment->arena->abandon_cut(cut, core_.timeline.passed());
+}
+
+void SleepingPages::forget() {
+  leaving_.clear();
   sleepers_.clear();
   contents_.clear();
 }
@@ -103,27 +110,39 @@ Status SleepingPages::copy_out(HostStore& store, SleepSums* sums, std::string* w
 
 void SleepingPages::give_back(SleepSums* sums) {
   const RelaxedCapture relaxed(core_.driver);
-  for (Sleeper& each : sleepers_) {
-    const bool gone = core_.memory.unmap(each.page.address, each.page.size).ok();
-    if (gone) core_.deferred_unmaps.release(each.page.handle);
+  auto sleeper = sleepers_.begin();
+  for (PageCut& cut : leaving_) {
+    const bool gone = core_.memory.unmap(cut.page.address, cut.page.size).ok();
+    if (gone) core_.deferred_unmaps.release(cut.page.handle);
     CacheLock lock(core_.mutex);
-    const auto page = each.segment->pages.find(each.page.address);
-    CUSTASH_ASSERT(page != each.segment->pages.end() && page->second.sleep == PageSleep::Busy);
-    page->second.sleep = gone ? PageSleep::Asleep : PageSleep::Awake;
     if (gone) {
-      page->second.handle = 0;
-      bytes_.fetch_add(each.page.size);
+      leave(cut);
+      sleeper += static_cast<std::ptrdiff_t>(cut.parts.size());
       continue;
     }
-    sums->asleep -= each.page.size;
-    sums->refused += each.page.size;
-    each.page.size = 0;
+    stay(cut);
+    sums->asleep -= cut.alive();
+    sums->refused += cut.page.size;
+    for (std::size_t i = 0; i < cut.parts.size(); ++i)
+      (sleeper++)->page.size = 0;
   }
-  if (!any()) {
-    sleepers_.clear();
-    contents_.clear();
-  }
+  leaving_.clear();
+  if (!any()) forget();
   core_.headroom.forget();
+}
+
+// The page is away, and its dead parts with it.
+void SleepingPages::leave(PageCut& cut) {
+  for (Page& part : cut.parts) {
+    part.handle = 0;
+    part.sleep = PageSleep::Asleep;
+  }
+  if (cut.dead.empty())
+    cut.segment->pages.at(cut.page.address) = cut.parts.front();
+  else
+    segments_.close_cut(cut);
+  core_.budget.give(cut.gain());
+  bytes_.fetch_add(cut.alive());
 }
 
 // ---- Waking.
@@ -213,8 +232,7 @@ Status SleepingPages::wake(HostStore& store, Bytes* changed, std::string* why) {
 }
 
 void SleepingPages::abandon() {
-  sleepers_.clear();
-  contents_.clear();
+  forget();
   bytes_.store(0);
 }
 

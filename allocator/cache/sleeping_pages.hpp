@@ -7,7 +7,9 @@
 #pragma once
 
 #include "allocator/cache/page_contents.hpp"
+#include "allocator/cache/segments.hpp"
 #include "allocator/cache/staying_pages.hpp"
+#include "allocator/heap/page_cut.hpp"
 #include "allocator/memory/sleep_sums.hpp"
 
 #include <atomic>
@@ -19,8 +21,8 @@ namespace custash {
 
 class SleepingPages {
  public:
-  SleepingPages(CacheCore& core, StayingPages& staying, CopyStream& stream)
-      : core_(core), staying_(staying), contents_(core, stream) {}
+  SleepingPages(CacheCore& core, Segments& segments, StayingPages& staying, CopyStream& stream)
+      : core_(core), segments_(segments), staying_(staying), contents_(core, stream) {}
 
   // ---- Going to sleep; the context is current. How many bytes would have to be saved now.
   [[nodiscard]] Bytes needed() EXCLUDES(cache_lock);
@@ -48,21 +50,28 @@ class SleepingPages {
   void abandon() REQUIRES(cache_lock);
 
  private:
+  // A page that comes back at waking: what is alive of one that has left.
   struct Sleeper {
     Segment* segment = nullptr;
     Page page;  // size 0: its memory is not needed any more
     bool made = false;
   };
 
-  Bytes collect(SleepSums* sums, std::vector<Sleeper>* sleepers, PageContents::Parts* parts)
-      REQUIRES(cache_lock);
-  void mark(PageSleep from, PageSleep to) REQUIRES(cache_lock);
+  template <typename Visit>
+  void each_page(SleepSums* sums, Visit visit) REQUIRES(cache_lock);
+  Bytes needed_now() REQUIRES(cache_lock);
+  void add(const PageCut& cut, SleepSums* sums) REQUIRES(cache_lock);
+  void stay(const PageCut& cut) REQUIRES(cache_lock);
+  void leave(PageCut& cut) REQUIRES(cache_lock);
+  void forget();
   void claim() REQUIRES(cache_lock);
   Status make();
   Status give_access(const std::vector<CUdevice>& accessors) const;
 
   CacheCore& core_;
+  Segments& segments_;
   StayingPages& staying_;
+  std::vector<PageCut> leaving_;  // what is not alive of them does not come back
   std::vector<Sleeper> sleepers_;
   PageContents contents_;
   std::atomic<Bytes> bytes_{0};

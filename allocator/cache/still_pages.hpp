@@ -12,7 +12,7 @@ struct StillPages {
   StillPages(CacheCore& core, FreedBlocks& freed, StalePages& stale, Segments& segments)
       : staying(core, freed, stale),
         stream(core.driver),
-        sleeping(core, staying, stream),
+        sleeping(core, segments, staying, stream),
         cutter(core, segments, staying, stream) {}
 
   // Memory is away that a submission may need.

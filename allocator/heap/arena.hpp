@@ -107,6 +107,8 @@ class Arena {
   static Bytes dead_bytes(const Block* first, const Page& page, Position passed);
   // Takes these pieces out of the free blocks. The page stays as it is.
   PageCut open_cut(Block* first, const Page& page, Position passed);
+  // A cut that leaves nothing out.
+  static PageCut keep_whole(Block* first, const Page& page);
   // The parts are mapped in place of the page now.
   void close_cut(const PageCut& cut);
   void abandon_cut(const PageCut& cut, Position passed);

@@ -48,8 +48,18 @@ Bytes Arena::dead_bytes(const Block* first, const Page& page, Position passed) {
   return sum;
 }
 
+PageCut Arena::keep_whole(Block* first, const Page& page) {
+  PageCut cut{.segment = first->segment, .page = page, .parts = {page}};
+  const Address end = page.address + page.size;
+  for (const Block* block = first; block != nullptr && block->address < end;
+       block = block->next)
+    add_contents(*block, page, &cut.contents);
+  return cut;
+}
+
 PageCut Arena::open_cut(Block* first, const Page& page, Position passed) {
-  PageCut cut{.segment = first->segment, .page = page};
+  PageCut cut = keep_whole(first, page);
+  cut.parts.clear();
   CUSTASH_ASSERT(page.size % kPageBytes == 0 && page.address % kPageBytes == 0);
   CUSTASH_ASSERT(cut.segment->arena == this && cut.segment->kind == SegmentKind::Range);
   CUSTASH_ASSERT(first->address <= page.address && page.address < first->end());
@@ -57,9 +67,6 @@ PageCut Arena::open_cut(Block* first, const Page& page, Position passed) {
   // Before anything changes: from here on no host memory is needed.
   cut.dead.reserve(page.size / kPageBytes);
   cut.parts.reserve(page.size / kPageBytes + 1);
-  for (const Block* block = first; block != nullptr && block->address < end;
-       block = block->next)
-    add_contents(*block, page, &cut.contents);
   Address alive = page.address;
   const auto add_part = [&](Address until) {
     if (alive < until) cut.parts.push_back({alive, until - alive, 0});

@@ -35,4 +35,10 @@ struct PageCut {
   [[nodiscard]] Bytes gain() const { return page.size - alive(); }
 };
 
+// Whether to cut a page with so many dead bytes. What is wholly dead a trim gives back.
+inline bool worth_cutting(Bytes dead, const Page& page) {
+  constexpr Bytes kShare = 32;  // a share of the page
+  return dead != 0 && dead != page.size && dead >= page.size / kShare;
+}
+
 }  // namespace custash

@@ -4,6 +4,7 @@
 // blocks handed from thread to thread. In rounds, each a fresh world with another
 // configuration. After each: no fault of the allocator's in the race detector's eyes,
 // validate(), and everything returned.
+#include "allocator/deep_trim.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "tests/concurrency/rounds.hpp"
@@ -33,8 +34,8 @@ struct Round {
   sim::RaceDetector& detector;
   CUcontext context;
   bool nearly_full;  // small blocks lie as the driver lays them, and everything goes the long
-  bool sleeps = false;  // threads put the process to sleep now and then
-                        // way
+                     // way
+  bool sleeps = false;  // threads put the process to sleep or trim it deeply now and then
   Exchange exchange;
   CUstream shared = nullptr;  // of all threads
   std::atomic<bool> capture_taken{false};
@@ -225,8 +226,10 @@ class Worker {
 
   void look() {
     constexpr Nanoseconds kPatience = 5'000'000;
-    if (round_.sleeps && pick(4) == 0)
-      (void)Sleep(round_.allocator).go({.patience = kPatience});
+    const auto drawn = round_.sleeps ? pick(8) : 8;
+    if (drawn < 2) (void)Sleep(round_.allocator).go({.patience = kPatience});
+    if (drawn == 2 || drawn == 3)
+      (void)DeepTrim(round_.allocator).go({.patience = kPatience, .only_if_idle = drawn == 3});
     (void)round_.allocator.stats(0);
     (void)round_.allocator.reclaimable(round_.context);
     if (blocks_.empty()) return;

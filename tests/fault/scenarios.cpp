@@ -127,6 +127,9 @@ constexpr Scenario kScenarios[] = {
     {"a context that ends while it sleeps",
      "newctx 2; malloc 0 3M; kernel 0 w0; ctx 0; malloc 1 3M; kernel 0 w1; sleep; endctx 2; "
      "malloc 2 3M; kernel 0 r1 w2"},
+    {"sleep, and part of a page does not come back",
+     "malloc 1 30M; free 1; malloc 0 3M; kernel 0 w0; sleep; malloc 2 9M; kernel 0 r0 w2; sleep; "
+     "free 0"},
     {"a deep trim with all kinds of blocks",
      "stream 3; malloc 4 40M; free 4; malloc 0 3M; malloc 1 100; malloc 2 9M; malloc 3 3M; kernel 3 "
      "w0 w1 w3; free 2; deep; kernel 3 r0 r1 r3; sync 3; malloc 5 9M; kernel 0 w5; free 0"},

@@ -302,6 +302,55 @@ TEST_CASE("a deep trim is refused where sleep is", "[unit][deep_trim]") {
   CHECK(says(answer, "single_stream:false"));
 }
 
+TEST_CASE("what is free of a page that sleeps does not come back", "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
+  const Bytes trimmed = sim::used(0);
+  REQUIRE(trimmed > 2 * peak.in_use());
+  Sleep sleep(*bed.allocator);
+  const SleepAnswer answer = sleep.go({});
+  INFO(answer.text);
+  REQUIRE(answer.asleep);
+  CHECK(sim::used(0) == 0);
+  CHECK(answer.sums.asleep < trimmed);
+  CHECK(sleep.asleep_bytes(0) == answer.sums.asleep);
+  CHECK(static_cast<Bytes>(bed.stats().reserved_bytes[0].current) == answer.sums.asleep);
+  CHECK(bed.allocator->validate());
+  const Address fresh = bed.malloc(20_MiB);  // may lie where something did not come back
+  CHECK(peak.whole());
+  CHECK(sim::used(0) <= peak.in_use() / 3 * 6 + 20_MiB);
+  CHECK(static_cast<Bytes>(bed.stats().reserved_bytes[0].current) == sim::used(0));
+  std::string seen;
+  bed.launch(nullptr, writes(fresh, 20_MiB, 5));
+  bed.launch(nullptr, reads(fresh, 20_MiB, &seen));
+  CHECK(peak.whole());
+  CHECK(is_all(seen, 20_MiB, 5));
+  bed.free(fresh);
+  peak.end();
+  sim::run_all();
+  bed.allocator->empty_all_caches();
+  CHECK(sim::used(0) == 0);
+}
+
+TEST_CASE("a page that the driver keeps stays whole when the process sleeps",
+          "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
+  sim::fail_symbol("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
+  Sleep sleep(*bed.allocator);
+  const SleepAnswer answer = sleep.go({});
+  INFO(answer.text);
+  REQUIRE(answer.asleep);
+  CHECK(answer.sums.refused != 0);
+  CHECK(sim::used(0) == answer.sums.refused);
+  CHECK(bed.allocator->validate());
+  CHECK(peak.whole());
+  CHECK(bed.allocator->validate());
+  peak.end();
+}
+
 // Sizes from a slab's to several pages', for long and for short.
 TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit][deep_trim]") {
   struct Written {
