@@ -22,6 +22,8 @@ class DeepTrim {
  public:
   explicit DeepTrim(Allocator& core) : state_(*core.state_) {}
 
+  explicit DeepTrim(Allocator::State& state) : state_(state) {}
+
   // What is wholly free goes back in any case. `before`: bytes that the caller has given back.
   DeepTrimAnswer go(const SleepRequest& request, Bytes before = 0);
 

@@ -5,6 +5,7 @@
 
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
+#include "allocator/deep_trim.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -140,10 +141,29 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   if (trim_others(on_device(cache.device()), &cache)) status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && neighbours_gave(cache.device(), bytes))
     status = allocate();
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && cut_pages(cache.device(), bytes))
+    status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && call_oom_hooks(cache.device(), bytes))
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes);
   return status;
+}
+
+// Free memory in pages that are partly in use, where there is enough of it. It waits for work
+// that the driver would not wait for, so not for long.
+bool Allocator::State::cut_pages(CUdevice device, Bytes bytes) {
+  constexpr std::uint32_t kSeconds = 1;
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  Bytes gain = 0;
+  visit_living(on_device(device),
+               [&](ContextCache& each) { gain += each.still_pages().cutter.gain(); });
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (gain == 0 || driver.mem_get_info(&free, &total) != CUDA_SUCCESS) return false;
+  if (std::min<Bytes>(free, budget(device).room()) + gain < align_up(bytes, kPageBytes))
+    return false;
+  const Nanoseconds patience = std::min(config.patience, kSeconds) * kSecond;
+  return DeepTrim(*this).go({.device = device, .patience = patience}).sums.given != 0;
 }
 
 bool Allocator::State::call_oom_hooks(CUdevice device, Bytes bytes) {

@@ -170,7 +170,6 @@ struct Allocator::State {
   // Between destroyed and gone, in that order: the driver may give a handle again before the
   // last context that had it is known to be gone.
   std::vector<std::pair<CUcontext, ContextCache*>> doomed GUARDED_BY(mutex);
-
   std::vector<ContextCache*> retired
       GUARDED_BY(mutex);  // their contexts are gone; the map may be read
 
@@ -181,6 +180,7 @@ struct Allocator::State {
 
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;  // peer_processes.hpp
   bool neighbours_gave(CUdevice device, Bytes bytes);
+  bool cut_pages(CUdevice device, Bytes bytes);
   bool call_oom_hooks(CUdevice device, Bytes bytes);
   void tell_out_of_memory(ContextCache& cache, Bytes bytes);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);

@@ -403,3 +403,69 @@ TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit]
   }
   CHECK(given > 20_MiB);  // it had something to do
 }
+
+namespace {
+
+// A device that is nearly full of pages of which a quarter is alive.
+struct Full {
+  explicit Full(Bed& bed) : bed(bed) {
+    bed.free(bed.malloc(77_GiB));
+    std::vector<Address> blocks;
+    for (Bytes bytes = 0; bytes < 76_GiB; bytes += kBytes)
+      blocks.push_back(bed.malloc(kBytes));
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      i % 4 == 0 ? alive.push_back(blocks[i]) : bed.free(blocks[i]);
+  }
+
+  static sim::Options device() {
+    sim::Options options;
+    options.device_memory = 80_GiB;
+    return options;
+  }
+
+  [[nodiscard]] Status try_malloc(Bytes bytes, Address* out) const {
+    return bed.allocator->allocate(bed.sim.context(), bytes, out);
+  }
+
+  static constexpr Bytes kBytes = 9_MiB;
+
+  Bed& bed;
+  std::vector<Address> alive;
+};
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+}  // namespace
+
+TEST_CASE("where memory has run out pages are cut for a request", "[unit][deep_trim]") {
+  Bed bed(Full::device());
+  const Full full(bed);
+  Address out = 0;
+  // More than all that is free: nothing is cut in vain.
+  CHECK(full.try_malloc(70_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
+  REQUIRE(full.try_malloc(50_GiB, &out).ok());
+  CHECK(sim::count("cuMemcpyDtoDAsync_v2") != 0);
+  bed.launch(nullptr, {.accesses = {{out, 50_GiB, true}}});
+  for (const Address block : full.alive)
+    bed.launch(nullptr, {.accesses = {{block, Full::kBytes, true}}});
+  sim::run_all();
+  CHECK(sim::faults().empty());
+}
+
+TEST_CASE("a request waits a second at most for work that keeps pages whole",
+          "[unit][deep_trim]") {
+  Bed bed(Full::device());
+  const Full full(bed);
+  bed.launch(bed.stream(), {.needs_flag = 1});
+  Address out = 0;
+  const Nanoseconds before = sim::now();
+  CHECK(full.try_malloc(50_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(sim::now() - before < 2 * kSecond);
+  CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
+  CHECK(Sleep(*bed.allocator).state() == SleepState::Awake);
+  bed.launch(bed.stream(), {.sets_flag = 1});
+  sim::run_all();
+  CHECK_FALSE(sim::hung());
+  CHECK(full.try_malloc(50_GiB, &out).ok());
+}
