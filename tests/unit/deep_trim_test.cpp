@@ -46,7 +46,7 @@ bool says(const DeepTrimAnswer& answer, const char* word) {
 // Blocks of 3 MiB of which one in four is alive, each with bytes of its own, in large pages.
 struct Peak {
   explicit Peak(Bed& bed) : bed(bed) {
-    bed.free(bed.malloc(256_MiB));
+    bed.free(bed.malloc(160_MiB));
     for (int i = 0; i < kBlocks; ++i) {
       const Address block = bed.malloc(kBytes);
       (i % 4 == 1 ? alive : dead).push_back(block);
@@ -76,7 +76,7 @@ struct Peak {
       bed.free(block);
   }
 
-  static constexpr int kBlocks = 80;
+  static constexpr int kBlocks = 48;
   static constexpr Bytes kBytes = 3_MiB;
 
   Bed& bed;
@@ -166,7 +166,7 @@ TEST_CASE("pages that others know stay whole", "[unit][deep_trim]") {
   ExportedBlock block;
   REQUIRE(bed.allocator->find(peak.alive[0], &info) == Ownership::Live);
   REQUIRE(PeerProcesses(*bed.allocator).pin(peak.alive[0], info.buffer_id, &block));
-  REQUIRE(bed.allocator->find(peak.alive[15], &info) == Ownership::Live);
+  REQUIRE(bed.allocator->find(peak.alive[11], &info) == Ownership::Live);
   Sleep(*bed.allocator).keep_awake(info.base, info.buffer_id, true);
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
   INFO(answer.text);
@@ -190,8 +190,8 @@ TEST_CASE("blocks are allocated and freed during a deep trim", "[unit][deep_trim
   Bed bed(with_bytes());
   Peak peak(bed);
   there = &bed;
-  to_free.assign(peak.alive.begin() + 10, peak.alive.end());
-  peak.alive.resize(10);
+  to_free.assign(peak.alive.begin() + 6, peak.alive.end());
+  peak.alive.resize(6);
   sim::set_entry_check([] {
     if (to_free.empty() || sim::count("cuMemcpyDtoDAsync_v2") == 0) return;
     for (const Address block : std::exchange(to_free, {}))
@@ -376,7 +376,7 @@ TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit]
       return is_all(seen, block.bytes, block.value);
     };
     bed.free(bed.malloc(200_MiB));
-    for (int step = 1; step <= 120; ++step) {
+    for (int step = 1; step <= 90; ++step) {
       const std::uint64_t kind = draw(20);
       if (kind < 10 && blocks.size() < 60) {
         static constexpr Bytes kSizes[] = {300, 40'000, 700'000, 1_MiB + 512, 3_MiB, 17_MiB};
@@ -401,7 +401,7 @@ TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit]
     }
     CHECK(sim::faults().empty());
   }
-  CHECK(given > 20_MiB);  // it had something to do
+  CHECK(given > 10_MiB);  // it had something to do
 }
 
 namespace {
