@@ -19,6 +19,7 @@ TABLE = {
     "loading": {"*": HOST},
     "lines": {"*": "valgrind does not follow programs of another processor"},
     "old_glibc": {"*": HOST},
+    "deep_trim": {"test_from_c_and_python": HOST},
     "live": {"*": PROC},
     "files": {"*": PROC},
     "files_refused": {"*": PROC},
