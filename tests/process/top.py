@@ -35,6 +35,7 @@ class Screen:
                 env.pop(name, None)
         self.fd, self.slave = os.openpty()
         self.resize(width, height)
+        self.first_modes = self.modes()
         self.pid, self.status, self.text = os.fork(), None, ""
         if self.pid == 0:
             try:
@@ -300,16 +301,15 @@ class Ends(Case):
 
     def ended(self, act):
         with top() as screen:
-            before = screen.modes()
             screen.until("q quit")
-            self.assertNotEqual(screen.modes(), before)
+            self.assertNotEqual(screen.modes(), screen.first_modes)
             self.assertIn(ENTER, screen.text)
             self.assertNotIn(LEAVE, screen.text)
             act(screen)
             status = screen.end()
             self.assertEqual(screen.text.count(LEAVE), 1)
             self.assertEqual(screen.text.rpartition("\x1b[?7h")[2], "\x1b[?25h" + LEAVE)
-            self.assertEqual(screen.modes(), before)
+            self.assertEqual(screen.modes(), screen.first_modes)
             return status
 
     def test_by_keys(self):
