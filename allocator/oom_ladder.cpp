@@ -154,6 +154,7 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
 bool Allocator::State::cut_pages(CUdevice device, Bytes bytes) {
   constexpr std::uint32_t kSeconds = 1;
   constexpr Nanoseconds kSecond = 1'000'000'000;
+  if (config.deep_trim_after == 0) return false;  // only where the user allows pages to change
   Bytes gain = 0;
   visit_living(on_device(device),
                [&](ContextCache& each) { gain += each.still_pages().cutter.gain(); });

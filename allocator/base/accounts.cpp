@@ -50,9 +50,16 @@ std::atomic<Bytes>& Accounts::spare_of_this_thread(Account& account) {
   return (*account.spares.load())[number_of_this_thread() % kThreads].bytes;
 }
 
+// A thread may free again while the others are looked at. So it looks until there is nothing.
 void Accounts::collect(Account& account) {
-  for (Spare& each : *account.spares.load())
-    if (each.bytes.load() != 0) account.total.fetch_sub(each.bytes.exchange(0));
+  constexpr int kTurns = 8;
+  Bytes found = 1;
+  for (int i = 0; i < kTurns && found != 0; ++i) {
+    found = 0;
+    for (Spare& each : *account.spares.load())
+      if (each.bytes.load() != 0) found += each.bytes.exchange(0);
+    account.total.fetch_sub(found);
+  }
 }
 
 Accounts::Number Accounts::open(Bytes limit) {
@@ -85,10 +92,10 @@ std::optional<Accounts::Source> Accounts::charge(Number number, Bytes requested)
   if (taken == bytes) return Source::Spare;
   const Bytes limit = account.limit.load();
   if (add(account.total, bytes - taken, limit)) return Source::Total;
+  spare_of_this_thread(account).fetch_add(taken);
   const Lock lock(mutex_);  // nobody collects between: what is refused does not fit
   collect(account);
-  if (add(account.total, bytes - taken, limit)) return Source::Total;
-  account.total.fetch_sub(taken);
+  if (add(account.total, bytes, limit)) return Source::Total;
   return std::nullopt;
 }
 

@@ -221,7 +221,8 @@ constexpr std::array kOptions = {
          "0",
          "0-86400",
          "Return free memory, also that in pages which are partly in use, to the driver when "
-         "the process has submitted no work so long. Needs control. 0: never."},
+         "the process has submitted no work so long. Also do so before an allocation fails for "
+         "memory. Needs control. 0: never."},
         [](Config& c, std::string_view text) { return set_seconds(&c.deep_trim_after, text); }},
     Option{{"sleep_after",
             "seconds",

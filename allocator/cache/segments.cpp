@@ -59,7 +59,7 @@ void Segments::take_out(const Segment& segment) {
       stat_pool(segment.arena->kind()), static_cast<std::int64_t>(segment.size), 1, -1);
 }
 
-void Segments::close_cut(const PageCut& cut) {
+void Segments::close_cut(PageCut& cut) {
   for (const Block* block : cut.dead)
     core_.pages.clear(block->address, block->end());
   Arena& arena = *cut.segment->arena;

@@ -34,7 +34,7 @@ class Segments {
   // The same for a whole plain segment.
   void take_out(const Segment& segment) REQUIRES(cache_lock);
   // Small pages are mapped in place of a large one.
-  void close_cut(const PageCut& cut) REQUIRES(cache_lock);
+  void close_cut(PageCut& cut) REQUIRES(cache_lock);
   // After the driver took back the first `returned` pages of the item.
   void commit_return(Arena& arena, const PageReturn& item, std::size_t returned)
       REQUIRES(cache_lock);

@@ -110,7 +110,7 @@ class Arena {
   // A cut that leaves nothing out.
   static PageCut keep_whole(Block* first, const Page& page);
   // The parts are mapped in place of the page now.
-  void close_cut(const PageCut& cut);
+  void close_cut(PageCut& cut);
   void abandon_cut(const PageCut& cut, Position passed);
 
   // The context is gone: deletes all blocks and returns all segments.

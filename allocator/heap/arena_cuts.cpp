@@ -6,6 +6,7 @@
 #include "allocator/heap/size_policy.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace custash {
 namespace {
@@ -67,6 +68,11 @@ PageCut Arena::open_cut(Block* first, const Page& page, Position passed) {
   // Before anything changes: from here on no host memory is needed.
   cut.dead.reserve(page.size / kPageBytes);
   cut.parts.reserve(page.size / kPageBytes + 1);
+  for (Block* block = first; block != nullptr && block->address < end; block = block->next) {
+    const Range range(*block, page);
+    if (is_dead(*block, passed) && range.begin < range.end) cut.places[range.end];
+  }
+  cut.places[page.address];
   Address alive = page.address;
   const auto add_part = [&](Address until) {
     if (alive < until) cut.parts.push_back({alive, until - alive, 0});
@@ -83,12 +89,15 @@ PageCut Arena::open_cut(Block* first, const Page& page, Position passed) {
   return cut;
 }
 
-void Arena::close_cut(const PageCut& cut) {
+void Arena::close_cut(PageCut& cut) {
   Segment* const segment = cut.segment;
   const std::size_t erased = segment->pages.erase(cut.page.address);
   CUSTASH_ASSERT(erased == 1);
   for (const Page& part : cut.parts) {
-    const bool entered = segment->pages.emplace(part.address, part).second;
+    auto place = cut.places.extract(part.address);
+    CUSTASH_ASSERT(place);
+    place.mapped() = part;
+    const bool entered = segment->pages.insert(std::move(place)).inserted;
     CUSTASH_ASSERT(entered);
   }
   for (Block* block : cut.dead) {

@@ -5,6 +5,7 @@
 
 #include "allocator/heap/page.hpp"
 
+#include <map>
 #include <vector>
 
 namespace custash {
@@ -24,6 +25,9 @@ struct PageCut {
   std::vector<Page> parts;  // what is alive of it, in multiples of kPageBytes
   std::vector<Contents> contents;
   std::vector<Block*> dead;  // Busy: what lies between the parts
+  // The parts' places in the segment's table, made before anything changes: the end of a cut
+  // may not fail.
+  std::map<Address, Page> places;
 
   [[nodiscard]] Bytes alive() const {
     Bytes sum = 0;

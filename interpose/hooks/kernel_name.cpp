@@ -14,8 +14,6 @@
 namespace custash {
 namespace {
 
-constexpr const char* kUnknown = "a kernel";
-
 constinit RankedMutex mutex{HookRank::KernelNames};
 
 // Never destroyed.
@@ -48,7 +46,7 @@ const char* ask_driver(const void* function) {
   Ask* const ask = asks[which].load();
   const char* name = nullptr;
   const bool told = ask != nullptr && ask(&name, function) == CUDA_SUCCESS && name != nullptr;
-  return told ? name : kUnknown;
+  return told ? name : kUnknownKernel;
 }
 
 }  // namespace
@@ -58,6 +56,7 @@ const char* kernel_name(const void* function) noexcept {
     const std::uint64_t epoch = layouts::epoch_now();
     if (const char* const known = find(function, epoch)) return known;
     const char* const told = ask_driver(function);
+    if (told == kUnknownKernel) return told;
     const RankedLock lock(mutex);
     if (names().epoch != epoch) names().by_function.clear();
     names().epoch = epoch;
@@ -65,7 +64,7 @@ const char* kernel_name(const void* function) noexcept {
     names().by_function[function] = kept;
     return kept;
   } catch (...) {
-    return kUnknown;
+    return kUnknownKernel;
   }
 }
 

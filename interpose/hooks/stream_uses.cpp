@@ -28,6 +28,9 @@ void launched(streams::Chain chain, const void* function, void** params, void** 
   Addresses addresses;
   parameters::visit_words(core->driver(), function, params, extra, add, &addresses, kMostWords);
   const char* const name = addresses.empty() ? "" : kernel_name(function);
+  // Then places of different kernels could not be told apart.
+  if (name == kUnknownKernel)
+    std::erase_if(addresses, [](const streams::Named& each) { return each.place != 0; });
   streams::submitted(chain, name, addresses, false);
   if (parameters::look(core->driver(), function, params, extra) !=
       parameters::HostAddresses::None)

@@ -14,15 +14,15 @@ bool ParameterWords::may_be(const char* kernel, std::size_t place) const {
 
 bool ParameterWords::saw(const char* kernel, std::size_t place, Held held) {
   if (place == 0) return true;
-  std::vector<std::uint8_t>& places = in_use_[kernel];
+  std::vector<std::uint16_t>& places = in_use_[kernel];
   if (places.size() <= place) places.resize(place + 1);
-  std::uint8_t& times = places[place];
+  std::uint16_t& times = places[place];
   if (times == kNever) return false;
   if (held == Held::Other || (held == Held::Freed && times < kCertain)) {
     times = kNever;
     return false;
   }
-  if (held == Held::InUse) times = std::min<std::uint8_t>(times + 1, kCertain);
+  if (held == Held::InUse) times = std::min<std::uint16_t>(times + 1, kCertain);
   return true;
 }
 

@@ -22,11 +22,11 @@ class ParameterWords {
   [[nodiscard]] bool may_be(const char* kernel, std::size_t place) const;
 
  private:
-  // Sort and scan kernels of loops were seen to hold one freed address 301 times of 302.
-  static constexpr std::uint8_t kCertain = 32;
-  static constexpr std::uint8_t kNever = 255;
+  // Kernels of loops were seen to hold one freed address 301 times of 302.
+  static constexpr std::uint16_t kCertain = 1000;
+  static constexpr std::uint16_t kNever = 0xffff;
 
-  std::unordered_map<const char*, std::vector<std::uint8_t>> in_use_;  // how often, or kNever
+  std::unordered_map<const char*, std::vector<std::uint16_t>> in_use_;  // how often, or kNever
 };
 
 }  // namespace custash::streams

@@ -42,8 +42,8 @@ T at(const std::byte* base, std::size_t offset) {
 using Pointer = const std::byte*;
 
 // Addresses of instructions and the words of their lines. Nothing leaves it. Order: a key is
-// stored with release after its word, and read with acquire. Writers hold the interpreter's
-// lock.
+// stored with release after its word, and read with acquire. Own lock for writers: interpreters
+// may have a lock each.
 class Lines {
  public:
   [[nodiscard]] std::uint64_t find(Pointer instruction) const {
@@ -57,6 +57,7 @@ class Lines {
   }
 
   void add(Pointer instruction, std::uint64_t word) {
+    const RankedLock lock(mutex_);
     if (find(instruction) != 0) return;
     for (std::size_t i = place(instruction), tries = 0; tries < kTries; ++tries, ++i) {
       Entry& entry = entries_[i % kSize];
@@ -80,6 +81,7 @@ class Lines {
     return (reinterpret_cast<std::uintptr_t>(instruction) * 0x9fb21c651e98df25ULL) >> 49U;
   }
 
+  RankedMutex mutex_{HookRank::PythonNames};
   std::array<Entry, kSize> entries_;
 };
 
@@ -144,9 +146,8 @@ const Layout* layout_here() {
 
 // Under the interpreter's lock.
 Book* make_book(const Interpreter& python) {
-  static bool tried = false;
-  if (tried) return book.load();
-  tried = true;
+  static std::atomic<bool> tried{false};
+  if (tried.exchange(true)) return book.load();
   const Layout* const layout = layout_here();
   if (layout == nullptr) return nullptr;
   auto* const made = new Book;

@@ -84,12 +84,13 @@ void StreamBook::freed(Address address,
   }
   if (on) (void)order.submitted(*on);
   tracked.uses.clear();
+  oldest_.emplace_back(address, tracked.block.freed);
   freed_.insert_or_assign(address, std::move(tracked));
-  oldest_.push_back(address);
-  if (oldest_.size() > kFreed) {
-    freed_.erase(oldest_.front());
-    oldest_.pop_front();
-  }
+  if (oldest_.size() <= kFreed) return;
+  const auto [first, number] = oldest_.front();
+  oldest_.pop_front();
+  const auto known = freed_.find(first);  // or that of a later block there
+  if (known != freed_.end() && known->second.block.freed == number) freed_.erase(known);
 }
 
 void StreamBook::named(Address address, Chain chain) {

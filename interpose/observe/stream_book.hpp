@@ -91,7 +91,7 @@ class StreamBook {
   bool has_born_ = false;  // a block was allocated on a stream
   Blocks living_;
   Blocks freed_;
-  std::deque<Address> oldest_;  // of those freed
+  std::deque<std::pair<Address, std::uint64_t>> oldest_;  // of those freed, and their numbers
   std::set<std::pair<std::uint64_t, guards::Kind>> told_;
 };
 

@@ -12,7 +12,7 @@ struct Thread;
 
 struct Interpreter {
   int (*is_initialized)() = nullptr;
-  int (*holds_lock)() = nullptr;
+  Thread* (*current)() = nullptr;      // null: the calling thread has no interpreter's lock
   Thread* (*this_thread)() = nullptr;  // null: one that Python does not know
   Object* (*frame)() = nullptr;        // borrowed; the lock is held
   Object* (*frame_of)(Thread*) = nullptr;
@@ -43,7 +43,9 @@ struct Interpreter {
 
   bool find_all() {
     (void)find(&last, "PyFrame_GetLasti");
-    return find(&is_initialized, "Py_IsInitialized") && find(&holds_lock, "PyGILState_Check") &&
+    return find(&is_initialized, "Py_IsInitialized") &&
+           (find(&current, "PyThreadState_GetUnchecked") ||
+            find(&current, "_PyThreadState_UncheckedGet")) &&
            find(&this_thread, "PyGILState_GetThisThreadState") &&
            find(&frame, "PyEval_GetFrame") && find(&frame_of, "PyThreadState_GetFrame") &&
            find(&back, "PyFrame_GetBack") && find(&code, "PyFrame_GetCode") &&

@@ -50,6 +50,19 @@ Bytes give_handles_back(Allocator& core, int wanted) {
   return given;
 }
 
+// Free memory that custash holds, of all devices.
+std::int64_t cached_bytes(Allocator& core) {
+  constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
+  int devices = 0;
+  std::int64_t sum = 0;
+  if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
+  for (int device = 0; device < devices; ++device) {
+    const DeviceStats now = core.stats(device);
+    sum += now.reserved_bytes[kAll].current - now.allocated_bytes[kAll].current;
+  }
+  return sum;
+}
+
 // How long the process has submitted no work. For the service's thread alone.
 class Idleness {
  public:
@@ -108,6 +121,7 @@ int tick(Allocator& core) {
   static Idleness before_deep_trim;
   static Idleness before_sleep;
   static std::uint64_t trimmed_at = ~std::uint64_t{0};  // submissions at the last deep trim
+  static std::int64_t left = 0;                         // what it could not give back
   constexpr Nanoseconds kPatience = 100 * kMillisecond;
   const Config& config = core.config();
   Sleep sleep(core);
@@ -116,9 +130,11 @@ int tick(Allocator& core) {
   const bool away = sleep.state() != SleepState::Awake;
   if (config.deep_trim_after != 0 &&
       before_deep_trim.lasts(config.deep_trim_after * kSecond, submissions, now, away) &&
-      submissions != trimmed_at) {
-    if (DeepTrim(core).go({.patience = kPatience, .only_if_idle = true}).done)
+      (submissions != trimmed_at || cached_bytes(core) > left)) {
+    if (DeepTrim(core).go({.patience = kPatience, .only_if_idle = true}).done) {
       trimmed_at = submissions;
+      left = cached_bytes(core);
+    }
     before_deep_trim.begin_again(core.driver().now());
   }
   if (config.sleep_after != 0 &&

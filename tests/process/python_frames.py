@@ -78,6 +78,22 @@ for _ in range(2):
     threading.Thread(target=allocate, daemon=True).start()
 time.sleep(0.05)
 """
+# Once there is another interpreter, every thread seems to hold the lock.
+OTHERS = r"""
+import ctypes, sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+TEXT = "\n".join([
+    "import ctypes", "out = ctypes.c_void_p()", "for _ in range(50):",
+    "    assert ctypes.CDLL(None).custash_malloc_async(ctypes.byref(out), 0, ctypes.c_size_t(512), None) == 0"])
+other = interpreters.create()
+exec(TEXT)
+if sys.version_info < (3, 12):  # later ones load no ctypes there
+    interpreters.run_string(other, TEXT)
+exec(TEXT)
+"""
 DEPTH = 16
 
 
@@ -137,6 +153,10 @@ class PythonFrames(Case):
     def test_threads_that_outlive_the_interpreter(self):
         for _ in range(10):
             self.succeed(sys.executable, "-c", ENDS, CUSTASH_SIM="devices=1", CUSTASH_CONF="history:1000")
+
+    def test_beside_another_interpreter(self):
+        for path in pythons().values():
+            self.succeed(path, "-c", OTHERS, CUSTASH_SIM="devices=1", CUSTASH_CONF="history:1000")
 
     def lies(self, python, liar):
         ask = "import ctypes; print(ctypes.cast(ctypes.CDLL(None).PyFrame_GetLasti, ctypes.c_void_p).value == " \

@@ -423,6 +423,12 @@ struct Full {
     return options;
   }
 
+  static Config allowed() {
+    Config config = Bed::vmm();
+    config.deep_trim_after = 1;
+    return config;
+  }
+
   [[nodiscard]] Status try_malloc(Bytes bytes, Address* out) const {
     return bed.allocator->allocate(bed.sim.context(), bytes, out);
   }
@@ -437,8 +443,17 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 
 }  // namespace
 
+TEST_CASE("pages are cut for a request only where deep trims are allowed",
+          "[unit][deep_trim]") {
+  Bed bed(Full::device(), Bed::vmm());
+  const Full full(bed);
+  Address out = 0;
+  CHECK(full.try_malloc(50_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
+}
+
 TEST_CASE("where memory has run out pages are cut for a request", "[unit][deep_trim]") {
-  Bed bed(Full::device());
+  Bed bed(Full::device(), Full::allowed());
   const Full full(bed);
   Address out = 0;
   // More than all that is free: nothing is cut in vain.
@@ -455,7 +470,7 @@ TEST_CASE("where memory has run out pages are cut for a request", "[unit][deep_t
 
 TEST_CASE("a request waits a second at most for work that keeps pages whole",
           "[unit][deep_trim]") {
-  Bed bed(Full::device());
+  Bed bed(Full::device(), Full::allowed());
   const Full full(bed);
   bed.launch(bed.stream(), {.needs_flag = 1});
   Address out = 0;

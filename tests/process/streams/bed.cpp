@@ -107,7 +107,7 @@ void by_struct(CUdeviceptr block, CUstream s) {
 }
 
 void by_struct_often(CUdeviceptr block, CUstream s) {
-  for (int i = 0; i < 40; ++i)
+  for (int i = 0; i < 1000; ++i)
     by_struct(block, s);
 }
 
