@@ -44,6 +44,7 @@ class World {
 
  private:
   void sleep_or_wake(std::size_t step);
+  [[nodiscard]] bool has_large_pages() const;
 
   struct StreamObject {
     CUstream handle = nullptr;
