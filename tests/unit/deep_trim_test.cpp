@@ -4,7 +4,7 @@
 #include "allocator/deep_trim.hpp"
 
 #include "allocator/peer_processes.hpp"
-#include "tests/unit/bed.hpp"
+#include "tests/unit/contents.hpp"
 
 #include <cstring>
 #include <string>
@@ -17,30 +17,7 @@ using namespace custash;
 namespace {
 
 sim::Options with_bytes() {
-  sim::Options options;
-  options.data = true;
-  options.device_memory = 80_GiB;  // so that pages are of 32 MiB
-  return options;
-}
-
-// A kernel that writes (or reads) the block byte by byte.
-sim::Kernel writes(Address at, Bytes bytes, int value) {
-  return {.accesses = {{at, bytes, true}},
-          .body = [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); }};
-}
-
-sim::Kernel reads(Address at, Bytes bytes, std::string* out) {
-  return {.accesses = {{at, bytes, false}},
-          .body = [=] { out->assign(reinterpret_cast<const char*>(at), bytes); }};
-}
-
-// Not compared by Catch, which would print megabytes.
-bool is_all(const std::string& seen, Bytes bytes, int value) {
-  return seen == std::string(bytes, static_cast<char>(value));
-}
-
-bool says(const DeepTrimAnswer& answer, const char* word) {
-  return answer.text.find(word) != std::string::npos;
+  return custash::with_bytes(80_GiB);  // so that pages are of 32 MiB
 }
 
 // Blocks of 3 MiB of which one in four is alive, each with bytes of its own, in large pages.

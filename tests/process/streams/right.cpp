@@ -2,6 +2,7 @@
 // Right: graphs, and words and calls that look like uses.
 #include "tests/process/streams/bed.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace check_streams {
@@ -13,6 +14,23 @@ void graph_of(CUstream s, CUdeviceptr block, CUgraphExec* out) {
   use(block, s);
   CALL(cuStreamEndCapture, s, &graph);
   CALL(cuGraphInstantiateWithFlags, out, graph, 0ULL);
+}
+
+// Launches that name a block and its end, where a freed block begins.
+void ranges(bool reversed) {
+  constexpr std::size_t kWhole = 1 << 20;
+  const CUstream a = stream();
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 8; ++i)
+    blocks.push_back(on(a, kWhole));
+  for (std::size_t i = 1; i < blocks.size(); i += 2)
+    free_on(blocks[i], a);
+  for (std::size_t i = 0; i < blocks.size(); i += 2) {
+    CUdeviceptr first = blocks[i];
+    CUdeviceptr second = blocks[i] + kWhole;
+    if (reversed) std::swap(first, second);
+    launch(function("touch"), a, {&first, &second});
+  }
 }
 
 }  // namespace
@@ -102,34 +120,8 @@ const Programs kRight = {
          order(two.a, two.b);
        }
      }},
-    {"right_ends_of_ranges",
-     [] {
-       constexpr std::size_t kWhole = 1 << 20;
-       const CUstream a = stream();
-       std::vector<CUdeviceptr> blocks;
-       for (int i = 0; i < 8; ++i)
-         blocks.push_back(on(a, kWhole));
-       for (std::size_t i = 1; i < blocks.size(); i += 2)
-         free_on(blocks[i], a);
-       for (std::size_t i = 0; i < blocks.size(); i += 2) {
-         const CUdeviceptr end = blocks[i] + kWhole;
-         launch(function("touch"), a, {&blocks[i], &end});
-       }
-     }},
-    {"right_reversed_ranges",
-     [] {
-       constexpr std::size_t kWhole = 1 << 20;
-       const CUstream a = stream();
-       std::vector<CUdeviceptr> blocks;
-       for (int i = 0; i < 8; ++i)
-         blocks.push_back(on(a, kWhole));
-       for (std::size_t i = 1; i < blocks.size(); i += 2)
-         free_on(blocks[i], a);
-       for (std::size_t i = 0; i < blocks.size(); i += 2) {
-         const CUdeviceptr end = blocks[i] + kWhole;
-         launch(function("touch"), a, {&end, &blocks[i]});
-       }
-     }},
+    {"right_ends_of_ranges", [] { ranges(false); }},
+    {"right_reversed_ranges", [] { ranges(true); }},
     {"right_nothing_is_copied",
      [] {
        Two two;
