@@ -11,9 +11,10 @@
 
 namespace custash {
 
-// visit(arena, first block, page) for the pages that may be cut.
+// visit(arena, first block, page, dead bytes) for the pages that are worth it.
 template <typename Visit>
 void PageCutter::each_page(Visit visit) {
+  staying_.look();
   const Position passed = core_.timeline.passed();
   for (const auto& pool : core_.pools) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
@@ -23,8 +24,8 @@ void PageCutter::each_page(Visit visit) {
           while (block != nullptr && block->end() <= address)
             block = block->next;
           if (block == nullptr || page.sleep != PageSleep::Awake) continue;
-          if (worth_cutting(Arena::dead_bytes(block, page, passed), page))
-            visit(*arena, block, page);
+          const Bytes dead = Arena::dead_bytes(block, page, passed);
+          if (worth_cutting(dead, page)) visit(*arena, block, page, dead);
         }
       }
     }
@@ -33,11 +34,9 @@ void PageCutter::each_page(Visit visit) {
 
 Bytes PageCutter::gain() {
   CacheLock lock(core_.mutex);
-  staying_.look();
-  const Position passed = core_.timeline.passed();
   Bytes sum = 0;
-  each_page([&](Arena&, const Block* block, const Page& page) REQUIRES(cache_lock) {
-    if (staying_.reason(page) == nullptr) sum += Arena::dead_bytes(block, page, passed);
+  each_page([&](Arena&, Block*, const Page& page, Bytes dead) REQUIRES(cache_lock) {
+    if (staying_.reason(page) == nullptr) sum += dead;
   });
   return sum;
 }
@@ -45,9 +44,8 @@ Bytes PageCutter::gain() {
 void PageCutter::choose(CutSums* sums) {
   CUSTASH_ASSERT(chosen_.empty());
   CacheLock lock(core_.mutex);
-  staying_.look();
   const Position passed = core_.timeline.passed();
-  each_page([&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
+  each_page([&](Arena& arena, Block* block, const Page& page, Bytes) REQUIRES(cache_lock) {
     if (const auto reason = staying_.reason(page); reason != nullptr) {
       sums->stays.*reason += page.size;
       return;
