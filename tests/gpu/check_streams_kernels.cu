@@ -14,8 +14,8 @@ extern "C" __global__ void touch(char* block, char*) {
   block[0] = 1;
 }
 
-extern "C" __global__ void by_value(unsigned, ByValue value) {
-  static_cast<char*>(value.nested[2])[0] = 1;
+// Its words may be left over from anything, so it uses none of them.
+extern "C" __global__ void by_value(unsigned, ByValue) {
 }
 
 extern "C" __global__ void large(Large) {

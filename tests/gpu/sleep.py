@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Sleep on a GPU: how fast device memory goes out and comes back, and that its contents stay.
 
-  sleep.py --build build [--gib 24] [--sleeps 20] [--steps 80] [--only memory|command|training]
+  sleep.py --build build [--gib 24] [--sleeps 20] [--steps 80] [--only memory|file|command|deep|training] [--dir FOLDER]
 
 memory: a program fills N GiB, sleeps and is woken by its next memset, three times with pinned host memory
 (the first time cold) and once with pageable memory. command: another process puts it to sleep and wakes it.
-training: GPT-2 with deterministic algorithms; two runs without sleep, one that `custash sleep` stops at
-random moments: the losses must be equal to the last bit (train_gpt2.py; needs PyTorch). NVML says what is
-left on the device. Prints a line of JSON for each part. Exits with 0, with 1 where something is wrong, with 77
-where there is no GPU.
+file: as memory, into a file in --dir. deep: five of six blocks are freed, then a deep trim, sleep, and new blocks,
+three times over. training: GPT-2 with deterministic algorithms; one run without sleep, others that `custash sleep` and
+`custash trim --deep` stop at random moments: the losses must be equal to the last bit (train_gpt2.py; needs PyTorch).
+NVML says what is left on the device. Prints a line of JSON for each part. Exits with 0, with 1 where something is
+wrong, with 77 where there is no GPU.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -51,6 +53,9 @@ class Cuda:
         self.check(self.driver.cuMemAlloc_v2(ctypes.byref(out), ctypes.c_size_t(size)))
         return out.value
 
+    def free(self, at):
+        self.check(self.driver.cuMemFree_v2(ctypes.c_uint64(at)))
+
     def fill(self, at, value, size):
         self.check(self.driver.cuMemsetD8Async(ctypes.c_uint64(at), ctypes.c_ubyte(value), ctypes.c_size_t(size), None))
 
@@ -72,19 +77,30 @@ class Cuda:
 class Blocks:
     """Blocks of many sizes, each filled with a byte of its own, and with random bytes at its start."""
 
-    def __init__(self, cuda, size):
-        self.cuda, self.all = cuda, []
-        rng = random.Random(1)
+    def __init__(self, cuda, size, sizes=(4096, 300_000, 3 * MIB, 40 * MIB, 700 * MIB)):
+        self.cuda, self.all, self.sizes, self.rng = cuda, [], sizes, random.Random(1)
         self.buffer, self.pattern = cuda.pinned(PIECE), ctypes.create_string_buffer(PIECE)
+        self.grow(size)
+
+    def grow(self, size):
+        new = []
         while size > 0:
-            bytes_ = min(size, rng.choice((4096, 300_000, 3 * MIB, 40 * MIB, 700 * MIB)))
-            head = rng.randbytes(min(bytes_, 65536))
-            self.all.append((cuda.allocate(bytes_), bytes_, rng.randrange(256), head))
+            bytes_ = min(size, self.rng.choice(self.sizes))
+            head = self.rng.randbytes(min(bytes_, 65536))
+            new.append((self.cuda.allocate(bytes_), bytes_, self.rng.randrange(256), head))
             size -= bytes_
-        for at, bytes_, value, head in self.all:
-            cuda.fill(at, value, bytes_)
-            cuda.synchronize()
-            cuda.to_device(at, head, len(head))
+        for at, bytes_, value, head in new:
+            self.cuda.fill(at, value, bytes_)
+            self.cuda.synchronize()
+            self.cuda.to_device(at, head, len(head))
+        self.all += new
+
+    def shrink(self):
+        """Frees five of six."""
+        kept = self.rng.sample(self.all, len(self.all) // 6)
+        for block in set(self.all) - set(kept):
+            self.cuda.free(block[0])
+        self.all = kept
 
     def wrong(self):
         """How many blocks do not hold what they held."""
@@ -137,6 +153,40 @@ def child(gib, rounds):
     return 0
 
 
+def deep_child(gib, rounds):
+    """Grows to N GiB, keeps a sixth, trims deeply and sleeps, and grows again: `sleep.py --deep-child GIB ROUNDS`."""
+    try:
+        cuda = Cuda()
+    except (OSError, RuntimeError) as error:
+        print(json.dumps({"skip": str(error)}), flush=True)
+        return 77
+    context_mib = used_mib()
+    blocks = Blocks(cuda, int(gib * GIB), (4096, 300_000, MIB, 3 * MIB, 8 * MIB))
+    for _ in range(rounds):
+        peak = used_mib()
+        blocks.shrink()
+        cuda.synchronize()
+        cuda.custash.custash_empty_cache(0)
+        trimmed = used_mib()
+        start = time.perf_counter()
+        status = cuda.custash.custash_trim_deep(0)
+        deep_ms = (time.perf_counter() - start) * 1000
+        reason = cuda.custash.custash_last_error_message().decode() if status else ""
+        deep = used_mib()
+        wrong = [blocks.wrong()]
+        status = status or cuda.custash.custash_sleep(0)
+        asleep = used_mib()
+        wrong.append(blocks.wrong())
+        alive = sum(block[1] for block in blocks.all)
+        blocks.grow(int(gib * GIB) - alive)
+        wrong.append(blocks.wrong())
+        print(json.dumps({"status": status, "reason": reason, "alive_mib": alive // MIB, "deep_ms": round(deep_ms),
+                          **{key: value - (context_mib or 0) for key, value in
+                             (("peak_mib", peak), ("trimmed_mib", trimmed), ("deep_mib", deep), ("asleep_mib", asleep))
+                             if value is not None}, "wrong": sum(wrong)}), flush=True)
+    return 0
+
+
 # ---- The parts.
 
 def environment(args, conf, **more):
@@ -144,8 +194,8 @@ def environment(args, conf, **more):
     return env
 
 
-def start_child(args, gib, rounds, conf):
-    return subprocess.Popen([sys.executable, os.path.abspath(__file__), "--child", str(gib), str(rounds)],
+def start_child(args, gib, rounds, conf, kind="--child"):
+    return subprocess.Popen([sys.executable, os.path.abspath(__file__), kind, str(gib), str(rounds)],
                             env=environment(args, conf), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -161,8 +211,25 @@ def hear(process):
 
 
 def memory(args):
+    return sleeps(args, ((f"sleep_pinned:{int(args.gib * 1.1) + 1}G", 3), ("sleep_pinned:0", 2)))
+
+
+def file(args):
+    return sleeps(args, ((f"sleep_memory:0,sleep_dir:{args.dir}", 2),))
+
+
+def deep(args):
+    process = start_child(args, args.gib, 3, "sleep_pinned:0", "--deep-child")
+    results = [hear(process) for _ in range(3)]
+    code = process.wait()
+    print(json.dumps({"part": "deep", "gib": args.gib, "rounds": results, "exit": code}), flush=True)
+    return code == 0 and all(each["status"] == 0 and each["wrong"] == 0 for each in results) and \
+        all(each["deep_mib"] < each["trimmed_mib"] for each in results if "deep_mib" in each)
+
+
+def sleeps(args, ways):
     good = True
-    for conf, rounds in ((f"sleep_pinned:{int(args.gib * 1.1) + 1}G", 3), ("sleep_pinned:0", 2)):
+    for conf, rounds in ways:
         process = start_child(args, args.gib, rounds, conf)
         first = hear(process)
         results = [hear(process) for _ in range(rounds)]
@@ -195,8 +262,8 @@ def command(args):
     return code == 0 and all(each.returncode == 0 for each in asked) and said[1]["wrong"] == 0
 
 
-def train(args, sleeps, own_cache):
-    """(its answer, the sleeps' answers)."""
+def train(args, verb, sleeps, own_cache):
+    """(its answer, what the command said)."""
     more = {} if own_cache else {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     process = subprocess.Popen(
         [sys.executable, os.path.join(FOLDER, "train_gpt2.py"), "--steps", str(args.steps)],
@@ -204,7 +271,7 @@ def train(args, sleeps, own_cache):
     rng, said = random.Random(7), []
     while sleeps and process.poll() is None:
         time.sleep(rng.uniform(0.05, 0.6))
-        done = subprocess.run([args.command, "sleep", str(process.pid)], capture_output=True, text=True, check=False)
+        done = subprocess.run([args.command, *verb, str(process.pid)], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             sleeps -= 1
             said.append(done.stdout.strip().split(": ", 1)[-1])
@@ -219,31 +286,33 @@ def train(args, sleeps, own_cache):
 def training(args):
     good = True
     for own_cache in (False, True):
-        runs = [train(args, 0, own_cache), train(args, args.sleeps, own_cache)]
-        if runs[0][0] is None:
+        plain = train(args, (), 0, own_cache)[0]
+        if plain is None:
             print(json.dumps({"part": "training", "skip": "PyTorch is not installed, or sees no GPU"}))
             return True
-        equal = runs[0][0]["losses"] == runs[1][0]["losses"]
-        print(json.dumps({"part": "training", "own_cache": own_cache, "losses_equal": equal,
-                          "sleeps": len(runs[1][1]), "first": runs[1][1][:1], "last": runs[1][1][-1:],
-                          "loss": runs[0][0]["losses"][-1]}), flush=True)
-        good &= equal and len(runs[1][1]) > 0
+        for verb in (("sleep",), ("trim", "--deep")):
+            stopped, said = train(args, verb, args.sleeps, own_cache)
+            equal = plain["losses"] == stopped["losses"]
+            print(json.dumps({"part": "training", "own_cache": own_cache, "verb": verb, "losses_equal": equal, "times": len(said),
+                              "first": said[:1], "last": said[-1:], "loss": plain["losses"][-1]}), flush=True)
+            good &= equal and len(said) > 0
     return good
 
 
 def main():
-    if len(sys.argv) == 4 and sys.argv[1] == "--child":
-        return child(float(sys.argv[2]), int(sys.argv[3]))
+    if len(sys.argv) == 4 and sys.argv[1] in ("--child", "--deep-child"):
+        return (child if sys.argv[1] == "--child" else deep_child)(float(sys.argv[2]), int(sys.argv[3]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build", help="the folder of a build")
     parser.add_argument("--gib", type=float, default=24)
     parser.add_argument("--sleeps", type=int, default=20)
     parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--only", choices=("memory", "command", "training"))
+    parser.add_argument("--only", choices=("memory", "file", "command", "deep", "training"))
+    parser.add_argument("--dir", default=tempfile.gettempdir(), help="where a file of sleep is made")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "interpose", "libcustash.so"))
     args.command = os.path.abspath(os.path.join(args.build, "tools", "custash"))
-    parts = [globals()[args.only]] if args.only else [memory, command, training]
+    parts = [globals()[args.only]] if args.only else [memory, file, command, deep, training]
     return 0 if all([part(args) for part in parts]) else 1
 
 
