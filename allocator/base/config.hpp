@@ -32,6 +32,9 @@ struct Config {
   // A size class gets slabs of its own after this many requests. Until then its blocks share
   // pages with other classes. No option: tests set it.
   std::uint32_t slabs_after = 256;
+  // Submissions with results for the host that get an event each. After so many without a free
+  // the next one waits for everything instead. No option: tests set it.
+  std::uint32_t unasked_results = 1000;
   std::uint32_t run_ahead_percent =
       10;                   // run_ahead: new memory preferred to debt, share of bytes in use
   std::uint64_t limit = 0;  // limit: bytes a device; 0: none

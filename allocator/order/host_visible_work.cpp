@@ -15,6 +15,8 @@ void HostVisibleWork::reaching_done(CallsUnderWay::Call& call) {
 }
 
 void HostVisibleWork::note_host_visible(StreamState& stream_state, Position number) {
+  if (unasked_.fetch_add(1, std::memory_order_relaxed) >= most_unasked_)
+    return atomic_max(without_event_, number);
   const RelaxedCapture relaxed(events_.driver());
   EventRef event;
   const bool had = events_.take(&event).ok();
@@ -41,6 +43,7 @@ void HostVisibleWork::note_host_visible(StreamState& stream_state, Position numb
 }
 
 Status HostVisibleWork::wait_host_visible() {
+  unasked_.store(0, std::memory_order_relaxed);
   if (host_visible_expected()) reaching_.wait_for_others();
   if (Position until = without_event_.load(); !until.none()) {
     waits_.fetch_add(1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // HostVisibleWork: submissions whose results the host may read. A free waits for those, as
-// option free: says. Also the calls under way whose kernels the host may hand memory while they
-// run.
+// option free: says. Each gets an event, until so many came that no free has asked for. From
+// then on the next free waits for everything, once. Also the calls under way whose kernels the
+// host may hand memory while they run.
 //
 // The streams are guarded by the timeline's lock, the rest is atomic.
 #pragma once
@@ -22,8 +23,13 @@ class HostVisibleWork {
   HostVisibleWork(ContextEvents& events,
                   Submissions& submissions,
                   FenceLog& fences,
-                  Mutex& mutex)
-      : events_(events), submissions_(submissions), fences_(fences), mutex_(mutex) {}
+                  Mutex& mutex,
+                  std::uint32_t most_unasked)
+      : events_(events),
+        submissions_(submissions),
+        fences_(fences),
+        most_unasked_(most_unasked),
+        mutex_(mutex) {}
 
   // Around the submission of a kernel that the host may hand memory while it runs. No wait of a
   // stream holds that kernel back any more: this begins before any debt is read.
@@ -44,7 +50,7 @@ class HostVisibleWork {
     return reaching_.any() && holds(Rule::frees_wait_for_launches_that_reach_the_host);
   }
 
-  // Records an event after this submission of the stream.
+  // Records an event after this submission of the stream, while frees ask for them.
   void note_host_visible(StreamState& stream_state, Position number);
 
   // Waits for submissions whose results the host could read, and only for those. A kernel that
@@ -62,6 +68,10 @@ class HostVisibleWork {
   ContextEvents& events_;
   Submissions& submissions_;
   FenceLog& fences_;
+  // How many came since a free asked. Order: none; a thread that reads it late records an event
+  // more or less.
+  std::atomic<std::uint32_t> unasked_{0};
+  const std::uint32_t most_unasked_;
   std::atomic<std::uint32_t> outstanding_{0};
   std::atomic<Position> without_event_{
       Position{}};  // the newest such submission without an event

@@ -18,7 +18,7 @@ Timeline::Timeline(const Driver& driver,
       Submissions(config, mutex_, sleep_gate),
       FenceLog(driver, config, *this, *this, mutex_),
       Debt(*this, *this, *this, mutex_),
-      HostVisibleWork(*this, *this, *this, mutex_),
+      HostVisibleWork(*this, *this, *this, mutex_, config.unasked_results),
       config_(config) {
 }
 

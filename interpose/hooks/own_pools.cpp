@@ -18,6 +18,7 @@ namespace custash::own_pools {
 namespace {
 
 struct OwnPool {
+  std::atomic<CUmemoryPool> handle{nullptr};  // its blocks name it also once it is destroyed
   std::atomic<bool> served{false};
   std::atomic<CUdevice> device{0};
   std::atomic<CUcontext> context{nullptr};  // where it has served; its device's primary one
@@ -123,6 +124,7 @@ void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) 
     uses[number - 1U] = {};
   }
   OwnPool& made = of(number);
+  made.handle.store(pool);
   made.device.store(properties.location.id);
   made.context.store(nullptr);
   made.threshold.store(0);
@@ -174,7 +176,7 @@ bool is_own(CUmemoryPool pool) {
 }
 
 CUmemoryPool pool_of(Accounts::Number account) {
-  return handles[account - 1U].load(std::memory_order_acquire);
+  return of(account).handle.load();
 }
 
 void attribute_set(Allocator& core,

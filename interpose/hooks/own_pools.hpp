@@ -28,7 +28,7 @@ std::optional<Status> allocate_current(
 
 // Whether the pool is one of these, whoever serves it now.
 bool is_own(CUmemoryPool pool);
-// Of a block's account; null once the pool is destroyed.
+// The handle of the pool that the account is of, also once the pool is destroyed.
 CUmemoryPool pool_of(Accounts::Number account);
 
 // The driver has taken these calls for the pool.

@@ -193,7 +193,16 @@ CASE(pools_own_reuse_policies) {
   SAY(cudaMemPoolDestroy(pool));
 }
 
-// Blocks outlive their pool, and the handle may be given again.
+CUmemoryPool pool_of(const void* block) {
+  CUmemoryPool told = nullptr;
+  SAY(call("cuPointerGetAttribute",
+           static_cast<void*>(&told),
+           static_cast<int>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE),
+           address(block)));
+  return told;
+}
+
+// Blocks outlive their pool and name it, and the handle may be given again.
 CASE(pools_own_destroyed) {
   SAY(cudaFree(nullptr));
   const Stream stream;
@@ -204,6 +213,7 @@ CASE(pools_own_destroyed) {
     SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
     SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
     SAY(cudaMemPoolDestroy(pool));
+    SAY(pool_of(live.back()) == pool);
     SAY(cudaMemsetAsync(live.back(), i, kBlock, stream));
   }
   for (int i = 0; i < 5; ++i) {
@@ -276,12 +286,7 @@ CASE(pools_own_describe) {
   for (const std::size_t bytes : {std::size_t{100}, std::size_t{5000}, kBlock, 5 * kBlock}) {
     for (cudaMemPool_t pool : pools) {
       void* p = take(pool, bytes, stream);
-      CUmemoryPool told = nullptr;
-      SAY(call("cuPointerGetAttribute",
-               static_cast<void*>(&told),
-               static_cast<int>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE),
-               address(p)));
-      SAY(told == pool);
+      SAY(pool_of(p) == pool);
       cudaPointerAttributes attributes{};
       SAY(cudaPointerGetAttributes(&attributes, p));
       SAY(attributes.type);

@@ -53,6 +53,8 @@ Setup setup_for(std::uint64_t seed) {
   static constexpr std::uint32_t kGuarded[] = {0, 0, 0, 0, 0, 1, 3, 0};
   setup.config.guard.one_in = kGuarded[draw(8)];
   setup.sleeps = draw(3) == 0;
+  static constexpr std::uint32_t kUnasked[] = {1000, 1000, 2, 0};
+  setup.config.unasked_results = kUnasked[draw(4)];
   return setup;
 }
 

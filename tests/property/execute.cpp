@@ -16,7 +16,8 @@ std::string to_string(const Setup& setup) {
   if (setup.bare) return "bare";
   const Config& c = setup.config;
   std::string text = "slabs_after=";
-  text += std::to_string(c.slabs_after);
+  text +=
+      std::to_string(c.slabs_after) + " unasked_results=" + std::to_string(c.unasked_results);
   return text + " backing:" + (c.backing == Backing::Driver ? "driver" : "vmm") +
          ",single_stream:" + (c.single_stream ? "true" : "false") +
          ",run_ahead:" + std::to_string(c.run_ahead_percent) +

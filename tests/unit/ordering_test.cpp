@@ -197,6 +197,37 @@ TEST_CASE("a free waits for a copy to the host, and only for that", "[unit][orde
   REQUIRE(bed.stats().num_free_waits == 1);
 }
 
+TEST_CASE("results that no free asks for get no event, and the next free waits for all work",
+          "[unit][ordering]") {
+  Config config = Bed::vmm();
+  config.unasked_results = 3;
+  Bed bed({}, config);
+  const CUstream s = bed.stream();
+  const CUstream t = bed.stream();
+  std::vector<char> host(64);
+  const Address p = bed.malloc(kBytes);
+  const Address q = bed.malloc(kBytes);
+  const auto events = [&](int copies) {
+    sim::clear_log();
+    for (int i = 0; i < copies; ++i)
+      bed.copy_to_host(s, host.data(), p, host.size());
+    return sim::count("cuEventRecord");
+  };
+  REQUIRE(events(3) == 3);
+  REQUIRE(events(100) == 0);
+  const auto copy = sim::last_op(s);
+  bed.launch(t);
+  const auto other = sim::last_op(t);
+  bed.free(q);
+  REQUIRE(sim::complete(copy));
+  REQUIRE(sim::complete(other));
+  REQUIRE(events(1) == 1);
+  bed.launch(t);
+  bed.free(bed.malloc(kBytes));
+  REQUIRE(sim::complete(sim::last_op(s)));
+  REQUIRE_FALSE(sim::complete(sim::last_op(t)));
+}
+
 TEST_CASE("free:never does not wait, free:strict waits for everything, free:copies as auto",
           "[unit][ordering]") {
   for (const FreeMode mode : {FreeMode::Copies, FreeMode::Never, FreeMode::Strict}) {
