@@ -10,6 +10,7 @@
 #include "allocator/memory/sleeping.hpp"
 #include "allocator/order/host_tickets.hpp"
 #include "allocator/thread_bindings.hpp"
+#include "allocator/turn_calls.hpp"
 
 #include <algorithm>
 #include <array>
@@ -162,23 +163,22 @@ struct Allocator::State {
   std::atomic<std::uint32_t> contexts{0};
   std::atomic<ContextCache*> only{nullptr};  // where there is one context
   std::atomic<bool> device_shared{false};    // two contexts on one device
-
   Mutex mutex{LockRank::Registry};
   std::unordered_map<CUcontext, ContextCache*> caches GUARDED_BY(mutex);
-  // Green contexts that were current, and the caches of their primaries.
-  std::unordered_map<CUcontext, ContextCache*> greens GUARDED_BY(mutex);
+  std::unordered_map<CUcontext, ContextCache*> greens GUARDED_BY(mutex);  // of their primaries
   // Between destroyed and gone, in that order: the driver may give a handle again before the
   // last context that had it is known to be gone.
   std::vector<std::pair<CUcontext, ContextCache*>> doomed GUARDED_BY(mutex);
-  std::vector<ContextCache*> retired
-      GUARDED_BY(mutex);  // their contexts are gone; the map may be read
+  // Their contexts are gone; the map may be read.
+  std::vector<ContextCache*> retired GUARDED_BY(mutex);
 
   struct OomHook {
     OutOfMemoryHook call;
     void* data;
   };
 
-  Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;  // peer_processes.hpp
+  TurnCalls turns;
+  Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   bool neighbours_gave(CUdevice device, Bytes bytes);
   bool cut_pages(CUdevice device, Bytes bytes);
   bool call_oom_hooks(CUdevice device, Bytes bytes);

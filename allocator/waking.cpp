@@ -4,9 +4,12 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/device_turn.hpp"
 #include "allocator/registry.hpp"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace custash {
 namespace {
@@ -23,13 +26,28 @@ void say(LogLevel level, Text text) noexcept {
   }
 }
 
-void make_room(Allocator::State& state, CUdevice device) noexcept {
+void make_room(Allocator::State& state, DeviceTurn& turn, CUdevice device) noexcept {
   try {
     visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
     if (state.ask_neighbours != nullptr)
       (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
+    (void)turn.ask(device);
   } catch (...) {  // no host memory: the next try is to come
   }
+}
+
+// In rising order, as every process takes them. None where there is no memory for the list.
+std::vector<CUdevice> devices_away(Allocator::State& state) noexcept {
+  std::vector<CUdevice> devices;
+  try {
+    visit_living(state.all(), [&](ContextCache& cache) {
+      if (cache.still_pages().any_away()) devices.push_back(cache.device());
+    });
+  } catch (...) {
+  }
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
 }
 
 Status bring_back(Allocator::State& state,
@@ -55,6 +73,7 @@ void shrink_saved(Allocator::State& state) {
 void wake_up(Allocator::State& state) {
   const Nanoseconds start = state.driver.now();
   Nanoseconds next_line = start;
+  DeviceTurn device_turn(state, devices_away(state));
   for (;;) {
     Status last;
     ContextCache* short_of = nullptr;
@@ -90,11 +109,12 @@ void wake_up(Allocator::State& state) {
                (why.empty() ? "the device has no room for the memory that sleeps" : why) + "\"";
       });
     }
-    if (short_of != nullptr && why.empty()) make_room(state, short_of->device());
+    if (short_of != nullptr && why.empty()) make_room(state, device_turn, short_of->device());
     state.driver.rest(kBetweenTries);
   }
   // Where a stream stays barred, its first submission finds the gate open.
   const Bytes bytes = state.sleep_gate.asleep.exchange(0);
+  device_turn.had();
   (void)state.sleep_gate.change(SleepState::Waking, SleepState::Awake);
   say(LogLevel::Info, [&] {
     return "event=awake bytes=" + std::to_string(bytes) +

@@ -37,6 +37,7 @@
 #include "interpose/service/service_verbs.hpp"
 #include "interpose/service/sleep_verbs.hpp"
 #include "interpose/service/snapshot_verbs.hpp"
+#include "interpose/service/turns.hpp"
 #include "pinned/sleep_store.hpp"
 
 #include <cstdlib>
@@ -64,6 +65,8 @@ constexpr service::Verb kVerbs[] = {
     {"snapshot", snapshot::answer},
     {"stat", live::answer_statistics},
     {"trim", service::trim},
+    {"turn", turns::sleep},
+    {"turn_look", turns::look},
     {"unshare", ipc::unshare},
     {"wake", sleep_verbs::wake},
 };
@@ -202,8 +205,10 @@ State build() {
   calls.drop = [](int fd) { descriptors().drop(fd); };
   store.set_calls(calls);
   Sleep(core).set_store(store);
-  if (core.config().sleep_after != 0 || core.config().deep_trim_after != 0)
+  const Config& config = core.config();
+  if (config.sleep_after != 0 || config.deep_trim_after != 0 || config.turns != 0)
     service::tick_with(sleep_verbs::tick);
+  if (config.turns != 0) PeerProcesses(core).set_turns(turns::calls());
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.

@@ -6,12 +6,22 @@
 namespace custash {
 namespace {
 
-void add_process(CLI::App* command, live::CommandOptions* options) {
-  add(command, "pid", options->process, "PID", "the process; custash top lists them")
-      ->required()
-      ->check(must_be_process);
+CLI::Option* add_process(CLI::App* command, live::CommandOptions* options) {
   add(command, "--patience", options->patience, "SECONDS", "time to wait for an answer (10)")
       ->check(CLI::Range(0.01, 3600.0));
+  return add(command, "pid", options->process, "PID", "the process; custash top lists them")
+      ->required()
+      ->check(must_be_process);
+}
+
+CLI::Option* add_all(CLI::App* command, live::CommandOptions* options, CLI::Option* numbers) {
+  return command->add_flag("--all", options->all, "all processes of this user under custash")
+      ->excludes(numbers);
+}
+
+CLI::Option* add_device(CLI::App* command, live::CommandOptions* options) {
+  return add(command, "--device", options->device, "NUMBER", "memory of this device only")
+      ->check(CLI::Range(0, 1 << 16));
 }
 
 void add_processes(CLI::App* command, live::CommandOptions* options) {
@@ -19,8 +29,7 @@ void add_processes(CLI::App* command, live::CommandOptions* options) {
       command->add_option("pid", options->processes, "the processes; custash top lists them")
           ->type_name("PID")
           ->check(must_be_process);
-  command->add_flag("--all", options->all, "all processes of this user under custash")
-      ->excludes(numbers);
+  add_all(command, options, numbers);
 }
 
 }  // namespace
@@ -57,21 +66,23 @@ void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help
   stat->footer(help.stat);
   CLI::App* const trim =
       app.add_subcommand("trim", "make a running program return free memory to the driver");
-  add_process(trim, options);
+  auto* const process = add_process(trim, options)->required(false);
   auto* const size =
       add(trim,
           "bytes",
           options->bytes,
           "SIZE",
           "return at least this many bytes, or with K, M, G (512M); all without it");
-  trim->add_flag("--deep", options->deep, "also free memory in pages that are partly in use")
-      ->excludes(size);
+  auto* const deep = trim->add_flag(
+      "--deep", options->deep, "also free memory in pages that are partly in use");
+  deep->excludes(size);
+  add_all(trim, options, process)->needs(deep);
+  add_device(trim, options)->needs(deep);
   trim->footer(help.trim);
   CLI::App* const sleep = app.add_subcommand(
       "sleep", "move the device memory of running programs to the host until they need it");
   add_processes(sleep, options);
-  add(sleep, "--device", options->device, "NUMBER", "memory of this device only")
-      ->check(CLI::Range(0, 1 << 16));
+  add_device(sleep, options);
   add(sleep, "--patience", options->patience, "SECONDS", "time to wait for running work (10)")
       ->check(CLI::Range(0.0, 3600.0));
   sleep->footer(help.sleep);

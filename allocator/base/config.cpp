@@ -198,9 +198,7 @@ constexpr std::array kOptions = {
             "0-256",
             "How many threads touch new pinned memory for the first time. They end before "
             "the call does. 0: one per core, at most 16."},
-           [](Config& c, std::string_view text) {
-             return set_number(&c.pinned_threads, text, 256);
-           }},
+           number<&Config::pinned_threads, 256>},
     Option{{"pinned_limit",
             "bytes",
             "0",
@@ -231,6 +229,14 @@ constexpr std::array kOptions = {
             "Put the device memory of the process to sleep when it has submitted no work for "
             "so many seconds. The next submission wakes it. Needs control. 0: never."},
            [](Config& c, std::string_view text) { return set_seconds(&c.sleep_after, text); }},
+    Option{{"turns",
+            "seconds",
+            "0",
+            "0-86400",
+            "Take turns at a full device with other processes of the user that do: where one "
+            "lacks memory, another goes to sleep. Each that submits work keeps the device for "
+            "so many seconds at least. Needs control. 0: never."},
+           [](Config& c, std::string_view text) { return set_seconds(&c.turns, text); }},
     Option{{"sleep_pinned",
             "bytes",
             "0",
@@ -323,18 +329,14 @@ constexpr std::array kOptions = {
             "0-100000000",
             "How many of the latest allocations and frees to keep with their call sites, for "
             "snapshots. 48 bytes each. 0: none."},
-           [](Config& c, std::string_view text) {
-             return set_number(&c.history, text, 100'000'000);
-           }},
+           number<&Config::history, 100'000'000>},
     Option{{"history_depth",
             "count",
             "16",
             "0-64",
             "How many callers a call site has, in C++ and as many in Python. 0: no call "
             "sites."},
-           [](Config& c, std::string_view text) {
-             return set_number(&c.history_depth, text, 64);
-           }},
+           number<&Config::history_depth, 64>},
     Option{{"history_python",
             "flag",
             "true",
@@ -359,9 +361,7 @@ constexpr std::array kOptions = {
          "0-64",
          "The number of a signal. It makes the running process write a snapshot and switch "
          "history on. The option snapshot names the file, else it is custash.html. 0: none."},
-        [](Config& c, std::string_view text) {
-          return set_number(&c.snapshot_signal, text, 64);
-        }},
+        number<&Config::snapshot_signal, 64>},
     Option{{"leaks",
             "flag",
             "false",

@@ -61,6 +61,12 @@ inline bool set_number(std::uint32_t* out,
   return true;
 }
 
+// Sets this field of the configuration, to at most so much.
+template <auto kField, std::uint64_t kMost>
+bool number(Config& config, std::string_view text) {
+  return set_number(&(config.*kField), text, kMost);
+}
+
 // Up to a day.
 inline bool set_seconds(std::uint32_t* out, std::string_view text) {
   return set_number(out, text, 86400, "s");

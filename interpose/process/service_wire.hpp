@@ -6,9 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 namespace custash::service {
 
@@ -50,5 +53,25 @@ inline std::string name_of(uid_t user, const Identity& who) {
     name += kDigits[(who.nonce >> static_cast<unsigned>(shift)) & 15U];
   return name;
 }
+
+// An abstract name as the system takes it.
+class AbstractAddress {
+ public:
+  explicit AbstractAddress(const std::string& name)
+      : size_(static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) {
+    address_.sun_family = AF_UNIX;
+    std::memcpy(address_.sun_path + 1, name.data(), name.size());
+  }
+
+  [[nodiscard]] const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&address_);
+  }
+
+  [[nodiscard]] socklen_t size() const { return size_; }
+
+ private:
+  sockaddr_un address_{};
+  socklen_t size_;
+};
 
 }  // namespace custash::service

@@ -50,7 +50,35 @@ class DeafList {
   std::vector<Deaf> list_ GUARDED_BY(mutex_);
 };
 
-// Numbers of devices differ from process to process (CUDA_VISIBLE_DEVICES); empty: not known.
+bool read_bytes(std::string_view text, Bytes* out) {
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, *out);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+Bytes ask_all(CUdevice device, Bytes bytes) {
+  static auto* const deaf = new DeafList;
+  const std::string uuid = uuid_of(device);
+  if (uuid.empty()) return 0;
+  const std::string request = "give " + uuid + " " + std::to_string(bytes);
+  const service::Deadline until = service::in_milliseconds(kPatience);
+  const std::vector<Heard> answers =
+      ask_each(request, until, [](const service::Identity& who) { return !deaf->has(who); });
+  Bytes given = 0;
+  for (const Heard& each : answers) {
+    Bytes part = 0;
+    if (!each.reply.heard) deaf->add(each.who);
+    if (each.reply.done() && read_bytes(each.reply.text, &part)) given += part;
+  }
+  log(LogLevel::Info,
+      "event=neighbours_asked device=" + std::to_string(device) +
+          " bytes=" + std::to_string(bytes) + " neighbours=" + std::to_string(answers.size()) +
+          " given=" + std::to_string(given));
+  return given;
+}
+
+}  // namespace
+
 std::string uuid_of(CUdevice device) {
   using GetUuid = CUresult(CUuuid*, CUdevice);
   static auto* const get = [] {
@@ -69,44 +97,25 @@ std::string uuid_of(CUdevice device) {
   return text;
 }
 
-bool read_bytes(std::string_view text, Bytes* out) {
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, *out);
-  return read.ec == std::errc() && read.ptr == end;
-}
+std::vector<Heard> ask_each(const std::string& request,
+                            service::Deadline until,
+                            bool (*wanted)(const service::Identity& who)) {
+  struct Asked {
+    service::Identity who;
+    service::Connection link;
+  };
 
-struct Asked {
-  service::Identity who;
-  service::Connection link;
-};
-
-Bytes ask_all(CUdevice device, Bytes bytes) {
-  static auto* const deaf = new DeafList;
-  const std::string uuid = uuid_of(device);
-  if (uuid.empty()) return 0;
-  const std::string request = "give " + uuid + " " + std::to_string(bytes);
-  const service::Deadline until = service::in_milliseconds(kPatience);
   std::vector<Asked> asked;
   for (const service::Identity& who : service::find_all()) {
-    if (who == service::identity() || deaf->has(who)) continue;
+    if (who == service::identity() || !wanted(who)) continue;
     Asked each{who, service::Connection(who)};
     if (each.link.send(request)) asked.push_back(std::move(each));
   }
-  Bytes given = 0;
-  for (Asked& each : asked) {
-    const service::Reply reply = each.link.receive(until);
-    Bytes part = 0;
-    if (!reply.heard) deaf->add(each.who);
-    if (reply.done() && read_bytes(reply.text, &part)) given += part;
-  }
-  log(LogLevel::Info,
-      "event=neighbours_asked device=" + std::to_string(device) +
-          " bytes=" + std::to_string(bytes) + " neighbours=" + std::to_string(asked.size()) +
-          " given=" + std::to_string(given));
-  return given;
+  std::vector<Heard> answers;
+  for (Asked& each : asked)
+    answers.push_back({each.who, each.link.receive(until)});
+  return answers;
 }
-
-}  // namespace
 
 Bytes ask(CUdevice device, Bytes bytes) noexcept {
   try {

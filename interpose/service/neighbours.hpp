@@ -5,10 +5,30 @@
 
 #include "allocator/allocator.hpp"
 #include "interpose/service/service.hpp"
+#include "interpose/service/service_client.hpp"
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace custash::neighbours {
+
+// The device as 32 hexadecimal digits, since numbers of devices differ from process to process
+// (CUDA_VISIBLE_DEVICES). Empty: not known.
+std::string uuid_of(CUdevice device);
+
+struct Heard {
+  service::Identity who;
+  service::Reply reply;
+};
+
+// Asks all other processes of the user at once.
+std::vector<Heard> ask_each(
+    const std::string& request,
+    service::Deadline until,
+    bool (*wanted)(const service::Identity& who) = [](const service::Identity&) {
+      return true;
+    });
 
 // How many bytes they gave back, where each was asked for `bytes`. Waits at most a second; a
 // neighbour that does not answer is not asked for ten seconds. Never throws.

@@ -43,15 +43,10 @@ void nap() {
 }
 
 int listen_as(const Identity& who) {
-  const std::string name = name_of(geteuid(), who);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const AbstractAddress name(name_of(geteuid(), who));
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 && listen(fd, 128) == 0)
-    return fd;
+  if (bind(fd, name.get(), name.size()) == 0 && listen(fd, 128) == 0) return fd;
   close(fd);
   return -1;
 }

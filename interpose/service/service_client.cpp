@@ -104,15 +104,10 @@ std::vector<Identity> find_all() {
 }
 
 Connection::Connection(const Identity& who) {
-  const std::string name = name_of(geteuid(), who);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const AbstractAddress name(name_of(geteuid(), who));
   fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd_ < 0) return;
-  if (connect(fd_, reinterpret_cast<const sockaddr*>(&address), size) == 0 && is_own_user(fd_))
-    return;
+  if (connect(fd_, name.get(), name.size()) == 0 && is_own_user(fd_)) return;
   close(fd_);
   fd_ = -1;
 }

@@ -4,6 +4,7 @@
 #include "allocator/deep_trim.hpp"
 #include "allocator/sleep.hpp"
 #include "interpose/process/handle_cache.hpp"
+#include "interpose/service/turns.hpp"
 
 #include <charconv>
 #include <string>
@@ -124,6 +125,7 @@ int tick(Allocator& core) {
   static std::int64_t left = 0;                         // what it could not give back
   constexpr Nanoseconds kPatience = 100 * kMillisecond;
   const Config& config = core.config();
+  if (config.turns != 0) turns::note(core);
   Sleep sleep(core);
   const Nanoseconds now = core.driver().now();
   const std::uint64_t submissions = sleep.submissions();

@@ -110,6 +110,20 @@ class DeepTrim(Case):
         self.assertEqual(wrong.returncode, 125)
         self.assertIn("--deep", wrong.stderr)
 
+    def test_all_processes_and_one_device(self):
+        actors = [self.after_a_peak(), self.after_a_peak()]
+        before = [reserved(actor.pid) for actor in actors]
+        self.assertEqual(custash("trim", "--deep", "--device", 7).returncode, 0)
+        self.assertEqual([reserved(actor.pid) for actor in actors], before)
+        self.assertEqual(custash("trim", "--deep", "--all").returncode, 0)
+        for actor, was in zip(actors, before):
+            self.assertLess(reserved(actor.pid), was / 2)
+            self.check_contents(actor)
+        for words in (["--all"], ["--device", 0], [], ["--deep"], ["--deep", "--all", actors[0].pid]):
+            wrong = custash("trim", *words)
+            self.assertEqual(wrong.returncode, 125, words)
+            self.assertNotEqual(wrong.stderr, "", words)
+
     def test_from_c_and_python(self):
         self.assertEqual(self.succeed(sys.executable, "-c", PYTHON, PYTHONPATH=MODULE, PYTHONDONTWRITEBYTECODE="1",
                                       CUSTASH_CONF="backing:vmm", CUSTASH_SIM="devices=1,memory=80g"), "")

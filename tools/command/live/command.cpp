@@ -39,6 +39,7 @@ const char* const kTrimHelp =
     "  custash trim 4711            all free memory\n"
     "  custash trim 4711 2g         2 GiB of it\n"
     "  custash trim --deep 4711     also what lies in pages that are partly in use\n"
+    "  custash trim --deep --all    of all your processes under custash\n"
     "\n"
     "Keeps memory that is in use, or that pending work on the device may still use. Prints how\n"
     "many bytes the process returned. With --deep new work waits until the work that runs has\n"
@@ -93,9 +94,10 @@ int run_stat(const CommandOptions& options) {
 int run_trim(const CommandOptions& options) {
   if (options.deep) {
     CommandOptions deep = options;
-    deep.processes = {options.process};
+    if (options.process != 0) deep.processes = {options.process};
     return run_sleep("deep_trim", deep);
   }
+  if (options.process == 0) return fail("name a process; custash top lists them"), 125;
   std::string bytes = "all";
   if (!options.bytes.empty()) {
     const auto size = size_of(options.bytes);

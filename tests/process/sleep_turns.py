@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""Processes that together need more than the device take turns at it: option turns."""
+import concurrent.futures
+import os
+import tempfile
+import time
+
+import program
+from actor import Actor, connect, ask, services
+from program import Case
+
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+MOST = 90 * MIB  # 70 % of the device
+SLICE = 1
+
+
+class Turns(Case):
+    def setUp(self):
+        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
+        self.addCleanup(machine.close)
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.settings = f"devices=2,memory=128m,machine={machine.name}"
+        self.logs = []
+
+    def put_to_sleep(self, actor):
+        with connect(services(actor.pid)[0]) as link:
+            self.assertEqual(ask(link, "sleep -1 1000")[0], 0)
+
+    def actor(self, *, turns=SLICE, **more):
+        log = os.path.join(self.folder.name, str(len(self.logs)))
+        self.logs.append(log)
+        actor = Actor(CUSTASH_CONF=f"backing:vmm,turns:{turns},log:info,log_file:{log}", CUSTASH_SIM=self.settings, **more)
+        self.addCleanup(actor.__exit__)
+        return actor
+
+    def filled(self, size=MOST, value=7, **more):
+        actor = self.actor(**more)
+        actor.ok(f"alloc {size}")
+        actor.ok(f"fill 0 {value}")
+        actor.ok("sync")
+        return actor
+
+    def times(self, event):
+        """When each process did so, in seconds."""
+        found = []
+        for log in self.logs:
+            with open(log, encoding="utf-8") as file:
+                found += [line.split()[1] for line in file if f" event={event} " in line]
+        return sorted(float(at[17:19]) + 60 * float(at[14:16]) + float("0" + at[19:]) for at in found)
+
+    def test_two_that_need_most_of_it_both_finish(self):
+        first, second = self.filled(value=1), self.filled(value=2)
+        for _ in range(2):
+            for actor, value in ((first, 1), (second, 2)):
+                self.assertEqual(actor.ok(f"check 0 {value}"), ["0"])
+                actor.ok(f"fill 0 {value}")
+        self.assertGreaterEqual(len(self.times("asleep")), 4)
+
+    def test_both_at_once_and_each_keeps_it_for_a_slice(self):
+        actors = [self.filled(value=value) for value in (1, 2)]
+        begin = time.monotonic()
+
+        def work(number):
+            turns = 0
+            while time.monotonic() - begin < 6 * SLICE:
+                self.assertEqual(actors[number].ok(f"check 0 {number + 1}"), ["0"])
+                turns += 1
+            return turns
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            done = list(pool.map(work, range(2)))
+        self.assertGreater(min(done), 1, done)
+        woken = self.times("awake")
+        self.assertGreater(len(woken), 2)
+        for one, next_one in zip(woken, woken[1:]):
+            self.assertGreater((next_one - one) % 3600, SLICE * 0.9, woken)
+
+    def test_both_grow_at_once(self):
+        actors = [self.filled(50 * MIB, value) for value in (1, 2)]
+        for actor in actors:
+            actor.tell(f"alloc {60 * MIB}")
+        self.assertEqual([actor.hear()[0] for actor in actors], ["0", "0"])
+        for value, actor in enumerate(actors, 1):
+            actor.ok(f"fill 1 {value + 2}")
+        for value, actor in enumerate(actors, 1):
+            self.assertEqual([actor.ok(f"check 0 {value}"), actor.ok(f"check 1 {value + 2}")], [["0"], ["0"]])
+
+    def test_two_that_wake_at_once_do_not_each_keep_a_half(self):
+        self.settings = self.settings.replace("128m", "640m")  # so that waking takes a while
+        actors = []
+        for value in (1, 2):
+            actors.append(self.filled(450 * MIB, value))
+            self.put_to_sleep(actors[-1])
+        for value, actor in enumerate(actors, 1):
+            actor.tell(f"check 0 {value}")
+        self.assertEqual([actor.hear() for actor in actors], [["0", "0"], ["0", "0"]])
+
+    def test_who_does_not_take_part_neither_gives_nor_gets(self):
+        self.filled()
+        self.assertEqual(self.actor(turns=0).code(f"alloc {MOST}"), OUT_OF_MEMORY)
+
+    def test_who_does_not_take_part_keeps_its_memory(self):
+        first = self.filled(turns=0)
+        self.assertEqual(self.actor().code(f"alloc {MOST}"), OUT_OF_MEMORY)
+        with connect(services(first.pid)[0]) as link:
+            status, _ = ask(link, "turn_look 00000000000000000000000000000000")
+            self.assertNotEqual(status, 0)
+
+    def test_what_no_turn_could_give_fails_at_once(self):
+        self.filled(30 * MIB)
+        begin = time.monotonic()
+        self.assertEqual(self.actor().code(f"alloc {200 * MIB}"), OUT_OF_MEMORY)
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_the_idlest_goes_first(self):
+        idle = self.filled(40 * MIB, 1)
+        time.sleep(1)
+        busy = self.filled(40 * MIB, 2)
+        third = self.actor()
+        third.ok(f"alloc {80 * MIB}")
+        with open(self.logs[0], encoding="utf-8") as file:
+            self.assertIn("event=asleep", file.read())
+        with open(self.logs[1], encoding="utf-8") as file:
+            self.assertNotIn("event=asleep", file.read())
+        self.assertEqual([idle.ok("check 0 1"), busy.ok("check 0 2")], [["0"], ["0"]])
+
+    def test_who_dies_with_the_turn_takes_it_along(self):
+        first, second, third = self.filled(value=1), self.filled(value=2), self.actor()
+        second.ok("check 0 2")  # has its slice
+        third.tell(f"alloc {MOST}")  # waits for the end of it, with the turn
+        time.sleep(0.1)
+        third.process.kill()
+        self.assertEqual(first.ok("check 0 1"), ["0"])
+
+    def test_another_device_is_nobody_s_turn(self):
+        self.filled(device=1)
+        first = self.filled(value=1)
+        self.assertEqual(first.code(f"alloc {MOST}"), OUT_OF_MEMORY)
+        self.assertEqual(self.times("asleep"), [])
+
+
+program.main()
