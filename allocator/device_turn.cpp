@@ -12,7 +12,7 @@ constexpr Nanoseconds kBetweenTries = 20'000'000;
 // Every process in turn has its slice first. One that hangs with the turn costs no more.
 Nanoseconds longest_wait(const Config& config) {
   constexpr Nanoseconds kAtLeast = 60 * kSecond;
-  return kAtLeast + 10 * config.turns * kSecond;
+  return kAtLeast + 10 * kSecond * config.turns;
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ template <bool kMarked>
                                             Position position) {
   const ThreadCacheScope scope(thread_cache);
   if (thread_cache.large_count == ThreadCache::kLarge ||
-      thread_cache.large_bytes + block->size > ThreadCache::kLargeBytes)
+      thread_cache.large_bytes + block->size > ThreadCache::kLargeBytes ||
+      (thread_cache.large_sizes & ThreadCache::bit_of(block->size)) == 0)
     return false;
   if (block->buffer_id.exchange(0) == 0) return false;
   if (kMarked && holds(Rule::quick_frees_leave_their_account))
@@ -156,6 +157,7 @@ Address ContextCache::quick_allocate(ThreadCache& thread_cache, Bytes bytes) {
 
 Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
   const Bytes rounded = round_large(bytes);
+  thread_cache.large_sizes |= ThreadCache::bit_of(rounded);
   for (std::uint32_t i = thread_cache.large_count; i-- > 0;) {
     Block* block = thread_cache.large[i];
     if (block->size != rounded || !quick_accepts(block->reuse_after, thread_cache.stream_state))

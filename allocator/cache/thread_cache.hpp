@@ -63,9 +63,17 @@ struct alignas(128) ThreadCache {
   std::array<Block*, kLarge> large;  // the latest last
   std::uint32_t large_count = 0;
   Bytes large_bytes = 0;
+  // The large sizes that the thread has asked for, each as one bit. Blocks of others it does
+  // not keep: a thread that only frees would take them from those that allocate.
+  std::uint64_t large_sizes = 0;
   StatsDelta stats_delta;
   std::uint64_t next_id = 0, last_id = 0;  // buffer ids that are this thread cache's to give
   std::uint32_t hits = 0;
+
+  [[nodiscard]] static std::uint64_t bit_of(Bytes size) {
+    constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
+    return std::uint64_t{1} << (size * kGolden >> 58U);
+  }
 
   [[nodiscard]] Magazine& magazine(SizeClass size_class) {
     return magazines[index(size_class)];

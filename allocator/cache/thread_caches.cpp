@@ -54,6 +54,7 @@ ThreadCache* ThreadCaches::get(StreamState* stream_state, Pool* pool) {
                              found->magazines.end(),
                              [](const Magazine& magazine) { return magazine.count == 0; }));
   found->next_id = found->last_id = 0;  // ids left over may be of the other kind
+  found->large_sizes = 0;
   found->owner = self;
   found->cache = &core_.cache;
   found->stream_state = stream_state;

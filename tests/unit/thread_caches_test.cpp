@@ -236,6 +236,30 @@ TEST_CASE("one thread frees what another allocates", "[unit][thread_caches]") {
   REQUIRE(stats.reserved_bytes[0].current <= static_cast<std::int64_t>(4_MiB));
 }
 
+TEST_CASE("a thread that only frees large blocks keeps none", "[unit][thread_caches]") {
+  for (const Bytes bytes : {4_MiB, 40_MiB}) {
+    Bed bed({.device_memory = 8_GiB});
+    std::atomic<Address> handed{0};
+    constexpr int kRounds = 200;
+    std::thread consumer = in_thread(bed, [&] {
+      for (int i = 0; i < kRounds; ++i) {
+        while (handed.load() == 0)
+          std::this_thread::yield();
+        bed.allocator->free(handed.load());
+        handed.store(0);
+      }
+    });
+    for (int i = 0; i < kRounds; ++i) {
+      handed.store(bed.malloc(bytes));
+      while (handed.load() != 0)
+        std::this_thread::yield();
+    }
+    const std::int64_t reserved = bed.stats().reserved_bytes[0].peak;
+    consumer.join();
+    CHECK(reserved < static_cast<std::int64_t>(2 * bytes));
+  }
+}
+
 TEST_CASE("of two threads that free a block at once one is told", "[unit][thread_caches]") {
   Bed bed;
   for (int round = 0; round < 500; ++round) {
