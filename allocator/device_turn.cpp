@@ -3,53 +3,92 @@
 
 #include "allocator/registry.hpp"
 
+#include <algorithm>
+
 namespace custash {
-namespace {
-
-constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Nanoseconds kBetweenTries = 20'000'000;
-
-// Every process in turn has its slice first. One that hangs with the turn costs no more.
-Nanoseconds longest_wait(const Config& config) {
-  constexpr Nanoseconds kAtLeast = 60 * kSecond;
-  return kAtLeast + 10 * kSecond * config.turns;
-}
-
-}  // namespace
 
 DeviceTurn::DeviceTurn(Allocator::State& state, std::span<const CUdevice> devices) noexcept
-    : state_(state), until_(state.driver.now() + longest_wait(state.config)) {
-  if (state.turns.ask == nullptr) return;
-  for (const CUdevice device : devices) {
-    if (count_ == turns_.size()) return;
-    int turn = state.turns.begin(device);
-    while (turn < 0 && in_time() && !state.sleeping.ends()) {
-      state.driver.rest(kBetweenTries);
-      turn = state.turns.begin(device);
-    }
-    if (turn >= 0) turns_[count_++] = turn;
-  }
+    : state_(state), count_(std::min(devices.size(), devices_.size())) {
+  std::copy_n(devices.begin(), count_, devices_.begin());
 }
 
 DeviceTurn::~DeviceTurn() {
-  for (std::size_t i = 0; i < count_; ++i)
-    state_.turns.end(turns_[i]);
+  let_go();
 }
 
-bool DeviceTurn::ask(CUdevice device) {
-  using Answer = TurnCalls::Answer;
-  if (state_.turns.ask == nullptr || state_.captures_open.load() != 0) return false;
-  const Answer answer = state_.turns.ask(device);
-  if (answer == Answer::Later) state_.driver.rest(kBetweenTries);
-  return answer != Answer::Nobody;
+bool DeviceTurn::take() noexcept {
+  if (state_.turns.ask == nullptr) return true;
+  while (taken_ < count_) {
+    const int turn = state_.turns.begin(devices_[taken_]);
+    if (turn == TurnCalls::kTaken) {
+      let_go();
+      return false;
+    }
+    turns_[taken_++] = turn;
+  }
+  return true;
 }
 
-bool DeviceTurn::in_time() const {
-  return state_.driver.now() < until_;
+void DeviceTurn::let_go() {
+  while (taken_ != 0)
+    if (const int turn = turns_[--taken_]; turn != TurnCalls::kNoTurn) state_.turns.end(turn);
+}
+
+TurnCalls::Answer DeviceTurn::ask(CUdevice device, Nanoseconds until) noexcept {
+  struct Limit {
+    Allocator::State& state;
+    Nanoseconds until;
+  } limit{state_, until};
+
+  const auto go_on = [](void* data) {
+    const Limit& limit = *static_cast<const Limit*>(data);
+    return limit.state.driver.now() < limit.until && !limit.state.sleeping.ends();
+  };
+  return state_.turns.ask == nullptr || state_.captures_open.load() != 0 || !go_on(&limit)
+             ? TurnCalls::Answer::Nobody
+             : state_.turns.ask(device, go_on, &limit);
 }
 
 void DeviceTurn::had() {
   if (state_.turns.had != nullptr) state_.turns.had();
+}
+
+// Each process in turn has its slice first. In vain where it is the limit that stands in the
+// way, or the device is too small.
+Status Allocator::State::allocate_in_turn(CUdevice device,
+                                          Bytes bytes,
+                                          const std::function<Status()>& allocate) {
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  constexpr Nanoseconds kBetweenTries = 50'000'000;
+  // The driver may still hold the memory of a process that has ended.
+  constexpr Nanoseconds kGrace = 3 * kSecond;
+  const Nanoseconds longest = 60 * kSecond + 10 * kSecond * config.turns;
+  Status status = CUDA_ERROR_OUT_OF_MEMORY;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const DeviceBudget& own = budget(device);
+  if (turns.ask == nullptr || captures_open.load() != 0 || own.room() < bytes ||
+      driver.mem_get_info(&free, &total) != CUDA_SUCCESS || total < own.held() ||
+      total - own.held() < bytes)
+    return status;
+  DeviceTurn turn(*this, {&device, 1});
+  Nanoseconds until = driver.now() + longest;
+  while (!turn.take()) {
+    if (driver.now() >= until || sleeping.ends()) return status;
+    driver.rest(kBetweenTries);
+  }
+  until = driver.now() + longest;
+  Nanoseconds seen = 0;  // when another process last had memory
+  for (bool again = true; again && status.code() == CUDA_ERROR_OUT_OF_MEMORY;
+       status = allocate()) {
+    const TurnCalls::Answer answer = turn.ask(device, until);
+    const Nanoseconds now = driver.now();
+    if (answer != TurnCalls::Answer::Nobody) seen = now;
+    again = now < until && seen != 0 && now - seen < kGrace;
+    if (again && answer != TurnCalls::Answer::Given) driver.rest(kBetweenTries);
+  }
+  if (status.ok()) turn.had();
+  return status;
 }
 
 }  // namespace custash

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// DeviceTurn: one thread's try to get a device from other processes of the user, which go to
+// DeviceTurn: one thread's try to get devices from other processes of the user, which go to
 // sleep for it (option turns:). One process at a time has the turn of a device: two that came
-// back at once could each hold half of the memory for ever. decision 23
+// back at once could each hold half of the memory for ever.
+// decision 23
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "allocator/turn_calls.hpp"
 
 #include <array>
 #include <cstddef>
@@ -14,24 +16,27 @@ namespace custash {
 
 class DeviceTurn {
  public:
-  // Waits for the turn of these devices, but not for ever: a process that hangs could have it.
   DeviceTurn(Allocator::State& state, std::span<const CUdevice> devices) noexcept;
   ~DeviceTurn();
   DeviceTurn(const DeviceTurn&) = delete;
   DeviceTurn& operator=(const DeviceTurn&) = delete;
 
-  // Asks once. False: no process is left that could give memory of the device.
-  bool ask(CUdevice device);
-  // Whether an allocation may still wait for it.
-  [[nodiscard]] bool in_time() const;
+  // Takes the turn of all the devices or of none, and waits for nobody. True where they are
+  // this process's now, or where no turns are taken.
+  bool take() noexcept;
+  // Asks once, for a time that ends then, or when the process ends.
+  TurnCalls::Answer ask(CUdevice device, Nanoseconds until) noexcept;
   // The process has the memory that it lacked.
   void had();
 
  private:
+  void let_go();
+
   Allocator::State& state_;
-  Nanoseconds until_;
-  std::array<int, 16> turns_{};  // no machine has more devices that one process uses in turn
+  std::array<CUdevice, 16> devices_{};  // no process takes turns at more of them
+  std::array<int, 16> turns_{};
   std::size_t count_ = 0;
+  std::size_t taken_ = 0;
 };
 
 }  // namespace custash

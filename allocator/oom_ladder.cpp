@@ -6,7 +6,6 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/deep_trim.hpp"
-#include "allocator/device_turn.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -25,26 +24,6 @@ bool trim_others(const std::vector<ContextCache*>& caches, const ContextCache* s
     returned = true;
   });
   return returned;
-}
-
-// Other processes of the device go to sleep for this one. In vain where it is the limit that
-// stands in the way, or the device is too small.
-template <typename Allocate>
-Status allocate_in_turn(Allocator::State& state,
-                        CUdevice device,
-                        Bytes bytes,
-                        Allocate allocate) {
-  Status status = CUDA_ERROR_OUT_OF_MEMORY;
-  std::size_t free = 0;
-  std::size_t total = 0;
-  if (state.turns.ask == nullptr || state.budget(device).room() < bytes ||
-      state.driver.mem_get_info(&free, &total) != CUDA_SUCCESS || total < bytes)
-    return status;
-  DeviceTurn turn(state, {&device, 1});
-  while (status.code() == CUDA_ERROR_OUT_OF_MEMORY && turn.in_time() && turn.ask(device))
-    status = allocate();
-  if (status.ok()) turn.had();
-  return status;
 }
 
 }  // namespace
@@ -165,7 +144,7 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && cut_pages(cache.device(), bytes))
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY)
-    status = allocate_in_turn(*this, cache.device(), bytes, allocate);
+    status = allocate_in_turn(cache.device(), bytes, allocate);
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && call_oom_hooks(cache.device(), bytes))
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes);

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -178,6 +179,9 @@ struct Allocator::State {
   };
 
   TurnCalls turns;
+  Status allocate_in_turn(CUdevice device,
+                          Bytes bytes,
+                          const std::function<Status()>& allocate);
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   bool neighbours_gave(CUdevice device, Bytes bytes);
   bool cut_pages(CUdevice device, Bytes bytes);

@@ -218,6 +218,14 @@ Bytes Sleep::asleep_bytes(int device) const {
   return sum;
 }
 
+Bytes Sleep::could_sleep(int device) const {
+  if (!Standstill::refusal(state_).empty()) return 0;
+  Bytes sum = 0;
+  visit_living(state_.on_device(device),
+               [&](ContextCache& cache) { sum += cache.sleeping_pages().needed(); });
+  return sum;
+}
+
 std::uint64_t Sleep::submissions() const {
   std::uint64_t sum = 0;
   for (ContextCache* cache : state_.all())

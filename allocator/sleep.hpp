@@ -46,6 +46,8 @@ class Sleep {
 
   [[nodiscard]] SleepState state() const;
   [[nodiscard]] Bytes asleep_bytes(int device) const;
+  // Bytes of the device in use that could go to sleep now, as far as is known before.
+  [[nodiscard]] Bytes could_sleep(int device) const;
   // How many submissions there were, of all streams: the same number later means an idle
   // process.
   [[nodiscard]] std::uint64_t submissions() const;

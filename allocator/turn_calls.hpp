@@ -6,13 +6,16 @@
 
 namespace custash {
 
-// Set once, before any allocation.
+// Set once, before any allocation. None of them throws.
 struct TurnCalls {
   enum class Answer { Given, Later, Nobody };
+  static constexpr int kTaken = -1;   // another process of the user has the turn
+  static constexpr int kNoTurn = -2;  // it cannot be had here: go on without it
 
   // Asks once: one process has gone to sleep; one may do so later; nobody has memory there.
-  Answer (*ask)(CUdevice device) noexcept = nullptr;  // null: no turns are taken
-  // Not -1: the turn is this process's, until end() of the same number.
+  // `go_on(data)` is asked about every second while another process goes to sleep.
+  Answer (*ask)(CUdevice device, bool (*go_on)(void* data), void* data) noexcept = nullptr;
+  // The turn of the device, for end(); or one of the two above.
   int (*begin)(CUdevice device) noexcept = nullptr;
   void (*end)(int turn) noexcept = nullptr;
   // The process has the memory that it lacked: its slice begins.

@@ -31,12 +31,12 @@ void make_room(Allocator::State& state, DeviceTurn& turn, CUdevice device) noexc
     visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
     if (state.ask_neighbours != nullptr)
       (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
-    (void)turn.ask(device);
+    if (!state.sleeping.ends()) (void)turn.ask(device, ~Nanoseconds{0});
   } catch (...) {  // no host memory: the next try is to come
   }
 }
 
-// In rising order, as every process takes them. None where there is no memory for the list.
+// None where there is no memory for the list.
 std::vector<CUdevice> devices_away(Allocator::State& state) noexcept {
   std::vector<CUdevice> devices;
   try {
@@ -79,17 +79,24 @@ void wake_up(Allocator::State& state) {
     ContextCache* short_of = nullptr;
     std::string why;  // the contents cannot be read
     Bytes changed = 0;
+    // What another process with the turn waits for must not come back here meanwhile.
+    const bool mine = device_turn.take() || state.sleeping.ends();
+    if (!mine) {
+      last = CUDA_ERROR_NOT_READY;
+      why = "another process has the turn of the device";
+    }
     try {
-      visit_living(state.all(), [&](ContextCache& cache) {
-        if (!cache.still_pages().any_away() || cache.timeline().broken()) return;
-        const CurrentContext current(state.driver, cache.context());
-        const Status woken =
-            current.status().ok() ? bring_back(state, cache, &changed, &why) : current.status();
-        // The program gets the fault from the state.driver.
-        if (woken.ok() || is_sticky(woken.code())) return;
-        last = woken;
-        short_of = &cache;
-      });
+      if (mine)
+        visit_living(state.all(), [&](ContextCache& cache) {
+          if (!cache.still_pages().any_away() || cache.timeline().broken()) return;
+          const CurrentContext current(state.driver, cache.context());
+          const Status woken = current.status().ok() ? bring_back(state, cache, &changed, &why)
+                                                     : current.status();
+          // The program gets the fault from the state.driver.
+          if (woken.ok() || is_sticky(woken.code())) return;
+          last = woken;
+          short_of = &cache;
+        });
     } catch (...) {
       last = CUDA_ERROR_OUT_OF_MEMORY;
     }

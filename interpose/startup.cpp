@@ -208,7 +208,7 @@ State build() {
   const Config& config = core.config();
   if (config.sleep_after != 0 || config.deep_trim_after != 0 || config.turns != 0)
     service::tick_with(sleep_verbs::tick);
-  if (config.turns != 0) PeerProcesses(core).set_turns(turns::calls());
+  if (config.turns != 0 && config.control) PeerProcesses(core).set_turns(turns::calls());
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.

@@ -43,6 +43,17 @@ class Descriptors {
     }
   }
 
+  // Closes it, unless the program has given the number to a file of its own.
+  void close_own(int fd) noexcept {
+    for (auto& slot : slots_) {
+      int held = fd + 1;
+      const File file = slot.file;
+      if (!slot.held.compare_exchange_strong(held, 0)) continue;
+      if (file_of(fd) == file) close(fd);
+      return;
+    }
+  }
+
   // In a forked child, which has one thread.
   void close_all() noexcept {
     for (auto& slot : slots_) {

@@ -32,12 +32,6 @@ bool parse(const char* line, const std::string& prefix, Identity* out) {
 }
 
 // Any process may hold the name, so the name proves nothing.
-bool is_own_user(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
-}
-
 bool wait_readable(int fd, Deadline until) {
   for (;;) {
     const auto left =
@@ -101,6 +95,12 @@ std::vector<Identity> find_all() {
   }
   (void)std::fclose(list);
   return found;
+}
+
+bool is_own_user(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
 Connection::Connection(const Identity& who) {

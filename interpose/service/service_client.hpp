@@ -20,6 +20,9 @@ inline Deadline in_milliseconds(int count) {
   return std::chrono::steady_clock::now() + std::chrono::milliseconds(count);
 }
 
+// Whether the process at the other end of this connection is the same user's.
+bool is_own_user(int fd);
+
 // The running services of this user, in all processes that can be reached.
 std::vector<Identity> find_all();
 

@@ -10,8 +10,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/socket.h>
@@ -26,6 +29,8 @@ constexpr Nanoseconds kMillisecond = 1'000'000;
 constexpr Nanoseconds kSecond = 1'000'000'000;
 // Who has submitted nothing for so long needs no slice.
 constexpr Nanoseconds kIdle = kSecond;
+// A process that would not go to sleep has not worked meanwhile: it shall for a while.
+constexpr Nanoseconds kLeftAlone = 10 * kSecond;
 constexpr int kAnswerTime = 1000;        // milliseconds, for all processes together
 constexpr int kSleepTime = 10 * 60'000;  // as long as the command waits for a sleep
 
@@ -55,6 +60,43 @@ struct Candidate {
   std::uint64_t left = 0;
 };
 
+// Processes that have had memory once: whoever of them does not answer may have it still.
+// Processes that would not go to sleep are not asked for a while.
+class Acquaintances {
+ public:
+  void met(const service::Identity& who) {
+    const RankedLock lock(mutex_);
+    if (std::find(met_.begin(), met_.end(), who) == met_.end()) met_.push_back(who);
+  }
+
+  [[nodiscard]] bool knows(const service::Identity& who) {
+    const RankedLock lock(mutex_);
+    return std::find(met_.begin(), met_.end(), who) != met_.end();
+  }
+
+  void refused(const service::Identity& who, Nanoseconds until) {
+    const RankedLock lock(mutex_);
+    refused_.emplace_back(who, until);
+  }
+
+  [[nodiscard]] bool refuses(const service::Identity& who, Nanoseconds now) {
+    const RankedLock lock(mutex_);
+    std::erase_if(refused_, [&](const auto& each) { return now >= each.second; });
+    return std::any_of(
+        refused_.begin(), refused_.end(), [&](const auto& each) { return each.first == who; });
+  }
+
+ private:
+  RankedMutex mutex_{HookRank::Turns};
+  std::vector<service::Identity> met_ GUARDED_BY(mutex_);
+  std::vector<std::pair<service::Identity, Nanoseconds>> refused_ GUARDED_BY(mutex_);
+};
+
+Acquaintances& others() {
+  static auto* const all = new Acquaintances;
+  return *all;
+}
+
 bool read(std::string_view text, Candidate* out) {
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -68,17 +110,8 @@ bool read(std::string_view text, Candidate* out) {
   return at == end;
 }
 
-// 0 where nothing of the process could go to sleep on that device.
-Bytes awake_bytes(Allocator& core, CUdevice device) {
-  constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
-  const auto held = static_cast<Bytes>(core.stats(device).reserved_bytes[kAll].current);
-  return held - std::min(held, Sleep(core).asleep_bytes(device));
-}
-
 // Milliseconds until the process may be put to sleep.
 std::uint64_t slice_left(Allocator& core) {
-  constexpr std::uint64_t kBusy = 20;  // it is on its way to sleep, or back
-  if (Sleep(core).state() != SleepState::Awake) return kBusy;
   const Nanoseconds had = had_at.load(std::memory_order_relaxed);
   const Nanoseconds end = had + core.config().turns * kSecond;
   const Nanoseconds now = core.driver().now();
@@ -86,47 +119,79 @@ std::uint64_t slice_left(Allocator& core) {
   return (end - now) / kMillisecond + 1;
 }
 
+// -1: no device of this process, or it takes no turns.
 CUdevice device_of(Allocator& core, std::string_view uuid) {
   int count = 0;
-  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) count = 0;
+  if (core.config().turns == 0 || !core.config().control || uuid.empty() ||
+      core.driver().device_get_count(&count) != CUDA_SUCCESS)
+    return -1;
   for (int device = 0; device < count; ++device)
     if (neighbours::uuid_of(device) == uuid) return device;
   return -1;
 }
 
-Answer ask_for(CUdevice device) {
-  const std::string uuid = neighbours::uuid_of(device);
-  if (uuid.empty()) return Answer::Nobody;
-  std::vector<Candidate> ready;
+struct Found {
+  std::vector<Candidate> ready;  // the idlest first
   bool later = false;
+};
+
+Found find(const std::string& uuid, Nanoseconds now) {
+  Found found;
   for (const neighbours::Heard& each :
        neighbours::ask_each("turn_look " + uuid, service::in_milliseconds(kAnswerTime))) {
     Candidate candidate{.who = each.who};
-    // Who does not answer may be going to sleep just now.
-    if (!each.reply.heard) later = true;
-    if (!each.reply.done() || !read(each.reply.text, &candidate) || candidate.bytes == 0)
-      continue;
-    if (candidate.left != 0)
-      later = true;
-    else
-      ready.push_back(candidate);
+    if (!each.reply.heard || each.reply.status == service::ReplyStatus::NotNow) {
+      found.later = found.later || others().knows(each.who);  // it may be ending
+    } else if (each.reply.done() && read(each.reply.text, &candidate) && candidate.bytes != 0) {
+      others().met(each.who);
+      if (candidate.left != 0 || others().refuses(each.who, now))
+        found.later = true;
+      else
+        found.ready.push_back(candidate);
+    }
   }
-  if (ready.empty()) return later ? Answer::Later : Answer::Nobody;
-  const Candidate& idlest =
-      *std::max_element(ready.begin(), ready.end(), [](const Candidate& a, const Candidate& b) {
-        return a.idle < b.idle;
-      });
-  service::Connection other(idlest.who);
-  const service::Reply reply = other.ask("turn " + uuid, service::in_milliseconds(kSleepTime));
-  log(LogLevel::Info,
-      "event=turn_asked device=" + std::to_string(device) +
-          " pid=" + std::to_string(idlest.who.pid) + " answer=\"" + reply.text + "\"");
-  return reply.done() ? Answer::Given : Answer::Later;
+  std::sort(found.ready.begin(), found.ready.end(), [](const Candidate& a, const Candidate& b) {
+    return a.idle > b.idle;
+  });
+  return found;
 }
 
-Answer ask(CUdevice device) noexcept {
+// The other process may be stopped while it goes to sleep.
+service::Reply put_to_sleep(const Candidate& candidate,
+                            const std::string& uuid,
+                            bool (*go_on)(void* data),
+                            void* data) {
+  service::Connection process(candidate.who);
+  if (!process.send("turn " + uuid)) return {};
+  for (const service::Deadline last = service::in_milliseconds(kSleepTime);;) {
+    const service::Deadline look = service::in_milliseconds(kAnswerTime);
+    service::Reply reply = process.receive(std::min(look, last));
+    const auto now = std::chrono::steady_clock::now();
+    if (reply.heard || now < look || now >= last || !go_on(data)) return reply;
+  }
+}
+
+Answer ask_for(CUdevice device, bool (*go_on)(void* data), void* data) {
+  const std::string uuid = neighbours::uuid_of(device);
+  Allocator* const core = process::core();
+  if (uuid.empty() || core == nullptr) return Answer::Nobody;
+  const Found found = find(uuid, core->driver().now());
+  for (const Candidate& each : found.ready) {
+    const service::Reply reply = put_to_sleep(each, uuid, go_on, data);
+    log(LogLevel::Info,
+        "event=turn_asked device=" + std::to_string(device) +
+            " pid=" + std::to_string(each.who.pid) + " answer=\"" + reply.text + "\"");
+    if (reply.done()) return Answer::Given;
+    const Nanoseconds now = core->driver().now();
+    others().refused(each.who, now + std::max(kLeftAlone, core->config().turns * kSecond));
+    if (!go_on(data)) break;
+  }
+  return found.later || !found.ready.empty() ? Answer::Later : Answer::Nobody;
+}
+
+Answer ask(CUdevice device, bool (*go_on)(void* data), void* data) noexcept {
   try {
-    return ask_for(device);
+    return ask_for(device, go_on, data);
   } catch (...) {  // no memory for the question
     return Answer::Later;
   }
@@ -142,7 +207,7 @@ struct Mine {
 
 class MyTurns {
  public:
-  // The place in the list; -1: another process has the turn.
+  // The place in the list, or as TurnCalls::begin says.
   int begin(const std::string& name) {
     const RankedLock lock(mutex_);
     const auto same = [&](const Mine& each) { return each.users != 0 && each.name == name; };
@@ -150,7 +215,7 @@ class MyTurns {
     auto found = std::find_if(list_.begin(), list_.end(), same);
     if (found == list_.end()) {
       const int fd = bound_to(name);
-      if (fd < 0) return -1;
+      if (fd < 0) return fd;
       found = std::find_if(list_.begin(), list_.end(), empty);
       if (found == list_.end()) found = list_.emplace(list_.end());
       found->name = name;
@@ -164,19 +229,26 @@ class MyTurns {
     const RankedLock lock(mutex_);
     Mine& mine = list_[static_cast<std::size_t>(place)];
     if (--mine.users != 0) return;
-    descriptors().drop(mine.fd);
-    close(mine.fd);
+    descriptors().close_own(mine.fd);
   }
 
  private:
   // The turn of a device is a name that one process alone can have, and that goes with it.
+  // Other users could take it, too: theirs does not count.
   static int bound_to(const std::string& name) {
     const service::AbstractAddress address(name);
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return -1;
-    if (bind(fd, address.get(), address.size()) == 0) return descriptors().keep(fd);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return TurnCalls::kNoTurn;
+    if (bind(fd, address.get(), address.size()) == 0 && listen(fd, 128) == 0)
+      return descriptors().keep(fd);
+    int result = TurnCalls::kNoTurn;
+    if (errno == EADDRINUSE) {
+      const bool reached = connect(fd, address.get(), address.size()) == 0;
+      const bool just_made = !reached && (errno == ECONNREFUSED || errno == EAGAIN);
+      if (just_made || (reached && service::is_own_user(fd))) result = TurnCalls::kTaken;
+    }
     close(fd);
-    return -1;
+    return result;
   }
 
   RankedMutex mutex_{HookRank::Turns};
@@ -193,7 +265,7 @@ int begin(CUdevice device) noexcept {
     return mine().begin("custash-turn/" + std::to_string(geteuid()) + "/" +
                         neighbours::uuid_of(device));
   } catch (...) {  // no memory for the name
-    return -1;
+    return TurnCalls::kNoTurn;
   }
 }
 
@@ -221,25 +293,26 @@ void look(Allocator& core,
           service::Session&,
           std::string_view arguments,
           service::Answer* answer) {
-  const CUdevice device = core.config().turns == 0 ? -1 : device_of(core, arguments);
+  const CUdevice device = device_of(core, arguments);
   if (device < 0) {
     answer->status = service::ReplyStatus::Refused;
     return;
   }
-  answer->text = std::to_string(awake_bytes(core, device)) + " " +
-                 std::to_string(idle_for(core) / kMillisecond) + " " +
-                 std::to_string(slice_left(core));
+  Sleep sleep(core);
+  const SleepState state = sleep.state();
+  const bool going = state == SleepState::GoingToSleep;
+  const Bytes bytes = going ? 1 : state == SleepState::Awake ? sleep.could_sleep(device) : 0;
+  answer->text = std::to_string(bytes) + " " + std::to_string(idle_for(core) / kMillisecond) +
+                 " " + std::to_string(going ? 1 : slice_left(core));
 }
 
 void sleep(Allocator& core,
            service::Session&,
            std::string_view arguments,
            service::Answer* answer) {
-  const CUdevice device = core.config().turns == 0 ? -1 : device_of(core, arguments);
   answer->status = service::ReplyStatus::Refused;
-  if (device < 0 || slice_left(core) != 0) return;
-  SleepAnswer result =
-      Sleep(core).go({.device = device, .patience = core.config().patience * kSecond});
+  if (device_of(core, arguments) < 0 || slice_left(core) != 0) return;
+  SleepAnswer result = Sleep(core).go({.patience = kSecond});
   if (result.asleep) answer->status = service::ReplyStatus::Done;
   answer->text = std::move(result.text);
 }
