@@ -42,7 +42,8 @@ TurnCalls::Answer DeviceTurn::ask(CUdevice device, Nanoseconds until) noexcept {
 
   const auto go_on = [](void* data) {
     const Limit& limit = *static_cast<const Limit*>(data);
-    return limit.state.driver.now() < limit.until && !limit.state.sleeping.ends();
+    const Nanoseconds now = limit.state.driver.now();
+    return now < limit.until && now < limit.state.sleeping.give_up_at.load();
   };
   return state_.turns.ask == nullptr || state_.captures_open.load() != 0 || !go_on(&limit)
              ? TurnCalls::Answer::Nobody
@@ -55,37 +56,38 @@ void DeviceTurn::had() {
 
 // Each process in turn has its slice first. In vain where it is the limit that stands in the
 // way, or the device is too small.
-Status Allocator::State::allocate_in_turn(CUdevice device,
-                                          Bytes bytes,
-                                          const std::function<Status()>& allocate) {
+Status allocate_in_turn(Allocator::State& state,
+                        CUdevice device,
+                        Bytes bytes,
+                        const std::function<Status()>& allocate) {
   constexpr Nanoseconds kSecond = 1'000'000'000;
   constexpr Nanoseconds kBetweenTries = 50'000'000;
   // The driver may still hold the memory of a process that has ended.
   constexpr Nanoseconds kGrace = 3 * kSecond;
-  const Nanoseconds longest = 60 * kSecond + 10 * kSecond * config.turns;
+  const Nanoseconds longest = 60 * kSecond + 10 * kSecond * state.config.turns;
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   std::size_t free = 0;
   std::size_t total = 0;
-  const DeviceBudget& own = budget(device);
-  if (turns.ask == nullptr || captures_open.load() != 0 || own.room() < bytes ||
-      driver.mem_get_info(&free, &total) != CUDA_SUCCESS || total < own.held() ||
+  const DeviceBudget& own = state.budget(device);
+  if (state.turns.ask == nullptr || state.captures_open.load() != 0 || own.room() < bytes ||
+      state.driver.mem_get_info(&free, &total) != CUDA_SUCCESS || total < own.held() ||
       total - own.held() < bytes)
     return status;
-  DeviceTurn turn(*this, {&device, 1});
-  Nanoseconds until = driver.now() + longest;
+  DeviceTurn turn(state, {&device, 1});
+  Nanoseconds until = state.driver.now() + longest;
   while (!turn.take()) {
-    if (driver.now() >= until || sleeping.ends()) return status;
-    driver.rest(kBetweenTries);
+    if (state.driver.now() >= until || state.sleeping.ends()) return status;
+    state.driver.rest(kBetweenTries);
   }
-  until = driver.now() + longest;
+  until = state.driver.now() + longest;
   Nanoseconds seen = 0;  // when another process last had memory
   for (bool again = true; again && status.code() == CUDA_ERROR_OUT_OF_MEMORY;
        status = allocate()) {
     const TurnCalls::Answer answer = turn.ask(device, until);
-    const Nanoseconds now = driver.now();
+    const Nanoseconds now = state.driver.now();
     if (answer != TurnCalls::Answer::Nobody) seen = now;
     again = now < until && seen != 0 && now - seen < kGrace;
-    if (again && answer != TurnCalls::Answer::Given) driver.rest(kBetweenTries);
+    if (again && answer != TurnCalls::Answer::Given) state.driver.rest(kBetweenTries);
   }
   if (status.ok()) turn.had();
   return status;

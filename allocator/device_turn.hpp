@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <span>
 
 namespace custash {
@@ -24,7 +25,7 @@ class DeviceTurn {
   // Takes the turn of all the devices or of none, and waits for nobody. True where they are
   // this process's now, or where no turns are taken.
   bool take() noexcept;
-  // Asks once, for a time that ends then, or when the process ends.
+  // Asks once, for a time that ends then, or when waking is given up.
   TurnCalls::Answer ask(CUdevice device, Nanoseconds until) noexcept;
   // The process has the memory that it lacked.
   void had();
@@ -38,5 +39,11 @@ class DeviceTurn {
   std::size_t count_ = 0;
   std::size_t taken_ = 0;
 };
+
+// What `allocate` answers once other processes have slept for it; out of memory where none can.
+Status allocate_in_turn(Allocator::State& state,
+                        CUdevice device,
+                        Bytes bytes,
+                        const std::function<Status()>& allocate);
 
 }  // namespace custash

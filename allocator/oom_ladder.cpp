@@ -6,6 +6,7 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/deep_trim.hpp"
+#include "allocator/device_turn.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -144,7 +145,7 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && cut_pages(cache.device(), bytes))
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY)
-    status = allocate_in_turn(cache.device(), bytes, allocate);
+    status = allocate_in_turn(*this, cache.device(), bytes, allocate);
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && call_oom_hooks(cache.device(), bytes))
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes);

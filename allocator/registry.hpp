@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -179,9 +178,6 @@ struct Allocator::State {
   };
 
   TurnCalls turns;
-  Status allocate_in_turn(CUdevice device,
-                          Bytes bytes,
-                          const std::function<Status()>& allocate);
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   bool neighbours_gave(CUdevice device, Bytes bytes);
   bool cut_pages(CUdevice device, Bytes bytes);

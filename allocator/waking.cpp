@@ -31,7 +31,7 @@ void make_room(Allocator::State& state, DeviceTurn& turn, CUdevice device) noexc
     visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
     if (state.ask_neighbours != nullptr)
       (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
-    if (!state.sleeping.ends()) (void)turn.ask(device, ~Nanoseconds{0});
+    if (turn.take()) (void)turn.ask(device, ~Nanoseconds{0});
   } catch (...) {  // no host memory: the next try is to come
   }
 }
@@ -110,7 +110,8 @@ void wake_up(Allocator::State& state) {
     }
     if (now >= next_line) {
       next_line = now + kBetweenLines;
-      say(LogLevel::Warn, [&] {
+      const bool in_turn = state.turns.ask != nullptr;
+      say(in_turn ? LogLevel::Info : LogLevel::Warn, [&] {
         return "event=waking_waits code=" + std::to_string(last.code()) +
                " bytes=" + std::to_string(state.sleep_gate.asleep.load()) + " reason=\"" +
                (why.empty() ? "the device has no room for the memory that sleeps" : why) + "\"";

@@ -52,22 +52,22 @@ namespace {
 
 // The verbs of the service. Each is a row here; its function may be anywhere.
 constexpr service::Verb kVerbs[] = {
-    {"bye", ipc::leave},  // importers' four
+    {"bye", ipc::leave, true},  // importers' four
     {"deep_trim", sleep_verbs::deep_trim},
-    {"give", neighbours::give},
+    {"give", neighbours::give, true},
     {"history", snapshot::answer_history},
     {"leaks", snapshot::answer_leaks},
     {"live", live::answer},
-    {"pages", ipc::pages},
-    {"ping", service::ping},
-    {"share", ipc::share},
+    {"pages", ipc::pages, true},
+    {"ping", service::ping, true},
+    {"share", ipc::share, true},
     {"sleep", sleep_verbs::sleep},
     {"snapshot", snapshot::answer},
     {"stat", live::answer_statistics},
     {"trim", service::trim},
     {"turn", turns::sleep},
     {"turn_look", turns::look},
-    {"unshare", ipc::unshare},
+    {"unshare", ipc::unshare, true},
     {"wake", sleep_verbs::wake},
 };
 

@@ -36,6 +36,7 @@ struct Answer {
 struct Verb {
   std::string_view name;
   void (*run)(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
+  bool for_peers = false;  // answered with control:false, too
 };
 
 // Called once, before the service can start: its verbs, and the function that releases what a

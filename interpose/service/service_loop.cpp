@@ -116,6 +116,11 @@ Answer answer_to(Session& session, std::string_view request) {
     answer.status = ReplyStatus::NotNow;
     return answer;
   }
+  if (!verb->for_peers && !core->config().control) {
+    answer.status = ReplyStatus::Refused;
+    answer.text = "it has the option control:false";
+    return answer;
+  }
   try {
     verb->run(*core, session, arguments, &answer);
   } catch (...) {  // no memory, and nothing half done: verbs see to that

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import program
-from actor import BAD_ARGUMENTS, DONE, UNKNOWN_VERB, Actor, answer, ask, connect, packet, services
+from actor import BAD_ARGUMENTS, DONE, REFUSED, UNKNOWN_VERB, Actor, answer, ask, connect, packet, services
 from program import PATHS, Case
 
 MIB = 1 << 20
@@ -46,6 +46,14 @@ class WhenItIsThere(Case):
             actor.ok("alloc 1000")
             self.assertEqual(services(actor.pid), [])
             self.assertEqual(actor.number("threads"), before)
+
+    def test_with_control_off_peers_alone_are_answered(self):
+        with Actor(CUSTASH_CONF="control:off") as actor:
+            actor.ok("alloc 1000")
+            with connect(only_service(actor)) as link:
+                for request in ("trim all", "stat", "sleep -1 0", "wake", "deep_trim -1 0"):
+                    self.assertEqual(ask(link, request), (REFUSED, "it has the option control:false"))
+                self.assertEqual(ask(link, "ping")[0], DONE)
 
     def test_on_plain_driver_memory_too(self):
         with Actor(CUSTASH_CONF="backing:driver") as actor:

@@ -2,8 +2,11 @@
 """Processes that together need more than the device take turns at it: option turns."""
 import concurrent.futures
 import os
+import subprocess
+import sys
 import tempfile
 import time
+import unittest
 
 import program
 from actor import Actor, connect, ask, services
@@ -13,6 +16,19 @@ MIB = 1 << 20
 OUT_OF_MEMORY = 2
 MOST = 90 * MIB  # 70 % of the device
 SLICE = 1
+# Another user takes the name of the first device's turn.
+HOLDER = """
+import ctypes, os, socket, sys, time
+driver, uuid = ctypes.CDLL("libcuda.so.1"), (ctypes.c_ubyte * 16)()
+driver.cuInit(0)
+driver.cuDeviceGetUuid(uuid, 0)
+name = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+name.bind(f"\\0custash-turn/{sys.argv[1]}/{bytes(uuid).hex()}")
+os.setuid(65534)
+name.listen()
+print("held", flush=True)
+time.sleep(60)
+"""
 
 
 class Turns(Case):
@@ -28,10 +44,10 @@ class Turns(Case):
         with connect(services(actor.pid)[0]) as link:
             self.assertEqual(ask(link, "sleep -1 1000")[0], 0)
 
-    def actor(self, *, turns=SLICE, **more):
+    def actor(self, *, turns=SLICE, backing="vmm", conf="", **more):
         log = os.path.join(self.folder.name, str(len(self.logs)))
         self.logs.append(log)
-        actor = Actor(CUSTASH_CONF=f"backing:vmm,turns:{turns},log:info,log_file:{log}", CUSTASH_SIM=self.settings, **more)
+        actor = Actor(CUSTASH_CONF=f"backing:{backing},turns:{turns},log:info,log_file:{log}{conf}", CUSTASH_SIM=self.settings, **more)
         self.addCleanup(actor.__exit__)
         return actor
 
@@ -133,6 +149,55 @@ class Turns(Case):
         time.sleep(0.1)
         third.process.kill()
         self.assertEqual(first.ok("check 0 1"), ["0"])
+
+    def test_who_waits_gets_the_memory_of_one_that_ends(self):
+        for end in ("quit", "kill"):
+            with self.subTest(end):
+                first, second = self.filled(turns=20), self.actor(turns=20)
+                self.put_to_sleep(first)
+                first.ok("check 0 7")  # its slice begins
+                second.tell(f"alloc {MOST}")
+                time.sleep(0.3)
+                if end == "quit":
+                    first.quit()
+                else:
+                    first.process.kill()
+                    first.process.wait()
+                self.assertEqual(second.hear()[0], "0")
+                second.quit()
+
+    def test_one_that_sleeps_for_one_device_gives_the_others_too(self):
+        first = self.filled(value=1)
+        first.ok("device 1")
+        first.ok(f"alloc {MOST}")
+        for device in (0, 1):
+            self.actor(device=device).ok(f"alloc {MOST}")
+        self.assertEqual(first.ok("check 0 1"), ["0"])
+
+    def test_one_that_refuses_is_passed_over(self):
+        plain = self.actor(backing="driver")
+        plain.ok(f"alloc {10 * MIB}")
+        time.sleep(0.3)  # it is the idlest
+        other = self.filled(value=2)
+        self.actor().ok(f"alloc {MOST}")
+        self.assertEqual(other.ok("check 0 2"), ["0"])
+
+    def test_without_control_it_takes_nothing(self):
+        self.filled()
+        self.assertEqual(self.actor(conf=",control:false").code(f"alloc {MOST}"), OUT_OF_MEMORY)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs another user")
+    def test_another_user_s_name_holds_nobody_up(self):
+        first = self.filled(value=1)
+        self.put_to_sleep(first)
+        with subprocess.Popen([sys.executable, "-c", HOLDER, str(os.geteuid())], stdout=subprocess.PIPE, text=True,
+                              env=program.environment(False, CUSTASH_SIM=self.settings)) as holder:
+            self.addCleanup(holder.kill)
+            self.assertEqual(holder.stdout.readline(), "held\n")
+            begin = time.monotonic()
+            self.assertEqual(first.ok("check 0 1"), ["0"])
+            self.assertLess(time.monotonic() - begin, 20)
+            holder.kill()
 
     def test_another_device_is_nobody_s_turn(self):
         self.filled(device=1)
