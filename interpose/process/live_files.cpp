@@ -62,6 +62,19 @@ bool is_gone(const Page& page) {
   return started != 0 && page.started != 0 && started != page.started;
 }
 
+// Of a process that was killed before it had written its page. Old enough to be no page that a
+// process of another container is about to write.
+bool is_wreck(const std::string& path, const char* number) {
+  constexpr time_t kHour = 3600;
+  pid_t pid = 0;
+
+  struct stat seen {};
+
+  return std::from_chars(number, number + std::strlen(number), pid).ec == std::errc() &&
+         pid > 0 && kill(pid, 0) != 0 && errno == ESRCH && lstat(path.c_str(), &seen) == 0 &&
+         S_ISREG(seen.st_mode) && seen.st_mtime < time(nullptr) - kHour;
+}
+
 }  // namespace
 
 std::optional<Page> parse(std::string_view bytes) {
@@ -93,10 +106,9 @@ std::vector<Page> read_all(uid_t user) {
     if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0) continue;
     const std::string path = std::string(kFolder) + "/" + entry->d_name;
     const auto page = read_file(path, user);
-    if (!page) continue;
-    if (!is_gone(*page))
+    if (page && !is_gone(*page))
       pages.push_back(*page);
-    else if (user == geteuid())
+    else if (user == geteuid() && (page || is_wreck(path, entry->d_name + prefix.size())))
       (void)unlink(path.c_str());  // somebody else may have been faster
   }
   closedir(folder);

@@ -145,6 +145,19 @@ class Pages(Live):
                     time.sleep(0.02)
                 self.assertEqual(pages(crashed.pid), [])
 
+    def test_old_wrecks_of_dead_processes_are_removed(self):
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        paths = []
+        for pid, age in ((ended.pid, 7200), (ended.pid, 60), (os.getpid(), 7200)):
+            paths.append(f"/dev/shm/custash.{os.geteuid()}.{pid}.{len(paths):016x}")
+            with open(paths[-1], "wb"):
+                pass
+            os.utime(paths[-1], (time.time() - age,) * 2)
+            self.addCleanup(lambda path=paths[-1]: os.path.exists(path) and os.remove(path))
+        command("top", "--once")
+        self.assertEqual([os.path.exists(path) for path in paths], [False, True, True])
+
     def test_none_where_control_is_off(self):
         with Actor(CUSTASH_CONF="control:off,neighbours:off") as actor:
             actor.ok("alloc 1000")

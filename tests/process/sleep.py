@@ -68,6 +68,8 @@ class Sleep(Case):
                 self.put_to_sleep(first)
                 seen = look(first.pid)
                 self.assertEqual((seen["sleep"], seen["devices"][0]["asleep_bytes"] >= FIRST), ("asleep", True))
+                again = custash("sleep", first.pid)
+                self.assertEqual((again.returncode, again.stdout), (0, f"{first.pid}: asleep already\n"))
                 second.ok(f"alloc {SECOND}")
                 second.ok("fill 0 1")
                 second.quit()

@@ -27,6 +27,17 @@ TEST_CASE("a device's memory belongs to programs, their caches and others", "[li
   CHECK(number_of(uses, look.seen[0].page.devices[0]) == 4);
 }
 
+TEST_CASE("what sleeps is not on the device", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {.pid = 1, .in_use = 3 * kGiB, .reserved = 4 * kGiB});
+  look.seen[0].page.devices[0].asleep_bytes = 3 * kGiB;
+  look.devices = {{4, custash::PciAddress{0, 1, 0}, {80 * kGi, 2 * kGi}}};
+  const auto uses = uses_of(look);
+  CHECK(uses[0].in_use == 0);
+  CHECK(uses[0].cached == kGi);
+  CHECK(uses[0].others == kGi);
+}
+
 TEST_CASE("what NVML read before a program grew is not below nothing", "[live]") {
   Look look = look_at(kSecond);
   add(look, {.reserved = 6 * kGiB});

@@ -45,6 +45,10 @@ void number_anew(std::vector<DeviceUse>& uses) {
     uses[i].number = static_cast<int>(i);
 }
 
+Bytes less(Bytes from, Bytes what) {
+  return from - std::min(from, what);
+}
+
 }  // namespace
 
 bool is_used(const DevicePart& part) {
@@ -70,12 +74,14 @@ std::vector<DeviceUse> uses_of(const Look& look) {
         use = &uses.back();
       }
       use->total = std::max(use->total, bytes_of(part.total_bytes));
-      const Bytes reserved = bytes_of(part.reserved_bytes);
-      const Bytes in_use = std::min(bytes_of(part.allocated_bytes), reserved);
+      // What sleeps is in use, and not on the device.
+      const Bytes away = bytes_of(part.asleep_bytes);
+      const Bytes held = less(bytes_of(part.reserved_bytes), away);
+      const Bytes in_use = std::min(less(bytes_of(part.allocated_bytes), away), held);
       use->in_use += in_use;
-      use->cached += reserved - in_use;
+      use->cached += held - in_use;
       // Read at another moment: it may be the smaller one.
-      if (use->others) use->others = *use->others - std::min(*use->others, reserved);
+      if (use->others) use->others = less(*use->others, held);
     }
   }
   number_anew(uses);
