@@ -76,8 +76,8 @@ std::optional<Page> parse(std::string_view bytes);
 inline constexpr const char* kFolder = "/dev/shm";
 std::string path_of(uid_t user, const service::Identity& who);
 
-// The complete pages of a user. Removes those of this user's ended processes, torn ones after an
-// hour. Foreign ones stay.
+// The complete pages of a user. Removes those of this user's ended processes, torn ones after
+// an hour. Foreign ones stay.
 std::vector<Page> read_all(uid_t user);
 
 // As the kernel reports them; 0 where it does not.
