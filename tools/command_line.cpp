@@ -70,7 +70,8 @@ void add_run(CLI::App& app, RunOptions* options) {
       "--record",
       options->record,
       "FILE",
-      "record every allocation and free in this file, for custash replay; .xz compresses it");
+      "record every allocation and free in this file, for custash replay; .xz compresses it; "
+      "a file that custash wrote is replaced");
   add(command,
       "--record-history",
       options->history,
