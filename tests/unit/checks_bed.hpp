@@ -84,6 +84,7 @@ struct CacheBed {
 
   Address allocate(Bytes bytes) {
     Address out = 0;
+    mine->large_sizes = ~std::uint64_t{0};  // as if the thread had asked its thread cache first
     if (!cache.allocate(bytes, nullptr, mine, &out).ok()) std::_Exit(2);
     return out;
   }
