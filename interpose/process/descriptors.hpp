@@ -52,6 +52,7 @@ class Descriptors {
       if (file_of(fd) == file) close(fd);
       return;
     }
+    close(fd);  // there was no slot for it
   }
 
   // In a forked child, which has one thread.

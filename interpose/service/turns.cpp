@@ -66,7 +66,9 @@ class Acquaintances {
  public:
   void met(const service::Identity& who) {
     const RankedLock lock(mutex_);
-    if (std::find(met_.begin(), met_.end(), who) == met_.end()) met_.push_back(who);
+    if (std::find(met_.begin(), met_.end(), who) != met_.end()) return;
+    if (met_.size() == kMost) met_.erase(met_.begin());
+    met_.push_back(who);
   }
 
   [[nodiscard]] bool knows(const service::Identity& who) {
@@ -87,6 +89,8 @@ class Acquaintances {
   }
 
  private:
+  static constexpr std::size_t kMost = 256;  // processes that ended are never taken out
+
   RankedMutex mutex_{HookRank::Turns};
   std::vector<service::Identity> met_ GUARDED_BY(mutex_);
   std::vector<std::pair<service::Identity, Nanoseconds>> refused_ GUARDED_BY(mutex_);

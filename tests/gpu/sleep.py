@@ -120,12 +120,16 @@ class Blocks:
         return wrong
 
 
-def child(gib, rounds):
+def cuda_or_exit():
     try:
-        cuda = Cuda()
+        return Cuda()
     except (OSError, RuntimeError) as error:
         print(json.dumps({"skip": str(error)}), flush=True)
-        return 77
+        sys.exit(77)
+
+
+def child(gib, rounds):
+    cuda = cuda_or_exit()
     context_mib = used_mib()
     blocks = Blocks(cuda, int(gib * GIB))
     cuda.synchronize()
@@ -155,11 +159,7 @@ def child(gib, rounds):
 
 def deep_child(gib, rounds):
     """Grows to N GiB, keeps a sixth, trims deeply and sleeps, and grows again: `sleep.py --deep-child GIB ROUNDS`."""
-    try:
-        cuda = Cuda()
-    except (OSError, RuntimeError) as error:
-        print(json.dumps({"skip": str(error)}), flush=True)
-        return 77
+    cuda = cuda_or_exit()
     context_mib = used_mib()
     blocks = Blocks(cuda, int(gib * GIB), (4096, 300_000, MIB, 3 * MIB, 8 * MIB))
     for _ in range(rounds):
