@@ -58,7 +58,8 @@ void tell_history([[maybe_unused]] Params... params) {
   } else if constexpr (kCall == Call::mem_free) {
     history::driver_call(history::Action::SegmentFree, std::get<0>(all), 0);
   } else if constexpr (kCall == Call::mem_map) {
-    history::driver_call(history::Action::SegmentMap, std::get<0>(all), std::get<1>(all));
+    history::driver_call(
+        history::Action::SegmentMap, std::get<0>(all), std::get<1>(all), std::get<3>(all));
   } else if constexpr (kCall == Call::mem_unmap) {
     history::driver_call(history::Action::SegmentUnmap, std::get<0>(all), std::get<1>(all));
   }

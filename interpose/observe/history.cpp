@@ -212,19 +212,22 @@ void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) no
   });
 }
 
-void driver_call(Action action, Address address, Bytes bytes) noexcept {
+void driver_call(Action action,
+                 Address address,
+                 Bytes bytes,
+                 CUmemGenericAllocationHandle handle) noexcept {
   if (!started()) return;
-  std::uint16_t device = current_device();
+  const std::uint16_t device = current_device();
   with_stack([&](Tracker& t, const stacks::Stack& stack) {
-    t.change_segment(action, address, &bytes, &device);
-    t.add_event({clock_now(),
-                 address,
-                 bytes,
-                 0,
-                 t.add_stack(stack),
-                 device,
-                 action,
-                 observe::MemoryKind::Device});
+    t.change_segments({clock_now(),
+                       address,
+                       bytes,
+                       0,
+                       t.add_stack(stack),
+                       device,
+                       action,
+                       observe::MemoryKind::Device},
+                      handle);
   });
 }
 

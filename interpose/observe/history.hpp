@@ -110,7 +110,10 @@ void allocated(observe::MemoryKind memory,
                observe::Stream stream) noexcept;
 void freed(Address address, observe::Stream stream) noexcept;
 void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) noexcept;
-// custash's own calls of the driver, after they have succeeded.
-void driver_call(Action action, Address address, Bytes bytes) noexcept;
+// custash's own calls of the driver, after they have succeeded. A map has a handle.
+void driver_call(Action action,
+                 Address address,
+                 Bytes bytes,
+                 CUmemGenericAllocationHandle handle = 0) noexcept;
 
 }  // namespace custash::history

@@ -29,6 +29,7 @@ Tracker::Tracker(ledger::Book& book)
 }
 
 void Tracker::start(std::size_t events, unsigned depth) {
+  mapped_ = {};  // what was unmapped meanwhile was not seen
   head_.depth = depth;
   if (events > head_.capacity) {
     std::rotate(book_.events.begin(), book_.events.begin() + head_.oldest, book_.events.end());
@@ -108,19 +109,37 @@ const Site* Tracker::end_life(Address address, Nanoseconds now, Bytes* bytes) {
   return &site;
 }
 
-void Tracker::change_segment(Action action,
-                             Address address,
-                             Bytes* bytes,
-                             std::uint16_t* device) {
-  ledger::SegmentRow known;
-  const bool is_known = segments_.take(address, &known);
-  if (action == Action::SegmentAlloc || action == Action::SegmentMap) {
-    segments_.add({address, *bytes, *device, action == Action::SegmentMap ? 1U : 0U});
-    return;
+void Tracker::change_segments(const Event& call, CUmemGenericAllocationHandle handle) {
+  const auto place = [&](Action action) {
+    return [this, &call, action](Address address, Bytes bytes) {
+      Event event = call;
+      event.action = action;
+      event.address = address;
+      event.bytes = bytes;
+      change_segment(event);
+    };
+  };
+  const auto added = place(Action::SegmentMap);
+  const auto removed = place(Action::SegmentUnmap);
+  if (call.action == Action::SegmentMap) {
+    mapped_.map(call.address, call.bytes, handle, added, removed);
+  } else if (call.action != Action::SegmentUnmap ||
+             !mapped_.unmap(call.address, call.bytes, added, removed)) {
+    change_segment(call);
   }
-  if (!is_known) return;
-  *device = static_cast<std::uint16_t>(known.device);
-  if (*bytes == 0) *bytes = known.bytes;
+}
+
+void Tracker::change_segment(Event event) {
+  ledger::SegmentRow known;
+  const bool is_known = segments_.take(event.address, &known);
+  const bool pages = event.action == Action::SegmentMap;
+  if (pages || event.action == Action::SegmentAlloc) {
+    segments_.add({event.address, event.bytes, event.device, pages ? 1U : 0U});
+  } else if (is_known) {
+    event.device = static_cast<std::uint16_t>(known.device);
+    if (event.bytes == 0) event.bytes = known.bytes;
+  }
+  add_event(event);
 }
 
 bool Tracker::describe_stacks() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "interpose/observe/ledger_book.hpp"
+#include "interpose/observe/mapped_pages.hpp"
 #include "interpose/process/address_map.hpp"
 
 #include <map>
@@ -72,9 +73,8 @@ class Tracker {
   // The block's site, or null where none is known to live there.
   const Site* end_life(Address address, Nanoseconds now, Bytes* bytes);
 
-  // A driver call that made memory or gave it back. Fills in members that the call does not
-  // state.
-  void change_segment(Action action, Address address, Bytes* bytes, std::uint16_t* device);
+  // Adds the events of a driver call that made memory, moved it or gave it back.
+  void change_segments(const Event& call, CUmemGenericAllocationHandle handle);
 
   [[nodiscard]] bool has_new_stacks() const { return described_ != book_.ends.size(); }
 
@@ -83,6 +83,8 @@ class Tracker {
   void add_modules(const std::vector<std::pair<ledger::ModuleRow, std::string>>& modules);
 
  private:
+  // Fills in what the driver call does not state.
+  void change_segment(Event event);
   std::uint32_t site_for(stacks::Id stack, std::uint16_t device, observe::MemoryKind memory);
 
   static constexpr std::size_t kMostStacks = std::size_t{1} << 18U;
@@ -91,6 +93,7 @@ class Tracker {
   ledger::Header& head_;
   LivingRows<ledger::LiveRow> live_;
   LivingRows<ledger::SegmentRow> segments_;
+  MappedPages mapped_;
   // By hash: of 64 bits, so that equal means the same.
   std::unordered_map<std::uint64_t, stacks::Id> stack_ids_;
   std::unordered_map<std::uint64_t, std::uint32_t> site_of_;  // stack, device and memory

@@ -30,8 +30,13 @@ static void start(void) {
   *(void**)&last_error_message = dlsym(RTLD_DEFAULT, "custash_last_error_message");
 }
 
-/* Names that a reader of the stacks finds: exported, not inlined, no call in the last place. */
+/* Names that a reader of the stacks finds: exported, not inlined or cloned, no call in the last
+ * place. */
+#if __has_attribute(noipa)
+#define PLACE __attribute__((noipa, visibility("default")))
+#else
 #define PLACE __attribute__((noinline, visibility("default")))
+#endif
 
 PLACE device_address allocate(size_t bytes) {
   device_address out = 0;
@@ -84,6 +89,16 @@ static void busy(void) {
   MUST(cu.cuMemFree_v2(large));
 }
 
+/* A block that is made of the pages of freed ones. Living ones lie between them. */
+static void move_pages(void) {
+  device_address pieces[16];
+  for (int i = 0; i < 16; ++i)
+    pieces[i] = allocate(4 << 20);
+  for (int i = 0; i < 16; i += 2)
+    MUST(cu.cuMemFree_v2(pieces[i]));
+  MUST(cu.cuMemFree_v2(allocate(32 << 20)));
+}
+
 int main(int argc, char** argv) {
   const char *what = argc > 1 ? argv[1] : "", *where = argc > 2 ? argv[2] : ".";
   start();
@@ -94,6 +109,9 @@ int main(int argc, char** argv) {
     device_address first = allocate(5 << 20);
     MUST(cu.cuMemFree_v2(first));
     busy();
+    write_each(where);
+  } else if (strcmp(what, "moves") == 0) {
+    move_pages();
     write_each(where);
   } else if (strcmp(what, "quiet") == 0) {
     work(200);

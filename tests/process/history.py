@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """History, snapshots and the report of leaks, of a program whose allocations are known by call site."""
 import collections
+import itertools
 import json
 import os
 import pickle
@@ -58,6 +59,17 @@ class History(Case):
         self.assertEqual(waiting, {4 * MIB, 6 * MIB, 3072})
         self.assertEqual(freed["free_requested"], {5 * MIB, 6 * MIB, 3000, 4 * MIB})
         self.assertEqual(freed["free_completed"], {5 * MIB})
+
+    def test_a_page_that_moves_is_held_once(self):
+        self.work("moves")
+        snapshot = self.load()
+        device = snapshot["devices"][0]
+        ways = {"segment_map": 1, "segment_unmap": -1}
+        changes = [ways[each[1]] * each[5] for each in snapshot["history"]["events"] if each[1] in ways]
+        self.assertIn(-2 * MIB, changes)
+        levels = list(itertools.accumulate(changes))
+        self.assertEqual(max(levels), device["stats"]["reserved_bytes.all.peak"])
+        self.assertEqual(levels[-1], device["stats"]["reserved_bytes.all.current"])
 
     def test_call_sites(self):
         for backing in ("vmm", "driver"):

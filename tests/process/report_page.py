@@ -221,7 +221,7 @@ class Page(Case):
         said = self.text("#block")
         events, frames = self.snapshot["history"]["events"], self.snapshot["frames"]
         for event in (block["begin"], block["end"]):
-            self.assertIn(f"{(events[event][0] - events[0][0]) / 1e6:.3f} s after the first event (event {event + 1} of 1,000)", said)
+            self.assertIn(f"{life_text(events[event][0] - events[0][0])} after the first event (event {event + 1} of 1,000)", said)
         stacks = ["\n".join(f"{frames[i]['name']} ({frames[i]['file']}:{frames[i]['line']})" for i in self.snapshot["stacks"][stack])
                   for stack in (block["stack"], block["freed_by"])]
         self.assertEqual(self.browser.run("[...document.querySelectorAll('#block pre')].map(each => each.textContent)"), stacks)
@@ -329,6 +329,16 @@ class Page(Case):
         # Such a page is none of one file.
         done = subprocess.run([PATHS.command, "leaks", page], capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (1, f"custash: {page}: a report of two files; name one of those\n"))
+
+    def test_functions_of_one_name_are_told_apart(self):
+        snapshot = json.loads(json.dumps(self.snapshot))
+        names = ["alone", "two", "two"]
+        for i, frame in enumerate(snapshot["frames"]):
+            frame.update(name=names[i % 3], file="", module="/opt/model", offset=i)
+        self.browser.open(self.report(self.write("names.json", snapshot)))
+        said = self.text(".legend")
+        self.assertRegex(said, r"two \(model\+0x[0-9a-f]+\)")
+        self.assertNotRegex(said, r"two(?! \(model)")
 
     def test_nothing_in_a_file_becomes_part_of_the_page(self):
         snapshot = json.loads(json.dumps(self.snapshot))

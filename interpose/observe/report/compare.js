@@ -145,7 +145,8 @@ function compareSection() {
               weights = rows.map(row => ({row, weight: way * by(row)})).filter(each => each.weight > 0);
         const places = {
           framesOf: index => weights[index].row.its.places.framesOf(weights[index].row.stack),
-          label: index => weights[index].row.its.places.label(weights[index].row.stack)
+          label: index => weights[index].row.its.places.label(weights[index].row.stack),
+          name: shortText  // offsets differ between builds
         };
         const root = flameTree(places, weights.map((each, stack) => ({stack, weight: each.weight})), flame);
         body.append(

@@ -10,7 +10,8 @@ function flameTree(places, rows, {inverted, hideLibraries}) {
     let frames = places.framesOf(stack);
     if (hideLibraries && frames.some(frame => !isLibrary(frame)))
       frames = frames.filter(frame => !isLibrary(frame));
-    let steps = frames.map(frame => ({name: shortText(frame), whole: frameText(frame), library: isLibrary(frame)}));
+    let steps =
+        frames.map(frame => ({name: places.name(frame), whole: frameText(frame), library: isLibrary(frame)}));
     if (!steps.length) steps = [{name: places.label(stack), whole: places.label(stack), library: false}];
     if (!inverted) steps.reverse();
     let node = root;

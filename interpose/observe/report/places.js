@@ -26,6 +26,15 @@ class Places {
     this.stacks = data.stacks;
     this.labels = new Map();
     this.found = new Map();
+    this.placesOf = new Map();  // of each function without a line
+    for (const frame of data.frames)
+      if (!frame.file)
+        this.placesOf.set(frame.name, (this.placesOf.get(frame.name) || new Set()).add(placeIn(frame)));
+  }
+
+  // Functions with the same name are told apart.
+  name(frame) {
+    return !frame.file && this.placesOf.get(frame.name)?.size > 1 ? frameText(frame) : shortText(frame);
   }
 
   framesOf(stack) { return stack < 0 ? [] : this.stacks[stack].map(i => this.frames[i]); }
@@ -45,7 +54,7 @@ class Places {
         operator                ? [] :
                                   frames.filter(f => !/^(_start|__libc_start)/.test(f.name)).slice(0, 1);
     if (operator) best.unshift({name: operator.name.match(/^at::_ops::(\w+)/)[1], file: "", module: ""});
-    return best.map(shortText).join("  ‹  ") || "unknown";
+    return best.map(frame => this.name(frame)).join("  ‹  ") || "unknown";
   }
 
   // The same in two files where the call site is the same: as `custash diff` compares them.

@@ -36,12 +36,14 @@ function axisOf(run, from, to, byEvent) {
       text: v => count(Math.round(v)),
       eventAt: p => from + Math.round(p * (last - from))
     };
+  const [unit, each] = span < 1e3 ? ["µs", 1] : span < 1e6 ? ["ms", 1e3] : ["s", 1e6];
   return {
     unit: "time",
     begin: begin - run.time[0],
     size: span,
     place: i => (run.time[i] - begin) / span,
-    text: (v, step) => (v / 1e6).toFixed(Math.max(0, Math.min(6, -Math.floor(Math.log10(step / 1e6))))) + " s",
+    text: (v, step) =>
+        `${(v / each).toFixed(Math.max(0, Math.min(3, -Math.floor(Math.log10(step / each)))))} ${unit}`,
     eventAt: p => {
       let low = from, high = last;  // the last event that is not after it
       while (low < high) {
@@ -79,7 +81,7 @@ function samplesOf(its, run, from, to, axis, wide) {
       now.moment = i + 1;
       now.levels = levels.slice();
     }
-    now.held = Math.max(now.held, held, total);  // pages that move are mapped twice for a while
+    now.held = Math.max(now.held, held, total);
   });
   reach(wide - 1, to);
   return out;

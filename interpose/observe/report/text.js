@@ -49,7 +49,7 @@ function duration(ns) {
   }
   return ns + " ns";
 }
-const seconds = us => (us / 1e6).toFixed(us < 1e7 ? 3 : us < 1e9 ? 2 : 0) + " s";
+const seconds = us => us < 1e6 ? duration(us * 1000) : (us / 1e6).toFixed(us < 1e7 ? 3 : us < 1e9 ? 2 : 0) + " s";
 const hexadecimal = n => "0x" + n.toString(16);
 
 function showTip(event, text) {
