@@ -34,7 +34,9 @@ void DeviceTurn::let_go() {
     if (const int turn = turns_[--taken_]; turn != TurnCalls::kNoTurn) state_.turns.end(turn);
 }
 
-TurnCalls::Answer DeviceTurn::ask(CUdevice device, Nanoseconds until) noexcept {
+TurnCalls::Answer DeviceTurn::ask(CUdevice device,
+                                  Nanoseconds until,
+                                  std::string* why) noexcept {
   struct Limit {
     Allocator::State& state;
     Nanoseconds until;
@@ -47,7 +49,7 @@ TurnCalls::Answer DeviceTurn::ask(CUdevice device, Nanoseconds until) noexcept {
   };
   return state_.turns.ask == nullptr || state_.captures_open.load() != 0 || !go_on(&limit)
              ? TurnCalls::Answer::Nobody
-             : state_.turns.ask(device, go_on, &limit);
+             : state_.turns.ask(device, go_on, &limit, why);
 }
 
 void DeviceTurn::had() {
@@ -59,11 +61,14 @@ void DeviceTurn::had() {
 Status allocate_in_turn(Allocator::State& state,
                         CUdevice device,
                         Bytes bytes,
+                        std::string* why,
                         const std::function<Status()>& allocate) {
   constexpr Nanoseconds kSecond = 1'000'000'000;
   constexpr Nanoseconds kBetweenTries = 50'000'000;
   // The driver may still hold the memory of a process that has ended.
   constexpr Nanoseconds kGrace = 3 * kSecond;
+  // Who does not answer may be busy. Who would not go is asked once more.
+  constexpr Nanoseconds kUnsure = 12 * kSecond;
   const Nanoseconds longest = 60 * kSecond + 10 * kSecond * state.config.turns;
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   std::size_t free = 0;
@@ -79,14 +84,18 @@ Status allocate_in_turn(Allocator::State& state,
     if (state.driver.now() >= until || state.sleeping.ends()) return status;
     state.driver.rest(kBetweenTries);
   }
-  until = state.driver.now() + longest;
-  Nanoseconds seen = 0;  // when another process last had memory
+  const Nanoseconds begin = state.driver.now();
+  until = begin + longest;
+  Nanoseconds last_try = 0;
   for (bool again = true; again && status.code() == CUDA_ERROR_OUT_OF_MEMORY;
        status = allocate()) {
-    const TurnCalls::Answer answer = turn.ask(device, until);
+    const TurnCalls::Answer answer = turn.ask(device, until, why);
     const Nanoseconds now = state.driver.now();
-    if (answer != TurnCalls::Answer::Nobody) seen = now;
-    again = now < until && seen != 0 && now - seen < kGrace;
+    if (answer == TurnCalls::Answer::Unsure)
+      last_try = std::max(last_try, begin + kUnsure);
+    else if (answer != TurnCalls::Answer::Nobody)
+      last_try = now + kGrace;
+    again = now < std::min(until, last_try);
     if (again && answer != TurnCalls::Answer::Given) state.driver.rest(kBetweenTries);
   }
   if (status.ok()) turn.had();

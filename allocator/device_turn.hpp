@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 
 namespace custash {
 
@@ -26,7 +27,7 @@ class DeviceTurn {
   // this process's now, or where no turns are taken.
   bool take() noexcept;
   // Asks once, for a time that ends then, or when waking is given up.
-  TurnCalls::Answer ask(CUdevice device, Nanoseconds until) noexcept;
+  TurnCalls::Answer ask(CUdevice device, Nanoseconds until, std::string* why) noexcept;
   // The process has the memory that it lacked.
   void had();
 
@@ -40,10 +41,12 @@ class DeviceTurn {
   std::size_t taken_ = 0;
 };
 
-// What `allocate` answers once other processes have slept for it; out of memory where none can.
+// What `allocate` answers once other processes have slept for it; out of memory where none can,
+// `why` where one would not.
 Status allocate_in_turn(Allocator::State& state,
                         CUdevice device,
                         Bytes bytes,
+                        std::string* why,
                         const std::function<Status()>& allocate);
 
 }  // namespace custash

@@ -182,7 +182,7 @@ struct Allocator::State {
   bool neighbours_gave(CUdevice device, Bytes bytes);
   bool cut_pages(CUdevice device, Bytes bytes);
   bool call_oom_hooks(CUdevice device, Bytes bytes);
-  void tell_out_of_memory(ContextCache& cache, Bytes bytes);
+  void tell_out_of_memory(ContextCache& cache, Bytes bytes, const std::string& turns);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);
 
   // Captures that go on, so that each end finds what its begin has counted, whatever has

@@ -31,7 +31,8 @@ void make_room(Allocator::State& state, DeviceTurn& turn, CUdevice device) noexc
     visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
     if (state.ask_neighbours != nullptr)
       (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
-    if (turn.take()) (void)turn.ask(device, ~Nanoseconds{0});
+    std::string why;
+    if (turn.take()) (void)turn.ask(device, ~Nanoseconds{0}, &why);
   } catch (...) {  // no host memory: the next try is to come
   }
 }

@@ -137,6 +137,7 @@ CUdevice device_of(Allocator& core, std::string_view uuid) {
 struct Found {
   std::vector<Candidate> ready;  // the idlest first
   bool later = false;
+  bool unsure = false;
 };
 
 Found find(const std::string& uuid, Nanoseconds now) {
@@ -145,10 +146,12 @@ Found find(const std::string& uuid, Nanoseconds now) {
        neighbours::ask_each("turn_look " + uuid, service::in_milliseconds(kAnswerTime))) {
     Candidate candidate{.who = each.who};
     if (!each.reply.heard || each.reply.status == service::ReplyStatus::NotNow) {
-      found.later = found.later || others().knows(each.who);  // it may be ending
+      (others().knows(each.who) ? found.later : found.unsure) = true;  // it may be ending
     } else if (each.reply.done() && read(each.reply.text, &candidate) && candidate.bytes != 0) {
       others().met(each.who);
-      if (candidate.left != 0 || others().refuses(each.who, now))
+      if (others().refuses(each.who, now))
+        found.unsure = true;
+      else if (candidate.left != 0)
         found.later = true;
       else
         found.ready.push_back(candidate);
@@ -175,7 +178,7 @@ service::Reply put_to_sleep(const Candidate& candidate,
   }
 }
 
-Answer ask_for(CUdevice device, bool (*go_on)(void* data), void* data) {
+Answer ask_for(CUdevice device, bool (*go_on)(void* data), void* data, std::string* why) {
   const std::string uuid = neighbours::uuid_of(device);
   Allocator* const core = process::core();
   if (uuid.empty() || core == nullptr) return Answer::Nobody;
@@ -187,15 +190,20 @@ Answer ask_for(CUdevice device, bool (*go_on)(void* data), void* data) {
             " pid=" + std::to_string(each.who.pid) + " answer=\"" + reply.text + "\"");
     if (reply.done()) return Answer::Given;
     const Nanoseconds now = core->driver().now();
+    *why = "process " + std::to_string(each.who.pid) + " did not go to sleep" +
+           (reply.text.empty() ? "" : ": " + reply.text);
     others().refused(each.who, now + std::max(kLeftAlone, core->config().turns * kSecond));
     if (!go_on(data)) break;
   }
-  return found.later || !found.ready.empty() ? Answer::Later : Answer::Nobody;
+  if (why->empty() && found.later) *why = "another process keeps its memory for now";
+  if (why->empty() && found.unsure) *why = "a process has not answered";
+  if (found.later) return Answer::Later;
+  return found.unsure || !found.ready.empty() ? Answer::Unsure : Answer::Nobody;
 }
 
-Answer ask(CUdevice device, bool (*go_on)(void* data), void* data) noexcept {
+Answer ask(CUdevice device, bool (*go_on)(void* data), void* data, std::string* why) noexcept {
   try {
-    return ask_for(device, go_on, data);
+    return ask_for(device, go_on, data, why);
   } catch (...) {  // no memory for the question
     return Answer::Later;
   }

@@ -80,8 +80,9 @@ class Figures:
     def held(self, how):
         if how == "bare":  # all ways in one turn
             return
+        traces = sorted(str(path) for path in (ROOT / "tests/traces").glob("**/*.xz"))
         command = [self.args.python, str(GPU / "replay.py"), "--command", str(self.bench.build / "tools/custash"), "--repeats", "1",
-                   "--python", self.args.python, *self.bench.traces]
+                   "--python", self.args.python, *traces]
         for path, ways in (self.told(command) or {}).items():
             for who, found in ways.items():
                 if "utilisation" in found[-1]:

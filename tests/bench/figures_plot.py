@@ -60,7 +60,7 @@ def of(found, picture):
 
 def tables(found):
     """One table a picture: a line a way, a column a place on the axis."""
-    out = f"Measured on {found['machine']}. A cell has the median of its runs and their range; without a range, it is one run.\n\n"
+    out = f"Measured on {found['machine']}. A cell has the median of its runs and their range. Without a range, all were equal.\n\n"
     for picture, (title, unit) in TITLES.items():
         rows = of(found, picture)
         if not rows:

@@ -47,13 +47,22 @@ PROGRAMS = {
 
 
 def timed(turns, turn):
-    """Prints how long a turn took, without the first ones, which load code."""
+    """Prints how long a turn took, without the first ones, which load code. With --windows again for each line of input."""
     for i in range(4):
         turn(i)
+    if "--windows" in sys.argv:
+        print("ready", flush=True)
+        for _ in sys.stdin:
+            window(turns, turn)
+    else:
+        window(turns, turn)
+
+
+def window(turns, turn):
     begin = time.perf_counter()
     for i in range(turns):
         turn(i)
-    print(f"turn: {(time.perf_counter() - begin) / turns * 1e6:.3f} us")
+    print(f"turn: {(time.perf_counter() - begin) / turns * 1e6:.3f} us", flush=True)
 
 
 def run_rmm(turns):
@@ -219,6 +228,7 @@ def main():
     parser.add_argument("--driver")
     parser.add_argument("--runtime")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
+    parser.add_argument("--windows", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.inside:
         globals()[args.inside](args.turns)

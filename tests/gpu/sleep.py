@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Sleep on a GPU: how fast device memory goes out and comes back, and that its contents stay.
 
-  sleep.py --build build [--gib 24] [--sleeps 20] [--steps 80] [--only memory|file|command|deep|training] [--dir FOLDER]
+  sleep.py --build build [--gib 24] [--sleeps 20] [--steps 80] [--dir FOLDER]
+           [--only pinned|pageable|file|command|deep|training]
 
-memory: a program fills N GiB, sleeps and is woken by its next memset, three times with pinned host memory
-(the first time cold) and once with pageable memory. command: another process puts it to sleep and wakes it.
-file: as memory, into a file in --dir. deep: five of six blocks are freed, then a deep trim, sleep, and new blocks,
+pinned: a program fills N GiB, sleeps and is woken by its next memset, three times with pinned host memory
+(the first time cold). pageable: twice with pageable memory. command: another process puts it to sleep and wakes it.
+file: as pageable, into a file in --dir. deep: five of six blocks are freed, then a deep trim, sleep, and new blocks,
 three times over. training: GPT-2 with deterministic algorithms; one run without sleep, others that `custash sleep` and
 `custash trim --deep` stop at random moments: the losses must be equal to the last bit (train_gpt2.py; needs PyTorch).
 NVML says what is left on the device. Prints a line of JSON for each part. Exits with 0, with 1 where something is
@@ -36,7 +37,6 @@ class Cuda:
     def __init__(self):
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.custash = ctypes.CDLL(None)
-        self.custash.custash_last_error_message.restype = ctypes.c_char_p
         self.check(self.driver.cuInit(0))
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.check(self.driver.cuDeviceGet(ctypes.byref(device), 0))
@@ -64,6 +64,11 @@ class Cuda:
 
     def to_host(self, host, at, size):
         self.check(self.driver.cuMemcpyDtoH_v2(host, ctypes.c_uint64(at), ctypes.c_size_t(size)))
+
+    def why(self):
+        """The reason of the last refusal of custash."""
+        self.custash.custash_last_error_message.restype = ctypes.c_char_p
+        return self.custash.custash_last_error_message().decode()
 
     def synchronize(self):
         self.check(self.driver.cuCtxSynchronize())
@@ -138,7 +143,7 @@ def child(gib, rounds):
         start = time.perf_counter()
         status = cuda.custash.custash_sleep(0)
         out_ms = (time.perf_counter() - start) * 1000
-        reason = cuda.custash.custash_last_error_message().decode() if status else ""
+        reason = cuda.why() if status else ""
         left = used_mib()
         start = time.perf_counter()
         cuda.fill(blocks.all[-1][0], blocks.all[-1][2], 1)
@@ -171,7 +176,7 @@ def deep_child(gib, rounds):
         start = time.perf_counter()
         status = cuda.custash.custash_trim_deep(0)
         deep_ms = (time.perf_counter() - start) * 1000
-        reason = cuda.custash.custash_last_error_message().decode() if status else ""
+        reason = cuda.why() if status else ""
         deep = used_mib()
         wrong = [blocks.wrong()]
         status = status or cuda.custash.custash_sleep(0)
@@ -210,12 +215,16 @@ def hear(process):
     return answer
 
 
-def memory(args):
-    return sleeps(args, ((f"sleep_pinned:{int(args.gib * 1.1) + 1}G", 3), ("sleep_pinned:0", 2)))
+def pinned(args):
+    return sleeps(args, f"sleep_pinned:{int(args.gib * 1.1) + 1}G", 3)
+
+
+def pageable(args):
+    return sleeps(args, "sleep_pinned:0", 2)
 
 
 def file(args):
-    return sleeps(args, ((f"sleep_memory:0,sleep_dir:{args.dir}", 2),))
+    return sleeps(args, f"sleep_memory:0,sleep_dir:{args.dir}", 2)
 
 
 def deep(args):
@@ -227,20 +236,15 @@ def deep(args):
         all(each["deep_mib"] < each["trimmed_mib"] for each in results if "deep_mib" in each)
 
 
-def sleeps(args, ways):
-    good = True
-    for conf, rounds in ways:
-        process = start_child(args, args.gib, rounds, conf)
-        first = hear(process)
-        results = [hear(process) for _ in range(rounds)]
-        process.stdin.close()
-        code = process.wait()
-        print(json.dumps({"part": "memory", "gib": args.gib, "conf": conf, **first, "rounds": results, "exit": code}),
-              flush=True)
-        good &= code == 0 and all(each["status"] == 0 and each["wrong"] == 0 for each in results)
-        if first["context_mib"] is not None:
-            good &= all(each["left_mib"] <= first["context_mib"] + 64 for each in results)
-    return good
+def sleeps(args, conf, rounds):
+    process = start_child(args, args.gib, rounds, conf)
+    first = hear(process)
+    results = [hear(process) for _ in range(rounds)]
+    process.stdin.close()
+    code = process.wait()
+    print(json.dumps({"gib": args.gib, "conf": conf, **first, "rounds": results, "exit": code}), flush=True)
+    good = code == 0 and all(each["status"] == 0 and each["wrong"] == 0 for each in results)
+    return good and (first["context_mib"] is None or all(each["left_mib"] <= first["context_mib"] + 64 for each in results))
 
 
 def command(args):
@@ -307,12 +311,12 @@ def main():
     parser.add_argument("--gib", type=float, default=24)
     parser.add_argument("--sleeps", type=int, default=20)
     parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--only", choices=("memory", "file", "command", "deep", "training"))
+    parser.add_argument("--only", choices=("pinned", "pageable", "file", "command", "deep", "training"))
     parser.add_argument("--dir", default=tempfile.gettempdir(), help="where a file of sleep is made")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "interpose", "libcustash.so"))
     args.command = os.path.abspath(os.path.join(args.build, "tools", "custash"))
-    parts = [globals()[args.only]] if args.only else [memory, file, command, deep, training]
+    parts = [globals()[args.only]] if args.only else [pinned, pageable, file, command, deep, training]
     return 0 if all([part(args) for part in parts]) else 1
 
 

@@ -2,6 +2,7 @@
 """Processes that together need more than the device take turns at it: option turns."""
 import concurrent.futures
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -112,6 +113,20 @@ class Turns(Case):
         for value, actor in enumerate(actors, 1):
             actor.tell(f"check 0 {value}")
         self.assertEqual([actor.hear() for actor in actors], [["0", "0"], ["0", "0"]])
+
+    def test_one_that_does_not_answer_for_a_while_is_waited_for(self):
+        first, second = self.filled(value=1), self.actor()
+        first.process.send_signal(signal.SIGSTOP)
+        second.tell(f"alloc {MOST}")
+        time.sleep(4)
+        first.process.send_signal(signal.SIGCONT)
+        self.assertEqual(second.hear()[0], "0")
+
+    def test_why_no_turn_helped_is_told(self):
+        first, second = self.filled(conf=",sleep_memory:1M"), self.actor()
+        self.assertEqual(second.code(f"alloc {MOST}"), OUT_OF_MEMORY)
+        with open(self.logs[1], encoding="utf-8") as file:
+            self.assertRegex(file.read(), rf"event=out_of_memory .*; turns: process {first.pid} did not go to sleep: host memory: needs ")
 
     def test_who_does_not_take_part_neither_gives_nor_gets(self):
         self.filled()
