@@ -116,6 +116,13 @@ class Doctor(Case):
         findings = self.doctor(CUSTASH_CONF="enabled:false")
         self.assertEqual(self.one(findings, "CUSTASH_CONF")["level"], "warning")
 
+    def test_options_that_do_nothing_beside_another_are_told(self):
+        for conf, said in (("turns:5,control:false", ["turns needs control:true"]),
+                           ("sleep_after:5,deep_trim_after:1,backing:driver", ["sleep_after needs mapped pages", "deep_trim_after needs mapped pages"]),
+                           ("turns:5,sleep_after:5,deep_trim_after:1", []), ("control:false", [])):
+            findings = self.doctor(CUSTASH_CONF=conf)["CUSTASH_CONF"]
+            self.assertEqual([each["what"] for each in findings if each["level"] == "warning"], said)
+
     def test_the_environment(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertNotIn("MPS", self.doctor(CUDA_MPS_PIPE_DIRECTORY=folder))

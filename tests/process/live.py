@@ -115,6 +115,14 @@ class Top(Live):
             self.assertEqual(seen["devices"][0]["allocated_bytes"], 8 * MIB)
             self.assertTrue(self.top()[actor.pid]["answered"])
 
+    def test_a_page_that_was_never_written_is_no_process(self):
+        with Actor() as actor:
+            actor.ok(f"alloc {8 * MIB}")
+            os.kill(actor.pid, signal.SIGSTOP)
+            seen = self.top()
+            os.kill(actor.pid, signal.SIGCONT)
+            self.assertNotIn(actor.pid, seen)
+
 
 class Pages(Live):
     def test_private_and_gone_at_exit(self):

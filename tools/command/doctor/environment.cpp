@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -19,6 +20,26 @@ namespace {
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+// Options that do nothing beside another one.
+void examine_idle_options(const Config& config, Findings* findings) {
+  const bool has_service = config.control;
+  const bool has_pages = config.backing != Backing::Driver && config.caching != Caching::Never;
+  if (has_service && has_pages) return;
+  const std::pair<const char*, std::uint32_t> options[] = {
+      {"turns", config.turns},
+      {"sleep_after", config.sleep_after},
+      {"deep_trim_after", config.deep_trim_after}};
+  for (const auto& [name, seconds] : options) {
+    if (seconds == 0) continue;
+    findings->push_back(
+        {Level::Warning,
+         "CUSTASH_CONF",
+         std::string(name) + (has_service ? " needs mapped pages" : " needs control:true"),
+         has_service ? "Remove backing:driver and caching:never, or that option."
+                     : "Remove control:false, or that option."});
+  }
 }
 
 void examine_options(Findings* findings) {
@@ -45,6 +66,7 @@ void examine_options(Findings* findings) {
                              ? "not set: defaults"
                              : given + "; others: defaults (custash run --print-conf)",
                          ""});
+    examine_idle_options(parsed.config, findings);
   }
 }
 

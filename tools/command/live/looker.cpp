@@ -6,6 +6,8 @@ namespace custash::live {
 Look Looker::look(std::chrono::milliseconds patience) {
   Look look;
   look.seen = watch_.look(patience);
+  std::erase_if(look.seen,
+                [](const Seen& each) { return each.page.updated == 0; });  // says nothing
   look.at = monotonic_now();
   for (const Seen& each : look.seen)
     look.programs[each.page.pid] =
