@@ -76,11 +76,14 @@ def parts(build, out):
         "pairs": (120, [["env", *preload, f"{build}/tests/bench/pairs_{runtime}", str(threads)]
                         for preload in ([], [f"LD_PRELOAD={library}"])
                         for runtime in ("static", "shared") for threads in (1, 16)]),
+        "side_by_side": (300, [script("gpu/side_by_side.py", "--build", build, "--json", f"{out}/side_by_side.json")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
         "museum": (400, [museum("museum"), museum("museum", "--conf", "guard_core:true"), museum("museum_others", "--right", "4"),
                          museum("museum_streams", "--check", "streams", "--right", "10")]),
         "check_streams": (200, [script("gpu/check_streams.py", "--build", build)]),
+        "turns": (300, [script("gpu/turns.py", "--build", build, "--pinned")]),
+        "sleep_frameworks": (400, [script("gpu/sleep_frameworks.py", "--build", build, "--json", f"{out}/sleep_frameworks.json")]),
         "sleep": (500, [script("gpu/sleep.py", "--build", build, "--gib", "16")]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
                                 "all", "env", f"LD_PRELOAD={library}", "CUSTASH_CONF=caching:always", f"{build}/tests/gpu/{name}", "--quick"]
