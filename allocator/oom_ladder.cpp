@@ -141,6 +141,11 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   std::string turns_said;
   if (trim_others(on_device(cache.device()), &cache)) status = allocate();
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && config.guard.any()) {
+    visit_living(on_device(cache.device()),
+                 [](ContextCache& each) { each.guards().give_way(); });
+    status = allocate();
+  }
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && neighbours_gave(cache.device(), bytes))
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && cut_pages(cache.device(), bytes))

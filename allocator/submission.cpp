@@ -166,7 +166,7 @@ void Allocator::kernels_become_host_visible(std::string_view call, Reach reach) 
   if (state_->kernels_visible.exchange(true)) return;
   log(LogLevel::Info,
       "event=kernels_host_visible call=" + std::string(call) +
-          " effect=\"frees wait for kernels\"");
+          " effect=\"frees wait for kernels from now on; free:parameters lets more of them go\"");
 }
 
 void Allocator::capture_begins(CUstream stream, NullStream null) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 #include <utility>
 
 namespace custash {
@@ -50,8 +51,15 @@ bool Guards::allocate(const Request& request, Address* out) {
     note_freed(arena());
     return true;
   }
-  CacheLock lock(core_.mutex);
-  ++core_.stats.num_unguarded;
+  bool first = false;
+  {
+    CacheLock lock(core_.mutex);
+    first = core_.stats.num_unguarded++ == 0;
+  }
+  if (first)
+    log(LogLevel::Warn,
+        "event=guard_no_room memory=device bytes=" + std::to_string(request.bytes) +
+            " effect=\"blocks without guards\"");
   return false;
 }
 
@@ -191,19 +199,24 @@ void Guards::wait_briefly(const GuardSlack::Look& look) const {
   }
 }
 
-void Guards::look_at_all() {
+void Guards::give_way() {
   constexpr int kTries = 1000;
   constexpr Nanoseconds kPause = 1'000'000;
   Arena* const arena = arena_.load(std::memory_order_relaxed);
-  if (arena == nullptr || core_.timeline.broken()) return;
+  if (arena == nullptr || core_.timeline.broken() || core_.timeline.capturing()) return;
   for (int i = 0; i < kTries; ++i) {
     collect();
     {
       CacheLock lock(core_.mutex);
-      if (leaving_.empty() && count_freed(*arena) == 0) break;
+      if (leaving_.empty() && count_freed(*arena) == 0) return;
     }
     core_.driver.rest(kPause);
   }
+}
+
+void Guards::look_at_all() {
+  if (arena_.load(std::memory_order_relaxed) == nullptr || core_.timeline.broken()) return;
+  give_way();
   // Meanwhile no other thread gives pages back.
   if (collecting_.exchange(true)) return;
   look_at_living();

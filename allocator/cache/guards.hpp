@@ -57,6 +57,8 @@ class Guards {
 
   static std::uint32_t freed() { return freed_with_pages.load(std::memory_order_relaxed); }
 
+  // Memory is short: the pages of freed blocks go back to the driver. Waits a second at most.
+  void give_way() EXCLUDES(cache_lock);
   // Looks at the slack of all blocks, those in use too. Waits a second at most.
   void look_at_all() EXCLUDES(cache_lock);
   // The context is about to die. Returns the pages that are still mapped.

@@ -73,7 +73,7 @@ typedef struct custash_stat {
 CUSTASH_API custash_status_t custash_malloc(void** ptr, int device, size_t size);
 
 /* Frees memory that any stream may have used, as cudaFree does, without waiting for the device.
- * The memory is handed out again only behind all work that its context holds now. NULL is
+ * Nobody gets the memory again before all work that its context holds now is over. NULL is
  * success. Errors: NOT_OURS, INVALID_VALUE (freed already, or not the start of a block),
  * NOT_RUNNING, DRIVER. */
 CUSTASH_API custash_status_t custash_free(void* ptr);

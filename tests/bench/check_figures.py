@@ -80,6 +80,27 @@ class Documentation(unittest.TestCase):
             self.assertEqual(drawn.count("<circle"), len(rows) + legend)
             self.assertEqual(drawn.count('stroke-width="4"'), len(rows))
 
+    def test_the_page_says_what_was_measured(self):
+        page = " ".join((ROOT / "docs/performance.md").read_text().split())
+
+        def row(picture, who, at):
+            return next(each for each in FOUND["rows"] if (each["picture"], each["who"], each["at"]) == (picture, who, at))
+
+        steps = [row("training", who, "a step")["median"] for who in ("no cache, with custash", "PyTorch's own cache", "no cache, without custash")]
+        self.assertIn("A step took {:.1f} ms under custash, {:.1f} with PyTorch's cache, and {:.0f} with none.".format(*steps), page)
+        memory = [row("training", who, "memory")["median"] / 1024 for who in ("no cache, with custash", "PyTorch's own cache")]
+        self.assertIn("It held {:.0f} GiB in place of {:.1f}.".format(*memory), page)
+        held = {each["at"]: each for each in figures_plot.of(FOUND, "held") if each["who"] == "custash"}
+        more = {at: [round(100 * each[key] - 100) for key in ("median", "low", "high")] for at, each in held.items()}
+        streams, server, others = more.pop("streams"), more.pop("serving"), sorted(each[0] for each in more.values())
+        self.assertIn(f"It is {others[0]} to {others[-1]} % for six of eight programs. A server held {server[0]} % more than it used, and a "
+                      f"program with four streams {streams[0]} % ({streams[1]} to {streams[2]} in four runs).", page)
+        pairs = [row("threads", f"cudaMalloc, {how} custash", 1) for how in ("without", "with")]
+        texts = [figures_plot.median(each) for each in pairs]
+        ends = [[figures_plot.readable(each[key], figures_plot.scaled(each["median"], "ns")[0]) for key in ("low", "high")] for each in pairs]
+        self.assertIn(f"takes {texts[0]} without custash ({ends[0][0]} to {ends[0][1]} in {pairs[0]['runs']} runs). With it, a pair takes {texts[1]} "
+                      f"({ends[1][0]} to {ends[1][1]}).", " ".join((ROOT / "README.md").read_text().split()))
+
     def test_the_readme_says_what_was_measured(self):
         said = re.search(r"the median of (\d+) runs is ([\d.]+) to ([\d.]+) µs by size, and all runs took ([\d.]+) to ([\d.]+) µs",
                          (ROOT / "README.md").read_text().replace("\n", " "))

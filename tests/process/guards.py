@@ -2,6 +2,7 @@
 """What a program with guarded blocks says of wrong uses of memory (docs/guard.md). Faults of kernels: tests/gpu/museum.py."""
 import json
 import os
+import pathlib
 import re
 import tempfile
 import time
@@ -189,6 +190,15 @@ class Guards(Case):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(file.read(), "mine")
             self.assertEqual(len(os.listdir(folder)), 2)
+
+    def test_the_first_block_without_room_is_told_once(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                actor.Actor(CUSTASH_CONF=f"guard:all,log:warn,log_file:{folder}/log", CUSTASH_SIM="devices=1,memory=1g") as one:
+            one.ok(f"alloc {980 << 20}")
+            one.ok("alloc 1000")
+            said = pathlib.Path(folder, "log").read_text(encoding="utf-8")
+        self.assertEqual(said.count(f"event=guard_no_room memory=device bytes={980 << 20} "), 1)
+        self.assertEqual(said.count("event=guard_no_room"), 1)
 
     def test_without_the_option_nobody_looks(self):
         self.assertEqual(self.log([0, 3], "log:error"), [])

@@ -247,6 +247,10 @@ class Keys(Case):
                 screen.until("custash trim PID")
                 screen.press("h")
                 screen.until("PROGRAM")
+                screen.press("?")
+                screen.until("custash trim PID")
+                screen.press("\x1b")
+                screen.until("PROGRAM")
                 for keys in ("j", "\x1b[B", "\x1bOB", "\x1b[A", "k"):
                     screen.press(keys)
                 screen.until(r"^> +\d+ ")

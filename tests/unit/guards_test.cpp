@@ -255,6 +255,18 @@ TEST_CASE("on a nearly full device blocks go unguarded", "[unit][guards]") {
   CHECK(bed.stats().allocation[0].current == 0);
 }
 
+TEST_CASE("freed guarded blocks give way to an allocation", "[unit][guards]") {
+  constexpr Bytes kMost = 1200_MiB;
+  Bed bed({.device_memory = 2_GiB}, guarding());
+  const Address p = bed.malloc(kMost);
+  REQUIRE(bed.stats().num_guarded == 1);
+  bed.launch(nullptr, {.accesses = {{p, kMost, true}}});
+  bed.free(p);
+  bed.free(bed.malloc(kMost));
+  CHECK(bed.stats().num_ooms == 0);
+  CHECK(sim::faults().empty());
+}
+
 TEST_CASE("without virtual memory management blocks go unguarded", "[unit][guards]") {
   Bed bed({.vmm = false}, guarding());
   bed.free(bed.malloc(4096));
