@@ -235,15 +235,7 @@ void* HostCache::allocate_guarded(CUcontext context, Bytes bytes, unsigned flags
   }
   if (!room ||
       !memory_.obtain_guarded(context, bytes, flags, guards_.next_is_at_end(), &pages)) {
-    bool first = false;
-    {
-      Lock lock(mutex_);
-      first = stats_.num_unguarded++ == 0;
-    }
-    if (first)
-      log(LogLevel::Warn,
-          "event=guard_no_room memory=pinned bytes=" + std::to_string(bytes) +
-              " effect=\"buffers without guards\"");
+    guards_.no_room_for(bytes);
     return nullptr;
   }
   guards_.begin(pages, bytes);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/host_guards.hpp"
 
+#include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
 #include "pinned/first_touch.hpp"
 
 #include <cstring>
 #include <optional>
+#include <string>
 
 #include <sys/mman.h>
 
@@ -38,6 +40,18 @@ void HostGuards::begin(const HostMemoryRange& pages, Bytes requested) const {
   std::memset(pointer(pages.first_page()), kPattern, pages.lead);
   std::memset(pointer(end), kPattern, pages.end() - end);
   if (config_.guard_fill) std::memset(pointer(pages.base), kFill, requested);
+}
+
+void HostGuards::no_room_for(Bytes bytes) {
+  bool first = false;
+  {
+    Lock lock(mutex_);
+    first = stats_.num_unguarded++ == 0;
+  }
+  if (first)
+    log(LogLevel::Warn,
+        "event=guard_no_room memory=pinned bytes=" + std::to_string(bytes) +
+            " effect=\"buffers without guards\"");
 }
 
 void HostGuards::look(const HostMemoryRange& pages, Bytes requested) {

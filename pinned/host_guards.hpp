@@ -32,6 +32,9 @@ class HostGuards {
   // A new buffer, which nobody uses yet.
   void begin(const HostMemoryRange& pages, Bytes requested) const;
 
+  // The buffer goes unguarded. The log tells of the first one.
+  void no_room_for(Bytes bytes) EXCLUDES(mutex_);
+
   // Freed buffers that the device may still use, and the host as well.
   [[nodiscard]] bool any_waits() const { return waiting_.load(std::memory_order_relaxed); }
 

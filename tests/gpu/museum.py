@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 SECONDS = 60
+LEAST = 0.95  # of the faults have the right block and kind
 
 
 def arguments():
@@ -126,7 +127,8 @@ def say(given, faults, planted):
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
-    return 0 if count["found"] == len(results) and not false and not any(r["wrong"] for r in results) else 1
+    exact = all(count[word] >= LEAST * len(results) for word in ("block", "kind"))
+    return 0 if count["found"] == len(results) and exact and not false and not any(r["wrong"] for r in results) else 1
 
 
 if __name__ == "__main__":
