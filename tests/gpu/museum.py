@@ -7,7 +7,8 @@
 
 found: there is a finding. block: it names the right block, alone or among others. kind: it says rightly what happened, and that of the
 right block alone. A fault whose address is not known counts as found and, where its block is among the suspects, for the block.
-On the simulator (--driver, --runtime, --kernels) all faults are expected to be found, on a GPU too; the exit status is 1 if one is not.
+On the simulator (--driver, --runtime, --kernels) all faults are expected to be found, on a GPU too; the exit status is 1 if one is not. It is
+1, too, where less than 95 % of them have the right block, or on a GPU the right kind: the simulator does not tell a fault's address.
 """
 import argparse
 import concurrent.futures
@@ -19,7 +20,7 @@ import sys
 import tempfile
 
 SECONDS = 60
-LEAST = 0.95  # of the faults have the right block and kind
+LEAST = 0.95  # of the faults have the right block, and on a GPU the right kind
 
 
 def arguments():
@@ -127,7 +128,7 @@ def say(given, faults, planted):
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
-    exact = all(count[word] >= LEAST * len(results) for word in ("block", "kind"))
+    exact = all(count[word] >= LEAST * len(results) for word in ("block", *(() if given.driver else ("kind",))))
     return 0 if count["found"] == len(results) and exact and not false and not any(r["wrong"] for r in results) else 1
 
 
