@@ -213,6 +213,15 @@ class Doctor(Case):
         finding = self.one(self.doctor("--pid", str(os.getpid()), **sim), f"process {os.getpid()}")
         self.assertEqual(finding["what"], "has loaded no CUDA library")
 
+    def test_the_share_that_was_served(self):
+        sim = {"CUSTASH_SIM": "devices=1"}
+        with Actor(CUSTASH_CONF="pools:driver", **sim) as actor:
+            for word in ("alloc", "alloc", "alloc_async", "alloc"):
+                actor.ok(f"{word} 1000")
+            finding = self.one(self.doctor("--pid", str(actor.pid), **sim), f"process {actor.pid}")
+            self.assertEqual((finding["level"], finding["what"]),
+                             ("ok", "runs under custash, which has served 3 of 4 allocations of device memory (75 %)"))
+
     def test_a_process_with_custash_linked_in(self):
         with Actor(preload=False, name="actor_custash", CUSTASH_SIM="devices=1") as actor:
             actor.ok("alloc 1000")
