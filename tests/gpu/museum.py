@@ -128,7 +128,10 @@ def say(given, faults, planted):
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
-    exact = all(count[word] >= LEAST * len(results) for word in ("block", *(() if given.driver else ("kind",))))
+    late = [result["name"] for result in results if result["status"] == "timeout"]
+    if late:
+        print(f"not over after {SECONDS} s: {', '.join(late)}")
+    exact = not late and all(count[word] >= LEAST * len(results) for word in ("block", *(() if given.driver else ("kind",))))
     return 0 if count["found"] == len(results) and exact and not false and not any(r["wrong"] for r in results) else 1
 
 

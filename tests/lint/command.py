@@ -91,9 +91,11 @@ def conf():
     told = [line.split() for line in changed if line not in plain]
     if told != [["limit:50%", "CUSTASH_CONF"], ["log:INFO", "command", "line"], ["leaks:true", "command", "line"]]:
         problems.append(f"--print-conf of changed options prints {told}")
-    changed = run("run", "--print-conf", "--check-streams").stdout.splitlines()
-    if {line.split()[0] for line in changed if line not in plain} != {"check_streams:true", "guard_show:true"}:
-        problems.append(f"--check-streams means {changed}")
+    for check, means in (("--check-streams", {"check_streams:true", "guard_show:true"}),
+                         ("--check-memory", {"guard:all", "guard_show:true", "guard_fill:true", "guard_slack:2M"})):
+        changed = {line.split()[0] for line in run("run", "--print-conf", check).stdout.splitlines() if line not in plain}
+        if changed != means:
+            problems.append(f"{check} means {changed}")
     fails("--json needs --check-memory or --check-streams", "run", "--json", "found.json", "--", "true", code=125)
 
 
