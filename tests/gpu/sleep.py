@@ -216,7 +216,7 @@ def hear(process):
 
 
 def pinned(args):
-    return sleeps(args, f"sleep_pinned:{int(args.gib * 1.1) + 1}G", 3)
+    return sleeps(args, f"sleep_pinned:{int(args.gib * 1.1) + 1}G", 3, table_mib=args.gib * GIB / 4096 * 8 / MIB)  # the device's page table of pinned memory
 
 
 def pageable(args):
@@ -236,7 +236,7 @@ def deep(args):
         all(each["deep_mib"] < each["trimmed_mib"] for each in results if "deep_mib" in each)
 
 
-def sleeps(args, conf, rounds):
+def sleeps(args, conf, rounds, table_mib=0):
     process = start_child(args, args.gib, rounds, conf)
     first = hear(process)
     results = [hear(process) for _ in range(rounds)]
@@ -246,7 +246,7 @@ def sleeps(args, conf, rounds):
     good = code == 0 and all(each["status"] == 0 and each["wrong"] == 0 for each in results)
     if first["context_mib"] is None:
         return good
-    most = first["context_mib"] + 64 + args.gib * GIB / 4096 * 8 / MIB  # the device's page table of pinned memory
+    most = first["context_mib"] + 64 + table_mib
     return good and all(each["left_mib"] <= most for each in results)
 
 

@@ -163,12 +163,12 @@ def main():
         return 0
     args.library = os.path.abspath(os.path.join(args.build, "interpose", "libcustash.so"))
     args.command = os.path.abspath(os.path.join(args.build, "tools", "custash"))
-    found, bad = {}, 0
+    found, bad, has_gpu = {}, 0, gpu_count() > 0
     for name, (_, module, _env) in PROGRAMS.items():
         if args.only and not name.startswith(tuple(args.only)):
             continue
-        if gpu_count() == 0 or not installed(module):
-            print(f"{name}: skip: {'no GPU' if gpu_count() == 0 else module}", flush=True)
+        if not has_gpu or not installed(module):
+            print(f"{name}: skip: {module if has_gpu else 'no GPU'}", flush=True)
             continue
         bare = run(name, args, False)[0]
         said, slept, refused = run(name, args, True)
