@@ -19,17 +19,20 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 
 }  // namespace
 
+Share share_of(const PassedCounts& counts, std::uint64_t calls, Bytes bytes) {
+  Share share{calls, calls, bytes, bytes};
+  for (std::size_t i = 0; i < kServable; ++i) {
+    share.all_calls += counts[i].calls;
+    share.all_bytes += counts[i].bytes;
+  }
+  return share;
+}
+
 std::string share_text(const PassedCounts& counts, std::uint64_t calls, Bytes bytes) {
-  std::uint64_t all = calls;
-  Bytes all_bytes = bytes;
   std::string kinds;
   for (std::size_t i = 0; i < kKinds; ++i) {
     const PassedCount& count = counts[i];
     if (count.calls == 0) continue;
-    if (i < kServable) {
-      all += count.calls;
-      all_bytes += count.bytes;
-    }
     kinds += (kinds.empty() ? "" : ", ") + std::string(name_of(static_cast<Kind>(i))) + " " +
              std::to_string(count.calls) + " (" + sized(count.bytes);
     if (count.live != 0)
@@ -37,16 +40,17 @@ std::string share_text(const PassedCounts& counts, std::uint64_t calls, Bytes by
     kinds += ")";
   }
   if (kinds.empty()) return "";
-  char line[160];
-  (void)std::snprintf(line,
-                      sizeof line,
-                      "custash: served %" PRIu64 " of %" PRIu64
+  const Share share = share_of(counts, calls, bytes);
+  char text[160];
+  (void)std::snprintf(text,
+                      sizeof text,
+                      "served %" PRIu64 " of %" PRIu64
                       " allocations (%.1f %%) and %.1f %% of their bytes; by the driver: ",
                       calls,
-                      all,
-                      percent(calls, all),
-                      percent(bytes, all_bytes));
-  return line + kinds + "\n";
+                      share.all_calls,
+                      percent(calls, share.all_calls),
+                      percent(bytes, share.all_bytes));
+  return text + kinds;
 }
 
 }  // namespace custash::passed

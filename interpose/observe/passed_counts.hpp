@@ -50,8 +50,18 @@ struct PassedCount {
 
 using PassedCounts = std::array<PassedCount, kKinds>;
 
-// A line for a summary; empty where nothing passed by. `calls` and `bytes`: what custash
-// served.
+// What custash may serve: what it has served, and the rest.
+struct Share {
+  std::uint64_t calls;
+  std::uint64_t all_calls;
+  Bytes bytes;  // as the program asked for them
+  Bytes all_bytes;
+};
+
+// `calls` and `bytes`: what custash served.
+Share share_of(const PassedCounts& counts, std::uint64_t calls, Bytes bytes);
+
+// "served 3 of 4 allocations ..."; empty where nothing passed by.
 std::string share_text(const PassedCounts& counts, std::uint64_t calls, Bytes bytes);
 
 }  // namespace custash::passed

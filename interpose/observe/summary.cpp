@@ -48,7 +48,8 @@ std::string summary_text(const std::vector<custash_device_stats_t>& devices,
     bytes += static_cast<Bytes>(stats.requested_bytes[kAll].allocated);
   }
   if (out.empty() && !devices.empty()) out = line_of(devices.front());
-  return out + passed::share_text(passed, calls, bytes);
+  const std::string share = passed::share_text(passed, calls, bytes);
+  return out + (share.empty() ? "" : "custash: " + share + "\n");
 }
 
 }  // namespace custash

@@ -32,6 +32,7 @@ struct DevicePart {
   std::int64_t limbo_bytes;
   // Since the start, for rates:
   std::int64_t allocations;
+  std::int64_t requested_bytes;  // of these
   std::int64_t frees;
   std::int64_t driver_calls;  // that made device memory or gave it back
   std::int64_t pages_moved;   // mapped at another address instead of made
@@ -62,7 +63,6 @@ struct Page {
   std::uint64_t sequence;  // odd while what follows is written
   std::int64_t updated;    // CLOCK_MONOTONIC, nanoseconds; 0: never
   std::int64_t pinned_bytes;  // of host memory held
-  std::int64_t passed;  // allocations that the driver served, of kinds that custash serves
   PassedPart by_driver[kPassedKinds];
   std::int64_t sleep;  // SleepState: 0 awake, 1 going to sleep, 2 asleep, 3 waking
   std::int64_t device_count;

@@ -70,6 +70,7 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   part->reserved_bytes = stats.reserved_bytes[kAll].current;
   part->limbo_bytes = stats.limbo_bytes;
   part->allocations = stats.allocation[kAll].allocated;
+  part->requested_bytes = stats.requested_bytes[kAll].allocated;
   part->frees = stats.allocation[kAll].freed;
   part->driver_calls = stats.num_device_alloc + stats.num_device_free;
   part->pages_moved = stats.num_pages_moved;
@@ -157,10 +158,7 @@ void open(const service::Identity& who) noexcept {
 }
 
 void answer(Allocator& core, service::Session&, std::string_view, service::Answer* answer) {
-  current.passed = 0;
   const passed::PassedCounts passed = passed::table().read();
-  for (std::size_t i = 0; i < passed::kServable; ++i)
-    current.passed += static_cast<std::int64_t>(passed[i].calls);
   static_assert(kPassedKinds == passed::kKinds);
   for (std::size_t i = 0; i < kPassedKinds; ++i)
     current.by_driver[i] = {static_cast<std::int64_t>(passed[i].calls),

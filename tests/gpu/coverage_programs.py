@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Programs that get device memory by every way, without and with custash in turn (custash compare), in one table: how long
-a turn took, the most device memory, and which share of the calls and bytes custash served (--summary). Loops that do as
+a turn took, the most device memory, and which share of the calls and bytes custash served. Loops that do as
 RMM, CCCL, OpenCV, JAX and PyTorch do come with it; those frameworks themselves run where they are installed.
 
   coverage_programs.py --build build [--only NAME...] [--runs 5] [--turns 2000] [--json FILE]
                        [--driver FOLDER --runtime FOLDER of the simulated ones]
 
 The spread of the runs without custash says what is noise. Exit 1 where a program failed or did something
-else with custash, or where custash served less than LEAST percent of the calls that it may serve; 77 where all were skipped.
+else with custash, or where custash served less than LEAST percent of the calls or bytes that it may serve; 77 where all were skipped.
 """
 import argparse
 import importlib.util
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 
 LEAST = 95
-SHARE = re.compile(r"^custash: served (\d+) of (\d+) allocations \(([\d.]+) %\) and ([\d.]+) % of their bytes; by the driver: (.*)$", re.M)
 HANDLES = "handle_cache:4G"
 
 # Name: what runs (a loop of coverage_loops, or a function of this file and the module that it needs), its environment, custash's options.
@@ -170,19 +168,15 @@ def compared(command, env, conf, args):
     return report
 
 
-def share_of(command, env, conf, args):
+def share_of(served):
     """Served and all calls that custash may serve, the shares in percent, and what the driver served."""
-    library = f"{args.build}/interpose/libcustash.so"
-    done = run([f"{args.build}/tools/custash", "run", "--summary", "--lib", library, *(["--conf", conf] if conf else []),
-                "--", *command], env, args.timeout)
-    if done.returncode != 0:
-        raise Failed(f"run: exit {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
-    rows = [(int(served), int(of), float(calls), float(size), rest) for served, of, calls, size, rest in SHARE.findall(done.stderr)]
-    if not rows:  # the line is missing where the driver served nothing
-        calls = sum(int(each) for each in re.findall(r"^custash: device \d+: (\d+) allocations", done.stderr, re.M))
-        return {"served": calls, "of": calls, "calls": 100.0, "bytes": 100.0, "driver": ""}
-    served, of, calls, size, rest = max(rows, key=lambda row: row[1])  # of several processes the busiest
-    return {"served": served, "of": of, "calls": calls, "bytes": size, "driver": rest}
+    def percent(part, whole):
+        return 100 * part / whole if whole else 100.0
+    return {"served": served["allocations"], "of": served["allocations_servable"],
+            "calls": percent(served["allocations"], served["allocations_servable"]),
+            "bytes": percent(served["requested_bytes"], served["requested_bytes_servable"]),
+            "driver": ", ".join(f"{each['kind']} {each['allocations']} ({each['allocated_bytes'] / (1 << 20):.1f} MiB)"
+                                for each in served["passed"])}
 
 
 def row_of(report, name):
@@ -250,14 +244,14 @@ def main():
         env = {**base, **more}
         try:
             report = compared(command, env, conf, args)
-            share = share_of(command, env, conf, args)
+            share = share_of(report["served"])
         except Failed as why:
             print(f"{name}: FAIL: {why}", flush=True)
             failed += 1
             continue
         found[name] = {"conf": conf, "comparison": report, "share": share}
         rows.append(cells(name, conf, report, share))
-        bad = share["calls"] < LEAST
+        bad = min(share["calls"], share["bytes"]) < LEAST
         failed += bad
         print(f"{name}: {'FAIL: too little served' if bad else 'done'}", flush=True)
     show(HEAD, rows)

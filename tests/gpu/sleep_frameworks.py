@@ -13,6 +13,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 
 from same_frameworks import gpu_count, installed
@@ -26,7 +27,7 @@ def rounds(count):
     for number in range(count):
         yield number
         if number == 2:
-            print("ready", flush=True)
+            print("ready", os.getpid(), flush=True)
         time.sleep(0.01)
 
 
@@ -82,6 +83,37 @@ def generate(count):
         print("tokens", torch_digest(out))
 
 
+def ddp_rank(rank, ranks, count, meeting):
+    import torch
+    import torch.distributed as dist
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=f"file://{meeting}", rank=rank, world_size=ranks)
+    torch.manual_seed(3)
+    torch.use_deterministic_algorithms(True)
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 8192), torch.nn.GELU(), torch.nn.Linear(8192, 1024)).cuda()
+    spread = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    for step in rounds(count):
+        x = torch.randn(64 + 37 * (step % 7), 1024, generator=torch.Generator().manual_seed(step * ranks + rank)).cuda()
+        loss = (spread(x) - x.roll(step, 1)).square().mean()
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+        if step % 20 == 0 and rank == 0:
+            print("loss", repr(loss.item()), flush=True)
+    if rank == 0:
+        print("weights", torch_digest(*model.parameters()), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def ddp(count):
+    """Two processes that train together over NCCL: one of them is put to sleep, the other has to wait for it."""
+    import torch
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(ddp_rank, args=(2, count, os.path.join(folder, "meeting")), nprocs=2)
+
+
 def cupy_loop(count):
     import cupy
     kept = []
@@ -110,7 +142,7 @@ def jax_loop(count):
             print("kept", digest(numpy.asarray(kept)))
 
 
-# Name: what runs, the module that it needs, its environment.
+# Name: what runs, the module that it needs, its environment. Those of DDP need two GPUs.
 PROGRAMS = {
     "torch_own_cache": (train, "torch", {}),
     "torch_no_cache": (train, "torch", NO_CACHE),
@@ -119,11 +151,17 @@ PROGRAMS = {
     "torch_graph_server": (graph_server, "torch", {}),
     "transformers_generate": (generate, "transformers", {}),
     "transformers_generate_no_cache": (generate, "transformers", NO_CACHE),
+    "ddp_own_cache": (ddp, "torch", {}),
+    "ddp_no_cache": (ddp, "torch", NO_CACHE),
     "cupy_own_pool": (cupy_loop, "cupy", {}),
     "cupy_no_pool": (cupy_no_pool, "cupy", {}),
     "jax_default": (jax_loop, "jax", {"XLA_PYTHON_CLIENT_MEM_FRACTION": ".1"}),
     "jax_platform": (jax_loop, "jax", {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}),
 }
+
+
+def gpus_for(name):
+    return 2 if name.startswith("ddp") else 1
 
 
 def run(name, args, asleep):
@@ -134,14 +172,17 @@ def run(name, args, asleep):
         env.update(LD_PRELOAD=args.library, CUSTASH_CONF="sleep_pinned:8G")
     process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--inside", name, "--rounds", str(args.rounds)],
                                env=env, stdout=subprocess.PIPE, text=True)
-    said, rng, slept, refused = [], random.Random(name), [], []
+    said, rng, slept, refused, ready = [], random.Random(name), [], [], []
     for line in process.stdout:
-        said.append(line)
-        if line == "ready\n":
+        if not line.startswith("ready"):
+            said.append(line)
+            continue
+        ready.append(line.split()[1])
+        if len(ready) == gpus_for(name):
             break
     while asleep and process.poll() is None:
         time.sleep(rng.uniform(0.02, 0.4))
-        done = subprocess.run([args.command, "sleep", str(process.pid)], capture_output=True, text=True, check=False)
+        done = subprocess.run([args.command, "sleep", rng.choice(ready)], capture_output=True, text=True, check=False)
         text = (done.stdout + done.stderr).strip().split(": ", 1)[-1]
         (slept if done.returncode == 0 and "already" not in text else refused).append(text)
     said += process.communicate()[0].splitlines(keepends=True)
@@ -163,12 +204,13 @@ def main():
         return 0
     args.library = os.path.abspath(os.path.join(args.build, "interpose", "libcustash.so"))
     args.command = os.path.abspath(os.path.join(args.build, "tools", "custash"))
-    found, bad, has_gpu = {}, 0, gpu_count() > 0
+    found, bad, gpus = {}, 0, gpu_count()
     for name, (_, module, _env) in PROGRAMS.items():
         if args.only and not name.startswith(tuple(args.only)):
             continue
-        if not has_gpu or not installed(module):
-            print(f"{name}: skip: {module if has_gpu else 'no GPU'}", flush=True)
+        enough = gpus >= gpus_for(name)
+        if not enough or not installed(module):
+            print(f"{name}: skip: {module if enough else f'there are {gpus} GPUs'}", flush=True)
             continue
         bare = run(name, args, False)[0]
         said, slept, refused = run(name, args, True)

@@ -80,6 +80,17 @@ class Compare(Case):
             self.assertEqual(each["served"]["calls_avoided"], 200 - each["served"]["calls_made"])
             self.assertGreater(each["without"]["wall_s"], 0)
 
+    def test_the_share_that_the_driver_served_is_told(self):
+        out, _ = self.compare("async 300", "--conf", "pools:driver")
+        self.assertRegex(out, r"(?m)^  served 0 of 300 allocations \(0\.0 %\) and 0\.0 % of their bytes; by the driver: stream-ordered 300 \(")
+        result = self.json("async 300", "--conf", "pools:driver")["served"]
+        self.assertEqual((result["allocations"], result["allocations_servable"], result["requested_bytes"]), (0, 300, 0))
+        self.assertEqual(result["passed"], [{"kind": "stream-ordered", "allocations": 300,
+                                             "allocated_bytes": result["requested_bytes_servable"]}])
+        result = self.json("async 300")["served"]
+        self.assertEqual((result["allocations"], result["allocations_servable"], result["passed"]), (300, 300, []))
+        self.assertEqual(result["requested_bytes"], result["requested_bytes_servable"])
+
     def test_processes_that_leave_no_counters_are_told(self):
         out, _ = self.compare("_exit", runs=TOO_FEW)
         self.assertIn("counters are missing from 1 of 1 processes, which did not end by exit", out)

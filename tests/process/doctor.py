@@ -220,7 +220,8 @@ class Doctor(Case):
                 actor.ok(f"{word} 1000")
             finding = self.one(self.doctor("--pid", str(actor.pid), **sim), f"process {actor.pid}")
             self.assertEqual((finding["level"], finding["what"]),
-                             ("ok", "runs under custash, which has served 3 of 4 allocations of device memory (75 %)"))
+                             ("ok", "runs under custash, which has served 3 of 4 allocations (75.0 %) and 75.0 % of their bytes; by the driver: "
+                              "stream-ordered 1 (0.0 MiB)"))
 
     def test_a_process_with_custash_linked_in(self):
         with Actor(preload=False, name="actor_custash", CUSTASH_SIM="devices=1") as actor:
@@ -243,7 +244,7 @@ class Doctor(Case):
             # A custash top elsewhere on this machine may have asked it just before.
             self.assertIn(finding(actor)["what"],
                           ("runs under custash; how much it was served is unknown: it does not answer",
-                           "runs under custash, which had served 1 allocations of device memory when it was last asked"))
+                           "runs under custash, which had, when it was last asked, served 1 allocations of device memory"))
         with Actor(CUSTASH_CONF="control:off,neighbours:off") as actor:
             actor.ok("alloc 1000")
             self.assertIn("or has the option control:off", finding(actor)["what"])
@@ -260,7 +261,7 @@ class Doctor(Case):
             subprocess.run([PATHS.command, "top", "--once", "--delay", "0.05"], env=environment(preload=False),
                            user=nobody, capture_output=True, timeout=60, check=True)
             finding = self.one(self.doctor("--pid", str(actor.pid)), subject)
-            self.assertIn("had served 1 allocations of device memory when it was last asked", finding["what"])
+            self.assertIn("had, when it was last asked, served 1 allocations of device memory", finding["what"])
 
     def test_a_process_with_two_drivers(self):
         code = ("import ctypes; l = ctypes.CDLL(None); ctypes.CDLL('libcuda.so.1'); l.dlmopen.restype = ctypes.c_void_p;"

@@ -40,7 +40,8 @@ same = "differs" not in words
 row = {"with_custash": "lower", "p": 0.01}
 print(json.dumps({"format": "custash comparison 1", "failure": "it crashed" if "crashes" in words else None,
   "rounds": [{"without": side(2 + i), "with": side((2 + i) / 2)} for i in range(4)],
-  "results": [{"name": "wall time", **row}, {"name": "metric", **row}], "served": {"calls_avoided": 7, "processes": int("idle" not in words)}, "same": same,
+  "results": [{"name": "wall time", **row}, {"name": "metric", **row}], "served": {"calls_avoided": 7, "processes": int("idle" not in words),
+             "allocations": 3, "allocations_servable": 4, "requested_bytes": 1, "requested_bytes_servable": 2, "passed": [{"kind": "arrays", "allocations": 5}]}, "same": same,
   "output_differs": None if same else {"line": 1, "before": "a", "after": "b"}, "verdicts": [], "warnings": []}))
 if "crashes" in words:
   print("round 1", "custash: it crashed", "The program wrote last:", "  oh no", sep="\\n", file=sys.stderr)
@@ -219,7 +220,12 @@ class Table(unittest.TestCase):
     def test_a_line(self):
         self.assertEqual(table.line(self.ROW), [
             "A <thing>, own cache", "thing==1.0", "4.00 ms", "2.00 ms", "2.00 × (1.00–2.00)", "0.500–2.00", "better", "3 / 1",
-            "the same"])
+            "–", "the same"])
+
+    def test_what_was_served(self):
+        self.assertEqual(table.served({**self.ROW, "share": [1, 1], "passed": []}), "100 % / 100 %")
+        self.assertEqual(table.served({**self.ROW, "share": [1, 0.9987], "passed": [{"kind": "pitched", "allocations": 4}]}), "100 % / 99.9 %")
+        self.assertEqual(table.served({**self.ROW, "share": None, "passed": [{"kind": "handles", "allocations": 1234}]}), "–; handles 1,234")
 
     def test_losses_and_differing_output_are_told(self):
         self.assertEqual(table.line({**self.ROW, "with_custash": "higher"})[6], "worse")
@@ -271,6 +277,7 @@ class Runs(Scratch):
                                             data={"file": "x", "form": "table", "rows": 2, "columns": 3, "seed": 1})
         self.assertEqual((code, len(rows)), (0, 2))
         self.assertEqual(rows[0]["without"], [20, 30, 40, 50])
+        self.assertIn("| 75.0 % / 50.0 %; arrays 5 | the same |", said)
         self.assertIn("| A thing, special | ours | 35.0 ms | 17.5 ms | 2.00 × (2.00–2.00) | 0.667–0.800 | better |", said)
         folder = self.folder / "programs/thing/data"
         self.assertEqual([call[2] for call in calls], [None, str(folder)])

@@ -59,6 +59,14 @@ def run(line, environment, folder):
     return found
 
 
+def share(served):
+    """Of the allocations that custash may serve, and of their bytes; None where the program makes none."""
+    if served["allocations_servable"] == 0:
+        return None
+    return [served["allocations"] / served["allocations_servable"],
+            served["requested_bytes"] / max(1, served["requested_bytes_servable"])]
+
+
 def figures(found, program):
     """What the wall keeps of it."""
     name = "metric" if program.metric else "wall time"
@@ -76,6 +84,8 @@ def figures(found, program):
         "same": found["same"],
         "difference": found["output_differs"],
         "calls_avoided": found["served"]["calls_avoided"],
+        "share": share(found["served"]),
+        "passed": found["served"]["passed"],
         "memory": memory and [memory[side]["median"] for side in ("without", "with")],
         "verdicts": found["verdicts"],
         "warnings": found["warnings"],

@@ -15,6 +15,7 @@ import report  # noqa: E402
 
 GREEN, RED, GREY = "#009e73", "#d55e00", "#999"
 MIB = 1 << 20
+OTHERS = ("managed", "handles", "arrays", "mipmaps", "external")  # custash serves none of these
 
 
 def ratios(row):
@@ -46,6 +47,14 @@ def span(values):
     return f"{readable(min(values))}–{readable(max(values))}" if values else ""
 
 
+def served(row):
+    """The shares of the calls and bytes that custash may serve, and how many other ones the driver served."""
+    share = row.get("share")
+    text = share and " / ".join(f"{100 * each:.{0 if each == 1 else 1}f} %" for each in share) or "–"
+    others = [f"{each['kind']} {each['allocations']:,}" for each in row.get("passed", ()) if each["kind"] in OTHERS]
+    return "; ".join([text, *others])
+
+
 def title(row):
     return f"{row['name']}, {row['way']}" if row["way"] else row["name"]
 
@@ -53,16 +62,16 @@ def title(row):
 def line(row):
     cells = [title(row), row["release"]]
     if "why_not" in row:
-        return [*cells, " ".join(row["why_not"].split()).replace("|", "\\|"), "", "", "", "", "", ""]
+        return [*cells, " ".join(row["why_not"].split()).replace("|", "\\|"), "", "", "", "", "", "", ""]
     memory = row["memory"] and " / ".join(f"{each / MIB:,.0f}" for each in row["memory"])
     found = ratios(row)
     return [*cells, *(f"{readable(statistics.median(row[side]))} {row['unit']}" for side in ("without", "with")),
-            f"{readable(statistics.median(found))} × ({span(found)})", span(ratios_to_itself(row)), verdict(row), memory or "",
+            f"{readable(statistics.median(found))} × ({span(found)})", span(ratios_to_itself(row)), verdict(row), memory or "", served(row),
             "the same" if row["same"] else "**differs**"]
 
 
 HEAD = ["program", "release", "without custash", "with custash", "ratio (range)", "itself beside it", "custash is", "MiB",
-        "output"]
+        "served", "output"]
 
 
 def table(rows):

@@ -100,8 +100,10 @@ TEST_CASE("the share names what the driver served", "[unit][passed]") {
   table.count(Kind::Pool, 1_MiB);
   table.count(Kind::Managed, 5_MiB);
   table.began(Kind::Array, 1, 2_MiB, context(1));
-  CHECK(
-      share_text(table.read(), 3, 3_MiB) ==
-      "custash: served 3 of 4 allocations (75.0 %) and 75.0 % of their bytes; by the driver: "
-      "from own pools 1 (1.0 MiB), managed 1 (5.0 MiB), arrays 1 (2.0 MiB, 1 live: 2.0 MiB)\n");
+  CHECK(share_text(table.read(), 3, 3_MiB) ==
+        "served 3 of 4 allocations (75.0 %) and 75.0 % of their bytes; by the driver: "
+        "from own pools 1 (1.0 MiB), managed 1 (5.0 MiB), arrays 1 (2.0 MiB, 1 live: 2.0 MiB)");
+  const Share share = share_of(table.read(), 3, 3_MiB);
+  CHECK(share.all_calls == 4);
+  CHECK(share.all_bytes == 4_MiB);
 }

@@ -16,6 +16,7 @@ namespace {
 void add_device(const custash_device_stats_t& stats, Served* sum) {
   constexpr int kAll = CUSTASH_ALL;
   sum->allocations += stats.allocation[kAll].allocated;
+  sum->requested_bytes += stats.requested_bytes[kAll].allocated;
   sum->frees += stats.allocation[kAll].freed;
   sum->free_waits += stats.num_free_waits;
   sum->fences += stats.num_fences;
@@ -32,6 +33,12 @@ void add_device(const custash_device_stats_t& stats, Served* sum) {
 void add_counters(const ledger::Counters& counters, Served* sum) {
   for (std::size_t i = 0; i < std::min<std::size_t>(counters.devices, ledger::kCounted); ++i)
     add_device(counters.device[i], sum);
+  for (std::size_t i = 0; i < sum->passed.size(); ++i) {
+    sum->passed[i].calls += counters.passed[i].calls;
+    sum->passed[i].bytes += counters.passed[i].bytes;
+    sum->passed[i].live += counters.passed[i].live;
+    sum->passed[i].live_bytes += counters.passed[i].live_bytes;
+  }
   sum->pinned_allocations += counters.host.in_use.allocated;
   sum->pinned_frees += counters.host.in_use.freed;
   sum->pinned_allocs += counters.host.num_host_alloc;

@@ -54,10 +54,25 @@ Ordered run_json(const Run& run) {
           {"idle_bytes", known(run.memory.idle)}};
 }
 
+Ordered passed_json(const passed::PassedCounts& counts) {
+  Ordered rows = Ordered::array();
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (counts[i].calls != 0)
+      rows.push_back({{"kind", passed::name_of(static_cast<passed::Kind>(i))},
+                      {"allocations", counts[i].calls},
+                      {"allocated_bytes", counts[i].bytes}});
+  return rows;
+}
+
 Ordered served_json(const Served& served) {
+  const passed::Share share = served.share();
   return {{"processes", served.processes},
           {"processes_without_counters", served.unknown},
           {"allocations", served.allocations},
+          {"allocations_servable", share.all_calls},
+          {"requested_bytes", share.bytes},
+          {"requested_bytes_servable", share.all_bytes},
+          {"passed", passed_json(served.passed)},
           {"frees", served.frees},
           {"frees_that_waited", served.free_waits},
           {"pinned_allocations", served.pinned_allocations},

@@ -62,6 +62,10 @@ std::vector<std::string> facts_of(const Report& report) {
     line += "; pinned: " + counted(served.pinned_allocations, "allocation") + ", " +
             counted(served.pinned_frees, "free");
   if (served.unknown == 0 || served.calls() > 0) out.push_back(line);
+  const std::string share = passed::share_text(served.passed,
+                                               static_cast<std::uint64_t>(served.allocations),
+                                               static_cast<Bytes>(served.requested_bytes));
+  if (!share.empty()) out.push_back(share);
   if (served.unknown > 0)
     out.push_back("counters are missing from " + std::to_string(served.unknown) + " of " +
                   std::to_string(served.processes) + " processes, which did not end by exit");

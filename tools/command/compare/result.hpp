@@ -3,6 +3,7 @@
 #pragma once
 
 #include "allocator/base/units.hpp"
+#include "interpose/observe/passed_counts.hpp"
 
 #include <array>
 #include <cstdint>
@@ -24,6 +25,8 @@ struct Served {
   std::int64_t processes = 0;  // that used CUDA
   std::int64_t unknown = 0;    // of these, how many left no counters: they did not exit
   std::int64_t allocations = 0;
+  std::int64_t requested_bytes = 0;
+  passed::PassedCounts passed{};  // what the driver served itself
   std::int64_t frees = 0;
   std::int64_t free_waits = 0;
   std::int64_t fences = 0;
@@ -47,6 +50,12 @@ struct Served {
   // Calls that the driver would have had from the program.
   [[nodiscard]] std::int64_t calls() const {
     return allocations + frees + pinned_allocations + pinned_frees;
+  }
+
+  // Of the allocations that custash may serve.
+  [[nodiscard]] passed::Share share() const {
+    return passed::share_of(
+        passed, static_cast<std::uint64_t>(allocations), static_cast<Bytes>(requested_bytes));
   }
 
   // Calls that custash made instead.

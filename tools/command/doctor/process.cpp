@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A process that runs: what it has loaded by now, plug-ins and extensions too, and what custash
 // has served in it. Only /proc is read, and the process's service asked.
+#include "interpose/observe/passed_counts.hpp"
 #include "tools/command/doctor/machine.hpp"
 #include "tools/command/doctor/modules.hpp"
 #include "tools/command/doctor/program.hpp"
@@ -56,11 +57,23 @@ std::string why_unknown(const std::string& folder, uid_t owner) {
   return "";
 }
 
-std::int64_t allocations_of(const live::Page& page) {
-  std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < page.device_count; ++i)
-    sum += page.devices[i].allocations;
-  return sum;
+// "3 allocations of device memory", or the share where the driver served some.
+std::string served_text(const live::Page& page) {
+  std::uint64_t calls = 0;
+  Bytes bytes = 0;
+  for (std::int64_t i = 0; i < page.device_count; ++i) {
+    calls += static_cast<std::uint64_t>(page.devices[i].allocations);
+    bytes += static_cast<Bytes>(page.devices[i].requested_bytes);
+  }
+  passed::PassedCounts passed{};
+  for (std::size_t i = 0; i < passed.size(); ++i)
+    passed[i] = {static_cast<std::uint64_t>(page.by_driver[i].allocations),
+                 static_cast<Bytes>(page.by_driver[i].allocated_bytes),
+                 static_cast<std::uint64_t>(page.by_driver[i].live),
+                 static_cast<Bytes>(page.by_driver[i].live_bytes)};
+  const std::string share = passed::share_text(passed, calls, bytes);
+  if (!share.empty()) return share;
+  return calls == 0 ? "" : "served " + std::to_string(calls) + " allocations of device memory";
 }
 
 // What the process says now, or said when its user asked last.
@@ -83,21 +96,16 @@ Finding finding_of_served(const std::string& subject,
                           uid_t owner) {
   const std::string under = "runs under custash, which ";
   const auto seen = page_of(process, owner);
-  const std::int64_t served = seen ? allocations_of(seen->page) : 0;
-  const std::int64_t all = served + (seen ? seen->page.passed : 0);
-  std::string count = std::to_string(served) + " allocations of device memory";
-  if (all != served)
-    count = std::to_string(served) + " of " + std::to_string(all) +
-            " allocations of device memory (" + std::to_string(100 * served / all) + " %)";
-  if (seen && seen->answered && served == 0)
+  const std::string served = seen ? served_text(seen->page) : "";
+  if (seen && seen->answered && served.empty())
     return {
         Level::Warning,
         subject,
         under + "has served no allocation of device memory",
         "It has requested none yet, or its calls bypass custash: see docs/troubleshooting.md."};
-  if (seen && seen->answered) return {Level::Ok, subject, under + "has served " + count, ""};
-  if (served != 0)
-    return {Level::Ok, subject, under + "had served " + count + " when it was last asked", ""};
+  if (seen && seen->answered) return {Level::Ok, subject, under + "has " + served, ""};
+  if (!served.empty())
+    return {Level::Ok, subject, under + "had, when it was last asked, " + served, ""};
   if (const std::string why = why_unknown(folder, owner); !why.empty())
     return {Level::Note,
             subject,
