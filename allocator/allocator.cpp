@@ -57,7 +57,13 @@ std::optional<Status> Allocator::FreePlan::locked_or_slow() {
 std::optional<Status> Allocator::FreePlan::slow_on(CUstream stream, NullStream null) {
   if (!ours()) return std::nullopt;
   StreamBinding* binding = state_.binding(stream, null);
-  if (binding == nullptr) return cache_->free(owner_, address_, nullptr, nullptr);
+  if (binding == nullptr) {
+    CUcontext current = nullptr;  // a default stream is one of the current context
+    if (State::is_default(stream) && state_.driver.ctx_get_current(&current) == CUDA_SUCCESS &&
+        current == nullptr)
+      return CUDA_ERROR_INVALID_CONTEXT;
+    return cache_->free(owner_, address_, nullptr, nullptr);
+  }
   if (binding->cache == cache_) {
     return cache_->free(
         owner_, address_, binding->stream_state, ThreadBindings::mine().thread_cache(*binding));

@@ -52,10 +52,6 @@ bool is_primary(Allocator& core, CUcontext context, CUdevice device) {
   return primary;
 }
 
-bool is_default_handle(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-}
-
 bool is_default(Allocator& core, CUmemoryPool pool) {
   CUdevice device = 0;
   return is_default_pool(core, pool, &device);
@@ -118,7 +114,7 @@ bool admits(
       !is_primary(core, context, *device) || captures::is_capturing(core, stream, null))
     return false;
   CUcontext of_stream = context;
-  return is_default_handle(stream) ||
+  return is_default_stream(stream) ||
          (driver.stream_get_ctx(stream, &of_stream) == CUDA_SUCCESS && of_stream == context);
 }
 
@@ -148,6 +144,15 @@ std::optional<Status> allocate(
 namespace handlers {
 namespace {
 
+// A thread without a context may allocate on a stream that the program made: the stream knows
+// its own.
+template <typename Serve>
+std::optional<Status> served(Allocator& core, CUstream stream, Serve serve) {
+  if (const std::optional<Status> status = serve()) return status;
+  const DeviceScope scope(core, stream);
+  return scope.entered() ? serve() : std::nullopt;
+}
+
 // In a capture the call makes a node of a graph, which allocates when it runs.
 CUresult note_passed(passed::Kind kind, CUresult result, Bytes bytes) {
   if (result == CUDA_SUCCESS && process::core() != nullptr && !captures::under_way())
@@ -165,8 +170,11 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
   Allocator* const core = process::core();
   if (core != nullptr && out != nullptr) {
     Address address = 0;
-    auto status = async_memory::allocate(*core, stream, null, bytes, &address);
-    if (!status) status = own_pools::allocate_current(*core, stream, null, bytes, &address);
+    const auto status = served(*core, stream, [&] {
+      const auto common = async_memory::allocate(*core, stream, null, bytes, &address);
+      return common ? common
+                    : own_pools::allocate_current(*core, stream, null, bytes, &address);
+    });
     if (status && status->ok()) *out = address;
     if (status) return status->code();
   }
@@ -184,9 +192,12 @@ CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> r
   Allocator* const core = process::core();
   if (core != nullptr && out != nullptr) {
     Address address = 0;
-    auto status = own_pools::allocate(*core, pool, stream, null, bytes, &address);
-    if (!status && !own_pools::is_own(pool) && async_memory::is_default_here(*core, pool))
-      status = async_memory::allocate(*core, stream, null, bytes, &address);
+    const auto status = served(*core, stream, [&]() -> std::optional<Status> {
+      const auto own = own_pools::allocate(*core, pool, stream, null, bytes, &address);
+      if (own || own_pools::is_own(pool) || !async_memory::is_default_here(*core, pool))
+        return own;
+      return async_memory::allocate(*core, stream, null, bytes, &address);
+    });
     if (status && status->ok()) *out = address;
     if (status) return status->code();
   }

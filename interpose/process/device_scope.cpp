@@ -48,6 +48,14 @@ DeviceScope::DeviceScope(Allocator& core, Address block) : driver_(core.driver()
   if (core.find(block, &info) == Ownership::Live) enter(info.context);
 }
 
+DeviceScope::DeviceScope(Allocator& core, CUstream stream) : driver_(core.driver()) {
+  status_ = driver_.ctx_get_current(&context_);
+  if (!status_.ok() || context_ != nullptr || is_default_stream(stream)) return;
+  CUcontext its = nullptr;
+  status_ = driver_.stream_get_ctx(stream, &its);
+  if (status_.ok()) enter(its);
+}
+
 void DeviceScope::enter(CUcontext context) {
   context_ = context;
   status_ = driver_.ctx_push(context);

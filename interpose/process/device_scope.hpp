@@ -14,6 +14,10 @@ namespace custash {
 CUcontext primary_context(Allocator& core, CUdevice device);
 bool is_primary_active(Allocator& core, CUdevice device);
 
+inline bool is_default_stream(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
 class DeviceScope {
  public:
   // `device` negative: the calling thread's (without a context: device 0, as the runtime has
@@ -21,12 +25,18 @@ class DeviceScope {
   DeviceScope(Allocator& core, int device);
   // For a call that names a stream of a block: the context that is current, else the block's.
   DeviceScope(Allocator& core, Address block);
+  // For a call on a stream: the context that is current, else the stream's. A default stream
+  // has none of its own.
+  DeviceScope(Allocator& core, CUstream stream);
   ~DeviceScope();
 
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
   [[nodiscard]] Status status() const { return status_; }
+
+  // Another context than before is current.
+  [[nodiscard]] bool entered() const { return pushed_; }
 
   [[nodiscard]] CUcontext context() const { return context_; }
 

@@ -15,7 +15,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench"))
+import peers  # noqa: E402
 
 LEAST = 95
 HANDLES = "handle_cache:4G"
@@ -31,6 +35,7 @@ PROGRAMS = {
     "jax_platform_like_kept": (("handles",), {}, HANDLES),
     "expandable_like": (("segments",), {}, ""),
     "expandable_like_kept": (("segments",), {}, HANDLES),
+    "cccl_pool": (("cccl", "nvidia"), {}, ""),
     "rmm_async": (("run_rmm", "rmm"), {}, ""),
     "jax_default": (("run_jax", "jax"), {}, ""),
     "jax_default_kept": (("run_jax", "jax"), {}, HANDLES),
@@ -40,6 +45,7 @@ PROGRAMS = {
     "torch": (("run_torch", "torch"), {}, ""),
     "torch_expandable": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, ""),
     "torch_expandable_kept": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, HANDLES),
+    "gpt2_no_cache": (("run_gpt2", "torch"), {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, ""),
     "torch_async": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, ""),
 }
 
@@ -107,6 +113,27 @@ def run_torch(turns):
     print("sum", float(kept[-1].sum()))
 
 
+def run_gpt2(turns):
+    """Steps of a training, of the same lengths in each window."""
+    import torch
+    import train_gpt2
+    train_gpt2.start_deterministic(1)
+    model = train_gpt2.Gpt2(12, 768).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    last = []
+
+    def turn(i):
+        ids = torch.full((8, 65 + 191 * i % 960), i % 7, device="cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(ids[:, :-1], ids[:, 1:])
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        last[:] = [loss.item()]
+    timed(max(2, turns // 100), turn)
+    print("loss", repr(last[0]))
+
+
 def missing_module(module, args):
     """A line that says so, or None."""
     try:
@@ -129,6 +156,19 @@ def base_environment(args):
     return base
 
 
+def cccl_program(args):
+    """The loop over CCCL's own pool, built where its headers and a compiler are found."""
+    folders = [os.path.join(each, "cu13/include/cccl") for each in importlib.util.find_spec("nvidia").submodule_search_locations]
+    include = next((each for each in folders if os.path.exists(f"{each}/cuda/memory_pool")), None)
+    if include is None or peers.compiler() is None:
+        return None
+    program = os.path.join(args.folder, "cccl_pool")
+    toolkit = peers.cuda_home()
+    subprocess.run([peers.compiler(), "-std=c++20", "-O2", f"-I{include}", f"-I{toolkit}/include", f"{peers.HERE}/cccl_pool.cpp", "-o", program,
+                    f"-L{toolkit}/lib64", "-lcudart_static", "-ldl", "-lrt", "-lpthread"], check=True)
+    return program
+
+
 def command_of(what, args):
     """The command line, or a line that says what is missing."""
     if len(what) == 1:
@@ -140,6 +180,9 @@ def command_of(what, args):
     missing = missing_module(module, args)
     if missing:
         return None, missing
+    if function == "cccl":
+        program = cccl_program(args)
+        return ([program, str(args.turns)], None) if program else (None, "no CCCL with pools, or no compiler (pip install nvidia-cuda-cccl)")
     return [sys.executable, os.path.abspath(__file__), "--inside", function, "--turns", str(args.turns)], None
 
 
@@ -211,27 +254,8 @@ def show(head, rows):
         print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build", type=os.path.abspath)
-    parser.add_argument("--only", nargs="*", default=[], help="programs of these names")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=2000)
-    parser.add_argument("--timeout", type=float, default=120, help="seconds of one run")
-    parser.add_argument("--json")
-    parser.add_argument("--driver")
-    parser.add_argument("--runtime")
-    parser.add_argument("--inside", help=argparse.SUPPRESS)
-    parser.add_argument("--windows", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.inside:
-        globals()[args.inside](args.turns)
-        return 0
-    unknown = set(args.only) - PROGRAMS.keys()
-    if unknown:
-        parser.error(f"no program {' '.join(sorted(unknown))}: there are {' '.join(PROGRAMS)}")
-    if no_gpu(args):
-        return 77
+def measured(args):
+    """The rows of the table, and how many programs failed."""
     base = base_environment(args)
     rows, found, failed = [], {}, 0
     for name, (what, more, conf) in PROGRAMS.items():
@@ -254,10 +278,36 @@ def main():
         bad = min(share["calls"], share["bytes"]) < LEAST
         failed += bad
         print(f"{name}: {'FAIL: too little served' if bad else 'done'}", flush=True)
+        if args.json:  # what there is, should the rest be cut off
+            with open(args.json, "w", encoding="utf-8") as out:
+                json.dump(found, out, indent=1)
+    return rows, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build", type=os.path.abspath)
+    parser.add_argument("--only", nargs="*", default=[], help="programs of these names")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=2000)
+    parser.add_argument("--timeout", type=float, default=120, help="seconds of one run")
+    parser.add_argument("--json")
+    parser.add_argument("--driver")
+    parser.add_argument("--runtime")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    parser.add_argument("--windows", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.inside:
+        globals()[args.inside](args.turns)
+        return 0
+    unknown = set(args.only) - PROGRAMS.keys()
+    if unknown:
+        parser.error(f"no program {' '.join(sorted(unknown))}: there are {' '.join(PROGRAMS)}")
+    if no_gpu(args):
+        return 77
+    with tempfile.TemporaryDirectory() as args.folder:
+        rows, failed = measured(args)
     show(HEAD, rows)
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as out:
-            json.dump(found, out, indent=1)
     return 1 if failed else 0 if rows else 77
 
 

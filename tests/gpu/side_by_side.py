@@ -3,8 +3,9 @@
 custash, without it again, and with custash under each --conf. They work in turn, a window of turns each, on the same
 processors. The ratio of windows beside each other tells the cost; the second run without custash tells the noise.
 
-  side_by_side.py --build build [--only NAME...] [--conf OPTIONS]... [--windows 60] [--turns 100] [--json FILE]
+  side_by_side.py --build build [--only NAME...] [--against OPTIONS] [--conf OPTIONS]... [--windows 60] [--turns 100] [--json FILE]
 
+With --against, the first two have custash, too, with these options: the ratio is then what --conf costs beyond them.
 The programs are the Python ones of coverage_programs.py. Exit 77 where none can run, 1 where one failed.
 """
 import argparse
@@ -38,7 +39,9 @@ class Program:
 
 def measured(command, env, args):
     library = f"{args.build}/interpose/libcustash.so"
-    ways = {"without custash": {}, "without custash, again": {}}
+    base = "without custash" if args.against is None else f"custash {args.against}".strip()
+    environment = {} if args.against is None else {"LD_PRELOAD": library, "CUSTASH_CONF": args.against}
+    ways = {base: environment, f"{base}, again": environment}
     for conf in args.conf or [""]:
         ways[f"custash {conf}".strip()] = {"LD_PRELOAD": library, "CUSTASH_CONF": conf}
     command = [*command, "--windows"]
@@ -68,6 +71,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", type=os.path.abspath)
     parser.add_argument("--only", nargs="*", default=["jax_default", "torch"], help="programs of these names")
+    parser.add_argument("--against", metavar="OPTIONS", help="compare with custash of these options in place of no custash")
     parser.add_argument("--conf", action="append", help="custash's options; may be repeated")
     parser.add_argument("--windows", type=int, default=60)
     parser.add_argument("--turns", type=int, default=100, help="of a window")
@@ -92,7 +96,7 @@ def main():
             failed = True
             continue
         print(f"{name}: {args.windows} windows of {args.turns} turns")
-        rows = [row(way, times, found[name]["without custash"]) for way, times in found[name].items()]
+        rows = [row(way, times, next(iter(found[name].values()))) for way, times in found[name].items()]
         coverage_programs.show(["", "a turn, us", "least", "ratio", "half of the ratios"], rows)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:

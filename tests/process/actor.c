@@ -66,6 +66,7 @@ struct copy3 {
   X(cuCtxSynchronize_v2, (void*))                                          \
   X(cuMemAlloc_v2, (address*, size_t))                                     \
   X(cuMemAllocAsync, (address*, size_t, void*))                            \
+  X(cuStreamCreate, (void**, unsigned))                                    \
   X(cuMemAllocManaged, (address*, size_t, unsigned))                       \
   X(cuMemAllocHost_v2, (void**, size_t))                                   \
   X(cuMemFreeHost, (void*))                                                \
@@ -246,6 +247,15 @@ static int obey(char* line) {
   } else if (!strcmp(word, "alloc_async")) {
     address at = 0;
     const int code = cuMemAllocAsync(&at, (size_t)a, NULL);
+    add(code, at, (size_t)a);
+  } else if (!strcmp(word, "alloc_without_context")) { /* on a stream that was made with one */
+    address at = 0;
+    void *stream = NULL, *current = NULL;
+    cuStreamCreate(&stream, 1);
+    cuCtxGetCurrent(&current);
+    cuCtxSetCurrent(NULL);
+    const int code = cuMemAllocAsync(&at, (size_t)a, stream);
+    cuCtxSetCurrent(current);
     add(code, at, (size_t)a);
   } else if (!strcmp(word, "pin")) {
     void* at = NULL;

@@ -49,6 +49,12 @@ class ByDriver(Case):
             actor.ok("alloc 1000")
             self.assertNotIn("BY DRIVER", command("top", "--once"))
 
+    def test_a_stream_s_memory_is_served_without_a_context_too(self):
+        with Actor(CUSTASH_SIM=f"devices=1,{machine()}") as actor:
+            actor.ok("alloc_without_context 1000")
+            its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
+            self.assertEqual((its["passed"], its["devices"][0]["allocated_bytes"]), ([], 1024))
+
     def test_metrics_have_it(self):
         actor = self.both()
         text = command("stat", "--prometheus", actor.pid)

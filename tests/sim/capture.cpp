@@ -299,7 +299,7 @@ SIM_DOORS(cuStreamIsCapturing,
           _ptsz,
           (CUstream s, CUstreamCaptureStatus* status),
           (s, status)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return info(f, door, s, status, nullptr);
   });
 }
@@ -308,7 +308,7 @@ SIM_DOORS(cuStreamGetCaptureInfo,
           _ptsz,
           (CUstream s, CUstreamCaptureStatus* status, cuuint64_t* id),
           (s, status, id)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return info(f, door, s, status, id);
   });
 }
@@ -322,7 +322,7 @@ SIM_DOORS(cuStreamGetCaptureInfo_v2,
            const CUgraphNode** nodes,
            size_t* n),
           (s, status, id, graph, nodes, n)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return info(f, door, s, status, id, {graph, nodes, n});
   });
 }
@@ -337,7 +337,7 @@ SIM_DOORS(cuStreamGetCaptureInfo_v3,
            const void** edges,
            size_t* n),
           (s, status, id, graph, nodes, edges, n)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     if (edges != nullptr) *edges = nullptr;
     return info(f, door, s, status, id, {graph, nodes, n});
   });

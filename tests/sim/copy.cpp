@@ -281,7 +281,7 @@ SIM_DOORS(cuMemcpyAsync,
           _ptsz,
           (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s),
           (to, from, n, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
   });
 }
@@ -290,7 +290,7 @@ SIM_DOORS(cuMemcpyHtoDAsync_v2,
           _ptsz,
           (CUdeviceptr to, const void* from, size_t n, CUstream s),
           (to, from, n, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return run_copy(f, door, s, line(to, host(from), n), Wait::ForHostMemory);
   });
 }
@@ -299,7 +299,7 @@ SIM_DOORS(cuMemcpyDtoHAsync_v2,
           _ptsz,
           (void* to, CUdeviceptr from, size_t n, CUstream s),
           (to, from, n, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return run_copy(f, door, s, line(host(to), from, n), Wait::ForHostMemory);
   });
 }
@@ -308,7 +308,7 @@ SIM_DOORS(cuMemcpyDtoDAsync_v2,
           _ptsz,
           (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s),
           (to, from, n, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
   });
 }
@@ -322,19 +322,19 @@ SIM_DOORS(cuMemcpyPeerAsync,
            size_t n,
            CUstream s),
           (to, to_context, from, from_context, n, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
   });
 }
 
 SIM_DOORS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* params, CUstream s), (params, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return run_shaped(f, door, s, params, plan_2d, false);
   });
 }
 
 SIM_DOORS(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* params, CUstream s), (params, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return run_shaped(f, door, s, params, plan_3d, false);
   });
 }

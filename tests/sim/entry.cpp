@@ -151,4 +151,14 @@ Stream* find_stream(Frame& f, Door door, CUstream handle) {
   return find_stream(f.world, f.thread, f.context, door.per_thread, handle);
 }
 
+CUresult take_context_of_stream(Frame& f, Door door, CUstream stream) {
+  if (f.context != nullptr) return CUDA_SUCCESS;
+  CUresult why = CUDA_SUCCESS;
+  (void)current_context(f.world, f.thread, &why);
+  const Stream* s = find_stream(f, door, stream);
+  if (why != CUDA_ERROR_INVALID_CONTEXT || s == nullptr) return why;
+  f.context = s->context;
+  return s->context->home->sticky;
+}
+
 }  // namespace custash::sim

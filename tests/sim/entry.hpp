@@ -35,6 +35,8 @@
 
 #define SIM_CALL(name, needs) call(k_##name, Needs::needs, [&](Frame & f) -> CUresult
 #define SIM_DOOR(needs) call(door.symbol, Needs::needs, [&](Frame & f) -> CUresult
+// For a call on a stream: without a current context it works in the stream's.
+#define SIM_DOOR_ON(stream) call_on(door, stream, [&](Frame & f) -> CUresult
 
 namespace custash::sim {
 
@@ -82,5 +84,16 @@ Event* live_event(World& world, Symbol symbol, CUevent handle);
 Stream* find_stream(Frame& f, Door door, CUstream handle);
 Stream* find_stream(
     World& world, ThreadState& thread, Context* context, bool per_thread, CUstream handle);
+
+// Makes the stream's context the frame's, where none is current.
+CUresult take_context_of_stream(Frame& f, Door door, CUstream stream);
+
+template <typename Fn>
+CUresult call_on(Door door, CUstream stream, Fn&& fn) {
+  return call(door.symbol, Needs::ContextIfAny, [&](Frame& f) {
+    const CUresult result = take_context_of_stream(f, door, stream);
+    return result == CUDA_SUCCESS ? fn(f) : result;
+  });
+}
 
 }  // namespace custash::sim

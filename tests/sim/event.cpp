@@ -150,7 +150,7 @@ SIM_ENTRY(cuEventDestroy_v2, (CUevent event)) {
 }
 
 SIM_DOORS(cuEventRecord, _ptsz, (CUevent event, CUstream stream), (event, stream)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     return record(f, door, event, stream);
   });
 }
@@ -159,7 +159,7 @@ SIM_DOORS(cuEventRecordWithFlags,
           _ptsz,
           (CUevent event, CUstream stream, unsigned flags),
           (event, stream, flags)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     return flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(f, door, event, stream, flags == 1);
   });
 }
@@ -168,7 +168,7 @@ SIM_DOORS(cuStreamWaitEvent,
           _ptsz,
           (CUstream stream, CUevent event, unsigned flags),
           (stream, event, flags)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     return flags > 1 ? CUDA_ERROR_INVALID_VALUE
                      : stream_wait(f, door, stream, event, flags == 1);
   });

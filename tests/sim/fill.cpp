@@ -86,7 +86,7 @@ CUresult fill_work(World& w,
             _ptsz,                                                                      \
             (CUdeviceptr to, type value, size_t n, CUstream s),                         \
             (to, value, n, s)) {                                                        \
-    return SIM_DOOR(Context) {                                                          \
+    return SIM_DOOR_ON(s) {                                                             \
       return run_fill(f, door, s, {to, 0, value, bytes, n, 1}, false);                  \
     });                                                                                 \
   }

@@ -14,7 +14,7 @@ namespace custash::sim {
 namespace {
 
 CUresult launch_through(Door door, CUstream stream, Kernel& kernel) {
-  return call(door.symbol, Needs::Context, [&](Frame& f) -> CUresult {
+  return call_on(door, stream, [&](Frame& f) -> CUresult {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr || s->context->home != f.context->home) return CUDA_ERROR_INVALID_HANDLE;
     return enqueue(f, *s, described_work(f.world, std::move(kernel)));
@@ -118,7 +118,7 @@ CUresult launch_function(Door door,
                          void** params,
                          void** extra,
                          bool early = false) {
-  return call(door.symbol, Needs::Context, [&](Frame& f) -> CUresult {
+  return call_on(door, stream, [&](Frame& f) -> CUresult {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr || s->context->home != f.context->home) return CUDA_ERROR_INVALID_HANDLE;
     Work work;

@@ -197,7 +197,7 @@ SIM_ENTRY(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags)) 
 }
 
 SIM_ENTRY(cuMemFree_v2, (CUdeviceptr address)) {
-  return SIM_CALL(cuMemFree_v2, Context) {
+  return SIM_CALL(cuMemFree_v2, ContextIfAny) {
     return free_device(f, address);
   });
 }

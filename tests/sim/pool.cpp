@@ -227,7 +227,7 @@ void trim_pools(World& w, ThreadState& thread) {
 }
 
 SIM_DOORS(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t n, CUstream s), (out, n, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return alloc(f, door, out, n, nullptr, s);
   });
 }
@@ -236,13 +236,13 @@ SIM_DOORS(cuMemAllocFromPoolAsync,
           _ptsz,
           (CUdeviceptr * out, size_t n, CUmemoryPool pool, CUstream s),
           (out, n, pool, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : alloc(f, door, out, n, pool, s);
   });
 }
 
 SIM_DOORS(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream s), (address, s)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(s) {
     return free_async(f, door, address, s);
   });
 }

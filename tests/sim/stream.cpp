@@ -69,7 +69,7 @@ SIM_ENTRY(cuStreamDestroy_v2, (CUstream s)) {
 }
 
 SIM_DOORS(cuStreamQuery, _ptsz, (CUstream stream), (stream)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const CUresult refused = forbid_on_stream(f.world, f.thread, *s);
@@ -81,7 +81,7 @@ SIM_DOORS(cuStreamQuery, _ptsz, (CUstream stream), (stream)) {
 }
 
 SIM_DOORS(cuStreamSynchronize, _ptsz, (CUstream stream), (stream)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const CUresult refused = forbid_on_stream(f.world, f.thread, *s);
@@ -90,7 +90,7 @@ SIM_DOORS(cuStreamSynchronize, _ptsz, (CUstream stream), (stream)) {
 }
 
 SIM_DOORS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* out), (stream, out)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -100,7 +100,7 @@ SIM_DOORS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* out), (stream, out
 }
 
 SIM_DOORS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long* out), (stream, out)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -110,7 +110,7 @@ SIM_DOORS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long* out), (str
 }
 
 SIM_DOORS(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned* out), (stream, out)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -120,7 +120,7 @@ SIM_DOORS(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned* out), (stream, ou
 }
 
 SIM_DOORS(cuStreamGetPriority, _ptsz, (CUstream stream, int* out), (stream, out)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -130,7 +130,7 @@ SIM_DOORS(cuStreamGetPriority, _ptsz, (CUstream stream, int* out), (stream, out)
 }
 
 SIM_DOORS(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice* out), (stream, out)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -143,7 +143,7 @@ SIM_DOORS(cuLaunchHostFunc,
           _ptsz,
           (CUstream stream, CUhostFn fn, void* data),
           (stream, fn, data)) {
-  return SIM_DOOR(Context) {
+  return SIM_DOOR_ON(stream) {
     if (fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return add_host(f, door, stream, [fn, data] { fn(data); });
   });

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// Calls of a thread without a current context. A stream that the program made knows its own; a
+// default stream does not.
+#include "tests/conformance/cases.hpp"
+
+#include <thread>
+
+namespace conformance {
+namespace {
+
+const auto set_current = CU(cuCtxSetCurrent, cuCtxSetCurrent);
+const auto alloc_async = CU(cuMemAllocAsync, cuMemAllocAsync);
+const auto free_async = CU(cuMemFreeAsync, cuMemFreeAsync);
+const auto from_pool = CU(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync);
+const auto alloc_plain = CU(cuMemAlloc_v2, cuMemAlloc);
+const auto free_plain = CU(cuMemFree_v2, cuMemFree);
+const auto fill_async = CU(cuMemsetD8Async, cuMemsetD8Async);
+const auto copy_async = CU(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync);
+const auto to_host_async = CU(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync);
+const auto to_host = CU(cuMemcpyDtoH_v2, cuMemcpyDtoH);
+const auto record = CU(cuEventRecord, cuEventRecord);
+const auto wait_for = CU(cuStreamWaitEvent, cuStreamWaitEvent);
+const auto synchronize = CU(cuStreamSynchronize, cuStreamSynchronize);
+const auto query = CU(cuStreamQuery, cuStreamQuery);
+constexpr std::size_t kBytes = 3 * kMiB;
+
+struct Objects {
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+  CUevent event = nullptr;
+  CUmemoryPool pool = nullptr;
+  CUfunction kernel = nullptr;
+};
+
+Objects made() {
+  Objects out;
+  SAY(call("cuInit", 0U));
+  SAY(call("cuDevicePrimaryCtxRetain", &out.context, CUdevice{0}));
+  SAY(set_current(out.context));
+  SAY(call("cuStreamCreate", &out.stream, unsigned{CU_STREAM_NON_BLOCKING}));
+  SAY(call("cuEventCreate", &out.event, unsigned{CU_EVENT_DISABLE_TIMING}));
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  SAY(CU(cuMemPoolCreate, cuMemPoolCreate)(&out.pool,
+                                           static_cast<const CUmemPoolProps*>(&properties)));
+  SAY(find_kernel(&out.kernel));
+  return out;
+}
+
+unsigned char byte_of(CUdeviceptr p, CUstream stream) {
+  unsigned char byte = 0;
+  SAY(to_host_async(static_cast<void*>(&byte), p, std::size_t{1}, stream));
+  SAY(synchronize(stream));
+  return byte;
+}
+
+// Allocates, works and frees in the order of the stream, round after round, so that memory is
+// used again.
+void work_on(const Objects& objects) {
+  for (unsigned char round = 1; round <= 3; ++round) {
+    CUdeviceptr p = 0;
+    CUdeviceptr q = 0;
+    SAY(alloc_async(&p, kBytes, objects.stream));
+    SAY(from_pool(&q, kBytes, objects.pool, objects.stream));
+    SAY(fill_async(p, round, kBytes, objects.stream));
+    SAY(copy_async(q, p, kBytes, objects.stream));
+    SAY(byte_of(q, objects.stream));
+    SAY(free_async(p, objects.stream));
+    SAY(free_async(q, objects.stream));
+  }
+}
+
+}  // namespace
+
+CASE(streams_without_a_context) {
+  const Objects objects = made();
+  SAY(set_current(nullptr));
+  work_on(objects);
+  SAY(record(objects.event, objects.stream));
+  SAY(wait_for(objects.stream, objects.event, 0U));
+  SAY(synchronize(objects.stream));
+  SAY(query(objects.stream));
+  SAY(call("cuEventQuery", objects.event));
+  SAY(call("cuEventSynchronize", objects.event));
+  SAY(call("cuStreamDestroy_v2", objects.stream));
+}
+
+// Memory that was allocated beside the context, and freed without; and the other way round.
+CASE(streams_with_a_context_on_one_side) {
+  const Objects objects = made();
+  CUdeviceptr ordered = 0;
+  CUdeviceptr pooled = 0;
+  CUdeviceptr plain = 0;
+  SAY(alloc_async(&ordered, kBytes, objects.stream));
+  SAY(from_pool(&pooled, kBytes, objects.pool, objects.stream));
+  SAY(alloc_plain(&plain, kBytes));
+  SAY(set_current(nullptr));
+  CUdeviceptr words = plain;
+  std::uint64_t count = kBytes / 4;
+  unsigned value = 7;
+  void* parameters[] = {&words, &count, &value};
+  SAY(call("cuLaunchKernel",
+           objects.kernel,
+           1U,
+           1U,
+           1U,
+           32U,
+           1U,
+           1U,
+           0U,
+           objects.stream,
+           static_cast<void**>(parameters),
+           static_cast<void**>(nullptr)));
+  SAY(synchronize(objects.stream));
+  SAY(free_async(ordered, objects.stream));
+  SAY(free_async(pooled, objects.stream));
+  SAY(free_async(plain, objects.stream));
+  SAY(alloc_async(&ordered, kBytes, objects.stream));
+  SAY(from_pool(&pooled, kBytes, objects.pool, objects.stream));
+  SAY(set_current(objects.context));
+  SAY(fill_async(ordered, 9, kBytes, objects.stream));
+  SAY(byte_of(ordered, objects.stream));
+  SAY(free_async(ordered, objects.stream));
+  SAY(free_plain(pooled));
+  SAY(alloc_plain(&plain, kBytes));
+  std::thread([&] {
+    SAY(free_async(plain, objects.stream));
+    SAY(synchronize(objects.stream));
+  }).join();
+}
+
+CASE(streams_that_need_a_context) {
+  const Objects objects = made();
+  CUdeviceptr plain = 0;
+  CUdeviceptr ordered = 0;
+  SAY(alloc_plain(&plain, kBytes));
+  SAY(alloc_async(&ordered, kBytes, objects.stream));
+  SAY(set_current(nullptr));
+  CUdeviceptr p = 99;
+  for (const CUstream stream : {CUstream{nullptr}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    SAY(alloc_async(&p, kBytes, stream));
+    SAY(from_pool(&p, kBytes, objects.pool, stream));
+    SAY(fill_async(plain, 1, kBytes, stream));
+    SAY(free_async(plain, stream));
+    SAY(free_async(ordered, stream));
+    SAY(synchronize(stream));
+  }
+  unsigned char byte = 0;
+  SAY(alloc_plain(&p, kBytes));
+  SAY(to_host(static_cast<void*>(&byte), plain, std::size_t{1}));
+  CUevent event = nullptr;
+  SAY(call("cuEventCreate", &event, unsigned{CU_EVENT_DISABLE_TIMING}));
+  SAY(call("cuCtxSynchronize"));
+  std::size_t pitch = 0;
+  SAY(CU(cuMemAllocPitch_v2, cuMemAllocPitch)(
+      &p, &pitch, std::size_t{100}, std::size_t{10}, 4U));
+  SAY(free_plain(plain));
+  SAY(free_plain(ordered));
+  SAY(set_current(objects.context));
+  SAY(call("cuCtxSynchronize"));
+}
+
+}  // namespace conformance
