@@ -10,6 +10,7 @@
 #include "allocator/submission.hpp"
 #include "interpose/hooks/sync_memops.hpp"
 #include "interpose/process/captures.hpp"
+#include "interpose/process/device_scope.hpp"
 #include "interpose/process/process.hpp"
 
 #include <type_traits>
@@ -37,6 +38,17 @@ inline CUresult note_result(CUresult result) noexcept {
   return result;
 }
 
+// The driver takes a call on a stream without a current context. But one kind of copy then
+// refuses memory that was mapped, as custash's is: it is made once more in the stream's context.
+template <typename Stream, typename Call>
+CUresult in_context_of(Allocator& core, Stream stream, CUresult refused, Call call) {
+  if constexpr (!std::is_null_pointer_v<Stream>) {
+    const DeviceScope scope(core, stream);
+    if (scope.entered()) return call();
+  }
+  return refused;
+}
+
 // `view(core)` says what the host may see; `call(real)` is the driver's call.
 // A `stream` that is nullptr itself: the call names none, and is synchronous by its name.
 template <typename Real, typename Stream, typename View, typename Call>
@@ -56,6 +68,8 @@ CUresult submit(Real* real,
     Submission submission(*core, stream, null, view(*core), first, second);
     result = call(real);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && relieve(*core)) result = call(real);
+    if (result == CUDA_ERROR_INVALID_VALUE) [[unlikely]]
+      result = in_context_of(*core, stream, result, [&] { return call(real); });
     submission.done(result);
     if (std::is_null_pointer_v<Stream> && sync_memops::in_use())
       result = sync_memops::settle(*core, null, first, second, result);

@@ -48,6 +48,48 @@ Objects made() {
   return out;
 }
 
+// By each asynchronous call that copies between blocks, from the host and back.
+void copy_by_all(const Objects& objects, CUdeviceptr to, CUdeviceptr from) {
+  SAY(copy_async(to, from, kBytes, objects.stream));
+  SAY(CU(cuMemcpyAsync, cuMemcpyAsync)(to, from, kBytes / 2, objects.stream));
+  CUDA_MEMCPY2D rows{};
+  rows.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.srcDevice = from;
+  rows.dstDevice = to;
+  rows.srcPitch = rows.dstPitch = 1024;
+  rows.WidthInBytes = 512;
+  rows.Height = 100;
+  SAY(CU(cuMemcpy2DAsync_v2, cuMemcpy2DAsync)(static_cast<const CUDA_MEMCPY2D*>(&rows),
+                                              objects.stream));
+  CUDA_MEMCPY3D planes{};
+  planes.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  planes.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  planes.srcDevice = from;
+  planes.dstDevice = to;
+  planes.srcPitch = planes.dstPitch = 1024;
+  planes.srcHeight = planes.dstHeight = 10;
+  planes.WidthInBytes = 512;
+  planes.Height = 10;
+  planes.Depth = 4;
+  SAY(CU(cuMemcpy3DAsync_v2, cuMemcpy3DAsync)(static_cast<const CUDA_MEMCPY3D*>(&planes),
+                                              objects.stream));
+  SAY(call(
+      "cuMemcpyPeerAsync", to, objects.context, from, objects.context, kBytes, objects.stream));
+  unsigned char bytes[64] = {};
+  SAY(to_host_async(static_cast<void*>(bytes), from, sizeof bytes, objects.stream));
+  SAY(CU(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync)(
+      to + 4096, static_cast<const void*>(bytes), sizeof bytes, objects.stream));
+  SAY(CU(cuMemsetD32Async, cuMemsetD32Async)(
+      to + 8192, 0x07070707U, std::size_t{16}, objects.stream));
+  SAY(CU(cuMemsetD2D8Async, cuMemsetD2D8Async)(to + 16384,
+                                               std::size_t{1024},
+                                               static_cast<unsigned char>(7),
+                                               std::size_t{100},
+                                               std::size_t{5},
+                                               objects.stream));
+}
+
 unsigned char byte_of(CUdeviceptr p, CUstream stream) {
   unsigned char byte = 0;
   SAY(to_host_async(static_cast<void*>(&byte), p, std::size_t{1}, stream));
@@ -64,8 +106,10 @@ void work_on(const Objects& objects) {
     SAY(alloc_async(&p, kBytes, objects.stream));
     SAY(from_pool(&q, kBytes, objects.pool, objects.stream));
     SAY(fill_async(p, round, kBytes, objects.stream));
-    SAY(copy_async(q, p, kBytes, objects.stream));
-    SAY(byte_of(q, objects.stream));
+    copy_by_all(objects, q, p);
+    for (const std::size_t at :
+         {std::size_t{0}, std::size_t{4096}, std::size_t{8192}, std::size_t{16385}, kBytes - 1})
+      SAY(byte_of(q + at, objects.stream));
     SAY(free_async(p, objects.stream));
     SAY(free_async(q, objects.stream));
   }

@@ -40,6 +40,11 @@ bool pageable(World& w, Address address) {
   return region_at(w, address) == nullptr && !w.space.owns(address);
 }
 
+bool is_mapped(World& w, Address address) {
+  const Region* region = region_at(w, address);
+  return region != nullptr && region->origin == Origin::Vmm;
+}
+
 bool on_device(World& w, Address address) {
   const Region* region = region_at(w, address);
   return region != nullptr ? region->origin != Origin::Host : w.space.owns(address);
@@ -309,6 +314,9 @@ SIM_DOORS(cuMemcpyDtoDAsync_v2,
           (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s),
           (to, from, n, s)) {
   return SIM_DOOR_ON(s) {
+    // Seen with driver 580, and of mapped memory and this call alone.
+    if (f.of_stream && (is_mapped(f.world, to) || is_mapped(f.world, from)))
+      return CUDA_ERROR_INVALID_VALUE;
     return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
   });
 }

@@ -158,6 +158,7 @@ CUresult take_context_of_stream(Frame& f, Door door, CUstream stream) {
   const Stream* s = find_stream(f, door, stream);
   if (why != CUDA_ERROR_INVALID_CONTEXT || s == nullptr) return why;
   f.context = s->context;
+  f.of_stream = true;
   return s->context->home->sticky;
 }
 

@@ -52,7 +52,8 @@ enum class Needs { Nothing, Init, ContextIfAny, Context };
 struct Frame {
   World& world;
   ThreadState& thread;
-  Context* context;  // the current one, where it is asked for
+  Context* context;        // the current one, where it is asked for
+  bool of_stream = false;  // none is current, and `context` is the stream's
 
   void charge(Nanoseconds cost) { world.now += cost; }
 };

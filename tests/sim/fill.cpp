@@ -105,7 +105,7 @@ CUresult fill_work(World& w,
       _ptsz,                                                                               \
       (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream s), \
       (to, pitch, value, width, height, s)) {                                              \
-    return SIM_DOOR(Context) {                                                             \
+    return SIM_DOOR_ON(s) {                                                                \
       return run_fill(f, door, s, {to, pitch, value, bytes, width, height}, false);        \
     });                                                                                    \
   }

@@ -198,7 +198,9 @@ SIM_ENTRY(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags)) 
 
 SIM_ENTRY(cuMemFree_v2, (CUdeviceptr address)) {
   return SIM_CALL(cuMemFree_v2, ContextIfAny) {
-    return free_device(f, address);
+    CUresult why = CUDA_SUCCESS;
+    (void)current_context(f.world, f.thread, &why);
+    return why == CUDA_ERROR_CONTEXT_IS_DESTROYED ? why : free_device(f, address);
   });
 }
 
