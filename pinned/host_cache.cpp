@@ -238,7 +238,7 @@ void* HostCache::allocate_guarded(CUcontext context, Bytes bytes, unsigned flags
     guards_.no_room_for(bytes);
     return nullptr;
   }
-  guards_.begin(pages, bytes);
+  guards_.begin(pages, bytes, driver_, begin);
   return add(request, pages, begin);
 }
 

@@ -50,15 +50,17 @@ void HostCache::look_at_guards() {
 
 HostStats HostCache::stats() {
   poll();
-  const Nanoseconds now = driver_.now();
+  HostStats out;
   {
     Lock lock(mutex_);
     for (const auto& each : pools_)
-      each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+      each->drain(WorkInFlight(allocator_).tickets_passed(), driver_.now());
+    out = stats_;
+    for (const auto& each : pools_)
+      each->count_guarded(&out);
   }
   guards_.tell();
-  Lock lock(mutex_);
-  return stats_;
+  return out;
 }
 
 void HostCache::reset_peak_stats() {

@@ -35,11 +35,17 @@ std::optional<SlackWrite> written(const HostMemoryRange& pages, Bytes requested)
 
 }  // namespace
 
-void HostGuards::begin(const HostMemoryRange& pages, Bytes requested) const {
+void HostGuards::begin(const HostMemoryRange& pages,
+                       Bytes requested,
+                       const Driver& driver,
+                       Nanoseconds since) {
   const Address end = pages.base + requested;
   std::memset(pointer(pages.first_page()), kPattern, pages.lead);
   std::memset(pointer(end), kPattern, pages.end() - end);
   if (config_.guard_fill) std::memset(pointer(pages.base), kFill, requested);
+  const Nanoseconds now = driver.now();
+  Lock lock(mutex_);
+  took(now - since);
 }
 
 void HostGuards::no_room_for(Bytes bytes) {

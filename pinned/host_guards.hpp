@@ -6,6 +6,7 @@
 #pragma once
 
 #include "allocator/base/config.hpp"
+#include "allocator/base/driver.hpp"
 #include "allocator/base/guard_sampler.hpp"
 #include "allocator/base/mutex.hpp"
 #include "pinned/host_block.hpp"
@@ -29,8 +30,11 @@ class HostGuards {
   // Every other buffer ends where its pages end, as far as they can.
   bool next_is_at_end() { return count_.fetch_add(1, std::memory_order_relaxed) % 2 == 0; }
 
-  // A new buffer, which nobody uses yet.
-  void begin(const HostMemoryRange& pages, Bytes requested) const;
+  // A new buffer, which nobody uses yet, of a call that began at `since`.
+  void begin(const HostMemoryRange& pages,
+             Bytes requested,
+             const Driver& driver,
+             Nanoseconds since) EXCLUDES(mutex_);
 
   // The buffer goes unguarded. The log tells of the first one.
   void no_room_for(Bytes bytes) EXCLUDES(mutex_);
@@ -40,7 +44,9 @@ class HostGuards {
 
   void note_waiting(bool any) { waiting_.store(any, std::memory_order_relaxed); }
 
-  // For the pools, whose callers hold the lock.
+  // For those who hold the lock. `time`: of a call, for guards.
+  void took(Nanoseconds time) { stats_.guard_time_ns += static_cast<std::int64_t>(time); }
+
   void look(const HostMemoryRange& pages, Bytes requested);
   void put_to_rest(const HostMemoryRange& pages, Bytes requested);
 

@@ -259,6 +259,14 @@ HostBlock* HostPool::take_whole(HostBlock* block) {
   return block;
 }
 
+void HostPool::count_guarded(HostStats* stats) const {
+  if (sizes != HostSizes::Guarded) return;
+  for (const auto& [base, segment] : segments_)
+    stats->guard_bytes +=
+        static_cast<std::int64_t>(segment->memory.end() - segment->memory.first_page());
+  stats->guard_resting_bytes += static_cast<std::int64_t>(resting_bytes);
+}
+
 void HostPool::look_at_used() {
   for (const auto& [base, segment] : segments_) {
     const HostBlock& block = segment->blocks.begin()->second;

@@ -80,6 +80,8 @@ struct HostPool {
   [[nodiscard]] bool guards(Address address) const;
   [[nodiscard]] Nanoseconds rest_until(Bytes stay, std::size_t buffers) const;
 
+  void count_guarded(HostStats* stats) const;
+
   [[nodiscard]] std::size_t resting() const { return free_.size(); }
 
   [[nodiscard]] std::size_t segments() const { return segments_.size(); }

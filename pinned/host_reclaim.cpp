@@ -79,6 +79,7 @@ void HostReclaim::drain_guarded(Nanoseconds now) {
     waits = waits || each->limbo_bytes != 0;
   }
   guards_.note_waiting(waits);
+  guards_.took(driver_.now() - now);
 }
 
 void HostReclaim::collect_guarded() {

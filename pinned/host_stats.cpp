@@ -64,6 +64,9 @@ Flat HostStats::flatten() const {
   out.emplace_back("num_guarded", num_guarded);
   out.emplace_back("num_unguarded", num_unguarded);
   out.emplace_back("num_overwritten", num_overwritten);
+  out.emplace_back("guard_bytes", guard_bytes);
+  out.emplace_back("guard_resting_bytes", guard_resting_bytes);
+  out.emplace_back("guard_time_ns", guard_time_ns);
   return out;
 }
 

@@ -33,15 +33,18 @@ struct HostStats {
   DurationStat host_alloc_time;
   DurationStat host_free_time;
   // Beyond PyTorch's:
-  Stat in_use;                       // blocks that callers own
-  Stat in_use_bytes;                 // as handed out
-  Stat requested_bytes;              // as asked for
-  std::int64_t num_waits = 0;        // allocations that waited for work in flight
-  std::int64_t num_retries = 0;      // host memory ran short, free segments were released
-  std::int64_t num_ooms = 0;         // and it was still refused
-  std::int64_t num_guarded = 0;      // blocks that got guards
-  std::int64_t num_unguarded = 0;    // that should have, and found no room
-  std::int64_t num_overwritten = 0;  // guarded ones beside which was written
+  Stat in_use;                           // blocks that callers own
+  Stat in_use_bytes;                     // as handed out
+  Stat requested_bytes;                  // as asked for
+  std::int64_t num_waits = 0;            // allocations that waited for work in flight
+  std::int64_t num_retries = 0;          // host memory ran short, free segments were released
+  std::int64_t num_ooms = 0;             // and it was still refused
+  std::int64_t num_guarded = 0;          // blocks that got guards
+  std::int64_t num_unguarded = 0;        // that should have, and found no room
+  std::int64_t num_overwritten = 0;      // guarded ones beside which was written
+  std::int64_t guard_bytes = 0;          // pages of guarded blocks, in use or freed
+  std::int64_t guard_resting_bytes = 0;  // of these: freed, and their work is over
+  std::int64_t guard_time_ns = 0;
 
   void reset_peaks();
 

@@ -12,6 +12,9 @@ namespace custash {
 
 class GuardSampler {
  public:
+  // `first`: so many allocations before the first one that it draws.
+  constexpr explicit GuardSampler(std::int64_t first = 0) : until_next_(first) {}
+
   bool wants(const GuardChoice& choice, std::uint64_t bytes) {
     if (bytes < choice.least || bytes > choice.most) return false;
     if (choice.one_in == 1) return true;
@@ -28,7 +31,7 @@ class GuardSampler {
 
  private:
   // Order: none. They decide which allocation is guarded, and nothing rests on that.
-  std::atomic<std::int64_t> until_next_{0};
+  std::atomic<std::int64_t> until_next_;
   std::atomic<std::uint64_t> random_{0x9e3779b97f4a7c15};
 };
 

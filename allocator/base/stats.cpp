@@ -43,6 +43,9 @@ constexpr std::int64_t DeviceStats::*kCounters[] = {
     &DeviceStats::num_guarded,
     &DeviceStats::num_unguarded,
     &DeviceStats::num_overwritten,
+    &DeviceStats::guard_bytes,
+    &DeviceStats::guard_resting_bytes,
+    &DeviceStats::guard_time_ns,
     &DeviceStats::limbo_bytes,
     &DeviceStats::asleep_bytes,
 };

@@ -77,8 +77,11 @@ struct DeviceStats {
   std::int64_t num_guarded = 0;      // allocations with pages of their own
   std::int64_t num_overwritten = 0;  // guarded blocks with bytes written around them
   std::int64_t num_unguarded = 0;    // that should have had them, but there was no room
-  std::int64_t limbo_bytes = 0;      // freed, fence not yet passed
-  std::int64_t asleep_bytes = 0;     // of reserved_bytes: away, contents in host memory
+  std::int64_t guard_bytes = 0;      // pages of guarded blocks, in use or not yet given back
+  std::int64_t guard_resting_bytes = 0;  // addresses of freed ones, without memory
+  std::int64_t guard_time_ns = 0;  // in calls that make, fill, look around, give back those
+  std::int64_t limbo_bytes = 0;    // freed, fence not yet passed
+  std::int64_t asleep_bytes = 0;   // of reserved_bytes: away, contents in host memory
 
   // A block is handed out (sign 1) or comes back (-1) / leaves limbo / is free beside others.
   void count_owned(StatPool pool, std::int64_t bytes, std::int64_t requested, int sign);

@@ -74,6 +74,7 @@ DeviceStats CacheReport::stats() {
   for (const auto& pool : core_.pools) {
     out.limbo_bytes += static_cast<std::int64_t>(pool->large.blocks().limbo_bytes() +
                                                  pool->slabs.limbo_bytes());
+    out.guard_resting_bytes += static_cast<std::int64_t>(pool->large.resting_bytes());
   }
   out.asleep_bytes = static_cast<std::int64_t>(sleeping_.bytes());
   return out;

@@ -23,7 +23,18 @@ Arena& Guards::arena() {
   return made.large;
 }
 
+Guards::Timed::~Timed() {
+  const Nanoseconds end = core_.driver.now();
+  CacheLock lock(core_.mutex);
+  core_.stats.guard_time_ns += static_cast<std::int64_t>(end - begin_);
+}
+
+void Guards::count_pages(const GuardedBlock& block, int sign) {
+  core_.stats.guard_bytes += sign * static_cast<std::int64_t>(block.end - block.begin);
+}
+
 bool Guards::allocate(const Request& request, Address* out) {
+  const Timed timed(core_);
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   // A guarded block takes whole pages. On a nearly full device others need them.
   const bool room =
@@ -46,6 +57,7 @@ bool Guards::allocate(const Request& request, Address* out) {
     if (core_.config.guard_fill) fill(block);
     CacheLock lock(core_.mutex);
     blocks_[begin] = block;
+    count_pages(block, 1);
     ++made_;
     ++core_.stats.num_guarded;
     note_freed(arena());
@@ -85,6 +97,7 @@ void Guards::order_fills(const CUstream* stream) {
     fills = fills_;
   }
   if (fills.empty()) return;
+  const Timed timed(core_);
   const RelaxedCapture relaxed(core_.driver);
   Patience::Wait waiting(core_.timeline.patience());
   for (CUevent fill : fills) {
@@ -163,17 +176,9 @@ void Guards::collect(Arena& arena, Position until, Asking asking) {
     leaving = std::exchange(leaving_, {});
     freed = count_freed(arena) != 0;
   }
-  end_looks(arena, &leaving);
-  if (freed) {
-    core_.timeline.poll(until);
-    if (asking == Asking::Briefly) poll_briefly(until);
-    begin_looks(arena, &leaving);
-  }
-  if (asking == Asking::Briefly && !leaving.empty() && !leaving.back().awaited) {
-    wait_briefly(leaving.back().look);
-    for (Leaving& each : leaving)
-      each.awaited = true;
-    end_looks(arena, &leaving);
+  if (freed || !leaving.empty()) {
+    const Timed timed(core_);
+    go_on(arena, until, asking, freed, &leaving);
   }
   {
     CacheLock lock(core_.mutex);
@@ -181,6 +186,22 @@ void Guards::collect(Arena& arena, Position until, Asking asking) {
     note_freed(arena);
   }
   collecting_.store(false);
+}
+
+void Guards::go_on(
+    Arena& arena, Position until, Asking asking, bool freed, std::vector<Leaving>* leaving) {
+  end_looks(arena, leaving);
+  if (freed) {
+    core_.timeline.poll(until);
+    if (asking == Asking::Briefly) poll_briefly(until);
+    begin_looks(arena, leaving);
+  }
+  if (asking == Asking::Briefly && !leaving->empty() && !leaving->back().awaited) {
+    wait_briefly(leaving->back().look);
+    for (Leaving& each : *leaving)
+      each.awaited = true;
+    end_looks(arena, leaving);
+  }
 }
 
 // A fence that was just recorded does not pass at once, even if the device has long been idle.
@@ -210,6 +231,7 @@ void Guards::give_way() {
       CacheLock lock(core_.mutex);
       if (leaving_.empty() && count_freed(*arena) == 0) return;
     }
+    const Timed timed(core_);
     core_.driver.rest(kPause);
   }
 }
@@ -226,6 +248,7 @@ void Guards::look_at_all() {
 void Guards::look_at_living() {
   constexpr int kTries = 1000;
   constexpr Nanoseconds kPause = 1'000'000;
+  const Timed timed(core_);
   std::vector<GuardedBlock> living;
   {
     CacheLock lock(core_.mutex);
@@ -275,6 +298,8 @@ void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
     }
     if (!slack_.begin(one.block, &one.look)) {
       reclaim_.give_back(arena, one.item);
+      CacheLock lock(core_.mutex);
+      count_pages(one.block, -1);
       continue;
     }
     CacheLock lock(core_.mutex);
@@ -298,6 +323,7 @@ void Guards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
     }
     reclaim_.give_back(arena, each.item);
     CacheLock lock(core_.mutex);
+    count_pages(each.block, -1);
     spare_.push_back(each.look);
     return true;
   });
@@ -330,6 +356,7 @@ std::vector<Page> Guards::abandon() {
   }
   leaving_.clear();
   blocks_.clear();
+  core_.stats.guard_bytes = 0;
   freed_with_pages.fetch_sub(std::exchange(freed_here_, 0U));
   spare_.clear();
   fills_under_way.fetch_sub(static_cast<std::uint32_t>(fills_.size()));

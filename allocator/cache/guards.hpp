@@ -73,11 +73,31 @@ class Guards {
     bool awaited = false;
   };
 
+  // Adds the time of its life to the statistics.
+  class Timed {
+   public:
+    explicit Timed(CacheCore& core) : core_(core), begin_(core.driver.now()) {}
+
+    Timed(const Timed&) = delete;
+    Timed& operator=(const Timed&) = delete;
+    ~Timed() EXCLUDES(cache_lock);
+
+   private:
+    CacheCore& core_;
+    const Nanoseconds begin_;
+  };
+
+  void count_pages(const GuardedBlock& block, int sign) REQUIRES(cache_lock);
   static std::size_t count_used(const Arena& arena) REQUIRES(cache_lock);
   std::size_t count_freed(const Arena& arena) const REQUIRES(cache_lock);
   void note_freed(const Arena& arena) REQUIRES(cache_lock);
   enum class Asking { Once, Briefly };
   void collect(Arena& arena, Position until, Asking asking) EXCLUDES(cache_lock);
+  void go_on(Arena& arena,
+             Position until,
+             Asking asking,
+             bool freed,
+             std::vector<Leaving>* leaving) EXCLUDES(cache_lock);
   void poll_briefly(Position until);
   void wait_briefly(const GuardSlack::Look& look) const;
   void look_at_living();

@@ -102,6 +102,8 @@ class Arena {
   // From now on addresses whose pages were returned stay unused, up to so many bytes of them.
   void let_addresses_rest(Bytes most) { rest_most_ = most; }
 
+  [[nodiscard]] Bytes resting_bytes() const { return resting_bytes_; }
+
   // ---- Cutting pages (PageCut). `first`: the block in which the page begins. What of the page
   // is free, in whole pieces of kPageBytes.
   static Bytes dead_bytes(const Block* first, const Page& page, Position passed);

@@ -301,6 +301,9 @@ typedef struct custash_device_stats {
   int64_t fragmentation;  /* in thousandths: how much of free_bytes is outside that block */
   int64_t total_bytes;    /* of the device */
   int64_t asleep_bytes; /* of reserved_bytes: its contents are in host memory (custash_sleep) */
+  int64_t guard_bytes;  /* pages of guarded blocks, in use or freed */
+  int64_t guard_resting_bytes; /* addresses of freed guarded blocks; they have no memory */
+  int64_t guard_time_ns;       /* time that calls have taken longer for guards */
 } custash_device_stats_t;
 
 /* Fills the members that program and library both know. Visits all blocks (some microseconds

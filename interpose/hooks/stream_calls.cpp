@@ -5,6 +5,7 @@
 #include "interpose/hooks/row_forms.hpp"
 #include "interpose/hooks/stream_calls.hpp"
 #include "interpose/hooks/stream_uses.hpp"
+#include "interpose/observe/check_time.hpp"
 #include "interpose/process/quietly.hpp"
 
 #include <optional>
@@ -16,6 +17,7 @@ namespace {
 using namespace views;  // NOLINT: entry_points.def is written in these words
 using stream_uses::Addresses;
 using streams::Chain;
+using streams::CheckTime;
 using streams::Clock;
 using streams::Special;
 
@@ -82,6 +84,7 @@ CUresult around(Real* real,
   const CUresult result = real(args...);
   if (result != CUDA_SUCCESS) return result;
   quietly([&] {
+    const CheckTime::Scope timed;
     const std::optional<Chain> chain = chain_of(stream, null);
     if (!chain) return;
     look<kEntry>(*chain, first, second, view, args...);
@@ -172,6 +175,7 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
   }
 
   static void after(const All& all) {
+    const CheckTime::Scope timed;
     if constexpr (ends()) {
       streams::contexts_end();
     } else if constexpr (kName == "cuEventRecord" || kName == "cuEventRecordWithFlags") {

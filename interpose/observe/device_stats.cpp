@@ -50,6 +50,9 @@ void read_counters(const DeviceStats& from, Raw* to) {
   to->num_guarded = from.num_guarded;
   to->num_unguarded = from.num_unguarded;
   to->num_overwritten = from.num_overwritten;
+  to->guard_bytes = from.guard_bytes;
+  to->guard_resting_bytes = from.guard_resting_bytes;
+  to->guard_time_ns = from.guard_time_ns;
   to->limbo_bytes = from.limbo_bytes;
   to->asleep_bytes = from.asleep_bytes;
 }
@@ -99,7 +102,7 @@ const std::array<CounterMember, 11> kCounterMembers = {POOLS(allocation),
                                                        SINGLE(oversize_allocations),
                                                        SINGLE(oversize_segments)};
 
-const std::array<NumberMember, 21> kNumberMembers = {
+const std::array<NumberMember, 24> kNumberMembers = {
     NUMBER(max_split_size),   NUMBER(num_alloc_retries),
     NUMBER(num_ooms),         NUMBER(num_sync_all_streams),
     NUMBER(num_device_alloc), NUMBER(num_device_free),
@@ -110,7 +113,8 @@ const std::array<NumberMember, 21> kNumberMembers = {
     OWN(num_overwritten),     OWN(limbo_bytes),
     OWN(free_bytes),          OWN(largest_free_block),
     OWN(fragmentation),       OWN(total_bytes),
-    OWN(asleep_bytes)};
+    OWN(asleep_bytes),        OWN(guard_bytes),
+    OWN(guard_resting_bytes), OWN(guard_time_ns)};
 
 Raw counters(Allocator& core, int device) {
   Raw stats{};

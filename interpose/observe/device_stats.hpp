@@ -35,7 +35,7 @@ struct NumberMember {
 // In the order of the structure; names as memory_stats has them, custash's own with "custash."
 // before.
 extern const std::array<CounterMember, 11> kCounterMembers;
-extern const std::array<NumberMember, 21> kNumberMembers;
+extern const std::array<NumberMember, 24> kNumberMembers;
 
 inline constexpr const char* kPoolNames[] = {"all", "small_pool", "large_pool"};
 

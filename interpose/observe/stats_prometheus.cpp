@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The statistics in Prometheus' text format.
+#include "interpose/observe/check_time.hpp"
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/passed.hpp"
@@ -47,6 +48,9 @@ constexpr std::array kHelp = {
     Help{"num_guarded", "Allocations with pages of their own (option guard)"},
     Help{"num_unguarded", "Allocations for which a guard had no room"},
     Help{"num_overwritten", "Guarded blocks with bytes written around them"},
+    Help{"guard_bytes", "Bytes of the pages of guarded blocks"},
+    Help{"guard_resting_bytes", "Bytes of addresses of freed guarded blocks"},
+    Help{"guard_time_ns", "Nanoseconds that calls spent for guards"},
     Help{"limbo_bytes", "Bytes freed while the work that used them is in flight"},
     Help{"asleep_bytes", "Bytes held of which the contents are in host memory"},
     Help{"free_bytes", "Bytes held, neither owned nor in limbo"},
@@ -68,7 +72,7 @@ std::string help_of(std::string_view name) {
 
 // Whether it only ever rises. All others of a device are levels.
 bool counts(std::string_view name) {
-  return name.substr(0, 4) == "num_";
+  return name.substr(0, 4) == "num_" || name == "guard_time_ns";
 }
 
 void add_header(std::string& out,
@@ -207,6 +211,12 @@ void add_passed(std::string& out) {
   }
 }
 
+void add_check_streams(std::string& out) {
+  const std::string name = "custash_check_streams_seconds_total";
+  add_header(out, name, "counter", "Time that check_streams kept the program's calls");
+  out += name + " " + seconds(streams::CheckTime::nanoseconds()) + "\n";
+}
+
 }  // namespace
 
 std::string prometheus(Allocator& core, const std::vector<int>& devices) {
@@ -219,6 +229,7 @@ std::string prometheus(Allocator& core, const std::vector<int>& devices) {
   add_host(out);
   add_passed(out);
   add_driver_calls(out);
+  add_check_streams(out);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/stats_text.hpp"
 
+#include "interpose/observe/check_time.hpp"
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/history.hpp"
@@ -101,6 +102,14 @@ void write_handle_cache(JsonWriter& json) {
   json.close('}');
 }
 
+void write_check_streams(JsonWriter& json) {
+  json.key("check_streams");
+  json.open('{');
+  json.member("time_ns", streams::CheckTime::nanoseconds());
+  json.member("sampled_calls", streams::CheckTime::sampled());
+  json.close('}');
+}
+
 // By the calling library, where history or stats:detailed records callers.
 void write_callers(JsonWriter& json, const history::Reading& history, int device) {
   struct Sum {
@@ -154,6 +163,7 @@ std::string json(Allocator& core, int device) {
   write_driver_calls(json);
   passed::write_passed(json, passed::table().read());
   write_handle_cache(json);
+  write_check_streams(json);
   const history::Reading history = history::read(history::Events::Without);
   write_callers(json, history, device);
   write_lifetimes(json, history, device);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/stream_report.hpp"
 
+#include "interpose/observe/check_time.hpp"
 #include "interpose/observe/guard_findings.hpp"
 #include "interpose/observe/stream_book.hpp"
 #include "interpose/process/captures.hpp"
@@ -41,6 +42,7 @@ StreamBook& book() REQUIRES(mutex) {
 template <typename Body>
 void once_in(Body body) noexcept {
   if (inside || !on()) return;
+  const CheckTime::Scope timed;
   inside = true;
   try {
     body();

@@ -2,10 +2,12 @@
 """`custash run --check-memory --json FILE`, and `custash report FILE`: what a wrong program is told, and the page of it."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
 
+import actor
 import program
 from program import PATHS, Case, run
 
@@ -106,6 +108,29 @@ class CheckMemory(Case):
         self.assertEqual(done.returncode, 1)
         with open(f"{self.path}.html", encoding="utf-8") as file:
             self.assertEqual(file.read(), "mine")
+
+    def stat(self, conf):
+        """The statistics of a process that has a block of 1,000 bytes and has filled it 600 times."""
+        with actor.Actor(CUSTASH_CONF=conf, CUSTASH_SIM=f"devices=1,{actor.machine()}") as process:
+            process.ok("alloc 1000")
+            for _ in range(600):
+                process.ok("fill 0 7 0")
+            seen = json.loads(self.succeed(PATHS.command, "stat", "--json", "--device", "0", str(process.pid), preload=False))
+            text = self.succeed(PATHS.command, "stat", "--prometheus", str(process.pid), preload=False)
+            process.quit()
+        return seen, float(re.search("^custash_check_streams_seconds_total (.*)$", text, re.M).group(1))
+
+    def test_statistics_tell_what_the_checks_take(self):
+        seen, seconds = self.stat("guard:all,check_streams:true")
+        self.assertEqual((seen["stats"]["custash.num_guarded"], seen["stats"]["custash.guard_bytes"]), (1, 2 << 20))
+        self.assertGreater(seen["stats"]["custash.guard_time_ns"], 0)
+        self.assertIn(seen["check_streams"]["sampled_calls"], range(1, 300))
+        self.assertAlmostEqual(seen["check_streams"]["time_ns"] * 1e-9, seconds, places=3)
+        self.assertEqual(seen["check_streams"]["time_ns"] % 256, 0)
+        self.assertGreater(seconds, 0)
+        seen, seconds = self.stat("guard:off")
+        self.assertEqual((seen["stats"]["custash.guard_bytes"], seen["stats"]["custash.guard_time_ns"]), (0, 0))
+        self.assertEqual((seen["check_streams"], seconds), ({"time_ns": 0, "sampled_calls": 0}, 0))
 
     def test_the_other_commands_say_what_the_file_is(self):
         self.check(RIGHT)

@@ -200,6 +200,39 @@ TEST_CASE("the addresses of freed blocks rest", "[unit][guards]") {
   }
 }
 
+TEST_CASE("the statistics tell what guards hold and how long they take", "[unit][guards]") {
+  Bed bed({}, guarding({.one_in = 1, .least = 1_MiB}));
+  const auto stats = [&](std::int64_t bytes, std::int64_t resting) {
+    const DeviceStats now = bed.stats();
+    CHECK(now.guard_bytes == bytes);
+    CHECK(now.guard_resting_bytes == resting);
+    return now.guard_time_ns;
+  };
+  bed.free(bed.malloc(1000));
+  CHECK(stats(0, 0) == 0);
+  constexpr auto kPage = static_cast<std::int64_t>(kPageBytes);
+  const CUstream busy = bed.stream();
+  const Address p = bed.malloc(3_MiB);
+  const Address q = bed.malloc(1_MiB);
+  const std::int64_t made = stats(3 * kPage, 0);
+  CHECK(made > 0);
+  sim::hold(busy);
+  bed.launch(busy, {.accesses = {{p, 3_MiB, true}}});
+  bed.free(p);
+  sim::release(busy);
+  sim::run_all();
+  bed.free(bed.malloc(1000));  // copies what is around it
+  CHECK(stats(3 * kPage, 0) > made);
+  sim::run_all();
+  bed.free(bed.malloc(1000));
+  const std::int64_t returned = stats(kPage, 2 * kPage);
+  CHECK(returned > made);
+  CHECK(stats(kPage, 2 * kPage) == returned);  // the clock of the simulator has not gone on
+  bed.free(q);
+  bed.allocator->context_destroyed(bed.sim.context());
+  CHECK(bed.stats().guard_bytes == 0);
+}
+
 TEST_CASE("no other request gets a guarded block's memory", "[unit][guards]") {
   Bed bed({}, guarding({.one_in = 1, .least = 8_MiB, .most = 8_MiB}));
   const CUstream busy = bed.stream();

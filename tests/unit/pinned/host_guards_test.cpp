@@ -234,6 +234,23 @@ TEST_CASE("an allocation never fails for the guard's sake", "[unit][host_guards]
   }
 }
 
+TEST_CASE("the statistics tell what guarded buffers hold", "[unit][host_guards]") {
+  PinnedBed bed({}, guarding({.one_in = 1, .least = 1000}));
+  bed.free_host(bed.host(999));
+  CHECK(bed.host_stats().guard_bytes == 0);
+  CHECK(bed.host_stats().guard_time_ns == 0);
+  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  void* const small = bed.host(1000);
+  void* const large = bed.host(static_cast<Bytes>(page) + 1);
+  CHECK(bed.host_stats().guard_bytes == 3 * page);
+  CHECK(bed.host_stats().guard_resting_bytes == 0);
+  CHECK(bed.host_stats().guard_time_ns > 0);
+  bed.free_host(large);
+  CHECK(bed.host_stats().guard_bytes == 3 * page);
+  CHECK(bed.host_stats().guard_resting_bytes > page);
+  bed.free_host(small);
+}
+
 TEST_CASE("sizes, and one in so many", "[unit][host_guards]") {
   SECTION("sizes") {
     PinnedBed bed({}, guarding({.one_in = 1, .least = 1000, .most = 2000}));
