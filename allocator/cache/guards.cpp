@@ -224,7 +224,7 @@ void Guards::give_way() {
   constexpr int kTries = 1000;
   constexpr Nanoseconds kPause = 1'000'000;
   Arena* const arena = arena_.load(std::memory_order_relaxed);
-  if (arena == nullptr || core_.timeline.broken() || core_.timeline.capturing()) return;
+  if (arena == nullptr || core_.timeline.broken()) return;
   for (int i = 0; i < kTries; ++i) {
     collect();
     {

@@ -169,3 +169,21 @@ TEST_CASE("a driver that refuses to look at the slack keeps no pages", "[unit][g
     sim::clear_failures();
   }
 }
+
+TEST_CASE("at the end freed blocks are looked at beside a capture, too",
+          "[unit][guard_slack]") {
+  Bed bed({.data = true}, guarding());
+  const CUstream captured = bed.stream();
+  const Address p = bed.malloc(1000);
+  sim::run_all();
+  write(p + 1000, 1);
+  bed.launch(nullptr, {.accesses = {{p, 1000, true}}});
+  bed.free(p);
+  sim::run_all();
+  begin_capture(bed, captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  GuardedMemory(*bed.allocator).look_at_all();
+  CHECK(bed.stats().num_overwritten == 1);
+  CHECK_FALSE(bed.allocator->owns(p));  // its pages are gone
+  CHECK(end_capture(bed, captured) != nullptr);
+  CHECK(sim::faults().empty());
+}

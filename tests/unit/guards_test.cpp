@@ -300,6 +300,20 @@ TEST_CASE("freed guarded blocks give way to an allocation", "[unit][guards]") {
   CHECK(sim::faults().empty());
 }
 
+TEST_CASE("they give way beside a capture, too", "[unit][guards]") {
+  constexpr Bytes kMost = 1200_MiB;
+  Bed bed({.device_memory = 2_GiB}, guarding());
+  const CUstream captured = bed.stream();
+  const Address p = bed.malloc(kMost);
+  bed.launch(nullptr, {.accesses = {{p, kMost, true}}});
+  bed.free(p);
+  begin_capture(bed, captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  bed.free(bed.malloc(kMost));
+  CHECK(end_capture(bed, captured) != nullptr);
+  CHECK(bed.stats().num_ooms == 0);
+  CHECK(sim::faults().empty());
+}
+
 TEST_CASE("without virtual memory management blocks go unguarded", "[unit][guards]") {
   Bed bed({.vmm = false}, guarding());
   bed.free(bed.malloc(4096));
