@@ -3,7 +3,7 @@
 """Runs each planted fault of a program such as museum.cu under `custash run --check-memory` and says what was found.
 
   museum.py --command build/tools/custash --program build/tests/gpu/museum [--only NUMBER,...] [--conf KEY:VALUE,...] [--jobs N] [--json FILE]
-            [--check memory|streams] [--right N]
+            [--check memory|streams] [--right N] [--devices N]
 
 found: there is a finding. block: it names the right block, alone or among others. kind: it says rightly what happened, and that of the
 right block alone. A fault whose address is not known counts as found and, where its block is among the suspects, for the block.
@@ -35,6 +35,7 @@ def arguments():
     parser.add_argument("--conf", default="")
     parser.add_argument("--check", choices=("memory", "streams"), default="memory")
     parser.add_argument("--right", type=int, default=2, help="so many right programs there are")
+    parser.add_argument("--devices", type=int, default=1, help="so many the simulator has")
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
     parser.add_argument("--json", default="", help="write every finding to this file")
     return parser.parse_args()
@@ -45,6 +46,8 @@ def environment(given):
     folders = [f for f in (given.driver, given.runtime) if f]
     if folders:
         env["LD_LIBRARY_PATH"] = ":".join(folders + [env.get("LD_LIBRARY_PATH", "")]).strip(":")
+    if given.driver:
+        env["CUSTASH_SIM"] = f"devices={given.devices}"
     if given.kernels:
         env["CUSTASH_SIM_KERNELS"] = given.kernels
     return env
