@@ -14,11 +14,12 @@ import subprocess
 import sys
 import tempfile
 
+import limited
+
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS, "process"))
 from check_streams import WRONG  # noqa: E402
 
-SECONDS = 60
 TWO_DEVICES = ("right_copy_between_devices",)
 
 
@@ -35,13 +36,11 @@ def findings(args, name):
         env = {k: v for k, v in os.environ.items() if not k.startswith("CUSTASH")}
         env.update(LD_PRELOAD=f"{args.build}/interpose/libcustash.so", CUSTASH_CONF=f"check_streams:true,guard_report:{path}",
                    CUSTASH_TEST_IMAGE=f"{args.build}/tests/gpu/check_streams_kernels")
-        try:
-            done = subprocess.run([f"{args.build}/tests/process/check_streams", name], env=env, capture_output=True, text=True,
-                                  timeout=SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            return [], f"not over after {SECONDS} s"
-        if done.returncode != 0:
-            return [], f"exit {done.returncode}: {done.stdout}{done.stderr}"
+        output, status, errors = limited.run([f"{args.build}/tests/process/check_streams", name], env, args.seconds)
+        if status == limited.LATE:
+            return [], f"not over after {args.seconds:g} s"
+        if status != 0:
+            return [], f"exit {status}: {output}{errors}"
         with open(path, encoding="utf-8") as file:
             return [each["suspects"][0]["kind"] for each in json.load(file)["findings"]], ""
 
@@ -49,6 +48,7 @@ def findings(args, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build", type=os.path.abspath)
+    parser.add_argument("--seconds", type=float, default=60, help="for one program; more is a failure")
     args = parser.parse_args()
     count = devices()
     if count == 0:

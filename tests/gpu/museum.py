@@ -3,7 +3,7 @@
 """Runs each planted fault of a program such as museum.cu under `custash run --check-memory` and says what was found.
 
   museum.py --command build/tools/custash --program build/tests/gpu/museum [--only NUMBER,...] [--conf KEY:VALUE,...] [--jobs N] [--json FILE]
-            [--check memory|streams] [--right N] [--devices N]
+            [--check memory|streams] [--right N] [--devices N] [--seconds N]
 
 found: there is a finding. block: it names the right block, alone or among others. kind: it says rightly what happened, and that of the
 right block alone. A fault whose address is not known counts as found and, where its block is among the suspects, for the block.
@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-SECONDS = 60
+import limited
+
 LEAST = 0.95  # of the faults have the right block, and on a GPU the right kind
 
 
@@ -37,6 +38,7 @@ def arguments():
     parser.add_argument("--right", type=int, default=2, help="so many right programs there are")
     parser.add_argument("--devices", type=int, default=1, help="so many the simulator has")
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
+    parser.add_argument("--seconds", type=float, default=60, help="for one program; more is a failure")
     parser.add_argument("--json", default="", help="write every finding to this file")
     return parser.parse_args()
 
@@ -60,12 +62,7 @@ def plant(given, *words):
         command = [given.command, "run", f"--check-{given.check}", "--json", path]
         command += ["--lib", given.library] if given.library else []
         command += ["--conf", given.conf] if given.conf else []
-        try:
-            done = subprocess.run([*command, "--", given.program, *words], env=environment(given), capture_output=True,
-                                  text=True, timeout=SECONDS, check=False)
-            output, status, errors = done.stdout, done.returncode, done.stderr
-        except subprocess.TimeoutExpired as late:
-            output, status, errors = (late.stdout or b"").decode(), "timeout", ""
+        output, status, errors = limited.run([*command, "--", given.program, *words], environment(given), given.seconds)
         if status == 77:
             return None
         report = {"findings": []}
@@ -131,9 +128,10 @@ def say(given, faults, planted):
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
-    late = [result["name"] for result in results if result["status"] == "timeout"]
+    late = [result["name"] for result in results if result["status"] == limited.LATE]
+    late += [" ".join(result["words"]) for result in right if result["status"] == limited.LATE]
     if late:
-        print(f"not over after {SECONDS} s: {', '.join(late)}")
+        print(f"not over after {given.seconds:g} s: {', '.join(late)}")
     exact = not late and all(count[word] >= LEAST * len(results) for word in ("block", *(() if given.driver else ("kind",))))
     return 0 if count["found"] == len(results) and exact and not false and not any(r["wrong"] for r in results) else 1
 
