@@ -82,6 +82,8 @@ def parts(build, out):
         "museum": (400, [museum("museum"), museum("museum", "--conf", "guard_core:true"), museum("museum_others", "--right", "4"),
                          museum("museum_streams", "--check", "streams", "--right", "10"), museum("museum_peers", "--right", "1"),
                          museum("museum_peer_streams", "--check", "streams", "--right", "3")]),
+        "stream_sanitizer": (400, [script("gpu/stream_sanitizer.py", "--command", command, "--library", library, "--program",
+                                          f"{build}/tests/gpu/museum_streams_static", "--json", f"{out}/stream_sanitizer.json")]),
         "check_streams": (200, [script("gpu/check_streams.py", "--build", build)]),
         "turns": (300, [script("gpu/turns.py", "--build", build, "--pinned")]),
         "sleep_frameworks": (400, [script("gpu/sleep_frameworks.py", "--build", build, "--json", f"{out}/sleep_frameworks.json")]),

@@ -21,6 +21,7 @@ import tempfile
 
 import limited
 
+SKIPPED = 77
 LEAST = 0.95  # of the faults have the right block, and on a GPU the right kind
 
 
@@ -63,7 +64,7 @@ def plant(given, *words):
         command += ["--lib", given.library] if given.library else []
         command += ["--conf", given.conf] if given.conf else []
         output, status, errors = limited.run([*command, "--", given.program, *words], environment(given), given.seconds)
-        if status == 77:
+        if status == SKIPPED:
             return None
         report = {"findings": []}
         if os.path.exists(path):
@@ -109,7 +110,7 @@ def say(given, faults, planted):
     for (number, name), result in zip(faults, planted):
         if result is None:
             print("skipped: no GPU")
-            return 77
+            return SKIPPED
         result["name"] = name
         result["found"], result["block"], result["kind"] = judge(result)
         result["wrong"] = len(wrong(result))

@@ -10,6 +10,7 @@ import program
 from program import PATHS, Case
 
 PATHS.command = ""
+PATHS.build = ""
 GPU = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu")
 HANGS = "sleep 600"
 
@@ -61,6 +62,35 @@ class Museums(Case):
         self.assertIn("FAIL: right_event found [] not over after 2 s\n", done.stdout)
         self.assertIn("ok: right_order\n2 programs, 1 bad\n", done.stdout)
         self.assertEqual(done.returncode, 1)
+
+    def table(self, *more):
+        """What stream_sanitizer.py says with a compute-sanitizer that misses bug 5, reports twin 3, and with which bug 9 ends early."""
+        museum = os.path.join(PATHS.build, "tests/gpu/museum_streams")
+        if not os.path.exists(museum):
+            self.skipTest("no nvcc")
+        write(os.path.join(self.folder, "compute-sanitizer"), 'test "$1 $2 $3 $4" = "--tool memcheck --track-stream-ordered-races all" || exit 3',
+              "shift 4", '"$@" || exit 4', 'case "$2$3" in 9) exit 1 ;; 5|right[!3]) count=0 ;; *) count=1 ;; esac',
+              'echo "========= ERROR SUMMARY: $count errors"')
+        done = self.start("stream_sanitizer.py", "--command", PATHS.command, "--library", PATHS.library, "--program", museum,
+                          "--driver", PATHS.driver, "--runtime", PATHS.runtime,
+                          "--kernels", os.path.join(PATHS.build, "tests/gpu/libmuseum_others_kernels.so"), *more)
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout.splitlines()
+
+    def test_the_table_beside_compute_sanitizer(self):
+        code, said = self.table()
+        self.assertEqual(said[-2:], ["check_streams: 10 of 10 found, 0 of 10 right twins reported, 0 ended with an error",
+                                     "compute-sanitizer: 8 of 10 found, 1 of 10 right twins reported, 1 ended with an error"])
+        rows = [line[34:].split() for line in said[1:-2]]
+        self.assertEqual([row[:2] for row in rows], [["reported", "-"]] * 10)
+        self.assertEqual({number: row[2:] for number, row in enumerate(rows) if row[2:] != ["reported", "-"]},
+                         {3: ["reported", "reported"], 5: ["-", "-"], 9: ["error", "-"]})
+        self.assertEqual(code, 0)
+
+    def test_a_check_that_finds_nothing_fails_the_table(self):
+        code, said = self.table("--conf", "check_streams:false")
+        self.assertIn("check_streams: 0 of 10 found,", said[-2])
+        self.assertEqual(code, 1)
 
 
 if __name__ == "__main__":
