@@ -3,7 +3,10 @@
 line. Exit 1 when one differs or does not end as it does bare, 77 where there is no device.
 
   run.py PROGRAM... --library libcustash.so [--only PREFIX...] [--without CASE...] [--conf KEY:VALUE,...] [--jobs N]
-         [--json FILE] [--simulator FOLDER... --kernels FILE]
+         [--json FILE] [--reports memory|streams] [--simulator FOLDER... --kernels FILE]
+
+With --reports custash looks for wrong uses of memory (guard:all) or of streams (check_streams:true). Each case must give the reports
+that reports.py lists for it, and all others none.
 
 Cases named memory_... have the device to themselves. Lines that begin with # may differ.
 """
@@ -13,7 +16,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import guard_reports  # noqa: E402
+import reports  # noqa: E402
 
 # On the simulator, a device small enough to be filled, on which calls that allocate for themselves fail
 # while less than this is free.
@@ -27,19 +35,23 @@ def arguments():
     parser.add_argument("--only", nargs="*", default=[], help="cases whose name begins so")
     parser.add_argument("--without", nargs="*", default=[], help="cases that this machine cannot show")
     parser.add_argument("--conf", help="CUSTASH_CONF of the preloaded runs")
+    parser.add_argument("--reports", choices=sorted(reports.EXPECTED), help="compare what custash reports of each case")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", help="write what was said here")
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--simulator", nargs="*", default=[], help="folders of the simulated driver and runtime")
     parser.add_argument("--kernels")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.reports:
+        args.conf = ",".join(filter(None, (args.conf, guard_reports.CONF[args.reports])))
+    return args
 
 
 class Runner:
     def __init__(self, args):
         self.args = args
 
-    def environment(self, case, preload):
+    def environment(self, case, preload, report=""):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CUSTASH", "LD_PRELOAD"))}
         env["CONFORMANCE_CONF"] = self.args.conf or ""  # bare, too: what is known to differ may depend on it
         if self.args.simulator:
@@ -49,18 +61,22 @@ class Runner:
             env["CUSTASH_SIM"] = SMALL if case.startswith("memory_") else "devices=2"
         if preload:
             env["LD_PRELOAD"] = os.path.abspath(self.args.library)
-            if self.args.conf:
-                env["CUSTASH_CONF"] = self.args.conf
+            conf = [self.args.conf, report and f"guard_report:{report}"]
+            if any(conf):
+                env["CUSTASH_CONF"] = ",".join(filter(None, conf))
         return env
 
     def run(self, program, case, preload):
-        try:
-            done = subprocess.run([program, case], env=self.environment(case, preload), text=True,
-                                  capture_output=True, timeout=self.args.timeout, errors="replace")
-        except subprocess.TimeoutExpired as late:
-            out = late.stdout.decode(errors="replace") if late.stdout else ""
-            return {"exit": "timeout", "said": out, "error": ""}
-        return {"exit": done.returncode, "said": done.stdout, "error": done.stderr}
+        with tempfile.TemporaryDirectory() as folder:
+            report = os.path.join(folder, "found.json") if preload and self.args.reports else ""
+            try:
+                done = subprocess.run([program, case], env=self.environment(case, preload, report), text=True,
+                                      capture_output=True, timeout=self.args.timeout, errors="replace")
+            except subprocess.TimeoutExpired as late:
+                out = late.stdout.decode(errors="replace") if late.stdout else ""
+                return {"exit": "timeout", "said": out, "error": "", "found": None}
+            return {"exit": done.returncode, "said": done.stdout, "error": done.stderr,
+                    "found": guard_reports.read(report) if report else None}
 
     def pair(self, program, case):
         return {how: self.run(program, case, how == "custash") for how in ("bare", "custash")}
@@ -70,10 +86,12 @@ def compared(said):
     return [line for line in said.splitlines() if not line.startswith("#")]
 
 
-def differences(pair):
-    """What a reader needs: the first lines that differ, or the ends."""
+def differences(pair, expected):
+    """What a reader needs: the first lines that differ, or the ends. `expected`: custash's reports."""
     bare, custash = pair["bare"], pair["custash"]
     found = []
+    if custash["found"] is not None and custash["found"] != expected:
+        found.append(f"reports: {custash['found']}, expected {expected}")
     if bare["exit"] != custash["exit"] or custash["exit"] != 0:
         found.append(f"exit: bare {bare['exit']}, custash {custash['exit']}")
     if custash["error"] and custash["error"] != bare["error"]:
@@ -109,7 +127,7 @@ def main():
             if pair["bare"]["exit"] == 77:
                 skipped += 1
                 continue
-            found = differences(pair)
+            found = differences(pair, reports.expected(args.reports, case))
             bad += bool(found)
             lines += len(compared(pair["bare"]["said"]))
             verdict = "different" if found else "same"

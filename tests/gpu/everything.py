@@ -44,8 +44,8 @@ def parts(build, out):
         return [script("conformance/run.py", program, "--library", library, "--jobs", str(os.cpu_count()), *more)
                 for program in sorted(glob.glob(f"{build}/tests/gpu/conformance_gpu_*")) if os.path.isfile(program)]
 
-    def harness(*preload):
-        return script("harness/run.py", "--runtime", TOOLKIT, *preload, "--child", f"{build}/tests/harness/harness_child",
+    def harness(*more):
+        return script("harness/run.py", "--runtime", TOOLKIT, *more, "--child", f"{build}/tests/harness/harness_child",
                       "--suite", f"{build}/tests/harness/harness_suite")
 
     def museum(name, *more):
@@ -59,6 +59,8 @@ def parts(build, out):
         "conformance_plain": (150, conformance("--conf", "backing:driver")[:1]),
         "conformance_pools": (300, conformance("--conf", "pools:default", "--only", "contexts", "memory", "pools", "streams")),
         "conformance_handles": (150, conformance("--conf", "handle_cache:1G", "--only", "handles")),
+        "conformance_reports": (550, conformance("--reports", "memory") + conformance("--reports", "streams")),
+        "harness_reports": (400, [harness("--preload", library, "--reports", check) for check in ("memory", "streams")]),
         "harness": (150, [harness("--preload", library)]),
         "harness_bare": (150, [harness()]),
         "same": (500, [script("gpu/same_frameworks.py", "--library", library, "--json", f"{out}/same.json")]),

@@ -2,16 +2,21 @@
 """Runs a program of the harness, bare or preloaded, on the simulator or on a GPU.
 
   run.py [--simulator SIM_FOLDER CUDART_FOLDER MODELS [--devices N] [--mode MODE]] [--runtime FOLDER]
-         [--preload LIBRARY [--conf KEY:VALUE,...]] --child CHILD [--suite | --] PROGRAM [ARGUMENT …]
+         [--preload LIBRARY [--conf KEY:VALUE,...] [--reports memory|streams]] --child CHILD [--suite | --] PROGRAM [ARGUMENT …]
 
 With --suite the program is the Catch2 suite: the tests that this machine cannot run are left out by
-their tags, and the tags are named. Exit status 77 where there is no device.
+their tags, and the tags are named. With --reports custash looks for wrong uses of memory or of streams: each test then runs alone, and must
+give the reports that reports.py lists for it, or none. Exit status 77 where there is no device.
 """
 import argparse
 import os
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import guard_reports  # noqa: E402
+import reports  # noqa: E402
 
 
 def environment(args):
@@ -24,7 +29,7 @@ def environment(args):
         folders = [driver, runtime]
         env.pop("CUDA_VISIBLE_DEVICES", None)
         # The machine: children see the same devices, other runs do not.
-        env["CUSTASH_SIM"] = (f"devices={args.devices},memory=4g,detector=1,mode={args.mode},"
+        env["CUSTASH_SIM"] = (f"devices={args.devices},memory=4g,detector={int(args.reports != 'memory')},mode={args.mode},"
                               f"machine={args.machine.name}")
         env["CUSTASH_SIM_KERNELS"] = models
     else:
@@ -61,11 +66,14 @@ def main():
     parser.add_argument("--runtime", default="")
     parser.add_argument("--preload", default="")
     parser.add_argument("--conf", default="", help="CUSTASH_CONF of the preloaded library")
+    parser.add_argument("--reports", choices=sorted(guard_reports.CONF), help="compare what custash reports of each test of the suite")
     parser.add_argument("--child", required=True)
     parser.add_argument("--suite", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     command = [word for word in args.command if word != "--"]
+    if args.reports:
+        args.conf = ",".join(filter(None, (args.conf, guard_reports.CONF[args.reports])))
     args.machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
     env = environment(args)
 
@@ -80,6 +88,8 @@ def main():
         print(f"{asked.stdout.strip()}; left out: {' '.join(tags) or 'nothing'}", flush=True)
         # Catch2: what stands before a comma is one choice; all exclusions belong to it.
         command += ["".join(f"~[{tag}]" for tag in tags) or "*"]
+    if args.reports:
+        sys.exit(reports.compare(args.reports, command, env))
     sys.exit(subprocess.run(command, env=env, check=False).returncode)
 
 
