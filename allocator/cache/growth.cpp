@@ -231,12 +231,14 @@ Status MemoryGrowth::grow_guarded(Arena& arena,
   Growth growth;
   bool planned = false;
   for (int attempt = 0; !planned && attempt < 2; ++attempt) {
-    if (attempt == 1) {
-      const Status status = add_range(arena, size + 2 * kPageBytes);
-      if (!status.ok()) return status;
-    }
+    Status status;
+    if (attempt == 1) status = add_range(arena, size + 2 * kPageBytes);
     CacheLock lock(core_.mutex);
     planned = arena.open_guarded(size, &growth);
+    if (status.ok()) continue;
+    while (!planned && arena.end_oldest_rest())  // the driver has no more addresses
+      planned = arena.open_guarded(size, &growth);
+    if (!planned) return status;
   }
   if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
   growth.handle = size;

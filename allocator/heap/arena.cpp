@@ -303,11 +303,16 @@ void Arena::rest(Block* block) {
   block->state = BlockState::Stale;
   resting_.push_back(block);
   resting_bytes_ += block->size;
-  while (resting_bytes_ > rest_most_) {
-    resting_bytes_ -= resting_.front()->size;
-    close_stale(resting_.front());
-    resting_.pop_front();
-  }
+  while (resting_bytes_ > rest_most_)
+    end_oldest_rest();
+}
+
+bool Arena::end_oldest_rest() {
+  if (resting_.empty()) return false;
+  resting_bytes_ -= resting_.front()->size;
+  close_stale(resting_.front());
+  resting_.pop_front();
+  return true;
 }
 
 void Arena::put_back(Segment* segment) {

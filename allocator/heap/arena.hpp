@@ -104,6 +104,9 @@ class Arena {
 
   [[nodiscard]] Bytes resting_bytes() const { return resting_bytes_; }
 
+  // The addresses that have rested longest are free from now on. False: none rest.
+  bool end_oldest_rest();
+
   // ---- Cutting pages (PageCut). `first`: the block in which the page begins. What of the page
   // is free, in whole pieces of kPageBytes.
   static Bytes dead_bytes(const Block* first, const Page& page, Position passed);

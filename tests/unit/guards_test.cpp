@@ -200,6 +200,37 @@ TEST_CASE("the addresses of freed blocks rest", "[unit][guards]") {
   }
 }
 
+TEST_CASE("addresses rest until as many were freed as the device has bytes", "[unit][guards]") {
+  constexpr Bytes kDevice = 2_GiB;
+  constexpr int kBlocks = 1500;  // more than may rest, with the holes between them
+  for (const bool refused : {false, true}) {
+    CAPTURE(refused);
+    Bed bed({.device_memory = kDevice}, guarding());
+    bed.free(bed.malloc(1_MiB));
+    if (refused) sim::fail_symbol("cuMemAddressReserve", 1, CUDA_ERROR_OUT_OF_MEMORY, true);
+    sim::clear_log();
+    std::set<Address> seen;
+    std::int64_t most = 0;
+    for (int i = 0; i < kBlocks; ++i) {
+      const Address p = bed.malloc(refused ? 1_MiB : 8_MiB);
+      seen.insert(align_down(p, kPageBytes));
+      bed.free(p);
+      sim::run_all();
+      most = std::max(most, bed.stats().guard_resting_bytes);
+    }
+    CHECK(bed.stats().num_guarded == kBlocks + 1);
+    CHECK(bed.stats().num_unguarded == 0);
+    CHECK(seen.size() < kBlocks);
+    CHECK(most <= static_cast<std::int64_t>(kDevice));
+    if (!refused) {
+      CHECK(most > static_cast<std::int64_t>(kDevice - 16_MiB));
+      CHECK(sim::count("cuMemAddressReserve") < kBlocks / 100);
+    }
+    sim::clear_failures();
+    CHECK(sim::faults().empty());
+  }
+}
+
 TEST_CASE("the statistics tell what guards hold and how long they take", "[unit][guards]") {
   Bed bed({}, guarding({.one_in = 1, .least = 1_MiB}));
   const auto stats = [&](std::int64_t bytes, std::int64_t resting) {
