@@ -22,6 +22,7 @@ WRONG = {
     "allocation_not_ordered": EARLY, "allocation_after_event": EARLY, "allocation_beside_default": EARLY,
     "allocation_in_thread": EARLY,
     "columns_of_an_idle_pool_stream": FREE, "copy_without_a_stream": EARLY, "event_orders_only_the_reader": FREE,
+    "reuse_in_a_pool": FREE, "reuse_in_a_pool_without_policies": FREE,
     "stash_on_a_side_stream": FREE, "downgrade_beside_a_reader": FREE,
 }
 
