@@ -73,6 +73,27 @@ Bytes bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& what) {
          element_bytes(what.Format, what.NumChannels);
 }
 
+// Layers are no side: they stay as many from level to level.
+bool halve(CUDA_ARRAY3D_DESCRIPTOR* level) {
+  const bool layers = (level->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
+  bool halved = false;
+  for (std::size_t* const side : {&level->Width, &level->Height, &level->Depth}) {
+    if (*side <= 1 || (layers && side == &level->Depth)) continue;
+    *side /= 2;
+    halved = true;
+  }
+  return halved;
+}
+
+// The driver makes at least one level, and no more than there are.
+Bytes bytes_of_levels(const CUDA_ARRAY3D_DESCRIPTOR& what, unsigned levels) {
+  CUDA_ARRAY3D_DESCRIPTOR level = what;
+  Bytes bytes = bytes_of(level);
+  for (unsigned i = 1; i < levels && halve(&level); ++i)
+    bytes += bytes_of(level);
+  return bytes;
+}
+
 }  // namespace
 
 CUresult array_create(Real<CUarray*, const CUDA_ARRAY_DESCRIPTOR*> real,
@@ -104,15 +125,9 @@ CUresult mipmap_create(Real<CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR*, u
                        unsigned levels) {
   const CUresult result =
       hooks::retry_after_trim(real, [&](auto* call) { return call(out, what, levels); });
-  if (result != CUDA_SUCCESS) return result;
-  CUDA_ARRAY3D_DESCRIPTOR level = *what;
-  Bytes bytes = 0;
-  for (unsigned i = 0; i < levels; ++i) {
-    bytes += bytes_of(level);
-    for (std::size_t* const side : {&level.Width, &level.Height, &level.Depth})
-      *side /= 2;
-  }
-  return made(Kind::Mipmap, result, out, bytes);
+  return result == CUDA_SUCCESS
+             ? made(Kind::Mipmap, result, out, bytes_of_levels(*what, levels))
+             : result;
 }
 
 CUresult external_import(Real<CUexternalMemory*, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC*> real,

@@ -167,8 +167,55 @@ static void synchronize_a_context() {
       "fact synchronize_a_context named=%d current=%d without=%d\n", named, here, nowhere);
 }
 
+// Codes of arrays and of memory of other interfaces, and whether an end waits for the device.
+static void arrays() {
+  CUDA_OK(cudaFree(nullptr));
+  cudaStream_t s = new_stream();
+  CUDA_ARRAY3D_DESCRIPTOR what{};
+  what.Width = what.Height = 64;
+  what.Format = CU_AD_FORMAT_FLOAT;
+  what.NumChannels = 1;
+  const auto code_of = [&](const char* name, CUDA_ARRAY3D_DESCRIPTOR described) {
+    CUarray made = nullptr;
+    const CUDA_ARRAY3D_DESCRIPTOR* const told = &described;
+    std::printf("fact array_%s code=%d\n", name, driver("cuArray3DCreate_v2", &made, told));
+    if (made != nullptr) (void)driver("cuArrayDestroy", made);
+  };
+  auto other = what;
+  other.NumChannels = 3;
+  code_of("of_three_channels", other);
+  other = what;
+  other.Width = 0;
+  code_of("without_width", other);
+  other = what;
+  other.Width = 1 << 18;
+  code_of("too_wide", other);
+  other = what;
+  other.Width = other.Height = other.Depth = 16384;
+  code_of("larger_than_the_device", other);
+  const CUDA_ARRAY3D_DESCRIPTOR* const told = &what;
+  CUarray array = nullptr;
+  CUmipmappedArray mipmap = nullptr;
+  CUexternalMemory external = nullptr;
+  const CUDA_EXTERNAL_MEMORY_HANDLE_DESC nothing{};
+  (void)driver("cuArray3DCreate_v2", &array, told);
+  std::printf("fact mipmap_levels none=%d many=%d\n",
+              driver("cuMipmappedArrayCreate", &mipmap, told, 0U),
+              driver("cuMipmappedArrayCreate", &mipmap, told, 4'000'000'000U));
+  std::printf("fact external_memory_of_nothing code=%d\n",
+              driver("cuImportExternalMemory", &external, &nothing));
+  spin(s, 1000);
+  CUDA_OK(cudaDeviceSynchronize());
+  spin(s, kLong);
+  timed("array_destroy", s, [&] { return driver("cuArrayDestroy", array); });
+  std::printf("fact array_destroyed_twice code=%d\n", driver("cuArrayDestroy", array));
+  spin(s, kLong);
+  timed("mipmap_destroy", s, [&] { return driver("cuMipmappedArrayDestroy", mipmap); });
+}
+
 static int run() {
   need_devices(1);
+  arrays();
   synchronize_a_context();
   queue_depth();
   plain_free_on_a_stream();

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,26 @@ struct property {
   int type, handle_types, location, device;
   void* metadata;
   unsigned char flags[8];
+};
+
+/* CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CUDA_EXTERNAL_MEMORY_HANDLE_DESC. */
+struct array2 {
+  size_t width, height;
+  int format;
+  unsigned channels;
+};
+
+struct array3 {
+  size_t width, height, depth;
+  int format;
+  unsigned channels, flags;
+};
+
+struct external {
+  int type;
+  void* handle[2]; /* a descriptor: an int, at the first one's address */
+  address size;
+  unsigned flags, reserved[16];
 };
 
 /* One side of CUDA_MEMCPY2D and of CUDA_MEMCPY3D, and both. */
@@ -74,6 +95,13 @@ struct copy3 {
   X(cuMemGetInfo_v2, (size_t*, size_t*))                                   \
   X(cuMemCreate, (address*, size_t, const struct property*, address))      \
   X(cuMemRelease, (address))                                               \
+  X(cuArrayCreate_v2, (void**, const struct array2*))                      \
+  X(cuArray3DCreate_v2, (void**, const struct array3*))                    \
+  X(cuArrayDestroy, (void*))                                               \
+  X(cuMipmappedArrayCreate, (void**, const struct array3*, unsigned))      \
+  X(cuMipmappedArrayDestroy, (void*))                                      \
+  X(cuImportExternalMemory, (void**, const struct external*))              \
+  X(cuDestroyExternalMemory, (void*))                                      \
   X(cuMemGetAddressRange_v2, (address*, size_t*, address))                 \
   X(cuMemGetHandleForAddressRange, (void*, address, size_t, int, address)) \
   X(cuPointerGetAttribute, (void*, int, address))                          \
@@ -232,6 +260,41 @@ static int copy_rows(const char* rest) {
   return cuMemcpy3D_v2(&copy);
 }
 
+/* An array of floats by its sides and channels: in the second form with a depth or layers, in
+ * the third with levels. */
+static void make_array(const char* word, const char* rest) {
+  enum { FLOATS = 0x20 };
+
+  void* made = NULL;
+  size_t width = 0, height = 0, depth = 0;
+  unsigned channels = 1, flags = 0, levels = 0;
+  int code = 0;
+  if (!strcmp(word, "array")) {
+    sscanf(rest, "%zu %zu %u", &width, &height, &channels);
+    const struct array2 what = {width, height, FLOATS, channels};
+    code = cuArrayCreate_v2(&made, &what);
+  } else {
+    sscanf(rest, "%zu %zu %zu %u %u", &width, &height, &depth, &flags, &levels);
+    const struct array3 what = {width, height, depth, FLOATS, channels, flags};
+    code = !strcmp(word, "levels") ? cuMipmappedArrayCreate(&made, &what, levels)
+                                   : cuArray3DCreate_v2(&made, &what);
+  }
+  add(code, (address)made, 0);
+}
+
+/* A file stands for memory of another interface: only the simulator takes it. */
+static void import_it(size_t size) {
+  enum { DESCRIPTOR = 1 };
+  struct external what = {DESCRIPTOR, {NULL, NULL}, size, 0, {0}};
+  const int fd = memfd_create("external", MFD_CLOEXEC);
+  void* made = NULL;
+  if (ftruncate(fd, (off_t)size) != 0) exit(3);
+  memcpy(what.handle, &fd, sizeof fd);
+  const int code = cuImportExternalMemory(&made, &what);
+  if (code != 0) close(fd);
+  add(code, (address)made, 0);
+}
+
 static int obey(char* line) {
   char word[32] = "";
   char text[160] = "";
@@ -278,6 +341,16 @@ static int obey(char* line) {
     add(code, handle, (size_t)a);
   } else if (!strcmp(word, "release")) {
     printf("%d\n", cuMemRelease(memory[n]));
+  } else if (!strcmp(word, "array") || !strcmp(word, "array3") || !strcmp(word, "levels")) {
+    make_array(word, rest);
+  } else if (!strcmp(word, "external")) {
+    import_it((size_t)a);
+  } else if (!strcmp(word, "end_array")) {
+    printf("%d\n", cuArrayDestroy((void*)memory[n]));
+  } else if (!strcmp(word, "end_levels")) {
+    printf("%d\n", cuMipmappedArrayDestroy((void*)memory[n]));
+  } else if (!strcmp(word, "end_external")) {
+    printf("%d\n", cuDestroyExternalMemory((void*)memory[n]));
   } else if (!strcmp(word, "free")) {
     printf("%d\n", cuMemFree_v2(memory[n] + b));
   } else if (!strcmp(word, "fill")) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Memory that the driver serves itself, here handles of cuMemCreate: where it is shown, who made it, and who has what custash
-keeps of it (option handle_cache)."""
+"""Memory that the driver serves itself: handles of cuMemCreate, arrays, mipmaps and memory of other interfaces. How it is counted,
+where it is shown, who made it, and who has what custash keeps of it (option handle_cache)."""
 import json
 import os
 import subprocess
@@ -100,6 +100,110 @@ class ByDriver(Case):
                                                "live_bytes": 10 * MIB}])
         sites = [each for each in snapshot["history"]["sites"] if each["memory"] == "other"]
         self.assertEqual({(os.path.basename(each["caller"]), each["allocations"]) for each in sites}, {("actor", 3)})
+
+
+class Arrays(Case):
+    """What is counted of arrays, mipmaps and external memory, and what is live of it."""
+
+    LAYERED = 1
+
+    def actor(self, **more):
+        actor = Actor(CUSTASH_SIM=f"devices=2,{machine()}", **more)
+        self.addCleanup(actor.__exit__)
+        return actor
+
+    def counts(self, actor):
+        """{kind: (calls, bytes, live, bytes of these)}"""
+        passed = json.loads(command("stat", "--json", "--device", "0", actor.pid))["passed"]
+        return {each["kind"]: (each["allocations"], each["allocated_bytes"], each["live"], each["live_bytes"]) for each in passed}
+
+    def test_they_count_with_their_bytes_and_live_until_they_are_destroyed(self):
+        actor = self.actor()
+        _, _, free = actor.number("array 1000 100 4"), actor.number("array 64 0 1"), actor.number("array3 64 32 16 0")
+        layers = actor.number(f"array3 64 32 5 {self.LAYERED}")
+        size = (1000 * 100 * 4 + 64 + 64 * 32 * 16 + 64 * 32 * 5) * 4
+        self.assertEqual(self.counts(actor), {"arrays": (4, size, 4, size)})
+        actor.ok(f"end_array {free}")
+        actor.ok(f"end_array {layers}")
+        self.assertEqual(self.counts(actor), {"arrays": (4, size, 2, (1000 * 100 * 4 + 64) * 4)})
+        actor.ok("external 5000")
+        actor.ok("external 7000")
+        actor.ok("end_external 4")
+        self.assertEqual(self.counts(actor)["external"], (2, 12000, 1, 7000))
+        actor.ok("end_external 5")
+        self.assertEqual(self.counts(actor)["external"], (2, 12000, 0, 0))
+
+    def test_the_levels_of_a_mipmap_count_as_the_driver_makes_them(self):
+        for sides, levels, elements in (("256 64 0 0", 3, 256 * 64 + 128 * 32 + 64 * 16),
+                                        ("16 2 0 0", 5, 16 * 2 + 8 + 4 + 2 + 1),
+                                        ("4 4 4 0", 2, 4 * 4 * 4 + 2 * 2 * 2),
+                                        (f"4 4 3 {self.LAYERED}", 3, (16 + 4 + 1) * 3),
+                                        ("8 0 0 0", 0, 8),  # at least one, at most as many as there are
+                                        ("8 0 0 0", 4000000000, 8 + 4 + 2 + 1)):
+            actor = self.actor()
+            before = int(actor.ok("info")[0])
+            actor.ok(f"levels {sides} {levels}")
+            self.assertEqual(self.counts(actor), {"mipmaps": (1, elements * 4, 1, elements * 4)}, sides)
+            self.assertLess(int(actor.ok("info")[0]), before)
+            actor.ok("end_levels 0")
+            self.assertEqual(self.counts(actor), {"mipmaps": (1, elements * 4, 0, 0)}, sides)
+            self.assertEqual(int(actor.ok("info")[0]), before)
+
+    def test_calls_that_fail_change_nothing(self):
+        actor = self.actor()
+        actor.ok("array 64 64 1")
+        actor.ok("levels 64 64 0 0 2")
+        actor.ok("external 64")
+        before = self.counts(actor)
+        for line, code in (("array 0 64 1", 1), ("array 64 64 3", 1), ("array 131073 1 1", 1), ("array3 16384 16384 16384 0", 2),
+                           ("levels 64 64 16385 0 1", 1), ("levels 0 0 0 0 1", 1), ("external 0", 1),
+                           ("end_array 1", 400), ("end_array 2", 400), ("end_levels 0", 400), ("end_external 0", 400)):
+            self.assertEqual((line, actor.code(line)), (line, code))
+            self.assertEqual(self.counts(actor), before, line)
+        actor.ok("current 9")  # none: what lives stays
+        for line in ("array 64 64 1", "end_array 0", "end_levels 1", "end_external 2"):
+            self.assertEqual((line, actor.code(line)), (line, 201))
+            self.assertEqual(self.counts(actor), before, line)
+        actor.ok("device 0")
+        for line, kind in (("end_array 0", "arrays"), ("end_levels 1", "mipmaps"), ("end_external 2", "external")):
+            actor.ok(line)
+            calls, size, *_ = before[kind]
+            self.assertEqual(self.counts(actor)[kind], (calls, size, 0, 0))
+            self.assertEqual(actor.code(line), 400)
+            self.assertEqual(self.counts(actor)[kind], (calls, size, 0, 0))
+
+    def test_they_end_with_their_context(self):
+        actor = self.actor()
+        actor.ok("array 64 64 1")
+        before = self.counts(actor)
+        actor.ok("context 0")
+        actor.ok("array 128 64 1")
+        actor.ok("levels 64 64 0 0 2")
+        actor.ok("external 64")
+        self.assertEqual(self.counts(actor)["arrays"], (2, 3 * 64 * 64 * 4, 2, 3 * 64 * 64 * 4))
+        actor.ok("destroy 0")
+        counts = self.counts(actor)
+        self.assertEqual(counts.pop("arrays"), (2, 3 * 64 * 64 * 4, *before["arrays"][2:]))
+        self.assertEqual({kind: each[2:] for kind, each in counts.items()}, {"mipmaps": (0, 0), "external": (0, 0)})
+        actor.ok("device 0")
+        actor.ok("reset 0")
+        self.assertEqual(self.counts(actor)["arrays"][2:], (0, 0))
+
+    def test_top_and_the_summary_show_them(self):
+        actor = self.actor(CUSTASH_CONF="summary:true", stderr=subprocess.PIPE)
+        actor.ok("array 512 512 4")
+        actor.ok("device 1")
+        actor.ok("levels 512 512 0 0 2")
+        actor.ok("external 3145728")
+        actor.ok("end_external 2")
+        actor.ok("alloc 1000")
+        its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
+        self.assertEqual({each["device"]: each["by_driver_bytes"] for each in its["devices"]}, {0: 4 * MIB, 1: 5 * MIB // 4})
+        actor.quit()
+        text = actor.process.stderr.read()
+        actor.process.stderr.close()
+        self.assertIn("custash: served 1 of 1 allocations (100.0 %) and 100.0 % of their bytes; by the driver: "
+                      "arrays 1 (4.0 MiB, 1 live: 4.0 MiB), mipmaps 1 (1.2 MiB, 1 live: 1.2 MiB), external 1 (3.0 MiB)\n", text)
 
 
 class Kept(Case):

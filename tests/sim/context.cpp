@@ -87,6 +87,7 @@ CUresult destroy_context(World& w, ThreadState& thread, CUcontext handle) {
     destroy_context(w, thread, green->handle);
   std::erase(c->home->greens, c);
   drop_events(w, id);
+  drop_arrays(w, id);
   drop_memory(w, thread, id);
   if (c->primary)
     w.contexts.withdraw(handle);

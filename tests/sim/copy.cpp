@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 namespace custash::sim {
 namespace {
@@ -163,6 +164,27 @@ bool usable(CUmemorytype type) {
   return type != CU_MEMORYTYPE_ARRAY;
 }
 
+// Where an end is an array: the same copy with the array's memory in its place.
+template <typename Copy>
+CUresult without_arrays(World& w, Copy* copy) {
+  Array array;
+  if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY) {
+    if (!find_array(w, copy->srcArray, &array)) return CUDA_ERROR_INVALID_HANDLE;
+    copy->srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy->srcDevice = array.address;
+    copy->srcPitch = array.pitch;
+    if constexpr (std::is_same_v<Copy, CUDA_MEMCPY3D>) copy->srcHeight = array.height;
+  }
+  if (copy->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+    if (!find_array(w, copy->dstArray, &array)) return CUDA_ERROR_INVALID_HANDLE;
+    copy->dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy->dstDevice = array.address;
+    copy->dstPitch = array.pitch;
+    if constexpr (std::is_same_v<Copy, CUDA_MEMCPY3D>) copy->dstHeight = array.height;
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult plan_2d(const CUDA_MEMCPY2D* c, Plan* plan) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!usable(c->srcMemoryType) || !usable(c->dstMemoryType)) return CUDA_ERROR_NOT_SUPPORTED;
@@ -208,8 +230,11 @@ CUresult run_shaped(Frame& f,
                     const Params* params,
                     CUresult (*make)(const Params*, Plan*),
                     bool sync) {
+  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Plan plan;
-  const CUresult bad = make(params, &plan);
+  Params plain = *params;
+  CUresult bad = without_arrays(f.world, &plain);
+  if (bad == CUDA_SUCCESS) bad = make(&plain, &plan);
   if (bad != CUDA_SUCCESS) return bad;
   const bool inside =
       on_device(f.world, plan.to.address) && on_device(f.world, plan.from.address);

@@ -47,6 +47,12 @@ class Handles {
     return std::move(slots_[index]);
   }
 
+  template <typename Test>
+  void drop_if(Test&& test) {
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      if (slots_[i] != nullptr && test(*slots_[i])) drop(base_ + i * kStep);
+  }
+
   // For primary contexts, whose handle stays the same while there is no object behind it.
   template <typename Handle>
   std::unique_ptr<T> withdraw(Handle handle) {

@@ -17,7 +17,9 @@ void empty_pools(World& world, ThreadState& thread, int device);
 void drop_region(World& world, ThreadState& thread, Address base, OpId op = 0);
 Region* region_at(World& world, Address address);  // the one that holds it, if any
 Region& add_region(World& world, ThreadState& thread, Region region, OpId op = 0);
-void drop_alias(World& world, const Region& region);  // ipc.cpp: opened from a handle
+void drop_alias(World& world, const Region& region);        // ipc.cpp: opened from a handle
+bool find_array(World& world, CUarray handle, Array* out);  // array.cpp
+void drop_arrays(World& world, std::uint64_t context_id);
 void drop_region_of_pool(World& world, ThreadState& thread, const Region& region, OpId op);
 
 // Of a device's primary context: device.cpp. The last release destroys it.

@@ -7,6 +7,9 @@
 
 #include <cuda.h>
 
+#undef cuArray3DCreate
+#undef cuArrayCreate
+#undef cuArrayDestroy
 #undef cuCtxCreate
 #undef cuCtxDestroy
 #undef cuCtxDisablePeerAccess
@@ -28,6 +31,7 @@
 #undef cuCtxSetLimit
 #undef cuCtxSynchronize
 #undef cuCtxWaitEvent
+#undef cuDestroyExternalMemory
 #undef cuDeviceCanAccessPeer
 #undef cuDeviceComputeCapability
 #undef cuDeviceGet
@@ -65,6 +69,7 @@
 #undef cuGetErrorString
 #undef cuGetExportTable
 #undef cuGetProcAddress
+#undef cuImportExternalMemory
 #undef cuInit
 #undef cuIpcCloseMemHandle
 #undef cuIpcGetEventHandle
@@ -152,6 +157,8 @@
 #undef cuMemsetD32Async
 #undef cuMemsetD8
 #undef cuMemsetD8Async
+#undef cuMipmappedArrayCreate
+#undef cuMipmappedArrayDestroy
 #undef cuModuleGetFunction
 #undef cuModuleGetGlobal
 #undef cuModuleGetLoadingMode

@@ -118,6 +118,17 @@ struct Pool {
   int live = 0;
 };
 
+// External: memory of another interface, which has none of its own here.
+enum class ArrayKind { Plain, Mipmapped, External };
+
+struct Array {
+  ArrayKind kind = ArrayKind::Plain;
+  Address address = 0;
+  std::uint64_t context_id = 0;
+  Bytes pitch = 0;
+  Bytes height = 0;  // of a plane, in rows
+};
+
 // Memory of cuMemAlloc that cuMemFreeAsync was given.
 struct PlainFree {
   Address address = 0;
