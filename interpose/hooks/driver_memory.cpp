@@ -67,7 +67,9 @@ Bytes element_bytes(CUarray_format format, unsigned channels) {
   }
 }
 
+// A sparse array has the memory of handles, which count themselves.
 Bytes bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& what) {
+  if ((what.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) return 0;
   const auto some = [](Bytes size) { return size == 0 ? 1 : size; };
   return some(what.Width) * some(what.Height) * some(what.Depth) *
          element_bytes(what.Format, what.NumChannels);

@@ -5,6 +5,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "interpose/hooks/find_block.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/observe/passed.hpp"
@@ -30,6 +31,13 @@ template <typename Call>
 CUresult leaving_at(CUdeviceptr address, Count bytes, Call call) {
   if (process::core() != nullptr) passed::table().leaves_at(address, bytes);
   return call();
+}
+
+// Not memory of custash's, which others may have next: it has no handle to be bound by.
+template <typename Call>
+CUresult bound_at(CUdeviceptr address, Count bytes, Call call) {
+  if (find_block(address, nullptr) != Ownership::Foreign) return CUDA_ERROR_INVALID_VALUE;
+  return leaving_at(address, bytes, call);
 }
 
 bool take(Allocator& core,
@@ -145,14 +153,24 @@ CUresult mem_export(
   return leaving(handle, [&] { return real(out, handle, type, flags); });
 }
 
+CUresult handle_properties(Real<CUmemAllocationProp*, CUmemGenericAllocationHandle> real,
+                           NullStream,
+                           CUmemAllocationProp* out,
+                           CUmemGenericAllocationHandle handle) {
+  if (process::core() != nullptr && handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
+  return real(out, handle);
+}
+
 CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
                     NullStream,
                     CUarrayMapInfo* list,
                     unsigned count,
                     CUstream stream) {
-  for (unsigned i = 0; list != nullptr && i < count && process::core() != nullptr; ++i)
-    if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-      passed::table().leaves(list[i].memHandle.memHandle);
+  for (unsigned i = 0; list != nullptr && i < count && process::core() != nullptr; ++i) {
+    if (list[i].memOperationType != CU_MEM_OPERATION_TYPE_MAP) continue;
+    if (handle_cache().has(list[i].memHandle.memHandle)) return CUDA_ERROR_INVALID_VALUE;
+    passed::table().leaves(list[i].memHandle.memHandle);
+  }
   return real(list, count, stream);
 }
 
@@ -189,7 +207,7 @@ CUresult multicast_bind_address(
     CUdeviceptr address,
     Count bytes,
     unsigned long long flags) {
-  return leaving_at(address, bytes, [&] { return real(multicast, at, address, bytes, flags); });
+  return bound_at(address, bytes, [&] { return real(multicast, at, address, bytes, flags); });
 }
 
 CUresult multicast_bind_address_on(
@@ -201,7 +219,7 @@ CUresult multicast_bind_address_on(
     CUdeviceptr address,
     Count bytes,
     unsigned long long flags) {
-  return leaving_at(
+  return bound_at(
       address, bytes, [&] { return real(multicast, device, at, address, bytes, flags); });
 }
 

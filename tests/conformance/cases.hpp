@@ -75,6 +75,7 @@ void known_difference(const char* what, long long is, long long bare, long long 
   known_difference(#call, static_cast<long long>(call), bare, custash)
 
 bool preloaded();
+bool on_simulator();
 // For what the simulator answers otherwise than a GPU's driver: only custash's answer is known.
 #define GPU_SAYS(call, answer)                      \
   do {                                              \

@@ -244,6 +244,94 @@ CASE(handles_after_a_reset) {
 CASE(handles_of_sparse_arrays) {
   SAY(cudaFree(nullptr));
   SAY(call("cuMemMapArrayAsync", static_cast<CUarrayMapInfo*>(nullptr), 1U, CUstream{nullptr}));
+  CUDA_ARRAY3D_DESCRIPTOR what{};
+  what.Width = what.Height = 64;
+  what.Format = CU_AD_FORMAT_FLOAT;
+  what.NumChannels = 1;
+  what.Flags = CUDA_ARRAY3D_DEFERRED_MAPPING;
+  CUarray array = nullptr;
+  SAY(CU(cuArray3DCreate_v2, cuArray3DCreate)(&array, &what));
+  for (int round = 0; round < 2 && array != nullptr; ++round) {
+    Handle handle = 0;
+    SAY(create(&handle, kPage));
+    CUarrayMapInfo place{};
+    place.resourceType = CU_RESOURCE_TYPE_ARRAY;
+    place.resource.array = array;
+    place.memOperationType = CU_MEM_OPERATION_TYPE_MAP;
+    place.memHandleType = CU_MEM_HANDLE_TYPE_GENERIC;
+    place.memHandle.memHandle = handle;
+    place.deviceBitMask = 1;
+    SAY(call("cuMemMapArrayAsync", &place, 1U, CUstream{nullptr}));
+    place.memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
+    place.memHandle.memHandle = 0;
+    SAY(call("cuMemMapArrayAsync", &place, 1U, CUstream{nullptr}));
+    SAY(cudaDeviceSynchronize());
+    SAY(release(handle));
+  }
+  if (array != nullptr) SAY(CU(cuArrayDestroy, cuArrayDestroy)(array));
+}
+
+// Never on a GPU: a multicast object is the whole machine's, and a fault of it may be, too.
+CASE(handles_of_multicast) {
+  if (!on_simulator()) return;
+  SAY(cudaFree(nullptr));
+  const auto bind_it = CU(cuMulticastBindMem, cuMulticastBindMem);
+  const auto bind_address = CU(cuMulticastBindAddr, cuMulticastBindAddr);
+  const auto unbind = CU(cuMulticastUnbind, cuMulticastUnbind);
+  const auto make = CU(cuMulticastCreate, cuMulticastCreate);
+  const auto add_device = CU(cuMulticastAddDevice, cuMulticastAddDevice);
+  const std::size_t none = 0;
+  CUmulticastObjectProp what{};
+  what.numDevices = 2;
+  what.size = 2 * kPage;
+  std::size_t grain = 0;
+  SAY(CU(cuMulticastGetGranularity, cuMulticastGetGranularity)(
+      &grain, &what, CU_MULTICAST_GRANULARITY_MINIMUM));
+  SAY(grain);
+  Handle object = 0;
+  CUmulticastObjectProp odd = what;
+  odd.size = kPage + 1;
+  SAY(make(&object, &odd));
+  odd = what;
+  odd.numDevices = 1000;
+  SAY(make(&object, &odd));
+  SAY(make(&object, &what));
+  Handle handle = 0;
+  SAY(create(&handle, kPage));
+  SAY(add_device(object, CUdevice{0}));
+  SAY(add_device(object, CUdevice{0}));
+  SAY(add_device(object, CUdevice{1000}));
+  SAY(add_device(handle, CUdevice{1}));
+  SAY(add_device(object, CUdevice{1}));
+  const CUdeviceptr at = range_of(kPage);
+  SAY(map(at, kPage, handle));
+  void* block = nullptr;  // has no handle
+  SAY(cudaMalloc(&block, 2 * kPage));
+  SAY(bind_address(object, none, (address(block) + kPage - 1) / kPage * kPage, kPage, 0ULL));
+  SAY(cudaFree(block));
+  SAY(bind_it(object, none, handle, none, kPage, 1ULL));
+  SAY(bind_it(object, kPage / 2, handle, none, kPage, 0ULL));
+  SAY(bind_it(object, none, handle, none, 2 * kPage, 0ULL));
+  SAY(bind_it(object, 2 * kPage, handle, none, kPage, 0ULL));
+  SAY(bind_it(handle, none, handle, none, kPage, 0ULL));
+  SAY(bind_it(object, none, handle, none, kPage, 0ULL));
+  SAY(bind_it(object, none, handle, none, kPage, 0ULL));  // there is something
+  SAY(bind_address(object, kPage, at, kPage, 0ULL));
+  SAY(bind_address(object, none, at + kPage, kPage, 0ULL));
+  SAY(unbind(object, CUdevice{1}, none, kPage));
+  SAY(unbind(object, CUdevice{0}, none, kPage));
+  SAY(unbind(object, CUdevice{0}, none, kPage));
+  SAY(unmap(at, kPage));
+  SAY(release(handle));  // bound still, at its address
+  SAY(create(&handle, kPage));
+  SAY(map(at, kPage, handle));
+  say_written(at, kPage, 9);
+  SAY(cudaDeviceSynchronize());
+  SAY(unmap(at, kPage));
+  SAY(release(handle));
+  SAY(release(object));
+  SAY(release(object));
+  SAY(unreserve(at, kPage));
 }
 
 CASE(arrays_life) {

@@ -51,6 +51,10 @@ bool preloaded() {
   return dlsym(RTLD_DEFAULT, "custash_version") != nullptr;
 }
 
+bool on_simulator() {
+  return find_entry("custash_sim_detector") != nullptr;
+}
+
 void known_difference(const char* what, long long is, long long bare, long long custash) {
   const long long known = preloaded() ? custash : bare;
   std::printf("# %lld %s\n", is, what);

@@ -44,11 +44,6 @@ class ByDriver(Case):
         self.assertTrue(any("BY DRIVER" in line for line in lines), lines)
         self.assertEqual(len([line for line in lines if line.split()[:1] == [str(actor.pid)]]), 2, lines)
 
-    def test_top_has_no_column_for_it_where_there_is_none(self):
-        with Actor() as actor:
-            actor.ok("alloc 1000")
-            self.assertNotIn("BY DRIVER", command("top", "--once"))
-
     def test_a_stream_s_memory_is_served_without_a_context_too(self):
         with Actor(CUSTASH_SIM=f"devices=1,{machine()}") as actor:
             actor.ok("alloc_without_context 1000")
@@ -106,6 +101,7 @@ class Arrays(Case):
     """What is counted of arrays, mipmaps and external memory, and what is live of it."""
 
     LAYERED = 1
+    DEFERRED = 0x80
 
     def actor(self, **more):
         actor = Actor(CUSTASH_SIM=f"devices=2,{machine()}", **more)
@@ -126,11 +122,14 @@ class Arrays(Case):
         actor.ok(f"end_array {free}")
         actor.ok(f"end_array {layers}")
         self.assertEqual(self.counts(actor), {"arrays": (4, size, 2, (1000 * 100 * 4 + 64) * 4)})
+        sparse = actor.number(f"array3 64 64 0 {self.DEFERRED}")  # its memory will come from a handle
+        self.assertEqual(self.counts(actor), {"arrays": (5, size, 3, (1000 * 100 * 4 + 64) * 4)})
+        actor.ok(f"end_array {sparse}")
         actor.ok("external 5000")
         actor.ok("external 7000")
-        actor.ok("end_external 4")
-        self.assertEqual(self.counts(actor)["external"], (2, 12000, 1, 7000))
         actor.ok("end_external 5")
+        self.assertEqual(self.counts(actor)["external"], (2, 12000, 1, 7000))
+        actor.ok("end_external 6")
         self.assertEqual(self.counts(actor)["external"], (2, 12000, 0, 0))
 
     def test_the_levels_of_a_mipmap_count_as_the_driver_makes_them(self):

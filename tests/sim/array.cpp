@@ -75,6 +75,11 @@ CUresult create(Frame& f, CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* what) {
   if (out == nullptr || what == nullptr || !valid(*what)) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refused = forbid_unsafe(f.world, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
+  if ((what->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) {
+    *out = f.world.arrays.add<CUarray>(
+        std::make_unique<Array>(Array{.context_id = f.context->home->id, .sparse = true}));
+    return CUDA_SUCCESS;
+  }
   return make(f,
               out,
               bytes_of(*what),
@@ -108,7 +113,9 @@ CUresult destroy(Frame& f, ArrayKind kind, Handle handle) {
   if (array == nullptr || array->kind != kind) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult refused = forbid_unsafe(w, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
-  if (array->kind != ArrayKind::External) {
+  if (array->sparse) {
+    if (array->mapped != 0) drop_mapping(w, array->mapped);
+  } else if (array->kind != ArrayKind::External) {
     const Region* region = region_at(w, array->address);
     const CUresult waited = wait_device(w, f.thread, region->device);
     if (waited != CUDA_SUCCESS) return waited;
@@ -140,13 +147,16 @@ CUresult import(Frame& f, CUexternalMemory* out, const CUDA_EXTERNAL_MEMORY_HAND
 
 bool find_array(World& w, CUarray handle, Array* out) {
   const Array* const array = w.arrays.get(handle);
-  if (array == nullptr || array->kind != ArrayKind::Plain) return false;
+  if (array == nullptr || array->kind != ArrayKind::Plain || array->sparse) return false;
   *out = *array;
   return true;
 }
 
 void drop_arrays(World& w, std::uint64_t context_id) {
-  w.arrays.drop_if([&](const Array& each) { return each.context_id == context_id; });
+  w.arrays.drop_if([&](const Array& each) {
+    if (each.context_id == context_id && each.mapped != 0) drop_mapping(w, each.mapped);
+    return each.context_id == context_id;
+  });
 }
 
 SIM_ENTRY(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR* what)) {

@@ -20,6 +20,9 @@ Region& add_region(World& world, ThreadState& thread, Region region, OpId op = 0
 void drop_alias(World& world, const Region& region);        // ipc.cpp: opened from a handle
 bool find_array(World& world, CUarray handle, Array* out);  // array.cpp
 void drop_arrays(World& world, std::uint64_t context_id);
+// A handle has a mapping or a binding less (vmm.cpp): its memory may go back.
+void drop_mapping(World& world, CUmemGenericAllocationHandle handle);
+CUresult release_multicast(World& world, CUmemGenericAllocationHandle handle);
 void drop_region_of_pool(World& world, ThreadState& thread, const Region& region, OpId op);
 
 // Of a device's primary context: device.cpp. The last release destroys it.

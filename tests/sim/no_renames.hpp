@@ -118,6 +118,7 @@
 #undef cuMemHostUnregister
 #undef cuMemImportFromShareableHandle
 #undef cuMemMap
+#undef cuMemMapArrayAsync
 #undef cuMemPoolCreate
 #undef cuMemPoolDestroy
 #undef cuMemPoolGetAccess
@@ -167,6 +168,12 @@
 #undef cuModuleLoadDataEx
 #undef cuModuleLoadFatBinary
 #undef cuModuleUnload
+#undef cuMulticastAddDevice
+#undef cuMulticastBindAddr
+#undef cuMulticastBindMem
+#undef cuMulticastCreate
+#undef cuMulticastGetGranularity
+#undef cuMulticastUnbind
 #undef cuOccupancyAvailableDynamicSMemPerBlock
 #undef cuOccupancyMaxActiveBlocksPerMultiprocessor
 #undef cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags

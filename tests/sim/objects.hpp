@@ -126,7 +126,23 @@ struct Array {
   Address address = 0;
   std::uint64_t context_id = 0;
   Bytes pitch = 0;
-  Bytes height = 0;  // of a plane, in rows
+  Bytes height = 0;     // of a plane, in rows
+  bool sparse = false;  // or mapped later: it has the memory of a handle, or none
+  CUmemGenericAllocationHandle mapped = 0;
+};
+
+struct Multicast {
+  struct Bound {
+    int device;
+    Bytes at;
+    Bytes bytes;
+    CUmemGenericAllocationHandle memory;
+  };
+
+  unsigned devices = 0;
+  Bytes size = 0;
+  std::set<int> added = {};
+  std::vector<Bound> bound = {};
 };
 
 // Memory of cuMemAlloc that cuMemFreeAsync was given.

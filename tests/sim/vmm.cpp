@@ -31,6 +31,17 @@ void drop_unused(World& w, Handle handle) {
   w.handles.drop(handle);
 }
 
+}  // namespace
+
+void drop_mapping(World& w, Handle handle) {
+  PhysicalHandle* const h = w.handles.get(handle);
+  if (h == nullptr) return;
+  --h->mappings;
+  drop_unused(w, handle);
+}
+
+namespace {
+
 CUresult create(Frame& f,
                 Handle* out,
                 size_t bytes,
@@ -62,7 +73,8 @@ CUresult create(Frame& f,
 
 CUresult release(Frame& f, Handle handle) {
   PhysicalHandle* h = f.world.handles.get(handle);
-  if (h == nullptr || h->references == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (h == nullptr) return release_multicast(f.world, handle);
+  if (h->references == 0) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refused = forbid_unsafe(f.world, f.thread);
   if (refused != CUDA_SUCCESS) return refused;
   f.charge(release_cost(h->size));
@@ -143,8 +155,7 @@ CUresult unmap(Frame& f, Address address, Bytes bytes) {
     w.regions.erase(base);
     w.space.unmap(base, region.size);
     if (Observer* o = observer()) o->on_free(f.thread.id, Origin::Vmm, base, region.size, 0);
-    --w.handles.get(region.handle)->mappings;
-    drop_unused(w, region.handle);
+    drop_mapping(w, region.handle);
   }
   check_running(w);
   return CUDA_SUCCESS;

@@ -89,6 +89,7 @@ struct World {
   Handles<NodePlace> nodes{0x5a000000000};
   Handles<unsigned> resources{0x5b000000000};  // described: so many multiprocessors
   Handles<Array> arrays{0x5c000000000};
+  Handles<Multicast> multicasts{0x5d000000000};
   std::vector<std::unique_ptr<Capture>> captures;
 
   Space space;

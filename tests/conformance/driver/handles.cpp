@@ -215,6 +215,143 @@ void by_address() {
   }
 }
 
+using Multicast = Handle;
+
+Multicast make_multicast(std::size_t bytes = 2 * kBytes) {
+  CUmulticastObjectProp what{};
+  what.numDevices = 1;
+  what.size = bytes;
+  Multicast made = 0;
+  SAY(call("cuMulticastCreate", &made, static_cast<const CUmulticastObjectProp*>(&what)));
+  SAY(call("cuMulticastAddDevice", made, CUdevice{0}));
+  return made;
+}
+
+CUresult bind(Multicast multicast, std::size_t at, Handle handle) {
+  return call(
+      "cuMulticastBindMem", multicast, at, handle, std::size_t{0}, std::size_t{kBytes}, 0ULL);
+}
+
+CUresult unbind(Multicast multicast, std::size_t at) {
+  return call("cuMulticastUnbind", multicast, CUdevice{0}, at, std::size_t{kBytes});
+}
+
+// A multicast object may reach the memory. Whether it still does is not custash's to know.
+void multicast() {
+  begin();
+  const Multicast object = make_multicast();
+  for (const char* const way : {"bound", "unbound", "by_address", "refused"}) {
+    Handle handle = 0;
+    SAY(create(&handle));
+    SAY(map(0, handle));
+    SAY(fill(0, 0x11));
+    if (std::strcmp(way, "by_address") == 0)
+      SAY(call("cuMulticastBindAddr", object, std::size_t{kBytes}, place(0), kBytes, 0ULL));
+    else if (std::strcmp(way, "refused") == 0)
+      SAY(bind(object, kBytes / 2, handle));
+    else
+      SAY(bind(object, 0, handle));
+    if (std::strcmp(way, "unbound") == 0) SAY(unbind(object, 0));
+    SAY(unmap(0));
+    SAY(release(handle));
+    const Handle next = make(way, 1);
+    SAY(unmap(1));
+    SAY(release(next));
+    SAY(make(way, 1) != 0);  // that one was never bound
+    SAY(unmap(1));
+    if (std::strcmp(way, "bound") == 0) SAY(unbind(object, 0));
+    say_free();
+  }
+  SAY(release(object));
+  SAY(release(object));
+  say_free();
+}
+
+CUarrayMapInfo mapping(CUarray array, Handle handle) {
+  CUarrayMapInfo what{};
+  what.resourceType = CU_RESOURCE_TYPE_ARRAY;
+  what.resource.array = array;
+  what.memOperationType = handle != 0 ? CU_MEM_OPERATION_TYPE_MAP : CU_MEM_OPERATION_TYPE_UNMAP;
+  what.memHandleType = CU_MEM_HANDLE_TYPE_GENERIC;
+  what.memHandle.memHandle = handle;
+  what.deviceBitMask = 1;
+  return what;
+}
+
+CUresult map_array(CUarray array, Handle handle) {
+  CUarrayMapInfo what = mapping(array, handle);
+  return call("cuMemMapArrayAsync", &what, 1U, CUstream{nullptr});
+}
+
+CUarray make_sparse() {
+  CUDA_ARRAY3D_DESCRIPTOR what{};
+  what.Width = what.Height = 64;
+  what.Format = CU_AD_FORMAT_FLOAT;
+  what.NumChannels = 1;
+  what.Flags = CUDA_ARRAY3D_DEFERRED_MAPPING;
+  CUarray made = nullptr;
+  SAY(call("cuArray3DCreate_v2", &made, static_cast<const CUDA_ARRAY3D_DESCRIPTOR*>(&what)));
+  return made;
+}
+
+// An array's textures may still read what was mapped into it once.
+void sparse() {
+  begin();
+  CUarray array = make_sparse();
+  for (const char* const way : {"in_an_array", "once_in_an_array", "second_in_a_list"}) {
+    Handle handle = 0;
+    SAY(create(&handle));
+    SAY(map(0, handle));
+    SAY(fill(0, 0x11));
+    SAY(unmap(0));
+    if (std::strcmp(way, "second_in_a_list") == 0) {
+      CUarrayMapInfo list[] = {mapping(array, 0), mapping(array, handle)};
+      SAY(call("cuMemMapArrayAsync", &list[0], 2U, CUstream{nullptr}));
+    } else {
+      SAY(map_array(array, handle));
+    }
+    if (std::strcmp(way, "once_in_an_array") == 0) SAY(map_array(array, 0));
+    SAY(release(handle));
+    make(way, 1);
+    SAY(unmap(1));
+    if (std::strcmp(way, "in_an_array") == 0) SAY(map_array(array, 0));
+    say_free();
+  }
+  SAY(call("cuArrayDestroy", array));
+  say_free();
+}
+
+// A handle that is kept is none to the program, whichever call names it.
+void named() {
+  begin();
+  const Multicast object = make_multicast();
+  CUarray array = make_sparse();
+  Handle handle = 0;
+  SAY(create(&handle));
+  SAY(release(handle));
+  int file = -1;
+  CUmemAllocationProp told{};
+  SAY(call("cuMemGetAllocationPropertiesFromHandle", &told, handle));
+  SAY(map(0, handle));
+  SAY(call("cuMemExportToShareableHandle",
+           static_cast<void*>(&file),
+           handle,
+           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+           0ULL));
+  SAY(bind(object, 0, handle));
+  SAY(map_array(array, handle));
+  SAY(release(handle));
+  CUdeviceptr block = 0;  // memory of cuMemAlloc cannot be bound by its address
+  SAY(call("cuMemAlloc_v2", &block, 2 * kBytes));
+  SAY(call("cuMulticastBindAddr",
+           object,
+           std::size_t{0},
+           (block + kBytes - 1) / kBytes * kBytes,
+           std::size_t{kBytes},
+           0ULL));
+  SAY(call("cuMemFree_v2", block));
+}
+
 // Kernels take what CUSTASH_SIM's kernel_ns says.
 void pending() {
   begin();
@@ -297,7 +434,7 @@ void given_back() {
 // Random programs, with a model of what each address holds. Fresh memory is filled at once.
 class Program {
  public:
-  explicit Program(unsigned seed) : random_(seed) {}
+  Program(unsigned seed, Multicast multicast) : random_(seed), multicast_(multicast) {}
 
   void run() {
     for (int step = 0; step < 400; ++step)
@@ -411,6 +548,10 @@ class Program {
     if (places_[at] != kNone && memories_[places_[at]].references > 0) {
       note(call("cuMemRetainAllocationHandle", &again, reinterpret_cast<void*>(place(at))));
       ++memories_[places_[at]].references;
+    } else if (memory.bytes == kBytes && below(4) == 0) {
+      const std::size_t at_offset = below(2) * kBytes;
+      note(bind(multicast_, at_offset, memory.handle));
+      note(unbind(multicast_, at_offset));
     } else if (memory.exportable && below(3) == 0) {
       int file = -1;
       note(call("cuMemExportToShareableHandle",
@@ -447,6 +588,7 @@ class Program {
   }
 
   std::minstd_rand random_;
+  Multicast multicast_;
   std::vector<Memory> memories_;
   std::size_t gone_ = 0;
   std::array<std::size_t, kPlaces> places_ = [] {
@@ -460,8 +602,9 @@ class Program {
 
 void random_programs(unsigned count, unsigned seed) {
   begin();
+  const Multicast object = make_multicast();
   for (unsigned i = 0; i < count; ++i)
-    Program(seed + i).run();
+    Program(seed + i, object).run();
   let_go();
   say_free();
   make("at_the_end", 1);
@@ -478,6 +621,9 @@ constexpr Part kParts[] = {
     {"referenced", referenced},
     {"elsewhere", elsewhere},
     {"by_address", by_address},
+    {"multicast", multicast},
+    {"sparse", sparse},
+    {"named", named},
     {"pending", pending},
     {"needed", needed},
     {"given_back", given_back},

@@ -38,6 +38,18 @@ class Handles(Case):
     def test_memory_that_others_know_by_its_address_is_not_kept(self):
         self.assertEqual(self.kept("by_address"), {"dma_buf": "0", "attribute": "0"})
 
+    def test_a_handle_that_was_bound_to_multicast_is_not_kept(self):
+        found = self.same_as_bare("handles", "multicast", CUSTASH_CONF=KEPT)
+        for way in ("bound", "unbound", "by_address", "refused"):  # twice: what it makes next was not bound, and is kept
+            self.assertEqual([which for name, which in notes(found) if name == way], ["0", "1"], way)
+
+    def test_a_handle_that_was_mapped_into_an_array_is_not_kept(self):
+        self.assertEqual(self.kept("sparse"), {"in_an_array": "0", "once_in_an_array": "0", "second_in_a_list": "0"})
+
+    def test_each_call_that_names_a_kept_handle_fails(self):
+        self.assertEqual(self.kept("named"), {})
+        self.assertEqual(self.kept("named", ""), {})
+
     def test_a_handle_waits_for_the_work_before_its_release(self):
         self.assertEqual(self.kept("pending", CUSTASH_SIM="kernel_ns=50000000"), {"pending": "0", "query": "600", "over": "1"})
 

@@ -68,6 +68,15 @@ TEST_CASE("without ranks there is no column of them", "[live]") {
   CHECK_FALSE(has(text_of(look, {}), "RANK"));
 }
 
+TEST_CASE("memory that the driver serves has a column where there is any", "[live]") {
+  Look look = look_at(kSecond);
+  add(look, {});
+  CHECK_FALSE(has(text_of(look, {}), "BY DRIVER"));
+  look.seen[0].page.devices[0].by_driver_bytes = 3 * kGiB;
+  CHECK(has(text_of(look, {}), "BY DRIVER"));
+  CHECK(has(text_of(look, {}), " 3.00 GiB "));
+}
+
 TEST_CASE("no line is wider than the terminal, and no more lines than it has", "[live]") {
   Look look = four_ranks();
   for (int i = 0; i < 40; ++i)
