@@ -166,12 +166,22 @@ Bytes HandleCache::held_on(int device) const {
   return sum;
 }
 
+void HandleCache::put_back(const Cached& entry) {
+  const RankedLock lock(mutex_);
+  cached_.push_front(entry);
+  count_.store(cached_.size());
+}
+
 Bytes HandleCache::release(const Driver& driver, const std::vector<Cached>& what) {
   if (what.empty()) return 0;
   const RelaxedCapture relaxed(driver);
   Bytes released = 0;
-  for (const Cached& each : what)
-    if (driver.mem_release(each.memory.handle) == CUDA_SUCCESS) released += each.memory.bytes;
+  for (const Cached& each : what) {
+    if (driver.mem_release(each.memory.handle) == CUDA_SUCCESS)
+      released += each.memory.bytes;
+    else
+      quietly([&] { put_back(each); });
+  }
   return released;
 }
 

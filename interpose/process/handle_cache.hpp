@@ -79,7 +79,9 @@ class HandleCache {
   // Moves the oldest of the device to `out`, until that many bytes are.
   void move_oldest(int device, Bytes bytes, std::vector<Cached>* out) REQUIRES(mutex_);
   Bytes held_on(int device) const REQUIRES(mutex_);
+  // What the driver does not take back stays here.
   Bytes release(const Driver& driver, const std::vector<Cached>& what);
+  void put_back(const Cached& entry);
 
   // A quick answer, without the lock.
   [[nodiscard]] bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }

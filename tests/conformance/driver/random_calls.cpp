@@ -112,6 +112,14 @@ class Program {
     note(call("cuMemAllocPitch_v2", &block.at, &pitch, width, height, kElements[below(3)]));
     add(pitch);
     block.bytes = pitch * (height - 1) + width;
+    CUdeviceptr base = 0;
+    std::size_t size = 0;
+    note(call("cuMemGetAddressRange_v2",
+              &base,
+              &size,
+              block.at + below(static_cast<unsigned>(width))));
+    add(base - block.at);
+    add(size);
     enter(block, before);
   }
 
