@@ -99,8 +99,11 @@ inline void* pointer(CUdeviceptr p) {
 // The words of the block that are not `value`, read back behind all work; -1 when it cannot be
 // read.
 long long wrong_words(const void* p, std::size_t bytes, unsigned value);
-// conformance_write(where, words, value), in the current context; a word a thread.
-CUresult find_kernel(CUfunction* kernel);
+// In the current context, a word a thread: conformance_write(where, words, value), and
+// conformance_fetch(texture, where, width, pitch), which reads a block a row. The simulator's
+// needs the pitch, which a texture knows.
+CUresult find_kernel(CUfunction* kernel, const char* name = "conformance_write");
+inline constexpr unsigned kThreads = 256;
 // A kernel that writes `value` to `words` words at `p`; the code of the launch.
 CUresult write_words(cudaStream_t stream, void* p, std::size_t words, unsigned value);
 

@@ -10,8 +10,8 @@
 namespace conformance {
 namespace {
 
-// For any device that a toolkit of 13 knows: the driver compiles it.
-constexpr char kKernel[] = R"(.version 6.4
+// For any device that a toolkit of 13 knows: the driver compiles them.
+constexpr char kKernels[] = R"(.version 6.4
 .target sm_75
 .address_size 64
 .visible .entry conformance_write(.param .u64 where, .param .u64 words, .param .u32 value)
@@ -35,9 +35,32 @@ constexpr char kKernel[] = R"(.version 6.4
 DONE:
   ret;
 }
+.visible .entry conformance_fetch(.param .u64 texture, .param .u64 where, .param .u32 width, .param .u32 pitch)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<11>;
+  .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [texture];
+  ld.param.u64 %rd2, [where];
+  ld.param.u32 %r1, [width];
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.s32 %r5, %r2, %r3, %r4;
+  mov.u32 %r6, %ctaid.y;
+  setp.ge.u32 %p1, %r5, %r1;
+  @%p1 bra LEFT;
+  tex.2d.v4.u32.s32 {%r7, %r8, %r9, %r10}, [%rd1, {%r5, %r6}];
+  mad.lo.s32 %r8, %r6, %r1, %r5;
+  cvt.u64.u32 %rd3, %r8;
+  shl.b64 %rd4, %rd3, 2;
+  add.s64 %rd5, %rd2, %rd4;
+  st.global.u32 [%rd5], %r7;
+LEFT:
+  ret;
+}
 )";
 
-constexpr unsigned kThreads = 256;
 bool as_known = true;
 
 }  // namespace
@@ -76,11 +99,11 @@ long long wrong_words(const void* p, std::size_t bytes, unsigned value) {
   return wrong;
 }
 
-CUresult find_kernel(CUfunction* kernel) {
+CUresult find_kernel(CUfunction* kernel, const char* name) {
   CUmodule module = nullptr;  // of the current context; ends with it
-  if (const CUresult loaded = CU(cuModuleLoadData, cuModuleLoadData)(&module, kKernel))
+  if (const CUresult loaded = CU(cuModuleLoadData, cuModuleLoadData)(&module, kKernels))
     return loaded;
-  return CU(cuModuleGetFunction, cuModuleGetFunction)(kernel, module, "conformance_write");
+  return CU(cuModuleGetFunction, cuModuleGetFunction)(kernel, module, name);
 }
 
 CUresult write_words(cudaStream_t stream, void* p, std::size_t words, unsigned value) {

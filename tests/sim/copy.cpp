@@ -209,6 +209,9 @@ CUresult plan_3d(const CUDA_MEMCPY3D* c, Plan* plan) {
   if (!usable(c->srcMemoryType) || !usable(c->dstMemoryType)) return CUDA_ERROR_NOT_SUPPORTED;
   const Bytes from_pitch = c->srcPitch != 0 ? c->srcPitch : c->WidthInBytes;
   const Bytes to_pitch = c->dstPitch != 0 ? c->dstPitch : c->WidthInBytes;
+  if (c->WidthInBytes + c->srcXInBytes > from_pitch ||
+      c->WidthInBytes + c->dstXInBytes > to_pitch)
+    return CUDA_ERROR_INVALID_VALUE;
   const Bytes from_plane = from_pitch * (c->srcHeight != 0 ? c->srcHeight : c->Height);
   const Bytes to_plane = to_pitch * (c->dstHeight != 0 ? c->dstHeight : c->Height);
   plan->shape = {c->WidthInBytes, c->Height, c->Depth};

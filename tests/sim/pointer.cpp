@@ -7,6 +7,10 @@
 namespace custash::sim {
 namespace {
 
+// What a texture's address and pitch are multiples of.
+constexpr Bytes kTextureUnit = 512;
+constexpr Bytes kTexturePitch = 32;
+
 template <typename T>
 CUresult put(void* out, T value) {
   std::memcpy(out, &value, sizeof value);
@@ -166,10 +170,18 @@ SIM_ENTRY(cuTexObjectCreate,
            const CUDA_TEXTURE_DESC* how,
            const CUDA_RESOURCE_VIEW_DESC* view)) {
   return SIM_CALL(cuTexObjectCreate, Context) {
-    if (out == nullptr || what == nullptr || what->resType != CU_RESOURCE_TYPE_LINEAR ||
-        region_at(f.world, what->res.linear.devPtr) == nullptr)
+    if (out == nullptr || what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const auto& rows = what->res.pitch2D;
+    const bool in_rows = what->resType == CU_RESOURCE_TYPE_PITCH2D;
+    if (!in_rows && what->resType != CU_RESOURCE_TYPE_LINEAR) return CUDA_ERROR_INVALID_VALUE;
+    const Address address = in_rows ? rows.devPtr : what->res.linear.devPtr;
+    const Region* const region = region_at(f.world, address);
+    if (region == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (in_rows && (address % kTextureUnit != 0 || rows.pitchInBytes % kTexturePitch != 0 ||
+                    rows.width == 0 || rows.height == 0 ||
+                    rows.pitchInBytes * rows.height > region->base + region->size - address))
       return CUDA_ERROR_INVALID_VALUE;
-    *out = what->res.linear.devPtr;
+    *out = address;
     return CUDA_SUCCESS;
   });
 }
