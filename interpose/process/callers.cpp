@@ -2,29 +2,62 @@
 #include "interpose/process/callers.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
-#include <string_view>
 
 #include <dlfcn.h>
 
 namespace custash::callers {
 namespace {
 
-constexpr std::string_view kLibraries[] = {
-    "libcudnn", "libcublas", "libcufft", "libcusolver", "libcusparse", "libnccl"};
+constexpr std::string_view kLibraries[] = {"libcublas",
+                                           "libcublasLt",
+                                           "libcudnn",
+                                           "libcudnn_adv",
+                                           "libcudnn_adv_infer",
+                                           "libcudnn_adv_train",
+                                           "libcudnn_cnn",
+                                           "libcudnn_cnn_infer",
+                                           "libcudnn_cnn_train",
+                                           "libcudnn_engines_precompiled",
+                                           "libcudnn_engines_runtime_compiled",
+                                           "libcudnn_engines_tensor_ir",
+                                           "libcudnn_ext",
+                                           "libcudnn_graph",
+                                           "libcudnn_heuristic",
+                                           "libcudnn_ops",
+                                           "libcudnn_ops_infer",
+                                           "libcudnn_ops_train",
+                                           "libcufft",
+                                           "libcufftw",
+                                           "libcusolver",
+                                           "libcusolverMg",
+                                           "libcusparse",
+                                           "libcusparseLt",
+                                           "libnccl"};
+
+bool is_hash(std::string_view text) {
+  constexpr std::size_t kDigits = 8;
+  return text.size() == kDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
 
 }  // namespace
 
+bool is_file_of_nvidia(std::string_view path) noexcept {
+  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
+  std::string_view stem = path.substr(0, path.find(".so"));
+  if (stem.size() == path.size()) return false;
+  const std::size_t dash = stem.rfind('-');  // packages put a hash behind the name
+  if (dash != std::string_view::npos && is_hash(stem.substr(dash + 1)))
+    stem = stem.substr(0, dash);
+  return std::find(std::begin(kLibraries), std::end(kLibraries), stem) != std::end(kLibraries);
+}
+
 bool is_library_of_nvidia(const void* address) noexcept {
   Dl_info info{};
-  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
-    return false;
-  std::string_view name = info.dli_fname;
-  name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
-  return std::any_of(
-      std::begin(kLibraries), std::end(kLibraries), [name](std::string_view library) {
-        return name.substr(0, library.size()) == library;
-      });
+  return address != nullptr && dladdr(address, &info) != 0 && info.dli_fname != nullptr &&
+         is_file_of_nvidia(info.dli_fname);
 }
 
 }  // namespace custash::callers
