@@ -235,6 +235,31 @@ void unreadable() {
   way("after", s, [&] { return launch(unknown, s, {&host}); });
 }
 
+// Memory that kernels and the host share comes while one kernel runs, and before another one.
+void before(const char* how) {
+  const CUstream s = stream();
+  const CUfunction one = function(module(), "one");
+  const CUdeviceptr mine = device();
+  const CUdeviceptr other = device();
+  void* host = nullptr;
+  CUdeviceptr shared = 0;
+  need(launch(one, s, {&mine}), "one");
+  if (std::strcmp(how, "managed") == 0) {
+    CALL(cuMemAllocManaged, &shared, kBytes, unsigned{CU_MEM_ATTACH_GLOBAL});
+  } else if (std::strcmp(how, "registered") == 0) {
+    host = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CALL(cuMemHostRegister_v2, host, kBytes, unsigned{CU_MEMHOSTREGISTER_DEVICEMAP});
+  } else {
+    CALL(cuMemHostAlloc, &host, kBytes, unsigned{CU_MEMHOSTALLOC_DEVICEMAP});
+  }
+  if (std::strcmp(how, "asked") == 0) CALL(cuMemHostGetDevicePointer_v2, &shared, host, 0U);
+  if (shared == 0) shared = reinterpret_cast<CUdeviceptr>(host);
+  say("submitted_before", s, other);
+  way("not_given", s, [&] { return launch(one, s, {&mine}); });
+  way("given", s, [&] { return launch(one, s, {&shared}); });
+  way("given_before", s, [&] { return launch(one, s, {&mine}); });
+}
+
 // Option free:parameters, once kernels and host share memory.
 void narrow() {
   const CUmodule code = module();
@@ -467,6 +492,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(part, "launches") == 0) launches();
   if (std::strcmp(part, "reload") == 0) reload();
   if (std::strcmp(part, "unreadable") == 0) unreadable();
+  if (std::strcmp(part, "before") == 0) before(how);
   if (std::strcmp(part, "narrow") == 0) narrow();
   if (std::strcmp(part, "kernel") == 0) kernel();
   if (std::strcmp(part, "pageable") == 0) pageable();

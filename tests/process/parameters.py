@@ -80,6 +80,16 @@ class Parameters(Case):
             ("variable", WAITED)])
         self.assertEqual({answer for _, answer in self.ways("narrow")}, {WAITED})
 
+    def test_work_before_the_first_shared_memory_counts_never(self):
+        """And mapped memory counts for the kernels that it is given to, until the program asks for a pointer to it."""
+        for how, others in (("mapped", DID_NOT), ("managed", WAITED), ("registered", WAITED), ("asked", WAITED)):
+            ways = ("submitted_before", "not_given", "given", "given_before")
+            self.assertEqual(self.ways("before", how, preload=False), [(way, WAITED) for way in ways])
+            self.assertEqual(self.ways("before", how), list(zip(ways, (DID_NOT, others, WAITED, others))), how)
+            self.assertEqual(self.ways("before", how, conf="free:parameters"),
+                             list(zip(ways, (DID_NOT, DID_NOT, WAITED, DID_NOT))), how)
+            self.assertEqual(self.ways("before", how, conf="free:strict"), [(way, WAITED) for way in ways])
+
     def test_kernels_in_graphs(self):
         for how in ("captured", "add", "node", "set", "set_exec"):
             self.assertEqual(self.ways("graph", how), [(how, DID_NOT), (how, WAITED)])
