@@ -39,7 +39,8 @@ inline CUresult note_result(CUresult result) noexcept {
 }
 
 // The driver takes a call on a stream without a current context. But one kind of copy then
-// refuses memory that was mapped, as custash's is: it is made once more in the stream's context.
+// refuses memory that was mapped, as custash's is: it is made once more in the stream's
+// context.
 template <typename Stream, typename Call>
 CUresult in_context_of(Allocator& core, Stream stream, CUresult refused, Call call) {
   if constexpr (!std::is_null_pointer_v<Stream>) {
