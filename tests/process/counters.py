@@ -98,7 +98,7 @@ class Statistics(Case):
             samples[match[1], match[2]] = float(match[3])
             self.assertIn(re.sub("_(bucket|sum|count)$", "", match[1]) if match[1] not in types else match[1], types)
         for name, kind in types.items():
-            counts = name.endswith("_total") or "_num_" in name or name.startswith("custash_host_") and name.endswith(
+            counts = name.endswith("_total") or "_num_" in name or name.endswith("_time_ns") or name.startswith("custash_host_") and name.endswith(
                 ("_allocated", "_freed", "_count", "_total"))
             self.assertEqual(kind, "histogram" if name.endswith("_seconds") else "counter" if counts else "gauge", name)
         told = json.loads(self.text(0))["stats"]
