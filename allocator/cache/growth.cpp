@@ -236,7 +236,8 @@ Status MemoryGrowth::grow_guarded(Arena& arena,
     CacheLock lock(core_.mutex);
     planned = arena.open_guarded(size, &growth);
     if (status.ok()) continue;
-    while (!planned && arena.end_oldest_rest())  // the driver has no more addresses
+    const bool lacks_addresses = status.code() == CUDA_ERROR_OUT_OF_MEMORY;
+    while (!planned && lacks_addresses && arena.end_oldest_rest())
       planned = arena.open_guarded(size, &growth);
     if (!planned) return status;
   }

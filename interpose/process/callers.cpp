@@ -46,8 +46,11 @@ bool is_hash(std::string_view text) {
 
 bool is_file_of_nvidia(std::string_view path) noexcept {
   path.remove_prefix(path.rfind('/') + 1);  // npos + 1 is 0
-  std::string_view stem = path.substr(0, path.find(".so"));
-  if (stem.size() == path.size()) return false;
+  const std::size_t end = path.find(".so");
+  if (end == std::string_view::npos) return false;
+  const std::string_view version = path.substr(end + 3);
+  if (version.find_first_not_of(".0123456789") != std::string_view::npos) return false;
+  std::string_view stem = path.substr(0, end);
   const std::size_t dash = stem.rfind('-');  // packages put a hash behind the name
   if (dash != std::string_view::npos && is_hash(stem.substr(dash + 1)))
     stem = stem.substr(0, dash);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace custash {
 namespace {
@@ -53,12 +54,12 @@ bool HandleCache::enter(Allocator& core, const Memory& memory, const Uses& left)
   if (left.referenced && holds(Rule::cached_handles_have_no_other_reference)) return false;
   if (left.elsewhere && holds(Rule::cached_handles_are_nowhere_else)) return false;
   bool entered = false;
-  std::vector<Cached> too_much;
+  List too_much;
   quietly([&] {
     CUcontext context = nullptr;
-    Cached entry{memory};
+    List entry{{memory}};
     if (driver_answers(core, &context) ||
-        !WorkInFlight(core).take_ticket(context, &entry.ticket).ok())
+        !WorkInFlight(core).take_ticket(context, &entry.front().ticket).ok())
       return;
     const int device = memory.properties.location.id;
     const Nanoseconds now = core.driver().now();
@@ -66,11 +67,11 @@ bool HandleCache::enter(Allocator& core, const Memory& memory, const Uses& left)
     if (cached_.empty()) next_decay_.store(now + every(core));
     const Bytes held = held_on(device) + memory.bytes;
     if (held > most) move_oldest(device, held - most, &too_much);
-    cached_.push_back(entry);
+    cached_.splice(cached_.end(), entry);
     count_.store(cached_.size());
     entered = true;
   });
-  (void)release(core.driver(), too_much);
+  (void)release(core.driver(), std::move(too_much));
   return entered;
 }
 
@@ -104,18 +105,18 @@ bool HandleCache::has(CUmemGenericAllocationHandle handle) {
 
 Bytes HandleCache::give_back(const Driver& driver, int device, Bytes bytes) noexcept {
   if (empty()) return 0;
-  std::vector<Cached> out;
-  quietly([&] {
+  List out;
+  {
     const RankedLock lock(mutex_);
     move_oldest(device, bytes, &out);
-  });
-  return release(driver, out);
+  }
+  return release(driver, std::move(out));
 }
 
 void HandleCache::give_back_idle(const Driver& driver, int device) noexcept {
   if (empty()) return;
-  std::vector<Cached> out;
-  quietly([&] {
+  List out;
+  {
     const RankedLock lock(mutex_);
     Bytes idle = 0;  // they are the oldest
     for (const Cached& each : cached_)
@@ -123,8 +124,8 @@ void HandleCache::give_back_idle(const Driver& driver, int device) noexcept {
     if (idle != 0) move_oldest(device, idle, &out);
     for (Cached& each : cached_)
       each.seen = each.seen || each.is_on(device);
-  });
-  (void)release(driver, out);
+  }
+  (void)release(driver, std::move(out));
 }
 
 void HandleCache::decay(Allocator& core) noexcept {
@@ -146,16 +147,14 @@ HandleCache::Counts HandleCache::read() {
   return {served_.load(), cached_.size(), held_on(kEveryDevice)};
 }
 
-void HandleCache::move_oldest(int device, Bytes bytes, std::vector<Cached>* out) {
-  out->reserve(cached_.size());
+void HandleCache::move_oldest(int device, Bytes bytes, List* out) {
   Bytes moved = 0;
-  List kept;
-  for (const Cached& each : cached_) {
-    const bool goes = moved < bytes && each.is_on(device);
-    if (goes) moved += each.memory.bytes;
-    goes ? out->push_back(each) : kept.push_back(each);
+  for (auto at = cached_.begin(); at != cached_.end() && moved < bytes;) {
+    const auto here = at++;
+    if (!here->is_on(device)) continue;
+    moved += here->memory.bytes;
+    out->splice(out->end(), cached_, here);
   }
-  cached_.swap(kept);
   count_.store(cached_.size());
 }
 
@@ -166,22 +165,20 @@ Bytes HandleCache::held_on(int device) const {
   return sum;
 }
 
-void HandleCache::put_back(const Cached& entry) {
-  const RankedLock lock(mutex_);
-  cached_.push_front(entry);
-  count_.store(cached_.size());
-}
-
-Bytes HandleCache::release(const Driver& driver, const std::vector<Cached>& what) {
+Bytes HandleCache::release(const Driver& driver, List what) {
   if (what.empty()) return 0;
   const RelaxedCapture relaxed(driver);
   Bytes released = 0;
-  for (const Cached& each : what) {
-    if (driver.mem_release(each.memory.handle) == CUDA_SUCCESS)
-      released += each.memory.bytes;
-    else
-      quietly([&] { put_back(each); });
+  for (auto at = what.begin(); at != what.end();) {
+    const auto here = at++;
+    if (driver.mem_release(here->memory.handle) != CUDA_SUCCESS) continue;
+    released += here->memory.bytes;
+    what.erase(here);
   }
+  if (what.empty()) return released;
+  const RankedLock lock(mutex_);
+  cached_.splice(cached_.begin(), what);
+  count_.store(cached_.size());
   return released;
 }
 

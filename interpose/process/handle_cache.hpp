@@ -11,9 +11,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <optional>
-#include <vector>
 
 #include <cuda.h>
 
@@ -74,14 +73,13 @@ class HandleCache {
     }
   };
 
-  using List = std::deque<Cached>;
+  using List = std::list<Cached>;  // moves between lists without memory
 
   // Moves the oldest of the device to `out`, until that many bytes are.
-  void move_oldest(int device, Bytes bytes, std::vector<Cached>* out) REQUIRES(mutex_);
+  void move_oldest(int device, Bytes bytes, List* out) REQUIRES(mutex_);
   Bytes held_on(int device) const REQUIRES(mutex_);
   // What the driver does not take back stays here.
-  Bytes release(const Driver& driver, const std::vector<Cached>& what);
-  void put_back(const Cached& entry);
+  Bytes release(const Driver& driver, List what);
 
   // A quick answer, without the lock.
   [[nodiscard]] bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }

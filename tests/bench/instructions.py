@@ -85,13 +85,15 @@ def judge(count, baseline, margin=MARGIN):
     """(is it right, what to say)."""
     if count > baseline * (1 + margin):
         return False, "too many"
+    if count < baseline / 2:
+        return False, "less than half: was all of it counted?"
     if count < baseline * (1 - margin):
         return True, "fewer: lower the baseline"
     return True, "ok"
 
 
 def main():
-    if judge(111, 100)[0] or not judge(109, 100)[0]:
+    if judge(111, 100)[0] or not judge(109, 100)[0] or judge(0, 100)[0]:
         sys.exit("the judgement itself is wrong")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("core")

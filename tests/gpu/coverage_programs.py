@@ -7,7 +7,8 @@ RMM, CCCL, OpenCV, JAX and PyTorch do come with it; those frameworks themselves 
                        [--driver FOLDER --runtime FOLDER of the simulated ones]
 
 The spread of the runs without custash says what is noise. Exit 1 where a program failed or did something
-else with custash, or where custash served less than LEAST percent of the calls or bytes that it may serve; 77 where all were skipped.
+else with custash, where custash served less than LEAST percent of the calls or bytes that it may serve, or where a
+program that maps memory for itself held more than MOST times as much; 77 where all were skipped.
 """
 import argparse
 import importlib.util
@@ -22,6 +23,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import peers  # noqa: E402
 
 LEAST = 95
+MOST = 1.02  # times the memory without custash, of programs that map for themselves
 HANDLES = "handle_cache:4G"
 
 # Name: what runs (a loop of coverage_loops, or a function of this file and the module that it needs), its environment, custash's options.
@@ -254,6 +256,14 @@ def show(head, rows):
         print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
 
 
+def verdict(name, report, share):
+    if min(share["calls"], share["bytes"]) < LEAST:
+        return "FAIL: too little served"
+    memory = row_of(report, "peak device memory")
+    maps = name.startswith("jax") or "expandable" in name
+    return "FAIL: too much memory" if maps and memory and memory["ratio"]["median"] < 1 / MOST else "done"
+
+
 def measured(args):
     """The rows of the table, and how many programs failed."""
     base = base_environment(args)
@@ -275,9 +285,9 @@ def measured(args):
             continue
         found[name] = {"conf": conf, "comparison": report, "share": share}
         rows.append(cells(name, conf, report, share))
-        bad = min(share["calls"], share["bytes"]) < LEAST
-        failed += bad
-        print(f"{name}: {'FAIL: too little served' if bad else 'done'}", flush=True)
+        why = verdict(name, report, share)
+        failed += why != "done"
+        print(f"{name}: {why}", flush=True)
         if args.json:  # what there is, should the rest be cut off
             with open(args.json, "w", encoding="utf-8") as out:
                 json.dump(found, out, indent=1)

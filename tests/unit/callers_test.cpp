@@ -21,6 +21,8 @@ TEST_CASE("NVIDIA's libraries are known by their files, and what only begins lik
                                  "libcublas_of_ours.so",
                                  "libcudnn_frontend_of_ours.so.1",
                                  "libcublas",
+                                 "libcublas.software.so",
+                                 "libcublas.so.12.of_ours",
                                  "/libcublas.so.12/program",
                                  ""})
     CHECK_FALSE(is_file_of_nvidia(path));
