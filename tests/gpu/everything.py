@@ -48,6 +48,9 @@ def parts(build, out):
         return script("harness/run.py", "--runtime", TOOLKIT, *more, "--child", f"{build}/tests/harness/harness_child",
                       "--suite", f"{build}/tests/harness/harness_suite")
 
+    def side_by_side(name, *more):
+        return script("gpu/side_by_side.py", "--build", build, "--json", f"{out}/{name}.json", *more)
+
     def museum(name, *more):
         return script("gpu/museum.py", "--command", command, "--library", library, "--program",
                       f"{build}/tests/gpu/{name}_static", "--jobs", "8", *more)
@@ -78,7 +81,10 @@ def parts(build, out):
         "pairs": (120, [["env", *preload, f"{build}/tests/bench/pairs_{runtime}", str(threads)]
                         for preload in ([], [f"LD_PRELOAD={library}"])
                         for runtime in ("static", "shared") for threads in (1, 16)]),
-        "side_by_side": (300, [script("gpu/side_by_side.py", "--build", build, "--json", f"{out}/side_by_side.json")]),
+        "side_by_side": (300, [side_by_side("side_by_side", "--only", "jax_default", "jax_platform", "torch", "torch_expandable",
+                                            "--conf", "", "--conf", "handle_cache:4G")]),
+        "cost_of_checks": (150, [side_by_side("cost_of_checks", "--only", "gpt2_no_cache", "--windows", "40", "--turns", "1000",
+                                              "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
         "museum": (400, [museum("museum"), museum("museum", "--conf", "guard_core:true"), museum("museum_others", "--right", "4"),
