@@ -81,6 +81,19 @@ void leave_to_driver() {
   pools_matter.store(true);
 }
 
+void count_default_pools(Allocator& core) {
+  int devices = 0;
+  if (pools_matter.exchange(true) || core.config().caching == Caching::Never ||
+      core.driver().device_get_count(&devices) != CUDA_SUCCESS)
+    return;
+  for (CUdevice device = 0; device < devices; ++device) {
+    CUmemoryPool pool = nullptr;
+    if (device_has_pools(core.driver(), device) &&
+        real::default_pool(device, &pool) == CUDA_SUCCESS)
+      own_pools::adopt(core, pool, device);
+  }
+}
+
 bool is_default_here(Allocator& core, CUmemoryPool pool) {
   CUdevice device = 0;
   CUmemoryPool its = nullptr;
@@ -136,7 +149,13 @@ std::optional<Status> allocate(
   }
   CUdevice device = 0;
   if (!admits(core, context, stream, null, &device)) return std::nullopt;
-  return core.allocate_on(context, stream, null, bytes, out);
+  if (!core.config().guard.any()) return core.allocate_on(context, stream, null, bytes, out);
+  // Nobody can tell later which guarded blocks a default pool has, so they are counted.
+  count_default_pools(core);
+  CUmemoryPool pool = nullptr;
+  return real::default_pool(device, &pool) == CUDA_SUCCESS
+             ? own_pools::allocate(core, pool, stream, null, bytes, out)
+             : std::nullopt;
 }
 
 }  // namespace async_memory
@@ -236,7 +255,7 @@ CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real,
 }
 
 // A release threshold only advises how much to cache, and custash caches. Reuse is allowed from
-// the beginning; PyTorch allows it again. The program can observe the other attributes.
+// the beginning; PyTorch allows it again. A high mark that is set back is a question about use.
 CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
                             NullStream,
                             CUmemoryPool pool,
@@ -244,9 +263,13 @@ CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
                             void* value) {
   const CUresult result = real(pool, attribute, value);
   Allocator* const core = process::core();
-  if (core != nullptr && result == CUDA_SUCCESS)
-    own_pools::attribute_set(*core, pool, attribute, value);
-  if (result != CUDA_SUCCESS || attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ||
+  if (core == nullptr || result != CUDA_SUCCESS) return result;
+  if ((attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH ||
+       attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) &&
+      async_memory::is_default(*core, pool))
+    async_memory::count_default_pools(*core);
+  own_pools::attribute_set(*core, pool, attribute, value);
+  if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD || own_pools::is_own(pool) ||
       async_memory::allows_reuse(attribute, value))
     return result;
   return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);

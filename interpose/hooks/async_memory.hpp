@@ -27,7 +27,9 @@ bool admits(
 // Another context may get the same handle next.
 void context_ended(CUcontext context);
 
-// The program looks at its default pools: from now on the driver serves all.
+// The program asks for the use of a default pool: from now on all are counted (own_pools.hpp).
+void count_default_pools(Allocator& core);
+// From now on the driver serves all of them.
 void leave_to_driver();
 bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device);
 // Of the current device. JAX names it in each allocation.

@@ -27,6 +27,7 @@ struct OwnPool {
 
 // What the program was told, or may ask, of a pool's use.
 struct PoolUse {
+  Bytes older = 0;  // in use since before the pool was counted, at the latest question
   Bytes used_high = 0;
   Bytes reserved = 0;
   Bytes reserved_high = 0;
@@ -101,23 +102,16 @@ bool can_serve(Allocator& core,
 PoolUse& look(Allocator& core, Accounts::Number number, Bytes keep) REQUIRES(mutex) {
   const Accounts::Use now = ChargedMemory(core).accounts().look(number);
   PoolUse& known = uses[number - 1U];
-  known.used_high = std::max(known.used_high, now.most);
-  known.reserved = std::max(known.reserved, now.most);
+  known.used_high = std::max(known.used_high, now.most + known.older);
+  known.reserved = std::max(known.reserved, now.most + known.older);
   known.reserved_high = std::max(known.reserved_high, known.reserved);
-  known.reserved = std::max(now.now, std::min(known.reserved, keep));
+  known.reserved = std::max(now.now + known.older, std::min(known.reserved, keep));
   return known;
 }
 
-}  // namespace
-
-void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) {
-  const Config& config = core.config();
-  const LaterProperties later(properties);
-  if (config.pools != Pools::Auto || config.caching == Caching::Never ||
-      !can_serve(core, properties, later))
-    return;
-  const Accounts::Number number =
-      ChargedMemory(core).accounts().open(later.most == 0 ? Accounts::kUnlimited : later.most);
+// Without room for another pool the driver serves it.
+void open(Allocator& core, CUmemoryPool pool, CUdevice device, Bytes most, Bytes threshold) {
+  const Accounts::Number number = ChargedMemory(core).accounts().open(most);
   if (number == 0) return;
   {
     const RankedLock lock(mutex);
@@ -125,14 +119,37 @@ void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) 
   }
   OwnPool& made = of(number);
   made.handle.store(pool);
-  made.device.store(properties.location.id);
+  made.device.store(device);
   made.context.store(nullptr);
-  made.threshold.store(0);
+  made.threshold.store(threshold);
   made.served.store(true);
   handles[number - 1U].store(pool, std::memory_order_release);
   std::size_t known = seen.load();
   while (known < number && !seen.compare_exchange_weak(known, number)) {
   }
+}
+
+}  // namespace
+
+void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) {
+  const Config& config = core.config();
+  const LaterProperties later(properties);
+  if (config.pools == Pools::Auto && config.caching != Caching::Never &&
+      can_serve(core, properties, later))
+    open(core,
+         pool,
+         properties.location.id,
+         later.most == 0 ? Accounts::kUnlimited : later.most,
+         0);
+}
+
+void adopt(Allocator& core, CUmemoryPool pool, CUdevice device) {
+  auto* const ask = real::function<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>(
+      Entry::hook_cuMemPoolGetAttribute);
+  cuuint64_t threshold = 0;
+  if (ask != nullptr &&
+      ask(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)
+    open(core, pool, device, Accounts::kUnlimited, threshold);
 }
 
 std::optional<Status> allocate(Allocator& core,
@@ -196,7 +213,7 @@ void attribute_set(Allocator& core,
       if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
         known.reserved_high = known.reserved;
       else
-        known.used_high = ChargedMemory(core).accounts().look(number).now;
+        known.used_high = ChargedMemory(core).accounts().look(number).now + known.older;
       return;
     }
     default:
@@ -231,8 +248,8 @@ void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep) {
   Bytes spare = 0;
   {
     const RankedLock lock(mutex);
-    const Bytes used = ChargedMemory(core).accounts().look(number).now;
-    (void)look(core, number, keep);
+    const Bytes used =
+        ChargedMemory(core).accounts().look(number).now + look(core, number, keep).older;
     spare = keep > used ? keep - used : 0;
   }
   // Cached memory belongs to no pool. As much of it stays as this one may keep.
@@ -244,10 +261,11 @@ void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep) {
   if (cached > spare) core.trim(device, cached - spare).ignore();
 }
 
-Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute) {
+Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute, Bytes older) {
   const Accounts::Number number = find(pool);
-  if (number == 0) return 0;
+  if (number == 0) return older;
   const RankedLock lock(mutex);
+  uses[number - 1U].older = older;
   const PoolUse& known = look(core, number, of(number).threshold.load());
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
@@ -255,7 +273,7 @@ Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
       return known.reserved_high;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      return ChargedMemory(core).accounts().look(number).now;
+      return ChargedMemory(core).accounts().look(number).now + older;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       return known.used_high;
     default:

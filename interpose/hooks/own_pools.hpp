@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Own pools: the memory pools that the program made and custash serves (option pools:auto).
+// Own pools: the memory pools that the program made and custash serves (option pools:auto), and
+// default pools from the first question about their use on.
 // The driver knows each pool, too, and answers what is not about its memory. What custash
 // cannot keep for a pool makes it the driver's from then on. State: a table by the number of
 // the pool's account. Own lock for what was asked of the pools' use.
@@ -14,6 +15,9 @@ namespace custash::own_pools {
 
 // The driver has made the pool. Kept only where custash can serve it.
 void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties);
+
+// A default pool whose use the program asks for: what it allocates from now on is counted.
+void adopt(Allocator& core, CUmemoryPool pool, CUdevice device);
 
 // An allocation from that pool. nullopt: the driver's to serve.
 std::optional<Status> allocate(Allocator& core,
@@ -41,8 +45,9 @@ void access_set(Allocator& core,
                 const CUmemAccessDesc* list,
                 std::size_t count);
 void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep);
-// What custash adds to the driver's answer; 0 for attributes that are not about use.
-Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute);
+// What custash adds to the driver's answer to this question about use. `older`: what is still
+// in use of a default pool from before it was counted.
+Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute, Bytes older);
 
 // Before the driver's call no allocation is served any more; after it, `destroyed` says whether
 // it succeeded.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How much a default pool reports to hold. The driver does not know our blocks. When the
-// program first asks, the living ones are added to the pool's figures. From then on the driver
-// serves, so that the figures stay right. Trimming a default pool trims our cache. Of the
-// program's own pools that custash serves, own_pools.hpp knows the use.
+// How much a pool reports to hold. The driver does not know our blocks. own_pools.hpp counts
+// those of the program's own pools, and those of default pools from the first question on. Ones
+// that are older are added up at each question. Trimming a default pool trims our cache.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
@@ -13,7 +12,7 @@
 namespace custash::handlers {
 namespace {
 
-// Blocks of calls that name a stream and no pool.
+// Blocks of calls that name a stream and no pool, from before anyone counted.
 Bytes held_for_streams(Allocator& core, CUdevice device) {
   Bytes sum = 0;
   for (const HeldSegment& segment : core.inventory(device)) {
@@ -38,13 +37,12 @@ CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
   Allocator* const core = result == CUDA_SUCCESS && of_use ? process::core() : nullptr;
   CUdevice device = 0;
   if (core == nullptr) return result;
-  if (own_pools::is_own(pool)) {
-    *static_cast<cuuint64_t*>(value) += own_pools::use(*core, pool, attribute);
-    return result;
+  Bytes older = 0;
+  if (async_memory::is_default_pool(*core, pool, &device)) {
+    async_memory::count_default_pools(*core);
+    older = held_for_streams(*core, device);
   }
-  if (!async_memory::is_default_pool(*core, pool, &device)) return result;
-  async_memory::leave_to_driver();
-  *static_cast<cuuint64_t*>(value) += held_for_streams(*core, device);
+  *static_cast<cuuint64_t*>(value) += own_pools::use(*core, pool, attribute, older);
   return result;
 }
 

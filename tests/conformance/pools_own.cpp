@@ -101,6 +101,36 @@ CASE(pools_own_use) {
   SAY(cudaMemPoolDestroy(pool));
 }
 
+// From the first question on each allocation is counted, and the older block at each question.
+CASE(pools_default_use) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pool = nullptr;
+  void* older = nullptr;
+  void* a = nullptr;
+  SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
+  SAY(set_value(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 3 * kBlock));
+  SAY(cudaMallocAsync(&older, kBlock, stream));
+  say_use(pool);
+  SAY(cudaMallocAsync(&a, 2 * kBlock, stream));
+  void* b = take(pool, kBlock, stream);
+  say_use(pool);
+  SAY(cudaFreeAsync(older, stream));
+  SAY(cudaStreamSynchronize(stream));
+  say_use(pool);
+  SAY(cudaFreeAsync(a, stream));
+  SAY(cudaFreeAsync(b, stream));
+  SAY(cudaStreamSynchronize(stream));
+  say_use(pool);
+  SAY(set_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
+  SAY(set_flag(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 0));
+  SAY(cudaMallocAsync(&a, kBlock, stream));
+  say_use(pool);
+  SAY(cudaFreeAsync(a, stream));
+  SAY(cudaStreamSynchronize(stream));
+  say_use(pool);
+}
+
 CASE(pools_own_threshold) {
   SAY(cudaFree(nullptr));
   const Stream stream;

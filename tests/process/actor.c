@@ -87,6 +87,8 @@ struct copy3 {
   X(cuCtxSynchronize_v2, (void*))                                          \
   X(cuMemAlloc_v2, (address*, size_t))                                     \
   X(cuMemAllocAsync, (address*, size_t, void*))                            \
+  X(cuDeviceGetDefaultMemPool, (void**, int))                              \
+  X(cuMemPoolGetAttribute, (void*, int, void*))                            \
   X(cuStreamCreate, (void**, unsigned))                                    \
   X(cuMemAllocManaged, (address*, size_t, unsigned))                       \
   X(cuMemAllocHost_v2, (void**, size_t))                                   \
@@ -396,6 +398,12 @@ static int obey(char* line) {
     size_t available = 0, total = 0;
     const int code = cuMemGetInfo_v2(&available, &total);
     printf("%d %zu %zu\n", code, available, total);
+  } else if (!strcmp(word, "pool_used")) { /* of the device's default pool */
+    void* pool = NULL;
+    unsigned long long used = 0;
+    int code = cuDeviceGetDefaultMemPool(&pool, (int)a);
+    if (code == 0) code = cuMemPoolGetAttribute(pool, 7, &used);
+    printf("%d %llu\n", code, used);
   } else if (!strcmp(word, "sync")) {
     printf("%d\n", cuCtxSynchronize());
   } else if (!strcmp(word, "sync_v2")) {

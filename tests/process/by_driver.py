@@ -50,6 +50,20 @@ class ByDriver(Case):
             its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
             self.assertEqual((its["passed"], its["devices"][0]["allocated_bytes"]), ([], 1024))
 
+    def test_a_question_about_the_default_pool_s_use_ends_no_service(self):
+        with Actor(CUSTASH_SIM=f"devices=2,{machine()}") as actor:
+            actor.ok("alloc_async 4096")
+            self.assertEqual(actor.number("pool_used 0"), 4096)
+            for device, size in ((0, 8192), (1, 512)):
+                actor.ok(f"device {device}")
+                actor.ok(f"alloc_async {size}")
+            self.assertEqual([actor.number(f"pool_used {device}") for device in (0, 1)], [12288, 512])
+            actor.ok("device 0")
+            actor.ok("free 0")
+            self.assertEqual(actor.number("pool_used 0"), 8192)
+            its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
+            self.assertEqual((its["passed"], [each["allocations"] for each in its["devices"]]), ([], [2, 1]))
+
     def test_metrics_have_it(self):
         actor = self.both()
         text = command("stat", "--prometheus", actor.pid)
