@@ -84,7 +84,10 @@ Status ContextCache::find_or_grow(const Request& request, Address* out) {
     *out = search_.take(request, core_.reuse_limits(request, stream_order_is_enough));
     if (*out != 0) return {};
   }
-  const Position waiting = core_.limbo_high.load();
+  // With several streams, blocks outside limbo wait as well.
+  const Position waiting = stream_order_is_enough
+                               ? core_.limbo_high.load()
+                               : std::max(core_.limbo_high.load(), core_.timeline.newest());
   const bool asked = !due && waiting > core_.timeline.passed();
   if (asked) core_.timeline.poll(waiting);
   const bool came = freed_.collect_abroad(AbroadWait::No);

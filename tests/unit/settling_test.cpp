@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Programs that repeat themselves: they come to an end with new memory.
+
 #include "allocator/base/log.hpp"
 #include "allocator/heap/move_rate.hpp"
 #include "tests/unit/bed.hpp"
@@ -50,6 +51,39 @@ TEST_CASE("what another stream freed is seen to pass beside frees in each round"
     bed.free(bed.malloc(109_MiB));
   }
   CHECK(held(bed) <= 300_MiB);
+}
+
+TEST_CASE("before memory is made, blocks that wait outside limbo are asked for, too",
+          "[unit][settling]") {
+  Bed bed({.advance = sim::Advance::Timed, .default_kernel = 50'000});
+  const CUstream first = bed.stream();
+  const CUstream second = bed.stream();
+  const CUstream third = bed.stream();
+  sim::OpId last = 0;
+  const auto launch = [&](CUstream stream, Address p) {
+    bed.launch(stream, {.accesses = {{p, 512, true}}});
+    while (last != 0 && !sim::complete(last))  // the device is one kernel behind
+      sim::advance_clock(50'000);
+    last = sim::last_op(stream);
+  };
+  for (int i = 0; i < 100; ++i) {
+    const Address a = bed.malloc(847'431);
+    launch(nullptr, a);
+    bed.free(a);
+    const Address b = bed.malloc_on(third, 2'181'513);
+    launch(third, b);
+    bed.free_on(third, bed.malloc_on(third, 2'736'066));
+    const Address c = bed.malloc_on(first, 2'181'513);
+    const Address d = bed.malloc_on(third, 847'431);
+    bed.free_on(third, b);
+    const Address e = bed.malloc_on(second, 109'568);
+    launch(second, e);
+    bed.free_on(second, e);
+    bed.free_on(third, d);
+    launch(first, c);
+    bed.free_on(first, c);
+  }
+  CHECK(held(bed) <= 24_MiB);
 }
 
 TEST_CASE("moves are told once, when they have been often for half a minute",
