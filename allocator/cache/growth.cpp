@@ -211,12 +211,11 @@ Status MemoryGrowth::grow_range(Pool& pool,
       core_.stats.num_pages_moved += static_cast<std::int64_t>(move.item.pages.size());
     }
     core_.refaults.allow(growth.bought);
-    // Moves and what is bought for them come from the rounds of a program, not from its growth.
-    if (growth.made != 0 && growth.bought == 0)
-      core_.settling.memory_came(core_.stats.requests());
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
     *out = search_.hand_out_new(pool, arena.commit_growth(growth, mapped, bytes), request);
     note_got(request, *out);
+    // Moves and what is bought for them come from the rounds of a program, not from its growth.
+    if (growth.made != 0 && growth.bought == 0) core_.settling.memory_came();
   });
 }
 

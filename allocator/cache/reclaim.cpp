@@ -50,6 +50,7 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
     for (const auto& pool : core_.pools)
       pool->slabs.forget_refaults();
     core_.refaults.forget();
+    core_.settling.forget();
     core_.thefts.forget();
     trim_request.aliases = &stale_.aliases();
     for (const auto& pool : core_.pools) {

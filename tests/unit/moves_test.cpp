@@ -292,3 +292,25 @@ TEST_CASE("a program that has settled gets slabs only when they pay", "[unit][mo
   turns(bed, 4000);
   REQUIRE(bed.stats().reserved_bytes[0].current > static_cast<std::int64_t>(2_MiB));
 }
+
+TEST_CASE("memory that is made while less is in use than before unsettles nothing",
+          "[unit][moves]") {
+  Bed bed;
+  (void)bed.malloc(1_KiB);
+  const CUstream stream = bed.stream();
+  bed.free(bed.malloc(80_MiB));
+  turns(bed, 200);
+  const Address most = bed.malloc(72_MiB);
+  const Address rest = bed.malloc(8_MiB);
+  bed.launch(stream, {});
+  bed.launch(nullptr, {.accesses = {{rest, 512, true}}});
+  bed.free(rest);
+  const auto made = sim::count("cuMemCreate");
+  bed.free_on(stream, bed.malloc_on(stream, 4_MiB));  // what is free waits
+  REQUIRE(sim::count("cuMemCreate") != made);
+  bed.free(most);
+  sim::run_all();
+  const std::uint64_t before = memory_calls();
+  turns(bed, 200);  // a slab at the 256th would take a page
+  REQUIRE(memory_calls() == before);
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Programs that repeat themselves: they come to an end with new memory.
+#include "allocator/heap/settling.hpp"
 
 #include "allocator/base/log.hpp"
 #include "allocator/heap/move_rate.hpp"
@@ -51,6 +52,28 @@ TEST_CASE("what another stream freed is seen to pass beside frees in each round"
     bed.free(bed.malloc(109_MiB));
   }
   CHECK(held(bed) <= 300_MiB);
+}
+
+TEST_CASE("a program has settled once no more is in use than before", "[unit][settling]") {
+  Settling settling;
+  const auto make = [&](std::int64_t most, std::int64_t now) {
+    settling.in_use(most, now);
+    settling.memory_came();
+  };
+  make(100, 10);
+  CHECK_FALSE(settling.settled(100));
+  CHECK(settling.settled(110));
+  make(100, 200);  // for the rounds of the program
+  CHECK(settling.settled(201));
+  settling.in_use(101, 300);  // no memory was needed for it
+  CHECK(settling.settled(301));
+  make(102, 400);
+  CHECK_FALSE(settling.settled(401));
+  CHECK(settling.settled(2000));
+  settling.forget();
+  CHECK(settling.settled(2001));
+  make(102, 2002);
+  CHECK_FALSE(settling.settled(2003));
 }
 
 TEST_CASE("before memory is made, blocks that wait outside limbo are asked for, too",
