@@ -89,7 +89,8 @@ bool MemoryGrowth::moved_too_often(const Request& request) {
     return owner.slab != nullptr ||
            (owner.segment != nullptr && owner.segment->arena->kind() == SizeKind::Small);
   };
-  return core_.refaults.paid_off(size_of(request), core_.stats.requests(), lives);
+  const std::int64_t now = core_.stats.requests();
+  return core_.refaults.paid_off(size_of(request), now, core_.settling.settled(now), lives);
 }
 
 void MemoryGrowth::note_got(const Request& request, Address address) {

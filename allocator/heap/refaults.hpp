@@ -46,9 +46,10 @@ class Refaults {
 
   // Memory must be got for a block of this size. True if moving has cost enough for it:
   // an earlier block of the size was freed soon after memory was got for it, and that has
-  // happened often. `lives(served)`: that block is still there.
+  // happened often. In a program that has `settled` once is enough: what it moves, it moves in
+  // each of its rounds. `lives(served)`: that block is still there.
   template <typename Lives>
-  [[nodiscard]] bool paid_off(Bytes size, std::int64_t now, Lives lives) {
+  [[nodiscard]] bool paid_off(Bytes size, std::int64_t now, bool settled, Lives lives) {
     const auto found = sizes_.find(size);
     if (found == sizes_.end()) return false;
     Size& of = found->second;
@@ -56,7 +57,7 @@ class Refaults {
     const auto gone = std::find_if_not(of.served.begin(), of.served.end(), lives);
     if (gone == of.served.end()) return false;
     of.served.erase(gone);  // stands for one block only
-    return of.cost >= kCostOfMemory;
+    return of.cost >= (settled ? 1 : kCostOfMemory);
   }
 
   // So many handles were moved for a block of this size.

@@ -248,21 +248,34 @@ TEST_CASE("moving for a size pays off after some moves, soon after each other",
     refaults.moved(kSize, handles);
     refaults.got(kSize, {.address = kSize, .buffer_id = 1, .when = ++now});
   };
-  REQUIRE_FALSE(refaults.paid_off(kSize, now, gone));
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, false, gone));
   get(100);  // counts for four
   get(4);
   get(3);
-  REQUIRE_FALSE(refaults.paid_off(kSize, now, gone));
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, false, gone));
   get(1);
-  REQUIRE_FALSE(refaults.paid_off(kSize, now, lives));
-  REQUIRE_FALSE(refaults.paid_off(2 * kSize, now, gone));
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, false, lives));
+  REQUIRE_FALSE(refaults.paid_off(2 * kSize, now, false, gone));
   for (int i = 0; i < 3; ++i)  // once for each block that is gone
-    REQUIRE(refaults.paid_off(kSize, now, gone));
-  REQUIRE_FALSE(refaults.paid_off(kSize, now, gone));
+    REQUIRE(refaults.paid_off(kSize, now, false, gone));
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, false, gone));
   get(4);
-  REQUIRE_FALSE(refaults.paid_off(kSize, now + 1001, gone));  // too late to matter
+  REQUIRE_FALSE(refaults.paid_off(kSize, now + 1001, false, gone));  // too late to matter
   get(4);
-  REQUIRE_FALSE(refaults.paid_off(kSize, now, gone));  // and it has begun anew
+  REQUIRE_FALSE(refaults.paid_off(kSize, now, false, gone));  // and it has begun anew
+}
+
+TEST_CASE("moving pays off at once in a program that has settled", "[unit][moves]") {
+  constexpr Bytes kSize = 4_MiB;
+  Refaults refaults;
+  const auto gone = [](const Refaults::Served&) { return false; };
+  refaults.got(kSize, {.address = kSize, .buffer_id = 1, .when = 1});
+  REQUIRE_FALSE(refaults.paid_off(kSize, 2, true, gone));  // nothing has moved
+  refaults.moved(kSize, 1);
+  refaults.got(kSize, {.address = kSize, .buffer_id = 2, .when = 2});
+  refaults.got(kSize, {.address = kSize, .buffer_id = 3, .when = 3});
+  REQUIRE_FALSE(refaults.paid_off(kSize, 4, false, gone));
+  REQUIRE(refaults.paid_off(kSize, 4, true, gone));
 }
 
 TEST_CASE("sizes that are not asked for again are forgotten", "[unit][moves]") {
