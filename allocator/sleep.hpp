@@ -21,12 +21,16 @@ const char* sleep_state_name(SleepState state);
 struct SleepRequest {
   int device = -1;                       // -1: all
   Nanoseconds patience = 2'000'000'000;  // for work that still runs
-  bool only_if_idle = false;             // a submission that comes meanwhile keeps it awake
+  Bytes bytes = ~Bytes{0};    // of device memory, about: pages go whole. Cached memory counts
+  bool only_if_idle = false;  // a submission that comes meanwhile keeps it awake
 };
 
 struct SleepAnswer {
-  bool asleep = false;
-  std::string text;  // what became of the memory, or why it did not go to sleep
+  bool asleep = false;   // memory has gone to sleep
+  bool already = false;  // all that can sleep was asleep
+  bool later = false;    // the process is on its way to sleep, or awake
+  Bytes cached = 0;      // of the bytes that were wanted, cached memory that was given back
+  std::string text;      // what became of the memory, or why it did not go to sleep
   SleepSums sums;
 };
 

@@ -25,7 +25,7 @@ Standstill::Standstill(Allocator::State& state, const SleepRequest& request)
 }
 
 Standstill::~Standstill() {
-  if (closed_) (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Awake);
+  if (closed_) (void)state_.sleep_gate.change(SleepState::GoingToSleep, from_);
 }
 
 std::string Standstill::refusal(Allocator::State& state) {
@@ -43,9 +43,10 @@ void Standstill::enter(const std::vector<ContextCache*>& caches) {
   }
 }
 
-std::string Standstill::close() {
+std::string Standstill::close(bool asleep_too) {
   const SleepState now = state_.sleep_gate.state();
-  if (!state_.sleep_gate.change(SleepState::Awake, SleepState::GoingToSleep))
+  if (asleep_too && now == SleepState::Asleep) from_ = now;
+  if (!state_.sleep_gate.change(from_, SleepState::GoingToSleep))
     return std::string("the process is ") + sleep_state_name(now);
   closed_ = true;
   enter(state_.all());  // those that came meanwhile
@@ -85,7 +86,7 @@ bool Standstill::disturbed() const {
 void Standstill::leave_asleep(Bytes bytes) {
   if (!closed_) return;
   state_.sleep_gate.asleep.store(bytes);
-  state_.sleep_gate.promised.store(0);
+  if (!was_asleep()) state_.sleep_gate.promised.store(0);
   closed_ = false;
   (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Asleep);
 }

@@ -27,15 +27,21 @@ class Standstill {
   // Why the process can never be kept still now; empty: it may be tried.
   static std::string refusal(Allocator::State& state);
 
-  // Empty: done. Else why not.
-  std::string close();
+  // Empty: done. Else why not. `asleep_too`: also where memory is away already; a try that
+  // fails then leaves the process asleep, as it was.
+  std::string close(bool asleep_too = false);
+
+  [[nodiscard]] bool closed() const { return closed_; }
+
+  [[nodiscard]] bool was_asleep() const { return from_ == SleepState::Asleep; }
+
   std::string wait_until_idle();
 
   // The program waits at the gate, and the request is for an idle process.
   [[nodiscard]] bool disturbed() const;
 
-  // The gate stays closed, for memory that is away: the next submission wakes it. Nothing
-  // happens where close() was refused.
+  // The gate stays closed, for `bytes` that are away in all: the next submission wakes it.
+  // Nothing happens where close() was refused.
   void leave_asleep(Bytes bytes);
 
   [[nodiscard]] const std::vector<ContextCache*>& caches() const { return caches_; }
@@ -52,6 +58,7 @@ class Standstill {
   const SleepRequest& request_;
   std::deque<ContextUse> uses_;
   std::vector<ContextCache*> caches_;
+  SleepState from_ = SleepState::Awake;  // what the state was before
   bool closed_ = false;
 };
 

@@ -48,10 +48,11 @@ Bytes size_of(const Request& request) {
 
 // While the process sleeps, the memory that it needs to wake counts as used.
 void MemoryGrowth::leave_room_to_wake(const Request& request) {
-  const SleepState state = core_.sleep_gate.state();
-  if (state == SleepState::Awake || state == SleepState::GoingToSleep) return;
-  const Bytes new_bytes = std::max(2 * request.rounded, 256_MiB);
   SleepGate& gate = core_.sleep_gate;
+  const SleepState state = gate.state();
+  if (state == SleepState::Awake) return;
+  if (state == SleepState::GoingToSleep && gate.asleep.load() == 0) return;
+  const Bytes new_bytes = std::max(2 * request.rounded, 256_MiB);
   const Bytes promised = gate.promised.fetch_add(new_bytes) + new_bytes;
   if (state == SleepState::Waking || core_.memory.free_bytes() < gate.asleep.load() + promised)
     gate.pass();

@@ -21,9 +21,21 @@ Bytes PageContents::bytes() const {
   return parts_.empty() ? 0 : parts_.back().offset + parts_.back().bytes;
 }
 
+void PageContents::drop_portion() {
+  while (!parts_.empty() && parts_.back().offset >= portion_)
+    parts_.pop_back();
+}
+
+template <typename Visit>
+bool PageContents::each_chunk_of_portion(Visit visit) const {
+  return saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+    return chunk.offset < portion_ || visit(chunk);
+  });
+}
+
 Bytes PageContents::in_file() const {
   Bytes sum = 0;
-  (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+  (void)each_chunk_of_portion([&](const SavedChunk& chunk) {
     if (chunk.in_file()) sum += chunk.bytes;
     return true;
   });
@@ -51,15 +63,17 @@ Status PageContents::save(HostStore& store, std::string* why) {
   const RelaxedCapture relaxed(core_.driver);
   CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  sums_.clear();
   Status status;
-  (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+  (void)each_chunk_of_portion([&](const SavedChunk& chunk) {
     std::byte* const host = chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
     status = each_part(chunk, [&](const Part&, Address from, Bytes at, Bytes size) -> Status {
       return core_.driver.memcpy_dtoh_async(host + at, from, size, on);
     });
     if (status.ok() && (chunk.in_file() || core_.config.sleep_check)) status = stream_.wait();
-    if (status.ok() && core_.config.sleep_check) sums_.push_back(checksum(host, chunk.bytes));
+    if (status.ok() && core_.config.sleep_check) {
+      if (sums_.size() <= chunk.number) sums_.resize(chunk.number + 1);
+      sums_[chunk.number] = {chunk.bytes, checksum(host, chunk.bytes)};
+    }
     if (status.ok() && chunk.in_file() &&
         !store.write(*chunk.piece, chunk.in_piece, chunk.bytes, why))
       status = CUDA_ERROR_OPERATING_SYSTEM;
@@ -72,7 +86,9 @@ Status PageContents::save(HostStore& store, std::string* why) {
 }
 
 bool PageContents::same(const SavedChunk& chunk, const std::byte* host) const {
-  return chunk.number >= sums_.size() || sums_[chunk.number] == checksum(host, chunk.bytes);
+  if (chunk.number >= sums_.size()) return true;
+  const Sum& before = sums_[chunk.number];
+  return before.sum == checksum(host, before.bytes);
 }
 
 // The chunk is in host memory when it returns.
@@ -135,6 +151,7 @@ Status PageContents::restore(HostStore& store,
 void PageContents::clear() {
   parts_.clear();
   sums_.clear();
+  portion_ = 0;
 }
 
 }  // namespace custash

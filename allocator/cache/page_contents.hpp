@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // PageContents: the contents of sleeping pages, and the way there and back. Part of
-// SleepingPages. Its list of parts is made under the cache lock; afterwards all of it belongs
-// to the one thread that puts the process to sleep or wakes it (SleepGate). decision 21
+// SleepingPages. They go in portions, since a process that sleeps in part may give more later.
+// Each portion begins with a chunk of its own. Its list of parts is made under the cache lock;
+// afterwards all of it belongs to the one thread that puts the process to sleep or wakes it
+// (SleepGate). decision 21
 #pragma once
 
 #include "allocator/cache/cache_core.hpp"
@@ -29,6 +31,12 @@ class PageContents {
   // Whether the page of that sleeper is still needed.
   using Wanted = std::function<bool(std::size_t sleeper)>;
 
+  // Of so many bytes, from the beginning of a chunk on.
+  struct Sum {
+    Bytes bytes = 0;
+    std::uint64_t sum = 0;
+  };
+
   PageContents(CacheCore& core, CopyStream& stream) : core_(core), stream_(stream) {}
 
   bool reserve(HostStore& store, Bytes bytes, std::string* why);
@@ -38,12 +46,24 @@ class PageContents {
 
   [[nodiscard]] Parts& parts() { return parts_; }
 
-  // Of the parts' bytes, those that go to a file.
+  // Where the next portion begins, in all that is saved.
+  [[nodiscard]] Bytes next() const { return saved_.next_chunk(bytes()); }
+
+  // The parts that are added from now on are a portion.
+  void begin_portion() { portion_ = next(); }
+
+  [[nodiscard]] Bytes portion() const { return portion_; }
+
+  // Without the parts of the portion.
+  void drop_portion();
+
+  // Of the portion's bytes, those that go to a file.
   [[nodiscard]] Bytes in_file() const;
-  // The contents are in the store when it returns.
+  // The contents of the portion are in the store when it returns.
   Status save(HostStore& store, std::string* why);
-  // And back, all of them. After an error nothing is known of the pages; call it again. Sets
-  // `why` where the store cannot be read. Counts the bytes of chunks that have changed.
+  // And back, those of all portions. After an error nothing is known of the pages; call it
+  // again. Sets `why` where the store cannot be read. Counts the bytes of chunks that have
+  // changed.
   Status restore(HostStore& store, const Wanted& wanted, Bytes* changed, std::string* why);
   void clear();
 
@@ -52,12 +72,15 @@ class PageContents {
   template <typename Each>
   Status each_part(const SavedChunk& chunk, Each each) const;
   Status bring(HostStore& store, const SavedChunk& chunk, Bytes* changed, std::string* why);
+  template <typename Visit>
+  bool each_chunk_of_portion(Visit visit) const;
   [[nodiscard]] bool same(const SavedChunk& chunk, const std::byte* host) const;
 
   CacheCore& core_;
   Parts parts_;
   SavedBytes saved_;
-  std::vector<std::uint64_t> sums_;  // of each chunk (option sleep_check)
+  Bytes portion_ = 0;      // where the last portion begins
+  std::vector<Sum> sums_;  // of each chunk (option sleep_check)
   CopyStream& stream_;
 };
 

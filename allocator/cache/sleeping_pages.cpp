@@ -25,6 +25,7 @@ void SleepingPages::each_page(SleepSums* sums, Visit visit) {
         for (const auto& [address, page] : segment->pages) {
           while (block->end() <= address)
             block = block->next;
+          if (page.sleep != PageSleep::Awake) continue;  // gone before
           if (const auto reason = staying_.reason(page); reason != nullptr)
             sums->*reason += page.size;
           else
@@ -35,28 +36,87 @@ void SleepingPages::each_page(SleepSums* sums, Visit visit) {
   }
 }
 
-Bytes SleepingPages::needed_now() {
-  SleepSums sums;
+// The addresses of the pages to go, sorted. The smallest page that is enough, or the largest,
+// again and again: few pages, and little more than wanted.
+std::vector<Address> SleepingPages::pick(Bytes* wanted, SleepSums* sums) {
+  std::vector<std::pair<Bytes, Address>> pages;
+  Bytes all = 0;
+  each_page(sums, [&](Arena&, Block*, const Page& page) {
+    pages.emplace_back(page.size, page.address);
+    all += page.size;
+  });
+  std::vector<Address> picked;
+  picked.reserve(pages.size());
+  if (all <= *wanted) {
+    for (const auto& [size, address] : pages)
+      picked.push_back(address);
+    *wanted -= all;
+  } else {
+    std::sort(pages.begin(), pages.end());
+    while (*wanted != 0 && !pages.empty()) {
+      auto best = std::lower_bound(pages.begin(), pages.end(), std::pair(*wanted, Address{0}));
+      if (best == pages.end()) --best;
+      picked.push_back(best->second);
+      *wanted -= std::min(*wanted, best->first);
+      pages.erase(best);
+    }
+  }
+  std::sort(picked.begin(), picked.end());
+  return picked;
+}
+
+template <typename Visit>
+void SleepingPages::each_of(const std::vector<Address>& picked, Visit visit) {
+  SleepSums counted;
+  each_page(&counted, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
+    if (std::binary_search(picked.begin(), picked.end(), page.address))
+      visit(arena, block, page);
+  });
+}
+
+Bytes SleepingPages::contents_of(const std::vector<Address>& picked) {
   Bytes sum = 0;
-  each_page(&sums, [&](Arena&, Block* block, const Page& page) {
+  each_of(picked, [&](Arena&, Block* block, const Page& page) {
     for (const PageCut::Contents& each : Arena::keep_whole(block, page).contents)
       sum += each.bytes;
   });
   return sum;
 }
 
-Bytes SleepingPages::needed() {
+Bytes SleepingPages::needed(Bytes* wanted) {
+  SleepSums sums;
   CacheLock lock(core_.mutex);
-  return needed_now();
+  return contents_of(pick(wanted, &sums));
 }
 
-bool SleepingPages::choose(SleepSums* sums) {
-  CUSTASH_ASSERT(sleepers_.empty() && leaving_.empty() && contents_.parts().empty());
+// Of earlier portions, pages that went back for good. Others may have come to their addresses.
+void SleepingPages::drop_stale() {
+  for (Sleeper& each : sleepers_) {
+    if (each.page.size == 0) continue;
+    const auto page = each.segment->pages.find(each.page.address);
+    if (page != each.segment->pages.end() && page->second.sleep == PageSleep::Asleep) continue;
+    bytes_.fetch_sub(each.page.size);
+    each.page.size = 0;
+  }
+}
+
+Bytes SleepingPages::count_away() {
   CacheLock lock(core_.mutex);
-  if (needed_now() > contents_.reserved()) return false;
-  const Position passed = core_.timeline.passed();
+  drop_stale();
+  return bytes();
+}
+
+bool SleepingPages::choose(Bytes* wanted, SleepSums* sums) {
+  CUSTASH_ASSERT(leaving_.empty());
+  CacheLock lock(core_.mutex);
+  drop_stale();
   SleepSums mine;
-  each_page(&mine, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
+  const std::vector<Address> picked = pick(wanted, &mine);
+  if (reserve_for(contents_of(picked)) > contents_.reserved()) return false;
+  portion_ = sleepers_.size();
+  contents_.begin_portion();
+  const Position passed = core_.timeline.passed();
+  each_of(picked, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
     leaving_.emplace_back();
     PageCut& cut = leaving_.back();
     cut = worth_cutting(Arena::dead_bytes(block, page, passed), page)
@@ -76,7 +136,8 @@ void SleepingPages::add(const PageCut& cut, SleepSums* sums) {
   for (const PageCut::Contents& each : cut.contents) {
     for (; part->address + part->size <= each.address; ++part)
       ++sleeper;
-    contents_.parts().push_back({sleeper, each.address, each.bytes, sums->saved});
+    contents_.parts().push_back(
+        {sleeper, each.address, each.bytes, contents_.portion() + sums->saved});
     sums->saved += each.bytes;
   }
   for (const Page& alive : cut.parts)
@@ -89,7 +150,9 @@ void SleepingPages::cancel() {
   for (const PageCut& cut : leaving_) {
     if (cut.segment != nullptr) stay(cut);  // else the host had no memory for it
   }
-  forget();
+  leaving_.clear();
+  sleepers_.resize(std::min(sleepers_.size(), portion_));
+  contents_.drop_portion();
 }
 
 void SleepingPages::stay(const PageCut& cut) {
@@ -100,6 +163,7 @@ void SleepingPages::stay(const PageCut& cut) {
 void SleepingPages::forget() {
   leaving_.clear();
   sleepers_.clear();
+  portion_ = 0;
   contents_.clear();
 }
 
@@ -110,7 +174,7 @@ Status SleepingPages::copy_out(HostStore& store, SleepSums* sums, std::string* w
 
 void SleepingPages::give_back(SleepSums* sums) {
   const RelaxedCapture relaxed(core_.driver);
-  auto sleeper = sleepers_.begin();
+  auto sleeper = sleepers_.begin() + static_cast<std::ptrdiff_t>(portion_);
   for (PageCut& cut : leaving_) {
     const bool gone = core_.memory.unmap(cut.page.address, cut.page.size).ok();
     if (gone) core_.deferred_unmaps.release(cut.page.handle);
@@ -157,6 +221,13 @@ void SleepingPages::claim() {
     else if (page == each.segment->pages.end() || page->second.sleep != PageSleep::Busy)
       each.page.size = 0;
   }
+}
+
+Bytes SleepingPages::missing() const {
+  Bytes sum = 0;
+  for (const Sleeper& each : sleepers_)
+    if (!each.made) sum += each.page.size;
+  return sum;
 }
 
 Status SleepingPages::make() {
@@ -219,8 +290,7 @@ Status SleepingPages::wake(HostStore& store, Bytes* changed, std::string* why) {
           page.handle = each.page.handle;
           page.sleep = PageSleep::Awake;
         }
-        sleepers_.clear();
-        contents_.clear();
+        forget();
         bytes_.store(0);
         core_.headroom.forget();
         return {};

@@ -56,6 +56,17 @@ class SavedBytes {
 
   [[nodiscard]] Bytes size() const { return size_; }
 
+  // Where the first chunk begins that has nothing of the first `bytes`.
+  [[nodiscard]] Bytes next_chunk(Bytes bytes) const {
+    Bytes end = 0;
+    (void)each_chunk(size_, [&](const SavedChunk& chunk) {
+      if (chunk.offset >= bytes) return false;
+      end = chunk.offset + chunk.bytes;
+      return true;
+    });
+    return end;
+  }
+
   // visit(chunk) for each chunk of the first `bytes`, until one answers false.
   template <typename Visit>
   bool each_chunk(Bytes bytes, Visit visit) const {

@@ -96,8 +96,8 @@ void sleep(Allocator& core,
            service::Answer* answer) {
   SleepRequest request;
   if (!read_request(arguments, &request, answer)) return;
-  if (Sleep(core).state() == SleepState::Asleep) return tell(true, "asleep already", answer);
   SleepAnswer result = Sleep(core).go(request);
+  if (result.already) return tell(true, "asleep already", answer);
   tell(result.asleep, std::move(result.text), answer);
 }
 

@@ -79,9 +79,9 @@ class FaultDoor final : public Door {
     return armed([&] { return to_->destroy_context(context, unarmed(call)); });
   }
 
-  void sleep() override {
+  void sleep(Bytes bytes) override {
     plan_.arm();
-    to_->sleep();
+    to_->sleep(bytes);
     plan_.disarm();
   }
 

@@ -124,6 +124,12 @@ constexpr Scenario kScenarios[] = {
     {"sleep twice, beside another context",
      "newctx 2; malloc 0 3M; kernel 0 w0; ctx 0; malloc 1 3M; kernel 0 w1; sleep; ctx 2; kernel 0 "
      "r0; ctx 0; sleep; free 1; kernel 0"},
+    {"sleep in two portions, and the rest",
+     "malloc 0 3M; malloc 1 30M; malloc 2 9M; kernel 0 w0 w1 w2; nod 1; nod 3000000; sleep; free 1; "
+     "kernel 0 r0 r2"},
+    {"sleep in part, and pages come and go between the portions",
+     "malloc 0 30M; malloc 1 40M; kernel 0 w0 w1; nod 1; free 0; trim; malloc 0 30M; nod 1; kernel 0 "
+     "w0 r1"},
     {"a context that ends while it sleeps",
      "newctx 2; malloc 0 3M; kernel 0 w0; ctx 0; malloc 1 3M; kernel 0 w1; sleep; endctx 2; "
      "malloc 2 3M; kernel 0 r1 w2"},

@@ -69,19 +69,30 @@ class Parser {
       const char* numbers;  // s stream, b block, o other, f flags 1, n bytes
     };
 
-    static const std::map<std::string, Form> kForms{
-        {"stream", {Op::CreateStream, "sf"}},   {"bstream", {Op::CreateStream, "s"}},
-        {"unstream", {Op::DestroyStream, "s"}}, {"free", {Op::Free, "b"}},
-        {"afree", {Op::FreeAsync, "bs"}},       {"share", {Op::RecordStream, "bs"}},
-        {"tohost", {Op::CopyToHost, "sbo"}},    {"fromhost", {Op::CopyFromHost, "sbo"}},
-        {"memset", {Op::Memset, "sb"}},         {"hostfn", {Op::HostFunction, "s"}},
-        {"hostread", {Op::HostRead, "o"}},      {"record", {Op::EventRecord, "os"}},
-        {"wait", {Op::EventWait, "os"}},        {"esync", {Op::EventSync, "o"}},
-        {"sync", {Op::StreamSync, "s"}},        {"csync", {Op::ContextSync, ""}},
-        {"trim", {Op::EmptyCache, ""}},         {"sleep", {Op::Sleep, ""}},
-        {"deep", {Op::DeepTrim, ""}},           {"run", {Op::Step, "n"}},
-        {"begin", {Op::CaptureBegin, "sf"}},    {"gbegin", {Op::CaptureBegin, "s"}},
-        {"launch", {Op::Launch, "os"}}};
+    static const std::map<std::string, Form> kForms{{"stream", {Op::CreateStream, "sf"}},
+                                                    {"bstream", {Op::CreateStream, "s"}},
+                                                    {"unstream", {Op::DestroyStream, "s"}},
+                                                    {"free", {Op::Free, "b"}},
+                                                    {"afree", {Op::FreeAsync, "bs"}},
+                                                    {"share", {Op::RecordStream, "bs"}},
+                                                    {"tohost", {Op::CopyToHost, "sbo"}},
+                                                    {"fromhost", {Op::CopyFromHost, "sbo"}},
+                                                    {"memset", {Op::Memset, "sb"}},
+                                                    {"hostfn", {Op::HostFunction, "s"}},
+                                                    {"hostread", {Op::HostRead, "o"}},
+                                                    {"record", {Op::EventRecord, "os"}},
+                                                    {"wait", {Op::EventWait, "os"}},
+                                                    {"esync", {Op::EventSync, "o"}},
+                                                    {"sync", {Op::StreamSync, "s"}},
+                                                    {"csync", {Op::ContextSync, ""}},
+                                                    {"trim", {Op::EmptyCache, ""}},
+                                                    {"sleep", {Op::Sleep, ""}},
+                                                    {"nod", {Op::Sleep, "n"}},
+                                                    {"deep", {Op::DeepTrim, ""}},
+                                                    {"run", {Op::Step, "n"}},
+                                                    {"begin", {Op::CaptureBegin, "sf"}},
+                                                    {"gbegin", {Op::CaptureBegin, "s"}},
+                                                    {"launch", {Op::Launch, "os"}}};
     const auto found = kForms.find(name);
     if (found == kForms.end()) return false;
     Command& c = put(found->second.op);

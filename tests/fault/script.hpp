@@ -4,8 +4,9 @@
 //   C) | newctx C | endctx C malloc B SIZE | free B | amalloc B SIZE S | afree B S | share B S
 //   (record_stream) kernel S uses… | need S FLAG uses… | set S FLAG uses…   uses: wB or rB, the
 //   whole block tohost S B H | fromhost S B H | copy S TO FROM | memset S B | hostfn S |
-//   hostread H record E S | wait E S | esync E | sync S | csync | trim | sleep | run N begin S
-//   (relaxed) | gbegin S (global) | end S G | launch G S | ungraph G (and its executable)
+//   hostread H record E S | wait E S | esync E | sync S | csync | trim | sleep | nod N (about
+//   so many bytes of the process) | run N begin S (relaxed) | gbegin S (global) | end S G |
+//   launch G S | ungraph G (and its executable)
 // Streams 0, 1 and 2 are the default ones (program.hpp). Sizes: 100, 4K, 3M. Pure.
 #pragma once
 

@@ -51,7 +51,7 @@ class BareDoor final : public Door {
 
   CUresult empty_cache(CUcontext) override { return CUDA_SUCCESS; }
 
-  void sleep() override {}
+  void sleep(Bytes) override {}
 
   void deep_trim() override {}
 
@@ -221,9 +221,9 @@ class CachedDoor final : public Door {
     return allocator_.empty_cache(context).code();
   }
 
-  void sleep() override {
+  void sleep(Bytes bytes) override {
     constexpr Nanoseconds kPatience = 2'000'000;
-    (void)Sleep(allocator_).go({.patience = kPatience});
+    (void)Sleep(allocator_).go({.patience = kPatience, .bytes = bytes});
   }
 
   void deep_trim() override {

@@ -100,7 +100,8 @@ void World::sleep_or_wake(std::size_t step) {
   std::uint64_t n = (setup_.seed + 1) * 0x9e3779b97f4a7c15ULL + step * 0xd1342543de82ef95ULL;
   n = (n ^ (n >> 31U)) * 0x9e3779b97f4a7c15ULL;
   const std::uint64_t drawn = (n >> 33U) % 24;
-  if (drawn == 0) door_->sleep();
+  if (drawn == 0) door_->sleep(~Bytes{0});
+  if (drawn == 6 || drawn == 7) door_->sleep(((n >> 40U) % 4 << 21U) + 1);
   if (drawn == 1) door_->wake();
   if (drawn >= 2 && drawn < 6 && has_large_pages()) door_->deep_trim();
 }
@@ -160,7 +161,7 @@ CUresult World::dispatch(const Command& c) {
     case Op::ContextSync:
       return cuCtxSynchronize();
     case Op::Sleep:
-      door_->sleep();
+      door_->sleep(c.bytes == 0 ? ~Bytes{0} : c.bytes);
       return CUDA_SUCCESS;
     case Op::DeepTrim:
       door_->deep_trim();

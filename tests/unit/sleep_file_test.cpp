@@ -121,6 +121,38 @@ bool fails() {
 
 }  // namespace
 
+TEST_CASE("portions in a file keep apart, and so do their checksums", "[unit][sleep_file]") {
+  const Folder folder;
+  Sleeper it(folder, true);
+  REQUIRE(it.sleep.go({.bytes = 1}).asleep);
+  const SleepAnswer rest = it.sleep.go({});
+  REQUIRE(rest.asleep);
+  CHECK(rest.sums.in_file == rest.sums.saved);
+  CHECK(sim::used(0) == 0);
+  CHECK(it.sleep.wake() == 0);
+  CHECK(it.right());
+}
+
+TEST_CASE("a portion that cannot be written leaves those before it in the file",
+          "[unit][sleep_file]") {
+  const Folder folder;
+  Sleeper it(folder, true);
+  REQUIRE(it.sleep.go({.bytes = 1}).asleep);
+  const Bytes away = it.sleep.asleep_bytes(0);
+  FileCalls calls;
+  calls.write = [](int, const void*, std::size_t, off_t) -> ssize_t {
+    errno = EIO;
+    return -1;
+  };
+  it.store.set_calls(calls);
+  const SleepAnswer answer = it.sleep.go({});
+  INFO(answer.text);
+  CHECK_FALSE(answer.asleep);
+  CHECK(it.sleep.state() == SleepState::Asleep);
+  CHECK(it.sleep.asleep_bytes(0) == away);
+  CHECK(it.right());
+}
+
 TEST_CASE("what host memory has no room for goes to a file and comes back",
           "[unit][sleep_file]") {
   const Folder folder;
