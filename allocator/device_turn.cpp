@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/device_turn.hpp"
 
+#include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace custash {
 
-DeviceTurn::DeviceTurn(Allocator::State& state, std::span<const CUdevice> devices) noexcept
-    : state_(state), count_(std::min(devices.size(), devices_.size())) {
-  std::copy_n(devices.begin(), count_, devices_.begin());
+DeviceTurn::DeviceTurn(Allocator::State& state) noexcept : state_(state) {
+  if (state.turns.ask == nullptr) return;
+  try {
+    std::vector<CUdevice> devices;
+    visit_living(state.all(), [&](ContextCache& cache) { devices.push_back(cache.device()); });
+    std::sort(devices.begin(), devices.end());
+    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+    count_ = std::min(devices.size(), devices_.size());
+    std::copy_n(devices.begin(), count_, devices_.begin());
+  } catch (...) {  // no memory for the list
+  }
 }
 
 DeviceTurn::~DeviceTurn() {
@@ -35,6 +45,7 @@ void DeviceTurn::let_go() {
 }
 
 TurnCalls::Answer DeviceTurn::ask(CUdevice device,
+                                  Bytes bytes,
                                   Nanoseconds until,
                                   std::string* why) noexcept {
   struct Limit {
@@ -47,9 +58,15 @@ TurnCalls::Answer DeviceTurn::ask(CUdevice device,
     const Nanoseconds now = limit.state.driver.now();
     return now < limit.until && now < limit.state.sleeping.give_up_at.load();
   };
+  // Each time costs the other process a standstill. So it is asked for a share of the device.
+  constexpr Bytes kShare = 64;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  (void)state_.driver.mem_get_info(&free, &total);
+  const Bytes lacks = std::max<Bytes>(bytes - std::min<Bytes>(bytes, free), total / kShare);
   return state_.turns.ask == nullptr || state_.captures_open.load() != 0 || !go_on(&limit)
              ? TurnCalls::Answer::Nobody
-             : state_.turns.ask(device, go_on, &limit, why);
+             : state_.turns.ask(device, lacks, go_on, &limit, why);
 }
 
 void DeviceTurn::had() {
@@ -78,7 +95,7 @@ Status allocate_in_turn(Allocator::State& state,
       state.driver.mem_get_info(&free, &total) != CUDA_SUCCESS || total < own.held() ||
       total - own.held() < bytes)
     return status;
-  DeviceTurn turn(state, {&device, 1});
+  DeviceTurn turn(state);
   Nanoseconds until = state.driver.now() + longest;
   while (!turn.take()) {
     if (state.driver.now() >= until || state.sleeping.ends()) return status;
@@ -89,7 +106,7 @@ Status allocate_in_turn(Allocator::State& state,
   Nanoseconds last_try = 0;
   for (bool again = true; again && status.code() == CUDA_ERROR_OUT_OF_MEMORY;
        status = allocate()) {
-    const TurnCalls::Answer answer = turn.ask(device, until, why);
+    const TurnCalls::Answer answer = turn.ask(device, align_up(bytes, kPageBytes), until, why);
     const Nanoseconds now = state.driver.now();
     if (answer == TurnCalls::Answer::Unsure)
       last_try = std::max(last_try, begin + kUnsure);

@@ -11,23 +11,27 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <span>
 #include <string>
 
 namespace custash {
 
 class DeviceTurn {
  public:
-  DeviceTurn(Allocator::State& state, std::span<const CUdevice> devices) noexcept;
+  // Of all devices that the process uses: who has the turn of one never waits for another's.
+  explicit DeviceTurn(Allocator::State& state) noexcept;
   ~DeviceTurn();
   DeviceTurn(const DeviceTurn&) = delete;
   DeviceTurn& operator=(const DeviceTurn&) = delete;
 
-  // Takes the turn of all the devices or of none, and waits for nobody. True where they are
-  // this process's now, or where no turns are taken.
+  // Takes the turn of all of them or of none, and waits for nobody. True where they are this
+  // process's now, or where no turns are taken.
   bool take() noexcept;
-  // Asks once, for a time that ends then, or when waking is given up.
-  TurnCalls::Answer ask(CUdevice device, Nanoseconds until, std::string* why) noexcept;
+  // Asks once for `bytes`, less what the device has, but for no small amounts. The time ends
+  // then, or when waking is given up. A context of the device is current.
+  TurnCalls::Answer ask(CUdevice device,
+                        Bytes bytes,
+                        Nanoseconds until,
+                        std::string* why) noexcept;
   // The process has the memory that it lacked.
   void had();
 

@@ -2,6 +2,7 @@
 // TurnCalls: how the core reaches other processes that take turns at a device (option turns:).
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <cuda.h>
@@ -14,10 +15,11 @@ struct TurnCalls {
   static constexpr int kTaken = -1;   // another process of the user has the turn
   static constexpr int kNoTurn = -2;  // it cannot be had here: go on without it
 
-  // Asks once: one process has gone to sleep; one may do so later; one has not answered or
-  // would not; nobody has memory there. `go_on(data)` is asked about every second while another
-  // process goes to sleep. `why` gets the reason of one that would not.
+  // Asks once, for about so many bytes: one process has given some; one may do so later; one
+  // has not answered or would not; nobody has memory there. `go_on(data)` is asked about every
+  // second while another process goes to sleep. `why` gets the reason of one that would not.
   Answer (*ask)(CUdevice device,
+                std::uint64_t bytes,
                 bool (*go_on)(void* data),
                 void* data,
                 std::string* why) noexcept = nullptr;

@@ -7,9 +7,7 @@
 #include "allocator/device_turn.hpp"
 #include "allocator/registry.hpp"
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 namespace custash {
 namespace {
@@ -26,29 +24,22 @@ void say(LogLevel level, Text text) noexcept {
   }
 }
 
-void make_room(Allocator::State& state, DeviceTurn& turn, CUdevice device) noexcept {
+void make_room(Allocator::State& state,
+               DeviceTurn& turn,
+               const ContextCache& short_of) noexcept {
+  const CUdevice device = short_of.device();
   try {
+    const CurrentContext current(state.driver, short_of.context());
+    Bytes lacks = 0;
+    visit_living(state.on_device(device),
+                 [&](ContextCache& cache) { lacks += cache.sleeping_pages().missing(); });
     visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
     if (state.ask_neighbours != nullptr)
       (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
     std::string why;
-    if (turn.take()) (void)turn.ask(device, ~Nanoseconds{0}, &why);
+    if (turn.take()) (void)turn.ask(device, lacks, ~Nanoseconds{0}, &why);
   } catch (...) {  // no host memory: the next try is to come
   }
-}
-
-// None where there is no memory for the list.
-std::vector<CUdevice> devices_away(Allocator::State& state) noexcept {
-  std::vector<CUdevice> devices;
-  try {
-    visit_living(state.all(), [&](ContextCache& cache) {
-      if (cache.still_pages().any_away()) devices.push_back(cache.device());
-    });
-  } catch (...) {
-  }
-  std::sort(devices.begin(), devices.end());
-  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
-  return devices;
 }
 
 Status bring_back(Allocator::State& state,
@@ -72,9 +63,13 @@ void shrink_saved(Allocator::State& state) {
 }
 
 void wake_up(Allocator::State& state) {
-  const Nanoseconds start = state.driver.now();
-  Nanoseconds next_line = start;
-  DeviceTurn device_turn(state, devices_away(state));
+  Nanoseconds start = state.sleeping.waking_since.load();
+  if (start == 0) {
+    start = state.driver.now();
+    state.sleeping.waking_since.store(start);
+    state.sleeping.next_line.store(start);
+  }
+  DeviceTurn device_turn(state);
   for (;;) {
     Status last;
     ContextCache* short_of = nullptr;
@@ -109,8 +104,8 @@ void wake_up(Allocator::State& state) {
           [] { return std::string("event=not_woken reason=\"the process ends\""); });
       break;
     }
-    if (now >= next_line) {
-      next_line = now + kBetweenLines;
+    if (now >= state.sleeping.next_line.load()) {
+      state.sleeping.next_line.store(now + kBetweenLines);
       const bool in_turn = state.turns.ask != nullptr;
       say(in_turn ? LogLevel::Info : LogLevel::Warn, [&] {
         return "event=waking_waits code=" + std::to_string(last.code()) +
@@ -118,11 +113,17 @@ void wake_up(Allocator::State& state) {
                (why.empty() ? "the device has no room for the memory that sleeps" : why) + "\"";
       });
     }
-    if (short_of != nullptr && why.empty()) make_room(state, device_turn, short_of->device());
+    if (!mine) {
+      (void)state.sleep_gate.change(SleepState::Waking, SleepState::Asleep);
+      state.driver.rest(kBetweenTries);
+      return;
+    }
+    if (short_of != nullptr && why.empty()) make_room(state, device_turn, *short_of);
     state.driver.rest(kBetweenTries);
   }
   // Where a stream stays barred, its first submission finds the gate open.
   const Bytes bytes = state.sleep_gate.asleep.exchange(0);
+  state.sleeping.waking_since.store(0);
   device_turn.had();
   (void)state.sleep_gate.change(SleepState::Waking, SleepState::Awake);
   say(LogLevel::Info, [&] {

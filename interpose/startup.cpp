@@ -67,6 +67,7 @@ constexpr service::Verb kVerbs[] = {
     {"trim", service::trim},
     {"turn", turns::sleep},
     {"turn_look", turns::look},
+    {"turn_part", turns::sleep_in_part},
     {"unshare", ipc::unshare, true},
     {"wake", sleep_verbs::wake},
 };

@@ -134,6 +134,20 @@ CUdevice device_of(Allocator& core, std::string_view uuid) {
   return -1;
 }
 
+void go_to_sleep(Allocator& core,
+                 std::string_view uuid,
+                 const SleepRequest& request,
+                 service::Answer* answer) {
+  answer->status = service::ReplyStatus::Refused;
+  if (device_of(core, uuid) < 0 || slice_left(core) != 0) return;
+  SleepAnswer result = Sleep(core).go(request);
+  if (result.asleep || result.cached != 0)
+    answer->status = service::ReplyStatus::Done;
+  else if (result.later)
+    answer->status = service::ReplyStatus::NotNow;
+  answer->text = std::move(result.text);
+}
+
 struct Found {
   std::vector<Candidate> ready;  // the idlest first
   bool later = false;
@@ -164,12 +178,12 @@ Found find(const std::string& uuid, Nanoseconds now) {
 }
 
 // The other process may be stopped while it goes to sleep.
-service::Reply put_to_sleep(const Candidate& candidate,
-                            const std::string& uuid,
-                            bool (*go_on)(void* data),
-                            void* data) {
-  service::Connection process(candidate.who);
-  if (!process.send("turn " + uuid)) return {};
+service::Reply ask_one(const service::Identity& who,
+                       const std::string& request,
+                       bool (*go_on)(void* data),
+                       void* data) {
+  service::Connection process(who);
+  if (!process.send(request)) return {};
   for (const service::Deadline last = service::in_milliseconds(kSleepTime);;) {
     const service::Deadline look = service::in_milliseconds(kAnswerTime);
     service::Reply reply = process.receive(std::min(look, last));
@@ -178,17 +192,35 @@ service::Reply put_to_sleep(const Candidate& candidate,
   }
 }
 
-Answer ask_for(CUdevice device, bool (*go_on)(void* data), void* data, std::string* why) {
+// A process of an older build sleeps as a whole.
+service::Reply put_to_sleep(const service::Identity& who,
+                            const std::string& uuid,
+                            Bytes bytes,
+                            bool (*go_on)(void* data),
+                            void* data) {
+  const service::Reply reply =
+      ask_one(who, "turn_part " + uuid + " " + std::to_string(bytes), go_on, data);
+  const bool older = reply.heard && reply.status == service::ReplyStatus::UnknownVerb;
+  return older ? ask_one(who, "turn " + uuid, go_on, data) : reply;
+}
+
+Answer ask_for(
+    CUdevice device, Bytes bytes, bool (*go_on)(void* data), void* data, std::string* why) {
   const std::string uuid = neighbours::uuid_of(device);
   Allocator* const core = process::core();
   if (uuid.empty() || core == nullptr) return Answer::Nobody;
-  const Found found = find(uuid, core->driver().now());
+  Found found = find(uuid, core->driver().now());
   for (const Candidate& each : found.ready) {
-    const service::Reply reply = put_to_sleep(each, uuid, go_on, data);
+    const service::Reply reply = put_to_sleep(each.who, uuid, bytes, go_on, data);
     log(LogLevel::Info,
         "event=turn_asked device=" + std::to_string(device) +
-            " pid=" + std::to_string(each.who.pid) + " answer=\"" + reply.text + "\"");
+            " pid=" + std::to_string(each.who.pid) + " bytes=" + std::to_string(bytes) +
+            " answer=\"" + reply.text + "\"");
     if (reply.done()) return Answer::Given;
+    if (reply.heard && reply.status == service::ReplyStatus::NotNow) {
+      found.later = true;
+      continue;
+    }
     const Nanoseconds now = core->driver().now();
     *why = "process " + std::to_string(each.who.pid) + " did not go to sleep" +
            (reply.text.empty() ? "" : ": " + reply.text);
@@ -201,9 +233,13 @@ Answer ask_for(CUdevice device, bool (*go_on)(void* data), void* data, std::stri
   return found.unsure || !found.ready.empty() ? Answer::Unsure : Answer::Nobody;
 }
 
-Answer ask(CUdevice device, bool (*go_on)(void* data), void* data, std::string* why) noexcept {
+Answer ask(CUdevice device,
+           Bytes bytes,
+           bool (*go_on)(void* data),
+           void* data,
+           std::string* why) noexcept {
   try {
-    return ask_for(device, go_on, data, why);
+    return ask_for(device, bytes, go_on, data, why);
   } catch (...) {  // no memory for the question
     return Answer::Later;
   }
@@ -313,20 +349,33 @@ void look(Allocator& core,
   Sleep sleep(core);
   const SleepState state = sleep.state();
   const bool going = state == SleepState::GoingToSleep;
-  const Bytes bytes = going ? 1 : state == SleepState::Awake ? sleep.could_sleep(device) : 0;
+  const Bytes bytes = going ? 1 : sleep.could_sleep(device);
+  const bool busy = going || state == SleepState::Waking;  // until it has the turn, or not
   answer->text = std::to_string(bytes) + " " + std::to_string(idle_for(core) / kMillisecond) +
-                 " " + std::to_string(going ? 1 : slice_left(core));
+                 " " + std::to_string(busy ? 1 : slice_left(core));
 }
 
 void sleep(Allocator& core,
            service::Session&,
            std::string_view arguments,
            service::Answer* answer) {
-  answer->status = service::ReplyStatus::Refused;
-  if (device_of(core, arguments) < 0 || slice_left(core) != 0) return;
-  SleepAnswer result = Sleep(core).go({.patience = kSecond});
-  if (result.asleep) answer->status = service::ReplyStatus::Done;
-  answer->text = std::move(result.text);
+  go_to_sleep(core, arguments, {.patience = kSecond}, answer);
+}
+
+void sleep_in_part(Allocator& core,
+                   service::Session&,
+                   std::string_view arguments,
+                   service::Answer* answer) {
+  const std::string_view uuid = arguments.substr(0, arguments.find(' '));
+  const char* const end = arguments.data() + arguments.size();
+  SleepRequest request{.device = device_of(core, uuid), .patience = kSecond};
+  const auto read =
+      std::from_chars(std::min(arguments.data() + uuid.size() + 1, end), end, request.bytes);
+  if (read.ec != std::errc() || read.ptr != end || request.bytes == 0) {
+    answer->status = service::ReplyStatus::BadArguments;
+    return;
+  }
+  go_to_sleep(core, uuid, request, answer);
 }
 
 }  // namespace custash::turns

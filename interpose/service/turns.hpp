@@ -15,7 +15,8 @@ namespace custash::turns {
 TurnCalls calls();
 
 // The verbs. "turn_look UUID": the bytes that could go to sleep, and for how many milliseconds
-// the process has idled and its slice still lasts. "turn UUID": it goes to sleep.
+// the process has idled and its slice still lasts. "turn_part UUID BYTES": about so many bytes
+// of that device go to sleep. "turn UUID": all of the process, for processes of older builds.
 void look(Allocator& core,
           service::Session& session,
           std::string_view arguments,
@@ -24,6 +25,11 @@ void sleep(Allocator& core,
            service::Session& session,
            std::string_view arguments,
            service::Answer* answer);
+
+void sleep_in_part(Allocator& core,
+                   service::Session& session,
+                   std::string_view arguments,
+                   service::Answer* answer);
 
 // Called now and then by the service's thread: notes whether the process idles.
 void note(Allocator& core);

@@ -5,7 +5,7 @@
 
 A third process takes what the device has beyond the budget in GiB. Each job fills its share of the budget, then writes
 all of it again in each round and reads some of it. All contents are compared with what was written. Prints a line of
-JSON for each way. Exits with 0, with 1 where something is wrong, with 77 where there is no GPU.
+JSON for each way, with the MiB that went to sleep and came back. Exits with 0, with 1 where something is wrong, with 77 where there is no GPU.
 """
 import argparse
 import ctypes
@@ -86,10 +86,12 @@ def run(args, folder, way, confs, together):
         said.append(json.loads(process.communicate()[0] or "{}"))
     took = time.monotonic() - begin
     sleeps = [each for log in logs for each in re.findall(r'event=asleep text="([^"]*)"', pathlib.Path(log).read_text(encoding="utf-8"))]
+    out = [int(each.split(" MiB asleep")[0]) for each in sleeps]
+    back = [int(each) >> 20 for log in logs for each in re.findall(r"event=awake bytes=(\d+)", pathlib.Path(log).read_text(encoding="utf-8"))]
     if any("skip" in each for each in said):
         print("skip:", said)
         sys.exit(77)
-    print(json.dumps({"way": way, "seconds": round(took, 1), "jobs": said, "sleeps": len(sleeps), "first": sleeps[:1], "last": sleeps[-1:],
+    print(json.dumps({"way": way, "seconds": round(took, 1), "jobs": said, "sleeps": len(sleeps), "mib_out": sum(out), "mib_back": sum(back), "first": sleeps[:1], "last": sleeps[-1:],
                       "exit": [process.returncode for process in running]}), flush=True)
     return all(process.returncode == 0 for process in running) and all(each["wrong"] == 0 for each in said)
 

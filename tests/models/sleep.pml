@@ -17,6 +17,9 @@
 // way, and nothing is written between the copy and the end of the memory. One thread wakes.
 // Liveness: a thread that stands still for ever is a dead-lock. So waking ends, and so does the process.
 //
+// A process that sleeps in part gives a further portion. One that wakes while another process has the
+// turn of the device sleeps on, and tries again.
+//
 // Assumptions: atomics are sequentially consistent. A wait for an atomic returns when it has been
 // notified since. Kernels end: patience runs out elsewhere, where the sleeper may give up at any step.
 // A neighbour may take the room on the device while the memory is away, and keep it. Then the
@@ -48,6 +51,8 @@ byte removed;
 #define end_does_not_hold (removed == 16)
 #define failed_copy_taken_for_done (removed == 17)
 #define waking_not_given_up (removed == 18)
+#define failed_portion_opens (removed == 19)
+#define pause_opens (removed == 20)
 
 #define AWAKE 0
 #define GOING 1
@@ -69,6 +74,7 @@ byte captures;
 #define WHOLE 2
 byte memory = WHOLE;
 bool dirty, room = true, read_error = true;
+bool elsewhere = true;  // another process may have the turn, once
 byte in_driver, wakers, done;
 
 // ---- The end of the process.
@@ -91,6 +97,18 @@ inline pass(me) {
 
 inline wake_up() {
   atomic { assert(wakers == 0); wakers++ };
+  if
+  :: atomic { elsewhere && !ending ->
+      elsewhere = false;
+      wakers--;
+      gate = (pause_opens -> AWAKE : ASLEEP);
+      notify()
+    }
+  :: bring_back()
+  fi
+}
+
+inline bring_back() {
   do
   :: atomic { ending && !room && !waking_not_given_up -> gave_up = true }; break
   :: atomic { room -> memory = EMPTY };
@@ -280,13 +298,26 @@ inline sleep() {
   capturing = false
 }
 
+// More of a process that sleeps goes, or cannot go.
+inline portion() {
+  if
+  :: atomic { gate == ASLEEP -> gate = GOING; notify() };
+    if
+    :: atomic { gate = (failed_portion_opens -> AWAKE : ASLEEP); notify() }
+    :: atomic { memory = AWAY; gate = ASLEEP; notify() }
+    fi
+  :: gate != ASLEEP
+  fi
+}
+
 proctype Sleeper() {
   byte left = SLEEPS, c;
   bool capturing, known[2];
   do
   :: left > 0 && !ending -> left--; sleep()
   :: left == 0 || ending -> break
-  od
+  od;
+  portion()
 }
 
 proctype End() {

@@ -2,6 +2,7 @@
 """Processes that together need more than the device take turns at it: option turns."""
 import concurrent.futures
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -156,6 +157,144 @@ class Turns(Case):
         with open(self.logs[1], encoding="utf-8") as file:
             self.assertNotIn("event=asleep", file.read())
         self.assertEqual([idle.ok("check 0 1"), busy.ok("check 0 2")], [["0"], ["0"]])
+
+    def in_blocks(self, count=9, size=10 * MIB, **more):
+        actor = self.actor(**more)
+        for block in range(count):
+            actor.ok(f"alloc {size}")
+            actor.ok(f"fill {block} {block + 1}")
+        actor.ok("sync")
+        return actor
+
+    def moved(self, log):
+        """MiB that went to sleep, by the log; how often; how often it woke."""
+        with open(log, encoding="utf-8") as file:
+            text = file.read()
+        sleeps = [int(each) for each in re.findall(r'event=asleep text="(\d+) MiB asleep', text)]
+        return sum(sleeps), len(sleeps), text.count(" event=awake ")
+
+    def lacks(self, log):
+        """MiB for which other processes were asked."""
+        with open(log, encoding="utf-8") as file:
+            return [int(each) >> 20 for each in re.findall(r"event=turn_asked .*bytes=(\d+) ", file.read())]
+
+    def whole(self, actor, count=9):
+        self.assertEqual([actor.ok(f"check {block} {block + 1}") for block in range(count)], [["0"]] * count)
+
+    def test_one_that_lacks_little_makes_the_other_move_little(self):
+        first, second = self.in_blocks(), self.actor()
+        second.ok(f"alloc {50 * MIB}")
+        second.ok("fill 0 77")
+        moved, times, woken = self.moved(self.logs[0])
+        asked = self.lacks(self.logs[1])
+        self.assertGreaterEqual(asked[0], 10)
+        self.assertLessEqual(sum(asked), 20)
+        self.assertGreaterEqual(moved, asked[0])
+        self.assertLessEqual(moved, sum(asked) + 4, (asked, times))  # its pages are of 2 MiB: the device is nearly full
+        self.assertEqual(woken, 0)
+        self.assertEqual(second.ok("check 0 77"), ["0"])
+        self.whole(first)
+
+    def test_one_that_sleeps_in_part_gives_more_without_waking(self):
+        first, second = self.in_blocks(), self.actor()
+        for block, size in enumerate((50, 20, 30)):
+            second.ok(f"alloc {size * MIB}")
+            second.ok(f"fill {block} {block + 70}")
+        moved, times, woken = self.moved(self.logs[0])
+        self.assertEqual((times >= 3, woken), (True, 0), (times, woken))
+        self.assertLess(moved, 90)
+        self.whole(first)  # the other one gives
+        for block in range(3):
+            self.assertEqual(second.ok(f"check {block} {block + 70}"), ["0"])
+
+    def test_the_rest_can_be_put_to_sleep(self):
+        first, second = self.in_blocks(), self.actor()
+        second.ok(f"alloc {50 * MIB}")
+        part = self.moved(self.logs[0])[0]
+        self.put_to_sleep(first)
+        self.assertGreaterEqual(self.moved(self.logs[0])[0], 90)
+        self.assertLess(part, 30)
+        with connect(services(first.pid)[0]) as link:
+            self.assertEqual(ask(link, "sleep -1 1000")[1], "asleep already")
+        second.quit()
+        self.whole(first)
+
+    def test_one_that_is_killed_while_it_sleeps_in_part_leaves_nothing(self):
+        first, second = self.in_blocks(), self.actor()
+        second.ok(f"alloc {50 * MIB}")
+        self.assertEqual(self.moved(self.logs[0])[1] > 0, True)
+        first.process.kill()
+        first.process.wait()
+        second.ok(f"alloc {70 * MIB}")
+
+    def test_one_that_is_killed_while_it_waits_for_its_turn_leaves_nothing(self):
+        first, second = self.in_blocks(turns=20), self.actor(turns=20)
+        second.ok(f"alloc {50 * MIB}")
+        first.tell("check 0 1")  # the other one's slice lasts
+        time.sleep(0.3)
+        first.process.kill()
+        first.process.wait()
+        second.ok(f"alloc {70 * MIB}")
+
+    def test_cached_memory_goes_first(self):
+        first, second = self.in_blocks(conf=",neighbours:false"), self.actor(conf=",neighbours:false")
+        first.ok("free 8")
+        first.ok("free 7")
+        first.ok("sync")
+        second.ok(f"alloc {50 * MIB}")
+        self.assertEqual(self.moved(self.logs[0])[1], 0)
+        self.whole(first, 7)
+
+    def test_only_memory_of_the_asker_s_device_goes(self):
+        first = self.in_blocks(5, 18 * MIB)
+        first.ok("device 1")
+        for block in range(5, 10):
+            first.ok(f"alloc {18 * MIB}")
+            first.ok(f"fill {block} {block + 1}")
+        first.ok("sync")
+        bare = self.actor(device=1, turns=0)
+        self.actor(device=0).ok(f"alloc {MOST}")
+        self.assertLess(self.moved(self.logs[0])[0], 70)
+        self.assertEqual(bare.code(f"alloc {MOST}"), OUT_OF_MEMORY)
+        self.whole(first, 10)
+
+    def test_processes_of_two_devices_do_not_wait_for_each_other(self):
+        actors = []
+        for value in (1, 2):
+            actors.append(self.filled(value=value))
+            actors[-1].ok("device 1")
+            actors[-1].ok(f"alloc {MOST}")
+            actors[-1].ok(f"fill 1 {value + 10}")
+
+        def work(number):
+            for _ in range(2):
+                for block, value in ((number, number + 1 + 10 * number), (1 - number, number + 1 + 10 * (1 - number))):
+                    self.assertEqual(actors[number].ok(f"check {block} {value}"), ["0"])
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(work, range(2)))
+
+    def test_an_older_build_puts_all_to_sleep(self):
+        first = self.in_blocks()
+        with connect(services(first.pid)[0]) as link:
+            self.assertEqual(ask(link, f"turn {self.uuid()}")[0], 0)
+        self.assertGreaterEqual(self.moved(self.logs[0])[0], 90)
+        self.whole(first)
+
+    def test_requests_that_cannot_be_read_are_refused(self):
+        first = self.in_blocks()
+        uuid = self.uuid()
+        with connect(services(first.pid)[0]) as link:
+            for arguments in ("", uuid, f"{uuid} ", f"{uuid} x", f"{uuid} 0", f"{uuid} 1 1", "x 1"):
+                self.assertNotEqual(ask(link, f"turn_part {arguments}")[0], 0, arguments)
+            self.assertEqual(self.moved(self.logs[0])[1], 0)
+            self.assertEqual(ask(link, f"turn_part {uuid} 1")[0], 0)
+
+    def uuid(self):
+        code = ("import ctypes; d, u = ctypes.CDLL('libcuda.so.1'), (ctypes.c_ubyte * 16)(); d.cuInit(0); "
+                "d.cuDeviceGetUuid(u, 0); print(bytes(u).hex())")
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,
+                              env=program.environment(False, CUSTASH_SIM=self.settings)).stdout.strip()
 
     def test_who_dies_with_the_turn_takes_it_along(self):
         first, second, third = self.filled(value=1), self.filled(value=2), self.actor()
