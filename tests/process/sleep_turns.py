@@ -236,6 +236,19 @@ class Turns(Case):
         first.process.wait()
         second.ok(f"alloc {70 * MIB}")
 
+    def test_one_that_waits_for_its_turn_gives_what_it_still_has(self):
+        first, second = self.in_blocks(), self.actor()
+        with connect(services(first.pid)[0]) as link:
+            self.assertEqual(ask(link, f"turn_part {self.uuid()} 1")[0], 0)
+        first.process.send_signal(signal.SIGSTOP)
+        second.tell(f"alloc {MOST}")  # has the turn once nobody has answered for a second
+        time.sleep(3)
+        first.tell("check 0 1")
+        first.process.send_signal(signal.SIGCONT)  # it wakes before it is asked
+        self.assertEqual(second.hear()[0], "0")
+        self.assertEqual(first.hear(), ["0", "0"])
+        self.whole(first)
+
     def test_cached_memory_goes_first(self):
         first, second = self.in_blocks(conf=",neighbours:false"), self.actor(conf=",neighbours:false")
         first.ok("free 8")
