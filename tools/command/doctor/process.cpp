@@ -71,7 +71,7 @@ std::string served_text(const live::Page& page) {
                  static_cast<Bytes>(page.by_driver[i].allocated_bytes),
                  static_cast<std::uint64_t>(page.by_driver[i].live),
                  static_cast<Bytes>(page.by_driver[i].live_bytes)};
-  const std::string share = passed::share_text(passed, calls, bytes);
+  std::string share = passed::share_text(passed, calls, bytes);
   if (!share.empty()) return share;
   return calls == 0 ? "" : "served " + std::to_string(calls) + " allocations of device memory";
 }
