@@ -264,10 +264,13 @@ CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
   const CUresult result = real(pool, attribute, value);
   Allocator* const core = process::core();
   if (core == nullptr || result != CUDA_SUCCESS) return result;
+  CUdevice device = 0;
   if ((attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH ||
        attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) &&
-      async_memory::is_default(*core, pool))
+      async_memory::is_default_pool(*core, pool, &device)) {
     async_memory::count_default_pools(*core);
+    (void)own_pools::use(*core, pool, attribute, async_memory::held_for_streams(*core, device));
+  }
   own_pools::attribute_set(*core, pool, attribute, value);
   if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD || own_pools::is_own(pool) ||
       async_memory::allows_reuse(attribute, value))

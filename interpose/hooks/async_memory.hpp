@@ -29,6 +29,8 @@ void context_ended(CUcontext context);
 
 // The program asks for the use of a default pool: from now on all are counted (own_pools.hpp).
 void count_default_pools(Allocator& core);
+// What is in use of a default pool from before.
+Bytes held_for_streams(Allocator& core, CUdevice device);
 // From now on the driver serves all of them.
 void leave_to_driver();
 bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device);

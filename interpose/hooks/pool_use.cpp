@@ -9,8 +9,8 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/own_pools.hpp"
 
-namespace custash::handlers {
-namespace {
+namespace custash {
+namespace async_memory {
 
 // Blocks of calls that name a stream and no pool, from before anyone counted.
 Bytes held_for_streams(Allocator& core, CUdevice device) {
@@ -24,7 +24,9 @@ Bytes held_for_streams(Allocator& core, CUdevice device) {
   return sum;
 }
 
-}  // namespace
+}  // namespace async_memory
+
+namespace handlers {
 
 CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
                             NullStream,
@@ -40,7 +42,7 @@ CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
   Bytes older = 0;
   if (async_memory::is_default_pool(*core, pool, &device)) {
     async_memory::count_default_pools(*core);
-    older = held_for_streams(*core, device);
+    older = async_memory::held_for_streams(*core, device);
   }
   *static_cast<cuuint64_t*>(value) += own_pools::use(*core, pool, attribute, older);
   return result;
@@ -73,4 +75,5 @@ CUresult pool_destroy(Real<CUmemoryPool> real, NullStream, CUmemoryPool pool) {
   return result;
 }
 
-}  // namespace custash::handlers
+}  // namespace handlers
+}  // namespace custash

@@ -117,6 +117,7 @@ CASE(pools_default_use) {
   say_use(pool);
   SAY(cudaFreeAsync(older, stream));
   SAY(cudaStreamSynchronize(stream));
+  SAY(set_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
   say_use(pool);
   SAY(cudaFreeAsync(a, stream));
   SAY(cudaFreeAsync(b, stream));
