@@ -59,7 +59,7 @@ std::optional<Status> Allocator::FreePlan::slow_on(CUstream stream, NullStream n
   StreamBinding* binding = state_.binding(stream, null);
   if (binding == nullptr) {
     CUcontext current = nullptr;  // a default stream is one of the current context
-    if (State::is_default(stream) && state_.driver.ctx_get_current(&current) == CUDA_SUCCESS &&
+    if (is_default_stream(stream) && state_.driver.ctx_get_current(&current) == CUDA_SUCCESS &&
         current == nullptr)
       return CUDA_ERROR_INVALID_CONTEXT;
     return cache_->free(owner_, address_, nullptr, nullptr);

@@ -309,7 +309,7 @@ Address Allocator::try_allocate_on(CUcontext context,
                                                                 NullStream null) {
   // A default stream belongs to the current context.
   CUcontext context = nullptr;
-  if (State::is_default(stream) && state_.driver.ctx_get_current(&context) != CUDA_SUCCESS)
+  if (is_default_stream(stream) && state_.driver.ctx_get_current(&context) != CUDA_SUCCESS)
     return false;
   const StreamBinding* binding = state_.known_binding(context, stream, null);
   return binding != nullptr && binding->thread_cache != nullptr && binding->cache == cache_ &&

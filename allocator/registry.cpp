@@ -130,7 +130,7 @@ StreamPlace Allocator::State::place(CUstream stream, NullStream null) {
 StreamBinding* Allocator::State::binding(CUstream stream, NullStream null) {
   stream = normalise(stream, null);
   CUcontext context = nullptr;
-  if (is_default(stream) &&
+  if (is_default_stream(stream) &&
       (ask_twice([&] { return driver.ctx_get_current(&context); }) != CUDA_SUCCESS ||
        context == nullptr)) {
     return nullptr;
@@ -141,11 +141,11 @@ StreamBinding* Allocator::State::binding(CUstream stream, NullStream null) {
   CUcontext owner = context;
   // Should the driver not tell, the current context is right for nearly every program; to leave
   // the submission uncounted would be wrong for all.
-  if (!is_default(stream) && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS &&
+  if (!is_default_stream(stream) && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS &&
       (driver.ctx_get_current(&owner) != CUDA_SUCCESS || owner == nullptr)) {
     return nullptr;
   }
-  const CUcontext home = home_of(is_default(stream) ? CU_STREAM_LEGACY : stream, owner);
+  const CUcontext home = home_of(is_default_stream(stream) ? CU_STREAM_LEGACY : stream, owner);
   ContextCache* found = cache(home);
   if (found == nullptr) return nullptr;
   if (stream == CU_STREAM_PER_THREAD) bindings.note_own_stream(found);

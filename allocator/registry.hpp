@@ -6,6 +6,7 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/base/stream_handle.hpp"
 #include "allocator/cache/context_cache.hpp"
 #include "allocator/memory/sleeping.hpp"
 #include "allocator/order/host_tickets.hpp"
@@ -81,11 +82,7 @@ struct Allocator::State {
     ThreadBindings* bindings = ThreadBindings::known();
     if (bindings == nullptr) return nullptr;
     return bindings->find(
-        epoch.load(), is_default(stream) ? context : nullptr, normalise(stream, null));
-  }
-
-  static bool is_default(CUstream stream) {
-    return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+        epoch.load(), is_default_stream(stream) ? context : nullptr, normalise(stream, null));
   }
 
   static CUstream normalise(CUstream stream, NullStream null) {

@@ -8,6 +8,7 @@
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/base/stream_handle.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>
@@ -217,9 +218,7 @@ void Allocator::State::release_graph_blocks() {
 }
 
 void Allocator::stream_destroyed(CUstream stream) {
-  const bool is_default =
-      stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-  if (is_default) return;
+  if (is_default_stream(stream)) return;
   const StreamPlace place = state_->place(stream, NullStream::Legacy);
   if (place) place.cache->stream_ends().stream_destroyed(stream);
   state_->close_capture(

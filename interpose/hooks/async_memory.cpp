@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/async_memory.hpp"
 
+#include "allocator/base/stream_handle.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/own_pools.hpp"

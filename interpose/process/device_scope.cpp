@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process/device_scope.hpp"
 
+#include "allocator/base/stream_handle.hpp"
 #include "interpose/real/real_driver.hpp"
 
 namespace custash {

@@ -14,10 +14,6 @@ namespace custash {
 CUcontext primary_context(Allocator& core, CUdevice device);
 bool is_primary_active(Allocator& core, CUdevice device);
 
-inline bool is_default_stream(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-}
-
 class DeviceScope {
  public:
   // `device` negative: the calling thread's (without a context: device 0, as the runtime has

@@ -52,6 +52,22 @@ class Run {
     if (plan.at != 0) simulator->fail(plan.at, plan.code, plan.persistent ? 1 : 0);
   }
 
+  // A kernel without parameters.
+  void launch() {
+    step("cuLaunchKernel",
+         kernel,
+         1U,
+         1U,
+         1U,
+         1U,
+         1U,
+         1U,
+         0U,
+         stream,
+         static_cast<void**>(nullptr),
+         static_cast<void**>(nullptr));
+  }
+
   // A call that fails is made once more, while none is made to fail.
   template <typename... Args>
   void step(const char* name, Args... args) {
@@ -135,18 +151,7 @@ void pitched(Run& run) {
       run.fill(at, static_cast<unsigned char>(1 + i + 10 * round), size);
     }
   }
-  run.step("cuLaunchKernel",
-           kernel,
-           1U,
-           1U,
-           1U,
-           1U,
-           1U,
-           1U,
-           0U,
-           stream,
-           static_cast<void**>(nullptr),
-           static_cast<void**>(nullptr));
+  run.launch();
   for (std::size_t round = 0; round < 2; ++round) {
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       run.check(blocks[round][i],
@@ -213,19 +218,7 @@ void handles(Run& run) {
   for (unsigned char round = 0; round < 2; ++round) {
     for (const std::size_t bytes : {kUnit, 2 * kUnit}) {
       const Handle handle = make_mapped(run, 1, 2, bytes);
-      if (round == 0)
-        run.step("cuLaunchKernel",
-                 kernel,
-                 1U,
-                 1U,
-                 1U,
-                 1U,
-                 1U,
-                 1U,
-                 0U,
-                 stream,
-                 static_cast<void**>(nullptr),
-                 static_cast<void**>(nullptr));
+      if (round == 0) run.launch();
       unmap(run, 1, bytes);
       release(run, handle);
       const Handle next = make_mapped(run, 2, 3, bytes);
