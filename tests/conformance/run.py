@@ -81,6 +81,15 @@ class Runner:
     def pair(self, program, case):
         return {how: self.run(program, case, how == "custash") for how in ("bare", "custash")}
 
+    def pairs(self, program, together, alone):
+        """Each case with its pair, in the order in which they end."""
+        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+            running = {pool.submit(self.pair, program, case): case for case in together}
+            for done in concurrent.futures.as_completed(running):
+                yield running[done], done.result()
+        for case in alone:
+            yield case, self.pair(program, case)
+
 
 def compared(said):
     return [line for line in said.splitlines() if not line.startswith("#")]
@@ -118,12 +127,10 @@ def main():
         for case in sorted(set(listed) & set(args.without)):
             print(f"{os.path.basename(program):30} {case:40} left out", flush=True)
         alone = [] if args.simulator else [c for c in cases if c.startswith("memory_")]
-        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-            pairs = dict(zip(cases, pool.map(
-                lambda c: None if c in alone else runner.pair(path, c), cases)))  # noqa: B023
-        for case in alone:
-            pairs[case] = runner.pair(path, case)
-        for case, pair in pairs.items():
+        pairs = {}
+        # Each is told when it is over, so that a run that is cut off has told of those before.
+        for case, pair in runner.pairs(path, [c for c in cases if c not in alone], alone):
+            pairs[case] = pair
             if pair["bare"]["exit"] == 77:
                 skipped += 1
                 continue
