@@ -45,6 +45,11 @@ std::optional<Status> Allocator::FreePlan::locked_or_slow() {
   if (const StreamBinding* known = state_.binding_to_free(cache_);
       known != nullptr && cache_->try_free(owner_, address_, known->thread_cache))
     return Status();
+  // One question a thread is enough: with a context that ends, threads forget all others.
+  CUdevice device = 0;
+  if (state_.known_binding(cache_->context()) == nullptr &&
+      state_.driver.ctx_get_device(&device) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   StreamBinding* binding = state_.binding(cache_->context());
   ThreadCache* thread_cache = binding == nullptr || binding->cache != cache_
                                   ? nullptr
@@ -56,14 +61,21 @@ std::optional<Status> Allocator::FreePlan::locked_or_slow() {
 
 std::optional<Status> Allocator::FreePlan::slow_on(CUstream stream, NullStream null) {
   if (!ours()) return std::nullopt;
-  StreamBinding* binding = state_.binding(stream, null);
+  const bool is_default = is_default_stream(stream);
+  StreamBinding* binding =
+      is_default ? state_.binding(stream, null) : state_.known_binding(nullptr, stream, null);
   if (binding == nullptr) {
-    CUcontext current = nullptr;  // a default stream is one of the current context
-    if (is_default_stream(stream) && state_.driver.ctx_get_current(&current) == CUDA_SUCCESS &&
-        current == nullptr)
-      return CUDA_ERROR_INVALID_CONTEXT;
-    return cache_->free(owner_, address_, nullptr, nullptr);
+    // The thread does not know the stream. A default stream is one of the current context.
+    CUcontext its = nullptr;
+    CUdevice device = 0;
+    const CUresult told = is_default ? state_.driver.ctx_get_device(&device)
+                                     : state_.driver.stream_get_ctx(stream, &its);
+    if (told == CUDA_ERROR_INVALID_HANDLE || told == CUDA_ERROR_INVALID_CONTEXT ||
+        told == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+      return told;
+    binding = state_.binding(stream, null);
   }
+  if (binding == nullptr) return cache_->free(owner_, address_, nullptr, nullptr);
   if (binding->cache == cache_) {
     return cache_->free(
         owner_, address_, binding->stream_state, ThreadBindings::mine().thread_cache(*binding));

@@ -174,6 +174,49 @@ CASE(streams_with_a_context_on_one_side) {
   }).join();
 }
 
+// A block stays in use when its free is refused. A driver may crash on such a handle, so only
+// the simulator is asked.
+CASE(streams_that_have_ended) {
+  if (!on_simulator()) return;
+  const Objects objects = made();
+  CUdeviceptr plain = 0;
+  CUdeviceptr ordered = 0;
+  SAY(alloc_plain(&plain, kBytes));
+  SAY(alloc_async(&ordered, kBytes, objects.stream));
+  SAY(synchronize(objects.stream));
+  CUstream ended = nullptr;
+  SAY(call("cuStreamCreate", &ended, unsigned{CU_STREAM_NON_BLOCKING}));
+  SAY(fill_async(plain, 1, kBytes, ended));
+  SAY(synchronize(ended));
+  SAY(call("cuStreamDestroy_v2", ended));
+  for (CUcontext const current : {objects.context, CUcontext{nullptr}}) {
+    SAY(set_current(current));
+    for (const CUdeviceptr p : {plain, ordered})
+      SAY(free_async(p, ended));
+  }
+  SAY(free_async(plain, objects.stream));
+  SAY(free_async(ordered, objects.stream));
+}
+
+// Another thread destroys the context that is current here.
+CASE(streams_beside_a_destroyed_context) {
+  const Objects objects = made();
+  CUdeviceptr blocks[3] = {};
+  for (CUdeviceptr& block : blocks)
+    SAY(alloc_plain(&block, kBytes));
+  CUcontext other = nullptr;
+  SAY(call("cuCtxCreate_v2", &other, 0U, CUdevice{0}));
+  std::thread([other] { SAY(call("cuCtxDestroy_v2", other)); }).join();
+  for (int round = 0; round < 2; ++round) {
+    SAY(free_plain(blocks[0]));
+    SAY(free_async(blocks[1], CU_STREAM_LEGACY));
+    SAY(free_async(blocks[2], objects.stream));
+  }
+  SAY(set_current(objects.context));
+  for (const CUdeviceptr block : blocks)
+    SAY(free_plain(block));
+}
+
 CASE(streams_that_need_a_context) {
   const Objects objects = made();
   CUdeviceptr plain = 0;
