@@ -53,17 +53,13 @@ bool is_primary(Allocator& core, CUcontext context, CUdevice device) {
   return primary;
 }
 
-bool is_default(Allocator& core, CUmemoryPool pool) {
-  CUdevice device = 0;
-  return is_default_pool(core, pool, &device);
-}
-
-enum class When { PoolIsDefault, PoolIsNot };
-
-CUresult note_pool(CUresult result, CUmemoryPool pool, When when) {
+// From now on the program can observe which pool serves it.
+CUresult note_pool(CUresult result, CUmemoryPool pool) {
   Allocator* const core = process::core();
-  if (result != CUDA_SUCCESS || core == nullptr || pools_matter.load()) return result;
-  if (is_default(*core, pool) == (when == When::PoolIsDefault)) pools_matter.store(true);
+  CUdevice device = 0;
+  if (result == CUDA_SUCCESS && core != nullptr && !pools_matter.load() &&
+      !is_default_pool(*core, pool, &device))
+    count_default_pools(*core);
   return result;
 }
 
@@ -91,7 +87,7 @@ void count_default_pools(Allocator& core) {
     CUmemoryPool pool = nullptr;
     if (device_has_pools(core.driver(), device) &&
         real::default_pool(device, &pool) == CUDA_SUCCESS)
-      own_pools::adopt(core, pool, device);
+      own_pools::adopt(core, pool, device, primaries[static_cast<std::size_t>(device)].load());
   }
 }
 
@@ -243,7 +239,7 @@ CUresult device_set_mem_pool(Real<CUdevice, CUmemoryPool> real,
                              CUdevice device,
                              CUmemoryPool pool) {
   const CUresult result = real(device, pool);
-  return async_memory::note_pool(result, pool, async_memory::When::PoolIsNot);
+  return async_memory::note_pool(result, pool);
 }
 
 CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real,
@@ -252,11 +248,11 @@ CUresult mem_set_mem_pool(Real<void*, int, CUmemoryPool> real,
                           int type,
                           CUmemoryPool pool) {
   const CUresult result = real(location, type, pool);
-  return async_memory::note_pool(result, pool, async_memory::When::PoolIsNot);
+  return async_memory::note_pool(result, pool);
 }
 
 // A release threshold only advises how much to cache, and custash caches. Reuse is allowed from
-// the beginning; PyTorch allows it again. A high mark that is set back is a question about use.
+// the beginning; PyTorch allows it again.
 CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
                             NullStream,
                             CUmemoryPool pool,
@@ -265,18 +261,11 @@ CUresult pool_set_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
   const CUresult result = real(pool, attribute, value);
   Allocator* const core = process::core();
   if (core == nullptr || result != CUDA_SUCCESS) return result;
-  CUdevice device = 0;
-  if ((attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH ||
-       attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) &&
-      async_memory::is_default_pool(*core, pool, &device)) {
-    async_memory::count_default_pools(*core);
-    (void)own_pools::use(*core, pool, attribute, async_memory::held_for_streams(*core, device));
-  }
-  own_pools::attribute_set(*core, pool, attribute, value);
-  if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD || own_pools::is_own(pool) ||
-      async_memory::allows_reuse(attribute, value))
-    return result;
-  return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
+  const bool advises = attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ||
+                       async_memory::allows_reuse(attribute, value);
+  const Bytes older = advises ? 0 : async_memory::counted(*core, pool);
+  own_pools::attribute_set(*core, pool, attribute, value, older);
+  return result;
 }
 
 CUresult pool_set_access(Real<CUmemoryPool, const CUmemAccessDesc*, Count> real,
@@ -286,9 +275,12 @@ CUresult pool_set_access(Real<CUmemoryPool, const CUmemAccessDesc*, Count> real,
                          Count count) {
   const CUresult result = real(pool, map, count);
   Allocator* const core = process::core();
-  if (core != nullptr && result == CUDA_SUCCESS && map != nullptr)
-    own_pools::access_set(*core, pool, map, count);
-  return async_memory::note_pool(result, pool, async_memory::When::PoolIsDefault);
+  if (core == nullptr || result != CUDA_SUCCESS || map == nullptr) return result;
+  CUdevice device = 0;
+  if (async_memory::is_default_pool(*core, pool, &device))
+    async_memory::count_default_pools(*core);
+  own_pools::access_set(*core, pool, map, count);
+  return result;
 }
 
 }  // namespace handlers

@@ -27,10 +27,13 @@ bool admits(
 // Another context may get the same handle next.
 void context_ended(CUcontext context);
 
-// The program asks for the use of a default pool: from now on all are counted (own_pools.hpp).
+// The program can observe which pool serves it: from now on the default pools are counted
+// (own_pools.hpp).
 void count_default_pools(Allocator& core);
-// What is in use of a default pool from before.
+// What is in use of the device's default pool from before.
 Bytes held_for_streams(Allocator& core, CUdevice device);
+// The same of this pool, which is counted from now on; 0 for one that is no default pool.
+Bytes counted(Allocator& core, CUmemoryPool pool);
 // From now on the driver serves all of them.
 void leave_to_driver();
 bool is_default_pool(Allocator& core, CUmemoryPool pool, CUdevice* device);

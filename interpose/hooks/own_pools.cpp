@@ -27,7 +27,7 @@ struct OwnPool {
 
 // What the program was told, or may ask, of a pool's use.
 struct PoolUse {
-  Bytes older = 0;  // in use since before the pool was counted, at the latest question
+  Bytes used = 0;
   Bytes used_high = 0;
   Bytes reserved = 0;
   Bytes reserved_high = 0;
@@ -99,28 +99,36 @@ bool can_serve(Allocator& core,
 
 // Brings what is known of the pool's use up to date. It keeps what its threshold lets it keep:
 // the driver gives back more at each synchronisation.
-PoolUse& look(Allocator& core, Accounts::Number number, Bytes keep) REQUIRES(mutex) {
+PoolUse& look(Allocator& core, Accounts::Number number, Bytes keep, Bytes older)
+    REQUIRES(mutex) {
   const Accounts::Use now = ChargedMemory(core).accounts().look(number);
   PoolUse& known = uses[number - 1U];
-  known.used_high = std::max(known.used_high, now.most + known.older);
-  known.reserved = std::max(known.reserved, now.most + known.older);
+  known.used = now.now + older;
+  known.used_high = std::max(known.used_high, now.most + older);
+  known.reserved = std::max(known.reserved, now.most + older);
   known.reserved_high = std::max(known.reserved_high, known.reserved);
-  known.reserved = std::max(now.now + known.older, std::min(known.reserved, keep));
+  known.reserved = std::max(known.used, std::min(known.reserved, keep));
   return known;
 }
 
 // Without room for another pool the driver serves it.
-void open(Allocator& core, CUmemoryPool pool, CUdevice device, Bytes most, Bytes threshold) {
+void open(Allocator& core,
+          CUmemoryPool pool,
+          CUdevice device,
+          Bytes most,
+          Bytes threshold = 0,
+          CUcontext context = nullptr,
+          Bytes older = 0) {
   const Accounts::Number number = ChargedMemory(core).accounts().open(most);
   if (number == 0) return;
   {
     const RankedLock lock(mutex);
-    uses[number - 1U] = {};
+    uses[number - 1U] = {older, older, older, older};
   }
   OwnPool& made = of(number);
   made.handle.store(pool);
   made.device.store(device);
-  made.context.store(nullptr);
+  made.context.store(context);
   made.threshold.store(threshold);
   made.served.store(true);
   handles[number - 1U].store(pool, std::memory_order_release);
@@ -139,17 +147,22 @@ void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) 
     open(core,
          pool,
          properties.location.id,
-         later.most == 0 ? Accounts::kUnlimited : later.most,
-         0);
+         later.most == 0 ? Accounts::kUnlimited : later.most);
 }
 
-void adopt(Allocator& core, CUmemoryPool pool, CUdevice device) {
+void adopt(Allocator& core, CUmemoryPool pool, CUdevice device, CUcontext context) {
   auto* const ask = real::function<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>(
       Entry::hook_cuMemPoolGetAttribute);
   cuuint64_t threshold = 0;
   if (ask != nullptr &&
       ask(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)
-    open(core, pool, device, Accounts::kUnlimited, threshold);
+    open(core,
+         pool,
+         device,
+         Accounts::kUnlimited,
+         threshold,
+         context,
+         async_memory::held_for_streams(core, device));
 }
 
 std::optional<Status> allocate(Allocator& core,
@@ -199,7 +212,8 @@ CUmemoryPool pool_of(Accounts::Number account) {
 void attribute_set(Allocator& core,
                    CUmemoryPool pool,
                    CUmemPool_attribute attribute,
-                   const void* value) {
+                   const void* value,
+                   Bytes older) {
   const Accounts::Number number = find(pool);
   if (number == 0) return;
   switch (attribute) {
@@ -209,11 +223,11 @@ void attribute_set(Allocator& core,
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH: {
       const RankedLock lock(mutex);
-      PoolUse& known = look(core, number, of(number).threshold.load());
+      PoolUse& known = look(core, number, of(number).threshold.load(), older);
       if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
         known.reserved_high = known.reserved;
       else
-        known.used_high = ChargedMemory(core).accounts().look(number).now + known.older;
+        known.used_high = known.used;
       return;
     }
     default:
@@ -242,14 +256,13 @@ void access_set(Allocator& core,
   }
 }
 
-void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep) {
+void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep, Bytes older) {
   const Accounts::Number number = find(pool);
   if (number == 0) return;
   Bytes spare = 0;
   {
     const RankedLock lock(mutex);
-    const Bytes used =
-        ChargedMemory(core).accounts().look(number).now + look(core, number, keep).older;
+    const Bytes used = look(core, number, keep, older).used;
     spare = keep > used ? keep - used : 0;
   }
   // Cached memory belongs to no pool. As much of it stays as this one may keep.
@@ -265,15 +278,14 @@ Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute, Byt
   const Accounts::Number number = find(pool);
   if (number == 0) return older;
   const RankedLock lock(mutex);
-  uses[number - 1U].older = older;
-  const PoolUse& known = look(core, number, of(number).threshold.load());
+  const PoolUse& known = look(core, number, of(number).threshold.load(), older);
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
       return known.reserved;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
       return known.reserved_high;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      return ChargedMemory(core).accounts().look(number).now + older;
+      return known.used;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       return known.used_high;
     default:

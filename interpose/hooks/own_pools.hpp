@@ -16,8 +16,8 @@ namespace custash::own_pools {
 // The driver has made the pool. Kept only where custash can serve it.
 void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties);
 
-// A default pool whose use the program asks for: what it allocates from now on is counted.
-void adopt(Allocator& core, CUmemoryPool pool, CUdevice device);
+// A default pool: what it allocates from now on is counted. `context`: where it has served.
+void adopt(Allocator& core, CUmemoryPool pool, CUdevice device, CUcontext context);
 
 // An allocation from that pool. nullopt: the driver's to serve.
 std::optional<Status> allocate(Allocator& core,
@@ -35,18 +35,19 @@ bool is_own(CUmemoryPool pool);
 // The handle of the pool that the account is of, also once the pool is destroyed.
 CUmemoryPool pool_of(Accounts::Number account);
 
-// The driver has taken these calls for the pool.
+// The driver has taken these calls for the pool. `older`: what is still in use of a default
+// pool from before it was counted.
 void attribute_set(Allocator& core,
                    CUmemoryPool pool,
                    CUmemPool_attribute attribute,
-                   const void* value);
+                   const void* value,
+                   Bytes older);
 void access_set(Allocator& core,
                 CUmemoryPool pool,
                 const CUmemAccessDesc* list,
                 std::size_t count);
-void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep);
-// What custash adds to the driver's answer to this question about use. `older`: what is still
-// in use of a default pool from before it was counted.
+void trimmed(Allocator& core, CUmemoryPool pool, Bytes keep, Bytes older);
+// What custash adds to the driver's answer to this question about use.
 Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute, Bytes older);
 
 // Before the driver's call no allocation is served any more; after it, `destroyed` says whether

@@ -24,6 +24,13 @@ Bytes held_for_streams(Allocator& core, CUdevice device) {
   return sum;
 }
 
+Bytes counted(Allocator& core, CUmemoryPool pool) {
+  CUdevice device = 0;
+  if (!is_default_pool(core, pool, &device)) return 0;
+  count_default_pools(core);
+  return held_for_streams(core, device);
+}
+
 }  // namespace async_memory
 
 namespace handlers {
@@ -37,14 +44,9 @@ CUresult pool_get_attribute(Real<CUmemoryPool, CUmemPool_attribute, void*> real,
   const bool of_use = attribute >= CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT &&
                       attribute <= CU_MEMPOOL_ATTR_USED_MEM_HIGH;
   Allocator* const core = result == CUDA_SUCCESS && of_use ? process::core() : nullptr;
-  CUdevice device = 0;
   if (core == nullptr) return result;
-  Bytes older = 0;
-  if (async_memory::is_default_pool(*core, pool, &device)) {
-    async_memory::count_default_pools(*core);
-    older = async_memory::held_for_streams(*core, device);
-  }
-  *static_cast<cuuint64_t*>(value) += own_pools::use(*core, pool, attribute, older);
+  *static_cast<cuuint64_t*>(value) +=
+      own_pools::use(*core, pool, attribute, async_memory::counted(*core, pool));
   return result;
 }
 
@@ -56,7 +58,7 @@ CUresult pool_trim(Real<CUmemoryPool, Count> real, NullStream, CUmemoryPool pool
   CUdevice device = 0;
   if (core == nullptr) return result;
   if (own_pools::is_own(pool)) {
-    own_pools::trimmed(*core, pool, keep);
+    own_pools::trimmed(*core, pool, keep, async_memory::counted(*core, pool));
     return result;
   }
   if (!async_memory::is_default_pool(*core, pool, &device)) return result;

@@ -241,6 +241,53 @@ CASE(peers_kernels) {
   }
 }
 
+enum class Asked { Before, Never };
+
+// Kernels of device 1 write blocks of device 0's default pool, from before and after access was
+// given. A question about its use before that counts the pool.
+static void written_in_pools(Asked asked) {
+  int can = 0;
+  if (!have_devices(2) || cudaDeviceCanAccessPeer(&can, 1, 0) != cudaSuccess || can == 0)
+    return;
+  SAY(cudaSetDevice(1));
+  SAY(cudaFree(nullptr));
+  SAY(cudaSetDevice(0));
+  cudaMemPool_t pool = nullptr;
+  SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
+  void* blocks[6] = {};
+  for (int i = 0; i < 3; ++i)
+    SAY(cudaMallocAsync(&blocks[i], kSizes[i], nullptr));
+  std::uint64_t used = 0;
+  if (asked == Asked::Before)
+    SAY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  cudaMemAccessDesc access{};
+  access.location = {cudaMemLocationTypeDevice, 1};
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  SAY(cudaMemPoolSetAccess(pool, &access, 1));
+  for (int i = 0; i < 3; ++i)
+    SAY(cudaMallocAsync(&blocks[3 + i], kSizes[i], nullptr));
+  SAY(cudaDeviceSynchronize());
+  for (int i = 0; i < 6 && !plain_segments(); ++i) {  // as docs/semantics.md says
+    SAY(cudaSetDevice(1));
+    SAY(write_words(nullptr, blocks[i], kSizes[i % 3] / 4, 0xabcd));
+    SAY(cudaDeviceSynchronize());
+    SAY(cudaSetDevice(0));
+    SAY(wrong_words(blocks[i], kSizes[i % 3], 0xabcd));
+  }
+  SAY(cudaSetDevice(0));
+  for (void* block : blocks)
+    SAY(cudaFreeAsync(block, nullptr));
+  SAY(cudaDeviceSynchronize());
+}
+
+CASE(peers_in_pools) {
+  written_in_pools(Asked::Never);
+}
+
+CASE(peers_in_counted_pools) {
+  written_in_pools(Asked::Before);
+}
+
 CASE(peers_frees) {
   if (!have_devices(2)) return;
   for (const std::size_t bytes : kSizes) {

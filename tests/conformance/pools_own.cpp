@@ -132,6 +132,60 @@ CASE(pools_default_use) {
   say_use(pool);
 }
 
+// Trims and a mark that is set back, between two questions, beside an older block and behind
+// its free.
+CASE(pools_default_trimmed) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pool = nullptr;
+  void* older = nullptr;
+  void* a = nullptr;
+  SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
+  SAY(set_value(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ULL));
+  SAY(cudaMallocAsync(&older, 2 * kBlock, stream));
+  say_use(pool);
+  SAY(cudaMallocAsync(&a, kBlock, stream));
+  SAY(cudaFreeAsync(a, stream));
+  SAY(cudaMemPoolTrimTo(pool, 0));
+  say_use(pool);
+  SAY(set_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
+  SAY(cudaFreeAsync(older, stream));
+  SAY(cudaMallocAsync(&a, kBlock, stream));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(cudaMemPoolTrimTo(pool, 0));
+  say_use(pool);
+  SAY(cudaFreeAsync(a, stream));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(cudaMemPoolTrimTo(pool, 0));
+  SAY(value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+}
+
+// Its marks go on while another pool serves, and it serves again.
+CASE(pools_default_beside_another) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t standard = nullptr;
+  cudaMemPool_t pool = make_pool();
+  void* older = nullptr;
+  void* p = nullptr;
+  SAY(cudaDeviceGetDefaultMemPool(&standard, 0));
+  SAY(cudaMallocAsync(&older, 2 * kBlock, stream));
+  SAY(cudaDeviceSetMemPool(0, pool));
+  SAY(cudaMallocAsync(&p, 3 * kBlock, stream));
+  SAY(cudaFreeAsync(older, stream));
+  SAY(cudaStreamSynchronize(stream));
+  say_use(standard);
+  say_use(pool);
+  SAY(set_value(standard, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaDeviceSetMemPool(0, standard));
+  SAY(cudaMallocAsync(&p, kBlock, stream));
+  SAY(cudaFreeAsync(p, stream));
+  SAY(cudaStreamSynchronize(stream));
+  say_use(standard);
+  SAY(cudaMemPoolDestroy(pool));
+}
+
 CASE(pools_own_threshold) {
   SAY(cudaFree(nullptr));
   const Stream stream;

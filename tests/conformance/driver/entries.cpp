@@ -157,6 +157,8 @@ void set_pool() {
   from_pool("default");
   SAY(call("cuDeviceSetMemPool", CUdevice{0}, own));
   from_pool("own");
+  SAY(call("cuDeviceSetMemPool", CUdevice{0}, standard));
+  from_pool("again");
 }
 
 CUmemoryPool made(const CUmemPoolProps& properties) {

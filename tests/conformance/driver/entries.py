@@ -43,7 +43,7 @@ class Entries(Case):
     def test_a_device_may_be_given_another_pool(self):
         for conf, own in (("pools:auto", "1"), ("pools:default", "0")):
             out = self.same_as_bare("entries", "set_pool", CUSTASH_CONF=conf)
-            self.assertEqual(notes(out), [["default", "1"], ["own", own]])
+            self.assertEqual(notes(out), [["default", "1"], ["own", own], ["again", "1"]])
 
     def served(self, what, **more):
         """Of each kind of pool whether custash serves it; the same for small blocks and large ones."""
