@@ -349,14 +349,11 @@ CASE(pools_own_beside_the_default) {
   void* other = take(pools[1], 2 * kBlock, stream);
   void* p = nullptr;
   SAY(cudaMallocAsync(&p, 4 * kBlock, stream));
-  // The default pool's use leaves guarded blocks out.
-  const char* const conf = std::getenv("CONFORMANCE_CONF");
-  const bool guarded = conf != nullptr && std::strstr(conf, "guard") != nullptr;
   for (cudaMemPool_t pool : {standard, pools[0], pools[1]})
-    if (pool != standard || !guarded) SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
   SAY(cudaFreeAsync(own, stream));
   for (cudaMemPool_t pool : {standard, pools[0], pools[1]})
-    if (pool != standard || !guarded) SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
   SAY(cudaFreeAsync(other, stream));
   SAY(cudaFreeAsync(p, stream));
   SAY(cudaStreamSynchronize(stream));
