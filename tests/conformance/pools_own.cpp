@@ -442,9 +442,12 @@ CASE(pools_own_of_other_kinds) {
   if (pool != nullptr) {
     void* p = take(pool, 32 * kMiB, stream);
     void* q = nullptr;
-    SAY(cudaMallocFromPoolAsync(&q, 256 * kMiB, pool, stream));
+    SAY(cudaMallocFromPoolAsync(&q, 48 * kMiB, pool, stream));
     SAY(cudaGetLastError());
     SAY(cudaFreeAsync(p, stream));
+    SAY(cudaStreamSynchronize(stream));
+    SAY(cudaMallocFromPoolAsync(&q, 48 * kMiB, pool, stream));
+    SAY(cudaFreeAsync(q, stream));
     SAY(cudaMemPoolDestroy(pool));
   }
 }
