@@ -2,6 +2,7 @@
 #include "allocator/base/accounts.hpp"
 
 #include "allocator/base/atomic_max.hpp"
+#include "allocator/base/rule.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -90,7 +91,8 @@ std::optional<Accounts::Source> Accounts::charge(Number number, Bytes requested)
   const Bytes bytes = rounded(requested);
   const Bytes taken = take(spare_of_this_thread(account), bytes);
   if (taken == bytes) return Source::Spare;
-  const Bytes limit = account.limit.load();
+  const Bytes limit =
+      holds(Rule::pools_end_at_their_maximum) ? account.limit.load() : kUnlimited;
   if (add(account.total, bytes - taken, limit)) return Source::Total;
   spare_of_this_thread(account).fetch_add(taken);
   const Lock lock(mutex_);  // nobody collects between: what is refused does not fit

@@ -96,6 +96,7 @@ namespace custash {
   RULE(kept_blocks_take_the_long_way) \
   RULE(freed_blocks_leave_their_account) \
   RULE(quick_frees_leave_their_account) \
+  RULE(pools_end_at_their_maximum) \
   RULE(no_hits_in_a_capture) \
   RULE(no_hits_in_debt_where_it_must_be_over) \
   RULE(ordered_frees_pass_by_their_events) \
@@ -142,6 +143,7 @@ namespace custash {
   RULE(buffers_are_unpinned_when_idle) \
   RULE(a_context_ends_after_its_buffers_use) \
   RULE(buffers_in_limbo_wait_for_their_ticket) \
+  RULE(pitches_are_of_their_width) \
   RULE(cached_handles_are_not_mapped) \
   RULE(cached_handles_have_no_other_reference) \
   RULE(cached_handles_are_nowhere_else) \

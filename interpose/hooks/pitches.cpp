@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/pitches.hpp"
 
+#include "allocator/base/rule.hpp"
+
 #include <limits>
 
 namespace custash {
@@ -16,7 +18,8 @@ std::uint64_t key_of(const PitchQuestion& question) {
       question.device >= kMostDevices || question.element == 0 ||
       question.element > kWidestElement)
     return 0;
-  return question.width << 16U | static_cast<std::uint64_t>(question.element) << 8U |
+  const Bytes width = holds(Rule::pitches_are_of_their_width) ? question.width : 1;
+  return width << 16U | static_cast<std::uint64_t>(question.element) << 8U |
          static_cast<std::uint64_t>(question.device);
 }
 
