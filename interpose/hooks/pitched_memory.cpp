@@ -22,15 +22,19 @@ constinit thread_local bool in_runtime = false;
 
 // The driver has served this call. Where the allocation is not as the pitch tells, nothing is
 // kept, and the driver serves this width again.
-void learn(const PitchQuestion& question, Bytes height, CUdeviceptr address, Bytes pitch) {
+std::optional<PitchAnswer> learn(const PitchQuestion& question,
+                                 Bytes height,
+                                 CUdeviceptr address,
+                                 Bytes pitch) {
   auto* const range = real::function<CUresult(CUdeviceptr*, Count*, CUdeviceptr)>(
       Entry::hook_cuMemGetAddressRange_v2);
   CUdeviceptr base = 0;
   Count size = 0;
   if (range == nullptr || range(&base, &size, address) != CUDA_SUCCESS || base != address)
-    return;
+    return std::nullopt;
   const auto answer = PitchAnswer::from(question.width, height, pitch, size);
   if (answer) pitches.add(question, *answer);
+  return answer;
 }
 
 }  // namespace
@@ -63,9 +67,10 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
   }
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, pitch, width, height, element); });
-  if (ours && result == CUDA_SUCCESS) learn(question, height, *out, *pitch);
-  if (core != nullptr && result == CUDA_SUCCESS)
-    passed::table().count(passed::Kind::Pitched, *pitch * height);
+  if (core == nullptr || result != CUDA_SUCCESS) return result;
+  const auto learned = ours ? learn(question, height, *out, *pitch) : std::nullopt;
+  passed::table().count(passed::Kind::Pitched,
+                        learned ? learned->bytes(width, height) : *pitch * height);
   return result;
 }
 

@@ -97,6 +97,7 @@ struct copy3 {
   X(cuMemGetInfo_v2, (size_t*, size_t*))                                   \
   X(cuMemCreate, (address*, size_t, const struct property*, address))      \
   X(cuMemRelease, (address))                                               \
+  X(cuMemAllocPitch_v2, (address*, size_t*, size_t, size_t, unsigned))     \
   X(cuArrayCreate_v2, (void**, const struct array2*))                      \
   X(cuArray3DCreate_v2, (void**, const struct array3*))                    \
   X(cuArrayDestroy, (void*))                                               \
@@ -262,18 +263,18 @@ static int copy_rows(const char* rest) {
   return cuMemcpy3D_v2(&copy);
 }
 
-/* An array of floats by its sides and channels: in the second form with a depth or layers, in
- * the third with levels. */
+/* An array by its sides and channels: in the first form of any format, in the second of floats
+ * with a depth or layers, in the third with levels. */
 static void make_array(const char* word, const char* rest) {
   enum { FLOATS = 0x20 };
 
   void* made = NULL;
   size_t width = 0, height = 0, depth = 0;
-  unsigned channels = 1, flags = 0, levels = 0;
+  unsigned channels = 1, format = FLOATS, flags = 0, levels = 0;
   int code = 0;
   if (!strcmp(word, "array")) {
-    sscanf(rest, "%zu %zu %u", &width, &height, &channels);
-    const struct array2 what = {width, height, FLOATS, channels};
+    sscanf(rest, "%zu %zu %u %x", &width, &height, &channels, &format);
+    const struct array2 what = {width, height, (int)format, channels};
     code = cuArrayCreate_v2(&made, &what);
   } else {
     sscanf(rest, "%zu %zu %zu %u %u", &width, &height, &depth, &flags, &levels);
@@ -336,6 +337,11 @@ static int obey(char* line) {
     address at = 0;
     const int code = cuMemAllocManaged(&at, (size_t)a, 1);
     add(code, at, (size_t)a);
+  } else if (!strcmp(word, "alloc_pitch")) {
+    address at = 0;
+    size_t pitch = 0;
+    const int code = cuMemAllocPitch_v2(&at, &pitch, (size_t)a, (size_t)b, 4);
+    add(code, at, (size_t)b * pitch);
   } else if (!strcmp(word, "create")) {
     const struct property what = {1, 0, 1, (int)b, NULL, {0}};
     address handle = 0;

@@ -50,6 +50,16 @@ class ByDriver(Case):
             its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
             self.assertEqual((its["passed"], its["devices"][0]["allocated_bytes"]), ([], 1024))
 
+    def test_pitched_memory_counts_alike_whoever_serves_it(self):
+        for whole_last_row, size in ((1, 7 * 512), (0, 6 * 512 + 100)):
+            with Actor(CUSTASH_SIM=f"devices=1,whole_last_row={whole_last_row},{machine()}") as actor:
+                actor.ok("alloc_pitch 100 7")
+                actor.ok("alloc_pitch 100 7")
+                stats = json.loads(command("stat", "--json", "--device", "0", actor.pid))
+            self.assertEqual([(each["kind"], each["allocations"], each["allocated_bytes"]) for each in stats["passed"]],
+                             [("pitched", 1, size)])
+            self.assertEqual(stats["stats"]["requested_bytes.all.current"], size)
+
     def test_a_question_about_the_default_pool_s_use_ends_no_service(self):
         with Actor(CUSTASH_SIM=f"devices=2,{machine()}") as actor:
             actor.ok("alloc_async 4096")
@@ -145,6 +155,15 @@ class Arrays(Case):
         self.assertEqual(self.counts(actor)["external"], (2, 12000, 1, 7000))
         actor.ok("end_external 6")
         self.assertEqual(self.counts(actor)["external"], (2, 12000, 0, 0))
+
+    def test_normalised_formats_count_by_their_channels(self):
+        actor = self.actor()
+        size = 0
+        for first in (0xc0, 0xc6):  # of those without a sign, and of those with one
+            for number, (channels, each) in enumerate(((1, 1), (2, 1), (4, 1), (1, 2), (2, 2), (4, 2))):
+                actor.ok(f"array 100 10 {channels} {first + number:x}")
+                size += 100 * 10 * channels * each
+                self.assertEqual(self.counts(actor)["arrays"][3], size, hex(first + number))
 
     def test_the_levels_of_a_mipmap_count_as_the_driver_makes_them(self):
         for sides, levels, elements in (("256 64 0 0", 3, 256 * 64 + 128 * 32 + 64 * 16),
