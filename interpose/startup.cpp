@@ -45,6 +45,7 @@
 #include <string>
 
 #include <pthread.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 namespace custash::process {
@@ -150,6 +151,13 @@ void fill_names(Config* config) {
     if (file_name::has_marks(*name)) *name = file_name::filled(*name, file_name::own_parts());
 }
 
+// The processes of a fleet guard different allocations.
+void set_seed(GuardChoice* guard) {
+  if (guard->seed == 0 &&
+      getrandom(&guard->seed, sizeof guard->seed, GRND_NONBLOCK) != sizeof guard->seed)
+    guard->seed = static_cast<std::uint32_t>(getpid());
+}
+
 void begin_nvtx() {
   if (nvtx::start())
     observe::begin(observe::Watcher::Nvtx);
@@ -178,6 +186,7 @@ State build() {
       parsed.config.log == LogLevel::Off && !parsed.config.guard_show)
     parsed.config.log = LogLevel::Error;
   parsed.config.guard.tell = guards::slack_written;
+  set_seed(&parsed.config.guard);
   if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
       !why.empty())
     say("custash: " + why + "; no log is kept");

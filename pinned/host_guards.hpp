@@ -20,7 +20,7 @@ namespace custash {
 class HostGuards {
  public:
   HostGuards(const Config& config, Mutex& mutex, HostStats& stats)
-      : config_(config), mutex_(mutex), stats_(stats) {}
+      : config_(config), mutex_(mutex), stats_(stats), sampler_(config.guard) {}
 
   [[nodiscard]] bool any() const { return config_.guard.any(); }
 

@@ -135,7 +135,7 @@ constexpr std::array kOptions = {
     Option{{"guard",
             "guard",
             "off",
-            "off|all|1/N|SIZE-SIZE",
+            "off|all|1/N|1/N@SEED|SIZE-SIZE",
             "Allocations that get pages of their own between addresses without memory, so "
             "that an access outside or after the free faults. all; one in N; those of a size."},
            [](Config& c, std::string_view text) { return set_guard(&c.guard, text); }},

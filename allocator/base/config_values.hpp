@@ -105,13 +105,17 @@ inline bool set_limit(Config* config, std::string_view text) {
   return true;
 }
 
-// "all", "1/1000", "1M-64M".
+// "all", "1/1000", "1/1000@7", "1M-64M".
 inline bool set_guard(GuardChoice* guard, std::string_view text) {
   if (choose<GuardChoice>(guard, text, {{"off", {}}, {"all", {.one_in = 1}}})) return true;
   constexpr std::uint64_t kMost = 1'000'000'000;
-  if (std::uint32_t one_in = 0; text.starts_with("1/")) {
-    const bool ok = set_number(&one_in, text.substr(2), kMost) && one_in != 0;
-    if (ok) *guard = {.one_in = one_in};
+  if (GuardChoice share; text.starts_with("1/")) {
+    const auto at = text.find('@');
+    const bool ok = set_number(&share.one_in, text.substr(2, at - 2), kMost) &&
+                    share.one_in != 0 &&
+                    (at == std::string_view::npos ||
+                     (set_number(&share.seed, text.substr(at + 1), kMost) && share.seed != 0));
+    if (ok) *guard = share;
     return ok;
   }
   const auto dash = text.find('-');

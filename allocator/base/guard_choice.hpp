@@ -17,6 +17,7 @@ struct SlackWrite {
 
 struct GuardChoice {
   std::uint32_t one_in = 0;  // so many; 0: none
+  std::uint32_t seed = 0;    // which of them
   std::uint64_t least = 0;   // bytes that are asked for
   std::uint64_t most = ~0ULL;
   // No option. Called without a lock.

@@ -25,6 +25,7 @@ class Guards {
       : core_(core),
         growth_(growth),
         reclaim_(reclaim),
+        sampler_(core.config.guard),
         slack_(core.driver, core.context, core.config.guard_slack) {}
 
   // Whether this allocation is one of those that option guard: names; it names some.

@@ -29,7 +29,7 @@ std::vector<std::string> values_of(const OptionRow& row) {
     return {"0", "123456789", "4K", "512M", "20G", "1T", "1.5g", "100MiB"};
   if (row.type == "limit")
     return {"0", "123456789", "512M", "20G", "80%", "100%", "1.5g", "2MiB"};
-  if (row.type == "guard") return {"off", "all", "1/1000", "1/1", "1M-64M", "4096-4096"};
+  if (row.type == "guard") return {"off", "all", "1/1000", "1/1@7", "1M-64M", "4096-4096"};
   if (row.type == "seconds") return {"0", "86400", "10s"};
   if (row.type == "path") return {"", "/tmp/log:1"};
   std::vector<std::string> values;
@@ -230,6 +230,9 @@ TEST_CASE("config: which blocks are guarded", "[config]") {
   CHECK_FALSE(guard("guard:all,guard:off").any());
   CHECK(guard("guard:all").one_in == 1);
   CHECK(guard("guard:1/1000").one_in == 1000);
+  CHECK(guard("guard:1/1000").seed == 0);
+  CHECK(guard("guard:1/1000@7").one_in == 1000);
+  CHECK(guard("guard:1/1000@7").seed == 7);
   CHECK(guard("guard:1M-64M").least == 1U << 20U);
   CHECK(guard("guard:1M-64M").most == 64U << 20U);
   CHECK(guard("guard:1M-64M,guard:all").most == ~0ULL);
@@ -240,6 +243,9 @@ TEST_CASE("config: which blocks are guarded", "[config]") {
                                   "guard:1/",
                                   "guard:2/3",
                                   "guard:1/x",
+                                  "guard:1/1000@",
+                                  "guard:1/1000@0",
+                                  "guard:1/1000@x",
                                   "guard:64M-1M",
                                   "guard:-",
                                   "guard:7",

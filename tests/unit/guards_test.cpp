@@ -307,6 +307,44 @@ TEST_CASE("sizes and shares choose the blocks", "[unit][guards]") {
   CHECK(share.allocator->try_allocate(share.sim.context(), 4096) == 0);
 }
 
+TEST_CASE("each seed draws other allocations", "[unit][guards]") {
+  const auto drawn = [](std::uint32_t seed) {
+    const GuardChoice choice{.one_in = 10, .seed = seed};
+    GuardSampler sampler(choice);
+    std::vector<int> out;
+    for (int i = 0; i < 1000; ++i)
+      if (sampler.wants(choice, 1)) out.push_back(i);
+    return out;
+  };
+  CHECK(drawn(0).front() == 0);
+  std::set<std::vector<int>> all;
+  std::set<int> firsts;
+  for (std::uint32_t seed = 1; seed <= 100; ++seed) {
+    const std::vector<int> one = drawn(seed);
+    CHECK(one == drawn(seed));
+    CHECK(one.size() > 50);
+    CHECK(one.size() < 200);
+    all.insert(one);
+    firsts.insert(one.front());
+  }
+  CHECK(all.size() == 100);
+  CHECK(firsts.size() > 10);
+}
+
+TEST_CASE("the seed of the configuration chooses the blocks", "[unit][guards]") {
+  const auto first = [](std::uint32_t seed) {
+    Bed bed({}, guarding({.one_in = 10, .seed = seed}));
+    int count = 0;
+    for (; bed.stats().num_guarded == 0; ++count)
+      bed.free(bed.malloc(4096));
+    return count;
+  };
+  std::set<int> firsts;
+  for (std::uint32_t seed = 1; seed <= 10; ++seed)
+    firsts.insert(first(seed));
+  CHECK(firsts.size() > 3);
+}
+
 TEST_CASE("on a nearly full device blocks go unguarded", "[unit][guards]") {
   Bed bed({.device_memory = 2_GiB}, guarding());
   std::vector<Address> all;

@@ -7,6 +7,7 @@
 #include "tests/unit/pinned/bed.hpp"
 
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include <unistd.h>
@@ -270,6 +271,20 @@ TEST_CASE("sizes, and one in so many", "[unit][host_guards]") {
     CHECK(stats.num_guarded > kAll / 8);
     CHECK(stats.num_guarded < kAll / 2);
   }
+}
+
+TEST_CASE("the seed chooses the buffers", "[unit][host_guards]") {
+  const auto first = [](std::uint32_t seed) {
+    PinnedBed bed({}, guarding({.one_in = 10, .seed = seed}));
+    int count = 0;
+    for (; bed.host_stats().num_guarded == 0; ++count)
+      bed.free_host(bed.host(1000));
+    return count;
+  };
+  std::set<int> firsts;
+  for (std::uint32_t seed = 1; seed <= 10; ++seed)
+    firsts.insert(first(seed));
+  CHECK(firsts.size() > 3);
 }
 
 TEST_CASE("guard_fill shows what nobody wrote", "[unit][host_guards]") {
