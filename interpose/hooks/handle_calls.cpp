@@ -103,8 +103,8 @@ CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
                      CUmemGenericAllocationHandle handle) {
   Allocator* const core = process::core();
   if (core == nullptr) return real(handle);
-  if (handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
   const auto object = passed::table().released(handle);
+  if (!object && handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
   if (object && object->is_last()) passed::tell_ended(passed::Kind::Handle, handle);
   if (object && keep(*core, handle, *object)) return CUDA_SUCCESS;
   const CUresult result = real(handle);
@@ -122,9 +122,9 @@ CUresult mem_map(
     CUmemGenericAllocationHandle handle,
     unsigned long long flags) {
   const bool running = process::core() != nullptr;
-  if (running && handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
   // Before the call: a release meanwhile must not take it for unmapped.
   const bool noted = running && passed::table().mapped(address, handle);
+  if (running && !noted && handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(address, bytes, offset, handle, flags); });
   if (result != CUDA_SUCCESS && noted) passed::table().unmapped(address, 1);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <tuple>
 #include <utility>
 
 namespace custash {
@@ -35,8 +36,9 @@ bool ordinary(const CUmemAllocationProp& properties) {
          });
 }
 
-bool same(const CUmemAllocationProp& one, const CUmemAllocationProp& other) {
-  return std::memcmp(&one, &other, sizeof one) == 0;
+int compare(const HandleCache::Memory& one, const HandleCache::Memory& other) {
+  if (one.bytes != other.bytes) return one.bytes < other.bytes ? -1 : 1;
+  return std::memcmp(&one.properties, &other.properties, sizeof one.properties);
 }
 
 // In a capture, and after a kernel's fault, the driver has the right answers.
@@ -65,7 +67,9 @@ bool HandleCache::enter(Allocator& core, const Memory& memory, const Uses& left)
     const Nanoseconds now = core.driver().now();
     const RankedLock lock(mutex_);
     if (cached_.empty()) next_decay_.store(now + every(core));
-    const Bytes held = held_on(device) + memory.bytes;
+    Bytes& held = held_[device];
+    alike_.emplace(&entry.front(), entry.begin());
+    held += memory.bytes;
     if (held > most) move_oldest(device, held - most, &too_much);
     cached_.splice(cached_.end(), entry);
     count_.store(cached_.size());
@@ -82,13 +86,15 @@ std::optional<CUmemGenericAllocationHandle> HandleCache::take(
   WorkInFlight work(core);
   work.poll_tickets();
   const std::uint64_t passed = work.tickets_passed();
+  const Cached wanted{{0, bytes, properties}};
   const RankedLock lock(mutex_);
-  const auto found = std::find_if(cached_.begin(), cached_.end(), [&](const Cached& each) {
-    return each.memory.bytes == bytes && same(each.memory.properties, properties) &&
-           (each.ticket <= passed || !holds(Rule::cached_handles_wait_for_their_work));
-  });
-  if (found == cached_.end()) return std::nullopt;
+  const auto oldest = alike_.lower_bound(&wanted);
+  if (oldest == alike_.end() || compare(oldest->first->memory, wanted.memory) != 0 ||
+      (oldest->first->ticket > passed && holds(Rule::cached_handles_wait_for_their_work)))
+    return std::nullopt;
+  const List::iterator found = oldest->second;
   const CUmemGenericAllocationHandle handle = found->memory.handle;
+  forget(found);
   cached_.erase(found);
   count_.store(cached_.size());
   served_.fetch_add(1);
@@ -147,12 +153,26 @@ HandleCache::Counts HandleCache::read() {
   return {served_.load(), cached_.size(), held_on(kEveryDevice)};
 }
 
+bool HandleCache::Alike::operator()(const Cached* one, const Cached* other) const {
+  const int order = compare(one->memory, other->memory);
+  return order != 0 ? order < 0
+                    : std::tie(one->ticket, one->memory.handle) <
+                          std::tie(other->ticket, other->memory.handle);
+}
+
+void HandleCache::forget(List::iterator entry) {
+  alike_.erase(&*entry);
+  held_[entry->memory.properties.location.id] -= entry->memory.bytes;
+}
+
 void HandleCache::move_oldest(int device, Bytes bytes, List* out) {
+  const Bytes most = std::min(bytes, held_on(device));
   Bytes moved = 0;
-  for (auto at = cached_.begin(); at != cached_.end() && moved < bytes;) {
+  for (auto at = cached_.begin(); at != cached_.end() && moved < most;) {
     const auto here = at++;
     if (!here->is_on(device)) continue;
     moved += here->memory.bytes;
+    forget(here);
     out->splice(out->end(), cached_, here);
   }
   count_.store(cached_.size());
@@ -160,8 +180,8 @@ void HandleCache::move_oldest(int device, Bytes bytes, List* out) {
 
 Bytes HandleCache::held_on(int device) const {
   Bytes sum = 0;
-  for (const Cached& each : cached_)
-    if (each.is_on(device)) sum += each.memory.bytes;
+  for (const auto& [here, bytes] : held_)
+    if (device == kEveryDevice || device == here) sum += bytes;
   return sum;
 }
 
@@ -177,6 +197,10 @@ Bytes HandleCache::release(const Driver& driver, List what) {
   }
   if (what.empty()) return released;
   const RankedLock lock(mutex_);
+  for (auto at = what.begin(); at != what.end(); ++at) {
+    held_[at->memory.properties.location.id] += at->memory.bytes;
+    quietly([&] { alike_.emplace(&*at, at); });  // else it serves nobody
+  }
   cached_.splice(cached_.begin(), what);
   count_.store(cached_.size());
   return released;

@@ -2,8 +2,8 @@
 // HandleCache: memory of cuMemCreate that the program has let go of, kept for its next
 // cuMemCreate of the same size and properties (option handle_cache). It counts as free, and
 // whoever needs memory gets it: so the program's handles and these together never hold more
-// than its handles alone held before. State: a list, oldest first. Own lock, never held across
-// a driver call.
+// than its handles alone held before. State: a list, oldest first, and its order by size and
+// properties. Own lock, never held across a driver call.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <optional>
 
 #include <cuda.h>
@@ -45,7 +46,8 @@ class HandleCache {
   std::optional<CUmemGenericAllocationHandle> take(Allocator& core,
                                                    Bytes bytes,
                                                    const CUmemAllocationProp& properties);
-  // The program has released it and may not use it.
+  // The program has released it and may not use it. Looks at all: PassedTable knows sooner
+  // which handles are the program's.
   bool has(CUmemGenericAllocationHandle handle);
 
   static constexpr int kEveryDevice = -1;
@@ -75,6 +77,12 @@ class HandleCache {
 
   using List = std::list<Cached>;  // moves between lists without memory
 
+  // Those alike beside each other, the oldest first.
+  struct Alike {
+    bool operator()(const Cached* one, const Cached* other) const;
+  };
+
+  void forget(List::iterator entry) REQUIRES(mutex_);
   // Moves the oldest of the device to `out`, until that many bytes are.
   void move_oldest(int device, Bytes bytes, List* out) REQUIRES(mutex_);
   Bytes held_on(int device) const REQUIRES(mutex_);
@@ -90,6 +98,8 @@ class HandleCache {
   std::atomic<Nanoseconds> next_decay_{0};
   RankedMutex mutex_{HookRank::HandleCache};
   List cached_ GUARDED_BY(mutex_);
+  std::map<const Cached*, List::iterator, Alike> alike_ GUARDED_BY(mutex_);
+  std::map<int, Bytes> held_ GUARDED_BY(mutex_);  // by device
 };
 
 // The process's. Never destroyed.

@@ -90,6 +90,28 @@ TEST_CASE("a kept handle serves the same size and properties once", "[unit][hand
   CHECK(h.driver().mem_release(handle) == CUDA_SUCCESS);
 }
 
+TEST_CASE("of many kept handles the oldest of a size serves first", "[unit][handle_cache]") {
+  Handles h(1_GiB);
+  std::vector<Handle> made[2][2];
+  for (int i = 0; i < 40; ++i) {
+    const int device = i / 2 % 2;
+    const Bytes bytes = i % 2 == 0 ? 2_MiB : 4_MiB;
+    made[device][i % 2].push_back(h.make(bytes, device));
+    REQUIRE(h.enter(made[device][i % 2].back(), bytes, device));
+  }
+  CHECK(h.cache.give_back(h.driver(), 1, 1) == 2_MiB);
+  made[1][0].erase(made[1][0].begin());
+  for (int device : {0, 1}) {
+    for (const bool large : {true, false}) {
+      for (const Handle handle : made[device][large]) {
+        CHECK(h.take(large ? 4_MiB : 2_MiB, device) == handle);
+        CHECK(h.driver().mem_release(handle) == CUDA_SUCCESS);
+      }
+    }
+    CHECK(h.cache.held(device) == 0);
+  }
+}
+
 TEST_CASE("unusual memory is not kept", "[unit][handle_cache]") {
   Handles h(64_MiB);
   const Handle handle = h.make(2_MiB);
