@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random programs over the ways to get device memory: plain and pitched memory, pools of the
-// program's own. Each block is filled, and read at both of its ends whenever a later step asks.
+// program's own. Some pools have a maximum size or lose a reuse policy, and some end before
+// their blocks. Each block is filled, and read at both of its ends whenever a later step asks.
 // What is said (pitches, what pools have in use, wrong bytes) must be the same bare and
 // preloaded, but for the lines that begin with #.
 //
@@ -9,6 +10,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -22,7 +24,8 @@ constexpr std::size_t kMostBlocks = 24;
 struct Block {
   CUdeviceptr at = 0;
   std::size_t bytes = 0;
-  std::size_t pool = 0;  // 0: none; else one more than its number
+  std::size_t pool = 0;   // 0: none; else one more than its number
+  bool outlives = false;  // its pool is destroyed
   unsigned char byte = 0;
 };
 
@@ -31,8 +34,8 @@ class Program {
   explicit Program(unsigned seed) : random_(seed) {}
 
   void run() {
-    for (CUmemoryPool& pool : pools_)
-      note(make_pool(&pool));
+    for (Pool& pool : pools_)
+      make_pool(pool);
     for (CUstream& stream : streams_)
       note(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
     for (int step = 0; step < 300; ++step)
@@ -45,18 +48,48 @@ class Program {
     }
     for (std::size_t i = 0; i < 2; ++i) {
       say_use(i);
-      note(call("cuMemPoolDestroy", pools_[i]));
+      note(call("cuMemPoolDestroy", pools_[i].handle));
     }
     std::printf("sum %zu wrong %d\n", sum_, wrong_);
     std::printf("# served %zu\n", served_);
   }
 
  private:
-  static CUresult make_pool(CUmemoryPool* out) {
+  struct Pool {
+    CUmemoryPool handle = nullptr;
+    std::size_t most = 0;  // 0: no limit
+    std::size_t in_use = 0;
+  };
+
+  void make_pool(Pool& pool) {
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-    return call("cuMemPoolCreate", out, static_cast<const CUmemPoolProps*>(&properties));
+    pool = {.most = below(2) * 8 * kMiB};
+    // maxSize, which older toolkits do not name.
+    std::memcpy(reinterpret_cast<char*>(&properties.win32SecurityAttributes) + sizeof(void*),
+                &pool.most,
+                sizeof pool.most);
+    note(
+        call("cuMemPoolCreate", &pool.handle, static_cast<const CUmemPoolProps*>(&properties)));
+  }
+
+  // Another takes its place, or it loses a policy. Not where it is limited: custash and the
+  // driver would then each allow as much.
+  void change_pool(std::size_t number) {
+    Pool& pool = pools_[number];
+    if (pool.most == 0 && below(2) == 0) {
+      int no = 0;
+      note(call("cuMemPoolSetAttribute",
+                pool.handle,
+                CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+                static_cast<void*>(&no)));
+      return;
+    }
+    note(call("cuMemPoolDestroy", pool.handle));
+    for (Block& block : blocks_)
+      block.outlives |= block.pool == number + 1;
+    make_pool(pool);
   }
 
   unsigned below(unsigned limit) { return static_cast<unsigned>(random_() % limit); }
@@ -69,7 +102,7 @@ class Program {
   }
 
   void one() {
-    switch (below(6)) {
+    switch (below(7)) {
       case 0:
         return plain();
       case 1:
@@ -79,6 +112,8 @@ class Program {
         return from_pool();
       case 4:
         return free_one();
+      case 5:
+        return below(4) == 0 ? change_pool(below(2)) : free_one();
       default:
         return check_all();
     }
@@ -130,22 +165,29 @@ class Program {
     // Mostly the pool's own: only then is it answered without a look at other streams.
     CUstream stream = streams_[below(4) == 0 ? 1 - number : number];
     Block block{.bytes = (below(4) == 0 ? 4 : 2) * kMiB, .pool = number + 1};
+    Pool& pool = pools_[number];
     const std::size_t before = allocated();
-    note(call("cuMemAllocFromPoolAsync", &block.at, block.bytes, pools_[number], stream));
+    const CUresult result =
+        call("cuMemAllocFromPoolAsync", &block.at, block.bytes, pool.handle, stream);
+    if (pool.most != 0 && pool.in_use + block.bytes > pool.most) {
+      wrong_ += result != CUDA_ERROR_OUT_OF_MEMORY ? 1 : 0;
+      return;
+    }
+    note(result);
     note(call("cuStreamSynchronize", stream));
     enter(block, before);
-    in_use_[number] += block.bytes;
+    pool.in_use += block.bytes;
     say_use(number);
   }
 
   void say_use(std::size_t number) {
     std::uint64_t used = 0;
     note(call("cuMemPoolGetAttribute",
-              pools_[number],
+              pools_[number].handle,
               CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
               static_cast<void*>(&used)));
     add(used);
-    wrong_ += used != in_use_[number] ? 1 : 0;
+    wrong_ += used != pools_[number].in_use ? 1 : 0;
   }
 
   void free_one() {
@@ -161,7 +203,8 @@ class Program {
     } else {
       note(call("cuMemFreeAsync", block.at, stream));
       note(call("cuStreamSynchronize", stream));
-      in_use_[block.pool - 1] -= block.bytes;
+      if (block.outlives) return;
+      pools_[block.pool - 1].in_use -= block.bytes;
       say_use(block.pool - 1);
     }
   }
@@ -181,9 +224,8 @@ class Program {
 
   std::minstd_rand random_;
   std::vector<Block> blocks_;
-  CUmemoryPool pools_[2] = {};
+  Pool pools_[2];
   CUstream streams_[2] = {};
-  std::size_t in_use_[2] = {};
   std::size_t sum_ = 0;
   std::size_t served_ = 0;
   int wrong_ = 0;
