@@ -56,7 +56,10 @@ class Sleep::Attempt {
   Attempt(Allocator::State& state, SleepRequest& request)
       : state_(state), request_(request), still_(state, request) {}
 
-  ~Attempt() { cancel(); }
+  ~Attempt() {
+    cancel();
+    state_.sleeping.store().stop();
+  }
 
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
@@ -125,7 +128,8 @@ std::string Sleep::Attempt::reserve() {
     if (why.empty()) why = "host memory: needs " + mib(bytes) + ", and the system refuses it";
     return false;
   });
-  return done ? std::string() : why.empty() ? "a context cannot be made current" : why;
+  if (done && state_.sleeping.store().make(&why)) return {};
+  return why.empty() ? "a context cannot be made current" : why;
 }
 
 // Cached memory goes first.

@@ -5,8 +5,6 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <thread>
-#include <vector>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -37,27 +35,32 @@ void touch_pages(Address begin, Address end, Bytes step) {
     *static_cast<volatile char*>(pointer(at)) = 0;
 }
 
-void populate(Address begin, Address end) {
-  if (begin == end || madvise(pointer(begin), end - begin, MADV_POPULATE_WRITE) == 0) return;
-  // Out of memory: the registration will report it; a touch would kill the process.
-  if (errno == EINVAL) touch_pages(begin, end, host_pages::page());
+bool populate(Address begin, Address end) {
+  if (begin == end || madvise(pointer(begin), end - begin, MADV_POPULATE_WRITE) == 0)
+    return true;
+  if (errno != EINVAL) return false;  // out of memory: a touch would kill the process
+  touch_pages(begin, end, host_pages::page());
+  return true;
 }
+
+}  // namespace
 
 // Shared memory gets huge pages by itself only if the administrator has enabled that. From
 // Linux 6.1 on, collapsing a range whose first page is populated makes a huge page in any case.
-void make_real(Address begin, Address end) {
+bool touch_range(Address begin, Address end) {
   const Bytes huge = host_pages::huge();
   const Address huge_end =
       huge == host_pages::page() ? begin : begin + align_down(end - begin, huge);
   if (begin < huge_end) {
     touch_pages(begin, huge_end, huge);
-    if (madvise(pointer(begin), huge_end - begin, MADV_COLLAPSE) != 0)
-      populate(begin, huge_end);
+    if (madvise(pointer(begin), huge_end - begin, MADV_COLLAPSE) != 0 &&
+        !populate(begin, huge_end))
+      return false;
   }
-  populate(huge_end, end);
+  return populate(huge_end, end);
 }
 
-unsigned thread_count(Bytes bytes, unsigned wanted) {
+unsigned touch_threads(Bytes bytes, unsigned wanted) {
   cpu_set_t cores;
   unsigned count = wanted;
   if (count == 0) {
@@ -84,8 +87,6 @@ void prefer_node(Address base, Bytes bytes, int node) {
   (void)base, (void)bytes, (void)node;
 #endif
 }
-
-}  // namespace
 
 namespace host_pages {
 
@@ -170,26 +171,34 @@ void unmap_shared(Address base, Bytes bytes) {
   munmap(pointer(base), bytes);
 }
 
-void first_touch(Address base, Bytes bytes, unsigned threads, int node) {
-  prefer_node(base, bytes, node);
-  const unsigned count = thread_count(bytes, threads);
-  const Bytes stripe = align_up(bytes / count, std::max(host_pages::huge(), kLeastAlignment));
-  const Address end = base + bytes;
+std::vector<std::thread> start_helpers(unsigned count, const std::function<void()>& run) {
+  std::vector<std::thread> helpers;
   // These threads must not handle the program's signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::vector<std::thread> helpers;
-  Address begin = base;
   try {
     helpers.reserve(count);
-    for (; begin + stripe < end; begin += stripe)
-      helpers.emplace_back(make_real, begin, begin + stripe);
-  } catch (...) {  // no thread can be started: this one does the rest
+    for (unsigned i = 0; i < count; ++i)
+      helpers.emplace_back(run);
+  } catch (...) {  // no further thread can be started: the others do the rest
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  make_real(begin, end);
+  return helpers;
+}
+
+void first_touch(Address base, Bytes bytes, unsigned threads, int node) {
+  prefer_node(base, bytes, node);
+  const unsigned count = touch_threads(bytes, threads);
+  const Bytes stripe = align_up(bytes / count, std::max(host_pages::huge(), kLeastAlignment));
+  std::atomic<Bytes> next{0};
+  const auto run = [&] {
+    for (Bytes at = 0; (at = next.fetch_add(stripe)) < bytes;)
+      (void)touch_range(base + at, base + std::min(at + stripe, bytes));
+  };
+  std::vector<std::thread> helpers = start_helpers(count - 1, std::ref(run));
+  run();
   for (std::thread& helper : helpers)
     helper.join();
 }

@@ -7,7 +7,10 @@
 #include "allocator/base/units.hpp"
 
 #include <atomic>
+#include <functional>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 namespace custash {
 
@@ -50,5 +53,18 @@ Address map_between(Bytes bytes, Bytes guard);
 
 // Negative `node`: no preference. `threads` 0: one per core, at most 16.
 void first_touch(Address base, Bytes bytes, unsigned threads, int node);
+
+// ---- The same in parts.
+void prefer_node(Address base, Bytes bytes, int node);
+
+// How many threads are worth it, the caller among them.
+unsigned touch_threads(Bytes bytes, unsigned wanted);
+
+// False: the system has no more memory.
+bool touch_range(Address begin, Address end);
+
+// Up to `count` threads that call `run` once and take none of the program's signals. Fewer, or
+// none, where the system refuses.
+std::vector<std::thread> start_helpers(unsigned count, const std::function<void()>& run);
 
 }  // namespace custash

@@ -98,12 +98,16 @@ Bytes available_host_memory() {
   return std::min(system_room(), group_room());
 }
 
-std::string describe_host_limits() {
+Bytes lockable_bytes() {
   rlimit limit{};
   const bool known = getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return known ? limit.rlim_cur : kUnknown;
+}
+
+std::string describe_host_limits() {
   return "system_available=" + in_words(system_room()) +
          " control_group_available=" + in_words(group_room()) +
-         " memlock=" + in_words(known ? limit.rlim_cur : kUnknown);
+         " memlock=" + in_words(lockable_bytes());
 }
 
 }  // namespace custash

@@ -14,6 +14,9 @@ namespace custash {
 // of memory. The largest number where that is unknown.
 Bytes available_host_memory();
 
+// RLIMIT_MEMLOCK. The largest number where there is no limit.
+Bytes lockable_bytes();
+
 // "available=… memlock=… …": for a log line.
 std::string describe_host_limits();
 

@@ -50,16 +50,33 @@ bool HostMemory::obtain_registered(Bytes bytes,
   if (base == 0) return false;
   const HostMemoryRange range{base, bytes, HostOrigin::Registered, 0, guard};
   first_touch(base, bytes, config_.pinned_threads, attribute(kHostNumaId, -1));
-  const unsigned portable =
-      (flags & CU_MEMHOSTALLOC_PORTABLE) != 0 ? CU_MEMHOSTREGISTER_PORTABLE : 0;
-  const Status registered =
-      driver_.mem_host_register(pointer(base), bytes, portable | CU_MEMHOSTREGISTER_DEVICEMAP);
-  if (!registered.ok()) {
+  if (!register_range(range, flags).ok()) {
     unmap(range);
     return false;
   }
   *out = range;
   return true;
+}
+
+Status HostMemory::register_range(const HostMemoryRange& range, unsigned flags) const {
+  const unsigned portable =
+      (flags & CU_MEMHOSTALLOC_PORTABLE) != 0 ? CU_MEMHOSTREGISTER_PORTABLE : 0;
+  return driver_.mem_host_register(
+      pointer(range.base), range.size, portable | CU_MEMHOSTREGISTER_DEVICEMAP);
+}
+
+bool HostMemory::map(Bytes bytes, HostMemoryRange* out) const {
+  const Address base = map_shared(bytes);
+  if (base == 0) return false;
+  prefer_node(base, bytes, attribute(kHostNumaId, -1));
+  *out = {base, bytes, HostOrigin::Registered};
+  return true;
+}
+
+bool HostMemory::pin(CUcontext context, const HostMemoryRange& range) const {
+  const CurrentContext current(driver_, context);
+  const RelaxedCapture relaxed(driver_);
+  return current.status().ok() && register_range(range, CU_MEMHOSTALLOC_PORTABLE).ok();
 }
 
 bool HostMemory::obtain_guarded(

@@ -17,6 +17,11 @@ class HostMemory {
   // `bytes`: a multiple of 4 KiB. The context is current. The error is the driver's own.
   Status obtain(CUcontext context, Bytes bytes, unsigned flags, HostMemoryRange* out) const;
 
+  // ---- The fast way in two steps, for who touches the memory in between. The context is
+  // current for map(). False: obtain() may have another way.
+  bool map(Bytes bytes, HostMemoryRange* out) const;
+  bool pin(CUcontext context, const HostMemoryRange& range) const;
+
   // Pages of their own for a guarded buffer, between pages without access. False: there is
   // none. A buffer of less than a page ends where the page ends with `at_end`.
   bool obtain_guarded(
@@ -30,6 +35,7 @@ class HostMemory {
 
  private:
   bool obtain_registered(Bytes bytes, unsigned flags, Bytes guard, HostMemoryRange* out) const;
+  Status register_range(const HostMemoryRange& range, unsigned flags) const;
   [[nodiscard]] int attribute(CUdevice_attribute which, int otherwise) const;
 
   const Driver& driver_;

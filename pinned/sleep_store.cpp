@@ -3,19 +3,14 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/memory/saved_bytes.hpp"
-#include "pinned/first_touch.hpp"
-#include "pinned/host_limits.hpp"
 
 #include <algorithm>
-
-#include <sys/resource.h>
+#include <memory>
 
 namespace custash {
 namespace {
 
 constexpr Bytes kLeftToMachine = 256_MiB;  // left to the machine
-constexpr int kPageable = -1;
-constexpr int kFile = -2;
 constexpr int kAnyNode = -1;
 
 Bytes less(Bytes from, Bytes amount) {
@@ -27,21 +22,40 @@ Bytes whole(Bytes bytes) {
   return bytes / SavedBytes::kGrain * SavedBytes::kGrain;
 }
 
+// Takes up to `bytes` of what `used` leaves of `most`.
+Bytes take_of(std::atomic<Bytes>& used, Bytes most, Bytes bytes) {
+  for (Bytes before = used.load();;) {
+    const Bytes part = whole(std::min(bytes, less(most, before)));
+    if (used.compare_exchange_weak(before, before + part)) return part;
+  }
+}
+
 std::string mib(Bytes bytes) {
   return std::to_string(bytes >> 20U) + " MiB";
+}
+
+bool can_hold(const PinnedPiece& piece, PinnedPiece::State state, std::string* why) {
+  if (state == PinnedPiece::State::Pinned || state == PinnedPiece::State::Pageable) return true;
+  const std::string size = mib(piece.range.size);
+  *why = state == PinnedPiece::State::NotPinned
+             ? "host memory: the driver does not pin " + size +
+                   ", and sleep_memory: has no room for them"
+             : "host memory: needs " + size + ", and the system refuses it";
+  return false;
 }
 
 }  // namespace
 
 Bytes SleepStore::most_pinned() const {
-  rlimit limit{};
-  const bool limited =
-      getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  return limited ? std::min<Bytes>(config_.sleep_pinned, limit.rlim_cur) : config_.sleep_pinned;
+  return std::min<Bytes>(config_.sleep_pinned, lockable_());
+}
+
+Bytes SleepStore::machine_room() const {
+  return less(available_host_memory(), kLeftToMachine + untouched_.load());
 }
 
 Bytes SleepStore::host_room() const {
-  const Bytes usable = whole(less(available_host_memory(), kLeftToMachine));
+  const Bytes usable = whole(machine_room());
   const Bytes pinned = whole(less(most_pinned(), pinned_.load()));
   const Bytes pageable = whole(less(config_.sleep_memory, pageable_.load()));
   return pageable > usable ? usable : std::min(usable, pinned + pageable);
@@ -57,16 +71,92 @@ bool SleepStore::has_room(Bytes bytes, std::string* why) {
   return bytes - host <= disk;
 }
 
+// The first piece shows whether the driver registers memory.
+bool SleepStore::take_pinned(CUcontext context, Bytes bytes, HostPiece* out) {
+  auto piece = std::make_unique<PinnedPiece>();
+  const Bytes part = take_of(pinned_, most_pinned(), bytes);
+  if (part == 0) return false;
+  piece->context = context;
+  HostMemoryRange& range = piece->range;
+  bool taken = false;
+  if (!registers_.load()) {
+    taken = memory_.obtain(context, part, CU_MEMHOSTALLOC_PORTABLE, &range).ok();
+    registers_.store(taken && range.origin == HostOrigin::Registered);
+    piece->state.store(PinnedPiece::State::Pinned);
+  } else if (part <= machine_room() && memory_.map(part, &range)) {
+    taken = true;
+    untouched_.fetch_add(part);
+  }
+  if (!taken) {
+    pinned_.fetch_sub(part);
+    return false;
+  }
+  *out = {
+      .at = reinterpret_cast<std::byte*>(range.base), .size = part, .pinned = piece.release()};
+  return true;
+}
+
+void SleepStore::want(const HostPiece& piece) {
+  if (piece.pinned == nullptr) return;
+  const PinnedPiece::State state = piece.pinned->state.load();
+  if (state == PinnedPiece::State::Pinned || state == PinnedPiece::State::Pageable) return;
+  workers_.add(*piece.pinned);
+  if (state == PinnedPiece::State::NotPinned) untouched_.fetch_add(piece.size);
+}
+
+bool SleepStore::make(std::string* why) {
+  Bytes bytes = 0;
+  for (const PinnedPiece* piece : workers_.pieces())
+    bytes += piece->range.size;
+  if (bytes == 0) return true;
+  // Pieces may be left from a try whose memory others have taken since.
+  if (const Bytes room = less(available_host_memory(), kLeftToMachine); room < bytes) {
+    *why = "host memory: needs " + mib(bytes) + ", has " + mib(room);
+    return false;
+  }
+  workers_.start(config_.pinned_threads);
+  return std::all_of(
+      workers_.pieces().begin(), workers_.pieces().end(), [&](const PinnedPiece* piece) {
+        return can_hold(*piece, workers_.wait(*piece), why);
+      });
+}
+
+// By the worker that has touched the last of it.
+PinnedPiece::State SleepStore::touched(const PinnedPiece& piece) {
+  if (!piece.there.load()) return PinnedPiece::State::NoMemory;
+  const Bytes size = piece.range.size;
+  untouched_.fetch_sub(size);
+  if (memory_.pin(piece.context, piece.range)) return PinnedPiece::State::Pinned;
+  if (const Bytes part = take_of(pageable_, config_.sleep_memory, size); part != size) {
+    pageable_.fetch_sub(part);
+    return PinnedPiece::State::NotPinned;
+  }
+  pinned_.fetch_sub(size);
+  return PinnedPiece::State::Pageable;
+}
+
+void SleepStore::give_pinned(CUcontext context, const PinnedPiece& piece) {
+  const HostMemoryRange& range = piece.range;
+  const PinnedPiece::State state = piece.state.load();
+  (state == PinnedPiece::State::Pageable ? pageable_ : pinned_).fetch_sub(range.size);
+  if (state == PinnedPiece::State::Pinned) {
+    if (!memory_.release(context, range).ok()) HostMemory::forget(range);
+    return;
+  }
+  if (state == PinnedPiece::State::Mapped || state == PinnedPiece::State::NoMemory)
+    untouched_.fetch_sub(range.size);
+  HostMemory::forget(range);
+}
+
 bool SleepStore::take_pageable(Bytes most, HostPiece* out) {
-  const Bytes bytes = whole(std::min({most,
-                                      less(config_.sleep_memory, pageable_.load()),
-                                      less(available_host_memory(), kLeftToMachine)}));
-  if (bytes == 0) return false;
-  const Address base = map_shared(bytes);
-  if (base == 0) return false;
+  const Bytes bytes = take_of(pageable_, config_.sleep_memory, std::min(most, machine_room()));
+  const Address base = bytes == 0 ? 0 : map_shared(bytes);
+  if (base == 0) {
+    pageable_.fetch_sub(bytes);
+    return false;
+  }
   first_touch(base, bytes, config_.pinned_threads, kAnyNode);
-  pageable_.fetch_add(bytes);
-  *out = {.at = reinterpret_cast<std::byte*>(base), .size = bytes, .origin = kPageable};
+  *out = {.at = reinterpret_cast<std::byte*>(base), .size = bytes};
   return true;
 }
 
@@ -83,7 +173,7 @@ bool SleepStore::take_of_file(Bytes bytes, HostPiece* out, std::string* why) {
     return false;
   }
   in_file_ += bytes;
-  *out = {.size = bytes, .origin = kFile, .in_file = at};
+  *out = {.size = bytes, .in_file = at};
   return true;
 }
 
@@ -95,15 +185,7 @@ void SleepStore::give_to_file(const HostPiece& piece) {
 }
 
 bool SleepStore::take(CUcontext context, Bytes bytes, HostPiece* out, std::string* why) {
-  HostMemoryRange range;
-  const Bytes part = whole(std::min(bytes, less(most_pinned(), pinned_.load())));
-  if (part != 0 && memory_.obtain(context, part, CU_MEMHOSTALLOC_PORTABLE, &range).ok()) {
-    pinned_.fetch_add(range.size);
-    *out = {.at = reinterpret_cast<std::byte*>(range.base),
-            .size = range.size,
-            .origin = static_cast<int>(range.origin)};
-    return true;
-  }
+  if (take_pinned(context, bytes, out)) return true;
   if (take_pageable(bytes, out)) return true;
   if (config_.sleep_dir.empty() || !take_of_file(bytes, out, why)) return false;
   try {
@@ -115,15 +197,13 @@ bool SleepStore::take(CUcontext context, Bytes bytes, HostPiece* out, std::strin
 }
 
 void SleepStore::give(CUcontext context, const HostPiece& piece) {
-  const auto base = reinterpret_cast<Address>(piece.at);
-  if (piece.origin == kFile) return give_to_file(piece);
-  if (piece.origin == kPageable) {
-    pageable_.fetch_sub(piece.size);
-    return unmap_shared(base, piece.size);
+  if (piece.at == nullptr) return give_to_file(piece);
+  if (piece.pinned != nullptr) {
+    const std::unique_ptr<PinnedPiece> pinned(piece.pinned);
+    return give_pinned(context, *pinned);
   }
-  const HostMemoryRange range{base, piece.size, static_cast<HostOrigin>(piece.origin)};
-  pinned_.fetch_sub(piece.size);
-  if (!memory_.release(context, range).ok()) HostMemory::forget(range);
+  pageable_.fetch_sub(piece.size);
+  unmap_shared(reinterpret_cast<Address>(piece.at), piece.size);
 }
 
 void SleepStore::give_buffer() {

@@ -12,11 +12,13 @@
 
 namespace custash {
 
+struct PinnedPiece;
+
 struct HostPiece {
   std::byte* at = nullptr;  // null: in the store's file
   Bytes size = 0;
-  int origin = 0;     // the store's own
-  Bytes in_file = 0;  // where it begins there
+  Bytes in_file = 0;              // where it begins there
+  PinnedPiece* pinned = nullptr;  // the store's own
 };
 
 class HostStore {
@@ -28,6 +30,19 @@ class HostStore {
   // `context` is current. False: `why` tells, where the store knows.
   virtual bool take(CUcontext context, Bytes bytes, HostPiece* out, std::string* why) = 0;
   virtual void give(CUcontext context, const HostPiece& piece) = 0;
+
+  // ---- A piece of host memory may be there in name only until it is made. Called by the one
+  // thread that puts the process to sleep.
+  // make() is to make the piece.
+  virtual void want(const HostPiece&) {}
+
+  // Makes the wanted pieces. False: the system lacks memory, and `why` tells.
+  virtual bool make(std::string*) { return true; }
+
+  // Makes no more pieces.
+  virtual void stop() {}
+
+  // ----
   // How many bytes of host memory are worth keeping for the next time.
   virtual Bytes keeps() = 0;
 

@@ -30,7 +30,8 @@ class SavedBytes {
 
   static constexpr Bytes kChunk = 8_MiB;
 
-  // Makes room for `bytes` in all; keeps the pieces that are there.
+  // Makes room for `bytes` in all; keeps the pieces that are there. HostStore::make() makes
+  // them.
   bool reserve(HostStore& store, CUcontext context, Bytes bytes, std::string* why) {
     while (size_ < bytes) {
       HostPiece piece;
@@ -39,6 +40,11 @@ class SavedBytes {
       if (!store.take(context, wanted, &piece, why)) return false;
       pieces_.push_back(piece);
       size_ += piece.size;
+    }
+    Bytes begin = 0;
+    for (const HostPiece& piece : pieces_) {
+      if (begin < bytes) store.want(piece);
+      begin += piece.size;
     }
     return true;
   }

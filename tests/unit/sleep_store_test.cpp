@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+// How SleepStore makes pinned memory: by several threads, which touch beside the driver's
+// registration; and what becomes of memory that cannot be had or pinned.
+#include "pinned/sleep_store.hpp"
+
+#include "allocator/sleep.hpp"
+#include "tests/unit/contents.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/mman.h>
+
+using namespace custash;
+
+namespace {
+
+constexpr Bytes kPiece = 40_MiB;
+
+// What the workers do. One test at a time.
+struct Seen {
+  std::mutex mutex;
+  std::map<Address, Address> touched;
+  std::set<std::thread::id> threads;
+  std::atomic<Address> cannot_touch{0};
+  std::atomic<Address> cannot_pin{0};
+  std::atomic<bool> cannot_touch_any{false};
+  std::atomic<bool> cannot_pin_any{false};
+  std::atomic<bool> registering_waits{false};
+  std::atomic<bool> wrong{false};
+};
+
+Seen* seen = nullptr;
+
+// Where a thread would wait for ever, the test fails in the end.
+template <typename Condition>
+void wait_for(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) {
+      seen->wrong = true;
+      return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+std::size_t touches() {
+  const std::lock_guard<std::mutex> lock(seen->mutex);
+  return seen->touched.size();
+}
+
+bool touch(Address begin, Address end) {
+  {
+    const std::lock_guard<std::mutex> lock(seen->mutex);
+    if (!seen->touched.emplace(begin, end).second) seen->wrong = true;
+    seen->threads.insert(std::this_thread::get_id());
+  }
+  if (seen->cannot_touch_any) return false;
+  const Address cannot = seen->cannot_touch.load();
+  return (cannot < begin || cannot >= end) && touch_range(begin, end);
+}
+
+const PinnedCalls kCalls{.lockable = [] { return ~Bytes{0}; }, .touch = touch};
+
+Driver driver_of(const sim::Sim& world) {
+  static CUresult (*real)(void*, std::size_t, unsigned);
+  Driver driver = world.driver();
+  real = driver.mem_host_register;
+  driver.mem_host_register = [](void* base, std::size_t bytes, unsigned flags) {
+    if (seen->registering_waits.exchange(false)) {
+      const std::size_t before = touches();
+      wait_for([&] { return touches() > before; });
+    }
+    return seen->cannot_pin_any || reinterpret_cast<Address>(base) == seen->cannot_pin.load()
+               ? CUDA_ERROR_NOT_PERMITTED
+               : real(base, bytes, flags);
+  };
+  return driver;
+}
+
+Config pinned_config(unsigned threads) {
+  Config config = Bed::vmm();
+  config.sleep_pinned = 1_GiB;
+  config.pinned_threads = threads;
+  return config;
+}
+
+// A store that has made its first piece, and has reserved `count` others.
+struct Pieces {
+  explicit Pieces(std::size_t count, unsigned threads = 4)
+      : config(pinned_config(threads)), driver(driver_of(bed.sim)), store(driver, config) {
+    seen = &here;
+    store.set_pinned_calls(kCalls);
+    take();
+    CHECK(sim::live_host_blocks() == 1);
+    while (all.size() <= count)
+      take();
+    CHECK(sim::live_host_blocks() == 1);
+  }
+
+  ~Pieces() {
+    store.stop();
+    for (const HostPiece& piece : all) {
+      store.give(bed.sim.context(), piece);
+      CHECK_FALSE(mapped(piece));
+    }
+    CHECK(sim::live_host_blocks() == 0);
+    std::string why;
+    config.sleep_memory = 0;
+    CHECK(store.has_room(1_GiB, &why));  // all has been counted back
+    CHECK_FALSE(here.wrong);
+    seen = nullptr;
+  }
+
+  Pieces(const Pieces&) = delete;
+  Pieces& operator=(const Pieces&) = delete;
+
+  void take() {
+    HostPiece piece;
+    std::string why;
+    REQUIRE(store.take(bed.sim.context(), kPiece, &piece, &why));
+    REQUIRE(piece.size == kPiece);
+    all.push_back(piece);
+  }
+
+  static bool mapped(const HostPiece& piece) { return msync(piece.at, 4_KiB, MS_ASYNC) == 0; }
+
+  Address at(std::size_t i) { return reinterpret_cast<Address>(all[i].at); }
+
+  bool make(std::string* why) {
+    for (const HostPiece& piece : all)
+      store.want(piece);
+    const bool made = store.make(why);
+    store.stop();
+    return made;
+  }
+
+  // Each byte of the pieces from the second on has been touched once.
+  void check_touched() {
+    Bytes sum = 0;
+    for (const auto& [begin, end] : here.touched)
+      sum += end - begin;
+    CHECK(sum == (all.size() - 1) * kPiece);
+    for (std::size_t i = 1; i < all.size(); ++i)
+      CHECK(here.touched.count(at(i)) == 1);
+  }
+
+  Seen here;
+  Config config;
+  Bed bed;
+  Driver driver;
+  SleepStore store;
+  std::vector<HostPiece> all;
+};
+
+// Blocks of 20 MiB in a process that sleeps in pinned memory. Its first piece is made.
+struct Sleeper {
+  Sleeper()
+      : config(pinned_config(2)),
+        driver(driver_of(bed.sim)),
+        store(driver, config),
+        sleep(*bed.allocator) {
+    seen = &here;
+    store.set_pinned_calls(kCalls);
+    sleep.set_store(store);
+    grow();
+    REQUIRE(sleep.go({}).asleep);
+    check();
+    CHECK(here.touched.empty());
+    grow();
+  }
+
+  ~Sleeper() {
+    check();
+    for (const Address block : blocks)
+      bed.free(block);
+    CHECK_FALSE(here.wrong);
+    seen = nullptr;
+  }
+
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+  void grow() {
+    blocks.push_back(bed.malloc(kBlock));
+    bed.launch(nullptr, writes(blocks.back(), kBlock, static_cast<int>(blocks.size())));
+    sim::run_all();
+  }
+
+  // Wakes the process.
+  void check() {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      std::string read;
+      bed.launch(nullptr, reads(blocks[i], kBlock, &read));
+      sim::run_all();
+      CHECK(is_all(read, kBlock, static_cast<int>(i + 1)));
+    }
+    CHECK(sim::faults().empty());
+  }
+
+  static constexpr Bytes kBlock = 20_MiB;
+  Seen here;
+  Config config;
+  Bed bed{with_bytes(1_GiB)};
+  Driver driver;
+  SleepStore store;
+  Sleep sleep;
+  std::vector<Address> blocks;
+};
+
+}  // namespace
+
+TEST_CASE("pieces are touched beside the registration of others", "[unit][sleep_store]") {
+  Pieces it(4);
+  it.here.registering_waits = true;  // until a further stripe is touched
+  std::string why;
+  CHECK(it.make(&why));
+  it.check_touched();
+  CHECK(sim::live_host_blocks() == 5);
+  CHECK(sim::count("cuMemHostAlloc") == 0);
+}
+
+TEST_CASE("without further threads the caller makes all pieces", "[unit][sleep_store]") {
+  Pieces it(3, 1);
+  std::string why;
+  CHECK(it.make(&why));
+  it.check_touched();
+  CHECK(it.here.threads == std::set{std::this_thread::get_id()});
+  CHECK(sim::live_host_blocks() == 4);
+  CHECK(it.make(&why));  // nothing is left to do
+  it.check_touched();
+}
+
+TEST_CASE("a piece that the driver does not pin is pageable, up to sleep_memory",
+          "[unit][sleep_store]") {
+  Pieces it(3);
+  it.config.sleep_memory = kPiece - 2_MiB;
+  it.here.cannot_pin = it.at(2);
+  std::string why;
+  CHECK_FALSE(it.make(&why));
+  CHECK(why ==
+        "host memory: the driver does not pin 40 MiB, and sleep_memory: has no room for them");
+  it.config.sleep_memory = kPiece;
+  it.here.touched.clear();
+  CHECK(it.make(&why));
+  CHECK(it.here.touched.count(it.at(2)) == 1);
+  CHECK(sim::live_host_blocks() == 3);
+  it.config.sleep_memory = 2 * kPiece;
+  HostPiece more;
+  REQUIRE(it.store.take(it.bed.sim.context(), 1_GiB, &more, &why));
+  CHECK(more.size == 1_GiB - 3 * kPiece);  // pinned memory that the piece has left free
+  it.store.give(it.bed.sim.context(), more);
+}
+
+TEST_CASE("a piece that the system has no memory for is tried again", "[unit][sleep_store]") {
+  Pieces it(3);
+  it.here.cannot_touch = it.at(2) + kPiece - 1;
+  std::string why;
+  CHECK_FALSE(it.make(&why));
+  CHECK(why == "host memory: needs 40 MiB, and the system refuses it");
+  CHECK(sim::live_host_blocks() < 4);
+  it.here.cannot_touch = 0;
+  it.here.touched.clear();
+  CHECK(it.make(&why));
+  CHECK(sim::live_host_blocks() == 4);
+}
+
+TEST_CASE("a device that registers nothing gives its own pinned memory",
+          "[unit][sleep_store]") {
+  Seen here;
+  seen = &here;
+  const Bed bed;
+  Driver driver = bed.sim.driver();
+  driver.mem_host_register = [](void*, std::size_t, unsigned) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  };
+  const Config config = pinned_config(4);
+  SleepStore store(driver, config);
+  store.set_pinned_calls(kCalls);
+  std::vector<HostPiece> all(3);
+  std::string why;
+  for (HostPiece& piece : all) {
+    REQUIRE(store.take(bed.sim.context(), kPiece, &piece, &why));
+    store.want(piece);
+  }
+  CHECK(store.make(&why));
+  CHECK(touches() == 0);
+  CHECK(sim::count("cuMemHostAlloc") == 3);
+  CHECK(sim::live_host_blocks() == 3);
+  for (const HostPiece& piece : all)
+    store.give(bed.sim.context(), piece);
+  CHECK(sim::live_host_blocks() == 0);
+}
+
+TEST_CASE("pinned memory grows with a process that sleeps again and again",
+          "[unit][sleep_store]") {
+  Sleeper it;
+  for (std::size_t i = 2; i < 5; ++i) {
+    const SleepAnswer answer = it.sleep.go({});
+    INFO(answer.text);
+    REQUIRE(answer.asleep);
+    CHECK(sim::live_host_blocks() == i);
+    it.check();
+    it.grow();
+  }
+}
+
+TEST_CASE("a sleep whose memory cannot be had or pinned loses nothing", "[unit][sleep_store]") {
+  Sleeper it;
+  it.config.sleep_memory = 0;
+  it.here.cannot_touch_any = true;
+  const SleepAnswer out = it.sleep.go({});
+  CHECK_FALSE(out.asleep);
+  CHECK(says(out, "and the system refuses it"));
+  it.check();
+  it.here.cannot_touch_any = false;
+  it.here.cannot_pin_any = true;
+  it.here.touched.clear();
+  const SleepAnswer refused = it.sleep.go({});
+  CHECK_FALSE(refused.asleep);
+  CHECK(says(refused, "the driver does not pin"));
+  it.check();
+  it.config.sleep_memory = 1_GiB;
+  it.here.touched.clear();
+  const SleepAnswer pageable = it.sleep.go({});
+  INFO(pageable.text);
+  CHECK(pageable.asleep);
+  CHECK(sim::live_host_blocks() == 1);
+}
