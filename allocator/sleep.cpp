@@ -58,6 +58,7 @@ class Sleep::Attempt {
 
   ~Attempt() {
     cancel();
+    still_.open();
     state_.sleeping.store().stop();
   }
 
@@ -76,6 +77,8 @@ class Sleep::Attempt {
 
   // The process is on its way to sleep, or awake.
   [[nodiscard]] bool later() const { return later_; }
+
+  [[nodiscard]] Nanoseconds standstill() const { return standstill_; }
 
  private:
   std::string reserve();
@@ -100,6 +103,7 @@ class Sleep::Attempt {
   bool again_ = false;
   bool already_ = false;
   bool later_ = false;
+  Nanoseconds standstill_ = 0;
 };
 
 std::string Sleep::Attempt::run() {
@@ -111,6 +115,7 @@ std::string Sleep::Attempt::run() {
   for (ContextCache* cache : still_.caches())
     away += cache->sleeping_pages().bytes() + cache->still_pages().cutter.unmapped();
   still_.leave_asleep(away);
+  standstill_ = still_.lasts();
   return {};
 }
 
@@ -221,6 +226,7 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
     answer.sums = attempt.sums();
     answer.already = attempt.already();
     answer.later = attempt.later();
+    answer.standstill = attempt.standstill();
     if (!attempt.again()) break;
   }
   answer.cached = request.bytes - left.bytes;
@@ -240,7 +246,9 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
       (in_file == 0 ? "" : " and " + mib(in_file) + " in " + state_.config.sleep_dir) +
       ", after " + std::to_string((state_.driver.now() - start) / 1'000'000) + " ms" +
       (stays.empty() ? "" : "; stays awake: " + stays);
-  log(LogLevel::Info, "event=asleep text=\"" + answer.text + "\"");
+  log(LogLevel::Info,
+      "event=asleep text=\"" + answer.text +
+          "\" standstill_ms=" + std::to_string(answer.standstill / 1'000'000));
   return answer;
 }
 

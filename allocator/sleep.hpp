@@ -30,7 +30,8 @@ struct SleepAnswer {
   bool already = false;  // all that can sleep was asleep
   bool later = false;    // the process is on its way to sleep, or awake
   Bytes cached = 0;      // of the bytes that were wanted, cached memory that was given back
-  std::string text;      // what became of the memory, or why it did not go to sleep
+  Nanoseconds standstill = 0;  // how long the gate was closed until then
+  std::string text;            // what became of the memory, or why it did not go to sleep
   SleepSums sums;
 };
 

@@ -24,8 +24,9 @@ Standstill::Standstill(Allocator::State& state, const SleepRequest& request)
   enter(state.all());
 }
 
-Standstill::~Standstill() {
+void Standstill::open() {
   if (closed_) (void)state_.sleep_gate.change(SleepState::GoingToSleep, from_);
+  closed_ = false;
 }
 
 std::string Standstill::refusal(Allocator::State& state) {
@@ -49,6 +50,7 @@ std::string Standstill::close(bool asleep_too) {
   if (!state_.sleep_gate.change(from_, SleepState::GoingToSleep))
     return std::string("the process is ") + sleep_state_name(now);
   closed_ = true;
+  closed_at_ = driver_.now();
   enter(state_.all());  // those that came meanwhile
   for (ContextCache* cache : caches_)
     cache->timeline().bar();

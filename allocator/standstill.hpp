@@ -20,7 +20,9 @@ namespace custash {
 class Standstill {
  public:
   Standstill(Allocator::State& state, const SleepRequest& request);
-  ~Standstill();
+
+  ~Standstill() { open(); }
+
   Standstill(const Standstill&) = delete;
   Standstill& operator=(const Standstill&) = delete;
 
@@ -30,6 +32,12 @@ class Standstill {
   // Empty: done. Else why not. `asleep_too`: also where memory is away already; a try that
   // fails then leaves the process asleep, as it was.
   std::string close(bool asleep_too = false);
+
+  // Undoes close(). The contexts stay until the end of the object.
+  void open();
+
+  // How long it has been closed.
+  [[nodiscard]] Nanoseconds lasts() const { return driver_.now() - closed_at_; }
 
   [[nodiscard]] bool closed() const { return closed_; }
 
@@ -60,6 +68,7 @@ class Standstill {
   std::vector<ContextCache*> caches_;
   SleepState from_ = SleepState::Awake;  // what the state was before
   bool closed_ = false;
+  Nanoseconds closed_at_ = 0;
 };
 
 template <typename Visit>

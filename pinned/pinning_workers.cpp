@@ -36,10 +36,15 @@ void PinningWorkers::touch(const Stripe& stripe) {
   piece.state.notify_all();
 }
 
-PinnedPiece::State PinningWorkers::wait(const PinnedPiece& piece) {
+PinnedPiece::State PinningWorkers::wait(PinnedPiece& piece) {
   for (;;) {
     const PinnedPiece::State now = piece.state.load();
-    if (now != PinnedPiece::State::Mapped || piece.end == 0) return now;
+    if (now != PinnedPiece::State::Mapped) return now;
+    if (piece.end == 0) {
+      piece.there.store(touch_(piece.range.base, piece.range.end()));
+      piece.state.store(done_(piece));
+      continue;
+    }
     std::size_t next = next_.load();
     if (next >= piece.end)
       piece.state.wait(now);

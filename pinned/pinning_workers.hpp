@@ -56,7 +56,8 @@ class PinningWorkers {
   void start(unsigned threads);
 
   // Does what nobody has begun of the piece and of those before it, then waits for the rest.
-  PinnedPiece::State wait(const PinnedPiece& piece);
+  // Makes a piece that was not added.
+  PinnedPiece::State wait(PinnedPiece& piece);
 
   // No thread works any more. A piece that is not made stays mapped, to be added again.
   void stop();

@@ -115,10 +115,17 @@ bool SleepStore::make(std::string* why) {
     return false;
   }
   workers_.start(config_.pinned_threads);
-  return std::all_of(
-      workers_.pieces().begin(), workers_.pieces().end(), [&](const PinnedPiece* piece) {
-        return can_hold(*piece, workers_.wait(*piece), why);
-      });
+  // Copying is more than twice as fast as making. So it comes to the rest when that is there.
+  const std::size_t first = workers_.pieces().size() * 2 / 3;
+  for (std::size_t i = 0; i < first; ++i) {
+    PinnedPiece& piece = *workers_.pieces()[i];
+    if (!can_hold(piece, workers_.wait(piece), why)) return false;
+  }
+  return true;
+}
+
+bool SleepStore::wait(const HostPiece& piece, std::string* why) {
+  return piece.pinned == nullptr || can_hold(*piece.pinned, workers_.wait(*piece.pinned), why);
 }
 
 // By the worker that has touched the last of it.

@@ -53,6 +53,7 @@ class SleepStore final : public HostStore {
 
   void want(const HostPiece& piece) override;
   bool make(std::string* why) override;
+  bool wait(const HostPiece& piece, std::string* why) override;
 
   void stop() override { workers_.stop(); }
 

@@ -65,6 +65,10 @@ Status PageContents::save(HostStore& store, std::string* why) {
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Status status;
   (void)each_chunk_of_portion([&](const SavedChunk& chunk) {
+    if (!chunk.in_file() && !store.wait(*chunk.piece, why)) {
+      status = CUDA_ERROR_OUT_OF_MEMORY;
+      return false;
+    }
     std::byte* const host = chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
     status = each_part(chunk, [&](const Part&, Address from, Bytes at, Bytes size) -> Status {
       return core_.driver.memcpy_dtoh_async(host + at, from, size, on);

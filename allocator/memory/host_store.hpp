@@ -30,21 +30,23 @@ class HostStore {
   // `context` is current. False: `why` tells, where the store knows.
   virtual bool take(CUcontext context, Bytes bytes, HostPiece* out, std::string* why) = 0;
   virtual void give(CUcontext context, const HostPiece& piece) = 0;
+  // How many bytes of host memory are worth keeping for the next time.
+  virtual Bytes keeps() = 0;
 
-  // ---- A piece of host memory may be there in name only until it is made. Called by the one
-  // thread that puts the process to sleep.
+  // ---- Host memory may be mapped only, until it is made. For the one thread that puts the
+  // process to sleep.
   // make() is to make the piece.
   virtual void want(const HostPiece&) {}
 
-  // Makes the wanted pieces. False: the system lacks memory, and `why` tells.
+  // Makes the wanted pieces, in their order; the last of them only begins to. False: the system
+  // lacks memory, and `why` tells.
   virtual bool make(std::string*) { return true; }
+
+  // Returns once the piece may be copied into. False: it cannot be made, and `why` tells.
+  virtual bool wait(const HostPiece&, std::string*) { return true; }
 
   // Makes no more pieces.
   virtual void stop() {}
-
-  // ----
-  // How many bytes of host memory are worth keeping for the next time.
-  virtual Bytes keeps() = 0;
 
   // ---- Of pieces in a file: up to a chunk of SavedBytes at a time, through one buffer. It is
   // there as long as there is such a piece.

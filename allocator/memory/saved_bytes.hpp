@@ -30,8 +30,8 @@ class SavedBytes {
 
   static constexpr Bytes kChunk = 8_MiB;
 
-  // Makes room for `bytes` in all; keeps the pieces that are there. HostStore::make() makes
-  // them.
+  // Takes room for `bytes` in all; keeps the pieces that are there. HostStore::make() then
+  // makes them.
   bool reserve(HostStore& store, CUcontext context, Bytes bytes, std::string* why) {
     while (size_ < bytes) {
       HostPiece piece;

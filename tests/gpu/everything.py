@@ -96,6 +96,7 @@ def parts(build, out):
         "sleep_peers": (300, [script("gpu/sleep_peers.py", "--build", build, "--json", f"{out}/sleep_peers.json")]),
         "turns": (300, [script("gpu/turns.py", "--build", build, "--pinned")]),
         "sleep_frameworks": (400, [script("gpu/sleep_frameworks.py", "--build", build, "--json", f"{out}/sleep_frameworks.json")]),
+        "checkpoint": (100, [script("gpu/checkpoint.py", "--build", build)]),
         "sleep": (500, [script("gpu/sleep.py", "--build", build, "--gib", "16")]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
                                 "all", "env", f"LD_PRELOAD={library}", "CUSTASH_CONF=caching:always", f"{build}/tests/gpu/{name}", "--quick"]

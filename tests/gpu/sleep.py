@@ -5,11 +5,11 @@
            [--only pinned|pageable|file|command|deep|training]
 
 pinned: a program fills N GiB, sleeps and is woken by its next memset, three times with pinned host memory
-(the first time cold). pageable: twice with pageable memory. command: another process puts it to sleep and wakes it.
-file: as pageable, into a file in --dir. deep: five of six blocks are freed, then a deep trim, sleep, and new blocks,
-three times over. training: GPT-2 with deterministic algorithms; one run without sleep, others that `custash sleep` and
+(the first time cold: it makes that memory). pageable: twice with pageable memory. command: another process puts it to
+sleep and wakes it. file: as pageable, into a file in --dir. deep: five of six blocks are freed, then a deep trim, sleep,
+and new blocks, three times over. training: GPT-2 with deterministic algorithms; one run without sleep, others that `custash sleep` and
 `custash trim --deep` stop at random moments: the losses must be equal to the last bit (train_gpt2.py; needs PyTorch).
-NVML says what is left on the device. Prints a line of JSON for each part. Exits with 0, with 1 where something is
+NVML says what is left on the device. standstill_ms is how long the gate was closed before the program slept. Prints a line of JSON for each part. Exits with 0, with 1 where something is
 wrong, with 77 where there is no GPU.
 """
 
@@ -18,6 +18,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -237,11 +238,15 @@ def deep(args):
 
 
 def sleeps(args, conf, rounds, table_mib=0):
-    process = start_child(args, args.gib, rounds, conf)
-    first = hear(process)
-    results = [hear(process) for _ in range(rounds)]
-    process.stdin.close()
-    code = process.wait()
+    with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8") as log:
+        process = start_child(args, args.gib, rounds, f"{conf},log:info,log_file:{log.name}")
+        first = hear(process)
+        results = [hear(process) for _ in range(rounds)]
+        process.stdin.close()
+        code = process.wait()
+        closed = re.findall(r"event=asleep .*standstill_ms=(\d+)", log.read())
+    for result, ms in zip(results, closed if len(closed) == rounds else []):
+        result["standstill_ms"] = int(ms)
     print(json.dumps({"gib": args.gib, "conf": conf, **first, "rounds": results, "exit": code}), flush=True)
     good = code == 0 and all(each["status"] == 0 and each["wrong"] == 0 for each in results)
     if first["context_mib"] is None:

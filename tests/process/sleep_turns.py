@@ -153,7 +153,7 @@ class Turns(Case):
         third = self.actor()
         third.ok(f"alloc {80 * MIB}")
         with open(self.logs[0], encoding="utf-8") as file:
-            self.assertIn("event=asleep", file.read())
+            self.assertRegex(file.read(), r'event=asleep text="[^"]*" standstill_ms=\d+')
         with open(self.logs[1], encoding="utf-8") as file:
             self.assertNotIn("event=asleep", file.read())
         self.assertEqual([idle.ok("check 0 1"), busy.ok("check 0 2")], [["0"], ["0"]])

@@ -6,6 +6,7 @@
 #include "allocator/sleep.hpp"
 #include "tests/unit/contents.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -32,6 +33,8 @@ struct Seen {
   std::atomic<Address> cannot_pin{0};
   std::atomic<bool> cannot_touch_any{false};
   std::atomic<bool> cannot_pin_any{false};
+  std::atomic<Address> late{0};  // is not touched before it is wanted
+  std::atomic<bool> late_wanted{false};
   std::atomic<bool> registering_waits{false};
   std::atomic<bool> wrong{false};
 };
@@ -62,9 +65,20 @@ bool touch(Address begin, Address end) {
     if (!seen->touched.emplace(begin, end).second) seen->wrong = true;
     seen->threads.insert(std::this_thread::get_id());
   }
+  if (begin == seen->late.load()) {
+    wait_for([] { return seen->late_wanted.load(); });
+    if (*reinterpret_cast<const char*>(begin) != 0) seen->wrong = true;  // copied into before
+  }
   if (seen->cannot_touch_any) return false;
   const Address cannot = seen->cannot_touch.load();
   return (cannot < begin || cannot >= end) && touch_range(begin, end);
+}
+
+// Bed's own check is for one thread.
+void check_entries() {
+  sim::set_entry_check([] {
+    if (held_locks() != 0 && seen != nullptr) seen->wrong = true;
+  });
 }
 
 const PinnedCalls kCalls{.lockable = [] { return ~Bytes{0}; }, .touch = touch};
@@ -97,6 +111,7 @@ struct Pieces {
   explicit Pieces(std::size_t count, unsigned threads = 4)
       : config(pinned_config(threads)), driver(driver_of(bed.sim)), store(driver, config) {
     seen = &here;
+    check_entries();
     store.set_pinned_calls(kCalls);
     take();
     CHECK(sim::live_host_blocks() == 1);
@@ -137,7 +152,9 @@ struct Pieces {
   bool make(std::string* why) {
     for (const HostPiece& piece : all)
       store.want(piece);
-    const bool made = store.make(why);
+    bool made = store.make(why);
+    for (const HostPiece& piece : all)
+      made = made && store.wait(piece, why);
     store.stop();
     return made;
   }
@@ -168,6 +185,7 @@ struct Sleeper {
         store(driver, config),
         sleep(*bed.allocator) {
     seen = &here;
+    check_entries();
     store.set_pinned_calls(kCalls);
     sleep.set_store(store);
     grow();
@@ -213,6 +231,49 @@ struct Sleeper {
   SleepStore store;
   Sleep sleep;
   std::vector<Address> blocks;
+};
+
+// Takes pieces of 4 MiB, of which the fifth is late.
+struct LatePiece final : HostStore {
+  explicit LatePiece(SleepStore& to) : to(to) {}
+
+  bool has_room(Bytes bytes, std::string* why) override { return to.has_room(bytes, why); }
+
+  bool take(CUcontext context, Bytes bytes, HostPiece* out, std::string* why) override {
+    if (!to.take(context, std::min(bytes, 4_MiB), out, why)) return false;
+    if (++taken == 5) seen->late = reinterpret_cast<Address>(out->at);
+    return true;
+  }
+
+  void give(CUcontext context, const HostPiece& piece) override { to.give(context, piece); }
+
+  void want(const HostPiece& piece) override { to.want(piece); }
+
+  bool make(std::string* why) override { return to.make(why); }
+
+  bool wait(const HostPiece& piece, std::string* why) override {
+    if (reinterpret_cast<Address>(piece.at) == seen->late) {
+      closed = sleep->state() == SleepState::GoingToSleep;
+      if (late_cannot_be_touched) seen->cannot_touch = seen->late.load();
+      seen->late_wanted = true;
+    }
+    return to.wait(piece, why);
+  }
+
+  void stop() override {
+    closed_at_stop = sleep->state() == SleepState::GoingToSleep;
+    seen->late_wanted = true;
+    to.stop();
+  }
+
+  Bytes keeps() override { return to.keeps(); }
+
+  SleepStore& to;
+  Sleep* sleep = nullptr;
+  int taken = 0;
+  bool closed = false;          // the gate, when the late piece was wanted
+  bool closed_at_stop = false;  // the program would wait for the workers
+  bool late_cannot_be_touched = false;
 };
 
 }  // namespace
@@ -270,6 +331,17 @@ TEST_CASE("a piece that the system has no memory for is tried again", "[unit][sl
   it.here.touched.clear();
   CHECK(it.make(&why));
   CHECK(sim::live_host_blocks() == 4);
+}
+
+TEST_CASE("a piece that nobody wanted before is made by who waits for it",
+          "[unit][sleep_store]") {
+  Pieces it(2);
+  std::string why;
+  CHECK(it.store.wait(it.all[2], &why));
+  CHECK(sim::live_host_blocks() == 2);
+  CHECK(it.make(&why));
+  CHECK(it.here.touched.count(it.at(2)) == 1);
+  CHECK(sim::live_host_blocks() == 3);
 }
 
 TEST_CASE("a device that registers nothing gives its own pinned memory",
@@ -333,4 +405,43 @@ TEST_CASE("a sleep whose memory cannot be had or pinned loses nothing", "[unit][
   INFO(pageable.text);
   CHECK(pageable.asleep);
   CHECK(sim::live_host_blocks() == 1);
+}
+
+TEST_CASE("contents are copied while later pieces are made, and into none before it is made",
+          "[unit][sleep_store]") {
+  Sleeper it;
+  LatePiece late(it.store);
+  late.sleep = &it.sleep;
+  it.sleep.set_store(late);
+  const SleepAnswer answer = it.sleep.go({});
+  INFO(answer.text);
+  REQUIRE(answer.asleep);
+  CHECK(late.taken >= 5);
+  CHECK(late.closed);
+  CHECK_FALSE(it.here.wrong);
+  it.check();
+}
+
+TEST_CASE("a piece that cannot be made behind the closed gate opens it, and nothing is lost",
+          "[unit][sleep_store]") {
+  Sleeper it;
+  LatePiece late(it.store);
+  late.sleep = &it.sleep;
+  late.late_cannot_be_touched = true;
+  it.sleep.set_store(late);
+  const SleepAnswer refused = it.sleep.go({});
+  CHECK_FALSE(refused.asleep);
+  CHECK(late.closed);
+  CHECK_FALSE(late.closed_at_stop);
+  CHECK(says(refused, "and the system refuses it"));
+  CHECK(it.sleep.state() == SleepState::Awake);
+  it.check();
+  it.here.cannot_touch = 0;
+  it.here.late = 0;
+  it.here.touched.clear();
+  late.late_cannot_be_touched = false;
+  const SleepAnswer answer = it.sleep.go({});
+  INFO(answer.text);
+  CHECK(answer.asleep);
+  it.check();
 }
