@@ -199,7 +199,10 @@ Bytes HandleCache::release(const Driver& driver, List what) {
   const RankedLock lock(mutex_);
   for (auto at = what.begin(); at != what.end(); ++at) {
     held_[at->memory.properties.location.id] += at->memory.bytes;
-    quietly([&] { alike_.emplace(&*at, at); });  // else it serves nobody
+    try {
+      alike_.emplace(&*at, at);
+    } catch (...) {  // out of host memory: it serves nobody
+    }
   }
   cached_.splice(cached_.begin(), what);
   count_.store(cached_.size());
