@@ -169,9 +169,12 @@ std::optional<Status> served(Allocator& core, CUstream stream, Serve serve) {
   return scope.entered() ? serve() : std::nullopt;
 }
 
-// In a capture the call makes a node of a graph, which allocates when it runs.
-CUresult note_passed(passed::Kind kind, CUresult result, Bytes bytes) {
-  if (result == CUDA_SUCCESS && process::core() != nullptr && !captures::under_way())
+// Where the stream captures, the call makes a node of a graph, which allocates when it runs.
+CUresult note_passed(
+    passed::Kind kind, CUresult result, CUstream stream, NullStream null, Bytes bytes) {
+  Allocator* const core = process::core();
+  if (result == CUDA_SUCCESS && core != nullptr &&
+      !(captures::under_way() && captures::is_capturing(*core, stream, null)))
     passed::table().count(kind, bytes);
   return result;
 }
@@ -196,7 +199,7 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
   }
   const CUresult result =
       hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, stream); });
-  return note_passed(passed::Kind::Ordered, result, bytes);
+  return note_passed(passed::Kind::Ordered, result, stream, null, bytes);
 }
 
 CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> real,
@@ -219,7 +222,7 @@ CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> r
   }
   const CUresult result =
       hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, pool, stream); });
-  return note_passed(passed::Kind::Pool, result, bytes);
+  return note_passed(passed::Kind::Pool, result, stream, null, bytes);
 }
 
 CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,

@@ -37,20 +37,20 @@ Function of_custash(const char* name) {
     std::fflush(stdout);                                   \
   } while (0)
 
-// What custash says of device 0 now; 0 where it is not preloaded.
-inline std::size_t number_of(const char* question) {
+// What custash says of the device now; 0 where it is not preloaded.
+inline std::size_t number_of(const char* question, int device) {
   custash_counter_t bytes{};
   const auto ask = of_custash<decltype(&custash_reserved_bytes)>(question);
-  if (ask != nullptr) ask(0, &bytes);
+  if (ask != nullptr) ask(device, &bytes);
   return static_cast<std::size_t>(bytes.current);
 }
 
 inline std::size_t reserved() {
-  return number_of("custash_reserved_bytes");
+  return number_of("custash_reserved_bytes", 0);
 }
 
-inline std::size_t allocated() {
-  return number_of("custash_allocated_bytes");
+inline std::size_t allocated(int device = 0) {
+  return number_of("custash_allocated_bytes", device);
 }
 
 // cuInit and the primary context of device 0, made current.

@@ -113,11 +113,11 @@ void pitched_full() {
 }
 
 // Whether custash serves an allocation from the current pool.
-void from_pool(const char* when) {
+void from_pool(const char* when, CUdevice device = 0) {
   CUdeviceptr block = 0;
-  const std::size_t before = allocated();
+  const std::size_t before = allocated(device);
   SAY(call("cuMemAllocAsync", &block, std::size_t{64} << 20U, CUstream{nullptr}));
-  std::printf("# %s %d\n", when, allocated() != before);
+  std::printf("# %s %d\n", when, allocated(device) != before);
   SAY(call("cuMemFreeAsync", block, CUstream{nullptr}));
   SAY(call("cuCtxSynchronize"));
 }
@@ -321,6 +321,48 @@ void pool_access() {
   from_pool("after");
 }
 
+// What changes one device's default pool concerns no other's.
+void pool_elsewhere() {
+  start();
+  CUmemoryPool pools[2] = {};
+  for (const CUdevice device : {0, 1})
+    SAY(call("cuDeviceGetDefaultMemPool", &pools[device], device));
+  int forbidden = 0;
+  SAY(call("cuMemPoolSetAttribute",
+           pools[0],
+           CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+           static_cast<void*>(&forbidden)));
+  from_pool("policy");
+  CUcontext context = nullptr;
+  SAY(call("cuDevicePrimaryCtxRetain", &context, CUdevice{1}));
+  SAY(call("cuCtxSetCurrent", context));
+  from_pool("elsewhere", 1);
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  SAY(call("cuMemPoolSetAccess",
+           pools[1],
+           static_cast<const CUmemAccessDesc*>(&access),
+           std::size_t{1}));
+  from_pool("access", 1);
+}
+
+// In a capture an allocation is a node; beside it, it is as ever.
+void beside_a_capture() {
+  start();
+  CUstream streams[2] = {};
+  CUdeviceptr blocks[2] = {};
+  CUgraph graph = nullptr;
+  for (CUstream& each : streams)
+    SAY(call("cuStreamCreate", &each, unsigned{CU_STREAM_NON_BLOCKING}));
+  SAY(call("cuStreamBeginCapture_v2", streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+  for (int i : {0, 1}) {
+    SAY(call("cuMemAllocAsync", &blocks[i], std::size_t{64} << 20U, streams[i]));
+    SAY(call("cuMemFreeAsync", blocks[i], streams[i]));
+  }
+  SAY(call("cuStreamEndCapture", streams[0], &graph));
+}
+
 // A default pool that is trimmed: what custash keeps goes, what is in use stays.
 void trimmed_pool() {
   start();
@@ -417,6 +459,8 @@ int main(int argc, char** argv) {
   }
   if (std::strcmp(which, "default_pool_named") == 0) default_pool_named();
   if (std::strcmp(which, "pool_access") == 0) pool_access();
+  if (std::strcmp(which, "pool_elsewhere") == 0) pool_elsewhere();
+  if (std::strcmp(which, "beside_a_capture") == 0) beside_a_capture();
   if (std::strcmp(which, "trimmed_pool") == 0) trimmed_pool();
   if (std::strcmp(which, "questions") == 0) questions();
   if (std::strcmp(which, "primary_context") == 0) primary_context();

@@ -95,6 +95,8 @@ class Entries(Case):
         self.assertEqual(self.share("default_pool"), "")
         self.assertEqual(self.share("default_pool", "pools:driver"),
                          "0 of 1 allocations (0.0 %) and 0.0 % of their bytes; by the driver: stream-ordered 1 (64.0 MiB)")
+        self.assertEqual(self.share("beside_a_capture", "pools:driver"),
+                         "0 of 1 allocations (0.0 %) and 0.0 % of their bytes; by the driver: stream-ordered 1 (64.0 MiB)")
         self.assertEqual(self.share("handles"), "0 of 0 allocations (100.0 %) and 100.0 % of their bytes; by the driver: "
                                                 "handles 4 (8.0 MiB, 2 live: 4.0 MiB)")
         self.assertRegex(self.share("own_pools", "pools:default"), r"^0 of 26 allocations .*: stream-ordered 1 \(64\.0 MiB\), from own pools 25 \(")
@@ -104,6 +106,10 @@ class Entries(Case):
     def test_a_default_pool_whose_access_is_set_is_the_drivers(self):
         out = self.same_as_bare("entries", "pool_access")
         self.assertEqual(notes(out), [["before", "1"], ["after", "0"]])
+
+    def test_a_default_pool_is_served_whatever_becomes_of_another_device_s(self):
+        served, kinds = self.served("pool_elsewhere", CUSTASH_SIM="devices=2")
+        self.assertEqual((served, kinds - served), ({"elsewhere"}, {"policy", "access"}))
 
     def test_a_default_pool_that_is_trimmed_keeps_no_more_than_it_may(self):
         for backing in ("backing:driver", "backing:vmm"):
