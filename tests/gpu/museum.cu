@@ -170,6 +170,23 @@ void never_freed() {
   finish();
 }
 
+// Memory of a pool that the program has made.
+void past_of_a_pool() {
+  constexpr std::size_t kSize = 10'000;
+  cudaMemPoolProps props = {};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location.type = cudaMemLocationTypeDevice;
+  cudaMemPool_t pool = nullptr;
+  CUDA_OK(cudaMemPoolCreate(&pool, &props));
+  char* block = nullptr;
+  CUDA_OK(cudaMallocFromPoolAsync(reinterpret_cast<void**>(&block), kSize, pool, nullptr));
+  expect("past_end", block, kSize);
+  write(block, kSize, 4);
+  finish();
+  (void)cudaFreeAsync(block, nullptr);
+  (void)cudaMemPoolDestroy(pool);
+}
+
 // Other allocations come after a free, as in most programs.
 void go_on() {
   for (int i = 0; i < 4; ++i) {
@@ -461,6 +478,7 @@ const Fault kFaults[] = {
     {"past the end by an address in device memory", hidden_pointer},
     {"past the end of a block that nobody frees", never_freed},
     {"past the end of stream-ordered memory", past_async},
+    {"past the end of a pool's memory", past_of_a_pool},
     {"far past the end, seen by two threads", seen_by_two_threads},
     {"a write after the free", write_after_free},
     {"a read after the free", read_after_free},

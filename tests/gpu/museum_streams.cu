@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // museum_streams [NUMBER | right NUMBER]: published bugs of stream order, rebuilt as small
-// programs. Without a number it lists them. With one it runs that bug. "right NUMBER" runs the
-// same program with the missing order. Before the fault it prints what should be found:
-// "expect KIND ADDRESS BYTES". cudaMallocAsync and cudaFreeAsync stand for the caches of
-// frameworks, so tensor.record_stream(side) becomes a wait before the free. Every kernel ends
-// by itself and stays inside its blocks. On the simulator museum_others_kernels.cpp stands for
-// the kernels.
+// programs, and one that nobody published. Without a number it lists them. With one it runs
+// that bug. "right NUMBER" runs the same program with the missing order. Before the fault it
+// prints what should be found: "expect KIND ADDRESS BYTES". cudaMallocAsync and cudaFreeAsync
+// stand for the caches of frameworks, so tensor.record_stream(side) becomes a wait before the
+// free. Every kernel ends by itself and stays inside its blocks. On the simulator
+// museum_others_kernels.cpp stands for the kernels.
 #include "museum_bed.cuh"
 #include "museum_layouts.hpp"
 
@@ -353,6 +353,45 @@ void onnxruntime_32342() {
   end(nullptr, sink);
 }
 
+// NVIDIA/cccl#878: a cache takes the per-thread default streams of two threads for one, since
+// their handles are equal. So what one thread still works on goes to another thread at once.
+void cccl_878() {
+  int* const sink = array_of<int>(1);
+  int* cached = nullptr;
+  cudaEvent_t worked = nullptr;
+  CUDA_OK(cudaEventCreateWithFlags(&worked, cudaEventDisableTiming));
+  std::thread([&] {
+    cached = ordered(cudaStreamPerThread);
+    CUDA_OK(cudaStreamSynchronize(cudaStreamPerThread));  // only the hand-over has no order
+    fill(cached, cudaStreamPerThread);
+    streams_sum<<<1, kThreads, 0, cudaStreamPerThread>>>(cached, kCount, kSlow, sink);
+    CUDA_OK(cudaEventRecord(worked, cudaStreamPerThread));
+  }).join();
+  std::thread([&] {
+    if (right) CUDA_OK(cudaStreamWaitEvent(cudaStreamPerThread, worked, 0));
+    fill(cached, cudaStreamPerThread);
+    planted("free_beside_use", cached);
+    release(cached, cudaStreamPerThread);
+  }).join();
+  CUDA_OK(cudaEventDestroy(worked));
+  end(nullptr, sink);
+}
+
+// Of nobody: a use after the free in the order of the thread's own stream.
+void per_thread_stream() {
+  int* const sink = array_of<int>(1);
+  int* const block = ordered(cudaStreamPerThread);
+  fill(block, cudaStreamPerThread);
+  const auto sum = [&] {
+    streams_sum<<<1, kThreads, 0, cudaStreamPerThread>>>(block, kCount, 0, sink);
+  };
+  if (right) sum();
+  release(block, cudaStreamPerThread);
+  planted("after_free", block);
+  if (!right) sum();
+  end(nullptr, sink);
+}
+
 const museum::Program kPrograms[] = {
     {"NVIDIA/cuCascade#186", cucascade_186},
     {"NVIDIA/cudf#21922", cudf_21922},
@@ -364,6 +403,8 @@ const museum::Program kPrograms[] = {
     {"NVIDIA/TensorRT-LLM#15265", tensorrt_llm_15265},
     {"meta-pytorch/torchrec#4231", torchrec_4231},
     {"microsoft/onnxruntime#32342", onnxruntime_32342},
+    {"NVIDIA/cccl#878", cccl_878},
+    {"a use after the free, per thread", per_thread_stream},
 };
 
 // The default pool gives freed memory back when the host waits. The kernels of the bugs would
