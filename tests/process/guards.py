@@ -41,6 +41,11 @@ class Guards(Case):
     def test_programs_that_are_right_log_nothing(self):
         self.assertEqual(self.log([0, 0, 0], "guard:all"), [])
 
+    def test_each_process_draws_its_own_blocks(self):
+        """Without a seed the first block is hardly one of them."""
+        self.assertEqual(self.log([3], "guard:1/1000000000"), [])
+        self.assertEqual(self.log([3], "guard:1/1000@595"), [f"bytes={SIZE} byte=1 past its end"])
+
     def report(self, steps, conf="guard:all"):
         """(What is found as JSON, what the program printed on standard error) of an actor's steps; each answers a code."""
         with tempfile.TemporaryDirectory() as folder:
