@@ -89,9 +89,37 @@ void move_bytes(const Plan& plan, const std::vector<char>* staged) {
   });
 }
 
+NodeAnswer answer_of(World& w, const Plan& plan) {
+  CUDA_MEMCPY3D copy{};
+  if (on_device(w, plan.from.address)) {
+    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = plan.from.address;
+  } else {
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = reinterpret_cast<const void*>(plan.from.address);
+  }
+  if (on_device(w, plan.to.address)) {
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = plan.to.address;
+  } else {
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+    copy.dstHost = reinterpret_cast<void*>(plan.to.address);
+  }
+  copy.srcPitch = plan.from.pitch;
+  copy.srcHeight = plan.from.pitch == 0 ? 0 : plan.from.plane / plan.from.pitch;
+  copy.dstPitch = plan.to.pitch;
+  copy.dstHeight = plan.to.pitch == 0 ? 0 : plan.to.plane / plan.to.pitch;
+  copy.WidthInBytes = plan.shape.width;
+  copy.Height = plan.shape.height;
+  copy.Depth = plan.shape.depth;
+  return {.copy = copy};
+}
+
 // What the copy does, by that context. Staged: what it copies is read now.
 CUresult planned(World& w, const Context& by, const Plan& plan, bool staged, Work* out) {
-  Work work{.name = "copy", .type = CU_GRAPH_NODE_TYPE_MEMCPY};
+  Work work{.name = "copy",
+            .type = CU_GRAPH_NODE_TYPE_MEMCPY,
+            .answer = std::make_shared<const NodeAnswer>(answer_of(w, plan))};
   add_accesses(plan.to, plan.shape, true, work.accesses);
   if (!staged) add_accesses(plan.from, plan.shape, false, work.accesses);
   for (const Touch& touch : translate_all(w, by, work))

@@ -35,7 +35,15 @@ CUresult planned(World& w, const Context& by, const Fill& fill, Work* out) {
   const Bytes row = fill.width * fill.element;
   if (fill.address % fill.element != 0 || (fill.height > 1 && fill.pitch < row))
     return CUDA_ERROR_INVALID_VALUE;
-  Work work{.name = "fill", .type = CU_GRAPH_NODE_TYPE_MEMSET};
+  const CUDA_MEMSET_NODE_PARAMS answer{.dst = fill.address,
+                                       .pitch = fill.pitch,
+                                       .value = fill.value,
+                                       .elementSize = static_cast<unsigned>(fill.element),
+                                       .width = fill.width,
+                                       .height = fill.height};
+  Work work{.name = "fill",
+            .type = CU_GRAPH_NODE_TYPE_MEMSET,
+            .answer = std::make_shared<const NodeAnswer>(NodeAnswer{.fill = answer})};
   if (fill.height == 1 || fill.pitch == row)
     work.accesses.push_back({fill.address, row * fill.height, true});
   else

@@ -58,6 +58,7 @@ std::unique_ptr<Graph> clone(World& w, const Graph& graph) {
   for (GraphNode& node : made->nodes) {
     node.original = node.id;
     node.handle = nullptr;
+    node.child_handle = nullptr;
     node.id = ids[node.id] = w.next_serial++;
   }
   for (GraphNode& node : made->nodes)
@@ -69,8 +70,10 @@ std::unique_ptr<Graph> clone(World& w, const Graph& graph) {
 void drop_graph(World& w, CUgraph handle) {
   const std::unique_ptr<Graph> graph = w.graphs.drop(handle);
   if (graph == nullptr) return;
-  for (const GraphNode& node : graph->nodes)
+  for (const GraphNode& node : graph->nodes) {
     if (node.handle != nullptr) w.nodes.drop(node.handle);
+    drop_graph(w, node.child_handle);
+  }
 }
 
 namespace {

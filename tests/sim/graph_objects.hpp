@@ -26,9 +26,11 @@ struct GraphNode {
   Work work = {};
   CUevent event = nullptr;                  // that it records or waits for
   std::shared_ptr<const Graph> child = {};  // that it is
+  CUgraph child_handle = nullptr;           // of a copy, once it was asked for
   std::vector<NodeId> after = {};
   CUgraphNode handle = nullptr;  // once one was asked for
   bool enabled = true;
+  bool updatable = false;  // by kernels
 };
 
 struct Graph {

@@ -18,6 +18,7 @@ CUresult replace(GraphNode* node, GraphNode made, bool executable) {
   node->work = std::move(made.work);
   node->event = made.event;
   node->child = std::move(made.child);
+  node->child_handle = nullptr;
   return CUDA_SUCCESS;
 }
 

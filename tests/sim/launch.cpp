@@ -26,6 +26,7 @@ struct Arguments {
   std::vector<std::vector<unsigned char>> values;
   std::vector<void*> pointers;
   custash_sim_launch launch{};
+  NodeAnswer answer;
 };
 
 // The packed buffer of cuLaunchKernel's `extra`, or null.
@@ -99,7 +100,18 @@ CUresult kernel_work(const Frame& f,
   const auto args = copy_arguments(*info, params, extra);
   std::memcpy(args->launch.grid, shape.grid, sizeof shape.grid);
   std::memcpy(args->launch.block, shape.block, sizeof shape.block);
-  Work work{.name = info->name, .kernel = true, .duration = f.world.options.default_kernel};
+  args->answer.kernel = {.func = fn,
+                         .gridDimX = shape.grid[0],
+                         .gridDimY = shape.grid[1],
+                         .gridDimZ = shape.grid[2],
+                         .blockDimX = shape.block[0],
+                         .blockDimY = shape.block[1],
+                         .blockDimZ = shape.block[2],
+                         .kernelParams = args->pointers.data()};
+  Work work{.name = info->name,
+            .answer = {args, &args->answer},
+            .kernel = true,
+            .duration = f.world.options.default_kernel};
   if (info->body != nullptr && info->body->nanoseconds != nullptr)
     work.duration = info->body->nanoseconds(&args->launch);
   if (info->body != nullptr && info->body->body != nullptr && f.world.space.data())

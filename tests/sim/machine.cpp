@@ -19,7 +19,7 @@ Slots* slots = nullptr;
 Slot* own = nullptr;
 
 void open_machine(const std::string& path) {
-  file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0 || ftruncate(file, sizeof(Slots)) != 0) std::abort();
   void* const memory =
       mmap(nullptr, sizeof(Slots), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

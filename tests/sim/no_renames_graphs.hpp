@@ -14,6 +14,7 @@
 #undef cuGraphAddMemcpyNode
 #undef cuGraphAddMemsetNode
 #undef cuGraphAddNode
+#undef cuGraphChildGraphNodeGetGraph
 #undef cuGraphClone
 #undef cuGraphCreate
 #undef cuGraphDestroy
@@ -37,9 +38,14 @@
 #undef cuGraphInstantiate
 #undef cuGraphInstantiateWithFlags
 #undef cuGraphInstantiateWithParams
+#undef cuGraphKernelNodeGetAttribute
+#undef cuGraphKernelNodeGetParams
+#undef cuGraphKernelNodeSetAttribute
 #undef cuGraphKernelNodeSetParams
 #undef cuGraphLaunch
+#undef cuGraphMemcpyNodeGetParams
 #undef cuGraphMemcpyNodeSetParams
+#undef cuGraphMemsetNodeGetParams
 #undef cuGraphMemsetNodeSetParams
 #undef cuGraphNodeFindInClone
 #undef cuGraphNodeGetDependencies

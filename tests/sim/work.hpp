@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,19 @@ struct Stream;
 
 using NodeId = std::uint64_t;  // of a graph; never used again
 
+// What a program may ask of a graph's node: the member of its type.
+struct NodeAnswer {
+  CUDA_KERNEL_NODE_PARAMS_v1 kernel{};  // its arguments live as long as the node
+  CUDA_MEMCPY3D copy{};
+  CUDA_MEMSET_NODE_PARAMS fill{};
+};
+
 // What an operation does; a graph's nodes are Works too.
 struct Work {
   std::string name = {};
   std::vector<Access> accesses = {};
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;  // as a node, where it tells no other way
+  std::shared_ptr<const NodeAnswer> answer = {};    // null: a test describes it itself
   bool kernel = false;  // kernels reach other devices only with peer access; copies always
   // A programmatic dependent launch: it may run beside the kernel before it in its stream.
   bool early = false;

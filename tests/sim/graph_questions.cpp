@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// What a graph's node does, as a program may ask.
+#include "tests/sim/graph.hpp"
+#include "tests/sim/node_params.hpp"
+
+namespace custash::sim {
+namespace {
+
+template <typename Out>
+CUresult answer(Frame& f,
+                CUgraphNode handle,
+                CUgraphNodeType type,
+                Out* out,
+                const Out NodeAnswer::*member) {
+  const GraphNode* node = node_of(f.world, handle);
+  if (node == nullptr || node->type != type || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (node->work.answer == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  *out = (*node->work.answer).*member;
+  return CUDA_SUCCESS;
+}
+
+CUresult kernel(Frame& f, CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS_v1* out) {
+  return answer(f, handle, CU_GRAPH_NODE_TYPE_KERNEL, out, &NodeAnswer::kernel);
+}
+
+constexpr int kUpdatable = 13;  // CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE
+
+GraphNode* with_attribute(Frame& f, CUgraphNode handle, int which) {
+  GraphNode* node = which == kUpdatable ? node_of(f.world, handle) : nullptr;
+  return node != nullptr && node->type == CU_GRAPH_NODE_TYPE_KERNEL ? node : nullptr;
+}
+
+}  // namespace
+
+SIM_ENTRY(cuGraphKernelNodeGetParams, (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1* out)) {
+  return SIM_CALL(cuGraphKernelNodeGetParams, Init) {
+    return kernel(f, node, out);
+  });
+}
+
+SIM_ENTRY(cuGraphKernelNodeGetParams_v2, (CUgraphNode node, void* out)) {
+  return SIM_CALL(cuGraphKernelNodeGetParams_v2, Init) {
+    CUDA_KERNEL_NODE_PARAMS_v1 base;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = kernel(f, node, &base);
+    if (result == CUDA_SUCCESS) *static_cast<KernelParams*>(out) = without_context(base);
+    return result;
+  });
+}
+
+SIM_ENTRY(cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3D* out)) {
+  return SIM_CALL(cuGraphMemcpyNodeGetParams, Init) {
+    return answer(f, node, CU_GRAPH_NODE_TYPE_MEMCPY, out, &NodeAnswer::copy);
+  });
+}
+
+SIM_ENTRY(cuGraphMemsetNodeGetParams, (CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* out)) {
+  return SIM_CALL(cuGraphMemsetNodeGetParams, Init) {
+    return answer(f, node, CU_GRAPH_NODE_TYPE_MEMSET, out, &NodeAnswer::fill);
+  });
+}
+
+SIM_ENTRY(cuGraphChildGraphNodeGetGraph, (CUgraphNode handle, CUgraph* out)) {
+  return SIM_CALL(cuGraphChildGraphNodeGetGraph, Init) {
+    GraphNode* node = node_of(f.world, handle);
+    if (node == nullptr || node->child == nullptr || out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (node->child_handle == nullptr)
+      node->child_handle = f.world.graphs.add<CUgraph>(clone(f.world, *node->child));
+    *out = node->child_handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+// CUlaunchAttributeValue begins with it.
+SIM_ENTRY(cuGraphKernelNodeGetAttribute, (CUgraphNode handle, int which, int* out)) {
+  return SIM_CALL(cuGraphKernelNodeGetAttribute, Init) {
+    const GraphNode* node = with_attribute(f, handle, which);
+    if (node == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = node->updatable ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+SIM_ENTRY(cuGraphKernelNodeSetAttribute, (CUgraphNode handle, int which, const int* value)) {
+  return SIM_CALL(cuGraphKernelNodeSetAttribute, Init) {
+    GraphNode* node = with_attribute(f, handle, which);
+    if (node == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    node->updatable = *value != 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace custash::sim
