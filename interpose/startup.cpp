@@ -6,6 +6,7 @@
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
 #include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/graph_uses.hpp"
 #include "interpose/hooks/guard_calls.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/kernel_name.hpp"
@@ -113,6 +114,7 @@ void in_forked_child() {
   handle_cache().reset_lock_after_fork();
   guards::reset_lock_after_fork();
   streams::reset_lock_after_fork();
+  graph_uses::reset_lock_after_fork();
   service::after_fork_in_child();
   ipc::after_fork_in_child();
   if (Allocator* const core = made_core()) {

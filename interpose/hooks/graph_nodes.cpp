@@ -5,6 +5,7 @@
 #include "interpose/hooks/graph_nodes.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
+#include "interpose/hooks/node_params.hpp"
 
 #include <array>
 #include <cstddef>
@@ -14,16 +15,8 @@ namespace custash {
 namespace graph_nodes {
 namespace {
 
-// CUDA_KERNEL_NODE_PARAMS of CUDA 12 and later, v2 and v3.
-struct KernelParams {
-  CUDA_KERNEL_NODE_PARAMS_v1 base;
-  const void* kernel;  // in place of a function
-  CUcontext context;
-};
-#if CUDA_VERSION >= 12000
-static_assert(sizeof(KernelParams) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
-static_assert(offsetof(KernelParams, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, kern));
-#endif
+using node_params::Kernel;
+using node_params::Node;
 
 void note_parameters(const CUDA_KERNEL_NODE_PARAMS_v1& node, const void* kernel) {
   Allocator* const core = process::core();
@@ -60,7 +53,7 @@ void note_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1* node) {
 
 void note_kernel(const void* node) {
   if (node == nullptr) return;
-  const auto& params = *static_cast<const KernelParams*>(node);
+  const auto& params = *static_cast<const Kernel*>(node);
   note_parameters(params.base, params.kernel);
 }
 
@@ -70,51 +63,20 @@ void note_visible() {
 
 namespace {
 
-// The first members of CUgraphNodeParams, from CUDA 12.2 on.
-struct NodeParams {
-  int type;
-  int reserved[3];
-
-  union {
-    struct {
-      int flags;
-      int reserved;
-      CUcontext context;
-      CUDA_MEMCPY3D copy;
-    } copy;
-
-    struct {
-      CUDA_MEMSET_NODE_PARAMS what;
-      CUcontext context;
-    } fill;
-
-    KernelParams kernel;
-  };
-};
-#if CUDA_VERSION >= 12020
-static_assert(offsetof(NodeParams, copy.copy) ==
-              offsetof(CUgraphNodeParams, memcpy.copyParams));
-static_assert(offsetof(NodeParams, copy.context) ==
-              offsetof(CUgraphNodeParams, memcpy.copyCtx));
-static_assert(offsetof(NodeParams, fill.what) == offsetof(CUgraphNodeParams, memset));
-static_assert(offsetof(NodeParams, fill.context) == offsetof(CUgraphNodeParams, memset.ctx));
-static_assert(offsetof(NodeParams, kernel.kernel) == offsetof(CUgraphNodeParams, kernel.kern));
-#endif
-
 // CUgraphNodeParams. Where a fill of a block of ours names no context, this adds one: the
 // driver knows the context of plain memory, but not that of mapped pages.
 class Given {
  public:
   explicit Given(void* what) : what_(what) {
     Allocator* const core = what == nullptr ? nullptr : process::core();
-    const auto* const node = static_cast<const NodeParams*>(what);
+    const auto* const node = static_cast<const Node*>(what);
     BlockInfo block;
     if (core == nullptr || node->type != CU_GRAPH_NODE_TYPE_MEMSET ||
         node->fill.context != nullptr ||
         core->find(node->fill.what.dst, &block) != Ownership::Live)
       return;
     std::memcpy(copy_.data(), what, copy_.size());
-    reinterpret_cast<NodeParams*>(copy_.data())->fill.context = block.context;
+    reinterpret_cast<Node*>(copy_.data())->fill.context = block.context;
     what_ = copy_.data();
   }
 
@@ -132,7 +94,7 @@ static_assert(sizeof(CUgraphNodeParams) == 256);
 // A kind of node that is not known here may write to the host.
 void note_node(const void* what) {
   if (what == nullptr) return;
-  const auto& node = *static_cast<const NodeParams*>(what);
+  const auto& node = *static_cast<const Node*>(what);
   switch (node.type) {
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       return note_copy(&node.copy.copy, node.copy.context);

@@ -6,6 +6,7 @@
 #include "interpose/process/device_scope.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 #include "interpose/real/device_pools.hpp"
+#include "interpose/real/real_driver.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,6 +2,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "interpose/hooks/graph_uses.hpp"
 #include "interpose/hooks/row_forms.hpp"
 #include "interpose/hooks/stream_calls.hpp"
 #include "interpose/hooks/stream_uses.hpp"
@@ -41,6 +42,8 @@ void look(Chain chain, Address first, Address second, View view, const Args&... 
     return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), std::get<10>(all));
   } else if constexpr (kName == "cuLaunchCooperativeKernel") {
     return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), nullptr);
+  } else if constexpr (kName == "cuGraphLaunch") {
+    return graph_uses::launched(chain, std::get<0>(all));
   } else if constexpr (kName == "cuStreamWaitEvent") {
     return streams::waits(chain, std::get<1>(all));
   } else if constexpr (kName == "cuMemcpyBatchAsync") {
@@ -57,7 +60,6 @@ void look(Chain chain, Address first, Address second, View view, const Args&... 
     if ((stream_uses::is_none(args) || ...)) addresses.clear();
   }
   stream_uses::used(chain, kEntryNames[static_cast<std::size_t>(kEntry)], addresses);
-  if constexpr (kName == "cuGraphLaunch") streams::special(chain, Special::Graph);
   if constexpr (stream_uses::tells_host(kName)) streams::special(chain, Special::TellsHost);
   if constexpr (stream_uses::waits_unseen(kName)) streams::special(chain, Special::WaitsUnseen);
   if constexpr (kCopies && !kName.starts_with("cuMemcpyHto")) {
@@ -132,11 +134,23 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
            kName == "cuDevicePrimaryCtxRelease" || kName == "cuDevicePrimaryCtxReset";
   }
 
+  static constexpr bool makes_graph() { return kName.starts_with("cuGraphInstantiate"); }
+
+  static constexpr bool sets_node() {
+    return kName.starts_with("cuGraphExec") && kName.ends_with("NodeSetParams");
+  }
+
+  static constexpr bool is_of_graphs() {
+    return makes_graph() || sets_node() || kName == "cuGraphExecUpdate" ||
+           kName == "cuGraphExecDestroy" || kName == "cuGraphNodeSetEnabled";
+  }
+
   static constexpr bool is_mine() {
-    return waits() || ends() || kName == "cuEventRecord" || kName == "cuEventRecordWithFlags" ||
-           kName == "cuCtxRecordEvent" || kName == "cuCtxWaitEvent" ||
-           kName == "cuStreamDestroy" || kName == "cuGreenCtxCreate" ||
-           kName == "cuLaunchKernelEx" || kName == "cuLaunchCooperativeKernelMultiDevice";
+    return waits() || ends() || is_of_graphs() || kName == "cuEventRecord" ||
+           kName == "cuEventRecordWithFlags" || kName == "cuCtxRecordEvent" ||
+           kName == "cuCtxWaitEvent" || kName == "cuStreamDestroy" ||
+           kName == "cuGreenCtxCreate" || kName == "cuLaunchKernelEx" ||
+           kName == "cuLaunchCooperativeKernelMultiDevice";
   }
 
   static void begin() {
@@ -150,7 +164,10 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
     if constexpr (waits()) quietly([&] { clock = awaited(all); });
     // Before the call: afterwards another thread may have a new stream of the same handle.
     if constexpr (kName == "cuStreamDestroy") streams::stream_destroyed(std::get<0>(all));
+    if constexpr (kName == "cuGraphExecDestroy") graph_uses::forget(std::get<0>(all));
     const CUresult result = real(args...);
+    if constexpr (kName == "cuGraphExecUpdate")
+      if (result != CUDA_SUCCESS) graph_uses::forget(std::get<0>(all));
     if (result != CUDA_SUCCESS) return result;
     if constexpr (waits())
       streams::is_over(clock);
@@ -187,6 +204,8 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
       streams::waits(std::get<0>(all), std::get<1>(all));
     } else if constexpr (kName == "cuGreenCtxCreate") {
       streams::give_up();
+    } else if constexpr (is_of_graphs()) {
+      graph(all);
     } else if constexpr (kName == "cuLaunchKernelEx") {
       launch(all);
     } else if constexpr (kName == "cuLaunchCooperativeKernelMultiDevice") {
@@ -195,6 +214,32 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
         if (const auto chain = chain_of(each.hStream, kNull))
           stream_uses::launched(*chain, each.function, each.kernelParams, nullptr);
       }
+    }
+  }
+
+  static void graph(const All& all) {
+    if constexpr (makes_graph()) {
+      graph_uses::made(*std::get<0>(all), std::get<1>(all));
+    } else if constexpr (kName == "cuGraphExecUpdate") {
+      graph_uses::updated(std::get<0>(all), std::get<1>(all));
+    } else if constexpr (kName == "cuGraphNodeSetEnabled") {
+      graph_uses::switched(std::get<0>(all), std::get<1>(all), std::get<2>(all) != 0);
+    } else if constexpr (kName == "cuGraphExecKernelNodeSetParams") {
+      node_params::Kernel kernel{};  // version 1 ends with `base`
+      if constexpr (std::is_same_v<std::tuple_element_t<2, All>, const void*>)
+        kernel = *static_cast<const node_params::Kernel*>(std::get<2>(all));
+      else
+        kernel.base = *std::get<2>(all);
+      graph_uses::changed(std::get<0>(all), std::get<1>(all), kernel);
+    } else if constexpr (kName == "cuGraphExecMemcpyNodeSetParams" ||
+                         kName == "cuGraphExecMemsetNodeSetParams") {
+      graph_uses::changed(std::get<0>(all), std::get<1>(all), *std::get<2>(all));
+    } else if constexpr (kName == "cuGraphExecChildGraphNodeSetParams") {
+      graph_uses::changed(std::get<0>(all), std::get<1>(all), std::get<2>(all));
+    } else if constexpr (kName == "cuGraphExecNodeSetParams") {
+      graph_uses::changed(std::get<0>(all),
+                          std::get<1>(all),
+                          *static_cast<const node_params::Node*>(std::get<2>(all)));
     }
   }
 
@@ -223,6 +268,7 @@ void check_other() {
 }  // namespace
 
 void begin() {
+  graph_uses::begin();
 #define BEGIN_SUBMISSION(hook, null, params)                  \
   real_##hook = real::function<CUresult params>(Entry::hook); \
   if (real_##hook != nullptr)                                 \

@@ -17,31 +17,60 @@ void add(void* addresses, Address word, std::size_t place) {
   quietly([&] { static_cast<Addresses*>(addresses)->push_back({word, place}); });
 }
 
+Addresses known(const Addresses& named) {
+  Addresses out;
+  for (const streams::Named& each : named)
+    add(&out, each.address, each.place);
+  return out;
+}
+
 }  // namespace
 
 // Large structures are left out: programs fill them in part and leave old addresses in the
 // rest.
-void launched(streams::Chain chain, const void* function, void** params, void** extra) {
+Use of_kernel(const void* function, void** params, void** extra) {
   constexpr std::size_t kMostWords = 32;
+  Use use;
   Allocator* const core = process::core();
-  if (core == nullptr) return;
-  Addresses addresses;
-  parameters::visit_words(core->driver(), function, params, extra, add, &addresses, kMostWords);
-  const char* const name = addresses.empty() ? "" : kernel_name(function);
+  if (core == nullptr) return use;
+  parameters::visit_words(
+      core->driver(), function, params, extra, add, &use.addresses, kMostWords);
+  if (!use.addresses.empty()) use.name = kernel_name(function);
   // Then places of different kernels could not be told apart.
-  if (name == kUnknownKernel)
-    std::erase_if(addresses, [](const streams::Named& each) { return each.place != 0; });
-  streams::submitted(chain, name, addresses, false);
-  if (parameters::look(core->driver(), function, params, extra) !=
-      parameters::HostAddresses::None)
-    streams::special(chain, streams::Special::TellsHost);
+  if (use.name == kUnknownKernel)
+    std::erase_if(use.addresses, [](const streams::Named& each) { return each.place != 0; });
+  use.tells_host = parameters::look(core->driver(), function, params, extra) !=
+                   parameters::HostAddresses::None;
+  return use;
+}
+
+// The host may see that pageable memory is written.
+Use of_copy(const CUDA_MEMCPY3D& copy) {
+  Use use{.name = "a copy in a graph"};
+  if (is_none(&copy) || copy.Depth == 0) return use;
+  use.addresses = known({{views::target(&copy)}, {views::source(&copy)}});
+  Allocator* const core = process::core();
+  const Address target = copy.dstMemoryType == CU_MEMORYTYPE_HOST
+                             ? reinterpret_cast<Address>(copy.dstHost)
+                             : views::target(&copy);
+  use.tells_host = core == nullptr || (target != 0 && has_waited(*core, target));
+  return use;
+}
+
+Use of_fill(const CUDA_MEMSET_NODE_PARAMS& fill) {
+  Use use{.name = "a memset in a graph"};
+  if (fill.width != 0 && fill.height != 0) use.addresses = known({{fill.dst}});
+  return use;
+}
+
+void launched(streams::Chain chain, const void* function, void** params, void** extra) {
+  const Use use = of_kernel(function, params, extra);
+  streams::submitted(chain, use.name, use.addresses, streams::Naming::Parameters);
+  if (use.tells_host) streams::special(chain, streams::Special::TellsHost);
 }
 
 void used(streams::Chain chain, const char* call, const Addresses& addresses) {
-  Addresses known;
-  for (const streams::Named& each : addresses)
-    add(&known, each.address, each.place);
-  streams::submitted(chain, call, known, true);
+  streams::submitted(chain, call, known(addresses), streams::Naming::Exact);
 }
 
 bool has_waited(Allocator& core, Address target) {

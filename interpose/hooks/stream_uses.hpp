@@ -57,6 +57,17 @@ bool is_none(const T& value) {
   return false;
 }
 
+// What one kernel, copy or memset uses.
+struct Use {
+  const char* name = "";
+  Addresses addresses;
+  bool tells_host = false;  // the host may learn, without a call, that it is over
+};
+
+Use of_kernel(const void* function, void** params, void** extra);
+Use of_copy(const CUDA_MEMCPY3D& copy);
+Use of_fill(const CUDA_MEMSET_NODE_PARAMS& fill);
+
 void launched(streams::Chain chain, const void* function, void** params, void** extra);
 void used(streams::Chain chain, const char* call, const Addresses& addresses);
 // The copy's target may be memory of the host that is pageable: then the call has waited.

@@ -12,6 +12,13 @@ bool ParameterWords::may_be(const char* kernel, std::size_t place) const {
          found->second[place] != kNever;
 }
 
+bool ParameterWords::is_address(const char* kernel, std::size_t place) const {
+  if (place == 0) return true;
+  const auto found = in_use_.find(kernel);
+  return found != in_use_.end() && place < found->second.size() &&
+         found->second[place] == kCertain;
+}
+
 bool ParameterWords::saw(const char* kernel, std::size_t place, Held held) {
   if (place == 0) return true;
   std::vector<std::uint16_t>& places = in_use_[kernel];

@@ -20,6 +20,8 @@ class ParameterWords {
   // word is not to be believed.
   bool saw(const char* kernel, std::size_t place, Held held);
   [[nodiscard]] bool may_be(const char* kernel, std::size_t place) const;
+  // So often that it is an address.
+  [[nodiscard]] bool is_address(const char* kernel, std::size_t place) const;
 
  private:
   // Kernels of loops were seen to hold one freed address 301 times of 302.

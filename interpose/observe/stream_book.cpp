@@ -142,9 +142,14 @@ bool StreamBook::is_abroad(Chain chain, std::span<const Named> addresses) {
          });
 }
 
-StreamBook::Tracked* StreamBook::block_of(const char* kernel, const Named& named) {
+// What a graph repeats says nothing new of a place.
+StreamBook::Tracked* StreamBook::block_of(const char* kernel,
+                                          const Named& named,
+                                          Naming naming) {
   using Held = ParameterWords::Held;
   if (named.place == 0) return find(named.address);
+  if (naming == Naming::Repeated)
+    return words_.is_address(kernel, named.place) ? find(named.address) : nullptr;
   if (!words_.may_be(kernel, named.place)) return nullptr;
   Tracked* const tracked = are_numbers(named.address) ? nullptr : find(named.address);
   Held held = Held::Other;
@@ -162,12 +167,13 @@ StreamBook::Tracked* StreamBook::block_of(const char* kernel, const Named& named
 void StreamBook::used(Chain chain,
                       const guards::Work& work,
                       std::span<const Named> addresses,
-                      bool certain,
+                      Naming naming,
                       std::vector<Fault>* faults) {
   std::vector<Tracked*> blocks(addresses.size());
   std::transform(addresses.begin(), addresses.end(), blocks.begin(), [&](const Named& each) {
-    return block_of(work.name, each);
+    return block_of(work.name, each, naming);
   });
+  const bool certain = naming == Naming::Exact;
   // The legacy stream copies between devices when the earlier work of both is over.
   if (certain && order.is_legacy(chain) && are_on_two_devices(blocks))
     order.is_over(order.of_all());

@@ -44,11 +44,10 @@ class StreamBook {
   // Whether another stream has allocated one of them: then the use's call site is kept, in case
   // a later free is found to be beside it.
   bool is_abroad(Chain chain, std::span<const Named> addresses);
-  // `certain` false: an address may be the end of the block before.
   void used(Chain chain,
             const guards::Work& work,
             std::span<const Named> addresses,
-            bool certain,
+            Naming naming,
             std::vector<Fault>* faults);
 
  private:
@@ -79,7 +78,7 @@ class StreamBook {
                      std::span<Tracked* const> blocks);
   static bool are_on_two_devices(std::span<Tracked* const> blocks);
   // Null where the address is no block's, or is not to be believed to be one.
-  Tracked* block_of(const char* kernel, const Named& named);
+  Tracked* block_of(const char* kernel, const Named& named, Naming naming);
   void note(Tracked& tracked, Place place, const std::shared_ptr<const guards::Work>& work);
   void add(guards::Kind kind,
            const guards::Block& block,

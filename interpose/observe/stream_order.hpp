@@ -37,6 +37,10 @@ struct Named {
   std::size_t place = 0;
 };
 
+// How work names addresses. Exact: as a copy does. Parameters: a launch's, of which one may be
+// the end of a block. Repeated: those of a graph's kernel, which are the same in each launch.
+enum class Naming { Exact, Parameters, Repeated };
+
 struct Place {
   Chain chain = 0;
   std::uint64_t position = 0;

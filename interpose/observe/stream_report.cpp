@@ -238,7 +238,7 @@ bool may_know(Address address) noexcept {
 void submitted(Chain chain,
                const char* name,
                std::span<const Named> addresses,
-               bool certain) noexcept {
+               Naming naming) noexcept {
   once_in([&] {
     guards::Work work;
     work.name = name;
@@ -255,7 +255,7 @@ void submitted(Chain chain,
       const RankedLock lock(mutex);
       if (is_old(book().order)) return;
       work.stream = book().order.handle_of(chain);
-      book().used(chain, work, addresses, certain, &faults);
+      book().used(chain, work, addresses, naming, &faults);
     }
     for (Fault& each : faults)
       if (each.use.by.empty()) each.use.by = stack_here();
@@ -288,6 +288,12 @@ void waits(Chain chain, CUevent event) noexcept {
   with_order([&](StreamOrder& order) {
     if (is_old(order)) return order.is_over(order.of(event));
     order.waits(chain, order.of(event));
+  });
+}
+
+void waits(Chain chain, const Clock& clock) noexcept {
+  with_order([&](StreamOrder& order) {
+    if (!is_old(order)) order.waits(chain, clock);
   });
 }
 

@@ -38,22 +38,23 @@ std::optional<Chain> chain_of(const observe::Stream& stream) noexcept;
 // Of a block that is or was in use; takes no lock.
 [[nodiscard]] bool may_know(Address address) noexcept;
 
-// Work that the driver has taken. `certain` false: an address may be the end of a block.
+// Work that the driver has taken.
 void submitted(Chain chain,
                const char* name,
                std::span<const Named> addresses,
-               bool certain) noexcept;
+               Naming naming) noexcept;
 
 // ---- Order.
 enum class Special {
   TellsHost,    // the host may learn, without a call, that this work is over
   WaitsUnseen,  // the stream may wait for what the host or a kernel does
-  Graph
+  Graph         // one of which custash does not know what it waits for and whom it tells
 };
 void special(Chain chain, Special what) noexcept;
 void recorded(CUevent event, Chain chain) noexcept;
 void recorded(CUevent event, CUcontext context) noexcept;
 void waits(Chain chain, CUevent event) noexcept;
+void waits(Chain chain, const Clock& clock) noexcept;
 void waits(CUcontext context, CUevent event) noexcept;
 void stream_destroyed(CUstream stream) noexcept;
 void contexts_end() noexcept;

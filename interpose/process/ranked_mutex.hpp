@@ -29,6 +29,7 @@ enum class HookRank {
   PythonNames,  // the ledger copies them
   PythonDesk,
   Graphs,
+  GraphUses,
   OwnPools,
   KernelNames,
   Layouts,

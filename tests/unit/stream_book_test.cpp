@@ -25,7 +25,7 @@ struct Program {
 
   void use(std::size_t number) {
     const streams::Named named{address(number)};
-    book.used(chain, {}, {&named, 1}, true, &faults);
+    book.used(chain, {}, {&named, 1}, streams::Naming::Exact, &faults);
   }
 };
 

@@ -23,6 +23,7 @@ using Programs = std::map<std::string, Program>;
 
 // ---- The programs. Of those whose name begins with right_ nothing is to be found.
 extern const Programs kFrees;
+extern const Programs kGraphs;
 extern const Programs kOutside;
 extern const Programs kBugs;
 extern const Programs kOrders;
@@ -79,6 +80,10 @@ void use(CUdeviceptr block, CUstream s);
 void by_struct(CUdeviceptr block, CUstream s);
 // So often that the place in the structure is an address for certain.
 void by_struct_often(CUdeviceptr block, CUstream s);
+
+// A host function.
+inline void nothing(void*) {
+}
 
 template <typename Body>
 void in_thread(Body body) {

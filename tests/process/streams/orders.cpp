@@ -19,9 +19,6 @@ void record(CUdeviceptr block, CUstream s) {
   if (call != nullptr) need(call(reinterpret_cast<void*>(block), s), "custash_record_stream");
 }
 
-void nothing(void*) {
-}
-
 std::size_t heap_in_use() {
   const struct mallinfo2 now = mallinfo2();
   return now.uordblks + now.hblkhd;
