@@ -46,9 +46,9 @@ std::optional<Status> Allocator::FreePlan::locked_or_slow() {
       known != nullptr && cache_->try_free(owner_, address_, known->thread_cache))
     return Status();
   // One question a thread is enough: with a context that ends, threads forget all others.
-  CUdevice device = 0;
+  CUcontext its = nullptr;
   if (state_.known_binding(cache_->context()) == nullptr &&
-      state_.driver.ctx_get_device(&device) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+      state_.driver.stream_get_ctx(CU_STREAM_LEGACY, &its) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   StreamBinding* binding = state_.binding(cache_->context());
   ThreadCache* thread_cache = binding == nullptr || binding->cache != cache_
@@ -62,14 +62,13 @@ std::optional<Status> Allocator::FreePlan::locked_or_slow() {
 std::optional<Status> Allocator::FreePlan::slow_on(CUstream stream, NullStream null) {
   if (!ours()) return std::nullopt;
   const bool is_default = is_default_stream(stream);
-  StreamBinding* binding =
-      is_default ? state_.binding(stream, null) : state_.known_binding(nullptr, stream, null);
+  CUcontext its = nullptr;  // a default stream is one of the current context
+  if (is_default) (void)state_.driver.ctx_get_current(&its);
+  StreamBinding* binding = state_.known_binding(its, stream, null);
   if (binding == nullptr) {
-    // The thread does not know the stream. A default stream is one of the current context.
-    CUcontext its = nullptr;
-    CUdevice device = 0;
-    const CUresult told = is_default ? state_.driver.ctx_get_device(&device)
-                                     : state_.driver.stream_get_ctx(stream, &its);
+    // The thread does not know the stream. The legacy stream tells whether the context lives.
+    const CUresult told =
+        state_.driver.stream_get_ctx(is_default ? CU_STREAM_LEGACY : stream, &its);
     if (told == CUDA_ERROR_INVALID_HANDLE || told == CUDA_ERROR_INVALID_CONTEXT ||
         told == CUDA_ERROR_CONTEXT_IS_DESTROYED)
       return told;

@@ -155,7 +155,7 @@ void fill_names(Config* config) {
 
 // The processes of a fleet guard different allocations.
 void set_seed(GuardChoice* guard) {
-  if (guard->seed == 0 &&
+  if (guard->any() && guard->seed == 0 &&
       getrandom(&guard->seed, sizeof guard->seed, GRND_NONBLOCK) != sizeof guard->seed)
     guard->seed = static_cast<std::uint32_t>(getpid());
 }

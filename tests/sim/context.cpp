@@ -89,10 +89,12 @@ CUresult destroy_context(World& w, ThreadState& thread, CUcontext handle) {
   drop_events(w, id);
   drop_arrays(w, id);
   drop_memory(w, thread, id);
-  if (c->primary)
+  if (c->primary) {
     w.contexts.withdraw(handle);
-  else
+  } else {
+    w.ended_contexts[handle] = c->device;
     w.contexts.drop(handle);
+  }
   return CUDA_SUCCESS;
 }
 
@@ -166,9 +168,14 @@ SIM_ENTRY(cuCtxGetCurrent, (CUcontext * out)) {
 }
 
 SIM_ENTRY(cuCtxGetDevice, (CUdevice * out)) {
-  return SIM_CALL(cuCtxGetDevice, Context) {
+  // Of a destroyed context, too.
+  return SIM_CALL(cuCtxGetDevice, ContextIfAny) {
+    if (f.context == nullptr && f.thread.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    const auto& ended = f.world.ended_contexts;
+    const auto its = ended.find(f.thread.stack.back());
+    if (f.context == nullptr && its == ended.end()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.context->device;
+    *out = f.context != nullptr ? f.context->device : its->second;
     return CUDA_SUCCESS;
   });
 }

@@ -78,6 +78,7 @@ struct World {
   std::uint64_t next_serial = 1;
   std::vector<DeviceState> devices;
   Handles<Context> contexts{0x51000000000};
+  std::map<CUcontext, CUdevice> ended_contexts;  // of destroyed ones, which may be current
   Handles<Stream> streams{0x52000000000};
   Handles<Event> events{0x53000000000};
   Handles<Graph> graphs{0x54000000000};
