@@ -229,6 +229,7 @@ void switched(CUgraphExec executable, CUgraphNode node, bool on) {
 
 // A launch comes after the one before it, in whichever streams. What the host learns of one
 // node may tell it of others, so all are over then.
+// An unknown node may wait for all work before the launch, and may tell all work after it.
 void launched(Chain chain, CUgraphExec executable) {
   std::vector<std::shared_ptr<const Node>> nodes;
   Clock last;

@@ -2,75 +2,9 @@
 // Pools that the program makes: what is asked of them, how much they say they use, and their
 // end. Run once with the default options, once with pools:default. Sizes are whole granules,
 // since drivers round, and each in its way.
-#include "tests/conformance/cases.hpp"
-
-#include <atomic>
-#include <barrier>
-#include <cstring>
-#include <thread>
-#include <vector>
+#include "tests/conformance/pools_own.hpp"
 
 namespace conformance {
-namespace {
-
-const auto get_attribute = CU(cuMemPoolGetAttribute, cuMemPoolGetAttribute);
-const auto set_attribute = CU(cuMemPoolSetAttribute, cuMemPoolSetAttribute);
-
-constexpr std::size_t kBlock = 4 * kMiB;
-
-cudaMemPoolProps device_memory(int device = 0) {
-  cudaMemPoolProps props;
-  std::memset(&props, 0, sizeof props);
-  props.allocType = cudaMemAllocationTypePinned;
-  props.handleTypes = cudaMemHandleTypeNone;
-  props.location = {cudaMemLocationTypeDevice, device};
-  return props;
-}
-
-cudaMemPool_t make_pool(const cudaMemPoolProps& props = device_memory()) {
-  cudaMemPool_t pool = nullptr;
-  SAY(cudaMemPoolCreate(&pool, &props));
-  return pool;
-}
-
-void* take(cudaMemPool_t pool, std::size_t bytes, cudaStream_t stream) {
-  void* p = nullptr;
-  SAY(cudaMallocFromPoolAsync(&p, bytes, pool, stream));
-  return p;
-}
-
-unsigned long long value_of(cudaMemPool_t pool, CUmemPool_attribute which) {
-  unsigned long long value = ~0ULL;
-  SAY(get_attribute(pool, which, &value));
-  return value;
-}
-
-int flag_of(cudaMemPool_t pool, CUmemPool_attribute which) {
-  int value = -1;
-  SAY(get_attribute(pool, which, &value));
-  return value;
-}
-
-CUresult set_value(cudaMemPool_t pool, CUmemPool_attribute which, unsigned long long value) {
-  return set_attribute(pool, which, &value);
-}
-
-CUresult set_flag(cudaMemPool_t pool, CUmemPool_attribute which, int value) {
-  return set_attribute(pool, which, &value);
-}
-
-void say_use(cudaMemPool_t pool) {
-  const unsigned long long used = value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-  const unsigned long long reserved = value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-  std::printf("used %llu, most %llu; reserved as much %d, most as much %d\n",
-              used,
-              value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH),
-              reserved >= used,
-              value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) >= reserved);
-  std::printf("# reserved %llu\n", reserved);
-}
-
-}  // namespace
 
 CASE(pools_own_use) {
   SAY(cudaFree(nullptr));
@@ -100,91 +34,6 @@ CASE(pools_own_use) {
   std::printf("# used after a plain free %llu\n",
               value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
   SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
-  SAY(cudaMemPoolDestroy(pool));
-}
-
-// From the first question on each allocation is counted, and the older block at each question.
-CASE(pools_default_use) {
-  SAY(cudaFree(nullptr));
-  const Stream stream;
-  cudaMemPool_t pool = nullptr;
-  void* older = nullptr;
-  void* a = nullptr;
-  SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
-  SAY(set_value(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 3 * kBlock));
-  SAY(cudaMallocAsync(&older, kBlock, stream));
-  say_use(pool);
-  SAY(cudaMallocAsync(&a, 2 * kBlock, stream));
-  void* b = take(pool, kBlock, stream);
-  say_use(pool);
-  SAY(cudaFreeAsync(older, stream));
-  SAY(cudaStreamSynchronize(stream));
-  SAY(set_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
-  say_use(pool);
-  SAY(cudaFreeAsync(a, stream));
-  SAY(cudaFreeAsync(b, stream));
-  SAY(cudaStreamSynchronize(stream));
-  say_use(pool);
-  SAY(set_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
-  SAY(set_flag(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 0));
-  SAY(cudaMallocAsync(&a, kBlock, stream));
-  say_use(pool);
-  SAY(cudaFreeAsync(a, stream));
-  SAY(cudaStreamSynchronize(stream));
-  say_use(pool);
-}
-
-// Trims and a mark that is set back, between two questions, beside an older block and behind
-// its free.
-CASE(pools_default_trimmed) {
-  SAY(cudaFree(nullptr));
-  const Stream stream;
-  cudaMemPool_t pool = nullptr;
-  void* older = nullptr;
-  void* a = nullptr;
-  SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
-  SAY(set_value(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ULL));
-  SAY(cudaMallocAsync(&older, 2 * kBlock, stream));
-  say_use(pool);
-  SAY(cudaMallocAsync(&a, kBlock, stream));
-  SAY(cudaFreeAsync(a, stream));
-  SAY(cudaMemPoolTrimTo(pool, 0));
-  say_use(pool);
-  SAY(set_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
-  SAY(cudaFreeAsync(older, stream));
-  SAY(cudaMallocAsync(&a, kBlock, stream));
-  SAY(cudaStreamSynchronize(stream));
-  SAY(cudaMemPoolTrimTo(pool, 0));
-  say_use(pool);
-  SAY(cudaFreeAsync(a, stream));
-  SAY(cudaStreamSynchronize(stream));
-  SAY(cudaMemPoolTrimTo(pool, 0));
-  SAY(value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-}
-
-// Its marks go on while another pool serves, and it serves again.
-CASE(pools_default_beside_another) {
-  SAY(cudaFree(nullptr));
-  const Stream stream;
-  cudaMemPool_t standard = nullptr;
-  cudaMemPool_t pool = make_pool();
-  void* older = nullptr;
-  void* p = nullptr;
-  SAY(cudaDeviceGetDefaultMemPool(&standard, 0));
-  SAY(cudaMallocAsync(&older, 2 * kBlock, stream));
-  SAY(cudaDeviceSetMemPool(0, pool));
-  SAY(cudaMallocAsync(&p, 3 * kBlock, stream));
-  SAY(cudaFreeAsync(older, stream));
-  SAY(cudaStreamSynchronize(stream));
-  say_use(standard);
-  say_use(pool);
-  SAY(set_value(standard, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0));
-  SAY(cudaFreeAsync(p, stream));
-  SAY(cudaDeviceSetMemPool(0, standard));
-  SAY(cudaMallocAsync(&p, kBlock, stream));
-  SAY(cudaFreeAsync(p, stream));
-  SAY(cudaStreamSynchronize(stream));
-  say_use(standard);
   SAY(cudaMemPoolDestroy(pool));
 }
 
@@ -338,29 +187,6 @@ CASE(pools_own_current) {
   SAY(cudaMallocAsync(&p, kBlock, stream));
   SAY(cudaFreeAsync(p, stream));
   SAY(cudaStreamSynchronize(stream));
-}
-
-// What lives in one pool counts for no other.
-CASE(pools_own_beside_the_default) {
-  SAY(cudaFree(nullptr));
-  const Stream stream;
-  cudaMemPool_t standard = nullptr;
-  SAY(cudaDeviceGetDefaultMemPool(&standard, 0));
-  cudaMemPool_t pools[2] = {make_pool(), make_pool()};
-  void* own = take(pools[0], kBlock, stream);
-  void* other = take(pools[1], 2 * kBlock, stream);
-  void* p = nullptr;
-  SAY(cudaMallocAsync(&p, 4 * kBlock, stream));
-  for (cudaMemPool_t pool : {standard, pools[0], pools[1]})
-    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-  SAY(cudaFreeAsync(own, stream));
-  for (cudaMemPool_t pool : {standard, pools[0], pools[1]})
-    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-  SAY(cudaFreeAsync(other, stream));
-  SAY(cudaFreeAsync(p, stream));
-  SAY(cudaStreamSynchronize(stream));
-  SAY(cudaMemPoolDestroy(pools[0]));
-  SAY(cudaMemPoolDestroy(pools[1]));
 }
 
 CASE(pools_own_describe) {
@@ -551,27 +377,6 @@ CASE(pools_own_in_captures) {
   SAY(cudaMemPoolDestroy(pool));
 }
 
-// Two streams take turns with the memory of one pool, and each finds its own words there.
-static long long wrong_in_turns(cudaMemPool_t pool) {
-  const Stream one;
-  const Stream two;
-  cudaEvent_t written = nullptr;
-  long long wrong = cudaEventCreate(&written) != cudaSuccess;
-  for (unsigned round = 0; round < 60; ++round) {
-    const cudaStream_t stream = round % 3 == 0 ? one : two;
-    const std::size_t bytes = round % 2 == 0 ? kBlock : 4096;
-    void* p = nullptr;
-    wrong += cudaMallocFromPoolAsync(&p, bytes, pool, stream) != cudaSuccess;
-    wrong += write_words(stream, p, bytes / sizeof(unsigned), round) != CUDA_SUCCESS;
-    if (round % 7 == 0) wrong += wrong_words(p, bytes, round);
-    const cudaStream_t last = round % 5 == 0 ? two : stream;
-    wrong += cudaEventRecord(written, stream) != cudaSuccess;
-    wrong += cudaStreamWaitEvent(last, written, 0) != cudaSuccess;
-    wrong += cudaFreeAsync(p, last) != cudaSuccess;
-  }
-  return wrong;
-}
-
 CASE(pools_own_contents) {
   SAY(cudaFree(nullptr));
   cudaMemPool_t pool = make_pool();
@@ -579,111 +384,6 @@ CASE(pools_own_contents) {
   SAY(cudaDeviceSynchronize());
   SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
   SAY(cudaMemPoolDestroy(pool));
-}
-
-// A default stream, named at the allocation and at all other calls.
-struct DefaultStream {
-  const char* entry;  // of the driver; null: the runtime's
-  cudaStream_t named;
-  cudaStream_t same;
-
-  cudaError_t take(void** out, std::size_t bytes, cudaMemPool_t pool) const {
-    return entry == nullptr
-               ? cudaMallocFromPoolAsync(out, bytes, pool, named)
-               : static_cast<cudaError_t>(conformance::call(entry,
-                                                            reinterpret_cast<CUdeviceptr*>(out),
-                                                            bytes,
-                                                            static_cast<CUmemoryPool>(pool),
-                                                            static_cast<CUstream>(named)));
-  }
-};
-
-// Each of two threads fills a block. Behind its event the other reads its end and frees it.
-static long long wrong_in_two_threads(cudaMemPool_t pool, const DefaultStream& how) {
-  struct Block {
-    void* at = nullptr;
-    cudaEvent_t filled = nullptr;
-  } blocks[2];
-
-  std::atomic<long long> wrong{0};
-  std::barrier both(2);
-  const auto work = [&](unsigned number) {
-    Block& mine = blocks[number];
-    const Block& other = blocks[1 - number];
-    wrong += cudaEventCreateWithFlags(&mine.filled, cudaEventDisableTiming) != cudaSuccess;
-    for (unsigned round = 0; round < 20; ++round) {
-      const std::size_t bytes = round % 2 == 0 ? kMiB : 4096;
-      const auto value = [&](unsigned whose) { return 1 + 2 * round + whose; };
-      std::vector<unsigned char> end(4096);
-      wrong += how.take(&mine.at, bytes, pool) != cudaSuccess;
-      wrong += cudaMemsetAsync(mine.at, static_cast<int>(value(number)), bytes, how.same) !=
-               cudaSuccess;
-      wrong += cudaEventRecord(mine.filled, how.same) != cudaSuccess;
-      both.arrive_and_wait();
-      wrong += cudaStreamWaitEvent(how.same, other.filled, 0) != cudaSuccess;
-      wrong += cudaMemcpyAsync(end.data(),
-                               at(other.at, bytes - end.size()),
-                               end.size(),
-                               cudaMemcpyDeviceToHost,
-                               how.same) != cudaSuccess;
-      wrong += cudaFreeAsync(other.at, how.same) != cudaSuccess;
-      wrong += cudaStreamSynchronize(how.same) != cudaSuccess;
-      for (const unsigned char byte : end)
-        wrong += byte != value(1 - number);
-      both.arrive_and_wait();
-    }
-    wrong += cudaEventDestroy(mine.filled) != cudaSuccess;
-  };
-  std::thread first(work, 0);
-  work(1);
-  first.join();
-  return wrong;
-}
-
-// An allocation in the thread's own stream becomes a node while that stream captures.
-static std::size_t nodes_of_a_capture(cudaMemPool_t pool, const DefaultStream& how) {
-  void* p = nullptr;
-  cudaGraph_t graph = nullptr;
-  std::size_t nodes = 0;
-  SAY(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeRelaxed));
-  SAY(how.take(&p, kBlock, pool));
-  SAY(cudaFreeAsync(p, cudaStreamPerThread));
-  SAY(cudaStreamEndCapture(cudaStreamPerThread, &graph));
-  SAY(cudaGraphGetNodes(graph, nullptr, &nodes));
-  SAY(cudaGraphDestroy(graph));
-  return nodes;
-}
-
-CASE(pools_own_default_streams) {
-  SAY(cudaFree(nullptr));
-  cudaMemPool_t pool = make_pool();
-  constexpr char kByDriver[] = "cuMemAllocFromPoolAsync";
-  constexpr char kOfThread[] = "cuMemAllocFromPoolAsync_ptsz";
-  for (const DefaultStream& each : {DefaultStream{nullptr, nullptr, nullptr},
-                                    {nullptr, cudaStreamLegacy, cudaStreamLegacy},
-                                    {nullptr, cudaStreamPerThread, cudaStreamPerThread},
-                                    {kByDriver, nullptr, cudaStreamLegacy},
-                                    {kByDriver, cudaStreamPerThread, cudaStreamPerThread},
-                                    {kOfThread, nullptr, cudaStreamPerThread},
-                                    {kOfThread, cudaStreamLegacy, cudaStreamLegacy}}) {
-    SAY(wrong_in_two_threads(pool, each));
-    SAY(value_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-    if (each.same == cudaStreamPerThread) SAY(nodes_of_a_capture(pool, each));
-  }
-  SAY(cudaDeviceSynchronize());
-  SAY(cudaMemPoolDestroy(pool));
-}
-
-// JAX names it in each allocation.
-CASE(pools_default_named) {
-  SAY(cudaFree(nullptr));
-  cudaMemPool_t pool = nullptr;
-  SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
-  SAY(wrong_in_turns(pool));
-  void* p = nullptr;
-  SAY(cudaMallocFromPoolAsync(&p, std::size_t{1} << 60U, pool, nullptr));
-  SAY(cudaGetLastError());
-  SAY(cudaDeviceSynchronize());
 }
 
 }  // namespace conformance
