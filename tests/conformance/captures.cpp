@@ -256,6 +256,25 @@ CASE(captures_beside_other_threads) {
   }
 }
 
+// A capture refuses the launch of a graph, and is over.
+CASE(captures_of_graphs) {
+  const Stream stream;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  SAY(cudaGraphCreate(&graph, 0));
+  SAY(cudaGraphInstantiateWithFlags(&ready, graph, 0));
+  for (const cudaStreamCaptureMode mode : kModes) {
+    cudaGraph_t outer = nullptr;
+    SAY(cudaStreamBeginCapture(stream, mode));
+    SAY(cudaGraphLaunch(ready, stream));
+    SAY(cudaGraphLaunch(ready, stream));
+    SAY(cudaStreamEndCapture(stream, &outer));
+    SAY(cudaGetLastError());
+  }
+  SAY(cudaGraphLaunch(ready, stream));
+  SAY(cudaStreamSynchronize(stream));
+}
+
 CASE(captures_codes) {
   const Stream stream;
   cudaGraph_t graph = nullptr;

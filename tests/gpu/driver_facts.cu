@@ -213,8 +213,27 @@ static void arrays() {
   timed("mipmap_destroy", s, [&] { return driver("cuMipmappedArrayDestroy", mipmap); });
 }
 
+// A graph with a kernel, launched into a capture: its code, the capture's and the end's.
+static void graph_in_a_capture() {
+  cudaStream_t s = new_stream();
+  CUgraph graph = nullptr;
+  CUgraphExec ready = nullptr;
+  CUDA_OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+  spin(s, 1000);
+  (void)driver("cuStreamEndCapture", s, &graph);
+  (void)driver("cuGraphInstantiateWithFlags", &ready, graph, 0ULL);
+  CUDA_OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+  const int first = driver("cuGraphLaunch", ready, s);
+  const int second = driver("cuGraphLaunch", ready, s);
+  std::printf("fact graph_in_a_capture first=%d second=%d end=%d\n",
+              first,
+              second,
+              driver("cuStreamEndCapture", s, &graph));
+}
+
 static int run() {
   need_devices(1);
+  graph_in_a_capture();
   arrays();
   synchronize_a_context();
   queue_depth();

@@ -88,7 +88,8 @@ def main():
     for way in [way for way in (*WAYS, *WAYS) if way == "custash" or installed(way)]:
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--child", way, "--gib", str(args.gib), "--rounds",
                                str(args.rounds)], env=environment(way, args), capture_output=True, text=True, timeout=120, check=False)
-        print(done.stdout.strip() or f"{way}: {done.stderr.strip()[-600:]}", flush=True)
+        trouble = f"{way}: exit {done.returncode}: {done.stderr.strip()[-600:]}" if done.returncode != 0 else ""
+        print("\n".join(filter(None, (done.stdout.strip(), trouble))), flush=True)
         failed |= done.returncode != 0
         rows += [json.loads(done.stdout)] if done.returncode == 0 else []
     if args.json:

@@ -97,13 +97,9 @@ void each_node(const Graph& graph, Visit&& visit) {
 
 CUresult launch_graph(Frame& f, Stream& s, Graph& executable) {
   World& w = f.world;
+  if (s.capture != nullptr) return forbid_on_stream(w, f.thread, s);
   const CUresult refused = admit(w, s);
   if (refused != CUDA_SUCCESS) return refused;
-  if (s.capture != nullptr) {
-    GraphNode node{.type = CU_GRAPH_NODE_TYPE_GRAPH, .after = s.tips};
-    node.child = std::make_shared<const Graph>(executable);
-    return capture_node(w, s, std::move(node));
-  }
   Launch launch{w, f.thread, s, {}};
   bool alive = true;
   each_node(executable, [&](const GraphNode& node) {

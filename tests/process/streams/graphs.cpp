@@ -47,6 +47,12 @@ CUgraphNode with_child(CUgraph graph, CUgraph child) {
   return node;
 }
 
+CUgraph with_child_using(CUdeviceptr block) {
+  CUgraph graph = empty();
+  with_child(graph, using_it(block));
+  return graph;
+}
+
 CUDA_MEMSET_NODE_PARAMS fill_of(CUdeviceptr block) {
   return {.dst = block, .pitch = 0, .value = 1, .elementSize = 1, .width = kBytes, .height = 1};
 }
@@ -148,14 +154,12 @@ void free_beside_memset() {
   });
 }
 
-// The inner graph was captured from a launch.
+// Two graphs deep.
 template <bool kRight>
 void free_beside_child() {
   free_beside<kRight>([](const Two& two) {
-    const CUgraph inner =
-        captured([&](CUstream s) { run(executable(using_it(two.block)), s); });
     CUgraph graph = empty();
-    with_child(graph, inner);
+    with_child(graph, with_child_using(two.block));
     return graph;
   });
 }
@@ -220,10 +224,16 @@ void set_kernel() {
   });
 }
 
+// Of before the free, or it may be the freed block again.
+CUdeviceptr source() {
+  static const CUdeviceptr kept = plain();
+  return kept;
+}
+
 CUgraph copying(CUdeviceptr block) {
   CUgraph graph = empty();
   CUgraphNode node = nullptr;
-  const CUDA_MEMCPY3D copy = copy_between(block, plain());
+  const CUDA_MEMCPY3D copy = copy_between(block, source());
   CALL(cuGraphAddMemcpyNode, &node, graph, kFirst, kNone, &copy, context);
   return graph;
 }
@@ -231,7 +241,7 @@ CUgraph copying(CUdeviceptr block) {
 template <bool kRight>
 void set_copy() {
   changed<kRight>(copying, [](CUgraphExec exec, CUgraph graph, CUdeviceptr to) {
-    const CUDA_MEMCPY3D copy = copy_between(to, plain());
+    const CUDA_MEMCPY3D copy = copy_between(to, source());
     CALL(cuGraphExecMemcpyNodeSetParams, exec, first_of(graph), &copy, context);
   });
 }
@@ -264,12 +274,6 @@ void set_any() {
     std::memcpy(node.room, &fill, sizeof fill);
     CALL(cuGraphExecNodeSetParams, exec, first_of(graph), static_cast<void*>(&node));
   });
-}
-
-CUgraph with_child_using(CUdeviceptr block) {
-  CUgraph graph = empty();
-  with_child(graph, using_it(block));
-  return graph;
 }
 
 template <bool kRight>
