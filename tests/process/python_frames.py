@@ -145,8 +145,8 @@ class PythonFrames(Case):
             if version < (3, 11) or not self.lies(path, liar):
                 continue
             with self.subTest(version):
-                right, _ = self.run_ways(path, liar)  # what is shown is right
-                self.assertGreater(right, 0)
+                # What is shown is right. The lies are random: one run may show nothing.
+                self.assertTrue(any(self.run_ways(path, liar)[0] for _ in range(5)))
                 return
         self.skipTest("no Python here takes its functions from a library")
 
