@@ -42,12 +42,14 @@ bool Allocator::FreePlan::locked_or_fence() {
 
 std::optional<Status> Allocator::FreePlan::locked_or_slow() {
   if (!ours()) return std::nullopt;
-  if (const StreamBinding* known = state_.binding_to_free(cache_);
-      known != nullptr && cache_->try_free(owner_, address_, known->thread_cache))
+  if (const StreamBinding* there = state_.binding_to_free(cache_);
+      there != nullptr && cache_->try_free(owner_, address_, there->thread_cache))
     return Status();
-  // One question a thread is enough: with a context that ends, threads forget all others.
+  // One question is enough for the plain calls of a thread: with a context that ends, threads
+  // forget all others.
+  const StreamBinding* known = state_.known_binding(cache_->context());
   CUcontext its = nullptr;
-  if (state_.known_binding(cache_->context()) == nullptr &&
+  if ((known == nullptr || known->thread_cache == nullptr) &&
       state_.driver.stream_get_ctx(CU_STREAM_LEGACY, &its) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   StreamBinding* binding = state_.binding(cache_->context());

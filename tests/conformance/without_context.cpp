@@ -210,7 +210,10 @@ CASE(streams_beside_a_destroyed_context) {
   for (const int round : {0, 3}) {
     SAY(free_plain(blocks[round]));
     SAY(free_async(blocks[round + 1], CU_STREAM_LEGACY));
+    SAY(fill_async(blocks[round + 2], 1, kBytes, objects.stream));
     SAY(free_async(blocks[round + 2], objects.stream));
+    SAY(synchronize(objects.stream));
+    SAY(synchronize(CU_STREAM_LEGACY));
   }
   SAY(set_current(objects.context));
   for (const int round : {0, 3}) {

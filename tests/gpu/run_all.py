@@ -38,6 +38,7 @@ PROGRAMS = (
     ("stall", []),
     ("thrust_sort", []),
     ("entry_points", []),
+    ("launches", []),
     ("micro", []),
     ("parameters", []),
     ("parameters_shared", []),

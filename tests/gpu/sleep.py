@@ -7,7 +7,7 @@
 pinned: a program fills N GiB, sleeps and is woken by its next memset, three times with pinned host memory
 (the first time cold: it makes that memory). pageable: twice with pageable memory. command: another process puts it to
 sleep and wakes it. file: as pageable, into a file in --dir. deep: five of six blocks are freed, then a deep trim, sleep,
-and new blocks, three times over. training: GPT-2 with deterministic algorithms; one run without sleep, others that `custash sleep` and
+and new blocks, three times over. training: GPT-2 with deterministic algorithms; two runs without sleep, others that `custash sleep` and
 `custash trim --deep` stop at random moments: the losses must be equal to the last bit (train_gpt2.py; needs PyTorch).
 NVML says what is left on the device. standstill_ms is how long the gate was closed before the program slept. Prints a line of JSON for each part. Exits with 0, with 1 where something is
 wrong, with 77 where there is no GPU.
@@ -298,13 +298,13 @@ def train(args, verb, sleeps, own_cache):
 def training(args):
     good = True
     for own_cache in (False, True):
-        plain = train(args, (), 0, own_cache)[0]
+        plain, again = train(args, (), 0, own_cache)[0], train(args, (), 0, own_cache)[0]
         if plain is None:
             print(json.dumps({"part": "training", "skip": "PyTorch is not installed, or sees no GPU"}))
             return True
         for verb in (("sleep",), ("trim", "--deep")):
             stopped, said = train(args, verb, args.sleeps, own_cache)
-            equal = plain["losses"] == stopped["losses"]
+            equal = plain["losses"] == again["losses"] == stopped["losses"]
             print(json.dumps({"part": "training", "own_cache": own_cache, "verb": verb, "losses_equal": equal, "times": len(said),
                               "first": said[:1], "last": said[-1:], "loss": plain["losses"][-1]}), flush=True)
             good &= equal and len(said) > 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Two jobs that together need more than the device: one after the other, and by turns (option turns).
 
-  turns.py --build build [--budget 64] [--share 0.7] [--rounds 300] [--slice 5] [--pinned]
+  turns.py --build build [--budget 64] [--share 0.7] [--rounds 300] [--slice 5] [--pinned] [--logs FOLDER]
 
 A third process takes what the device has beyond the budget in GiB. Each job fills its share of the budget, then writes
 all of it again in each round and reads some of it. All contents are compared with what was written. Prints a line of
@@ -108,6 +108,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--slice", type=int, default=5, help="the option turns, in seconds")
     parser.add_argument("--pinned", action="store_true", help="with pinned host memory for all contents")
+    parser.add_argument("--logs", help="keep the jobs' logs in this folder, which is there")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "interpose", "libcustash.so"))
     holder = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--hold", str(args.budget)],
@@ -115,6 +116,7 @@ def main():
     print(json.dumps(sleep.hear(holder)), flush=True)
     pinned = f",sleep_pinned:{int(args.budget * args.share) + 1}G" if args.pinned else ""
     with tempfile.TemporaryDirectory() as folder:
+        folder = args.logs or folder
         good = run(args, folder, "one after the other", [""] * 2, False)
         good &= run(args, folder, "by turns", [f"turns:{args.slice}{pinned}"] * 2, True)
     holder.stdin.close()

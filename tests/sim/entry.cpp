@@ -156,7 +156,7 @@ CUresult take_context_of_stream(Frame& f, Door door, CUstream stream) {
   CUresult why = CUDA_SUCCESS;
   (void)current_context(f.world, f.thread, &why);
   const Stream* s = find_stream(f, door, stream);
-  if (why != CUDA_ERROR_INVALID_CONTEXT || s == nullptr) return why;
+  if (s == nullptr) return why;
   f.context = s->context;
   f.of_stream = true;
   return s->context->home->sticky;

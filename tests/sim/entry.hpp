@@ -53,7 +53,7 @@ struct Frame {
   World& world;
   ThreadState& thread;
   Context* context;        // the current one, where it is asked for
-  bool of_stream = false;  // none is current, and `context` is the stream's
+  bool of_stream = false;  // none is current, or a destroyed one; `context` is the stream's
 
   void charge(Nanoseconds cost) { world.now += cost; }
 };
@@ -86,7 +86,7 @@ Stream* find_stream(Frame& f, Door door, CUstream handle);
 Stream* find_stream(
     World& world, ThreadState& thread, Context* context, bool per_thread, CUstream handle);
 
-// Makes the stream's context the frame's, where none is current.
+// Makes the stream's context the frame's, where none is current, or a destroyed one.
 CUresult take_context_of_stream(Frame& f, Door door, CUstream stream);
 
 template <typename Fn>
