@@ -96,16 +96,18 @@ Status allocate_in_turn(Allocator::State& state,
       total - own.held() < bytes)
     return status;
   DeviceTurn turn(state);
+  Nanoseconds begin = 0;  // when it first had the turn
   Nanoseconds until = state.driver.now() + longest;
-  while (!turn.take()) {
-    if (state.driver.now() >= until || state.sleeping.ends()) return status;
-    state.driver.rest(kBetweenTries);
-  }
-  const Nanoseconds begin = state.driver.now();
-  until = begin + longest;
   Nanoseconds last_try = 0;
-  for (bool again = true; again && status.code() == CUDA_ERROR_OUT_OF_MEMORY;
-       status = allocate()) {
+  for (bool again = true; again && status.code() == CUDA_ERROR_OUT_OF_MEMORY;) {
+    while (!turn.take()) {
+      if (state.driver.now() >= until || state.sleeping.ends()) return status;
+      state.driver.rest(kBetweenTries);
+    }
+    if (begin == 0) {
+      begin = state.driver.now();
+      until = begin + longest;
+    }
     const TurnCalls::Answer answer = turn.ask(device, align_up(bytes, kPageBytes), until, why);
     const Nanoseconds now = state.driver.now();
     if (answer == TurnCalls::Answer::Unsure)
@@ -113,7 +115,11 @@ Status allocate_in_turn(Allocator::State& state,
     else if (answer != TurnCalls::Answer::Nobody)
       last_try = now + kGrace;
     again = now < std::min(until, last_try);
-    if (again && answer != TurnCalls::Answer::Given) state.driver.rest(kBetweenTries);
+    status = allocate();
+    if (!again || status.ok() || answer == TurnCalls::Answer::Given) continue;
+    // Who has its slice may ask for more meanwhile.
+    if (answer == TurnCalls::Answer::Later) turn.let_go();
+    state.driver.rest(kBetweenTries);
   }
   if (status.ok()) turn.had();
   return status;

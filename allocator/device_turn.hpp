@@ -32,12 +32,11 @@ class DeviceTurn {
                         Bytes bytes,
                         Nanoseconds until,
                         std::string* why) noexcept;
+  void let_go();
   // The process has the memory that it lacked.
   void had();
 
  private:
-  void let_go();
-
   Allocator::State& state_;
   std::array<CUdevice, 16> devices_{};  // no process takes turns at more of them
   std::array<int, 16> turns_{};

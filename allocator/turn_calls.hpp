@@ -26,7 +26,7 @@ struct TurnCalls {
   // The turn of the device, for end(); or one of the two above.
   int (*begin)(CUdevice device) noexcept = nullptr;
   void (*end)(int turn) noexcept = nullptr;
-  // The process has the memory that it lacked: its slice begins.
+  // The process has the memory that it lacked: its slice begins, unless it lasts.
   void (*had)() noexcept = nullptr;
 };
 

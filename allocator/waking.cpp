@@ -24,22 +24,45 @@ void say(LogLevel level, Text text) noexcept {
   }
 }
 
-void make_room(Allocator::State& state,
-               DeviceTurn& turn,
-               const ContextCache& short_of) noexcept {
+Bytes missing_on(Allocator::State& state, CUdevice device) {
+  Bytes sum = 0;
+  visit_living(state.on_device(device),
+               [&](ContextCache& cache) { sum += cache.sleeping_pages().missing(); });
+  return sum;
+}
+
+// One whose device has too little room now. Null where something is made already: who keeps
+// half of its memory must keep the turn, too.
+ContextCache* short_of_room(Allocator::State& state) {
+  ContextCache* found = nullptr;
+  bool made = false;
+  visit_living(state.all(), [&](ContextCache& cache) {
+    const CurrentContext current(state.driver, cache.context());
+    std::size_t free = 0;
+    std::size_t total = 0;
+    made |= cache.sleeping_pages().any_made();
+    if (current.status().ok() && state.driver.mem_get_info(&free, &total) == CUDA_SUCCESS &&
+        free < missing_on(state, cache.device()))
+      found = &cache;
+  });
+  return made ? nullptr : found;
+}
+
+TurnCalls::Answer make_room(Allocator::State& state,
+                            DeviceTurn& turn,
+                            const ContextCache& short_of) noexcept {
   const CUdevice device = short_of.device();
   try {
     const CurrentContext current(state.driver, short_of.context());
-    Bytes lacks = 0;
-    visit_living(state.on_device(device),
-                 [&](ContextCache& cache) { lacks += cache.sleeping_pages().missing(); });
+    const Bytes lacks = missing_on(state, device);
     visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
     if (state.ask_neighbours != nullptr)
       (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
     std::string why;
-    if (turn.take()) (void)turn.ask(device, lacks, ~Nanoseconds{0}, &why);
+    if (turn.take()) return turn.ask(device, lacks, ~Nanoseconds{0}, &why);
   } catch (...) {  // no host memory: the next try is to come
   }
+  return TurnCalls::Answer::Nobody;
 }
 
 Status bring_back(Allocator::State& state,
@@ -81,8 +104,18 @@ void wake_up(Allocator::State& state) {
       last = CUDA_ERROR_NOT_READY;
       why = "another process has the turn of the device";
     }
+    bool later = false;  // other processes keep their memory for now
     try {
-      if (mine)
+      if (mine && state.turns.ask != nullptr && !state.sleeping.ends())
+        short_of = short_of_room(state);
+      if (short_of != nullptr) {
+        const TurnCalls::Answer answer = make_room(state, device_turn, *short_of);
+        if (answer == TurnCalls::Answer::Given) continue;
+        later = answer == TurnCalls::Answer::Later;
+        if (later) last = CUDA_ERROR_OUT_OF_MEMORY;
+        short_of = nullptr;
+      }
+      if (mine && !later)
         visit_living(state.all(), [&](ContextCache& cache) {
           if (!cache.still_pages().any_away() || cache.timeline().broken()) return;
           const CurrentContext current(state.driver, cache.context());
@@ -113,12 +146,13 @@ void wake_up(Allocator::State& state) {
                (why.empty() ? "the device has no room for the memory that sleeps" : why) + "\"";
       });
     }
-    if (!mine) {
+    if (!mine || later) {
+      device_turn.let_go();  // who has its slice may ask for more meanwhile
       (void)state.sleep_gate.change(SleepState::Waking, SleepState::Asleep);
       state.driver.rest(kBetweenTries);
       return;
     }
-    if (short_of != nullptr && why.empty()) make_room(state, device_turn, *short_of);
+    if (short_of != nullptr && why.empty()) (void)make_room(state, device_turn, *short_of);
     state.driver.rest(kBetweenTries);
   }
   // Where a stream stays barred, its first submission finds the gate open.

@@ -230,6 +230,11 @@ Bytes SleepingPages::missing() const {
   return sum;
 }
 
+bool SleepingPages::any_made() const {
+  return std::any_of(
+      sleepers_.begin(), sleepers_.end(), [](const Sleeper& each) { return each.made; });
+}
+
 Status SleepingPages::make() {
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0 || each.made) continue;

@@ -59,6 +59,9 @@ class SleepingPages {
   // Of these, what wake() has not made yet. For the thread that wakes.
   [[nodiscard]] Bytes missing() const;
 
+  // It has made some of them.
+  [[nodiscard]] bool any_made() const;
+
   // The context ends. Nothing will be woken.
   void abandon() REQUIRES(cache_lock);
 

@@ -34,8 +34,14 @@ constexpr Nanoseconds kLeftAlone = 10 * kSecond;
 constexpr int kAnswerTime = 1000;        // milliseconds, for all processes together
 constexpr int kSleepTime = 10 * 60'000;  // as long as the command waits for a sleep
 
-// When the process last got memory by a turn. Order: none; a slice is a matter of seconds.
+// When the process last got memory by a turn, and when its slice began; 0: it has none. Order:
+// none; a slice is a matter of seconds.
 constinit std::atomic<Nanoseconds> had_at{0};
+constinit std::atomic<Nanoseconds> slice_from{0};
+// When it first wanted more after its slice; 0: not yet.
+constinit std::atomic<Nanoseconds> wanted_at{0};
+// For so long others go first then. They ask more often.
+constexpr Nanoseconds kOthersFirst = 200 * kMillisecond;
 
 // When the process was first seen idle. For the service's thread alone.
 struct Seen {
@@ -116,10 +122,10 @@ bool read(std::string_view text, Candidate* out) {
 
 // Milliseconds until the process may be put to sleep.
 std::uint64_t slice_left(Allocator& core) {
-  const Nanoseconds had = had_at.load(std::memory_order_relaxed);
-  const Nanoseconds end = had + core.config().turns * kSecond;
+  const Nanoseconds from = slice_from.load(std::memory_order_relaxed);
+  const Nanoseconds end = from + core.config().turns * kSecond;
   const Nanoseconds now = core.driver().now();
-  if (had == 0 || now >= end || idle_for(core) >= kIdle) return 0;
+  if (from == 0 || now >= end || idle_for(core) >= kIdle) return 0;
   return (end - now) / kMillisecond + 1;
 }
 
@@ -141,6 +147,7 @@ void go_to_sleep(Allocator& core,
   answer->status = service::ReplyStatus::Refused;
   if (device_of(core, uuid) < 0 || slice_left(core) != 0) return;
   SleepAnswer result = Sleep(core).go(request);
+  if (result.asleep) slice_from.store(0);
   if (result.asleep || result.cached != 0)
     answer->status = service::ReplyStatus::Done;
   else if (result.later)
@@ -308,8 +315,23 @@ MyTurns& mine() {
   return *turns;
 }
 
+// Whether another process shall have the turn first: this one's slice is just over.
+bool others_first() {
+  const Allocator* const core = process::core();
+  const Nanoseconds from = slice_from.load();
+  if (core == nullptr || from == 0) return false;
+  const Nanoseconds now = core->driver().now();
+  if (now < from + core->config().turns * kSecond) return false;
+  Nanoseconds wanted = 0;
+  if (wanted_at.compare_exchange_strong(wanted, now) || now < wanted + kOthersFirst)
+    return true;
+  slice_from.store(0);
+  return false;
+}
+
 int begin(CUdevice device) noexcept {
   try {
+    if (others_first()) return TurnCalls::kTaken;
     return mine().begin("custash-turn/" + std::to_string(geteuid()) + "/" +
                         neighbours::uuid_of(device));
   } catch (...) {  // no memory for the name
@@ -322,7 +344,12 @@ void end(int turn) noexcept {
 }
 
 void had() noexcept {
-  if (Allocator* const core = process::core()) had_at.store(core->driver().now());
+  const Allocator* const core = process::core();
+  if (core == nullptr) return;
+  const Nanoseconds now = core->driver().now();
+  had_at.store(now);
+  Nanoseconds none = 0;
+  if (slice_from.compare_exchange_strong(none, now)) wanted_at.store(0);
 }
 
 }  // namespace

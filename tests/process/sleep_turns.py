@@ -105,6 +105,47 @@ class Turns(Case):
         for value, actor in enumerate(actors, 1):
             self.assertEqual([actor.ok(f"check 0 {value}"), actor.ok(f"check 1 {value + 2}")], [["0"], ["0"]])
 
+    def test_who_has_its_slice_grows_in_it(self):
+        first, second = self.actor(turns=20), self.actor(turns=20)
+        for actor in (first, second):
+            actor.ok(f"alloc {50 * MIB}")
+        first.ok(f"alloc {40 * MIB}")  # its slice begins
+        second.tell(f"alloc {20 * MIB}")  # waits for the end of it
+        begin = time.monotonic()
+        for _ in range(3):
+            time.sleep(0.5)
+            first.ok(f"alloc {5 * MIB}")
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(self.moved(self.logs[0])[1], 0)
+        self.assertEqual(second.hear()[0], "0")  # the first one does nothing for a second
+
+    def test_growing_does_not_make_the_slice_longer(self):
+        first, second = self.actor(turns=2), self.actor(turns=2)
+        for actor in (first, second):
+            actor.ok(f"alloc {50 * MIB}")
+        first.ok(f"alloc {30 * MIB}")  # its slice begins
+        second.tell(f"alloc {20 * MIB}")
+        begin = time.monotonic()
+        while not self.moved(self.logs[0])[1] and time.monotonic() - begin < 6:
+            time.sleep(0.2)
+            first.ok(f"alloc {2 * MIB}")
+        self.assertLess(time.monotonic() - begin, 4)
+        self.assertEqual(second.hear()[0], "0")
+
+    def test_after_its_slice_others_go_first(self):
+        first, second = self.actor(), self.actor()
+        for actor in (first, second):
+            actor.ok(f"alloc {50 * MIB}")
+        first.ok(f"alloc {40 * MIB}")  # its slice begins
+        given = self.moved(self.logs[1])[1]
+        time.sleep(SLICE + 0.1)
+        first.tell(f"alloc {20 * MIB}")
+        time.sleep(0.02)
+        second.tell(f"alloc {20 * MIB}")
+        self.assertEqual(second.hear()[0], "0")
+        self.assertEqual((self.moved(self.logs[0])[1] > 0, self.moved(self.logs[1])[1]), (True, given))
+        self.assertEqual(first.hear()[0], "0")
+
     def test_two_that_wake_at_once_do_not_each_keep_a_half(self):
         self.settings = self.settings.replace("128m", "640m")  # so that waking takes a while
         actors = []
