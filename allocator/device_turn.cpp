@@ -22,6 +22,10 @@ DeviceTurn::DeviceTurn(Allocator::State& state) noexcept : state_(state) {
   }
 }
 
+bool DeviceTurn::all_keep(CUdevice device) const noexcept {
+  return state_.turns.all_keep != nullptr && state_.turns.all_keep(device);
+}
+
 DeviceTurn::~DeviceTurn() {
   let_go();
 }
@@ -100,7 +104,10 @@ Status allocate_in_turn(Allocator::State& state,
   Nanoseconds until = state.driver.now() + longest;
   Nanoseconds last_try = 0;
   for (bool again = true; again && status.code() == CUDA_ERROR_OUT_OF_MEMORY;) {
-    while (!turn.take()) {
+    for (;;) {
+      const bool kept = turn.all_keep(device);
+      if (!kept && turn.take()) break;
+      if (kept) last_try = state.driver.now() + kGrace;
       if (state.driver.now() >= until || state.sleeping.ends()) return status;
       state.driver.rest(kBetweenTries);
     }

@@ -4,8 +4,8 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
-#include "allocator/device_turn.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/waking_room.hpp"
 
 #include <string>
 
@@ -22,47 +22,6 @@ void say(LogLevel level, Text text) noexcept {
     log(level, text());
   } catch (...) {
   }
-}
-
-Bytes missing_on(Allocator::State& state, CUdevice device) {
-  Bytes sum = 0;
-  visit_living(state.on_device(device),
-               [&](ContextCache& cache) { sum += cache.sleeping_pages().missing(); });
-  return sum;
-}
-
-// One whose device has too little room now. Null where something is made already: who keeps
-// half of its memory must keep the turn, too.
-ContextCache* short_of_room(Allocator::State& state) {
-  ContextCache* found = nullptr;
-  bool made = false;
-  visit_living(state.all(), [&](ContextCache& cache) {
-    const CurrentContext current(state.driver, cache.context());
-    std::size_t free = 0;
-    std::size_t total = 0;
-    made |= cache.sleeping_pages().any_made();
-    if (current.status().ok() && state.driver.mem_get_info(&free, &total) == CUDA_SUCCESS &&
-        free < missing_on(state, cache.device()))
-      found = &cache;
-  });
-  return made ? nullptr : found;
-}
-
-TurnCalls::Answer make_room(Allocator::State& state,
-                            DeviceTurn& turn,
-                            const ContextCache& short_of) noexcept {
-  const CUdevice device = short_of.device();
-  try {
-    const CurrentContext current(state.driver, short_of.context());
-    const Bytes lacks = missing_on(state, device);
-    visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
-    if (state.ask_neighbours != nullptr)
-      (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
-    std::string why;
-    if (turn.take()) return turn.ask(device, lacks, ~Nanoseconds{0}, &why);
-  } catch (...) {  // no host memory: the next try is to come
-  }
-  return TurnCalls::Answer::Nobody;
 }
 
 Status bring_back(Allocator::State& state,
@@ -95,27 +54,30 @@ void wake_up(Allocator::State& state) {
   DeviceTurn device_turn(state);
   for (;;) {
     Status last;
-    ContextCache* short_of = nullptr;
     std::string why;  // the contents cannot be read
     Bytes changed = 0;
     // What another process with the turn waits for must not come back here meanwhile.
-    const bool mine = device_turn.take() || state.sleeping.ends();
+    bool mine = device_turn.take() || state.sleeping.ends();
+    bool later = false;  // other processes have their slices
+    CUdevice device = 0;
+    ContextCache* short_of = nullptr;
+    if (mine && state.turns.ask != nullptr && !state.sleeping.ends())
+      short_of = short_of_room(state);
+    if (short_of != nullptr) {
+      device = short_of->device();
+      const TurnCalls::Answer answer = make_room(state, device_turn, *short_of);
+      if (answer == TurnCalls::Answer::Given) continue;
+      later = answer == TurnCalls::Answer::Later;
+      mine = !later;
+      short_of = nullptr;
+    }
     if (!mine) {
       last = CUDA_ERROR_NOT_READY;
-      why = "another process has the turn of the device";
+      why = later ? "other processes keep their memory for now"
+                  : "another process has the turn of the device";
     }
-    bool later = false;  // other processes keep their memory for now
     try {
-      if (mine && state.turns.ask != nullptr && !state.sleeping.ends())
-        short_of = short_of_room(state);
-      if (short_of != nullptr) {
-        const TurnCalls::Answer answer = make_room(state, device_turn, *short_of);
-        if (answer == TurnCalls::Answer::Given) continue;
-        later = answer == TurnCalls::Answer::Later;
-        if (later) last = CUDA_ERROR_OUT_OF_MEMORY;
-        short_of = nullptr;
-      }
-      if (mine && !later)
+      if (mine)
         visit_living(state.all(), [&](ContextCache& cache) {
           if (!cache.still_pages().any_away() || cache.timeline().broken()) return;
           const CurrentContext current(state.driver, cache.context());
@@ -139,17 +101,21 @@ void wake_up(Allocator::State& state) {
     }
     if (now >= state.sleeping.next_line.load()) {
       state.sleeping.next_line.store(now + kBetweenLines);
-      const bool in_turn = state.turns.ask != nullptr;
-      say(in_turn ? LogLevel::Info : LogLevel::Warn, [&] {
+      say(state.turns.ask != nullptr ? LogLevel::Info : LogLevel::Warn, [&] {
         return "event=waking_waits code=" + std::to_string(last.code()) +
                " bytes=" + std::to_string(state.sleep_gate.asleep.load()) + " reason=\"" +
                (why.empty() ? "the device has no room for the memory that sleeps" : why) + "\"";
       });
     }
-    if (!mine || later) {
-      device_turn.let_go();  // who has its slice may ask for more meanwhile
+    if (!mine) {
+      // Asleep, it can give more to who has its slice or the turn.
+      device_turn.let_go();
       (void)state.sleep_gate.change(SleepState::Waking, SleepState::Asleep);
-      state.driver.rest(kBetweenTries);
+      do
+        state.driver.rest(kBetweenTries);
+      while (later && !state.sleeping.ends() &&
+             state.sleep_gate.state() == SleepState::Asleep && device_turn.all_keep(device) &&
+             free_on(state, device) < state.sleep_gate.asleep.load());
       return;
     }
     if (short_of != nullptr && why.empty()) (void)make_room(state, device_turn, *short_of);

@@ -38,6 +38,9 @@ constexpr int kSleepTime = 10 * 60'000;  // as long as the command waits for a s
 // none; a slice is a matter of seconds.
 constinit std::atomic<Nanoseconds> had_at{0};
 constinit std::atomic<Nanoseconds> slice_from{0};
+// When it last asked others, or tried to have the turn. Who waits for memory in its slice is
+// not idle, but each question takes up to kAnswerTime.
+constinit std::atomic<Nanoseconds> tried_at{0};
 // When it first wanted more after its slice; 0: not yet.
 constinit std::atomic<Nanoseconds> wanted_at{0};
 // For so long others go first then. They ask more often.
@@ -125,7 +128,9 @@ std::uint64_t slice_left(Allocator& core) {
   const Nanoseconds from = slice_from.load(std::memory_order_relaxed);
   const Nanoseconds end = from + core.config().turns * kSecond;
   const Nanoseconds now = core.driver().now();
-  if (from == 0 || now >= end || idle_for(core) >= kIdle) return 0;
+  const Nanoseconds tried = tried_at.load(std::memory_order_relaxed);
+  const bool tries = tried != 0 && now < tried + kIdle + kAnswerTime * kMillisecond;
+  if (from == 0 || now >= end || (!tries && idle_for(core) >= kIdle)) return 0;
   return (end - now) / kMillisecond + 1;
 }
 
@@ -163,6 +168,7 @@ struct Found {
 
 Found find(const std::string& uuid, Nanoseconds now) {
   Found found;
+  tried_at.store(now);
   for (const neighbours::Heard& each :
        neighbours::ask_each("turn_look " + uuid, service::in_milliseconds(kAnswerTime))) {
     Candidate candidate{.who = each.who};
@@ -252,6 +258,18 @@ Answer ask(CUdevice device,
   }
 }
 
+bool all_keep(CUdevice device) noexcept {
+  try {
+    const std::string uuid = neighbours::uuid_of(device);
+    const Allocator* const core = process::core();
+    if (uuid.empty() || core == nullptr) return false;
+    const Found found = find(uuid, core->driver().now());
+    return found.later && found.ready.empty();
+  } catch (...) {  // no memory for the question
+    return false;
+  }
+}
+
 // The turns that this process has. All its threads share one: who allocates with it may have to
 // wake the process.
 struct Mine {
@@ -318,9 +336,10 @@ MyTurns& mine() {
 // Whether another process shall have the turn first: this one's slice is just over.
 bool others_first() {
   const Allocator* const core = process::core();
+  if (core == nullptr) return false;
   const Nanoseconds from = slice_from.load();
-  if (core == nullptr || from == 0) return false;
   const Nanoseconds now = core->driver().now();
+  if (from == 0) return false;
   if (now < from + core->config().turns * kSecond) return false;
   Nanoseconds wanted = 0;
   if (wanted_at.compare_exchange_strong(wanted, now) || now < wanted + kOthersFirst)
@@ -355,7 +374,7 @@ void had() noexcept {
 }  // namespace
 
 TurnCalls calls() {
-  return {ask, begin, end, had};
+  return {ask, all_keep, begin, end, had};
 }
 
 void note(Allocator& core) {
