@@ -31,7 +31,4 @@ void sleep_in_part(Allocator& core,
                    std::string_view arguments,
                    service::Answer* answer);
 
-// Called now and then by the service's thread: notes whether the process idles.
-void note(Allocator& core);
-
 }  // namespace custash::turns
