@@ -99,34 +99,34 @@ Status allocate_in_turn(Allocator::State& state,
       state.driver.mem_get_info(&free, &total) != CUDA_SUCCESS || total < own.held() ||
       total - own.held() < bytes)
     return status;
+  using Answer = TurnCalls::Answer;
+  const auto has_room = [&] {
+    return state.driver.mem_get_info(&free, &total) == CUDA_SUCCESS && free >= bytes;
+  };
   DeviceTurn turn(state);
   Nanoseconds begin = 0;  // when it first had the turn
   Nanoseconds until = state.driver.now() + longest;
   Nanoseconds last_try = 0;
   for (bool again = true; again && status.code() == CUDA_ERROR_OUT_OF_MEMORY;) {
-    for (;;) {
-      const bool kept = turn.all_keep(device);
-      if (!kept && turn.take()) break;
-      if (kept) last_try = state.driver.now() + kGrace;
-      if (state.driver.now() >= until || state.sleeping.ends()) return status;
-      state.driver.rest(kBetweenTries);
+    Answer answer = Answer::Later;
+    if (!turn.all_keep(device) && turn.take()) {
+      if (begin == 0) {
+        begin = state.driver.now();
+        until = begin + longest;
+      }
+      answer = turn.ask(device, align_up(bytes, kPageBytes), until, why);
     }
-    if (begin == 0) {
-      begin = state.driver.now();
-      until = begin + longest;
-    }
-    const TurnCalls::Answer answer = turn.ask(device, align_up(bytes, kPageBytes), until, why);
-    const Nanoseconds now = state.driver.now();
-    if (answer == TurnCalls::Answer::Unsure)
-      last_try = std::max(last_try, begin + kUnsure);
-    else if (answer != TurnCalls::Answer::Nobody)
-      last_try = now + kGrace;
-    again = now < std::min(until, last_try);
-    status = allocate();
-    if (!again || status.ok() || answer == TurnCalls::Answer::Given) continue;
     // Who has its slice may ask for more meanwhile.
-    if (answer == TurnCalls::Answer::Later) turn.let_go();
-    state.driver.rest(kBetweenTries);
+    if (answer == Answer::Later) turn.let_go();
+    const Nanoseconds now = state.driver.now();
+    if (answer == Answer::Unsure)
+      last_try = std::max(last_try, begin + kUnsure);
+    else if (answer != Answer::Nobody)
+      last_try = now + kGrace;
+    again = now < std::min(until, last_try) && !state.sleeping.ends();
+    // Without the turn, what is free is mostly for another process.
+    if (answer != Answer::Later || !again || has_room()) status = allocate();
+    if (again && answer != Answer::Given) state.driver.rest(kBetweenTries);
   }
   if (status.ok()) turn.had();
   return status;

@@ -45,6 +45,12 @@ void shrink_saved(Allocator::State& state) {
 }
 
 void wake_up(Allocator::State& state) {
+  // One thread is enough to ask whether they are over.
+  if (state.sleeping.waits_for_slices.load()) {
+    (void)state.sleep_gate.change(SleepState::Waking, SleepState::Asleep);
+    state.driver.rest(kBetweenTries);
+    return;
+  }
   Nanoseconds start = state.sleeping.waking_since.load();
   if (start == 0) {
     start = state.driver.now();
@@ -59,18 +65,16 @@ void wake_up(Allocator::State& state) {
     // What another process with the turn waits for must not come back here meanwhile.
     bool mine = device_turn.take() || state.sleeping.ends();
     bool later = false;  // other processes have their slices
-    CUdevice device = 0;
-    ContextCache* short_of = nullptr;
+    Lack lack;
     if (mine && state.turns.ask != nullptr && !state.sleeping.ends())
-      short_of = short_of_room(state);
-    if (short_of != nullptr) {
-      device = short_of->device();
-      const TurnCalls::Answer answer = make_room(state, device_turn, *short_of);
+      lack = lack_of_room(state);
+    if (lack.cache != nullptr) {
+      const TurnCalls::Answer answer = make_room(state, device_turn, *lack.cache);
       if (answer == TurnCalls::Answer::Given) continue;
       later = answer == TurnCalls::Answer::Later;
       mine = !later;
-      short_of = nullptr;
     }
+    ContextCache* short_of = nullptr;
     if (!mine) {
       last = CUDA_ERROR_NOT_READY;
       why = later ? "other processes keep their memory for now"
@@ -110,12 +114,14 @@ void wake_up(Allocator::State& state) {
     if (!mine) {
       // Asleep, it can give more to who has its slice or the turn.
       device_turn.let_go();
+      const CUdevice device = later ? lack.cache->device() : 0;
+      state.sleeping.waits_for_slices.store(later);
       (void)state.sleep_gate.change(SleepState::Waking, SleepState::Asleep);
       do
         state.driver.rest(kBetweenTries);
-      while (later && !state.sleeping.ends() &&
-             state.sleep_gate.state() == SleepState::Asleep && device_turn.all_keep(device) &&
-             free_on(state, device) < state.sleep_gate.asleep.load());
+      while (later && !state.sleeping.ends() && state.sleep_gate.closed() &&
+             device_turn.all_keep(device) && free_on(state, device) < lack.missing);
+      if (later) state.sleeping.waits_for_slices.store(false);
       return;
     }
     if (short_of != nullptr && why.empty()) (void)make_room(state, device_turn, *short_of);

@@ -32,19 +32,22 @@ Bytes free_on(Allocator::State& state, CUdevice device) noexcept {
   return free;
 }
 
-ContextCache* short_of_room(Allocator::State& state) noexcept {
-  ContextCache* found = nullptr;
-  bool made = false;
+Lack lack_of_room(Allocator::State& state) noexcept {
+  Lack found;
+  bool claimed = false;
   try {
     visit_living(state.all(), [&](ContextCache& cache) {
-      made |= cache.sleeping_pages().any_made();
-      const CUdevice device = cache.device();
-      if (missing_on(state, device) > free_on(state, device)) found = &cache;
+      claimed |= cache.sleeping_pages().any_claimed();
+      if (!claimed) (void)cache.sleeping_pages().count_away();
+    });
+    visit_living(state.all(), [&](ContextCache& cache) {
+      const Bytes missing = missing_on(state, cache.device());
+      if (missing > free_on(state, cache.device())) found = {&cache, missing};
     });
   } catch (...) {  // no host memory: what comes back holds the turn
-    return nullptr;
+    return {};
   }
-  return made ? nullptr : found;
+  return claimed ? Lack() : found;
 }
 
 TurnCalls::Answer make_room(Allocator::State& state,
@@ -53,12 +56,11 @@ TurnCalls::Answer make_room(Allocator::State& state,
   const CUdevice device = short_of.device();
   try {
     const CurrentContext current(state.driver, short_of.context());
-    const Bytes lacks = missing_on(state, device);
     visit_living(state.on_device(device), [](ContextCache& cache) { cache.trim().ignore(); });
     if (state.ask_neighbours != nullptr)
       (void)state.ask_neighbours(device, state.sleep_gate.asleep.load());
     std::string why;
-    if (turn.take()) return turn.ask(device, lacks, ~Nanoseconds{0}, &why);
+    if (turn.take()) return turn.ask(device, missing_on(state, device), ~Nanoseconds{0}, &why);
   } catch (...) {  // no host memory: the next try is to come
   }
   return TurnCalls::Answer::Nobody;

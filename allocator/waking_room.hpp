@@ -8,9 +8,15 @@
 
 namespace custash {
 
-// A cache whose device has too little room now. Null where something is made already: who keeps
-// half of its memory must keep the turn, too.
-ContextCache* short_of_room(Allocator::State& state) noexcept;
+// What waking lacks, for the thread that wakes.
+struct Lack {
+  ContextCache* cache = nullptr;  // null: nothing
+  Bytes missing = 0;              // on its device
+};
+
+// Nothing where it has begun to make pages: who keeps half of its memory must keep the turn,
+// too.
+Lack lack_of_room(Allocator::State& state) noexcept;
 
 // What the device has free; 0 where it does not tell.
 Bytes free_on(Allocator::State& state, CUdevice device) noexcept;

@@ -102,12 +102,13 @@ void SleepingPages::drop_stale() {
 
 Bytes SleepingPages::count_away() {
   CacheLock lock(core_.mutex);
+  CUSTASH_ASSERT(!claimed_);
   drop_stale();
   return bytes();
 }
 
 bool SleepingPages::choose(Bytes* wanted, SleepSums* sums) {
-  CUSTASH_ASSERT(leaving_.empty());
+  CUSTASH_ASSERT(leaving_.empty() && !claimed_);
   CacheLock lock(core_.mutex);
   drop_stale();
   SleepSums mine;
@@ -163,6 +164,7 @@ void SleepingPages::stay(const PageCut& cut) {
 void SleepingPages::forget() {
   leaving_.clear();
   sleepers_.clear();
+  claimed_ = false;
   portion_ = 0;
   contents_.clear();
 }
@@ -213,6 +215,7 @@ void SleepingPages::leave(PageCut& cut) {
 
 // Of the pages that are away, those that blocks still lie on.
 void SleepingPages::claim() {
+  claimed_ = true;
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0) continue;
     const auto page = each.segment->pages.find(each.page.address);
@@ -228,11 +231,6 @@ Bytes SleepingPages::missing() const {
   for (const Sleeper& each : sleepers_)
     if (!each.made) sum += each.page.size;
   return sum;
-}
-
-bool SleepingPages::any_made() const {
-  return std::any_of(
-      sleepers_.begin(), sleepers_.end(), [](const Sleeper& each) { return each.made; });
 }
 
 Status SleepingPages::make() {

@@ -53,14 +53,14 @@ class SleepingPages {
   [[nodiscard]] Bytes bytes() const { return bytes_.load(); }
 
   // The same without pages that went back for good while they were away. For the thread that
-  // puts the process to sleep.
+  // puts the process to sleep, or that wakes it while nothing is claimed.
   Bytes count_away() EXCLUDES(cache_lock);
 
   // Of these, what wake() has not made yet. For the thread that wakes.
   [[nodiscard]] Bytes missing() const;
 
-  // It has made some of them.
-  [[nodiscard]] bool any_made() const;
+  // It has begun to make them. From then on they must all come back before it sleeps again.
+  [[nodiscard]] bool any_claimed() const { return claimed_; }
 
   // The context ends. Nothing will be woken.
   void abandon() REQUIRES(cache_lock);
@@ -93,6 +93,7 @@ class SleepingPages {
   StayingPages& staying_;
   std::vector<PageCut> leaving_;  // what is not alive of them does not come back
   std::vector<Sleeper> sleepers_;
+  bool claimed_ = false;
   std::size_t portion_ = 0;  // the first sleeper of the last portion
   PageContents contents_;
   std::atomic<Bytes> bytes_{0};

@@ -44,6 +44,9 @@ class Sleeping {
   std::atomic<Nanoseconds> waking_since{0};
   std::atomic<Nanoseconds> next_line{0};
 
+  // A thread waits, asleep, until other processes' slices are over.
+  std::atomic<bool> waits_for_slices{false};
+
   // From then on waking is given up: the process ends.
   std::atomic<Nanoseconds> give_up_at{~Nanoseconds{0}};
 

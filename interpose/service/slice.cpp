@@ -10,7 +10,7 @@ namespace {
 
 // Who has submitted nothing for so long needs no slice.
 constexpr Nanoseconds kIdle = kSecond;
-// After a slice others go first for so long. They ask more often.
+// After a slice others go first for so long. They mostly ask more often.
 constexpr Nanoseconds kOthersFirst = 200 * kMillisecond;
 
 Nanoseconds length(const Allocator& core) {
@@ -30,7 +30,8 @@ void Slice::had(Nanoseconds now) {
   if (from_.compare_exchange_strong(none, now)) wanted_.store(0);
 }
 
-bool Slice::others_first(const Allocator& core) {
+bool Slice::others_first(Allocator& core) {
+  if (Sleep(core).state() != SleepState::Awake) from_.store(0);
   const Nanoseconds from = from_.load();
   const Nanoseconds now = core.driver().now();
   if (from == 0 || now < from + length(core)) return false;
@@ -49,13 +50,15 @@ void Slice::look(Allocator& core) {
 
 Nanoseconds Slice::idle_for(Allocator& core) {
   look(core);
-  return core.driver().now() - std::max(since_, had_.load());
+  const Nanoseconds begin = std::max(since_, had_.load());
+  return core.driver().now() - begin;
 }
 
 std::uint64_t Slice::left(Allocator& core) {
   const Nanoseconds from = from_.load();
   const Nanoseconds end = from + length(core);
   const Nanoseconds now = core.driver().now();
+  if (Sleep(core).state() != SleepState::Awake) return 0;
   const bool asks = now < asked_.load() + kIdle + kAnswerTime;
   if (from == 0 || now >= end || (!asks && idle_for(core) >= kIdle)) return 0;
   return (end - now) / kMillisecond + 1;

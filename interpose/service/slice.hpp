@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Slice: how long this process keeps the memory that it got by a turn.
+// Slice: how long this process keeps the memory that it got by a turn. Sleep ends it.
 // decision 23
 #pragma once
 
@@ -26,7 +26,7 @@ class Slice {
   void asks(Nanoseconds now) { asked_.store(now); }
 
   // It wants the turn. True: its slice is just over, so another process shall have it first.
-  bool others_first(const Allocator& core);
+  bool others_first(Allocator& core);
 
   // ---- The service's thread alone.
   // Notes whether the process has submitted work.
@@ -35,9 +35,6 @@ class Slice {
   Nanoseconds idle_for(Allocator& core);
   // Milliseconds until the process may be put to sleep.
   std::uint64_t left(Allocator& core);
-
-  // The process went to sleep.
-  void ends() { from_.store(0); }
 
  private:
   std::atomic<Nanoseconds> from_{0};    // 0: there is none

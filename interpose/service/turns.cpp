@@ -108,7 +108,6 @@ void go_to_sleep(Allocator& core,
   answer->status = service::ReplyStatus::Refused;
   if (device_of(core, uuid) < 0 || slice().left(core) != 0) return;
   SleepAnswer result = Sleep(core).go(request);
-  if (result.asleep) slice().ends();
   if (result.asleep || result.cached != 0)
     answer->status = service::ReplyStatus::Done;
   else if (result.later)
@@ -228,7 +227,7 @@ bool all_keep(CUdevice device) noexcept {
 
 int begin(CUdevice device) noexcept {
   try {
-    const Allocator* const core = process::core();
+    Allocator* const core = process::core();
     if (core != nullptr && slice().others_first(*core)) return TurnCalls::kTaken;
     return my_turns().begin("custash-turn/" + std::to_string(geteuid()) + "/" +
                             neighbours::uuid_of(device));
