@@ -23,7 +23,8 @@ class DeviceTurn {
   DeviceTurn(const DeviceTurn&) = delete;
   DeviceTurn& operator=(const DeviceTurn&) = delete;
 
-  // All who could give memory of it keep that for now. So long they may need the turn.
+  // Whether each process that could give memory of the device keeps it for now. Such a process
+  // may need the turn.
   [[nodiscard]] bool all_keep(CUdevice device) const noexcept;
 
   // Takes the turn of all of them or of none, and waits for nobody. True where they are this

@@ -23,12 +23,13 @@ struct TurnCalls {
                 bool (*go_on)(void* data),
                 void* data,
                 std::string* why) noexcept = nullptr;
-  // Whether all who could give memory keep it for now. Asks them, and changes nothing.
+  // Whether each process that could give memory keeps it for now. Asks them, and changes
+  // nothing.
   bool (*all_keep)(CUdevice device) noexcept = nullptr;
   // The turn of the device, for end(); or one of the two above.
   int (*begin)(CUdevice device) noexcept = nullptr;
   void (*end)(int turn) noexcept = nullptr;
-  // The process has the memory that it lacked: its slice begins, unless it lasts.
+  // The process has the memory that it lacked: its slice begins, unless it has one.
   void (*had)() noexcept = nullptr;
 };
 

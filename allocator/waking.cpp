@@ -45,7 +45,7 @@ void shrink_saved(Allocator::State& state) {
 }
 
 void wake_up(Allocator::State& state) {
-  // One thread is enough to ask whether they are over.
+  // Another thread asks already whether the slices of other processes are over.
   if (state.sleeping.waits_for_slices.load()) {
     (void)state.sleep_gate.change(SleepState::Waking, SleepState::Asleep);
     state.driver.rest(kBetweenTries);

@@ -19,7 +19,7 @@ inline constexpr Nanoseconds kAnswerTime = kSecond;
 class Slice {
  public:
   // ---- Any thread.
-  // The process has memory that it lacked: the slice begins, unless it lasts.
+  // The process has memory that it lacked: the slice begins, unless it has one.
   void had(Nanoseconds now);
 
   // It asks others. Who waits for memory in its slice is not idle.
