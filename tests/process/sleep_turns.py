@@ -1,24 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Processes that together need more than the device take turns at it: option turns."""
 import concurrent.futures
-import itertools
 import os
-import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import program
-from actor import Actor, connect, ask, services
-from program import Case
+from actor import connect, ask, services
+from turns_case import MIB, MOST, TurnsCase
 
-MIB = 1 << 20
 OUT_OF_MEMORY = 2
-MOST = 90 * MIB  # 70 % of the device
-SLICE = 1
 # Another user takes the name of the first device's turn.
 HOLDER = """
 import ctypes, os, socket, sys, time
@@ -34,41 +28,7 @@ time.sleep(60)
 """
 
 
-class Turns(Case):
-    def setUp(self):
-        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
-        self.addCleanup(machine.close)
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.settings = f"devices=2,memory=128m,machine={machine.name}"
-        self.logs, self.numbers = [], itertools.count()
-
-    def put_to_sleep(self, actor):
-        with connect(services(actor.pid)[0]) as link:
-            self.assertEqual(ask(link, "sleep -1 1000")[0], 0)
-
-    def actor(self, *, turns=SLICE, backing="vmm", conf="", **more):
-        log = os.path.join(self.folder.name, str(next(self.numbers)))
-        self.logs.append(log)
-        actor = Actor(CUSTASH_CONF=f"backing:{backing},turns:{turns},log:info,log_file:{log}{conf}", CUSTASH_SIM=self.settings, **more)
-        self.addCleanup(actor.__exit__)
-        return actor
-
-    def filled(self, size=MOST, value=7, **more):
-        actor = self.actor(**more)
-        actor.ok(f"alloc {size}")
-        actor.ok(f"fill 0 {value}")
-        actor.ok("sync")
-        return actor
-
-    def times(self, event):
-        """When each process did so, in seconds."""
-        found = []
-        for log in self.logs:
-            with open(log, encoding="utf-8") as file:
-                found += [line.split()[1] for line in file if f" event={event} " in line]
-        return sorted(float(at[17:19]) + 60 * float(at[14:16]) + float("0" + at[19:]) for at in found)
-
+class Turns(TurnsCase):
     def test_two_that_need_most_of_it_both_finish(self):
         first, second = self.filled(value=1), self.filled(value=2)
         for _ in range(2):
@@ -76,99 +36,6 @@ class Turns(Case):
                 self.assertEqual(actor.ok(f"check 0 {value}"), ["0"])
                 actor.ok(f"fill 0 {value}")
         self.assertGreaterEqual(len(self.times("asleep")), 4)
-
-    def test_both_at_once_and_each_keeps_it_for_a_slice(self):
-        actors = [self.filled(value=value) for value in (1, 2)]
-        begin = time.monotonic()
-
-        def work(number):
-            turns = 0
-            while time.monotonic() - begin < 6 * SLICE:
-                self.assertEqual(actors[number].ok(f"check 0 {number + 1}"), ["0"])
-                turns += 1
-            return turns
-
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            done = list(pool.map(work, range(2)))
-        self.assertGreater(min(done), 1, done)
-        woken = self.times("awake")
-        self.assertGreater(len(woken), 2)
-        for one, next_one in zip(woken, woken[1:]):
-            self.assertGreater((next_one - one) % 3600, SLICE * 0.9, woken)
-
-    def test_both_grow_at_once(self):
-        actors = [self.filled(50 * MIB, value) for value in (1, 2)]
-        for actor in actors:
-            actor.tell(f"alloc {60 * MIB}")
-        self.assertEqual([actor.hear()[0] for actor in actors], ["0", "0"])
-        for value, actor in enumerate(actors, 1):
-            actor.ok(f"fill 1 {value + 2}")
-        for value, actor in enumerate(actors, 1):
-            self.assertEqual([actor.ok(f"check 0 {value}"), actor.ok(f"check 1 {value + 2}")], [["0"], ["0"]])
-
-    def grows_in_its_slice(self, between=lambda: None):
-        first, second = self.actor(turns=20), self.actor(turns=20)
-        for actor in (first, second):
-            actor.ok(f"alloc {50 * MIB}")
-        first.ok(f"alloc {40 * MIB}")  # its slice begins
-        second.tell(f"alloc {20 * MIB}")  # waits for the end of it
-        between()
-        for _ in range(3):
-            time.sleep(0.5)
-            first.ok(f"alloc {5 * MIB}")
-        self.assertEqual(self.moved(self.logs[0])[1], 0)
-        return second
-
-    def test_who_has_its_slice_grows_in_it(self):
-        self.assertEqual(self.grows_in_its_slice().hear()[0], "0")  # the first one does nothing for a second
-
-    def test_who_has_its_slice_grows_beside_one_that_does_not_answer(self):
-        third = self.filled(2 * MIB, turns=20)
-        self.logs.clear()
-        second = self.grows_in_its_slice(lambda: third.process.send_signal(signal.SIGSTOP))
-        third.process.send_signal(signal.SIGCONT)
-        self.assertEqual(second.hear()[0], "0")
-
-    def test_two_that_grow_at_once_by_many_blocks(self):
-        actors = [self.actor(turns=2), self.actor(turns=2)]
-
-        def grow(actor):
-            for _ in range(45):
-                actor.ok(f"alloc {2 * MIB}")
-            return time.monotonic()
-
-        begin = time.monotonic()
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            ends = [end - begin for end in pool.map(grow, actors)]
-        self.assertLess(max(ends), 12)  # not a portion each in turn
-        self.assertLess(len(self.times("awake")), 8)
-
-    def test_growing_does_not_make_the_slice_longer(self):
-        first, second = self.actor(turns=2), self.actor(turns=2)
-        for actor in (first, second):
-            actor.ok(f"alloc {50 * MIB}")
-        first.ok(f"alloc {30 * MIB}")  # its slice begins
-        second.tell(f"alloc {20 * MIB}")
-        begin = time.monotonic()
-        while not self.moved(self.logs[0])[1] and time.monotonic() - begin < 12:
-            time.sleep(0.2)
-            first.ok(f"alloc {2 * MIB}")
-        self.assertLess(time.monotonic() - begin, 8)
-        self.assertEqual(second.hear()[0], "0")
-
-    def test_after_its_slice_others_go_first(self):
-        first, second = self.actor(), self.actor()
-        for actor in (first, second):
-            actor.ok(f"alloc {50 * MIB}")
-        first.ok(f"alloc {40 * MIB}")  # its slice begins
-        given = self.moved(self.logs[1])[1]
-        time.sleep(SLICE + 0.1)
-        first.tell(f"alloc {20 * MIB}")
-        time.sleep(0.02)
-        second.tell(f"alloc {20 * MIB}")
-        self.assertEqual(second.hear()[0], "0")
-        self.assertEqual((self.moved(self.logs[0])[1] > 0, self.moved(self.logs[1])[1]), (True, given))
-        self.assertEqual(first.hear()[0], "0")
 
     def test_two_that_wake_at_once_do_not_each_keep_a_half(self):
         self.settings = self.settings.replace("128m", "640m")  # so that waking takes a while
@@ -222,29 +89,6 @@ class Turns(Case):
         with open(self.logs[1], encoding="utf-8") as file:
             self.assertNotIn("event=asleep", file.read())
         self.assertEqual([idle.ok("check 0 1"), busy.ok("check 0 2")], [["0"], ["0"]])
-
-    def in_blocks(self, count=9, size=10 * MIB, **more):
-        actor = self.actor(**more)
-        for block in range(count):
-            actor.ok(f"alloc {size}")
-            actor.ok(f"fill {block} {block + 1}")
-        actor.ok("sync")
-        return actor
-
-    def moved(self, log):
-        """MiB that went to sleep, by the log; how often; how often it woke."""
-        with open(log, encoding="utf-8") as file:
-            text = file.read()
-        sleeps = [int(each) for each in re.findall(r'event=asleep text="(\d+) MiB asleep', text)]
-        return sum(sleeps), len(sleeps), text.count(" event=awake ")
-
-    def lacks(self, log):
-        """MiB for which other processes were asked."""
-        with open(log, encoding="utf-8") as file:
-            return [int(each) >> 20 for each in re.findall(r"event=turn_asked .*bytes=(\d+) ", file.read())]
-
-    def whole(self, actor, count=9):
-        self.assertEqual([actor.ok(f"check {block} {block + 1}") for block in range(count)], [["0"]] * count)
 
     def test_one_that_lacks_little_makes_the_other_move_little(self):
         first, second = self.in_blocks(), self.actor()
@@ -367,12 +211,6 @@ class Turns(Case):
                 self.assertNotEqual(ask(link, f"turn_part {arguments}")[0], 0, arguments)
             self.assertEqual(self.moved(self.logs[0])[1], 0)
             self.assertEqual(ask(link, f"turn_part {uuid} 1")[0], 0)
-
-    def uuid(self):
-        code = ("import ctypes; d, u = ctypes.CDLL('libcuda.so.1'), (ctypes.c_ubyte * 16)(); d.cuInit(0); "
-                "d.cuDeviceGetUuid(u, 0); print(bytes(u).hex())")
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,
-                              env=program.environment(False, CUSTASH_SIM=self.settings)).stdout.strip()
 
     def test_who_dies_with_the_turn_takes_it_along(self):
         first, second, third = self.filled(value=1), self.filled(value=2), self.actor()
