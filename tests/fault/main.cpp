@@ -5,11 +5,14 @@
 // given back to the driver. One child process a scenario and setup. Ends with "fault: N runs
 // over M scenarios, F failed".
 #include "allocator/base/mutex.hpp"
+#include "tests/fault/pinned_sleep.hpp"
 #include "tests/fault/plan.hpp"
 #include "tests/fault/scenarios.hpp"
 #include "tests/fault/script.hpp"
 #include "tests/property/world.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -152,7 +155,7 @@ class FaultDoor final : public Door {
   Plan& plan_;
 };
 
-int entries_with_lock_held = 0;
+std::atomic<int> entries_with_lock_held = 0;
 
 struct Result {
   Violation kind = Violation::None;
@@ -179,6 +182,8 @@ Result run(const Program& program, Setup setup, Plan plan) {
     if (detector.count(sim::Report::AllocatorFault) != 0)
       world.fail(Violation::Race, when + detector.text());
   };
+  std::optional<PinnedSleep> store;
+  if (setup.config.sleep_pinned != 0) setup.store = &store.emplace(setup.config);
   World world(setup, detector);
   entries_with_lock_held = 0;
   sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
@@ -214,7 +219,14 @@ Result run(const Program& program, Setup setup, Plan plan) {
   return {world.kind(), world.text(), calls, refused};
 }
 
-std::vector<Setup> setups(Bytes memory) {
+// As option sleep_pinned: has it, with two threads that make the memory.
+Setup with_pinned_sleep(Setup setup) {
+  setup.config.sleep_pinned = 1_GiB;
+  setup.config.pinned_threads = 2;
+  return setup;
+}
+
+std::vector<Setup> setups(Bytes memory, bool sleeps) {
   std::vector<Setup> all;
   for (const Backing backing : {Backing::Driver, Backing::Vmm}) {
     for (const bool context_events : {true, false}) {
@@ -228,6 +240,7 @@ std::vector<Setup> setups(Bytes memory) {
         setup.context_events = context_events;
         setup.memory = memory;
         all.push_back(setup);
+        if (sleeps && backing == Backing::Vmm) all.push_back(with_pinned_sleep(setup));
       }
     }
   }
@@ -309,13 +322,20 @@ std::pair<int, int> in_child(const Scenario& scenario, const Setup& setup) {
   return counts;
 }
 
+bool sleeps(const Scenario& scenario) {
+  const auto& commands = parse(scenario.script).commands;
+  return std::any_of(commands.begin(), commands.end(), [](const Command& command) {
+    return command.op == Op::Sleep;
+  });
+}
+
 int check_all(int only) {
   int runs = 0;
   int failed = 0;
   int number = 0;
   for (const Scenario& scenario : scenarios()) {
     if (only >= 0 && number++ != only) continue;
-    for (const Setup& setup : setups(scenario.memory)) {
+    for (const Setup& setup : setups(scenario.memory, sleeps(scenario))) {
       const auto [more, wrong] = in_child(scenario, setup);
       runs += more;
       failed += wrong;

@@ -124,6 +124,9 @@ constexpr Scenario kScenarios[] = {
     {"sleep twice, beside another context",
      "newctx 2; malloc 0 3M; kernel 0 w0; ctx 0; malloc 1 3M; kernel 0 w1; sleep; ctx 2; kernel 0 "
      "r0; ctx 0; sleep; free 1; kernel 0"},
+    {"sleep again with more memory",
+     "malloc 0 3M; kernel 0 w0; sleep; malloc 1 9M; kernel 0 r0 w1; sleep; malloc 2 5M; kernel 0 r1 "
+     "w2; sleep; kernel 0 r0 r1 r2"},
     {"sleep in two portions, and the rest",
      "malloc 0 3M; malloc 1 30M; malloc 2 9M; kernel 0 w0 w1 w2; nod 1; nod 3000000; sleep; free 1; "
      "kernel 0 r0 r2"},

@@ -88,6 +88,7 @@ class CachedDoor final : public Door {
       : fast_(options.fast),
         driver_(new Driver(sim::make_driver())),
         allocator_(*new Allocator(*driver_, options.config)) {
+    if (options.store != nullptr) Sleep(allocator_).set_store(*options.store);
   }  // never destroyed, as in the product
 
   CUresult malloc(CUcontext context, Bytes bytes, Address* out) override {

@@ -10,6 +10,10 @@
 #include <memory>
 #include <string>
 
+namespace custash {
+class HostStore;
+}
+
 namespace custash::property {
 
 using Call = std::function<CUresult()>;
@@ -67,6 +71,8 @@ struct CachedOptions {
   Config config;
   bool fast = false;  // the calls that do without the driver are tried first, as the runtime's
                       // door does
+  HostStore* store =
+      nullptr;  // keeps the contents of sleeping memory; else the driver's memory
 };
 
 std::unique_ptr<Door> cached_door(const CachedOptions& options);

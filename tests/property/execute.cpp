@@ -25,6 +25,7 @@ std::string to_string(const Setup& setup) {
          " context_events=" + (setup.context_events ? "yes" : "no") +
          " fast=" + (setup.fast ? "yes" : "no") + " sleeps=" + (setup.sleeps ? "yes" : "no") +
          " tight=" + (setup.tight ? "yes" : "no") +
+         (setup.store != nullptr ? " sleep_pinned=yes" : "") +
          " advance=" + (setup.advance == sim::Advance::Told ? "told" : "seeded") +
          " schedule=" + std::to_string(setup.seed);
 }

@@ -32,6 +32,8 @@ struct Setup {
       0;  // of each device, bare as well; 0: as much as is wanted, or little where tight
   std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap =
       {};  // stands between the program and the core
+  HostStore* store =
+      nullptr;  // keeps the contents of sleeping memory; else the driver's memory
 
   // How the same program is run to tell whether it is right.
   [[nodiscard]] Setup as_bare() const {

@@ -48,7 +48,9 @@ World::World(const Setup& setup, sim::RaceDetector& detector)
   }
   for (int device = 0; device < 2; ++device)
     used_at_start_.push_back(sim::used(device));
-  door_ = setup.bare ? bare_door() : cached_door({.config = setup.config, .fast = setup.fast});
+  door_ = setup.bare
+              ? bare_door()
+              : cached_door({.config = setup.config, .fast = setup.fast, .store = setup.store});
   if (setup.wrap) door_ = setup.wrap(std::move(door_));
 }
 
