@@ -176,6 +176,8 @@ DeviceStats Allocator::stats(int device) {
   DeviceStats sum;
   for (ContextCache* cache : state_->on_device(device))
     sum += cache->report().stats();
+  Lock lock(state_->mutex);
+  sum.add_ended(state_->ended[device]);
   return sum;
 }
 
@@ -189,6 +191,8 @@ Inventory Allocator::inventory(int device) {
 void Allocator::reset_peak_stats(int device) {
   for (ContextCache* cache : state_->on_device(device))
     cache->report().reset_peaks();
+  Lock lock(state_->mutex);
+  state_->ended[device].reset_peaks();
 }
 
 bool Allocator::validate() {

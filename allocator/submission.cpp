@@ -237,9 +237,12 @@ void Allocator::context_destroyed(CUcontext context) {
   if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere))
     visit_living(state_->all(),
                  [](ContextCache& each) { each.timeline().wait_frees().ignore(); });
+  ContextCache* const ending = state_->known(context);
+  const DeviceStats all = ending == nullptr ? DeviceStats{} : stats(ending->device());
   ContextCache* cache = state_->remove(context);
   state_->new_epoch();
   if (cache == nullptr) return state_->green_destroyed(context);
+  state_->count_ended(*cache, all);
   cache->timeline().users().close();
   // Nobody puts it to sleep or wakes it any more.
   if (PageContents& contents = cache->sleeping_pages().contents(); contents.reserved() != 0) {

@@ -3,6 +3,8 @@
 
 #include "allocator/base/check.hpp"
 
+#include <algorithm>
+
 namespace custash {
 namespace {
 
@@ -46,6 +48,14 @@ constexpr std::int64_t DeviceStats::*kCounters[] = {
     &DeviceStats::guard_bytes,
     &DeviceStats::guard_resting_bytes,
     &DeviceStats::guard_time_ns,
+    &DeviceStats::limbo_bytes,
+    &DeviceStats::asleep_bytes,
+};
+
+// How much there is now: no counter that only rises.
+constexpr std::int64_t DeviceStats::*kBytesNow[] = {
+    &DeviceStats::guard_bytes,
+    &DeviceStats::guard_resting_bytes,
     &DeviceStats::limbo_bytes,
     &DeviceStats::asleep_bytes,
 };
@@ -105,6 +115,32 @@ DeviceStats& DeviceStats::operator+=(const DeviceStats& other) {
   for (const auto member : kCounters)
     this->*member += other.*member;
   return *this;
+}
+
+void DeviceStats::end() {
+  for (const auto member : kArrays) {
+    for (Stat& stat : this->*member)
+      stat.decrease(stat.current);
+  }
+  for (const auto member : kBytesNow)
+    this->*member = 0;
+}
+
+void DeviceStats::add_ended(const DeviceStats& ended) {
+  DeviceStats peaks = *this;
+  peaks.raise_peaks(ended);
+  *this += ended;
+  for (const auto member : kArrays) {
+    for (std::size_t i = 0; i < (this->*member).size(); ++i)
+      (this->*member)[i].peak = (peaks.*member)[i].peak;
+  }
+}
+
+void DeviceStats::raise_peaks(const DeviceStats& to) {
+  for (const auto member : kArrays) {
+    for (std::size_t i = 0; i < (this->*member).size(); ++i)
+      (this->*member)[i].peak = std::max((this->*member)[i].peak, (to.*member)[i].peak);
+  }
 }
 
 void DeviceStats::reset_peaks() {

@@ -101,6 +101,12 @@ struct DeviceStats {
   [[nodiscard]] std::int64_t requests() const { return allocation[0].allocated; }
 
   DeviceStats& operator+=(const DeviceStats& other);
+  // The context has ended: all that it had in use has come back.
+  void end();
+  // Adds what contexts did that have ended. They were not all there at once, nor beside those
+  // of today: so the higher peak counts, not the sum.
+  void add_ended(const DeviceStats& ended);
+  void raise_peaks(const DeviceStats& to);
   void reset_peaks();
 };
 

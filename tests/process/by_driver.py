@@ -221,6 +221,19 @@ class Arrays(Case):
         actor.ok("reset 0")
         self.assertEqual(self.counts(actor)["arrays"][2:], (0, 0))
 
+    def test_what_was_served_is_told_after_the_contexts_end(self):
+        """A program that resets its device last, or destroys its only context."""
+        for begin, end in (("device 0", "reset 0"), ("context 0", "destroy 0")):
+            actor = self.actor(CUSTASH_CONF="summary:true", stderr=subprocess.PIPE)
+            actor.ok(begin)
+            for _ in range(3):
+                actor.ok("alloc 1048576")
+            actor.ok(end)
+            actor.quit()
+            text = actor.process.stderr.read()
+            actor.process.stderr.close()
+            self.assertIn("3 allocations, 3 frees; peak in use 3.0 MiB", text)
+
     def test_top_and_the_summary_show_them(self):
         actor = self.actor(CUSTASH_CONF="summary:true", stderr=subprocess.PIPE)
         actor.ok("array 512 512 4")

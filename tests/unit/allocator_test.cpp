@@ -172,6 +172,35 @@ TEST_CASE("after the context is gone its pointers are foreign and its pages go b
   }
 }
 
+TEST_CASE("what a device did does not end with its contexts", "[unit][allocator]") {
+  const auto destroy = entry<CUresult (*)(CUcontext)>("cuCtxDestroy_v2");
+  const auto mib = [](Bytes n) { return static_cast<std::int64_t>(n * 1_MiB); };
+  Bed bed;
+  const Address stays = bed.malloc(2_MiB);
+  for (const std::int64_t round : {1, 2, 3}) {
+    const CUcontext context = make_context();
+    Address p = 0;
+    REQUIRE(bed.allocator->allocate(context, 4_MiB, &p).ok());
+    const DeviceStats before = bed.stats();
+    bed.allocator->context_destroyed(context);
+    REQUIRE(destroy(context) == CUDA_SUCCESS);
+    bed.allocator->context_gone(context);
+    const DeviceStats after = bed.stats();
+    CHECK(after.allocation[0].current == 1);
+    CHECK(after.allocation[0].allocated == 1 + round);
+    CHECK(after.allocation[0].freed == round);
+    CHECK(after.requested_bytes[0].current == mib(2));
+    CHECK(after.requested_bytes[0].allocated == mib(2) + round * mib(4));
+    CHECK(after.requested_bytes[0].peak == mib(6));  // one after the other, no sum
+    CHECK(after.num_device_alloc == before.num_device_alloc);
+    CHECK(after.guard_bytes == 0);
+  }
+  bed.allocator->reset_peak_stats(0);
+  CHECK(bed.stats().requested_bytes[0].peak == mib(2));
+  CHECK(bed.stats().requested_bytes[0].allocated == mib(14));
+  bed.free(stays);
+}
+
 TEST_CASE("a context heard of only when it was gone takes nothing of its successor's along",
           "[unit][allocator]") {
   Bed bed({}, with(Backing::Driver));
