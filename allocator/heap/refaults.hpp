@@ -39,9 +39,10 @@ class Refaults {
     *pages = {.missed = missed};
   }
 
-  // What comes back later than that costs little when it is moved.
-  [[nodiscard]] static bool soon(std::int64_t then, std::int64_t now) {
-    return now - then < kSoon;
+  // What comes back later than that costs little when it is moved. Where threads take from each
+  // other, the requests of all of them count.
+  [[nodiscard]] static bool soon(std::int64_t then, std::int64_t now, std::size_t threads = 1) {
+    return now - then < kSoon * static_cast<std::int64_t>(threads);
   }
 
   // Memory must be got for a block of this size. True if moving has cost enough for it:

@@ -22,11 +22,11 @@ class Thefts {
                               std::int64_t now) {
     if (sizes_.size() >= kSizes)
       std::erase_if(sizes_, [&](const auto& each) {
-        return each.second.made == 0 && !Refaults::soon(each.second.latest, now);
+        return each.second.made == 0 && !Refaults::soon(each.second.latest, now, takers);
       });
     if (sizes_.size() >= kSizes && !sizes_.contains(size)) return false;
     Size& of = sizes_[size];
-    of.times = Refaults::soon(of.latest, now) ? of.times + 1 : 1;
+    of.times = Refaults::soon(of.latest, now, takers) ? of.times + 1 : 1;
     of.latest = now;
     if (of.times < kTimes || ready >= takers || of.made + 1 >= takers || made_ + size > kMost)
       return false;

@@ -78,9 +78,9 @@ TEST_CASE("what another thread keeps serves before memory is made", "[unit][thre
 
 namespace {
 
-// Threads that allocate and free one block, one after another. How many of them have a block of
-// their own, that is, got it each time in the last quarter of the rounds.
-int keepers_in_turns(Bed& bed, int threads_in_turn, Bytes bytes) {
+// Threads that allocate and free one block, one after another, some times a turn. How many of
+// them have a block of their own, that is, got it each time in the last quarter of the rounds.
+int keepers_in_turns(Bed& bed, int threads_in_turn, Bytes bytes, int pairs = 1) {
   constexpr int kRounds = 400, kWarm = 300;
   std::atomic<int> turn{0};
   std::vector<Address> latest(static_cast<std::size_t>(threads_in_turn));
@@ -92,8 +92,11 @@ int keepers_in_turns(Bed& bed, int threads_in_turn, Bytes bytes) {
         const int mine = round * threads_in_turn + self;
         for (int now = turn.load(); now != mine; now = turn.load())
           turn.wait(now);
-        const Address block = quietly_allocate(bed, bytes);
-        bed.allocator->free(block);
+        Address block = 0;
+        for (int pair = 0; pair < pairs; ++pair) {
+          block = quietly_allocate(bed, bytes);
+          bed.allocator->free(block);
+        }
         Address& had = latest[static_cast<std::size_t>(self)];
         if (round >= kWarm && (block == 0 || block != had)) shared.insert({block, had});
         had = block;
@@ -125,6 +128,14 @@ TEST_CASE("threads that take turns keep a block each", "[unit][thread_caches]") 
     // A block each, in slabs, and what was there before.
     REQUIRE(bed.stats().reserved_bytes[0].current <=
             static_cast<std::int64_t>(kThreads * bytes + 6_MiB));
+  }
+}
+
+TEST_CASE("threads keep a block each, too, where a turn has many pairs", "[unit][thread_caches]") {
+  constexpr int kThreads = 16;
+  for (const Bytes bytes : {4_MiB, 40_MiB}) {
+    Bed bed({.device_memory = 8_GiB});
+    CHECK(keepers_in_turns(bed, kThreads, bytes, 100) == kThreads);
   }
 }
 
