@@ -15,6 +15,7 @@ void add_compare(CLI::App& app, compare::CommandOptions* options, const std::str
       [&](const char* name, auto& values, const char* type, const char* text) {
         add(command, name, values, type, text)
             ->expected(1)
+            ->allow_extra_args(false)  // else CLI11 takes [0-9] for a list
             ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       };
   add_number(
