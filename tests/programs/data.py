@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Input files for programs that bring none, made by a seed: the same numbers on every machine."""
+import json
 import random
 
 
@@ -24,7 +25,12 @@ def table(rows, columns, seed):
         yield f"{label},{','.join(f'{each:.5f}' for each in features)}\n"
 
 
-FORMS = {"matrix": matrix, "table": table}
+def settings(values):
+    """What the description gives, as JSON."""
+    yield json.dumps(values, indent=1)
+
+
+FORMS = {"matrix": matrix, "settings": settings, "table": table}
 
 
 def make(folder, file, form, **arguments):

@@ -12,8 +12,8 @@
   [wheels]             what must be installed beside it, as NAME==VERSION, with the SHA-256 of its wheel; of its source
                        archive, where the release has no wheel
   modules              what Python must find for it to start
-  start                its command line; {python}, {files}, {built}, {data}, {build} and {tests} stand for a program and
-                       five folders, {module:NAME} for the folder of a Python module
+  start                its command line; {python}, {files}, {built}, {data}, {site}, {build} and {tests} stand for a
+                       program and six folders, {module:NAME} for the folder of a Python module
   metric, unit         where it prints a figure, and the figure's unit; without it the wall time counts
   higher               true where a higher figure is better
   gpus                 how many GPUs it needs
@@ -32,7 +32,7 @@ import tomllib
 import data
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "wall"
-PLACES = ("python", "files", "built", "data", "build", "tests")
+PLACES = ("python", "files", "built", "data", "site", "build", "tests")
 
 
 class Mistake(Exception):

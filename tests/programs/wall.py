@@ -56,7 +56,7 @@ class Wall:
     def expand(self, program, word):
         places = {"python": sys.executable, "files": self.folder / program.key / "files",
                   "built": self.folder / program.key / "built", "data": self.folder / program.key / "data",
-                  "build": self.args.build, "tests": ROOT / "tests"}
+                  "site": self.folder / "site", "build": self.args.build, "tests": ROOT / "tests"}
 
         def path(place):
             name = place[1]
