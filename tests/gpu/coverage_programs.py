@@ -47,9 +47,16 @@ PROGRAMS = {
     "torch": (("run_torch", "torch"), {}, ""),
     "torch_expandable": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, ""),
     "torch_expandable_kept": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, HANDLES),
+    "cupy_no_pool": (("run_cupy", "cupy"), {"CUPY_NO_POOL": "1"}, ""),
+    "numba": (("run_numba", "numba"), {}, ""),
+    "inference_no_cache": (("run_inference", "torch"), {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, ""),
     "gpt2_no_cache": (("run_gpt2", "torch"), {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, ""),
     "torch_async": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, ""),
 }
+
+
+# Variables that switch a program's own pool off. The second is our own (run_cupy).
+POOLS_OFF = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "CUPY_NO_POOL")
 
 
 def timed(turns, turn):
@@ -113,6 +120,60 @@ def run_torch(turns):
     timed(max(1, turns // 10), turn)
     torch.cuda.synchronize()
     print("sum", float(kept[-1].sum()))
+
+
+def run_cupy(turns):
+    import cupy
+    import cupy_pools_off
+    if os.environ.get("CUPY_NO_POOL"):
+        cupy.cuda.set_allocator(None)
+        cupy.cuda.set_pinned_memory_allocator(None)
+    random = cupy.random.RandomState(1)
+    weights = random.standard_normal((768, 768), dtype=cupy.float32) / 28
+    state = [random.standard_normal((768, 768), dtype=cupy.float32)]
+
+    def turn(i):
+        state[0] = cupy_pools_off.iterate(state[0], weights)
+        if i % 10 == 9:
+            cupy.cuda.Device().synchronize()
+    timed(turns, turn)
+    print("sum", float(state[0].sum()))
+
+
+def run_numba(turns):
+    import numpy
+    from numba import cuda
+    host, sums = numpy.arange(1 << 16, dtype=numpy.float64) % 7, []
+
+    @cuda.jit
+    def add(out, a, b):
+        cuda.atomic.add(out, 0, a[cuda.grid(1)] * b[cuda.grid(1)])
+
+    def turn(i):
+        a, out = cuda.to_device(host + i % 3), cuda.to_device(numpy.zeros(1))
+        b = cuda.device_array_like(a)
+        b.copy_to_device(a)
+        add[(1 << 16) // 256, 256](out, a, b)
+        sums[:] = [out.copy_to_host()[0]]
+    timed(turns, turn)
+    print("sum", float(sums[0]))
+
+
+def run_inference(turns):
+    """A transformer over batches whose lengths repeat."""
+    import torch
+    torch.manual_seed(1)
+    layer = torch.nn.TransformerEncoderLayer(512, 8, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).cuda().half().eval()
+    last = []
+
+    def turn(i):
+        with torch.no_grad():
+            last[:] = [model(torch.full((4, 64 + 37 * i % 448, 512), 0.01 * (1 + i % 7), device="cuda", dtype=torch.float16))]
+        if i % 10 == 9:
+            torch.cuda.synchronize()
+    timed(turns, turn)
+    print("sum", float(last[0].float().sum()))
 
 
 def run_gpt2(turns):

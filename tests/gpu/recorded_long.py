@@ -52,7 +52,7 @@ def chat():
 
     running = []
     with torch.no_grad():
-        for _ in steps(900):
+        for _ in steps(500):
             if len(running) < 24 and draw.random() < 0.3:
                 prompt = torch.randint(0, words, (draw.randint(20, 900),), device=DEVICE)
                 running.append({"tokens": prompt, "caches": [None] * layers, "used": 0, "left": int(draw.expovariate(1 / 120)) + 1})

@@ -3,9 +3,12 @@
 custash, without it again, and with custash under each --conf. They work in turn, a window of turns each, on the same
 processors. The ratio of windows beside each other tells the cost; the second run without custash tells the noise.
 
-  side_by_side.py --build build [--only NAME...] [--against OPTIONS] [--conf OPTIONS]... [--windows 60] [--turns 100] [--json FILE]
+  side_by_side.py --build build [--only NAME...] [--against OPTIONS | --own-pool] [--conf OPTIONS]... [--windows 60] [--turns 100]
+                  [--json FILE]
 
 With --against, the first two have custash, too, with these options: the ratio is then what --conf costs beyond them.
+With --own-pool, the first two keep the program's own pool, which the others switch off. Then the worst ratio of ten
+windows in a row is told, too: whether a program of many turns slows down.
 The programs are the Python ones of coverage_programs.py. Exit 77 where none can run, 1 where one failed.
 """
 import argparse
@@ -18,6 +21,7 @@ import sys
 import coverage_programs
 
 CORES = 4
+TEN = 10  # windows whose median counts as one
 
 
 class Program:
@@ -38,12 +42,15 @@ class Program:
 
 
 def measured(command, env, args):
+    off = {key: value for key, value in env.items() if key in coverage_programs.POOLS_OFF}
     library = f"{args.build}/interpose/libcustash.so"
     base = "without custash" if args.against is None else f"custash {args.against}".strip()
     environment = {} if args.against is None else {"LD_PRELOAD": library, "CUSTASH_CONF": args.against}
+    if args.own_pool:
+        base, env = "its own pool", {key: value for key, value in env.items() if key not in off}
     ways = {base: environment, f"{base}, again": environment}
     for conf in args.conf or [""]:
-        ways[f"custash {conf}".strip()] = {"LD_PRELOAD": library, "CUSTASH_CONF": conf}
+        ways[f"custash {conf}".strip()] = {**off, "LD_PRELOAD": library, "CUSTASH_CONF": conf}
     command = [*command, "--windows"]
     programs = {way: Program(command, {**env, **more}) for way, more in ways.items()}
     times = {way: [] for way in ways}
@@ -61,10 +68,11 @@ def measured(command, env, args):
 
 
 def row(way, times, bare):
-    ratios = sorted(mine / theirs for mine, theirs in zip(times, bare))
-    quarter = len(ratios) // 4
+    in_turn = [mine / theirs for mine, theirs in zip(times, bare)]
+    worst = max(statistics.median(in_turn[i:i + TEN]) for i in range(0, len(in_turn), TEN))
+    ratios, quarter = sorted(in_turn), len(in_turn) // 4
     return [way, f"{statistics.median(times):.1f}", f"{min(times):.1f}", f"{statistics.median(ratios):.3f}",
-            f"{ratios[quarter]:.3f}-{ratios[-1 - quarter]:.3f}"]
+            f"{ratios[quarter]:.3f}-{ratios[-1 - quarter]:.3f}", f"{worst:.3f}"]
 
 
 def main():
@@ -72,6 +80,7 @@ def main():
     parser.add_argument("--build", default="build", type=os.path.abspath)
     parser.add_argument("--only", nargs="*", default=["jax_default", "torch"], help="programs of these names")
     parser.add_argument("--against", metavar="OPTIONS", help="compare with custash of these options in place of no custash")
+    parser.add_argument("--own-pool", action="store_true", help="compare with the program's own pool")
     parser.add_argument("--conf", action="append", help="custash's options; may be repeated")
     parser.add_argument("--windows", type=int, default=60)
     parser.add_argument("--turns", type=int, default=100, help="of a window")
@@ -97,7 +106,7 @@ def main():
             continue
         print(f"{name}: {args.windows} windows of {args.turns} turns")
         rows = [row(way, times, next(iter(found[name].values()))) for way, times in found[name].items()]
-        coverage_programs.show(["", "a turn, us", "least", "ratio", "half of the ratios"], rows)
+        coverage_programs.show(["", "a turn, us", "least", "ratio", "half of the ratios", "worst of ten windows"], rows)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(found, out, indent=1)
