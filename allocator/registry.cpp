@@ -252,13 +252,13 @@ ContextCache* Allocator::State::remove(CUcontext context) {
   return found;
 }
 
-void Allocator::State::count_ended(ContextCache& cache, const DeviceStats& all) {
+void Allocator::State::count_ended(ContextCache& cache, const DeviceStats& of_device) {
   DeviceStats of_cache = cache.report().stats();
   of_cache.end();
   Lock lock(mutex);
   DeviceStats& sum = ended[cache.device()];
   sum.add_ended(of_cache);
-  sum.raise_peaks(all);
+  sum.raise_peaks(of_device);
 }
 
 }  // namespace custash

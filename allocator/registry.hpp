@@ -127,8 +127,7 @@ struct Allocator::State {
   std::vector<Timeline*> timelines();
   std::vector<ContextCache*> on_device(CUdevice device);
   void green_destroyed(CUcontext context);
-  // Of a cache that was taken out. `all`: of its device, the cache among them.
-  void count_ended(ContextCache& cache, const DeviceStats& all);
+  void count_ended(ContextCache& cache, const DeviceStats& of_device);
   // Takes it out; null when unknown.
   ContextCache* remove(CUcontext context);
 
@@ -168,7 +167,7 @@ struct Allocator::State {
   // Between destroyed and gone, in that order: the driver may give a handle again before the
   // last context that had it is known to be gone.
   std::vector<std::pair<CUcontext, ContextCache*>> doomed GUARDED_BY(mutex);
-  // What contexts did that have ended, by device. What a device did does not end with them.
+  // By device: what contexts did that have ended.
   std::unordered_map<CUdevice, DeviceStats> ended GUARDED_BY(mutex);
   // Their contexts are gone; the map may be read.
   std::vector<ContextCache*> retired GUARDED_BY(mutex);

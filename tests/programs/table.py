@@ -79,7 +79,7 @@ def table(rows):
     return "".join("| " + " | ".join(each) + " |\n" for each in lines)
 
 
-LEFT, WIDTH, RIGHT, ROW, TOP = 350, 960, 130, 26, 40
+LEFT, WIDTH, RIGHT, ROW, TOP = 430, 1040, 130, 26, 40
 
 
 def scale(values):

@@ -131,7 +131,8 @@ TEST_CASE("threads that take turns keep a block each", "[unit][thread_caches]") 
   }
 }
 
-TEST_CASE("threads keep a block each, too, where a turn has many pairs", "[unit][thread_caches]") {
+TEST_CASE("threads keep a block each, too, where a turn has many pairs",
+          "[unit][thread_caches]") {
   constexpr int kThreads = 16;
   for (const Bytes bytes : {4_MiB, 40_MiB}) {
     Bed bed({.device_memory = 8_GiB});
