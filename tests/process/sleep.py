@@ -137,6 +137,30 @@ class Sleep(Case):
         killed.process.wait()
         second.ok(f"alloc {120 * MIB}")
 
+    def test_one_that_is_killed_on_the_way_to_sleep_or_back_leaves_nothing(self):
+        second, killed = self.actor(), []
+        with tempfile.TemporaryDirectory() as folder:
+            for way in ("to sleep", "back"):
+                for moment in (0, 1, 2, 4, 7, 11):  # ms: all of it takes some 10
+                    first = self.actor(conf=f",sleep_memory:8m,sleep_dir:{folder}")
+                    first.ok(f"alloc {24 * MIB}")
+                    first.ok("fill 0 7")
+                    with subprocess.Popen([PATHS.command, "sleep", str(first.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                          env=program.environment(False)) as asked:
+                        if way == "back":
+                            self.assertEqual(asked.wait(60), 0)
+                            first.tell("check 0 7")
+                        time.sleep(moment / 1000)
+                        first.process.kill()
+                        killed.append(first.process.wait() and first.pid)
+                    with self.subTest(way=way, moment=moment):
+                        self.assertEqual(os.listdir(folder), [])
+                        second.ok(f"alloc {120 * MIB}")
+                        second.ok("free 0")
+                        second.ok("empty")
+        left = {each["pid"] for each in json.loads(custash("top", "--once", "--json").stdout)["processes"]}
+        self.assertEqual(left & set(killed), set())
+
     def test_a_context_ends_while_it_sleeps(self):
         first, second = self.filled(), self.actor()
         first.ok("context 0")
