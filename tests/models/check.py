@@ -80,7 +80,7 @@ TABLE = [
            equivalent=("debt_lane_kept", "late_fence_waited_for")),
     Bounds("capture-3", "capture", "OPS=3 WORKERS=2 CAPTURES=1", ends=True, nightly=True),
     Bounds("peer-access-8", "peers", "CALLS=8 B=2", nightly=True),
-    Bounds("sleep-twice", "sleep", "OPS=2 SLEEPS=2", ends=True, nightly=True),
+    Bounds("sleep-twice", "sleep", "OPS=1 SLEEPS=2", ends=True, nightly=True),
     Bounds("ends-3", "ends", "USERS=3 VISITS=1 CLOSES=2", ends=True, nightly=True),
 ]
 
