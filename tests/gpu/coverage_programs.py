@@ -125,12 +125,8 @@ def run_torch(turns):
 def run_cupy(turns):
     import cupy
     import cupy_pools_off
-    if os.environ.get("CUPY_NO_POOL"):
-        cupy.cuda.set_allocator(None)
-        cupy.cuda.set_pinned_memory_allocator(None)
-    random = cupy.random.RandomState(1)
-    weights = random.standard_normal((768, 768), dtype=cupy.float32) / 28
-    state = [random.standard_normal((768, 768), dtype=cupy.float32)]
+    first, weights = cupy_pools_off.start("off" if os.environ.get("CUPY_NO_POOL") else "on")
+    state = [first]
 
     def turn(i):
         state[0] = cupy_pools_off.iterate(state[0], weights)

@@ -25,6 +25,16 @@ def gpu_found():
         return False
 
 
+def start(pools):
+    """The state and the weights."""
+    if pools == "off":
+        cupy.cuda.set_allocator(None)
+        cupy.cuda.set_pinned_memory_allocator(None)
+    random = cupy.random.RandomState(1)
+    state = random.standard_normal((768, 768), dtype=cupy.float32)
+    return state, random.standard_normal((768, 768), dtype=cupy.float32) / 28
+
+
 def iterate(state, weights):
     product = state @ weights
     mixed = cupy.tanh(product) * 0.5 + state
@@ -40,22 +50,16 @@ def main():
     if not gpu_found():
         print("skip: CuPy sees no GPU")
         return 77
-    if args.pools == "off":
-        cupy.cuda.set_allocator(None)
-        cupy.cuda.set_pinned_memory_allocator(None)
-
-    random = cupy.random.RandomState(1)
-    state = random.standard_normal((768, 768), dtype=cupy.float32)
-    weights = random.standard_normal((768, 768), dtype=cupy.float32) / 28
+    state, weights = start(args.pools)
     for _ in range(50):  # kernels are compiled and loaded
         state = iterate(state, weights)
     cupy.cuda.Device().synchronize()
 
-    start = time.perf_counter()
+    begin = time.perf_counter()
     for _ in range(args.iterations):
         state = iterate(state, weights)
     cupy.cuda.Device().synchronize()
-    us = (time.perf_counter() - start) * 1e6 / args.iterations
+    us = (time.perf_counter() - begin) * 1e6 / args.iterations
 
     checksum = zlib.crc32(cupy.asnumpy(state).tobytes())
     print(f"ok cupy_pools_{args.pools} us={us:.1f} checksum={checksum:08x} "
