@@ -39,8 +39,8 @@ class Refaults {
     *pages = {.missed = missed};
   }
 
-  // What comes back later than that costs little when it is moved. Where threads take from each
-  // other, the requests of all of them count.
+  // What comes back later than that costs little when it is moved. Each of the threads may have
+  // made so many requests meanwhile.
   [[nodiscard]] static bool soon(std::int64_t then, std::int64_t now, std::size_t threads = 1) {
     return now - then < kSoon * static_cast<std::int64_t>(threads);
   }

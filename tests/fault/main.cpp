@@ -219,7 +219,7 @@ Result run(const Program& program, Setup setup, Plan plan) {
   return {world.kind(), world.text(), calls, refused};
 }
 
-// As option sleep_pinned: has it, with two threads that make the memory.
+// Contents go to pinned memory (option sleep_pinned), which two threads make.
 Setup with_pinned_sleep(Setup setup) {
   setup.config.sleep_pinned = 1_GiB;
   setup.config.pinned_threads = 2;

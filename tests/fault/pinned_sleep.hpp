@@ -17,7 +17,7 @@ class PinnedSleep final : public HostStore {
  public:
   explicit PinnedSleep(const Config& config)
       : config_(config), driver_(sim::make_driver()), store_(driver_, config_) {
-    // The contents are the simulator's own bytes: nothing is lost by pages that nobody touches.
+    // Untouched pages would be made at the copy as well. Touching them only takes time.
     store_.set_pinned_calls(
         {.lockable = [] { return ~Bytes{0}; }, .touch = [](Address, Address) { return true; }});
   }

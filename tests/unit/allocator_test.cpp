@@ -198,6 +198,14 @@ TEST_CASE("what a device did does not end with its contexts", "[unit][allocator]
   bed.allocator->reset_peak_stats(0);
   CHECK(bed.stats().requested_bytes[0].peak == mib(2));
   CHECK(bed.stats().requested_bytes[0].allocated == mib(14));
+  DeviceStats ending;
+  ending.guard_bytes = ending.guard_resting_bytes = ending.limbo_bytes = ending.asleep_bytes =
+      1;
+  ending.num_ooms = 1;
+  ending.end();
+  CHECK(ending.guard_bytes + ending.guard_resting_bytes == 0);
+  CHECK(ending.limbo_bytes + ending.asleep_bytes == 0);
+  CHECK(ending.num_ooms == 1);
   bed.free(stays);
 }
 
