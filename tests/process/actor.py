@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A process that a test tells what to do (actor.c), and its service as another process sees it."""
+import contextlib
 import os
 import re
 import socket
@@ -76,6 +77,15 @@ def services(pid):
     """The names that a process's service listens on."""
     with open("/proc/net/unix", encoding="ascii") as table:
         return sorted(set(re.findall(rf"@(custash/{os.geteuid()}/{pid}/[0-9a-f]{{16}})$", table.read(), re.M)))
+
+
+def open_files(pid):
+    """What each descriptor of a process stands for. It may close some meanwhile."""
+    found = {}
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found[number] = os.readlink(f"/proc/{pid}/fd/{number}")
+    return found
 
 
 def connect(name, timeout=10):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import program
-from actor import BAD_ARGUMENTS, DONE, REFUSED, UNKNOWN_VERB, Actor, answer, ask, connect, packet, services
+from actor import BAD_ARGUMENTS, DONE, REFUSED, UNKNOWN_VERB, Actor, answer, ask, connect, open_files, packet, services
 from program import PATHS, Case
 
 MIB = 1 << 20
@@ -92,12 +92,10 @@ class WhenItIsThere(Case):
             actor.ok("alloc 1000")
             with connect(only_service(actor)) as link:
                 ask(link, "ping")
-                folder = f"/proc/{actor.pid}"
-                sockets = [fd for fd in os.listdir(folder + "/fd")
-                           if os.readlink(f"{folder}/fd/{fd}").startswith("socket:")]
+                sockets = [fd for fd, to in open_files(actor.pid).items() if to.startswith("socket:")]
                 self.assertEqual(len(sockets), 2)
                 for fd in sockets:
-                    with open(f"{folder}/fdinfo/{fd}", encoding="ascii") as info:
+                    with open(f"/proc/{actor.pid}/fdinfo/{fd}", encoding="ascii") as info:
                         flags = next(line.split()[1] for line in info if line.startswith("flags:"))
                     self.assertTrue(int(flags, 8) & os.O_CLOEXEC, fd)
 

@@ -7,7 +7,7 @@ import tempfile
 import time
 
 import program
-from actor import Actor
+from actor import Actor, open_files
 from program import PATHS, Case
 
 PATHS.command = ""
@@ -225,8 +225,7 @@ class Sleep(Case):
         with tempfile.TemporaryDirectory() as folder:
             first = self.filled(conf=f",sleep_memory:0,sleep_dir:{folder}")
             self.put_to_sleep(first)
-            files = f"/proc/{first.pid}/fd"
-            (number,) = [fd for fd in os.listdir(files) if os.readlink(f"{files}/{fd}").startswith(folder + "/")]
+            (number,) = [fd for fd, to in open_files(first.pid).items() if to.startswith(folder + "/")]
             for own in (False, True):
                 if own:
                     first.ok(f"over {number} /dev/zero")
@@ -238,8 +237,7 @@ class Sleep(Case):
             self.assertEqual(first.ok("check 0 7"), ["0"])
 
     def files_of(self, actor, folder):
-        names = f"/proc/{actor.pid}/fd"
-        return [to for to in (os.readlink(f"{names}/{each}") for each in os.listdir(names)) if to.startswith(folder + "/")]
+        return [to for to in open_files(actor.pid).values() if to.startswith(folder + "/")]
 
     def test_a_disk_that_is_too_small_is_refused_with_the_figures(self):
         folder = tempfile.mkdtemp()
