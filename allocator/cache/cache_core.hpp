@@ -6,6 +6,7 @@
 #include "allocator/cache/cache_lock.hpp"
 #include "allocator/cache/cache_shared.hpp"
 #include "allocator/cache/peer_access.hpp"
+#include "allocator/heap/mapping_cost.hpp"
 #include "allocator/heap/move_rate.hpp"
 #include "allocator/heap/refaults.hpp"
 #include "allocator/heap/request.hpp"
@@ -68,6 +69,7 @@ struct CacheCore {
   Refaults refaults GUARDED_BY(cache_lock);
   Thefts thefts GUARDED_BY(cache_lock);
   MoveRate move_rate GUARDED_BY(cache_lock);
+  MappingCost mapping_cost GUARDED_BY(cache_lock);
   std::vector<std::unique_ptr<Pool>> pools GUARDED_BY(cache_lock);  // [0]: plain calls
 };
 

@@ -112,20 +112,23 @@ Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   return align_down(std::min(room, core_.headroom.left(core_.budget)), kPageBytes);
 }
 
-bool MemoryGrowth::plan(Arena& arena, const Request& request, Growth* out) {
+bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, Growth* out) {
+  const bool cheap = core_.mapping_cost.is_small(now);
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const ReuseLimits asked =
       core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
   Bytes need = 0;
   if (!arena.open_growth(bytes, asked, fit_of(arena, core_.headroom.fit()), out, &need))
     return false;
-  const Bytes finer =
-      finer_handle_bytes(held(core_.stats) + need, most_in_use(core_.stats, request));
+  const Bytes most_used = most_in_use(core_.stats, request);
+  Bytes finer = finer_handle_bytes(held(core_.stats) + need, most_used);
+  if (cheap) finer = std::min(finer, finest_handle_bytes(most_used));
   const bool makes = moved_too_often(request);
   Bytes room = room_to_make(request, kShareBeforeMoves);
   // Bought: beyond the limit, in place of moves.
   const Bytes left = align_down(core_.headroom.left(core_.budget), kPageBytes);
-  if (makes && need > room && need <= left && core_.headroom.fit() == Fit::Quick) {
+  const bool too_much = cheap && held(core_.stats) + need > most_used + most_bought(most_used);
+  if (makes && !too_much && need > room && need <= left && core_.headroom.fit() == Fit::Quick) {
     out->bought = need - room;
     room = need;
   }
@@ -193,6 +196,7 @@ Status MemoryGrowth::grow_range(Pool& pool,
   stale_.unmap_unused();
   Growth growth;
   bool planned = false;
+  const Nanoseconds now = core_.driver.now();
   for (int attempt = 0; !planned && attempt < 2; ++attempt) {
     if (attempt == 1) {
       const Status status = add_range(arena, std::max(request.rounded, kSlabBytes));
@@ -203,7 +207,7 @@ Status MemoryGrowth::grow_range(Pool& pool,
       *out = take_gap(pool, request);
       if (*out != 0) return {};
     }
-    planned = plan(arena, request, &growth);
+    planned = plan(arena, request, now, &growth);
   }
   if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
   return fill(arena, growth, [&](const std::vector<Page>& mapped) REQUIRES(cache_lock) {
@@ -271,7 +275,7 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
         growth.begin(), growth.end(), growth.handle, moved, accessors.devices, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came during map()
-  const Nanoseconds moved_at = core_.driver.now();
+  const Nanoseconds mapped_at = core_.driver.now();
   bool often = false;
   {
     CacheLock lock(core_.mutex);
@@ -284,7 +288,8 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
     if (accessors.changes != now.changes && holds(Rule::new_pages_reach_new_peers))
       late = now.devices;
     core_.headroom.use(growth.made);
-    often = !moved.empty() && core_.move_rate.note(moved_at, moved.size());
+    core_.mapping_cost.note(mapped_at, mapped.size());
+    often = !moved.empty() && core_.move_rate.note(mapped_at, moved.size());
     segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     commit(mapped);
   }

@@ -37,7 +37,8 @@ class MemoryGrowth {
   Status add_range(Arena& arena, Bytes bytes);
   [[nodiscard]] Bytes room_to_make(const Request& request, Bytes share) const
       REQUIRES(cache_lock);
-  bool plan(Arena& arena, const Request& request, Growth* out) REQUIRES(cache_lock);
+  bool plan(Arena& arena, const Request& request, Nanoseconds now, Growth* out)
+      REQUIRES(cache_lock);
   [[nodiscard]] bool moved_too_often(const Request& request) REQUIRES(cache_lock);
   void note_got(const Request& request, Address address) REQUIRES(cache_lock);
   void tell_moves() const EXCLUDES(cache_lock);

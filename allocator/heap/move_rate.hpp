@@ -4,6 +4,7 @@
 #pragma once
 
 #include "allocator/base/units.hpp"
+#include "allocator/heap/mapping_cost.hpp"
 
 #include <cstddef>
 
@@ -12,8 +13,9 @@ namespace custash {
 class MoveRate {
  public:
   static constexpr Nanoseconds kWindow = 10'000'000'000;
-  static constexpr std::size_t kMany = 100;  // pages in a window
-  static constexpr int kWindows = 3;         // in a row
+  // Pages in a window: they take more of the time than custash lets them take (MappingCost).
+  static constexpr std::size_t kMany = kWindow / MappingCost::kPart / MappingCost::kHandle;
+  static constexpr int kWindows = 3;  // in a row
 
   // So many pages were moved. True once: when that has been often for some time. `now` may be
   // before that of the last call, as it is asked without the lock.

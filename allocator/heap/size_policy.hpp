@@ -95,6 +95,8 @@ inline constexpr Bytes kRunAheadFloor = 32_MiB;
 inline constexpr Bytes kHandleBytes = 32_MiB;
 inline constexpr Bytes kFineHandleBytes = 18_MiB;
 inline constexpr Bytes kShareLost = 32;  // of the most ever in use; beyond it, much is lost
+inline constexpr Bytes kHandlesAtMost = 128;  // that the most ever in use is made of
+inline constexpr Bytes kShareBought = 64;
 
 // The handle size for new pages when about `left` bytes are left on the device. The driver
 // charges per handle (some 25 µs with its access, whatever its size). Only handles that are
@@ -112,6 +114,16 @@ constexpr Bytes finer_handle_bytes(Bytes held, Bytes most) {
   if (held <= most + fair) return ~0ULL;
   const Bytes bytes = kHandleBytes / kPageBytes * fair / (held - most) * kPageBytes;
   return std::max(bytes, kFineHandleBytes);
+}
+
+// The limit while making and moving pages takes little of the time (MappingCost).
+constexpr Bytes finest_handle_bytes(Bytes most) {
+  return std::max(align_down(most / kHandlesAtMost, kPageBytes), kPageBytes);
+}
+
+// What may then be made in place of moves.
+constexpr Bytes most_bought(Bytes most) {
+  return std::max(most / kShareBought, kHandleBytes);
 }
 
 // Where a block may lie in a free range: at its start; only where it touches no more pages than

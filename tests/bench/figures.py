@@ -80,7 +80,8 @@ class Figures:
     def held(self, how):
         if how == "bare":  # all ways in one turn
             return
-        traces = sorted(str(path) for path in (ROOT / "tests/traces").glob("**/*.xz"))
+        folder = ROOT / "tests/traces"
+        traces = [str(path) for path in sorted([*folder.glob("*.xz"), *folder.glob("training/*.xz")])]
         command = [self.args.python, str(GPU / "replay.py"), "--command", str(self.bench.build / "tools/custash"), "--repeats", "1",
                    "--python", self.args.python, *traces]
         for path, ways in (self.told(command) or {}).items():

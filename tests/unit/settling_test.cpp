@@ -14,24 +14,14 @@ Bytes held(Bed& bed) {
   return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
 }
 
-// Enough requests without new memory.
-void settle(Bed& bed) {
-  for (int i = 0; i < 1100; ++i)
-    bed.free(bed.malloc(512));
-}
-
-// In each round a block lies where a large one needs a hole. So seldom that moving never pays
-// off.
-void fight_now_and_then(Bed& bed, int rounds) {
-  for (int i = 0; i < rounds; ++i) {
-    const Address first = bed.malloc(40_MiB);
-    const Address between = bed.malloc(2_MiB);
-    bed.free(first);
-    const Address large = bed.malloc(42_MiB);
-    bed.free(between);
-    bed.free(large);
-    settle(bed);
-  }
+// A block lies where a large one needs a hole.
+void move_pages(Bed& bed) {
+  const Address first = bed.malloc(40_MiB);
+  const Address between = bed.malloc(2_MiB);
+  bed.free(first);
+  const Address large = bed.malloc(42_MiB);
+  bed.free(between);
+  bed.free(large);
 }
 
 }  // namespace
@@ -119,11 +109,11 @@ TEST_CASE("moves are told once, when they have been often for half a minute",
       times += rate.note(second * kSecond, pages);
     return times;
   };
-  CHECK(told(100, 200, 9) == 0);   // too few
-  CHECK(told(200, 229, 50) == 0);  // not for long enough
-  CHECK(told(260, 289, 50) == 0);  // with a pause between
-  CHECK(told(289, 300, 50) == 1);
-  CHECK(told(300, 400, 50) == 0);  // once
+  CHECK(told(100, 200, 240) == 0);  // too few
+  CHECK(told(200, 229, 260) == 0);  // not for long enough
+  CHECK(told(260, 289, 260) == 0);  // with a pause between
+  CHECK(told(289, 300, 260) == 1);
+  CHECK(told(300, 400, 260) == 0);  // once
 }
 
 namespace {
@@ -143,12 +133,15 @@ TEST_CASE("the log tells once that pages move often", "[unit][settling]") {
   Bed bed({.device_memory = 512_MiB});
   lines_of_moves = locks_while_told = 0;
   open_log(LogLevel::Warn, count_lines);
-  for (int i = 0; i < 60; ++i) {
-    fight_now_and_then(bed, 1);
-    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
-    sim::advance_clock(1'000'000'000);
-    if (i == 20) CHECK(lines_of_moves == 0);
+  constexpr int kASecond = 50;
+  for (int i = 0; i < 60 * kASecond; ++i) {
+    move_pages(bed);
+    REQUIRE(
+        bed.allocator->empty_cache(bed.sim.context()).ok());  // so that moving never pays off
+    sim::advance_clock(1'000'000'000 / kASecond);
+    if (i == 20 * kASecond) CHECK(lines_of_moves == 0);
   }
+  CHECK(bed.stats().num_pages_moved > 60 * 250);
   open_log(LogLevel::Off, nullptr);
   CHECK(lines_of_moves == 1);
   CHECK(locks_while_told == 0);

@@ -32,6 +32,9 @@ class Meter {
   // call past it.
   static const Driver& driver();
 
+  // The program works for so long: the allocator's clock goes on, the device does not.
+  static void pass_time(Nanoseconds time);
+
   [[nodiscard]] Bytes held() const { return held_.load(); }
 
   [[nodiscard]] Bytes peak() const { return peak_.load(); }

@@ -25,6 +25,8 @@ Outcome run(const Trace& trace,
   if (options.keep_samples) outcome.samples.reserve(trace.events.size());
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const Event& event = trace.events[i];
+    const Nanoseconds before = trace.events[i == 0 ? 0 : i - 1].time;
+    if (event.time > before) Meter::pass_time(event.time - before);
     Address& block = blocks[event.slot];
     if (event.kind == Kind::Alloc) {
       if (subject.allocate(event, &block)) {

@@ -20,6 +20,9 @@ import unittest
 import xml.dom.minidom
 
 COMMAND, TRACES, DRIVER = sys.argv[1:4]
+# The most that each trace may hold, as a share of the most that it has in use.
+HELD = {"diffusion": 1.0125, "frames": 1.043, "serving": 1.087, "streams": 1.34,
+        "training/gnn": 1.0145, "training/gpt2": 1.016, "training/lora": 1.018, "training/vision": 1.0165}
 SMALL = "1 0 a 1 3000000 -\n2 0 a 2 5000 -\n3 0 f 1 3000000 -\n4 0 a 3 2000000 -\n"
 
 
@@ -75,8 +78,24 @@ class Replay(unittest.TestCase):
                 self.assertEqual(told["num_ooms"], 0)
                 self.assertLess(os.path.getsize(os.path.join(TRACES, name)), 300_000)
 
+    def held(self, name, *words):
+        told, = self.json_of(*words, os.path.join(TRACES, name + ".trace.xz"))
+        self.assertTrue(told["fits"] and told["sound"])
+        return told
+
+    def test_no_trace_holds_more_than_it_did(self):
+        for name, most in HELD.items():
+            with self.subTest(name):
+                self.assertLessEqual(self.held(name)["utilisation"], most)
+
+    def test_long_traces_hold_less_than_expandable_segments_would(self):
+        for name in ("detect", "experts", "lanes", "recurrent", "reinforce"):
+            with self.subTest(name):
+                told = self.held("long/" + name, "--expandable-model")
+                self.assertLess(told["peak_held_bytes"], told["pytorch_expandable_model"]["peak_held_bytes"])
+
     def test_idle_says_what_is_held_after_the_peak(self):
-        told, = self.json_of("--idle", os.path.join(TRACES, "frames.trace.xz"))
+        told, = self.json_of("--idle", os.path.join(TRACES, "diffusion.trace.xz"))
         self.assertEqual(len(told["idle"]), 9)
         for moment in told["idle"]:
             self.assertTrue(moment["sound"])
@@ -84,7 +103,7 @@ class Replay(unittest.TestCase):
             self.assertLessEqual(moment["deep_trimmed_bytes"], moment["trimmed_bytes"])
             self.assertLessEqual(moment["trimmed_bytes"], moment["held_bytes"])
             self.assertLessEqual(moment["deep_trimmed_bytes"], 1.1 * moment["in_use_bytes"])
-        self.assertGreater(max(each["trimmed_bytes"] / max(1, each["in_use_bytes"]) for each in told["idle"]), 1.3)
+        self.assertGreater(max(each["trimmed_bytes"] / max(1, each["in_use_bytes"]) for each in told["idle"]), 1.25)
         self.assertIn("deep trim", run("--idle", self.file("small", SMALL)).stdout)
         self.fails("--idle needs", "--idle", "--through", "driver", self.file("t", SMALL))
 

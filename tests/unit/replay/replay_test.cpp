@@ -154,6 +154,24 @@ TEST_CASE("calls are counted and timed as the simulator counts them", "[replay]"
   CHECK(outcome.all_calls().time + own == sim::driver_time());
 }
 
+TEST_CASE("the allocator's clock goes by the times of the trace", "[replay]") {
+  const auto released = [](std::uint64_t seconds) {  // between two blocks
+    std::string text;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      const std::string at = std::to_string(i * seconds * 1'000'000'000);
+      const std::string block =
+          std::to_string(i) + " " + std::to_string(i == 0 ? 64_MiB : 1_KiB * i) + " -\n";
+      text += at + " 0 a " + block + at + " 0 f " + block;
+    }
+    Config config;
+    config.decay = 10;
+    const auto device = make_simulated_device(kDevice);
+    return calls(replay(trace_of(text), *device, Subject::Custash, config, {}), "cuMemRelease");
+  };
+  CHECK(released(1) == 0);
+  CHECK(released(11) > 0);
+}
+
 TEST_CASE("the driver's pool is replayed too", "[replay]") {
   const auto device = make_simulated_device(kDevice);
   sim::clear_log();
