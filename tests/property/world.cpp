@@ -13,6 +13,9 @@ namespace {
 
 thread_local CUcontext current = nullptr;
 
+// Idle memory goes back to the driver, and custash has time for fine handles.
+constexpr Nanoseconds kLongTime = 12'000'000'000;
+
 }  // namespace
 
 World::World(const Setup& setup, sim::RaceDetector& detector)
@@ -90,20 +93,26 @@ CUresult World::run(const Command& command, std::size_t step) {
   detector_.set_step(step);
   contexts_used_.insert(command.context);
   if (command.op != Op::CreateContext && !use_context(command.context)) return CUDA_SUCCESS;
-  if (setup_.sleeps) sleep_or_wake(step);
+  const std::uint64_t drawn = drawn_at(step);
+  if (setup_.seed % 3 == 0 && drawn % 8 == 0) sim::advance_clock(kLongTime);
+  if (setup_.sleeps) sleep_or_wake(drawn);
   const CUresult result = dispatch(command);
   if (sim::hung())
     fail(Violation::Hang, "step " + std::to_string(step) + ": nothing can move any more");
   return result;
 }
 
-// At random steps, the same in each run of the seed.
-void World::sleep_or_wake(std::size_t step) {
-  std::uint64_t n = (setup_.seed + 1) * 0x9e3779b97f4a7c15ULL + step * 0xd1342543de82ef95ULL;
-  n = (n ^ (n >> 31U)) * 0x9e3779b97f4a7c15ULL;
-  const std::uint64_t drawn = (n >> 33U) % 24;
+// A number for each step, the same in each run of the seed.
+std::uint64_t World::drawn_at(std::size_t step) const {
+  const std::uint64_t n =
+      (setup_.seed + 1) * 0x9e3779b97f4a7c15ULL + step * 0xd1342543de82ef95ULL;
+  return (n ^ (n >> 31U)) * 0x9e3779b97f4a7c15ULL >> 20U;
+}
+
+void World::sleep_or_wake(std::uint64_t n) {
+  const std::uint64_t drawn = (n >> 13U) % 24;
   if (drawn == 0) door_->sleep(~Bytes{0});
-  if (drawn == 6 || drawn == 7) door_->sleep(((n >> 40U) % 4 << 21U) + 1);
+  if (drawn == 6 || drawn == 7) door_->sleep(((n >> 20U) % 4 << 21U) + 1);
   if (drawn == 1) door_->wake();
   if (drawn >= 2 && drawn < 6 && has_large_pages()) door_->deep_trim();
 }

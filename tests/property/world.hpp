@@ -43,7 +43,8 @@ class World {
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
-  void sleep_or_wake(std::size_t step);
+  [[nodiscard]] std::uint64_t drawn_at(std::size_t step) const;
+  void sleep_or_wake(std::uint64_t drawn);
   [[nodiscard]] bool has_large_pages() const;
 
   struct StreamObject {
