@@ -136,8 +136,8 @@ TEST_CASE("the log tells once that pages move often", "[unit][settling]") {
   constexpr int kASecond = 50;
   for (int i = 0; i < 60 * kASecond; ++i) {
     move_pages(bed);
-    REQUIRE(
-        bed.allocator->empty_cache(bed.sim.context()).ok());  // so that moving never pays off
+    // So that moving never pays off.
+    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
     sim::advance_clock(1'000'000'000 / kASecond);
     if (i == 20 * kASecond) CHECK(lines_of_moves == 0);
   }
