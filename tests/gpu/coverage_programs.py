@@ -49,14 +49,15 @@ PROGRAMS = {
     "torch_expandable_kept": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, HANDLES),
     "cupy_no_pool": (("run_cupy", "cupy"), {"CUPY_NO_POOL": "1"}, ""),
     "numba": (("run_numba", "numba"), {}, ""),
+    "thrust_no_pool": (("thrust", None), {"THRUST_NO_POOL": "1"}, ""),
     "inference_no_cache": (("run_inference", "torch"), {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, ""),
     "gpt2_no_cache": (("run_gpt2", "torch"), {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, ""),
     "torch_async": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, ""),
 }
 
 
-# Variables that switch a program's own pool off. The second is our own (run_cupy).
-POOLS_OFF = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "CUPY_NO_POOL")
+# Variables that switch a program's own pool off. The last two are our own (run_cupy, thrust_turns.cu).
+POOLS_OFF = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "CUPY_NO_POOL", "THRUST_NO_POOL")
 
 
 def timed(turns, turn):
@@ -236,6 +237,10 @@ def command_of(what, args):
                         if os.access(each, os.X_OK)), None)
         return ([program, what[0], str(args.turns)], None) if program else (None, "coverage_loops is not built")
     function, module = what
+    if function == "thrust":
+        program = f"{args.build}/tests/gpu/thrust_turns"
+        usable = os.access(program, os.X_OK) and not args.driver
+        return ([program, "--turns", str(args.turns)], None) if usable else (None, "thrust_turns is not built, or no GPU")
     missing = missing_module(module, args)
     if missing:
         return None, missing

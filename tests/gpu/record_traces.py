@@ -18,6 +18,9 @@ reinforce  rollouts with a cache, then training on them, in turn
 recurrent  training of a recurrent network on sequences of any length
 detect     images of any size, boxes filtered by their overlap
 lanes      four streams: two train, one evaluates, one prepares batches ahead
+beam       translation by beam search, whose caches are gathered anew at every token
+tiles      segmentation of crops of any size, evaluated on whole pictures now and then
+graphs     messages along the edges of graphs of any size, some of whose results are kept
 """
 
 import argparse
@@ -25,11 +28,13 @@ import os
 import subprocess
 import sys
 
+import recorded_held
 import recorded_long
 import recorded_short
 
 
-PROGRAMS = (*recorded_short.PROGRAMS, *recorded_long.PROGRAMS)
+LONG = {**recorded_long.PROGRAMS, **recorded_held.PROGRAMS}
+PROGRAMS = (*recorded_short.PROGRAMS, *LONG)
 
 
 def record(name, args):
@@ -58,8 +63,8 @@ def main():
     args = parser.parse_args()
     if args.program:
         try:
-            if args.program in recorded_long.PROGRAMS:
-                recorded_long.start(args.program)
+            if args.program in LONG:
+                recorded_long.start(LONG[args.program])
             else:
                 recorded_short.PROGRAMS[args.program]()
         except ImportError as missing:

@@ -14,11 +14,11 @@ except ImportError:
 DEVICE, STEPS = "cuda", None  # None: as many steps as the program has
 
 
-def start(name):
+def start(program):
     if torch is None:
         raise ImportError("PyTorch is not installed")
     torch.manual_seed(1)
-    PROGRAMS[name]()
+    program()
 
 
 def steps(many):
@@ -182,4 +182,4 @@ PROGRAMS = {program.__name__: program for program in (chat, experts, reinforce, 
 
 if __name__ == "__main__":
     DEVICE, STEPS = "cpu", 2
-    start(sys.argv[1])
+    start(PROGRAMS[sys.argv[1]])

@@ -9,7 +9,7 @@ processors. The ratio of windows beside each other tells the cost; the second ru
 With --against, the first two have custash, too, with these options: the ratio is then what --conf costs beyond them.
 With --own-pool, the first two keep the program's own pool, which the others switch off. Then the worst ratio of ten
 windows in a row is told, too: whether a program of many turns slows down.
-The programs are the Python ones of coverage_programs.py. Exit 77 where none can run, 1 where one failed.
+The programs are those of coverage_programs.py that work in windows: the Python ones, and Thrust. Exit 77 where none can run, 1 where one failed.
 """
 import argparse
 import json
@@ -96,7 +96,7 @@ def main():
         what, more, _ = coverage_programs.PROGRAMS[name]
         command, missing = coverage_programs.command_of(what, args)
         if missing or len(what) == 1:
-            print(f"{name}: skip: {missing or 'no Python program'}")
+            print(f"{name}: skip: {missing or 'does not work in windows'}")
             continue
         try:
             found[name] = measured(command, {**base, **more}, args)

@@ -375,10 +375,10 @@ class Runs(Scratch):
 
     def test_figures_of_several_calls_are_put_together(self):
         row = {"key": "a", "way": "", **{k: v for k, v in Table.ROW.items() if k not in ("key", "way")}}
-        for name, rows in (("1", [row, {"key": "b", "way": "", "why_not": "no time"}]), ("2", [{"key": "a", "way": "", "why_not": "x"}])):
-            (self.folder / name).write_text(json.dumps({"format": wall.FORMAT, "machine": "M", "rows": rows}))
+        for name, of, rows in (("1", "N and M", [row, {"key": "b", "way": "", "why_not": "no time"}]), ("2", "M", [{"key": "a", "way": "", "why_not": "x"}])):
+            (self.folder / name).write_text(json.dumps({"format": wall.FORMAT, "machine": of, "rows": rows}))
         rows, where = wall.merged([self.folder / "1", self.folder / "2"])
-        self.assertEqual(([each["key"] for each in rows], where), (["a", "b"], "M"))
+        self.assertEqual(([each["key"] for each in rows], where), (["a", "b"], "N and M"))
         self.assertNotIn("why_not", rows[0])
 
 

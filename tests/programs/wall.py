@@ -143,17 +143,20 @@ def machine():
     return f"{count}{found[0] if found else 'no GPU'}; {os.cpu_count()} processors"
 
 
+AND = " and "  # between machines whose figures were put together
+
+
 def merged(paths):
     """The rows of several calls; a later figure of one way replaces an earlier one."""
     rows, machines = {}, {}
     for path in paths:
         found = table.report.read_figures(path, {"format": FORMAT, "machine": None, "rows": None}, "tools/bench --programs")
-        machines[found["machine"]] = True
+        machines.update(dict.fromkeys(found["machine"].split(AND)))
         for row in found["rows"]:
             key = (row["key"], row["way"])
             if key not in rows or "why_not" not in row:
                 rows[key] = row
-    return list(rows.values()), "; ".join(machines)
+    return list(rows.values()), AND.join(machines)
 
 
 def document(rows, where):
