@@ -16,7 +16,8 @@ struct Tally {
   std::uint64_t programs = 0;  // right on bare, and run through the cache
   std::uint64_t rejected = 0;  // wrong on bare
   std::uint64_t failed = 0;
-  KindCounts kinds = {};  // of `programs`
+  std::uint64_t late = 0;  // settled late, and did not fail (property_cycles)
+  KindCounts kinds = {};   // of `programs`
 };
 
 // Programs seed, seed + 1, … until `wanted` were run, or `enough` have failed. `one` runs the
