@@ -89,7 +89,7 @@ class Replay(unittest.TestCase):
                 self.assertLessEqual(self.held(name)["utilisation"], most)
 
     def test_long_traces_hold_less_than_expandable_segments_would(self):
-        for name in ("detect", "experts", "lanes", "recurrent", "reinforce"):
+        for name in ("detect", "experts", "graphs", "lanes", "recurrent", "reinforce", "tiles"):
             with self.subTest(name):
                 told = self.held("long/" + name, "--expandable-model")
                 self.assertLess(told["peak_held_bytes"], told["pytorch_expandable_model"]["peak_held_bytes"])
