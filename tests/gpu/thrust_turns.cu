@@ -18,6 +18,7 @@
 #include <thrust/mr/new.h>
 #include <thrust/sequence.h>
 #include <thrust/sort.h>
+#include <thrust/system/cuda/memory_resource.h>
 #include <thrust/transform.h>
 
 namespace gpu {
