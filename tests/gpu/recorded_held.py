@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Three long programs (record_traces.py), written after the rules for page sizes were chosen, to judge them. As recorded_long.py."""
+"""Three long programs (record_traces.py). They were written after the rules for page sizes were chosen, to judge these.
+They start as those of recorded_long.py do."""
 import copy
 import random
 import sys
 
 import recorded_long
-from recorded_long import steps
-
-try:
-    import torch
-    from torch import nn
-    from torch.nn import functional as F
-except ImportError:
-    torch = None
+from recorded_long import F, nn, steps, torch
 
 
 def beam():

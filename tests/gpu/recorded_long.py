@@ -9,7 +9,7 @@ try:
     from torch import nn
     from torch.nn import functional as F
 except ImportError:
-    torch = None
+    torch = nn = F = None
 
 DEVICE, STEPS = "cuda", None  # None: as many steps as the program has
 
