@@ -6,7 +6,6 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/deep_trim.hpp"
-#include "allocator/device_turn.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -139,7 +138,6 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   const auto allocate = [&] { return cache.allocate(bytes, stream_state, thread_cache, out); };
   Status status = allocate();
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
-  std::string turns_said;
   if (trim_others(on_device(cache.device()), &cache)) status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && config.guard.any()) {
     visit_living(on_device(cache.device()),
@@ -150,11 +148,9 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && cut_pages(cache.device(), bytes))
     status = allocate();
-  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY)
-    status = allocate_in_turn(*this, cache.device(), bytes, &turns_said, allocate);
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && call_oom_hooks(cache.device(), bytes))
     status = allocate();
-  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes, turns_said);
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes);
   return status;
 }
 
@@ -188,9 +184,7 @@ bool Allocator::State::call_oom_hooks(CUdevice device, Bytes bytes) {
   return again;
 }
 
-void Allocator::State::tell_out_of_memory(ContextCache& cache,
-                                          Bytes bytes,
-                                          const std::string& turns) {
+void Allocator::State::tell_out_of_memory(ContextCache& cache, Bytes bytes) {
   cache.report().count_oom();
   const auto mib = [](Bytes amount) { return std::to_string(amount >> 20U) + " MiB"; };
   const DeviceBudget& held = budget(cache.device());
@@ -205,7 +199,6 @@ void Allocator::State::tell_out_of_memory(ContextCache& cache,
             mib(total - std::min<Bytes>(total, known)) + " held by others";
   }
   if (held.limit() != ~0ULL) text += "; limit " + mib(held.limit());
-  if (!turns.empty()) text += "; turns: " + turns;
   set_last_error(text);
   log(LogLevel::Warn, "event=out_of_memory reason=\"" + text + "\"");
 }

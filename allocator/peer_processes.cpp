@@ -27,10 +27,6 @@ void PeerProcesses::set_neighbours(Ask ask) {
   core_.state_->ask_neighbours = ask;
 }
 
-void PeerProcesses::set_turns(const TurnCalls& calls) {
-  core_.state_->turns = calls;
-}
-
 // In vain where it is the limit that stands in the way.
 bool Allocator::State::neighbours_gave(CUdevice device, Bytes bytes) {
   const Bytes wanted = align_up(bytes, kPageBytes);

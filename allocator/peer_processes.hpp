@@ -5,7 +5,6 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/heap/exported_block.hpp"
-#include "allocator/turn_calls.hpp"
 
 namespace custash {
 
@@ -21,8 +20,6 @@ class PeerProcesses {
   // once, before any allocation.
   using Ask = Bytes (*)(int device, Bytes bytes);
   void set_neighbours(Ask ask);
-  // How a process gets a device from others that take turns. Set once, before any allocation.
-  void set_turns(const TurnCalls& calls);
 
   // Memory that another process uses. Each pin of a block is undone once; a free between the
   // two does not wait, and takes effect with the last. False: no live block with this id begins

@@ -11,7 +11,6 @@
 #include "allocator/memory/sleeping.hpp"
 #include "allocator/order/host_tickets.hpp"
 #include "allocator/thread_bindings.hpp"
-#include "allocator/turn_calls.hpp"
 
 #include <algorithm>
 #include <array>
@@ -177,12 +176,11 @@ struct Allocator::State {
     void* data;
   };
 
-  TurnCalls turns;
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   bool neighbours_gave(CUdevice device, Bytes bytes);
   bool cut_pages(CUdevice device, Bytes bytes);
   bool call_oom_hooks(CUdevice device, Bytes bytes);
-  void tell_out_of_memory(ContextCache& cache, Bytes bytes, const std::string& turns);
+  void tell_out_of_memory(ContextCache& cache, Bytes bytes);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);
 
   // Captures that go on, so that each end finds what its begin has counted, whatever has

@@ -52,9 +52,8 @@ std::string what_stays(const SleepSums& sums) {
 // One try to go to sleep. Its destructor undoes what is not finished.
 class Sleep::Attempt {
  public:
-  // `request` is left with the bytes for which cached memory was not enough.
-  Attempt(Allocator::State& state, SleepRequest& request)
-      : state_(state), request_(request), still_(state, request) {}
+  Attempt(Allocator::State& state, const SleepRequest& request)
+      : state_(state), still_(state, request) {}
 
   ~Attempt() {
     cancel();
@@ -75,34 +74,24 @@ class Sleep::Attempt {
 
   [[nodiscard]] const SleepSums& sums() const { return sums_; }
 
-  // The process is on its way to sleep, or awake.
-  [[nodiscard]] bool later() const { return later_; }
-
   [[nodiscard]] Nanoseconds standstill() const { return standstill_; }
 
  private:
   std::string reserve();
 
-  std::string close() {
-    std::string why = still_.close(true);
-    later_ = !still_.closed();
-    return why;
-  }
+  std::string close() { return still_.close(true); }
 
   std::string wait_until_idle() { return still_.wait_until_idle(); }
 
   std::string save();
-  void trim();
   void cancel();
 
   Allocator::State& state_;
-  SleepRequest& request_;
   Standstill still_;
   SleepSums sums_;
   bool chosen_ = false;
   bool again_ = false;
   bool already_ = false;
-  bool later_ = false;
   Nanoseconds standstill_ = 0;
 };
 
@@ -110,7 +99,6 @@ std::string Sleep::Attempt::run() {
   for (auto step :
        {&Attempt::reserve, &Attempt::close, &Attempt::wait_until_idle, &Attempt::save})
     if (std::string why = (this->*step)(); !why.empty()) return why;
-  if (request_.bytes == 0) return {};  // cached memory was enough
   Bytes away = 0;
   for (ContextCache* cache : still_.caches())
     away += cache->sleeping_pages().bytes() + cache->still_pages().cutter.unmapped();
@@ -121,11 +109,9 @@ std::string Sleep::Attempt::run() {
 
 std::string Sleep::Attempt::reserve() {
   std::string why;
-  Bytes wanted = request_.bytes;
   const bool done = still_.each_chosen([&](ContextCache& cache) {
     PageContents& contents = cache.sleeping_pages().contents();
-    const Bytes bytes =
-        cache.sleeping_pages().reserve_for(cache.sleeping_pages().needed(&wanted));
+    const Bytes bytes = cache.sleeping_pages().reserve_for(cache.sleeping_pages().needed());
     const Bytes more = bytes - std::min(bytes, contents.reserved());
     if (!state_.sleeping.store().has_room(more, &why)) return false;
     const RelaxedCapture relaxed(state_.driver);
@@ -137,30 +123,16 @@ std::string Sleep::Attempt::reserve() {
   return why.empty() ? "a context cannot be made current" : why;
 }
 
-// Cached memory goes first.
-void Sleep::Attempt::trim() {
-  still_.each_chosen([&](ContextCache& cache) {
-    const auto on_device = [&] {  // memory that is away counts as held
-      const Bytes away = cache.sleeping_pages().count_away();
-      const Bytes held = state_.budget(cache.device()).held();
-      return held - std::min(held, away);
-    };
-    const Bytes before = on_device();
-    cache.trim({.plain = PlainTrim::WhenIdle}).ignore();  // what is refused stays
-    const Bytes after = std::min(on_device(), before);
-    request_.bytes -= std::min(request_.bytes, before - after);
+std::string Sleep::Attempt::save() {
+  // Cached memory goes first. What the driver refuses stays.
+  still_.each_chosen([](ContextCache& cache) {
+    cache.trim({.plain = PlainTrim::WhenIdle}).ignore();
     return true;
   });
-}
-
-std::string Sleep::Attempt::save() {
-  trim();
-  if (request_.bytes == 0) return {};
   chosen_ = true;
   bool fits = true;
-  Bytes wanted = request_.bytes;
   bool copied = still_.each_chosen([&](ContextCache& cache) {
-    fits = cache.sleeping_pages().choose(&wanted, &sums_);
+    fits = cache.sleeping_pages().choose(&sums_);
     return fits;
   });
   if (!fits) {
@@ -208,16 +180,13 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   if (std::string never = Standstill::refusal(state_); !never.empty())
     return refuse(std::move(never));
   const Sleeping::Turn turn(state_.sleeping);
-  answer.later = true;
   if (!turn) return refuse("the process is going to sleep, or has just woken");
   if (const SleepState now = state(); now != SleepState::Awake && now != SleepState::Asleep)
     return refuse(std::string("the process is ") + sleep_state_name(now));
-  answer.later = false;
-  SleepRequest left = request;
   std::string why;
   constexpr int kTries = 3;
   for (int i = 0; i < kTries; ++i) {
-    Attempt attempt(state_, left);
+    Attempt attempt(state_, request);
     try {
       why = attempt.run();
     } catch (...) {
@@ -225,18 +194,11 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
     }
     answer.sums = attempt.sums();
     answer.already = attempt.already();
-    answer.later = attempt.later();
     answer.standstill = attempt.standstill();
     if (!attempt.again()) break;
   }
-  answer.cached = request.bytes - left.bytes;
   if (!state_.sleep_gate.closed()) shrink_saved(state_);  // who woke it could not, beside us
   if (!why.empty()) return refuse(why);
-  if (left.bytes == 0) {
-    answer.text = mib(answer.cached) + " of cached memory given back, none put to sleep";
-    log(LogLevel::Info, "event=given_back text=\"" + answer.text + "\"");
-    return answer;
-  }
   answer.asleep = true;
   const std::string stays = what_stays(answer.sums);
   const Bytes in_file = answer.sums.in_file;
@@ -278,15 +240,6 @@ Bytes Sleep::asleep_bytes(int device) const {
     for (ContextCache* cache : state_.on_device(device))
       sum += cache->sleeping_pages().bytes();
   }
-  return sum;
-}
-
-Bytes Sleep::could_sleep(int device) const {
-  if (!Standstill::refusal(state_).empty()) return 0;
-  Bytes sum = 0;
-  Bytes all = ~Bytes{0};
-  visit_living(state_.on_device(device),
-               [&](ContextCache& cache) { sum += cache.sleeping_pages().needed(&all); });
   return sum;
 }
 

@@ -21,15 +21,12 @@ const char* sleep_state_name(SleepState state);
 struct SleepRequest {
   int device = -1;                       // -1: all
   Nanoseconds patience = 2'000'000'000;  // for work that still runs
-  Bytes bytes = ~Bytes{0};    // of device memory, about: pages go whole. Cached memory counts
   bool only_if_idle = false;  // a submission that comes meanwhile keeps it awake
 };
 
 struct SleepAnswer {
   bool asleep = false;   // memory has gone to sleep
   bool already = false;  // all that can sleep was asleep
-  bool later = false;    // the process is on its way to sleep, or awake
-  Bytes cached = 0;      // of the bytes that were wanted, cached memory that was given back
   Nanoseconds standstill = 0;  // how long the gate was closed until then
   std::string text;            // what became of the memory, or why it did not go to sleep
   SleepSums sums;
@@ -51,8 +48,6 @@ class Sleep {
 
   [[nodiscard]] SleepState state() const;
   [[nodiscard]] Bytes asleep_bytes(int device) const;
-  // Bytes of the device in use that could go to sleep now, as far as is known before.
-  [[nodiscard]] Bytes could_sleep(int device) const;
   // How many submissions there were, of all streams: the same number later means an idle
   // process.
   [[nodiscard]] std::uint64_t submissions() const;

@@ -5,7 +5,6 @@
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/waking_room.hpp"
 
 #include <string>
 
@@ -33,6 +32,18 @@ Status bring_back(Allocator::State& state,
   return cache.sleeping_pages().wake(state.sleeping.store(), changed, why);
 }
 
+// Returns what is cached on the device, here and in neighbours.
+void make_room(Allocator::State& state, const ContextCache& short_of) noexcept {
+  try {
+    const CurrentContext current(state.driver, short_of.context());
+    visit_living(state.on_device(short_of.device()),
+                 [](ContextCache& cache) { cache.trim().ignore(); });
+    if (state.ask_neighbours != nullptr)
+      (void)state.ask_neighbours(short_of.device(), state.sleep_gate.asleep.load());
+  } catch (...) {  // no host memory: the next try may find some
+  }
+}
+
 }  // namespace
 
 void shrink_saved(Allocator::State& state) {
@@ -45,53 +56,24 @@ void shrink_saved(Allocator::State& state) {
 }
 
 void wake_up(Allocator::State& state) {
-  // Another thread asks already whether the slices of other processes are over.
-  if (state.sleeping.waits_for_slices.load()) {
-    (void)state.sleep_gate.change(SleepState::Waking, SleepState::Asleep);
-    state.driver.rest(kBetweenTries);
-    return;
-  }
-  Nanoseconds start = state.sleeping.waking_since.load();
-  if (start == 0) {
-    start = state.driver.now();
-    state.sleeping.waking_since.store(start);
-    state.sleeping.next_line.store(start);
-  }
-  DeviceTurn device_turn(state);
+  const Nanoseconds start = state.driver.now();
+  Nanoseconds next_line = start;
   for (;;) {
     Status last;
     std::string why;  // the contents cannot be read
     Bytes changed = 0;
-    // What another process with the turn waits for must not come back here meanwhile.
-    bool mine = device_turn.take() || state.sleeping.ends();
-    bool later = false;  // other processes have their slices
-    Lack lack;
-    if (mine && state.turns.ask != nullptr && !state.sleeping.ends())
-      lack = lack_of_room(state);
-    if (lack.cache != nullptr) {
-      const TurnCalls::Answer answer = make_room(state, device_turn, *lack.cache);
-      if (answer == TurnCalls::Answer::Given) continue;
-      later = answer == TurnCalls::Answer::Later;
-      mine = !later;
-    }
     ContextCache* short_of = nullptr;
-    if (!mine) {
-      last = CUDA_ERROR_NOT_READY;
-      why = later ? "other processes keep their memory for now"
-                  : "another process has the turn of the device";
-    }
     try {
-      if (mine)
-        visit_living(state.all(), [&](ContextCache& cache) {
-          if (!cache.still_pages().any_away() || cache.timeline().broken()) return;
-          const CurrentContext current(state.driver, cache.context());
-          const Status woken = current.status().ok() ? bring_back(state, cache, &changed, &why)
-                                                     : current.status();
-          // The program gets the fault from the state.driver.
-          if (woken.ok() || is_sticky(woken.code())) return;
-          last = woken;
-          short_of = &cache;
-        });
+      visit_living(state.all(), [&](ContextCache& cache) {
+        if (!cache.still_pages().any_away() || cache.timeline().broken()) return;
+        const CurrentContext current(state.driver, cache.context());
+        const Status woken =
+            current.status().ok() ? bring_back(state, cache, &changed, &why) : current.status();
+        // After a sticky error the driver reports the fault to the program itself.
+        if (woken.ok() || is_sticky(woken.code())) return;
+        last = woken;
+        short_of = &cache;
+      });
     } catch (...) {
       last = CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -103,34 +85,19 @@ void wake_up(Allocator::State& state) {
           [] { return std::string("event=not_woken reason=\"the process ends\""); });
       break;
     }
-    if (now >= state.sleeping.next_line.load()) {
-      state.sleeping.next_line.store(now + kBetweenLines);
-      say(state.turns.ask != nullptr ? LogLevel::Info : LogLevel::Warn, [&] {
+    if (now >= next_line) {
+      next_line = now + kBetweenLines;
+      say(LogLevel::Warn, [&] {
         return "event=waking_waits code=" + std::to_string(last.code()) +
                " bytes=" + std::to_string(state.sleep_gate.asleep.load()) + " reason=\"" +
                (why.empty() ? "the device has no room for the memory that sleeps" : why) + "\"";
       });
     }
-    if (!mine) {
-      // Asleep, it can give more to who has its slice or the turn.
-      device_turn.let_go();
-      const CUdevice device = later ? lack.cache->device() : 0;
-      state.sleeping.waits_for_slices.store(later);
-      (void)state.sleep_gate.change(SleepState::Waking, SleepState::Asleep);
-      do
-        state.driver.rest(kBetweenTries);
-      while (later && !state.sleeping.ends() && state.sleep_gate.closed() &&
-             device_turn.all_keep(device) && free_on(state, device) < lack.missing);
-      if (later) state.sleeping.waits_for_slices.store(false);
-      return;
-    }
-    if (short_of != nullptr && why.empty()) (void)make_room(state, device_turn, *short_of);
+    if (short_of != nullptr && why.empty()) make_room(state, *short_of);
     state.driver.rest(kBetweenTries);
   }
   // Where a stream stays barred, its first submission finds the gate open.
   const Bytes bytes = state.sleep_gate.asleep.exchange(0);
-  state.sleeping.waking_since.store(0);
-  device_turn.had();
   (void)state.sleep_gate.change(SleepState::Waking, SleepState::Awake);
   say(LogLevel::Info, [&] {
     return "event=awake bytes=" + std::to_string(bytes) +

@@ -9,9 +9,7 @@
 namespace custash {
 
 // By the one thread that made the gate's state Waking. Returns when the memory is there, or
-// when the process ends. Where another process has the turn of a device, or keeps its memory
-// for its slice, it makes the state Asleep again. So the process can give what it still has. It
-// returns after a while.
+// when the process ends.
 void wake_up(Allocator::State& state);
 
 // Gives back what kept contents and is not worth keeping. By the thread that has the turn,

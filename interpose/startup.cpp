@@ -38,7 +38,6 @@
 #include "interpose/service/service_verbs.hpp"
 #include "interpose/service/sleep_verbs.hpp"
 #include "interpose/service/snapshot_verbs.hpp"
-#include "interpose/service/turns.hpp"
 #include "pinned/sleep_store.hpp"
 
 #include <cstdlib>
@@ -67,9 +66,6 @@ constexpr service::Verb kVerbs[] = {
     {"snapshot", snapshot::answer},
     {"stat", live::answer_statistics},
     {"trim", service::trim},
-    {"turn", turns::sleep},
-    {"turn_look", turns::look},
-    {"turn_part", turns::sleep_in_part},
     {"unshare", ipc::unshare, true},
     {"wake", sleep_verbs::wake},
 };
@@ -175,6 +171,8 @@ State build() {
   ParsedConfig parsed = parse_config(conf == nullptr ? "" : conf);
   for (const std::string& complaint : parsed.complaints)
     say(complaint);
+  for (const std::string& notice : parsed.notices)
+    say(notice);
   fill_names(&parsed.config);
   if (std::string why;
       !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
@@ -218,9 +216,8 @@ State build() {
   store.set_calls(calls);
   Sleep(core).set_store(store);
   const Config& config = core.config();
-  if (config.sleep_after != 0 || config.deep_trim_after != 0 || config.turns != 0)
+  if (config.sleep_after != 0 || config.deep_trim_after != 0)
     service::tick_with(sleep_verbs::tick);
-  if (config.turns != 0 && config.control) PeerProcesses(core).set_turns(turns::calls());
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.

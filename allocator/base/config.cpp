@@ -229,14 +229,6 @@ constexpr std::array kOptions = {
             "Put the device memory of the process to sleep when it has submitted no work for "
             "so many seconds. The next submission wakes it. Needs control. 0: never."},
            [](Config& c, std::string_view text) { return set_seconds(&c.sleep_after, text); }},
-    Option{{"turns",
-            "seconds",
-            "0",
-            "0-86400",
-            "Take turns at a full device with other processes of the user that do: where one "
-            "lacks memory, another goes to sleep. Each that submits work keeps the device for "
-            "so many seconds at least. Needs control. 0: never."},
-           [](Config& c, std::string_view text) { return set_seconds(&c.turns, text); }},
     Option{{"sleep_pinned",
             "bytes",
             "0",

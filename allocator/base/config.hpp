@@ -56,7 +56,6 @@ struct Config {
   std::uint32_t pinned_decay = 60;    // pinned_decay: seconds; 0: never
   std::uint32_t deep_trim_after = 0;  // deep_trim_after: seconds; 0: never by itself
   std::uint32_t sleep_after = 0;      // sleep_after: seconds; 0: never by itself
-  std::uint32_t turns = 0;            // turns: seconds of a slice; 0: none are taken
   std::uint64_t sleep_pinned = 0;     // sleep_pinned: bytes
   std::uint64_t sleep_memory =
       ~std::uint64_t{0};         // sleep_memory: bytes of pageable memory; all: what there is
@@ -96,6 +95,7 @@ struct ParsedConfig {
   Config config;
   std::vector<std::string>
       complaints;  // one clear line for each bad key or value, which is ignored
+  std::vector<std::string> notices;  // one line for each removed option that is still set
   std::vector<std::pair<std::string_view, std::string>> given;  // what was taken, once a name
 };
 

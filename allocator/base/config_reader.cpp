@@ -30,6 +30,17 @@ const Option* find_option(std::string_view name) {
   return nullptr;
 }
 
+// Options of the last minor version that are gone. They have no effect, and one line names what
+// to use instead. An entry goes with the next minor version.
+std::string_view replacement_of_removed(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kRemoved[] = {
+      {"turns",
+       "run such programs one after the other, or let the idle one sleep (sleep_after)"}};
+  for (const auto& [removed, instead] : kRemoved)
+    if (same_word(name, removed)) return instead;
+  return {};
+}
+
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
   const std::string_view best = nearest(word, known);
   return best.empty() ? "" : "; did you mean " + quoted(best) + "?";
@@ -88,6 +99,11 @@ std::string wrong_separator(std::string_view item, const Option* first) {
 std::string read_item(std::string_view item, ParsedConfig* parsed) {
   const auto colon = item.find(':');
   const std::string_view name = trimmed(item.substr(0, colon));
+  if (const std::string_view instead = replacement_of_removed(name); !instead.empty()) {
+    parsed->notices.push_back("custash: CUSTASH_CONF: option " + quoted(name) +
+                              " was removed and does nothing: " + std::string(instead));
+    return {};
+  }
   const Option* const option = find_option(name);
   if (std::string why = wrong_separator(item, option); !why.empty()) return why;
   if (option == nullptr) return unknown(name);

@@ -36,57 +36,19 @@ void SleepingPages::each_page(SleepSums* sums, Visit visit) {
   }
 }
 
-// The addresses of the pages to go, sorted. The smallest page that is enough, or the largest,
-// again and again: few pages, and little more than wanted.
-std::vector<Address> SleepingPages::pick(Bytes* wanted, SleepSums* sums) {
-  std::vector<std::pair<Bytes, Address>> pages;
-  Bytes all = 0;
-  each_page(sums, [&](Arena&, Block*, const Page& page) {
-    pages.emplace_back(page.size, page.address);
-    all += page.size;
-  });
-  std::vector<Address> picked;
-  picked.reserve(pages.size());
-  if (all <= *wanted) {
-    for (const auto& [size, address] : pages)
-      picked.push_back(address);
-    *wanted -= all;
-  } else {
-    std::sort(pages.begin(), pages.end());
-    while (*wanted != 0 && !pages.empty()) {
-      auto best = std::lower_bound(pages.begin(), pages.end(), std::pair(*wanted, Address{0}));
-      if (best == pages.end()) --best;
-      picked.push_back(best->second);
-      *wanted -= std::min(*wanted, best->first);
-      pages.erase(best);
-    }
-  }
-  std::sort(picked.begin(), picked.end());
-  return picked;
-}
-
-template <typename Visit>
-void SleepingPages::each_of(const std::vector<Address>& picked, Visit visit) {
-  SleepSums counted;
-  each_page(&counted, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
-    if (std::binary_search(picked.begin(), picked.end(), page.address))
-      visit(arena, block, page);
-  });
-}
-
-Bytes SleepingPages::contents_of(const std::vector<Address>& picked) {
+Bytes SleepingPages::contents_of_pages() {
   Bytes sum = 0;
-  each_of(picked, [&](Arena&, Block* block, const Page& page) {
+  SleepSums counted;
+  each_page(&counted, [&](Arena&, Block* block, const Page& page) {
     for (const PageCut::Contents& each : Arena::keep_whole(block, page).contents)
       sum += each.bytes;
   });
   return sum;
 }
 
-Bytes SleepingPages::needed(Bytes* wanted) {
-  SleepSums sums;
+Bytes SleepingPages::needed() {
   CacheLock lock(core_.mutex);
-  return contents_of(pick(wanted, &sums));
+  return contents_of_pages();
 }
 
 // Of earlier portions, pages that went back for good. Others may have come to their addresses.
@@ -100,24 +62,16 @@ void SleepingPages::drop_stale() {
   }
 }
 
-Bytes SleepingPages::count_away() {
-  CacheLock lock(core_.mutex);
-  CUSTASH_ASSERT(!claimed_);
-  drop_stale();
-  return bytes();
-}
-
-bool SleepingPages::choose(Bytes* wanted, SleepSums* sums) {
-  CUSTASH_ASSERT(leaving_.empty() && !claimed_);
+bool SleepingPages::choose(SleepSums* sums) {
+  CUSTASH_ASSERT(leaving_.empty());
   CacheLock lock(core_.mutex);
   drop_stale();
   SleepSums mine;
-  const std::vector<Address> picked = pick(wanted, &mine);
-  if (reserve_for(contents_of(picked)) > contents_.reserved()) return false;
+  if (reserve_for(contents_of_pages()) > contents_.reserved()) return false;
   portion_ = sleepers_.size();
   contents_.begin_portion();
   const Position passed = core_.timeline.passed();
-  each_of(picked, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
+  each_page(&mine, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
     leaving_.emplace_back();
     PageCut& cut = leaving_.back();
     cut = worth_cutting(Arena::dead_bytes(block, page, passed), page)
@@ -164,7 +118,6 @@ void SleepingPages::stay(const PageCut& cut) {
 void SleepingPages::forget() {
   leaving_.clear();
   sleepers_.clear();
-  claimed_ = false;
   portion_ = 0;
   contents_.clear();
 }
@@ -215,7 +168,6 @@ void SleepingPages::leave(PageCut& cut) {
 
 // Of the pages that are away, those that blocks still lie on.
 void SleepingPages::claim() {
-  claimed_ = true;
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0) continue;
     const auto page = each.segment->pages.find(each.page.address);
@@ -224,13 +176,6 @@ void SleepingPages::claim() {
     else if (page == each.segment->pages.end() || page->second.sleep != PageSleep::Busy)
       each.page.size = 0;
   }
-}
-
-Bytes SleepingPages::missing() const {
-  Bytes sum = 0;
-  for (const Sleeper& each : sleepers_)
-    if (!each.made) sum += each.page.size;
-  return sum;
 }
 
 Status SleepingPages::make() {

@@ -24,19 +24,17 @@ class SleepingPages {
   SleepingPages(CacheCore& core, Segments& segments, StayingPages& staying, CopyStream& stream)
       : core_(core), segments_(segments), staying_(staying), contents_(core, stream) {}
 
-  // ---- Going to sleep; the context is current. A process that sleeps in part does so again.
-  // How many bytes would have to be saved so that about `wanted` bytes of memory go. What goes
-  // is taken off `wanted`.
-  [[nodiscard]] Bytes needed(Bytes* wanted) EXCLUDES(cache_lock);
+  // ---- Going to sleep; the context is current. A process that sleeps in part can put a
+  // further portion to sleep. How many bytes of contents would have to be saved.
+  [[nodiscard]] Bytes needed() EXCLUDES(cache_lock);
 
   // Where the reserve must end for so many bytes more.
   [[nodiscard]] Bytes reserve_for(Bytes bytes) const { return contents_.next() + bytes; }
 
   [[nodiscard]] PageContents& contents() { return contents_; }
 
-  // Nothing runs any more. Chooses pages of about `wanted` bytes, and takes them off; false:
-  // the reserve is too small.
-  bool choose(Bytes* wanted, SleepSums* sums) EXCLUDES(cache_lock);
+  // Nothing runs any more. Chooses all pages that may leave; false: the reserve is too small.
+  bool choose(SleepSums* sums) EXCLUDES(cache_lock);
   // The contents are in the store once it returns. Else `why` tells, where the store knows.
   Status copy_out(HostStore& store, SleepSums* sums, std::string* why) EXCLUDES(cache_lock);
   // Undoes choose().
@@ -52,16 +50,6 @@ class SleepingPages {
   // Bytes of pages that are away.
   [[nodiscard]] Bytes bytes() const { return bytes_.load(); }
 
-  // The same without pages that went back for good while they were away. For the thread that
-  // puts the process to sleep, or that wakes it while nothing is claimed.
-  Bytes count_away() EXCLUDES(cache_lock);
-
-  // Of these, what wake() has not made yet. For the thread that wakes.
-  [[nodiscard]] Bytes missing() const;
-
-  // It has begun to make them. From then on they must all come back before it sleeps again.
-  [[nodiscard]] bool any_claimed() const { return claimed_; }
-
   // The context ends. Nothing will be woken.
   void abandon() REQUIRES(cache_lock);
 
@@ -75,10 +63,7 @@ class SleepingPages {
 
   template <typename Visit>
   void each_page(SleepSums* sums, Visit visit) REQUIRES(cache_lock);
-  std::vector<Address> pick(Bytes* wanted, SleepSums* sums) REQUIRES(cache_lock);
-  template <typename Visit>
-  void each_of(const std::vector<Address>& picked, Visit visit) REQUIRES(cache_lock);
-  Bytes contents_of(const std::vector<Address>& picked) REQUIRES(cache_lock);
+  Bytes contents_of_pages() REQUIRES(cache_lock);
   void drop_stale() REQUIRES(cache_lock);
   void add(const PageCut& cut, SleepSums* sums) REQUIRES(cache_lock);
   void stay(const PageCut& cut) REQUIRES(cache_lock);
@@ -93,7 +78,6 @@ class SleepingPages {
   StayingPages& staying_;
   std::vector<PageCut> leaving_;  // what is not alive of them does not come back
   std::vector<Sleeper> sleepers_;
-  bool claimed_ = false;
   std::size_t portion_ = 0;  // the first sleeper of the last portion
   PageContents contents_;
   std::atomic<Bytes> bytes_{0};

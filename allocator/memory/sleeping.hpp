@@ -39,14 +39,6 @@ class Sleeping {
   // Contents that were not the same when they came back, so far (option sleep_check).
   std::atomic<Bytes> changed{0};
 
-  // For the thread that wakes: since when the process wakes (0: it does not), and when to say
-  // so again. Waking may begin several times before the process has its turn.
-  std::atomic<Nanoseconds> waking_since{0};
-  std::atomic<Nanoseconds> next_line{0};
-
-  // A thread waits, asleep, until other processes' slices are over.
-  std::atomic<bool> waits_for_slices{false};
-
   // From then on waking is given up: the process ends.
   std::atomic<Nanoseconds> give_up_at{~Nanoseconds{0}};
 

@@ -21,7 +21,6 @@ enum class HookRank {
   Record,
   ServiceStart,
   Neighbours,
-  Turns,
   ImportTable,
   Peer,  // a connection that ends while the table is locked asks nothing
   MakeLedger,

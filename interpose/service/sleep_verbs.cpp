@@ -4,7 +4,6 @@
 #include "allocator/deep_trim.hpp"
 #include "allocator/sleep.hpp"
 #include "interpose/process/handle_cache.hpp"
-#include "interpose/service/slice.hpp"
 
 #include <charconv>
 #include <string>
@@ -126,7 +125,6 @@ int tick(Allocator& core) {
   static std::int64_t left = 0;                         // what it could not give back
   constexpr Nanoseconds kPatience = 100 * kMillisecond;
   const Config& config = core.config();
-  if (config.turns != 0) turns::slice().look(core);
   Sleep sleep(core);
   const Nanoseconds now = core.driver().now();
   const std::uint64_t submissions = sleep.submissions();

@@ -94,7 +94,6 @@ def parts(build, out):
                                           f"{build}/tests/gpu/museum_streams_static", "--json", f"{out}/stream_sanitizer.json")]),
         "check_streams": (200, [script("gpu/check_streams.py", "--build", build)]),
         "sleep_peers": (300, [script("gpu/sleep_peers.py", "--build", build, "--json", f"{out}/sleep_peers.json")]),
-        "turns": (300, [script("gpu/turns.py", "--build", build, "--pinned")]),
         "sleep_frameworks": (400, [script("gpu/sleep_frameworks.py", "--build", build, "--json", f"{out}/sleep_frameworks.json")]),
         "checkpoint": (100, [script("gpu/checkpoint.py", "--build", build)]),
         "sleep": (500, [script("gpu/sleep.py", "--build", build, "--gib", "16")]),

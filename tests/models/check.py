@@ -73,7 +73,7 @@ TABLE = [
                     "holders_not_waited_for", "reopened_without_notify", "capture_asked_first",
                     "capture_does_not_pass", "two_wake", "pending_kept_at_gate", "made_without_look",
                     "listed_before_closing", "end_does_not_hold", "failed_copy_taken_for_done",
-                    "waking_not_given_up", "failed_portion_opens", "pause_opens")),
+                    "waking_not_given_up", "failed_portion_opens")),
     # Larger bounds, and the rules that are equivalent.
     Bounds("one-thread-7", "reuse", "THREADS=1 CALLS=7 S=3 B=2", nightly=True),
     Bounds("one-thread-equivalent", "reuse", "THREADS=1 CALLS=6 S=3 B=2", nightly=True,

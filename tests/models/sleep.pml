@@ -17,8 +17,7 @@
 // way, and nothing is written between the copy and the end of the memory. One thread wakes.
 // Liveness: a thread that stands still for ever is a dead-lock. So waking ends, and so does the process.
 //
-// A process that sleeps in part gives a further portion. One that wakes while another process has the
-// turn of the device sleeps on, and tries again.
+// A process that sleeps in part gives a further portion.
 //
 // Assumptions: atomics are sequentially consistent. A wait for an atomic returns when it has been
 // notified since. Kernels end: patience runs out elsewhere, where the sleeper may give up at any step.
@@ -52,7 +51,6 @@ byte removed;
 #define failed_copy_taken_for_done (removed == 17)
 #define waking_not_given_up (removed == 18)
 #define failed_portion_opens (removed == 19)
-#define pause_opens (removed == 20)
 
 #define AWAKE 0
 #define GOING 1
@@ -74,7 +72,6 @@ byte captures;
 #define WHOLE 2
 byte memory = WHOLE;
 bool dirty, room = true, read_error = true;
-bool elsewhere = true;  // another process may have the turn, once
 byte in_driver, wakers, done;
 
 // ---- The end of the process.
@@ -97,18 +94,6 @@ inline pass(me) {
 
 inline wake_up() {
   atomic { assert(wakers == 0); wakers++ };
-  if
-  :: atomic { elsewhere && !ending ->
-      elsewhere = false;
-      wakers--;
-      gate = (pause_opens -> AWAKE : ASLEEP);
-      notify()
-    }
-  :: bring_back()
-  fi
-}
-
-inline bring_back() {
   do
   :: atomic { ending && !room && !waking_not_given_up -> gave_up = true }; break
   :: atomic { room -> memory = EMPTY };

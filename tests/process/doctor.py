@@ -117,9 +117,10 @@ class Doctor(Case):
         self.assertEqual(self.one(findings, "CUSTASH_CONF")["level"], "warning")
 
     def test_options_that_do_nothing_beside_another_are_told(self):
-        for conf, said in (("turns:5,control:false", ["turns needs control:true"]),
+        for conf, said in (("sleep_after:5,control:false", ["sleep_after needs control:true"]),
                            ("sleep_after:5,deep_trim_after:1,backing:driver", ["sleep_after needs mapped pages", "deep_trim_after needs mapped pages"]),
-                           ("turns:5,sleep_after:5,deep_trim_after:1", []), ("control:false", [])):
+                           ("sleep_after:5,deep_trim_after:1", []), ("turns:5", ["option 'turns' was removed and does nothing: run such programs one after the "
+                                                                                    "other, or let the idle one sleep (sleep_after)"]), ("control:false", [])):
             findings = self.doctor(CUSTASH_CONF=conf)["CUSTASH_CONF"]
             self.assertEqual([each["what"] for each in findings if each["level"] == "warning"], said)
 

@@ -51,7 +51,7 @@ class BareDoor final : public Door {
 
   CUresult empty_cache(CUcontext) override { return CUDA_SUCCESS; }
 
-  void sleep(Bytes) override {}
+  void sleep(int) override {}
 
   void deep_trim() override {}
 
@@ -222,9 +222,9 @@ class CachedDoor final : public Door {
     return allocator_.empty_cache(context).code();
   }
 
-  void sleep(Bytes bytes) override {
+  void sleep(int device) override {
     constexpr Nanoseconds kPatience = 2'000'000;
-    (void)Sleep(allocator_).go({.patience = kPatience, .bytes = bytes});
+    (void)Sleep(allocator_).go({.device = device, .patience = kPatience});
   }
 
   void deep_trim() override {

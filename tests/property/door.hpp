@@ -45,9 +45,9 @@ class Door {
   virtual CUresult destroy_stream(CUstream stream, const Call& call) = 0;
   virtual CUresult destroy_context(CUcontext context, const Call& call) = 0;
   virtual CUresult empty_cache(CUcontext context) = 0;
-  // About so many bytes of the process go to sleep, unless something keeps it awake; and it
-  // wakes.
-  virtual void sleep(Bytes bytes) = 0;
+  // The memory of the device (-1: of all) goes to sleep, unless something keeps it awake; and
+  // it wakes.
+  virtual void sleep(int device) = 0;
   // Pages that are partly in use become small ones, unless something keeps them whole.
   virtual void deep_trim() = 0;
   virtual void wake() = 0;

@@ -111,8 +111,8 @@ std::uint64_t World::drawn_at(std::size_t step) const {
 
 void World::sleep_or_wake(std::uint64_t n) {
   const std::uint64_t drawn = (n >> 13U) % 24;
-  if (drawn == 0) door_->sleep(~Bytes{0});
-  if (drawn == 6 || drawn == 7) door_->sleep(((n >> 20U) % 4 << 21U) + 1);
+  if (drawn == 0) door_->sleep(-1);
+  if (drawn == 6 || drawn == 7) door_->sleep(-1);
   if (drawn == 1) door_->wake();
   if (drawn >= 2 && drawn < 6 && has_large_pages()) door_->deep_trim();
 }
@@ -172,7 +172,7 @@ CUresult World::dispatch(const Command& c) {
     case Op::ContextSync:
       return cuCtxSynchronize();
     case Op::Sleep:
-      door_->sleep(c.bytes == 0 ? ~Bytes{0} : c.bytes);
+      door_->sleep(-1);
       return CUDA_SUCCESS;
     case Op::DeepTrim:
       door_->deep_trim();

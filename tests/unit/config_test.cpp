@@ -97,6 +97,19 @@ TEST_CASE("config: when an idle process is trimmed deeply", "[config]") {
   CHECK(parse_config("deep_trim_after:soon").complaints.size() == 1);
 }
 
+TEST_CASE("config: a removed option has no effect, and one line names what to use instead",
+          "[config]") {
+  const auto parsed = parse_config("turns:30,sleep_after:5");
+  CHECK(parsed.complaints.empty());
+  REQUIRE(parsed.notices.size() == 1);
+  CHECK(parsed.notices.front().find("'turns' was removed") != std::string::npos);
+  CHECK(parsed.notices.front().find("sleep_after") != std::string::npos);
+  CHECK(parsed.given.size() == 1);
+  CHECK(parsed.config.sleep_after == 5);
+  CHECK(parse_config("sleep_after:5").notices.empty());
+  CHECK(parse_config("turn:30").complaints.size() == 1);
+}
+
 TEST_CASE("config: where the contents of sleeping memory go", "[config]") {
   CHECK(parse_config("").config.sleep_memory == ~0ULL);
   CHECK(parse_config("sleep_memory:0").config.sleep_memory == 0);

@@ -124,21 +124,24 @@ bool fails() {
 TEST_CASE("portions in a file keep apart, and so do their checksums", "[unit][sleep_file]") {
   const Folder folder;
   Sleeper it(folder, true);
-  REQUIRE(it.sleep.go({.bytes = 1}).asleep);
+  REQUIRE(it.sleep.go({}).asleep);
+  const Address more = it.bed.malloc(kLarge);
   const SleepAnswer rest = it.sleep.go({});
   REQUIRE(rest.asleep);
   CHECK(rest.sums.in_file == rest.sums.saved);
   CHECK(sim::used(0) == 0);
   CHECK(it.sleep.wake() == 0);
   CHECK(it.right());
+  it.bed.free(more);
 }
 
 TEST_CASE("a portion that cannot be written leaves those before it in the file",
           "[unit][sleep_file]") {
   const Folder folder;
   Sleeper it(folder, true);
-  REQUIRE(it.sleep.go({.bytes = 1}).asleep);
+  REQUIRE(it.sleep.go({}).asleep);
   const Bytes away = it.sleep.asleep_bytes(0);
+  const Address more = it.bed.malloc(kLarge);
   FileCalls calls;
   calls.write = [](int, const void*, std::size_t, off_t) -> ssize_t {
     errno = EIO;
@@ -151,6 +154,7 @@ TEST_CASE("a portion that cannot be written leaves those before it in the file",
   CHECK(it.sleep.state() == SleepState::Asleep);
   CHECK(it.sleep.asleep_bytes(0) == away);
   CHECK(it.right());
+  it.bed.free(more);
 }
 
 TEST_CASE("what host memory has no room for goes to a file and comes back",

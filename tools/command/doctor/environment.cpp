@@ -28,9 +28,7 @@ void examine_idle_options(const Config& config, Findings* findings) {
   const bool has_pages = config.backing != Backing::Driver && config.caching != Caching::Never;
   if (has_service && has_pages) return;
   const std::pair<const char*, std::uint32_t> options[] = {
-      {"turns", config.turns},
-      {"sleep_after", config.sleep_after},
-      {"deep_trim_after", config.deep_trim_after}};
+      {"sleep_after", config.sleep_after}, {"deep_trim_after", config.deep_trim_after}};
   for (const auto& [name, seconds] : options) {
     if (seconds == 0) continue;
     findings->push_back(
@@ -51,6 +49,8 @@ void examine_options(Findings* findings) {
                          mistake_in(complaint) + "; the library ignores it",
                          "Correct it; docs/options.md lists every option."});
   }
+  for (const std::string& notice : parsed.notices)
+    findings->push_back({Level::Warning, "CUSTASH_CONF", mistake_in(notice), "Remove it."});
   if (!parsed.config.enabled) {
     findings->push_back({Level::Warning,
                          "CUSTASH_CONF",
