@@ -146,6 +146,9 @@ void SleepingPages::give_back(SleepSums* sums) {
       (sleeper++)->page.size = 0;
   }
   leaving_.clear();
+  // The portion is complete: a later attempt that fails, here or on another device, leaves it.
+  portion_ = sleepers_.size();
+  contents_.begin_portion();
   if (!any()) forget();
   core_.headroom.forget();
 }

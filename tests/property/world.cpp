@@ -112,7 +112,7 @@ std::uint64_t World::drawn_at(std::size_t step) const {
 void World::sleep_or_wake(std::uint64_t n) {
   const std::uint64_t drawn = (n >> 13U) % 24;
   if (drawn == 0) door_->sleep(-1);
-  if (drawn == 6 || drawn == 7) door_->sleep(-1);
+  if (drawn == 6 || drawn == 7) door_->sleep(static_cast<int>((n >> 20U) % 2));
   if (drawn == 1) door_->wake();
   if (drawn >= 2 && drawn < 6 && has_large_pages()) door_->deep_trim();
 }

@@ -156,3 +156,20 @@ TEST_CASE("only memory of the device that is named goes", "[unit][sleep_part]") 
   it.bed.free(there);
   it.free();
 }
+
+TEST_CASE("a device that has nothing to put to sleep does not disturb one that sleeps",
+          "[unit][sleep_part]") {
+  Filled it;
+  const CUcontext second = make_context(1);
+  Address there = 0;
+  REQUIRE(it.bed.allocator->allocate(second, 1000, &there).ok());
+  it.bed.free(there);
+  CHECK(it.bed.allocator->trim(1, ~0ULL).ok());
+  REQUIRE(it.sleep.go({.device = 0}).asleep);
+  const Bytes away = it.sleep.asleep_bytes(0);
+  CHECK_FALSE(it.sleep.go({.device = 1}).asleep);
+  CHECK(it.sleep.asleep_bytes(0) == away);
+  REQUIRE(cuCtxSetCurrent(it.bed.sim.context()) == CUDA_SUCCESS);
+  CHECK(it.right());
+  it.free();
+}
