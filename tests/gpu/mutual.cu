@@ -94,7 +94,38 @@ static std::vector<Case> cases(const Streams& on) {
   cudaStream_t first = on.first;
   cudaStream_t second = on.second;
   const auto host = std::make_shared<void*>(nullptr);
+  // Plain memory freed on a stream between the kernels, and memory of that size for the second.
+  const auto plain = std::make_shared<void*>(nullptr);
+  const auto hold = [plain](std::size_t bytes) {
+    return [=] {
+      *plain = device_memory(bytes);
+      fill(cudaStreamLegacy, *plain, bytes, 7, 0);
+      CUDA_OK(cudaDeviceSynchronize());
+    };
+  };
+  const auto free_on = [plain](cudaStream_t stream, std::size_t bytes) {
+    return [=] {
+      CUDA_OK(cudaFreeAsync(*plain, stream));
+      return bytes == 0 ? nullptr : words(bytes);
+    };
+  };
+  const auto nothing = [](Word*) {};
   return {
+      {"free_async_4KiB_legacy", hold(4 * kKiB), free_on(cudaStreamLegacy, 0), nothing},
+      {"free_async_8MiB_legacy", hold(8 * kMiB), free_on(cudaStreamLegacy, 0), nothing},
+      {"free_async_4KiB_legacy_malloc",
+       hold(4 * kKiB),
+       free_on(cudaStreamLegacy, 4 * kKiB),
+       give},
+      {"free_async_8MiB_legacy_malloc",
+       hold(8 * kMiB),
+       free_on(cudaStreamLegacy, 8 * kMiB),
+       give},
+      {"free_async_8MiB_per_thread_malloc",
+       hold(8 * kMiB),
+       free_on(cudaStreamPerThread, 8 * kMiB),
+       give},
+      {"free_async_8MiB_first_malloc", hold(8 * kMiB), free_on(first, 8 * kMiB), give},
       {"nothing", nullptr, [] { return nullptr; }, [](Word*) {}},
       {"malloc_512", nullptr, take(512), give},
       {"malloc_8MiB_new", nullptr, take(8 * kMiB), give},

@@ -229,3 +229,39 @@ TEST_CASE("a context that ends lets go of memory freed on its streams", "[unit][
   REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
   bed.malloc(300_MiB);
 }
+
+// A plain allocation takes no memory whose free on a stream comes after the first kernel:
+// without custash, it gets other memory there, and the kernels meet.
+TEST_CASE("plain memory between kernels that need each other waits for no free on a stream",
+          "[unit][pressure]") {
+  for (const unsigned kernels : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
+    for (const bool ordered : {false, true}) {
+      for (const Bytes bytes : {Bytes{4096}, 600_KiB, 8_MiB}) {
+        for (const int where : {0, 1, 2}) {
+          Bed bed;
+          const CUstream first = bed.stream(kernels);
+          const CUstream second = bed.stream();
+          const CUstream third = bed.stream(CU_STREAM_DEFAULT);
+          const CUstream on = where == 0 ? nullptr : where == 1 ? first : third;
+          bed.launch(first);
+          bed.launch(second);
+          bed.launch(third);
+          sim::run_all();
+          const Address p = ordered ? bed.malloc_on(on, bytes) : bed.malloc(bytes);
+          bed.launch(on, {.accesses = {{p, bytes, true}}});
+          sim::run_all();
+          bed.launch(first, {.needs_flag = kFlag});
+          bed.free_on(on, p);
+          const Address q = bed.malloc(bytes);
+          bed.launch(second, {.accesses = {{q, bytes, true}}, .sets_flag = kFlag});
+          sim::run_all();
+          INFO("kernels " << kernels << " ordered " << ordered << " bytes " << bytes << " on "
+                          << where << " same " << (p == q));
+          CHECK_FALSE(sim::hung());
+          CHECK(sim::pending() == 0);
+          bed.free(q);
+        }
+      }
+    }
+  }
+}
