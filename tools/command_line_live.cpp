@@ -83,12 +83,18 @@ void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help
       "sleep", "move the device memory of running programs to the host until they need it");
   add_processes(sleep, options);
   add_device(sleep, options);
-  add(sleep, "--patience", options->patience, "SECONDS", "time to wait for running work (10)")
+  add(sleep,
+      "--patience",
+      options->patience,
+      "SECONDS",
+      "time to wait for an answer, and for running work (10)")
       ->check(CLI::Range(0.0, 3600.0));
   sleep->footer(help.sleep);
   CLI::App* const wake =
       app.add_subcommand("wake", "bring the memory of sleeping programs back to the device");
   add_processes(wake, options);
+  add(wake, "--patience", options->patience, "SECONDS", "time to wait for an answer (10)")
+      ->check(CLI::Range(0.0, 3600.0));
   wake->footer(help.wake);
   CLI::App* const serve =
       app.add_subcommand("serve", "serve the numbers of running programs to Prometheus");

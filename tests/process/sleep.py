@@ -2,6 +2,7 @@
 """Sleep: a process's device memory goes to the host and comes back by itself, and others have it meanwhile."""
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -94,6 +95,42 @@ class Sleep(Case):
         self.assertEqual((done.returncode, done.stdout), (0, f"{first.pid}: awake\n"))
         self.assertEqual(look(first.pid)["sleep"], "awake")
         self.assertEqual(first.ok("check 0 7"), ["0"])
+
+    def test_a_stopped_process_is_given_up_and_holds_up_no_other(self):
+        stopped, works = self.actor(), self.filled()
+        stopped.ok("alloc 1000")
+        os.kill(stopped.pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, stopped.pid, signal.SIGCONT)
+        for verb, words in (("sleep", "asleep"), ("wake", "awake")):
+            began = time.monotonic()
+            done = custash(verb, "--patience", 1, stopped.pid, works.pid)
+            self.assertLess(time.monotonic() - began, 20)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr, f"custash: process {stopped.pid} does not answer: it is stopped\n")
+            self.assertTrue(done.stdout.startswith(f"{works.pid}: ") and words in done.stdout, done.stdout)
+        began = time.monotonic()
+        self.assertIn("it is stopped", custash("trim", "--deep", "--patience", 1, stopped.pid).stderr)
+        self.assertLess(time.monotonic() - began, 20)
+
+    def test_one_that_works_is_waited_for_beyond_the_patience(self):
+        first, second = self.filled(), self.actor()
+        self.put_to_sleep(first)
+        second.ok(f"alloc {SECOND}")  # there is no room
+        with subprocess.Popen([PATHS.command, "wake", "--patience", "1", str(first.pid)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=program.environment(False)) as waking:
+            self.assertEqual(waking.stderr.readline(), f"custash: waiting for {first.pid}\n")
+            second.ok("free 0")
+            self.assertEqual(waking.communicate(timeout=60)[0], f"{first.pid}: awake\n")
+        self.assertEqual(first.ok("check 0 7"), ["0"])
+
+    def test_nobody_to_ask_is_said(self):
+        for words in (["sleep", "--all"], ["wake", "--all"], ["trim", "--deep", "--all"]):
+            # In a network namespace of its own, which has no service of any test.
+            done = subprocess.run(["unshare", "-rn", PATHS.command, *words], capture_output=True, text=True, timeout=60,
+                                  env=program.environment(False), check=False)
+            if "unshare" in done.stderr:
+                self.skipTest(done.stderr.strip())
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "no process of yours runs under custash\n", ""))
 
     def test_answers_about_memory_are_as_awake(self):
         first = self.filled()

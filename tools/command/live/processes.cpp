@@ -51,6 +51,15 @@ std::string user_name(uid_t user) {
   return entry == nullptr ? std::to_string(user) : entry->pw_name;
 }
 
+bool is_stopped(pid_t process) {
+  std::ifstream file(proc(process) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name = line.rfind(')');  // which may hold anything
+  return name != std::string::npos && name + 2 < line.size() &&
+         (line[name + 2] == 'T' || line[name + 2] == 't');
+}
+
 std::optional<Seen> Watch::receive(Asked& each, service::Deadline until) {
   const service::Reply reply =
       each.connection.open() ? each.connection.receive(until) : service::Reply{};
@@ -113,7 +122,9 @@ service::Connection reach(pid_t process, std::string* why) {
 std::string refusal(const service::Reply& reply, pid_t process) {
   const std::string name = "process " + std::to_string(process);
   if (!reply.heard)
-    return name + " does not answer: it is stopped, or is just ending a context";
+    return name + " does not answer: " +
+           (is_stopped(process) ? "it is stopped"
+                                : "it is busy with another request, or is ending a context");
   switch (reply.status) {
     case service::ReplyStatus::UnknownVerb:
       return name + " has an older custash, which cannot do this";

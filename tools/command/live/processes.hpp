@@ -42,6 +42,9 @@ class Watch {
 // The service of one process; not open: `why` says it in a sentence.
 service::Connection reach(pid_t process, std::string* why);
 
+// Whether a signal or a debugger has stopped it, so that nothing of it answers.
+bool is_stopped(pid_t process);
+
 // By number where the user has no name.
 std::string user_name(uid_t user);
 

@@ -3,7 +3,12 @@
 
 #include "tools/command/live/processes.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <vector>
+
+#include <poll.h>
 
 namespace custash::live {
 
@@ -24,14 +29,20 @@ const char* const kWakeHelp =
     "  custash wake 4711\n"
     "  custash wake --all\n"
     "\n"
-    "Returns when the memory is on the device again. Waits while the device has no room.\n"
+    "Returns when the memory is on the device again. Waits while the device has no room. A\n"
+    "process that gives no sign for --patience seconds is not waited for.\n"
     "\n"
     "Exit status: 0; 1 if a process does not answer.\n";
 
 namespace {
 
-// Copies take their time, and a device may be full for long.
-constexpr int kMinutes = 10;
+using Clock = std::chrono::steady_clock;
+
+struct Asked {
+  int process;
+  service::Connection connection;
+  bool heard = false;  // it answered the ping before the request, and is working on that
+};
 
 std::string request_of(std::string_view command, const CommandOptions& options) {
   if (command == "wake") return "wake";
@@ -39,34 +50,93 @@ std::string request_of(std::string_view command, const CommandOptions& options) 
          std::to_string(static_cast<int>(options.patience * 1000));
 }
 
+int fail(const std::string& why) {
+  std::fprintf(stderr, "custash: %s\n", why.c_str());
+  return 1;
+}
+
+// Waits for answers, but not beyond `until`.
+void wait_for_any(const std::vector<Asked>& asked, service::Deadline until) {
+  std::vector<pollfd> waiting;
+  for (const Asked& each : asked)
+    waiting.push_back({each.connection.fd(), POLLIN, 0});
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+  (void)poll(waiting.data(), waiting.size(), static_cast<int>(std::max<long>(left.count(), 0)));
+}
+
+// True once nothing more is to be expected of it.
+bool is_over(Asked& each, bool late, int* failed) {
+  pollfd readable{each.connection.fd(), POLLIN, 0};
+  if (poll(&readable, 1, 0) <= 0) {
+    const bool given_up = each.heard ? is_stopped(each.process) : late;
+    if (given_up) *failed = fail(refusal({}, each.process));
+    return given_up;
+  }
+  const service::Reply reply = each.connection.receive(service::in_milliseconds(1000));
+  if (!each.heard && reply.done()) {
+    each.heard = true;
+    return false;
+  }
+  if (reply.done())
+    std::printf("%d: %s\n", each.process, reply.text.c_str());
+  else if (each.heard && !reply.heard)
+    *failed = fail("process " + std::to_string(each.process) + " ended before it answered");
+  else
+    *failed = fail(refusal(reply, each.process));
+  (void)std::fflush(stdout);
+  return true;
+}
+
+void say_who_is_waited_for(const std::vector<Asked>& asked) {
+  std::string line = "waiting for";
+  for (const Asked& each : asked)
+    line += " " + std::to_string(each.process);
+  (void)fail(line);
+}
+
+// All at once. A process that gives no sign within the patience is not waited for. One that has
+// begun may take its time: copies are slow, and a device may be full for long.
+int wait_for_all(std::vector<Asked> asked, double patience) {
+  constexpr std::chrono::seconds kBetweenLines{5};
+  const auto first = service::in_milliseconds(static_cast<int>(std::max(patience, 1.0) * 1000));
+  auto next_line = Clock::now() + kBetweenLines;
+  int failed = 0;
+  while (!asked.empty()) {
+    wait_for_any(asked, std::min(service::in_milliseconds(200), next_line));
+    const bool late = Clock::now() >= first;
+    std::erase_if(asked, [&](Asked& each) { return is_over(each, late, &failed); });
+    if (asked.empty() || Clock::now() < next_line) continue;
+    next_line = Clock::now() + kBetweenLines;
+    say_who_is_waited_for(asked);
+  }
+  return failed;
+}
+
 }  // namespace
 
 int run_sleep(std::string_view command, const CommandOptions& options) {
   std::vector<int> processes = options.processes;
-  const bool all = options.all || (processes.empty() && options.device >= 0);
-  if (all) {
+  if (options.all || (processes.empty() && options.device >= 0)) {
     for (const service::Identity& who : service::find_all())
       processes.push_back(who.pid);
+    if (processes.empty()) std::puts("no process of yours runs under custash");
   } else if (processes.empty()) {
-    std::fputs("custash: name a process, or --all\n", stderr);
-    return 125;
+    return fail("name a process, or --all"), 125;
   }
   const std::string request = request_of(command, options);
   int failed = 0;
+  std::vector<Asked> asked;
   for (const int process : processes) {
     std::string why;
-    service::Connection connection = reach(process, &why);
-    if (connection.open()) {
-      const service::Reply reply =
-          connection.ask(request, service::in_milliseconds(kMinutes * 60'000));
-      why = reply.done() ? "" : refusal(reply, process);
-      if (reply.done()) std::printf("%d: %s\n", process, reply.text.c_str());
-    }
-    if (why.empty()) continue;
-    std::fprintf(stderr, "custash: %s\n", why.c_str());
-    failed = 1;
+    Asked each{process, reach(process, &why)};
+    if (!each.connection.open())
+      failed = fail(why);
+    else if (!each.connection.send("ping") || !each.connection.send(request))
+      failed = fail(refusal({}, process));
+    else
+      asked.push_back(std::move(each));
   }
-  return failed;
+  return wait_for_all(std::move(asked), options.patience) | failed;
 }
 
 }  // namespace custash::live

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The subcommands sleep and wake, and trim --deep: they ask each process in turn.
+// The subcommands sleep and wake, and trim --deep: they ask all processes at once.
 #pragma once
 
 #include "tools/command/live/command.hpp"
