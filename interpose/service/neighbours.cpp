@@ -12,7 +12,9 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace custash::neighbours {
@@ -25,29 +27,29 @@ constexpr std::chrono::seconds kLeftAlone{10};
 
 using Clock = std::chrono::steady_clock;
 
-// Processes that did not answer, and until when they are not asked again.
-struct Deaf {
-  service::Identity who;
-  Clock::time_point until;
-};
-
+// Processes that did not answer, and until when they are not asked again. Other users may take
+// thousands of names, too.
 class DeafList {
  public:
   bool has(const service::Identity& who) {
     const RankedLock lock(mutex_);
-    std::erase_if(list_, [](const Deaf& each) { return Clock::now() >= each.until; });
-    return std::any_of(
-        list_.begin(), list_.end(), [&](const Deaf& each) { return each.who == who; });
+    return list_.contains({who.pid, who.nonce});
   }
 
   void add(const service::Identity& who) {
     const RankedLock lock(mutex_);
-    list_.push_back({who, Clock::now() + kLeftAlone});
+    list_[{who.pid, who.nonce}] = Clock::now() + kLeftAlone;
+  }
+
+  void forget() {
+    const RankedLock lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    std::erase_if(list_, [&](const auto& each) { return now >= each.second; });
   }
 
  private:
   RankedMutex mutex_{HookRank::Neighbours};
-  std::vector<Deaf> list_ GUARDED_BY(mutex_);
+  std::map<std::pair<pid_t, std::uint64_t>, Clock::time_point> list_ GUARDED_BY(mutex_);
 };
 
 bool read_bytes(std::string_view text, Bytes* out) {
@@ -62,12 +64,17 @@ Bytes ask_all(CUdevice device, Bytes bytes) {
   if (uuid.empty()) return 0;
   const std::string request = "give " + uuid + " " + std::to_string(bytes);
   const service::Deadline until = service::in_milliseconds(kPatience);
+  deaf->forget();
   const std::vector<Heard> answers =
       ask_each(request, until, [](const service::Identity& who) { return !deaf->has(who); });
   Bytes given = 0;
+  int heard = 0;
   for (const Heard& each : answers) {
     Bytes part = 0;
-    if (!each.reply.heard) deaf->add(each.who);
+    if (each.reply.heard)
+      ++heard;
+    else
+      deaf->add(each.who);
     if (each.reply.done() && read_bytes(each.reply.text, &part)) given += part;
   }
   static std::atomic<Clock::rep> next_line{0};  // order: none; a line more does no harm
@@ -76,7 +83,7 @@ Bytes ask_all(CUdevice device, Bytes bytes) {
   next_line.store((now + kLeftAlone).time_since_epoch().count());
   log(LogLevel::Info,
       "event=neighbours_asked device=" + std::to_string(device) +
-          " bytes=" + std::to_string(bytes) + " neighbours=" + std::to_string(answers.size()) +
+          " bytes=" + std::to_string(bytes) + " neighbours=" + std::to_string(heard) +
           " given=" + std::to_string(given));
   return given;
 }
@@ -109,13 +116,17 @@ std::vector<Heard> ask_each(const std::string& request,
     service::Connection link;
   };
 
+  std::vector<Heard> answers;
   std::vector<Asked> asked;
   for (const service::Identity& who : service::find_all()) {
     if (who == service::identity() || !wanted(who)) continue;
     Asked each{who, service::Connection(who)};
-    if (each.link.send(request)) asked.push_back(std::move(each));
+    if (each.link.send(request))
+      asked.push_back(std::move(each));
+    else
+      answers.push_back({who, {}});
+    if (std::chrono::steady_clock::now() >= until) break;
   }
-  std::vector<Heard> answers;
   for (Asked& each : asked)
     answers.push_back({each.who, each.link.receive(until)});
   return answers;

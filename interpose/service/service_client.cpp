@@ -19,7 +19,15 @@ namespace {
 
 constexpr std::size_t kMostText = 64U << 20U;  // of one reply: a hostile service ends there
 
-// "… @custash/1000/4711/0123456789abcdef": what /proc/net/unix says of an abstract name.
+// "0000000000000000: 00000002 00000000 00010000 0005 01 4711 @custash/1000/4711/0123…": what
+// /proc/net/unix says of a socket. Of those with the name of a service only one listens: the
+// connections to it have the name, too.
+bool listens(const char* line) {
+  constexpr unsigned kAccepts = 1U << 16U;  // __SO_ACCEPTCON
+  unsigned flags = 0;
+  return std::sscanf(line, "%*s %*s %*s %x", &flags) == 1 && (flags & kAccepts) != 0;
+}
+
 bool parse(const char* line, const std::string& prefix, Identity* out) {
   const char* at = std::strstr(line, prefix.c_str());
   if (at == nullptr || at == line || at[-1] != '@') return false;
@@ -85,13 +93,12 @@ std::vector<Identity> find_all() {
   std::FILE* list = std::fopen("/proc/net/unix", "re");
   if (list == nullptr) return found;
   const std::string prefix = "custash/" + std::to_string(geteuid()) + "/";
+  constexpr std::size_t kMuch = 65536;  // any user may bind thousands of names
+  (void)std::setvbuf(list, nullptr, _IOFBF, kMuch);
   std::array<char, 512> line{};
   while (std::fgets(line.data(), line.size(), list) != nullptr) {
     Identity who;
-    // A connection has a line of its own, with its service's name.
-    if (parse(line.data(), prefix, &who) &&
-        std::find(found.begin(), found.end(), who) == found.end())
-      found.push_back(who);
+    if (parse(line.data(), prefix, &who) && listens(line.data())) found.push_back(who);
   }
   (void)std::fclose(list);
   return found;
@@ -122,6 +129,11 @@ Connection::Connection(Connection&& other) noexcept : fd_(std::exchange(other.fd
 Connection& Connection::operator=(Connection&& other) noexcept {
   std::swap(fd_, other.fd_);
   return *this;
+}
+
+bool Connection::ended() const {
+  pollfd item{fd_, 0, 0};  // which still reports the end
+  return poll(&item, 1, 0) > 0;
 }
 
 bool Connection::send(std::string_view request) {

@@ -88,6 +88,13 @@ def open_files(pid):
     return found
 
 
+def processor_seconds(pid):
+    """Processor time that a process has used."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        words = file.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def connect(name, timeout=10):
     link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     link.settimeout(timeout)
