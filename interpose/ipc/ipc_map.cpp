@@ -176,14 +176,32 @@ Status map_pages(
 
 }  // namespace
 
-Peer::Peer(const service::Identity& who) : who_(who), link_(who) {
-  if (link_.open()) link_.renumber(descriptors().keep(link_.fd()));
+Peer::Peer(const service::Identity& who) : who_(who) {
+  connect();
 }
 
 Peer::~Peer() {
-  if (!link_.open()) return;
+  if (!has_link()) return;
   (void)link_.send("bye");
   descriptors().drop(link_.fd());
+}
+
+void Peer::connect() {
+  link_ = service::Connection(who_);
+  if (link_.open()) link_.renumber(descriptors().keep(link_.fd()));
+}
+
+// Either program may have closed its end, and this one's number may mean another file now. The
+// exporter then keeps what was opened until this process ends.
+bool Peer::has_link() {
+  if (!link_.open()) return false;
+  const bool ours = descriptors().is_own(link_.fd());
+  if (ours && !link_.ended()) return true;
+  descriptors().drop(link_.fd());
+  if (!ours) link_.renumber(-1);
+  link_ = service::Connection();
+  late_.clear();
+  return false;
 }
 
 // A slow exporter (in a debugger, swapped out) keeps the connection, because its end would mean
@@ -191,6 +209,7 @@ Peer::~Peer() {
 service::Reply Peer::ask(std::string_view request) {
   const RankedLock lock(mutex_);
   const service::Deadline until = service::in_milliseconds(kPatience);
+  if (!has_link()) connect();
   if (!hear_late_ones(until)) return {};
   late_.emplace_back(request);
   service::Reply reply;

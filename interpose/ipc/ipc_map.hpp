@@ -29,6 +29,8 @@ class Peer {
   service::Reply ask(std::string_view request);
 
  private:
+  void connect() REQUIRES(mutex_);
+  bool has_link() REQUIRES(mutex_);
   bool hear_late_ones(service::Deadline until) REQUIRES(mutex_);
 
   const service::Identity who_;

@@ -5,7 +5,6 @@
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/leaks.hpp"
 #include "interpose/observe/snapshot.hpp"
-#include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 
 #include <atomic>
@@ -13,8 +12,8 @@
 #include <cstring>
 #include <string>
 
-#include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,7 +26,7 @@ const Config* options = nullptr;  // lives as long as the process
 void (*complain)(const std::string& line) = nullptr;
 constinit bool writes_snapshots = false;  // the option names a file of a form that is known
 constinit std::atomic<bool> ran_out{false};
-int bell[2] = {-1, -1};
+sem_t bell;
 pid_t owner = 0;
 
 // The name of the file; empty where it could not be written.
@@ -43,21 +42,16 @@ std::string write_snapshot(Allocator& core, const std::string& path) noexcept {
   return "";
 }
 
-// Async-signal-safe. A child of a fork has the pipe as well, but not the thread.
+// Async-signal-safe. A child of a fork does not have the thread.
 void ring(int) {
   const int error = errno;
-  const char one = 1;
-  if (getpid() == owner && ::write(bell[1], &one, 1) < 0)
-    errno = error;  // full: the thread is already notified
+  if (getpid() == owner) (void)sem_post(&bell);
   errno = error;
 }
 
 void* answer(void*) {
-  char byte = 0;
   for (;;) {
-    const ssize_t got = ::read(bell[0], &byte, 1);
-    if (got < 0 && errno == EINTR) continue;
-    if (got != 1) return nullptr;
+    if (sem_wait(&bell) != 0) continue;
     Allocator* const core = process::current.load(std::memory_order_acquire);
     if (core == nullptr) continue;
     const bool was_on = history::started();
@@ -71,10 +65,7 @@ const char* listen(int number) {
 
   if (sigaction(number, nullptr, &before) != 0) return "no such signal";
   if (before.sa_handler != SIG_DFL) return "the program handles that signal itself";
-  if (pipe2(bell, O_CLOEXEC) != 0) return std::strerror(errno);
-  for (int& end : bell)
-    end = output::moved_up(end);
-  fcntl(bell[1], F_SETFL, O_NONBLOCK);
+  if (sem_init(&bell, 0, 0) != 0) return std::strerror(errno);
   owner = getpid();
   // The thread gets no signal: the program's handlers run on the program's threads.
   sigset_t all;

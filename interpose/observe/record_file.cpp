@@ -48,11 +48,8 @@ bool RecordFile::open(const std::string& path, std::string* why) {
   }
   device_ = info.st_dev;
   inode_ = info.st_ino;
-
-  struct flock lock {};
-
-  lock.l_type = F_WRLCK;
-  fcntl(file_, F_SETLK, &lock);  // where locks do not work nobody can ask for it either
+  name_ = output::resolved(name);
+  lock();
   if (grow() && append(output::kRecordingMark)) return true;
   *why = std::strerror(error_);
   close();
@@ -60,18 +57,37 @@ bool RecordFile::open(const std::string& path, std::string* why) {
   return false;
 }
 
-bool RecordFile::still_ours() const {
+void RecordFile::lock() const {
+  struct flock lock {};
+
+  lock.l_type = F_WRLCK;
+  fcntl(file_, F_SETLK, &lock);  // where locks do not work nobody can ask for it either
+}
+
+bool RecordFile::is_ours(int file) const {
   struct stat info {};
 
-  return file_ >= 0 && fstat(file_, &info) == 0 && info.st_dev == device_ &&
+  return file >= 0 && fstat(file, &info) == 0 && info.st_dev == device_ &&
          info.st_ino == inode_;
+}
+
+bool RecordFile::have_file() {
+  if (is_ours(file_)) return true;
+  const int file = ::open(name_.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (!is_ours(file)) {
+    if (file >= 0) ::close(file);
+    return false;
+  }
+  file_ = output::moved_up(file);
+  lock();
+  return true;
 }
 
 // Maps the next stretch. Its blocks on the disk are reserved first, because a write into a hole
 // of a full disk would raise a signal.
 bool RecordFile::grow() {
   const std::size_t next = window_ == nullptr ? 0 : begin_ + kWindow;
-  error_ = still_ours() ? output::reserve(file_, next, kWindow) : EBADF;
+  error_ = have_file() ? output::reserve(file_, next, kWindow) : EBADF;
   if (error_ != 0) return false;
   void* const mapped = mmap(
       nullptr, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(next));
@@ -100,7 +116,7 @@ bool RecordFile::append(std::string_view text) {
 void RecordFile::close() {
   if (window_ != nullptr) munmap(window_, kWindow);
   window_ = nullptr;
-  if (!still_ours()) return;
+  if (!have_file()) return;
   // Where it cannot be cut, zeros remain, and readers of traces skip them.
   if (ftruncate(file_, static_cast<off_t>(used_)) != 0) used_ = 0;
   ::close(file_);

@@ -17,8 +17,8 @@ class RecordFile {
   // no file can be made or PATH is no regular file.
   bool open(const std::string& path, std::string* why);
 
-  // False when there is no room, or when the descriptor no longer means this file: then nothing
-  // is written.
+  // False when there is no room, or when neither the descriptor nor the name means this file
+  // any more: then nothing is written.
   bool append(std::string_view text);
 
   // The error of append(); 0 where it succeeded.
@@ -28,9 +28,13 @@ class RecordFile {
   void close();
 
  private:
-  [[nodiscard]] bool still_ours() const;
+  [[nodiscard]] bool is_ours(int file) const;
+  // Opens the file again if the program has closed it. False if its name means another file.
+  bool have_file();
+  void lock() const;
   bool grow();
 
+  std::string name_;
   int file_ = -1;
   int error_ = 0;
   unsigned long long device_ = 0;  // of the opened file: the program may close any descriptor

@@ -35,8 +35,18 @@ class Descriptors {
     return fd;
   }
 
+  // Whether the number still means the file that was kept: the program may have closed it, and
+  // opened a file of its own. A file for which there was no slot counts as ours.
+  [[nodiscard]] bool is_own(int fd) const noexcept {
+    if (fd < 0) return false;
+    for (const auto& slot : slots_)
+      if (slot.held.load() == fd + 1) return file_of(fd) == slot.file;
+    return true;
+  }
+
   // Forgets it; closing is the caller's.
   void drop(int fd) noexcept {
+    if (fd < 0) return;
     for (auto& slot : slots_) {
       int held = fd + 1;
       if (slot.held.compare_exchange_strong(held, 0)) return;
@@ -45,6 +55,7 @@ class Descriptors {
 
   // Closes it, unless the program has given the number to a file of its own.
   void close_own(int fd) noexcept {
+    if (fd < 0) return;
     for (auto& slot : slots_) {
       int held = fd + 1;
       const File file = slot.file;

@@ -14,6 +14,7 @@ namespace {
 
 struct Log {
   std::string path;
+  std::string place;  // where it is, in whatever folder the program works
   int file = -1;
 
   struct stat info {};  // of the file: the program may close any descriptor
@@ -37,10 +38,18 @@ void write_to_stderr(std::string_view line) {
   (void)output::write_all(STDERR_FILENO, line);
 }
 
+bool open_file(Log* log) {
+  log->file = output::open_to_append(log->place);
+  if (log->file < 0 || fstat(log->file, &log->info) != 0) return false;
+  log->file = output::moved_up(log->file);
+  return true;
+}
+
 // A line that cannot be written is lost. Standard error reports the first such line only.
 void write_to_file(std::string_view line) {
   Log& log = *current;
-  if ((is_still_ours(log) && output::write_all(log.file, line)) || log.told) return;
+  const bool there = is_still_ours(log) || open_file(&log);
+  if ((there && output::write_all(log.file, line)) || log.told) return;
   log.told = true;
   write_to_stderr("custash: log_file:" + log.path + ": " + std::strerror(errno) +
                   "; log lines are lost\n");
@@ -54,10 +63,9 @@ std::string open(LogLevel level, const std::string& path) {
     open_log(level, write_to_stderr);
     return "";
   }
-  Log log{.path = path, .file = output::open_to_append(path)};
-  if (log.file < 0 || fstat(log.file, &log.info) != 0)
-    return "log_file:" + path + ": " + std::strerror(errno);
-  log.file = output::moved_up(log.file);
+  Log log{.path = path, .place = path};
+  if (!open_file(&log)) return "log_file:" + path + ": " + std::strerror(errno);
+  log.place = output::resolved(path);
   current = new Log(log);
   open_log(level, write_to_file);
   return "";

@@ -3,6 +3,7 @@
 #include "interpose/service/service.hpp"
 
 #include "allocator/base/log.hpp"
+#include "interpose/process/descriptors.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 #include "interpose/service/live.hpp"
@@ -15,8 +16,6 @@
 
 #include <pthread.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,15 +39,6 @@ decltype(Driver::mem_alloc) real_alloc = nullptr;
 void nap() {
   constexpr timespec kNap{0, 200'000};
   nanosleep(&kNap, nullptr);
-}
-
-int listen_as(const Identity& who) {
-  const AbstractAddress name(name_of(geteuid(), who));
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -1;
-  if (bind(fd, name.get(), name.size()) == 0 && listen(fd, 128) == 0) return fd;
-  close(fd);
-  return -1;
 }
 
 void* run(void* loop) {
@@ -84,10 +74,8 @@ EventLoop* make() {
   Identity who{getpid(), 0};
   if (getrandom(&who.nonce, sizeof who.nonce, GRND_NONBLOCK) != sizeof who.nonce)
     return nullptr;
-  const int listener = listen_as(who);
-  if (listener < 0) return nullptr;
-  auto* const loop = new EventLoop(who, descriptors().keep(listener));
-  if (start_thread(loop)) return loop;
+  auto* const loop = new EventLoop(who);
+  if (loop->listen() && start_thread(loop)) return loop;
   loop->give_up();
   delete loop;
   return nullptr;

@@ -46,6 +46,9 @@ class Connection {
 
   [[nodiscard]] bool open() const { return fd_ >= 0; }
 
+  // Whether the other side has closed it.
+  [[nodiscard]] bool ended() const;
+
   [[nodiscard]] int fd() const { return fd_; }
 
   // The caller has given the descriptor another number.

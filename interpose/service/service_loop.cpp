@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t kMostClients = 512;
 constexpr std::chrono::milliseconds kSlowClient{500};  // that does not read what it asked for
+// A socket that the program closes ends only when no poll() waits at it any more.
+constexpr std::chrono::seconds kBetweenChecks{1};
 constexpr std::chrono::seconds kMourning{
     2};  // where the kernel does not report a process's end
 
@@ -145,21 +147,33 @@ int watch_process(pid_t process) {
 
 }  // namespace
 
-EventLoop::EventLoop(const Identity& who, int listener) : who_(who), listener_(listener) {
+EventLoop::EventLoop(const Identity& who) : who_(who) {
   clients_.reserve(kMostClients);
   waiting_.reserve(kMostClients + 1);
 }
 
-void EventLoop::give_up() {
+bool EventLoop::listen() {
   descriptors().drop(listener_);
-  close(listener_);
+  listener_ = -1;
+  const AbstractAddress name(name_of(geteuid(), who_));
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  if (bind(fd, name.get(), name.size()) == 0 && ::listen(fd, 128) == 0) {
+    listener_ = descriptors().keep(fd);
+    return true;
+  }
+  close(fd);
+  return false;
+}
+
+void EventLoop::give_up() {
+  descriptors().close_own(listener_);
 }
 
 int EventLoop::poll_timeout() const {
-  auto soonest = Clock::time_point::max();
+  auto soonest = Clock::now() + kBetweenChecks;
   for (const Client& client : clients_)
     if (client.gone) soonest = std::min(soonest, client.until);
-  if (soonest == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(soonest - Clock::now());
   return static_cast<int>(std::max<long>(left.count(), 0));
 }
@@ -184,13 +198,13 @@ int EventLoop::tick_now() {
 void EventLoop::run() {
   pthread_setname_np(pthread_self(), "custash");
   for (;;) {
+    if (!descriptors().is_own(listener_)) (void)listen();
     waiting_.clear();
     waiting_.push_back({listener_, POLLIN, 0});
     for (const Client& client : clients_)
       waiting_.push_back({client.fd, POLLIN, 0});  // -1 is passed over
     int timeout = poll_timeout();
-    if (const int tick = tick_now(); tick >= 0)
-      timeout = timeout < 0 ? tick : std::min(timeout, tick);
+    if (const int tick = tick_now(); tick >= 0) timeout = std::min(timeout, tick);
     if (poll(waiting_.data(), waiting_.size(), timeout) < 0 && errno != EINTR) {
       constexpr timespec kPause{0, 100'000'000};
       nanosleep(&kPause, nullptr);
@@ -199,19 +213,13 @@ void EventLoop::run() {
     const std::size_t known = clients_.size();
     for (std::size_t i = known; i-- > 0;) {
       Client& client = clients_[i];
-      const bool event = waiting_[i + 1].revents != 0;
-      const bool over = client.gone ? event || Clock::now() >= client.until
-                                    : event && !serve(client) && hang_up(client);
-      if (!over) continue;
+      if (!is_over(client, waiting_[i + 1].revents != 0)) continue;
       if (client.session.holds) session_ended(client.session);
-      if (client.fd >= 0) {
-        descriptors().drop(client.fd);
-        close(client.fd);
-      }
+      descriptors().close_own(client.fd);
       client = clients_.back();
       clients_.pop_back();
     }
-    if (waiting_.front().revents != 0) accept_one();
+    if (waiting_.front().revents != 0 && descriptors().is_own(listener_)) accept_one();
   }
 }
 
@@ -233,6 +241,12 @@ void EventLoop::accept_one() {
   clients_.push_back(client);
 }
 
+bool EventLoop::is_over(Client& client, bool event) {
+  if (client.gone) return (event && is_dead(client)) || Clock::now() >= client.until;
+  if (!event) return false;
+  return (!descriptors().is_own(client.fd) || !serve(client)) && hang_up(client);
+}
+
 bool EventLoop::serve(Client& client) {
   std::string request;
   bool nothing = false;
@@ -252,16 +266,28 @@ bool EventLoop::serve(Client& client) {
 // memory is released only when the process is gone.
 bool EventLoop::hang_up(Client& client) {
   if (!client.session.holds || client.session.leaving) return true;
-  descriptors().drop(client.fd);
-  close(client.fd);
-  const int process = holds(Rule::importers_live_until_their_process_ends)
-                          ? watch_process(client.session.peer)
-                          : -1;
-  client.fd = process < 0 ? -1 : descriptors().keep(process);
   client.gone = true;
+  watch(client,
+        holds(Rule::importers_live_until_their_process_ends)
+            ? watch_process(client.session.peer)
+            : -1);
+  return false;
+}
+
+void EventLoop::watch(Client& client, int process) {
+  descriptors().close_own(client.fd);
+  client.fd = process < 0 ? -1 : descriptors().keep(process);
   // A living process may have the memory open, even after its connection ended.
   client.until = process < 0 ? Clock::now() + kMourning : Clock::time_point::max();
-  return false;
+}
+
+// What could be read may be a file of the program's: the process is asked for anew.
+bool EventLoop::is_dead(Client& client) {
+  const int process = watch_process(client.session.peer);
+  pollfd ended{process, POLLIN, 0};
+  const bool dead = process < 0 ? errno == ESRCH : poll(&ended, 1, 0) != 0;
+  watch(client, process);
+  return dead;
 }
 
 }  // namespace custash::service

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // EventLoop: runs on the service's thread. It accepts connections, reads requests, runs verbs
 // and answers. It checks all input, and no client can make it wait for more than a second.
+// The program may close each of its descriptors, and use the number for a file of its own.
 // Never destroyed once its thread runs.
 #pragma once
 
@@ -24,8 +25,10 @@ bool ticks();
 
 class EventLoop {
  public:
-  EventLoop(const Identity& who, int listener);
+  explicit EventLoop(const Identity& who);
 
+  // False if there is no socket to be had, or its name is taken.
+  bool listen();
   [[noreturn]] void run();
   void give_up();  // no thread could be made
 
@@ -42,15 +45,21 @@ class EventLoop {
   };
 
   void accept_one();
+  // True: the client is to be dropped. `event`: its descriptor can be read.
+  bool is_over(Client& client, bool event);
   // False: the client is to be dropped.
   bool serve(Client& client);
   // True: nothing is held for it any more.
   bool hang_up(Client& client);
+  // `process`: a descriptor of its process, or -1.
+  static void watch(Client& client, int process);
+  // True: its process has ended.
+  static bool is_dead(Client& client);
   [[nodiscard]] int poll_timeout() const;
   int tick_now();
 
   const Identity who_;
-  const int listener_;
+  int listener_ = -1;
   std::uint64_t next_session_ = 1;
   Clock::time_point next_tick_{};
   // Room for all is reserved at the start, so that the thread never fails for want of memory.

@@ -436,6 +436,11 @@ static int obey(char* line) {
     sscanf(rest, "%*u %159s", text);
     const int fd = open(text, O_RDONLY);
     printf("%d\n", dup2(fd, (int)n) == (int)n ? close(fd) : -1);
+  } else if (!strcmp(word,
+                     "close_from")) { /* as a daemon does: all descriptors from there on */
+    for (int fd = (int)n; fd < 4096; ++fd)
+      close(fd);
+    printf("0\n");
   } else if (!strcmp(word, "reap")) {
     kill(child, 9);
     printf("%d\n", waitpid(child, NULL, 0) == child ? 0 : 1);

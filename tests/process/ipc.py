@@ -314,6 +314,23 @@ class Served(Anywhere):
         self.assertNotIn(block[1], got)
 
 
+    def test_either_side_may_close_its_descriptors(self):
+        a, b = self.actor(), self.actor()
+        block = a.ok(f"alloc {5 * MIB}")
+        a.ok("alloc 3000000")
+        first = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        for closes in (a, b):
+            closes.ok("close_from 100")
+            handle = a.ok("export 1")[0]
+            self.assertTrue(self.wait_until(lambda: services(a.pid)))
+            opened = []
+            self.assertTrue(self.wait_until(lambda: opened.append(b.do(f"open {handle} 3000000")) or opened[-1][0] == 0))
+            b.ok(f"close {opened[-1][1][0]}")
+        a.ok("free 0")
+        self.assertNotIn(block[1], [a.ok(f"alloc {5 * MIB}")[1] for _ in range(12)])  # b still has it
+        b.ok(f"close {first}")
+
+
 class OnPages(Served, Shared):
     pass
 

@@ -4,9 +4,12 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
+import time
 
 import program
-from actor import BAD_ARGUMENTS, DONE, REFUSED, UNKNOWN_VERB, Actor, answer, ask, connect, open_files, packet, services
+from actor import (BAD_ARGUMENTS, DONE, REFUSED, UNKNOWN_VERB, Actor, answer, ask, connect, open_files, packet, processor_seconds,
+                   services)
 from program import PATHS, Case
 
 MIB = 1 << 20
@@ -20,6 +23,32 @@ until = time.monotonic() + 20
 while not any(name.read_text() == "custash\\n" for name in pathlib.Path("/proc/self/task").glob("*/comm")):
     assert time.monotonic() < until, "the service's thread does not run"
 print("alive")
+"""
+# The numbers of all descriptors from 100 on are closed; the last of the service's is used again.
+REUSES = """
+import ctypes, os, socket, sys, time
+process = ctypes.CDLL(None)
+memory = ctypes.c_void_p()
+assert process.custash_malloc(ctypes.byref(memory), 0, 5000) == 0
+of_service = lambda: [n for n in map(int, os.listdir("/proc/self/fd")) if n >= 100 and os.path.lexists(f"/proc/self/fd/{n}")
+                      and os.readlink(f"/proc/self/fd/{n}").startswith("socket:")]
+until = time.monotonic() + 20
+while not of_service():
+    assert time.monotonic() < until, "there is no service"
+(number,) = of_service()
+mine = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+mine.bind(b"\\0" + b"custash-test-" + os.urandom(8).hex().encode())
+mine.listen()
+os.closerange(100, 4096)
+os.dup2(mine.fileno(), number)
+mine.settimeout(5)
+for _ in range(20):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
+        link.connect(mine.getsockname())
+        time.sleep(0.005)
+        mine.accept()[0].close()
+print(os.getpid(), flush=True)
+sys.stdin.read()
 """
 
 
@@ -98,6 +127,76 @@ class WhenItIsThere(Case):
                     with open(f"/proc/{actor.pid}/fdinfo/{fd}", encoding="ascii") as info:
                         flags = next(line.split()[1] for line in info if line.startswith("flags:"))
                     self.assertTrue(int(flags, 8) & os.O_CLOEXEC, fd)
+
+
+class ClosedDescriptors(Case):
+    """Daemons close what they do not know, and use the numbers again."""
+
+    def is_answered(self, pid):
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            try:
+                with connect(services(pid)[0]) as link:
+                    return ask(link, "ping")[0] == DONE
+            except (IndexError, EOFError, ConnectionError):
+                time.sleep(0.05)
+        return False
+
+    def test_it_listens_again_and_does_not_spin(self):
+        for over in (False, True):
+            with self.subTest(over=over), Actor() as actor:
+                actor.ok("alloc 1000")
+                with connect(only_service(actor)) as link:
+                    ask(link, "ping")
+                    numbers = [number for number, to in open_files(actor.pid).items() if to.startswith("socket:")]
+                    self.assertEqual(len(numbers), 2)
+                    actor.ok("close_from 100")
+                    if over:
+                        for number in numbers:
+                            actor.ok(f"over {number} /dev/zero")  # which can always be read
+                    used = processor_seconds(actor.pid)
+                    link.send(packet("ping"))
+                    time.sleep(1.5)
+                    self.assertLess(processor_seconds(actor.pid) - used, 0.5)
+                    self.assertTrue(self.is_answered(actor.pid))
+                if over:
+                    files = open_files(actor.pid)
+                    self.assertEqual([files.get(number) for number in numbers], ["/dev/zero"] * 2)
+                actor.ok("alloc 1000")
+                self.assertEqual(actor.quit(), 0)
+
+    def test_files_are_opened_again_and_signals_need_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log, trace, snapshot = (os.path.join(folder, name) for name in ("log", "trace", "s.json"))
+            with Actor(CUSTASH_CONF=f"log:info,log_file:{log},record:{trace},snapshot:{snapshot},snapshot_signal:12") as actor:
+                actor.ok("alloc 1000")
+                opened = [number for number, to in open_files(actor.pid).items() if to.startswith(folder)]
+                self.assertEqual(len(opened), 2)
+                actor.ok("close_from 100")
+                for number in opened:
+                    actor.ok(f"over {number} /dev/null")
+                before = os.path.getsize(log)
+                actor.ok("alloc 2000")
+                self.assertNotEqual(actor.code(f"alloc {1 << 50}"), 0)  # which the log tells of
+                self.assertGreater(os.path.getsize(log), before)
+                os.kill(actor.pid, 12)
+                until = time.monotonic() + 20
+                while not os.path.exists(snapshot) and time.monotonic() < until:
+                    time.sleep(0.02)
+                self.assertTrue(os.path.exists(snapshot))
+                self.assertEqual(actor.quit(), 0)
+            with open(trace, "rb") as file:
+                recorded = file.read()
+            self.assertNotIn(b"\0", recorded)  # it was cut to its length
+            self.assertIn(b" 2000 ", recorded)
+
+    def test_a_socket_of_the_program_under_its_number_gets_all_its_connections(self):
+        with subprocess.Popen([sys.executable, "-c", REUSES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              env=program.environment(True, CUSTASH_SIM="devices=1")) as process:
+            self.assertEqual(process.stdout.readline(), f"{process.pid}\n")
+            self.assertTrue(self.is_answered(process.pid))
+            process.stdin.close()
+            self.assertEqual(process.wait(timeout=20), 0)
 
 
 class Answers(Case):
