@@ -87,6 +87,11 @@ int open_special(const Output& output) {
   const int file = open(output.path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (file < 0 && errno == ENXIO) fail(output, "no process reads from it");
   if (file < 0) fail(output, std::strerror(errno));
+
+  struct stat info {};
+
+  // Its name was a fifo's a moment ago: a regular file is replaced whole or not at all.
+  if (fstat(file, &info) != 0 || S_ISREG(info.st_mode)) fail(output, "is a file by now");
   fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
   return file;
 }

@@ -11,8 +11,10 @@
 #include <memory>
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace custash::output {
@@ -40,6 +42,38 @@ std::string failure() {
   return std::strerror(errno);
 }
 
+constexpr int kMostLinks = 40;  // as the kernel has it
+
+// Another user could have made it to lead this process to a file that it must not write to.
+bool is_foreign(const struct stat& link) {
+  return link.st_uid != geteuid() && link.st_uid != 0;
+}
+
+enum class Link { None, Followed, Foreign, OfKernel };  // OfKernel: /proc/self/fd/1
+
+// Replaces `path` by what the link at its end names. The link is held open meanwhile, so that
+// it cannot be another one than its owner was asked for.
+Link follow_link(std::string* path) {
+  const int link = ::open(path->c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (link < 0) return Link::None;
+
+  struct stat info {};
+
+  struct statfs where {};
+
+  char target[PATH_MAX];
+  const bool is_link = fstat(link, &info) == 0 && S_ISLNK(info.st_mode);
+  const bool known = is_link && fstatfs(link, &where) == 0;
+  const ssize_t size = known ? ::readlinkat(link, "", target, sizeof target) : 0;
+  ::close(link);
+  if (size <= 0) return Link::None;
+  if (where.f_type == PROC_SUPER_MAGIC) return Link::OfKernel;
+  if (is_foreign(info)) return Link::Foreign;
+  const std::string to(target, static_cast<std::size_t>(size));
+  *path = to.front() == '/' ? to : path->substr(0, end_of_folder(*path)) + to;
+  return Link::Followed;
+}
+
 }  // namespace
 
 int create(const char* path) {
@@ -47,9 +81,18 @@ int create(const char* path) {
 }
 
 int open_to_append(const std::string& path) {
-  return ::open(path.c_str(),
-                O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-                kPrivate);
+  constexpr int kHow = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  std::string at = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    const int file = ::open(at.c_str(), kHow | O_NOFOLLOW, kPrivate);
+    if (file >= 0 || errno != ELOOP) return file;
+    const Link link = follow_link(&at);
+    if (link == Link::OfKernel) return ::open(at.c_str(), kHow, kPrivate);
+    if (link == Link::Foreign) errno = EACCES;
+    if (link != Link::Followed) return -1;
+  }
+  errno = ELOOP;
+  return -1;
 }
 
 int moved_up(int file) {
@@ -100,18 +143,13 @@ bool is_beside(std::string_view ending) {
 
 std::string resolved(const std::string& path) {
   std::string at = path;
-  constexpr int kMostLinks = 40;  // as the kernel has it
-  for (int i = 0; i < kMostLinks; ++i) {
-    const std::unique_ptr<char, void (*)(void*)> whole(::realpath(at.c_str(), nullptr),
-                                                       std::free);
-    if (whole) return whole.get();
-    char target[PATH_MAX];
-    const ssize_t size = ::readlink(at.c_str(), target, sizeof target);
-    if (size <= 0) return at;
-    const std::string to(target, static_cast<std::size_t>(size));
-    at = to.front() == '/' ? to : at.substr(0, end_of_folder(at)) + to;
-  }
-  return at;
+  Link link = Link::Followed;
+  for (int i = 0; i < kMostLinks && link == Link::Followed; ++i)
+    link = follow_link(&at);
+  if (link == Link::Foreign) return at;
+  const std::unique_ptr<char, void (*)(void*)> whole(::realpath(at.c_str(), nullptr),
+                                                     std::free);
+  return whole ? whole.get() : at;
 }
 
 std::string objection(const std::string& path,
@@ -122,7 +160,8 @@ std::string objection(const std::string& path,
 
   if (lstat(path.c_str(), &info) != 0) return errno == ENOENT ? "" : failure();
   if (S_ISDIR(info.st_mode)) return std::strerror(EISDIR);
-  if (S_ISLNK(info.st_mode)) return "is a symbolic link";
+  if (S_ISLNK(info.st_mode))
+    return is_foreign(info) ? "is a symbolic link of another user" : "is a symbolic link";
   if (!S_ISREG(info.st_mode)) return "is not a regular file";
   if (replace == Replace::Any || info.st_size == 0) return "";
   std::string beginning;
@@ -159,10 +198,15 @@ bool move(const std::string& from,
   return false;
 }
 
-std::string write_beside(const std::string& path, std::string_view text, std::string* why) {
+std::string write_beside(const std::string& path,
+                         std::string_view text,
+                         std::string* why,
+                         Readers readers) {
+  constexpr mode_t kForAll = 0644;
   std::string beside = name_beside(path);
   const int file = create(beside.c_str());
-  bool ok = file >= 0 && write_all(file, text);
+  bool ok = file >= 0 && (readers == Readers::User || fchmod(file, kForAll) == 0) &&
+            write_all(file, text);
   if (!ok) *why = failure();
   if (file < 0) return "";
   if (::close(file) != 0 && ok) {

@@ -15,7 +15,8 @@ namespace custash::output {
 // A new file of mode 0600 for reading and writing; -1, with errno, where the name is taken.
 int create(const char* path);
 
-// For a log: the file that is there, or a new one. A fifo that no process reads is an error.
+// For a log: the file that is there, or a new one. A fifo that no process reads is an error,
+// and so is a link of another user, but root (EACCES).
 int open_to_append(const std::string& path);
 
 // The descriptor under a high number: programs count on low ones.
@@ -34,7 +35,8 @@ std::string name_beside(const std::string& path);
 // Whether a name that begins with NAME goes on as name_beside() and RecordFile have it.
 bool is_beside(std::string_view ending);
 
-// `path` with every link followed; its last part may be missing.
+// `path` with every link followed; its last part may be missing. A link of another user at its
+// end stays, and objection() then refuses it.
 std::string resolved(const std::string& path);
 
 enum class Replace { Own, Any };  // Own: files of the same kind, and empty ones
@@ -60,9 +62,14 @@ bool move(const std::string& from,
           std::string* why,
           Recognise recognise = kind_of);
 
+enum class Readers { User, All };
+
 // A new file with this text under a random name beside `path`; empty, with the reason, if it
 // fails.
-std::string write_beside(const std::string& path, std::string_view text, std::string* why);
+std::string write_beside(const std::string& path,
+                         std::string_view text,
+                         std::string* why,
+                         Readers readers = Readers::User);
 
 // write_beside() and move(). On failure nothing is left behind and the old file is whole.
 bool write(const std::string& path,

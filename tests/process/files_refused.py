@@ -183,6 +183,29 @@ class FilesRefused(FilesCase):
                              f"custash: log_file:{self.path(name)}: {why}; no log is kept\n")
         self.assertEqual(self.there(), ["fifo", "folder", "link.log", "x.log"])
 
+    @unittest.skipUnless(os.geteuid() == 0, "makes links of other users: needs root")
+    def test_links_of_other_users_are_not_followed(self):
+        """In a folder that many write to, one of them could make custash write to its user's own files."""
+        target = self.make("target")
+        os.symlink("x.log", self.path("own.log"))
+        for name, to in (("there", target), ("dangling", "new"), ("far", "dangling")):
+            os.symlink(to, self.path(name))
+            os.lchown(self.path(name), self.user or 0, self.user or 0)
+        os.symlink("there", self.path("theirs"))
+        for name in ("dangling", "theirs"):
+            os.lchown(self.path(name), 4321, 4321)
+        for name in ("dangling", "theirs", "far"):
+            self.assertEqual(self.logging(self.path(name)),
+                             f"custash: log_file:{self.path(name)}: Permission denied; no log is kept\n")
+            link = "dangling" if name == "far" else name
+            self.assertRegex(self.refuse("--record", name), f"/{link}: is a symbolic link of another user\n$|"
+                                                            f": is a symbolic link of another user\n$")
+        self.assertEqual(self.logging(self.path("own.log")), "")
+        self.assertEqual(self.read("target"), NOT_OURS)
+        self.assertEqual(self.there(), ["dangling", "far", "own.log", "target", "theirs", "there", "x.log"])
+        self.assertEqual(self.logging(self.path("there")), "")
+        self.assertIn(b"event=started", self.read("target"))
+
     def test_a_log_that_cannot_be_written_says_so_once(self):
         full = self.node("full", 7)
         self.assertEqual(self.logging(full), f"custash: log_file:{full}: No space left on device; log lines are lost\n")

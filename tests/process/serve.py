@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -258,6 +259,24 @@ class Clients(Case):
         return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
 
+# Plays another user of the folder: a link takes the name of the new file as soon as that is closed.
+SWAPS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int close(int file) {
+  char link[64], path[4096] = "";
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  if (readlink(link, path, sizeof path - 1) > 5 && strcmp(path + strlen(path) - 5, ".part") == 0 && unlink(path) == 0)
+    if (symlink(getenv("VICTIM"), path) != 0) abort();
+  return ((int (*)(int))dlsym(RTLD_NEXT, "close"))(file);
+}
+"""
+
+
 class Textfile(Case):
     def setUp(self):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
@@ -292,6 +311,34 @@ class Textfile(Case):
         process.terminate()
         self.assertEqual(process.wait(timeout=10), 0)
         self.assertEqual(os.listdir(self.folder), [])  # old numbers are not left behind
+
+    @unittest.skipIf(shutil.which("gcc") is None, "needs gcc")
+    def test_the_mode_is_changed_of_the_file_that_was_made(self):
+        with tempfile.TemporaryDirectory() as other:
+            source, library, victim = (os.path.join(other, name) for name in ("swaps.c", "swaps.so", "victim"))
+            for path, text in ((source, SWAPS), (victim, "secret\n")):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(text)
+            os.chmod(victim, 0o600)
+            subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+            command = [PATHS.command, "serve", "--textfile", self.file, "--once"]
+            subprocess.run(command, env={**program.environment(False), "LD_PRELOAD": library, "VICTIM": victim},
+                           capture_output=True, timeout=20, check=False)
+            self.assertEqual(stat.S_IMODE(os.stat(victim).st_mode), 0o600)
+            self.assertTrue(os.path.islink(self.file))  # the link was there in time
+
+    def test_what_took_its_name_stays_at_the_end(self):
+        with subprocess.Popen([PATHS.command, "serve", "--textfile", self.file, "--interval", "3600"],
+                              env=program.environment(False)) as process:
+            end = time.monotonic() + 20
+            while not os.path.exists(self.file) and time.monotonic() < end:
+                time.sleep(0.02)
+            os.unlink(self.file)
+            with open(self.file, "w", encoding="ascii") as file:
+                file.write("not ours\n")
+            process.terminate()
+            self.assertEqual(process.wait(timeout=10), 0)
+        self.assertEqual(os.listdir(self.folder), ["custash.prom"])
 
     def test_refusals(self):
         done = self.serve("--textfile", os.path.join(self.folder, "x.txt"), "--once")

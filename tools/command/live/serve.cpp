@@ -16,7 +16,6 @@
 #include <stdexcept>
 
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace custash::live {
@@ -54,14 +53,17 @@ void write_textfile(const ServeOptions& options, const std::string& metrics) {
   if (!why.empty() && why.starts_with("exists")) why += "; --force replaces it";
   if (!why.empty()) throw CannotWrite(options.textfile + ": " + why);
   const std::string text = std::string(output::kMetricsMark) + metrics;
-  const std::string beside = output::write_beside(path, text, &why);
+  const std::string beside = output::write_beside(path, text, &why, output::Readers::All);
   if (beside.empty()) throw CannotWrite(options.textfile + ": " + why);
-  constexpr mode_t kForAll = 0644;
-  if (chmod(beside.c_str(), kForAll) == 0 &&
-      output::move(beside, path, output::Kind::Metrics, replace, &why))
-    return;
+  if (output::move(beside, path, output::Kind::Metrics, replace, &why)) return;
   (void)unlink(beside.c_str());
   throw CannotWrite(options.textfile + ": " + why);
+}
+
+// Unless something else has its name by now.
+void remove_textfile(const std::string& path) {
+  if (output::objection(path, output::Kind::Metrics, output::Replace::Own).empty())
+    (void)unlink(path.c_str());
 }
 
 // False: the end is asked for.
@@ -119,7 +121,7 @@ int run_serve(const ServeOptions& options) {
   }
   serve(options, metrics, server.get(), signals);
   // Old numbers would be taken for new ones.
-  if (writes) (void)unlink(output::resolved(options.textfile).c_str());
+  if (writes) remove_textfile(output::resolved(options.textfile));
   return 0;
 }
 
