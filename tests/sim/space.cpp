@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -78,9 +79,11 @@ Address Space::place(Bytes bytes, Bytes alignment, Address hint) {
   if (at + bytes > kPlaceEnd) return 0;
   if (data_) {
     void* const wanted = reinterpret_cast<void*>(at);
-    void* const got = reserve_pages(bytes, wanted, MAP_FIXED_NOREPLACE);
+    // ThreadSanitizer ends a program that insists on an address of its shadow.
+    static const bool insists = dlsym(RTLD_DEFAULT, "__tsan_init") == nullptr;
+    void* const got = reserve_pages(bytes, wanted, insists ? MAP_FIXED_NOREPLACE : 0);
     if (got == kFailed) return 0;
-    if (got != wanted) {  // as under ThreadSanitizer
+    if (got != wanted) {
       munmap(got, bytes);
       return 0;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/elf.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <elf.h>
@@ -67,6 +68,20 @@ Contents::Contents(const std::string& path) {
 
 Contents::~Contents() {
   if (!text_.empty()) munmap(const_cast<char*>(text_.data()), text_.size());
+}
+
+std::string loader_of(std::string_view file) {
+  Elf64_Ehdr header{};
+  if (!read_header(file, &header)) return {};
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    if (!read_at(file, header.e_phoff + i * sizeof segment, &segment)) return {};
+    if (segment.p_type != PT_INTERP) continue;
+    constexpr std::size_t kLongest = 4096;
+    return text_at(file.substr(0, segment.p_offset + std::min(segment.p_filesz, kLongest)),
+                   segment.p_offset);
+  }
+  return {};
 }
 
 std::vector<std::string> needed_of(std::string_view file) {

@@ -27,6 +27,9 @@ class Contents {
 // The names of DT_NEEDED, in order; empty where the bytes are no such file, or damaged.
 std::vector<std::string> needed_of(std::string_view file);
 
+// The program's loader (PT_INTERP); empty where it has none, or the bytes are damaged.
+std::string loader_of(std::string_view file);
+
 // Whether it shows this function to other modules; false where the bytes are no such file.
 bool shows(std::string_view file, std::string_view function);
 

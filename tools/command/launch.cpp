@@ -4,6 +4,7 @@
 
 #include "tools/command/elf.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -39,6 +40,37 @@ bool is_runnable_file(const std::string& path) {
          access(path.c_str(), X_OK) == 0;
 }
 
+// The loader takes both as separators.
+constexpr std::string_view kSeparators = ": ";
+
+template <typename Take>
+void for_each_preloaded(std::string_view preload, Take take) {
+  while (!preload.empty()) {
+    const auto end = preload.find_first_of(kSeparators);
+    if (const std::string_view item = preload.substr(0, end); !item.empty()) take(item);
+    preload = end == std::string_view::npos ? std::string_view() : preload.substr(end + 1);
+  }
+}
+
+std::string_view file_name_of(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// GCC's and Clang's, where they are libraries of their own.
+bool is_sanitizer(std::string_view path) {
+  constexpr std::array<std::string_view, 8> kBeginnings = {"libasan.so",
+                                                           "libtsan.so",
+                                                           "liblsan.so",
+                                                           "libhwasan.so",
+                                                           "libclang_rt.asan",
+                                                           "libclang_rt.tsan",
+                                                           "libclang_rt.lsan",
+                                                           "libclang_rt.hwasan"};
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](std::string_view beginning) {
+    return file_name_of(path).starts_with(beginning);
+  });
+}
+
 template <typename Record>
 bool read_at(std::ifstream& file, std::size_t offset, Record* record) {
   file.clear();
@@ -48,17 +80,36 @@ bool read_at(std::ifstream& file, std::size_t offset, Record* record) {
 
 }  // namespace
 
-std::string compose_preload(std::string_view ours, std::string_view present) {
-  std::string composed(ours);
-  // The loader takes both as separators.
-  constexpr std::string_view kSeparators = ": ";
-  while (!present.empty()) {
-    const auto end = present.find_first_of(kSeparators);
-    const std::string_view item = present.substr(0, end);
-    if (!item.empty() && item != ours) composed.append(":").append(item);
-    present = end == std::string_view::npos ? std::string_view() : present.substr(end + 1);
-  }
-  return composed;
+std::string compose_preload(std::string_view ours,
+                            std::string_view present,
+                            std::string_view runtime) {
+  std::string first(runtime);
+  std::string rest(ours);
+  for_each_preloaded(present, [&](std::string_view item) {
+    if (item == ours || item == runtime) return;
+    std::string& to = is_sanitizer(item) ? first : rest;
+    to.append(to.empty() ? "" : ":").append(item);
+  });
+  return first.empty() ? rest : first + ":" + rest;
+}
+
+std::string preload_without(std::string_view ours, std::string_view present) {
+  std::string kept;
+  for_each_preloaded(present, [&](std::string_view item) {
+    if (item != ours && file_name_of(item) != "libcustash.so")
+      kept.append(kept.empty() ? "" : ":").append(item);
+  });
+  return kept;
+}
+
+std::string sanitizer_of(const std::string& path) {
+  for (const std::string& needed : needed_of(Contents(path).text()))
+    if (is_sanitizer(needed)) return needed;
+  return "";
+}
+
+bool uses_musl(const std::string& path) {
+  return file_name_of(loader_of(Contents(path).text())).starts_with("ld-musl");
 }
 
 std::string join_conf(std::initializer_list<std::string_view> parts) {
@@ -145,6 +196,7 @@ std::string why_not_preloadable(const std::string& path) {
   if (raises_user || raises_group) {
     return "it runs with another user's rights, and the loader then ignores LD_PRELOAD";
   }
+  if (uses_musl(path)) return "musl's loader loads it, and libcustash.so needs glibc";
   std::ifstream file(path, std::ios::binary);
   Elf64_Ehdr header{};
   if (!read_at(file, 0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {

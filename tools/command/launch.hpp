@@ -16,8 +16,18 @@ inline constexpr int kExitCustash = 125;      // custash run itself failed
 inline constexpr int kExitNotRunnable = 126;  // the program was found but cannot be run
 inline constexpr int kExitNotFound = 127;     // the program was not found
 
-// Ours first (the first library that defines a symbol wins), then what was there, once each.
-std::string compose_preload(std::string_view ours, std::string_view present);
+// Ours first (the first library that defines a symbol wins), then what was there, once each. A
+// sanitizer's runtime precedes all: it ends a program in which another library is the first.
+// `runtime`: the program's, which may be empty.
+std::string compose_preload(std::string_view ours,
+                            std::string_view present,
+                            std::string_view runtime);
+
+// `present` without `ours`, and without any other libcustash.so.
+std::string preload_without(std::string_view ours, std::string_view present);
+
+// The sanitizer's runtime that a program is linked with, such as libasan.so.8; else empty.
+std::string sanitizer_of(const std::string& path);
 
 // Options in one line; empty parts are left out. The last word for a key wins.
 std::string join_conf(std::initializer_list<std::string_view> parts);
@@ -40,6 +50,9 @@ void add_python(std::vector<std::string>* program);
 
 // Why the dynamic loader will not put a library into this file; empty when it will.
 std::string why_not_preloadable(const std::string& path);
+
+// Whether musl's loader loads it, which fails with a library that needs glibc.
+bool uses_musl(const std::string& path);
 
 // Replaces this process by the program. Returns an exit code when it could not.
 int start(const std::vector<std::string>& program);

@@ -160,7 +160,8 @@ std::optional<Run> Session::take(Kind kind, const std::string& what, const std::
 
 Start Session::start_of(Kind kind, const std::string& launcher) const {
   const Environment environment =
-      kind == Kind::Without ? without_custash(library_) : with_custash(library_, options_.conf);
+      kind == Kind::Without ? without_custash(library_)
+                            : with_custash(library_, options_.program.front(), options_.conf);
   Start start;
   start.program = options_.program;
   start.timeout = options_.timeout;

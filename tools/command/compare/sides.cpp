@@ -4,7 +4,6 @@
 #include "tools/command/launch.hpp"
 
 #include <cstdlib>
-#include <filesystem>
 
 namespace custash::compare {
 namespace {
@@ -17,22 +16,13 @@ std::string variable(const char* name) {
 }  // namespace
 
 Environment without_custash(const std::string& library) {
-  const std::string present = compose_preload(library, variable("LD_PRELOAD"));
-  std::string kept;
-  std::string_view rest = present;
-  while (!rest.empty()) {
-    const auto end = rest.find(':');
-    const std::string item(rest.substr(0, end));
-    const bool ours =
-        std::filesystem::path(item).filename() == "libcustash.so" || item == library;
-    if (!ours) kept += (kept.empty() ? "" : ":") + item;
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-  }
-  return {kept, "enabled:false"};
+  return {preload_without(library, variable("LD_PRELOAD")), "enabled:false"};
 }
 
-Environment with_custash(const std::string& library, const std::string& conf) {
-  return {compose_preload(library, variable("LD_PRELOAD")),
+Environment with_custash(const std::string& library,
+                         const std::string& program,
+                         const std::string& conf) {
+  return {compose_preload(library, variable("LD_PRELOAD"), sanitizer_of(find_program(program))),
           join_conf({variable("CUSTASH_CONF"), conf})};
 }
 

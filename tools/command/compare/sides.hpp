@@ -14,6 +14,8 @@ struct Environment {
 // LD_PRELOAD may name custash already, and the program may have it linked in.
 Environment without_custash(const std::string& library);
 
-Environment with_custash(const std::string& library, const std::string& conf);
+Environment with_custash(const std::string& library,
+                         const std::string& program,
+                         const std::string& conf);
 
 }  // namespace custash::compare

@@ -74,6 +74,14 @@ int examine_program(const std::string& name, std::string* why, Findings* finding
   *why = loaded.why;
   if (loaded.code != 0 || !loaded.known) return loaded.code;
   const std::string& path = loaded.path;
+  if (uses_musl(path)) {
+    findings->push_back({Level::Problem,
+                         path,
+                         "runs without custash: " + why_not_preloadable(path),
+                         "Build it against glibc. custash does not follow programs that it "
+                         "starts, either."});
+    return 0;
+  }
   std::vector<Module> modules = {{path, path}};
   // The loader looks beside the file itself, not beside a link to it.
   for (const Library& library : libraries_of(std::filesystem::canonical(path))) {
@@ -96,6 +104,12 @@ int examine_program(const std::string& name, std::string* why, Findings* finding
     return 0;
   }
   if (form == Form::None) form = Form::Preloaded;  // as custash run will have it
+  if (const std::string runtime = sanitizer_of(path); !runtime.empty())
+    findings->push_back(
+        {Level::Note,
+         path,
+         "built with a sanitizer, which must be the first library",
+         "Start it with custash run, or with LD_PRELOAD=" + runtime + ":/…/libcustash.so."});
   const bool comes_to_cuda = examine_modules(modules, form, driver_file(), findings);
   findings->push_back(
       {Level::Note,

@@ -145,7 +145,8 @@ class Launch {
   }
 
   int go(const std::string& preload) {
-    set_environment("LD_PRELOAD", preload);
+    if (!preload.empty() || std::getenv("LD_PRELOAD") != nullptr)
+      set_environment("LD_PRELOAD", preload);
     if (!conf_.empty()) set_environment("CUSTASH_CONF", conf_);
     // The library keeps files that are there.
     if (!findings_.empty() && !file_name::has_marks(findings_))
@@ -224,7 +225,10 @@ int run_command(const RunOptions& options) {
                  name.c_str(),
                  why.c_str());
   }
-  return Launch(options).go(compose_preload(library, environment("LD_PRELOAD")));
+  const std::string present = environment("LD_PRELOAD");
+  return Launch(options).go(uses_musl(path)
+                                ? preload_without(library, present)
+                                : compose_preload(library, present, sanitizer_of(path)));
 }
 
 }  // namespace custash
