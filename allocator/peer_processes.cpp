@@ -48,6 +48,13 @@ Status PeerProcesses::quiet(Address base) {
   return cache == nullptr ? Status(CUDA_ERROR_INVALID_VALUE) : cache->quiet(base);
 }
 
+void PeerProcesses::let_cards_reach(CUcontext context) {
+  ContextCache* cache = core_.state_->known(context);
+  if (cache == nullptr) return;  // asked for when it is made
+  if (const ContextUse use(cache->timeline().users()); use)
+    cache->peer_grants().let_cards_reach();
+}
+
 bool PeerProcesses::is_pinned(const ExportedBlock& block) {
   return block.cache->freed_blocks().is_pinned(block.base);
 }

@@ -34,6 +34,9 @@ class PeerProcesses {
   // former owners. So the host waits for their work, unless it is over.
   Status quiet(Address base);
 
+  // The same of all memory of the context, for good: a network card may use any of it.
+  void let_cards_reach(CUcontext context);
+
  private:
   Allocator& core_;
 };

@@ -18,6 +18,14 @@ CUresult ask_twice(Question ask) {
   return first == CUDA_SUCCESS ? first : ask();
 }
 
+// Whether SYNC_MEMOPS is set for all memory of the context.
+bool has_sync_memops(const Driver& driver, CUcontext context) {
+  unsigned flags = 0;
+  const CurrentContext current(driver, context);
+  return current.status().ok() && driver.ctx_get_flags(&flags) == CUDA_SUCCESS &&
+         (flags & kContextSyncMemops) != 0;
+}
+
 }  // namespace
 
 StreamName::StreamName(CUstream given, NullStream null)
@@ -83,15 +91,19 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
                                 context,
                                 device);
   apply_limit(device);
-  Lock lock(mutex);
-  const auto [it, inserted] = caches.emplace(context, made);
-  if (inserted) {
+  {
+    Lock lock(mutex);
+    const auto [it, inserted] = caches.emplace(context, made);
+    if (!inserted) {
+      delete made;  // another thread was first; nobody has seen ours
+      return it->second;
+    }
     count_contexts();
     if (sleep_gate.closed()) made->timeline().bar();
-  } else {
-    delete made;  // another thread was first; nobody has seen ours
   }
-  return it->second;
+  // Afterwards, so that no call that sets the flags now is missed.
+  if (has_sync_memops(driver, context)) made->peer_grants().let_cards_reach();
+  return made;
 }
 
 void Allocator::State::apply_limit(CUdevice device) {

@@ -19,6 +19,7 @@ namespace custash {
   X(Required, ctx_push, "cuCtxPushCurrent_v2", (CUcontext))                                   \
   X(Required, ctx_pop, "cuCtxPopCurrent_v2", (CUcontext*))                                    \
   X(Required, ctx_get_device, "cuCtxGetDevice", (CUdevice*))                                  \
+  X(Required, ctx_get_flags, "cuCtxGetFlags", (unsigned*))                                    \
   X(Required, ctx_synchronize, "cuCtxSynchronize", ())                                        \
   X(Optional, ctx_record_event, "cuCtxRecordEvent", (CUcontext, CUevent))                     \
   X(Optional, ctx_wait_event, "cuCtxWaitEvent", (CUcontext, CUevent))                         \
@@ -93,6 +94,9 @@ namespace custash {
     exchange_capture_mode,                                                                    \
     "cuThreadExchangeStreamCaptureMode",                                                      \
     (CUstreamCaptureMode*))
+
+// CU_CTX_SYNC_MEMOPS, which cuda.h has from 12.1 on.
+inline constexpr unsigned kContextSyncMemops = 0x80;
 
 struct Driver {
 #define CUSTASH_DRIVER_MEMBER(need, member, symbol, params) \

@@ -25,9 +25,9 @@ class PeerAccess {
     std::uint64_t changes = 0;
   };
 
-  // Kernels reach this memory that wait for nothing which is owed. Order: a thread that takes
-  // debt stores it, then loads this. PeerGrants stores this, then loads the debt. One of them
-  // must see the other, so all four are seq_cst.
+  // Kernels or network cards reach this memory that wait for nothing which is owed. Order: a
+  // thread that takes debt stores it, then loads this. PeerGrants stores this, then loads the
+  // debt. One of them must see the other, so all four are seq_cst.
   [[nodiscard]] bool unpaid() const { return unpaid_.load(); }
 
   // The host may hand this memory to a kernel of a peer that already runs.
@@ -42,6 +42,14 @@ class PeerAccess {
     if (!pays) unpaid_.store(true);
     return pays;
   }
+
+  // Network cards may reach this memory, for good. They wait for no stream.
+  void let_cards_reach() {
+    cards_.store(true);
+    unpaid_.store(true);
+  }
+
+  [[nodiscard]] bool reached_by_cards() const { return cards_.load(); }
 
   [[nodiscard]] bool reached_by(CUdevice device) const {
     return device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
@@ -70,6 +78,7 @@ class PeerAccess {
   std::atomic<std::uint64_t> reached_by_{0};  // a bit for each device of accessors_
   Owners owners_, readers_;  // whose memory its kernels reach; whose kernels reach its memory
   std::atomic<bool> unpaid_{false};
+  std::atomic<bool> cards_{false};
 };
 
 }  // namespace custash

@@ -9,6 +9,12 @@
 
 namespace custash {
 
+// Afterwards no thread is in the middle of a hand-out that took debt before PeerAccess changed.
+void PeerGrants::finish_hand_outs() {
+  CacheLock lock(core_.mutex);
+  thread_caches_.empty_all();
+}
+
 void PeerGrants::add_accessor(PeerGrants& reader) {
   // Submissions that custash does not see pay no debt. In that case this waits for all debt,
   // and no more debt is taken.
@@ -17,15 +23,21 @@ void PeerGrants::add_accessor(PeerGrants& reader) {
   const bool pays = core_.peers.add_reader(its.peers, its.timeline, core_.timeline, seen);
   // A running kernel of the reader, to which the host may hand memory, has paid no debt either.
   if (!pays || its.timeline.host_may_hand_over()) {
-    {
-      // Afterwards no thread is in the middle of a hand-out that has not seen the reader.
-      CacheLock lock(core_.mutex);
-      thread_caches_.empty_all();
-    }
+    finish_hand_outs();
     if (holds(Rule::what_is_owed_is_over_before_unpaid_peers))
       core_.timeline.wait_for(core_.timeline.owed()).ignore();  // broken() tells
   }
   let_copies_reach(its.device);
+}
+
+void PeerGrants::let_cards_reach() {
+  if (core_.peers.reached_by_cards()) return;
+  core_.peers.let_cards_reach();
+  finish_hand_outs();
+  // With one stream blocks are handed out without debt. So this waits for the work before the
+  // latest free, as the driver's own cudaFree does.
+  if (holds(Rule::memory_of_network_cards_is_quiet))
+    core_.timeline.wait_for(core_.timeline.coverable()).ignore();  // broken() tells
 }
 
 // cuCtxEnablePeerAccess covers plain memory by itself; each page needs a call of its own. If

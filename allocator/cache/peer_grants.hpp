@@ -14,10 +14,15 @@ class PeerGrants {
 
   // From now on kernels of `reader`'s context reach this memory, for good.
   void add_accessor(PeerGrants& reader) EXCLUDES(cache_lock);
+  // From now on network cards may reach this memory, for good. A block is handed out only when
+  // the work before its free is over.
+  void let_cards_reach() EXCLUDES(cache_lock);
   // Before copies and fills of that device: its pages must be mapped for it.
   void let_copies_reach(CUdevice device) EXCLUDES(cache_lock);
 
  private:
+  void finish_hand_outs() EXCLUDES(cache_lock);
+
   CacheCore& core_;
   ThreadCaches& thread_caches_;
 };

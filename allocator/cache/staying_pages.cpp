@@ -40,7 +40,8 @@ void StayingPages::look() {
 
 Bytes SleepSums::*StayingPages::reason(const Page& page) const {
   if (touches(exported_, page)) return &SleepSums::exported;
-  if (touches(registered_, page)) return &SleepSums::registered;
+  if (core_.peers.reached_by_cards() || touches(registered_, page))
+    return &SleepSums::registered;
   return stale_.aliases().has(page) ? &SleepSums::refused : nullptr;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // StayingPages: which pages must keep their physical memory, since somebody outside knows it:
-// exported blocks, SYNC_MEMOPS, pages on their way elsewhere. Part of a ContextCache; guarded
-// by the cache lock. decision 21
+// exported blocks, SYNC_MEMOPS of a block or of the context, pages on their way elsewhere. Part
+// of a ContextCache; guarded by the cache lock. decision 21
 #pragma once
 
 #include "allocator/cache/freed_blocks.hpp"

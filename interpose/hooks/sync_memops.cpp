@@ -68,6 +68,15 @@ CUresult settle(
 }  // namespace custash::sync_memops
 
 namespace custash::handlers {
+namespace {
+
+void let_cards_reach(Allocator& core, CUcontext context) {
+  if (context == nullptr) return;  // its flags are read when it has memory
+  PeerProcesses(core).let_cards_reach(context);
+  Sleep(core).wake();
+}
+
+}  // namespace
 
 CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdeviceptr> real,
                                NullStream,
@@ -94,6 +103,28 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   return on && holds(Rule::memory_of_network_cards_is_quiet)
              ? PeerProcesses(*core).quiet(block.base).code()
              : CUDA_SUCCESS;
+}
+
+// A registration outlives the flag, so it counts until the context ends.
+CUresult ctx_set_flags(Real<unsigned> real, NullStream, unsigned flags) {
+  const CUresult result = real(flags);
+  CUcontext context = nullptr;
+  if (Allocator* const core = process::core();
+      result == CUDA_SUCCESS && core != nullptr && (flags & kContextSyncMemops) != 0 &&
+      core->driver().ctx_get_current(&context) == CUDA_SUCCESS)
+    let_cards_reach(*core, context);
+  return result;
+}
+
+CUresult primary_set_flags(Real<CUdevice, unsigned> real,
+                           NullStream,
+                           CUdevice device,
+                           unsigned flags) {
+  const CUresult result = real(device, flags);
+  if (Allocator* const core = process::core();
+      result == CUDA_SUCCESS && core != nullptr && (flags & kContextSyncMemops) != 0)
+    let_cards_reach(*core, primary_context(*core, device));
+  return result;
 }
 
 }  // namespace custash::handlers

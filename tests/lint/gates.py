@@ -20,7 +20,8 @@ BY_KIND = {
 }
 # What handlers call in their turn.
 HELPERS = (("interpose/hooks/launch.cpp", "submit_from", "Submission"),
-           ("interpose/hooks/capture_calls.cpp", "begin", "capture_begins("))
+           ("interpose/hooks/capture_calls.cpp", "begin", "capture_begins("),
+           ("interpose/hooks/sync_memops.cpp", "let_cards_reach", ".wake("))
 # Handlers that pass it: what they call to that end.
 PASSES = {
     "launch_kernel_ex": "hooks::submit(",
@@ -39,6 +40,8 @@ PASSES = {
     "pointer_get_attribute": "ask_driver(",
     "pointer_get_attributes": "ask_driver(",
     "pointer_set_attribute": "sleep.wake(",
+    "ctx_set_flags": "let_cards_reach(",
+    "primary_set_flags": "let_cards_reach(",
     "handle_for_address_range": "KeepAwake",
     "ipc_get_mem_handle": "ipc::",
 }
@@ -136,12 +139,13 @@ def self_test():
     code = ("#define SUBMIT_HOOK(x) hooks::submit(x)\n\n#define NODE_HOOK(x) hooks::while_awake(x)\n\n"
             "#define AWAKE_HOOK(x) hooks::while_awake(x)\n\nCUresult submit(int) {\n  Submission submission(x);\n}\n"
             "CUresult while_awake(int) {\n  KeepAwake awake(x);\n}\n"
-            "CUresult begin(int) {\n  capture_begins(x);\n}\nCUresult submit_from(int) {\n  Submission s(x);\n}\n")
+            "CUresult begin(int) {\n  capture_begins(x);\n}\nCUresult submit_from(int) {\n  Submission s(x);\n}\n"
+            "void let_cards_reach(int) {\n  Sleep(x).wake();\n}\n")
     assert not problems_of(sound, lambda _: code, hooks), problems_of(sound, lambda _: code, hooks)
     for definition in (sound + "MEMORY(cuNew, One, new_handler, (), ())\n", sound + "RELIEF(cuNew, One, (), ())\n",
                        sound.replace("MEMORY(cuX, One, mem_free, (), ())\n", "")):
         assert problems_of(definition, lambda _: code, hooks), definition[-60:]
-    for old in ("hooks::submit(", "KeepAwake awake(", "Submission submission(", "capture_begins(", "Submission s("):
+    for old in ("hooks::submit(", "KeepAwake awake(", "Submission submission(", "capture_begins(", "Submission s(", ".wake("):
         assert problems_of(sound, lambda _, old=old: code.replace(old, "gone("), hooks), old
     for name, call in PASSES.items():
         assert problems_of(sound, lambda _: code, hooks.replace(f"{name}(int) {{\n  {call}", f"{name}(int) {{\n  gone(")), name

@@ -178,10 +178,14 @@ Plan line(Address to, Address from, Bytes bytes) {
   return {{to}, {from}, {bytes}};
 }
 
-// A plain cuMemcpy waits unless both ends are on a device.
+// A plain cuMemcpy waits unless both ends are on a device and the context does not ask for it.
 CUresult synchronous(Frame& f, Door door, Address to, Address from, Bytes bytes) {
   const bool inside = on_device(f.world, to) && on_device(f.world, from);
-  return run_copy(f, door, nullptr, line(to, from, bytes), inside ? Wait::Never : Wait::Always);
+  return run_copy(f,
+                  door,
+                  nullptr,
+                  line(to, from, bytes),
+                  inside && !f.context->sync_memops() ? Wait::Never : Wait::Always);
 }
 
 Address end_address(CUmemorytype type, const void* host, CUdeviceptr device) {

@@ -69,7 +69,11 @@ CUresult run_fill(Frame& f, Door door, CUstream stream, const Fill& fill, bool s
   if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
   Work work;
   const CUresult made = planned(w, *f.context, fill, &work);
-  return made != CUDA_SUCCESS ? made : enqueue(f, *s, std::move(work));
+  if (made != CUDA_SUCCESS) return made;
+  const CUresult result = enqueue(f, *s, std::move(work));
+  return result == CUDA_SUCCESS && sync && f.context->sync_memops()
+             ? wait_stream(w, f.thread, *s)
+             : result;
 }
 
 }  // namespace

@@ -66,6 +66,10 @@ struct Context {
 
   bool green() const { return home != this; }
 
+  // Its copies and fills are over when they return, unless asynchronous by name.
+  // CU_CTX_SYNC_MEMOPS, which CUDA 11.8 has no name for.
+  bool sync_memops() const { return (home->flags & 0x80U) != 0; }
+
   std::unique_ptr<Stream> legacy = {};
   std::map<ThreadId, std::unique_ptr<Stream>> per_thread = {};
   std::vector<Stream*> streams = {};                // created by the program

@@ -160,6 +160,19 @@ TEST_CASE("pages that others know stay whole", "[unit][deep_trim]") {
   peak.end();
 }
 
+TEST_CASE("all pages of a context with SYNC_MEMOPS stay whole", "[unit][deep_trim]") {
+  Bed bed(with_bytes());
+  const Peak peak(bed);
+  PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
+  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
+  INFO(answer.text);
+  CHECK(answer.done);
+  CHECK(answer.sums.given == 0);
+  CHECK(says(answer, "SYNC_MEMOPS"));
+  CHECK(peak.whole());
+  peak.end();
+}
+
 TEST_CASE("blocks are allocated and freed during a deep trim", "[unit][deep_trim]") {
   static Bed* there = nullptr;
   static std::vector<Address> to_free;

@@ -46,6 +46,48 @@ Address driver_memory(Bytes bytes) {
 
 }  // namespace
 
+TEST_CASE("memory of a context that network cards reach is quiet", "[unit][peer_processes]") {
+  constexpr Bytes kBytes = 64_MiB;
+  const auto set_flags = [] {
+    REQUIRE(entry<CUresult (*)(unsigned)>("cuCtxSetFlags")(kContextSyncMemops) == CUDA_SUCCESS);
+  };
+  SECTION("what was in debt before") {
+    Bed bed;
+    const Owed owed(bed, kBytes);
+    const Address q = bed.malloc(kBytes);
+    REQUIRE(q == owed.p);
+    REQUIRE_FALSE(owed.quiet(q));
+    set_flags();
+    PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
+    CHECK(owed.quiet(q));
+  }
+  SECTION("what is handed out afterwards, small and large") {
+    for (const Bytes bytes : {Bytes{4096}, kBytes}) {
+      Bed bed;
+      const Address first = bed.malloc(bytes);
+      set_flags();
+      PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
+      const Owed owed(bed, bytes);
+      CHECK(owed.quiet(bed.malloc(bytes)));
+      bed.free(first);
+    }
+  }
+  SECTION("of a context that had the flag from the beginning") {
+    Bed bed;
+    set_flags();
+    const Owed owed(bed, kBytes);
+    CHECK(owed.quiet(bed.malloc(kBytes)));
+  }
+  SECTION("work that no free came after is not waited for") {
+    Bed bed;
+    const CUstream stream = bed.stream();
+    const Address p = bed.malloc(kBytes);
+    bed.launch(stream, {.accesses = {{p, kBytes, true}}});
+    PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
+    CHECK_FALSE(sim::complete(sim::last_op(stream)));
+  }
+}
+
 TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][peer_processes]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
     for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {

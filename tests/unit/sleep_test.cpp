@@ -231,6 +231,26 @@ TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOP
     bed.free(each);
 }
 
+TEST_CASE("a context with SYNC_MEMOPS stays awake, whenever the flag was set",
+          "[unit][sleep]") {
+  for (const bool before : {true, false}) {
+    Bed bed(with_bytes());
+    Sleep sleep(*bed.allocator);
+    auto* set_flags = entry<CUresult (*)(unsigned)>("cuCtxSetFlags");
+    if (before) REQUIRE(set_flags(kContextSyncMemops) == CUDA_SUCCESS);
+    const Address p = bed.malloc(40_MiB);
+    if (!before) {
+      REQUIRE(set_flags(kContextSyncMemops) == CUDA_SUCCESS);
+      PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
+    }
+    const SleepAnswer answer = sleep.go({});
+    INFO(answer.text);
+    CHECK_FALSE(answer.asleep);
+    CHECK(says(answer, "SYNC_MEMOPS"));
+    bed.free(p);
+  }
+}
+
 TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[unit][sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);

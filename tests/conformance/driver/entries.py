@@ -163,6 +163,12 @@ class Holes(Case):
             out = self.same_as_bare("holes", "sight", CUSTASH_SIM=self.SIM, CUSTASH_CONF=backing)
             self.assertEqual(notes(out), [["at_free", "600"]] * 3, backing)
 
+    def test_memory_of_a_context_with_sync_memops_is_quiet(self):
+        for backing in ("backing:driver", "backing:vmm"):
+            for how in ("set", "primary", "created", "earlier"):
+                out = self.same_as_bare("holes", "flags", how, CUSTASH_SIM=self.SIM, CUSTASH_CONF=backing)
+                late = [["at_free", "600"]] if how in ("set", "primary") else []
+                self.assertEqual(notes(out), late, (backing, how))
 
     def test_a_programmatic_launch_begins_behind_the_last_owner(self):
         kernels = os.path.join(program.PATHS.programs, "libhole_kernels.so")

@@ -65,6 +65,42 @@ void sight() {
   SAY(call("cuStreamQuery", stream));
 }
 
+// SYNC_MEMOPS for all memory of a context, as UCX sets it: before the first memory, or while
+// some is in use whose former owner's kernel still runs.
+void flags(const char* how) {
+  constexpr unsigned kSyncMemops = 0x80;  // CU_CTX_SYNC_MEMOPS, from CUDA 12.1 on
+  CUcontext context = nullptr;
+  if (std::strcmp(how, "earlier") == 0) {
+    SAY(call("cuInit", 0U));
+    SAY(call("cuDevicePrimaryCtxSetFlags_v2", CUdevice{0}, kSyncMemops));
+  }
+  start();
+  if (std::strcmp(how, "created") == 0)
+    SAY(call("cuCtxCreate_v2", &context, kSyncMemops, CUdevice{0}));
+  CUfunction function = kernel();
+  CUstream stream = new_stream();
+  if (std::strcmp(how, "set") == 0 || std::strcmp(how, "primary") == 0) {
+    const CUdeviceptr q = freed_and_had_again(function, stream);
+    SAY(std::strcmp(how, "set") == 0
+            ? call("cuCtxSetFlags", kSyncMemops)
+            : call("cuDevicePrimaryCtxSetFlags_v2", CUdevice{0}, kSyncMemops));
+    SAY(call("cuStreamQuery", stream));
+    SAY(call("cuMemFree_v2", q));
+  }
+  for (int round = 0; round < 3; ++round) {
+    CUdeviceptr p = 0;
+    CUdeviceptr q = 0;
+    SAY(call("cuMemAlloc_v2", &p, kBytes));
+    SAY(launch(function, stream));
+    SAY(call("cuMemFree_v2", p));
+    SAY(call("cuMemAlloc_v2", &q, kBytes));
+    SAY(q != p || call("cuStreamQuery", stream) == CUDA_SUCCESS);
+    SAY(call("cuMemcpyDtoD_v2", q, q + kBytes / 2, kBytes / 4));
+    SAY(call("cuStreamQuery", CUstream{nullptr}));
+    SAY(call("cuMemFree_v2", q));
+  }
+}
+
 const custash_sim_detector_calls& detector() {
   static const auto find =
       entry<const custash_sim_detector_calls* (*)()>("custash_sim_detector");
@@ -250,6 +286,7 @@ void graph_memory() {
 int main(int argc, char** argv) {
   const char* const which = argc > 1 ? argv[1] : "";
   if (std::strcmp(which, "sight") == 0) sight();
+  if (std::strcmp(which, "flags") == 0) flags(argv[2]);
   if (std::strcmp(which, "early") == 0) early_launches();
   if (std::strcmp(which, "answers") == 0) answers();
   if (std::strcmp(which, "graphs") == 0) graph_memory();
