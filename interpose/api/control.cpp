@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The C API over the core: what custash.h promises, and nothing else.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/real/patched.hpp"
+// clang-format on
 #include "interpose/api/control.hpp"
-
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/observe/stream_report.hpp"
@@ -24,10 +26,11 @@ observe::Stream on_stream(custash_stream_t stream) {
   return {true, static_cast<CUstream>(stream), NullStream::Legacy};
 }
 
-// `take(core, context, &address)` allocates; `from` is what a recording says of it.
-template <typename Take>
+// `take(core, context, &address)` allocates; `from` is what a recording says of it. If the
+// driver's entry is patched, it allocates, with the arguments `more`.
+template <auto* kHook, typename Take, typename... More>
 custash_status_t allocate(
-    void** ptr, int device, std::size_t size, observe::Stream from, Take take) {
+    void** ptr, int device, std::size_t size, observe::Stream from, Take take, More... more) {
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
   return with_core([&](Allocator& core) {
@@ -36,8 +39,12 @@ custash_status_t allocate(
     const DeviceScope scope(core, device);
     if (!scope.status().ok()) return translate(scope.status());
     Address address = 0;
-    const Status status = take(core, scope.context(), &address);
-    if (observe::on()) {
+    const bool by_hook = patched::is<kHook>();
+    CUdeviceptr by_driver = 0;
+    const Status status = by_hook ? Status(kHook(&by_driver, size, more...))
+                                  : take(core, scope.context(), &address);
+    if (by_hook) address = by_driver;
+    if (observe::on() && !by_hook) {
       if (status.ok())
         observe::allocated(observe::MemoryKind::Device, address, size, from);
       else if (status.code() == CUDA_ERROR_OUT_OF_MEMORY)
@@ -81,21 +88,24 @@ custash_status_t custash_malloc_async(void** ptr,
                                       size_t size,
                                       custash_stream_t stream) {
   const nvtx::Served served("custash_malloc_async", size);
-  return allocate(ptr,
-                  device,
-                  size,
-                  on_stream(stream),
-                  [&](Allocator& core, CUcontext context, Address* out) {
-                    return core.allocate_on(
-                        context, static_cast<CUstream>(stream), NullStream::Legacy, size, out);
-                  });
+  return allocate<hook_cuMemAllocAsync>(
+      ptr,
+      device,
+      size,
+      on_stream(stream),
+      [&](Allocator& core, CUcontext context, Address* out) {
+        return core.allocate_on(
+            context, static_cast<CUstream>(stream), NullStream::Legacy, size, out);
+      },
+      static_cast<CUstream>(stream));
 }
 
 custash_status_t custash_malloc(void** ptr, int device, size_t size) {
   const nvtx::Served served("custash_malloc", size);
-  return allocate(ptr, device, size, {}, [&](Allocator& core, CUcontext context, Address* out) {
-    return core.allocate(context, size, out);
-  });
+  return allocate<hook_cuMemAlloc_v2>(
+      ptr, device, size, {}, [&](Allocator& core, CUcontext context, Address* out) {
+        return core.allocate(context, size, out);
+      });
 }
 
 custash_status_t custash_free(void* ptr) {
@@ -103,6 +113,8 @@ custash_status_t custash_free(void* ptr) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));  // a fence is recorded in a current context
+    if (patched::is<hook_cuMemFree_v2>() && core.owns(address_of(ptr)))
+      return translate(Status(hook_cuMemFree_v2(address_of(ptr))));
     if (observe::on()) observe::freed(observe::MemoryKind::Device, address_of(ptr), {});
     return freed(core, address_of(ptr), core.free(address_of(ptr)));
   });
@@ -113,6 +125,9 @@ custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));
+    if (patched::is<hook_cuMemFreeAsync>() && core.owns(address_of(ptr)))
+      return translate(
+          Status(hook_cuMemFreeAsync(address_of(ptr), static_cast<CUstream>(stream))));
     if (observe::on())
       observe::freed(observe::MemoryKind::Device, address_of(ptr), on_stream(stream));
     return freed(

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The C API over the cache of pinned memory: what custash.h promises, and nothing else.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/real/patched.hpp"
+// clang-format on
 #include "interpose/api/control.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
@@ -31,6 +34,9 @@ custash_status_t custash_host_free(void* ptr) {
   const nvtx::Served served("custash_host_free");
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
+    if (patched::is<hook_cuMemFreeHost>() &&
+        process::pinned().overlaps(reinterpret_cast<Address>(ptr), 1))
+      return translate(Status(hook_cuMemFreeHost(ptr)));
     if (observe::on())
       observe::freed(observe::MemoryKind::Pinned, reinterpret_cast<Address>(ptr), {});
     if (const auto status = process::pinned().free_behind_streams(ptr))

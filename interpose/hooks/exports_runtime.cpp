@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The runtime's fast path, in the preload library only. A hit is answered at once, and so is a
 // free that needs nothing but a fence. Everything else (a miss, null, zero, a first use, a
-// capture, an error) goes to the real runtime, which calls the driver's hook. This file makes
-// no error of its own and sets no last error.
+// capture, an error, a driver's entry that is patched) goes to the real runtime, which calls
+// the driver's hook. This file makes no error of its own and sets no last error.
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/real/patched.hpp"
+// clang-format on
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/hooks/pitched_memory.hpp"
@@ -104,9 +107,12 @@ bool free_async(void* block, CUstream stream, NullStream null) {
   return core->try_free_on(reinterpret_cast<Address>(block), stream, null);
 }
 
-// Whatever fails on the fast path, the slow path remains.
-template <typename Try>
+// Whatever fails on the fast path, the slow path remains. `kHook`: the driver's entry that the
+// runtime calls there.
+template <auto* kHook, typename Try>
 bool quietly(Try attempt) noexcept {
+  if (patched::is<kHook>()) [[unlikely]]
+    return false;
   try {
     return attempt();
   } catch (...) {
@@ -114,16 +120,18 @@ bool quietly(Try attempt) noexcept {
   }
 }
 
+template <auto* kHook>
 Error malloc_async(Call call,
                    const void* caller,
                    void** out,
                    std::size_t bytes,
                    CUstream stream,
                    NullStream null) {
-  if (quietly([&] { return allocate_async(out, bytes, stream, null); })) return kSuccess;
+  if (quietly<kHook>([&] { return allocate_async(out, bytes, stream, null); })) return kSuccess;
   return forward<Error(void**, std::size_t, CUstream)>(call, caller, out, bytes, stream);
 }
 
+template <auto* kHook>
 Error malloc_from_pool(Call call,
                        const void* caller,
                        void** out,
@@ -131,14 +139,15 @@ Error malloc_from_pool(Call call,
                        CUmemoryPool pool,
                        CUstream stream,
                        NullStream null) {
-  if (quietly([&] { return allocate_from_pool(out, bytes, pool, stream, null); }))
+  if (quietly<kHook>([&] { return allocate_from_pool(out, bytes, pool, stream, null); }))
     return kSuccess;
   return forward<Error(void**, std::size_t, CUmemoryPool, CUstream)>(
       call, caller, out, bytes, pool, stream);
 }
 
+template <auto* kHook>
 Error free_async(Call call, const void* caller, void* block, CUstream stream, NullStream null) {
-  if (quietly([&] { return free_async(block, stream, null); })) return kSuccess;
+  if (quietly<kHook>([&] { return free_async(block, stream, null); })) return kSuccess;
   return forward<Error(void*, CUstream)>(call, caller, block, stream);
 }
 
@@ -176,7 +185,7 @@ Error hook_malloc(void** out, std::size_t bytes) noexcept {
   Allocator* const core = fast_core();
   if (core != nullptr && out != nullptr && bytes != 0) {
     Address address = 0;
-    if (quietly([&] { return (address = hit(*core, bytes)) != 0; })) {
+    if (quietly<hook_cuMemAlloc_v2>([&] { return (address = hit(*core, bytes)) != 0; })) {
       *out = reinterpret_cast<void*>(address);
       return kSuccess;
     }
@@ -187,7 +196,8 @@ Error hook_malloc(void** out, std::size_t bytes) noexcept {
 Error hook_free(void* block) noexcept {
   Allocator* const core = fast_core();
   const auto address = reinterpret_cast<Address>(block);
-  if (core != nullptr && block != nullptr && quietly([&] { return core->try_free(address); })) {
+  if (core != nullptr && block != nullptr &&
+      quietly<hook_cuMemFree_v2>([&] { return core->try_free(address); })) {
     return kSuccess;
   }
   return forward<Error(void*)>(Call::Free, CUSTASH_CALLER, block);
@@ -197,19 +207,21 @@ Error hook_malloc_pitch(void** out,
                         std::size_t* pitch,
                         std::size_t width,
                         std::size_t height) noexcept {
-  if (quietly([&] { return allocate_rows(out, pitch, width, height); })) return kSuccess;
+  if (quietly<hook_cuMemAllocPitch_v2>(
+          [&] { return allocate_rows(out, pitch, width, height); }))
+    return kSuccess;
   const pitched_memory::FromRuntime asking;
   return forward<Error(void**, std::size_t*, std::size_t, std::size_t)>(
       Call::MallocPitch, CUSTASH_CALLER, out, pitch, width, height);
 }
 
 Error hook_malloc_async(void** out, std::size_t bytes, CUstream stream) noexcept {
-  return malloc_async(
+  return malloc_async<hook_cuMemAllocAsync>(
       Call::MallocAsync, CUSTASH_CALLER, out, bytes, stream, NullStream::Legacy);
 }
 
 Error hook_malloc_async_ptsz(void** out, std::size_t bytes, CUstream stream) noexcept {
-  return malloc_async(
+  return malloc_async<hook_cuMemAllocAsync_ptsz>(
       Call::MallocAsyncPtsz, CUSTASH_CALLER, out, bytes, stream, NullStream::PerThread);
 }
 
@@ -217,7 +229,7 @@ Error hook_malloc_from_pool(void** out,
                             std::size_t bytes,
                             CUmemoryPool pool,
                             CUstream stream) noexcept {
-  return malloc_from_pool(
+  return malloc_from_pool<hook_cuMemAllocFromPoolAsync>(
       Call::MallocFromPoolAsync, CUSTASH_CALLER, out, bytes, pool, stream, NullStream::Legacy);
 }
 
@@ -225,25 +237,28 @@ Error hook_malloc_from_pool_ptsz(void** out,
                                  std::size_t bytes,
                                  CUmemoryPool pool,
                                  CUstream stream) noexcept {
-  return malloc_from_pool(Call::MallocFromPoolAsyncPtsz,
-                          CUSTASH_CALLER,
-                          out,
-                          bytes,
-                          pool,
-                          stream,
-                          NullStream::PerThread);
+  return malloc_from_pool<hook_cuMemAllocFromPoolAsync_ptsz>(Call::MallocFromPoolAsyncPtsz,
+                                                             CUSTASH_CALLER,
+                                                             out,
+                                                             bytes,
+                                                             pool,
+                                                             stream,
+                                                             NullStream::PerThread);
 }
 
 Error hook_free_async(void* block, CUstream stream) noexcept {
-  return free_async(Call::FreeAsync, CUSTASH_CALLER, block, stream, NullStream::Legacy);
+  return free_async<hook_cuMemFreeAsync>(
+      Call::FreeAsync, CUSTASH_CALLER, block, stream, NullStream::Legacy);
 }
 
 Error hook_free_async_ptsz(void* block, CUstream stream) noexcept {
-  return free_async(Call::FreeAsyncPtsz, CUSTASH_CALLER, block, stream, NullStream::PerThread);
+  return free_async<hook_cuMemFreeAsync_ptsz>(
+      Call::FreeAsyncPtsz, CUSTASH_CALLER, block, stream, NullStream::PerThread);
 }
 
 Error hook_malloc_host(void** out, std::size_t bytes) noexcept {
-  if (quietly([&] { return allocate_pinned(out, bytes, 0); })) return kSuccess;
+  if (quietly<hook_cuMemHostAlloc>([&] { return allocate_pinned(out, bytes, 0); }))
+    return kSuccess;
   return forward<Error(void**, std::size_t)>(Call::MallocHost, CUSTASH_CALLER, out, bytes);
 }
 
@@ -252,14 +267,17 @@ Error hook_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
   // program passed.
   if (Allocator* const core = fast_core();
       core != nullptr && (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0)
-    (void)quietly([&] { return core->kernels_become_host_visible("cudaHostAlloc"), true; });
-  if (quietly([&] { return allocate_pinned(out, bytes, flags); })) return kSuccess;
+    (void)quietly<hook_cuMemHostAlloc>(
+        [&] { return core->kernels_become_host_visible("cudaHostAlloc"), true; });
+  if (quietly<hook_cuMemHostAlloc>([&] { return allocate_pinned(out, bytes, flags); }))
+    return kSuccess;
   return forward<Error(void**, std::size_t, unsigned)>(
       Call::HostAlloc, CUSTASH_CALLER, out, bytes, flags);
 }
 
 Error hook_free_host(void* buffer) noexcept {
-  if (buffer != nullptr && fast_core_outside_captures() != nullptr && quietly([&] {
+  if (buffer != nullptr && fast_core_outside_captures() != nullptr &&
+      quietly<hook_cuMemFreeHost>([&] {
         return process::pinned().try_free(buffer) ||
                process::pinned().try_free_in_flight(buffer);
       })) {

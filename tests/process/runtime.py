@@ -24,6 +24,16 @@ class Runtime(Case):
     def test_static_runtime(self):
         self.assertGreaterEqual(self.served("runtime_static"), 1000)
 
+    def test_a_registration_cache_that_patches_the_driver_hears_of_all_memory(self):
+        for name in ("registration_cache_shared", "registration_cache_static"):
+            out = self.same_as_bare(name)
+            for line, calls in ((out.splitlines()[1], 100), (out.splitlines()[2].removeprefix("# "), 100)):
+                words = line.split()
+                self.assertEqual(words[:2], ["failed", "0"], line)
+                self.assertGreaterEqual(min(int(n) for each, n in zip(words[2::2], words[3::2])
+                                            if each in ("cuMemAlloc_v2", "cuMemFree_v2", "cuMemFreeAsync", "cuMemFreeHost")),
+                                        calls, line)
+
     def test_no_runtime_at_all(self):
         self.assertEqual(self.succeed("orphan", preload=False), "none\n")
         self.assertEqual(self.succeed("orphan"), "302 302\n")
