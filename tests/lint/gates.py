@@ -110,7 +110,7 @@ def rows_of(definition):
 
 def body_of(name, code):
     """The text of each macro or function of that name, up to the next empty line or closing brace at the margin."""
-    found = [code[at.start():] for at in re.finditer(rf"(?:#define |\bCUresult ){re.escape(name)}\(", code)]
+    found = [code[at.start():] for at in re.finditer(rf"(?:#define |\b(?:CUresult|void) ){re.escape(name)}\(", code)]
     return "\n".join(re.split(r"\n\}\n|\n\n(?=#define )", text, maxsplit=1)[0] for text in found)
 
 
