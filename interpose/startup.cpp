@@ -15,6 +15,7 @@
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/dumps.hpp"
+#include "interpose/observe/guard_findings.hpp"
 #include "interpose/observe/guard_report.hpp"
 #include "interpose/observe/host_faults.hpp"
 #include "interpose/observe/launcher.hpp"
@@ -95,6 +96,7 @@ void before_exit() {
   guards::finish(core);
   streams::finish();
   launcher::finish(core);
+  guards::print_findings();
   observe::end(observe::Watcher::Nvtx);
   nvtx::stop();
   if (core.config().summary && !launcher::takes(launcher::Report::Summary)) print_summary(core);
@@ -125,6 +127,10 @@ void say(const std::string& line) {
 
 void say_switched_off() {
   if (started_here()) say("custash: enabled:false: 0 allocations served");
+}
+
+void say_unchecked() {
+  if (started_here()) say("custash: guard: nothing was checked: enabled:false");
 }
 
 // A checker cannot see that a cached block is used after its free or past its end.
@@ -179,6 +185,7 @@ State build() {
     say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
   if (!parsed.config.enabled) {
     if (parsed.config.summary) (void)std::atexit(say_switched_off);
+    if (parsed.config.guard_show && !launcher::waits()) (void)std::atexit(say_unchecked);
     return State::Disabled;
   }
   // A guard that finds something must be heard.

@@ -31,7 +31,7 @@ constexpr const char* kRunHelp =
 
 constexpr const char* kRunExitCodes =
     "\n"
-    "Exit status: PROGRAM's own; 125 if custash itself fails (usage, library missing), 126 if\n"
+    "Exit status: PROGRAM's own, or that of --error-exitcode; 125 if custash itself fails (usage, library missing), 126 if\n"
     "PROGRAM cannot be run, 127 if it is not found.\n";
 
 // Ends our own words where the program's begin: at "--", or at the first word that is no
@@ -91,6 +91,20 @@ void add_run(CLI::App& app, RunOptions* options) {
       options->check_streams,
       "find uses and frees of device memory that no stream orders, and print them in the same way");
   add(command, "--json", options->json, "FILE", "write what these two find to this file");
+  add(command,
+      "--suppressions",
+      options->suppressions,
+      "FILE",
+      "call sites that these two and --leaks leave out: one glob a line, of a function, a file, "
+      "FILE:LINE or a library")
+      ->check(CLI::ExistingFile);
+  add(command,
+      "--error-exitcode",
+      options->error_code,
+      "NUMBER",
+      "exit with this status (1 to 255) if these two or --leaks find something, or if nothing "
+      "was checked")
+      ->check(CLI::Range(1, 255));
   add_force(command, &options->force);
   // For the usage line only: split_off_program() has taken these words away.
   command->add_option(

@@ -85,12 +85,6 @@ const char* listen(int number) {
   return sigaction(number, &ours, nullptr) == 0 ? nullptr : std::strerror(errno);
 }
 
-std::string named(const std::string& path, const char* what) {
-  const std::size_t name = path.rfind('/') + 1;
-  const std::size_t dot = std::min(path.find('.', name + 1), path.size());
-  return path.substr(0, dot) + what + path.substr(dot);
-}
-
 }  // namespace
 
 void begin(const Config& config, void (*say)(const std::string& line)) {
@@ -116,8 +110,11 @@ void out_of_memory() noexcept {
   Allocator* const core = process::current.load(std::memory_order_acquire);
   if (core == nullptr || !writes_snapshots || ran_out.exchange(true)) return;
   try {
-    const std::string wrote = write_snapshot(*core, named(options->snapshot, ".oom"));
-    if (!wrote.empty()) launcher::wrote_when_memory_ran_out(wrote);
+    const std::string for_launcher = launcher::oom_path();
+    const std::string wrote = write_snapshot(
+        *core,
+        for_launcher.empty() ? output::with_mark(options->snapshot, ".oom") : for_launcher);
+    if (!for_launcher.empty()) launcher::note(&ledger::Header::oom_path, wrote);
   } catch (...) {
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/frame.hpp"
 
+#include "interpose/process/json.hpp"
 #include "interpose/process/printable.hpp"
 
 #include <cinttypes>
@@ -23,6 +24,15 @@ std::string text_of(const Frame& frame) {
     return printable(frame.name + " (" + frame.file + ":" + std::to_string(frame.line) + ")");
   if (frame.name.empty()) return printable(name_of(frame));
   return printable(frame.name + " (" + place_in(frame.module, frame.offset) + ")");
+}
+
+void write_members(const Frame& frame, JsonWriter* out) {
+  out->text_member("module", frame.module);
+  out->text_member("build_id", frame.build_id);
+  out->member("offset", frame.offset);
+  out->text_member("name", frame.name);
+  out->text_member("file", frame.file);
+  out->member("line", frame.line);
 }
 
 }  // namespace custash

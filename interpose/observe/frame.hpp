@@ -7,6 +7,8 @@
 
 namespace custash {
 
+class JsonWriter;
+
 struct Frame {
   std::string module;        // a path; empty for Python
   std::string build_id;      // of the module, in hexadecimal
@@ -24,5 +26,8 @@ std::string name_of(const Frame& frame);
 
 // "name (file.cpp:12)", "name (app+0x1288)" or "app+0x1288", as every text has it.
 std::string text_of(const Frame& frame);
+
+// Its members, as a snapshot has them.
+void write_members(const Frame& frame, JsonWriter* out);
 
 }  // namespace custash

@@ -39,6 +39,20 @@ std::vector<std::string> names_of(const Words& words) {
   return out;
 }
 
+// As programs write it: cuda.h makes cuMemFree_v2 of cuMemFree.
+std::string plain(std::string call) {
+  for (const std::string_view ending : {"_ptsz", "_ptds", "_v2", "_v3"})
+    if (call.ends_with(ending)) call.erase(call.size() - ending.size());
+  return call;
+}
+
+// The runtime's function where the program called that.
+std::string call_of(const GuardFinding& finding) {
+  if (finding.source != Source::Call) return finding.call;
+  std::string call = Symbols().runtime_call(finding.told_to);
+  return plain(call.empty() ? finding.call : std::move(call));
+}
+
 std::string where(const Suspect& suspect) {
   switch (suspect.kind) {
     case Kind::PastEnd:
@@ -70,19 +84,21 @@ std::string stream_headline(Kind kind) {
 }
 
 std::string headline(const GuardFinding& finding) {
+  const Kind kind = finding.suspects.empty() ? Kind::Unknown : finding.suspects.front().kind;
   switch (finding.source) {
     case Source::Fault:
       return "a kernel has faulted: error " + std::to_string(finding.error);
     case Source::Slack:
       return "bytes beside a block were written";
     case Source::Free:
-      return "a free that is wrong";
+      return kind == Kind::SecondFree ? "a double free" : "a free of an address inside a block";
     case Source::Call:
-      return finding.call + " uses bytes that are not the block's";
+      return call_of(finding) + (kind == Kind::AfterFree ? " uses a block after its free"
+                                                         : " uses bytes outside of a block");
     case Source::Host:
       return "the host " + finding.call + " bytes that are not the block's";
     case Source::Streams:
-      return stream_headline(finding.suspects.front().kind);
+      return stream_headline(kind);
   }
   return "";
 }
@@ -117,7 +133,8 @@ std::string line_of(const Suspect& suspect) {
 }
 
 std::string line_of(const Work& work) {
-  return readable(work.name) + " on " + stream_text(work.stream) + (work.over ? ", over" : "");
+  return plain(readable(work.name)) + " on " + stream_text(work.stream) +
+         (work.over ? ", over" : "");
 }
 
 std::string which(std::size_t count) {
@@ -147,8 +164,9 @@ void add_suspect(const Suspect& suspect, Lines* out) {
   out->stack("freed by", block.freed_by);
 }
 
-void json_stack(const char* name, const Words& words, JsonWriter* out) {
-  out->list(name, names_of(words), [&](const std::string& each) { out->string(each); });
+// Places in the finding's own list of frames.
+void json_stack(const char* name, const Words& words, Symbols* symbols, JsonWriter* out) {
+  out->list(name, symbols->frames_of(words), [&](Symbols::Id each) { out->natural(each); });
 }
 
 }  // namespace
@@ -191,13 +209,14 @@ std::string text_of(const GuardFinding& finding) {
 }
 
 void write_json(const GuardFinding& finding, JsonWriter* out) {
+  Symbols symbols;
   out->open('{');
   out->text_member("text", headline(finding));
   out->text_member("doubt", doubt_of(finding));
   out->text_member("source", name_of(finding.source));
   out->member("certain", finding.certain);
   out->member("error", finding.error);
-  out->text_member("call", finding.call);
+  out->text_member("call", call_of(finding));
   out->member("registers", finding.registers);
   out->text_member("pc", finding.pc == 0 ? "" : hex(finding.pc));
   out->text_member("page", finding.page == 0 ? "" : hex(finding.page));
@@ -216,21 +235,23 @@ void write_json(const GuardFinding& finding, JsonWriter* out) {
                          ? hex(reinterpret_cast<std::uint64_t>(handle_of(block.stream)))
                          : "");
     out->member("in_use", block.freed == 0);
-    json_stack("allocated_by", block.allocated_by, out);
-    json_stack("freed_by", block.freed_by, out);
+    json_stack("allocated_by", block.allocated_by, &symbols, out);
+    json_stack("freed_by", block.freed_by, &symbols, out);
   });
-  json_stack("found_in", finding.told_to, out);
+  json_stack("found_in", finding.told_to, &symbols, out);
   out->objects("work", finding.work, [&](const Work& work) {
     out->text_member("text", line_of(work));
-    out->text_member("name", readable(work.name));
+    out->text_member("name", plain(readable(work.name)));
     out->text_member("stream", hex(reinterpret_cast<std::uint64_t>(work.stream)));
     out->member("over", work.over);
-    json_stack("by", work.by, out);
+    json_stack("by", work.by, &symbols, out);
     const auto* const end = work.addresses.begin() + work.count;
     out->list("addresses",
               std::vector<Address>(work.addresses.begin(), end),
               [&](Address each) { out->string(hex(each)); });
   });
+  out->objects(
+      "frames", symbols.frames(), [&](const Frame& each) { write_members(each, out); });
   out->close('}');
 }
 

@@ -2,10 +2,15 @@
 #include "interpose/observe/guard_findings.hpp"
 
 #include "allocator/base/log.hpp"
+#include "interpose/observe/checked.hpp"
+#include "interpose/observe/launcher.hpp"
+#include "interpose/observe/ledger_book.hpp"
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/output_file.hpp"
+#include "interpose/process/quietly.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
+#include <atomic>
 #include <vector>
 
 #include <unistd.h>
@@ -19,10 +24,15 @@ constinit RankedMutex findings_mutex{HookRank::GuardFindings};
 const Config* settings = nullptr;  // lives as long as the process
 void (*complain)(const std::string& line) = nullptr;
 
+// In a forked child, and where no launcher waits.
+constinit ledger::Checks own_sums{};
+constinit std::atomic<ledger::Checks*> sums{&own_sums};
+
 struct Found {
   std::string path;  // of the file, once it is chosen
   std::vector<std::string> json;
-  std::size_t count = 0;
+  std::string unprinted;
+  std::string unchecked;
 };
 
 Found& found() REQUIRES(findings_mutex) {
@@ -30,13 +40,27 @@ Found& found() REQUIRES(findings_mutex) {
   return *made;
 }
 
-std::string document(const std::string& program) REQUIRES(findings_mutex) {
+void count(std::uint64_t ledger::Checks::*what) noexcept {
+  std::atomic_ref(sums.load()->*what).fetch_add(1, std::memory_order_relaxed);
+}
+
+Checked checked() {
+  Checked out{.memory = settings->guard.any(), .streams = settings->check_streams};
+  out.sums = *sums.load();
+  const RankedLock lock(findings_mutex);
+  out.unchecked = found().unchecked;
+  return out;
+}
+
+std::string document(const std::string& program, const Checked& now) REQUIRES(findings_mutex) {
   JsonWriter out;
   out.open('{');
-  out.text_member("format", "custash guard report 1");
+  out.text_member("format", "custash guard report 2");
   out.member("pid", static_cast<std::int64_t>(getpid()));
   out.text_member("program", program);
-  out.member("found", found().count);
+  out.member("time_us", ledger::clock_now() / 1000);
+  out.member("found", now.sums.found);
+  out.text_member("checked", text_of(now));
   out.key("findings");
   std::string text = out.take() + "[";
   const char* before = "\n";
@@ -51,12 +75,13 @@ std::string document(const std::string& program) REQUIRES(findings_mutex) {
 void write_file() {
   if (settings->guard_report.empty()) return;
   const std::string program = snapshot::command_line();
+  const Checked now = checked();
   std::string path;
   std::string text;
   {
     const RankedLock lock(findings_mutex);
     path = found().path;
-    text = document(program);
+    text = document(program, now);
   }
   std::string why;
   if (path.empty()) {  // another process of this program may have written there
@@ -65,8 +90,16 @@ void write_file() {
   }
   if (!output::write(path, text, output::Kind::GuardReport, output::Replace::Own, &why))
     return complain("custash: guard_report:" + path + ": " + why);
+  launcher::note(&ledger::Header::findings_path, path);
   const RankedLock lock(findings_mutex);
   found().path = path;
+}
+
+// Each line with "custash: guard: " before it is complete; the last line break is left out.
+void print(std::string text) {
+  if (text.empty()) return;
+  text.pop_back();
+  complain(text);
 }
 
 }  // namespace
@@ -74,16 +107,21 @@ void write_file() {
 void begin_findings(const Config& config, void (*say)(const std::string& line)) {
   settings = &config;
   complain = say;
+  if (launcher::shows_findings()) sums.store(&ledger::book()->head->checks);
+  if (config.guard.any() && config.caching == Caching::Never) note_unchecked("caching:never");
 }
 
 void tell(const GuardFinding& finding) {
   JsonWriter json;
   write_json(finding, &json);
+  const bool later = launcher::shows_findings();
+  const std::string text = settings->guard_show ? text_of(finding) : "";
+  count(&ledger::Checks::found);
   {
     const RankedLock lock(findings_mutex);
-    ++found().count;
-    if (found().count > kMostFindings) return;
+    if (found().json.size() == kMostFindings) return;
     found().json.push_back(json.take());
+    if (later) found().unprinted += text;
   }
   if (finding.source != Source::Slack) {  // of which the core has logged a line
     std::string line = std::string("event=guard_") + name_of(finding.source);
@@ -93,10 +131,7 @@ void tell(const GuardFinding& finding) {
     if (finding.error != 0) line += " error=" + std::to_string(finding.error);
     log(LogLevel::Error, line);
   }
-  if (settings->guard_show) {
-    const std::string text = text_of(finding);
-    complain(text.substr(0, text.size() - 1));
-  }
+  if (!later) print(text);
   write_file();
 }
 
@@ -105,19 +140,43 @@ void warn(const std::string& line) {
   if (settings->guard_show) complain("custash: guard: " + line);
 }
 
+void count_block(bool guarded, const std::string& why) {
+  count(guarded ? &ledger::Checks::guarded : &ledger::Checks::unguarded);
+  if (!why.empty()) note_unchecked(why);
+}
+
+void count_use() noexcept {
+  count(&ledger::Checks::uses);
+}
+
+void note_unchecked(const std::string& why) {
+  launcher::note(&ledger::Header::unchecked, why);
+  const RankedLock lock(findings_mutex);
+  if (found().unchecked.empty()) found().unchecked = why;
+}
+
 void end_findings() {
   write_file();
-  if (!settings->guard_show) return;
-  std::size_t count = 0;
-  {
-    const RankedLock lock(findings_mutex);
-    count = found().count;
-  }
-  complain("custash: guard: " + (count == 0 ? "nothing" : std::to_string(count)) + " found");
+}
+
+void print_findings() noexcept {
+  if (settings == nullptr || !settings->guard_show ||
+      launcher::takes(launcher::Report::Findings))
+    return;
+  quietly([] {
+    std::string text;
+    {
+      const RankedLock lock(findings_mutex);
+      text = std::move(found().unprinted);
+    }
+    print(std::move(text));
+    complain("custash: guard: " + text_of(checked()));
+  });
 }
 
 void reset_findings_after_fork() noexcept {
   findings_mutex.reset_after_fork();
+  sums.store(&own_sums);
 }
 
 }  // namespace custash::guards

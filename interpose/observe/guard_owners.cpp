@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/guard_owners.hpp"
 
+#include "interpose/observe/device_stats.hpp"
 #include "interpose/process/process.hpp"
+
+#include <algorithm>
 
 namespace custash::guards {
 namespace {
@@ -24,16 +27,38 @@ void begin_owners(const Config& config, void* (*symbol)(const char* name)) {
   ask_pointer = reinterpret_cast<decltype(ask_pointer)>(symbol("cuPointerGetAttribute"));
 }
 
-bool is_watched(observe::MemoryKind memory, Address address, Bytes bytes) {
+Watch watch_of(observe::MemoryKind memory, Address address, Bytes bytes) {
   Allocator* const core = process::current.load(std::memory_order_acquire);
-  if (core == nullptr) return false;
+  if (core == nullptr) return Watch::No;
+  bool guarded = false;
   if (memory == observe::MemoryKind::Device) {
     BlockInfo info;
-    return core->find(address, &info) == Ownership::Live && info.guarded;
+    if (core->find(address, &info) != Ownership::Live) return Watch::No;
+    guarded = info.guarded;
+  } else {
+    HostBlockInfo info;
+    if (process::pinned().find(address, &info) != Ownership::Live) return Watch::No;
+    guarded = info.guarded;
   }
-  HostBlockInfo info;
-  return (choice->one_in == 1 && bytes >= choice->least && bytes <= choice->most) ||
-         (process::pinned().find(address, &info) == Ownership::Live && info.guarded);
+  if (guarded) return Watch::WithGuards;
+  const bool wanted = choice->one_in == 1 && bytes >= choice->least && bytes <= choice->most;
+  return wanted ? Watch::WithoutGuards : Watch::No;
+}
+
+std::string why_unguarded(const Config& config, Address address) {
+  Allocator* const core = process::current.load(std::memory_order_acquire);
+  if (config.backing == Backing::Driver) return "backing:driver";
+  CUdevice device = 0;
+  if (core == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return "";
+  Inventory held;
+  (void)device_stats::read(*core, device, &held);
+  const bool is_plain = std::any_of(held.begin(), held.end(), [&](const HeldSegment& each) {
+    return !each.mapped && address - each.base < each.size;
+  });
+  return is_plain
+             ? "this device has no virtual memory management, or a GPU that cannot reach it "
+               "(custash doctor)"
+             : "";
 }
 
 bool still_lives(const Block& block) {
@@ -45,8 +70,8 @@ bool still_lives(const Block& block) {
            info.base == block.address && info.requested == block.bytes;
   }
   BlockInfo info;
-  return core->find(block.address, &info) == Ownership::Live && info.guarded &&
-         info.base == block.address && info.requested == block.bytes;
+  return core->find(block.address, &info) == Ownership::Live && info.base == block.address &&
+         info.requested == block.bytes;
 }
 
 bool is_freed(Address address, const Block& block) {

@@ -6,13 +6,20 @@
 #include "allocator/base/config.hpp"
 #include "interpose/observe/guard_book.hpp"
 
+#include <string>
+
 namespace custash::guards {
 
 // `symbol` finds functions of the driver.
 void begin_owners(const Config& config, void* (*symbol)(const char* name));
 
-// A guarded block. What calls do with pinned memory is looked at without guards, too.
-bool is_watched(observe::MemoryKind memory, Address address, Bytes bytes);
+// What copies, memsets and frees do is checked without guards, too, if the option means every
+// block of this size.
+enum class Watch { No, WithoutGuards, WithGuards };
+Watch watch_of(observe::MemoryKind memory, Address address, Bytes bytes);
+
+// Why the block there got no guards; empty: there was no room.
+std::string why_unguarded(const Config& config, Address address);
 
 // A live block is still as the book knows it.
 bool still_lives(const Block& block);

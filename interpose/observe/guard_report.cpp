@@ -147,6 +147,13 @@ void wait_for_fault() noexcept {
   fault(code);
 }
 
+// Order: none. One thread finds out why; it takes a while.
+void note_guards(bool guarded, Address address) {
+  static constinit std::atomic<bool> is_known{false};
+  const bool asks = !guarded && !is_known.exchange(true);
+  count_block(guarded, asks ? why_unguarded(*options, address) : "");
+}
+
 // Another thread tells of the fault: the process may end only afterwards. It waits for files,
 // and for no longer than this.
 void wait_until_told() noexcept {
@@ -196,8 +203,10 @@ void allocated(observe::MemoryKind memory,
                Address address,
                Bytes bytes,
                observe::Stream stream) noexcept {
-  if (!is_watched(memory, address, bytes)) return;
+  const Watch watch = watch_of(memory, address, bytes);
+  if (watch == Watch::No) return;
   once_in([&] {
+    note_guards(watch == Watch::WithGuards, address);
     Block block{.address = address, .bytes = bytes, .memory = memory};
     note_place(&block);
     block.stream = stream;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/launcher.hpp"
 
+#include "allocator/base/last_error.hpp"
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/driver_calls.hpp"
 #include "interpose/observe/ledger_book.hpp"
@@ -8,6 +9,7 @@
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/quietly.hpp"
 
 #include <algorithm>
 #include <array>
@@ -181,12 +183,16 @@ bool launcher_waits() {
 void read_environment() noexcept {
   const char* const text = secure_getenv(ledger::kLauncher);
   if (text == nullptr || std::sscanf(text,
-                                     "%7[hlsc] %lld %llu %199[^\n]",
+                                     "%7[hlscf] %lld %llu %199[^\n]",
                                      reports,
                                      &launcher,
                                      &launcher_started,
                                      folder) != 4)
     reports[0] = '\0';
+}
+
+bool waits() noexcept {
+  return reports[0] != '\0';
 }
 
 void begin(Allocator& core) noexcept {
@@ -224,16 +230,31 @@ void freed(observe::MemoryKind memory) noexcept {
 
 void refused() noexcept {
   copy_counters(When::Now);
+  const std::string_view why = last_error();
+  if (why.starts_with("out of memory"))
+    quietly([&] { note(&ledger::Header::oom_reason, std::string(why)); });
 }
 
-void wrote_when_memory_ran_out(const std::string& file) noexcept {
+void note(ledger::TextPlace ledger::Header::*which, const std::string& text) noexcept {
   if (path[0] == '\0') return;
-  try {
+  quietly([&] {
     Book& book = *ledger::book();
     const RankedLock guard(book.mutex);
-    book.head->oom_path = book.add_text(file);
-  } catch (...) {
-  }
+    if ((book.head->*which).size == 0) book.head->*which = book.add_text(text);
+  });
+}
+
+std::string oom_path() {
+  if (path[0] == '\0' || std::strchr(reports, static_cast<char>(Report::History)) == nullptr)
+    return "";
+  const std::string ledger = path;
+  const std::size_t name = ledger.rfind('/') + 1;
+  return ledger.substr(0, name) + "oom-" + ledger.substr(name) + ".json";
+}
+
+bool shows_findings() noexcept {
+  return path[0] != '\0' &&
+         std::strchr(reports, static_cast<char>(Report::Findings)) != nullptr;
 }
 
 void finish(Allocator& core) noexcept {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "interpose/observe/ledger.hpp"
 #include "interpose/observe/observe.hpp"
 
 #include <string>
@@ -14,6 +15,9 @@ namespace custash::launcher {
 // Once, when the library is loaded.
 void read_environment() noexcept;
 
+// A launcher has started this program.
+bool waits() noexcept;
+
 // Once, when the core is there and nothing is written into the ledger yet.
 void begin(Allocator& core) noexcept;
 
@@ -22,12 +26,19 @@ void allocated(observe::MemoryKind memory) noexcept;
 void freed(observe::MemoryKind memory) noexcept;
 void refused() noexcept;
 
-void wrote_when_memory_ran_out(const std::string& path) noexcept;
+// Texts of the ledger. The first of each stays.
+void note(ledger::TextPlace ledger::Header::*which, const std::string& text) noexcept;
+
+// Where it gets the snapshot of the moment when memory ran out; empty: it wants none.
+std::string oom_path();
+
+// The launcher is going to print what the checkers find.
+bool shows_findings() noexcept;
 
 // At exit: writes data that the launcher cannot find out. From then on takes() may be true.
 void finish(Allocator& core) noexcept;
 
-enum class Report : char { History = 'h', Leaks = 'l', Summary = 's' };
+enum class Report : char { History = 'h', Leaks = 'l', Summary = 's', Findings = 'f' };
 
 // The launcher writes that report in this process's place.
 bool takes(Report report) noexcept;

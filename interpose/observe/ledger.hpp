@@ -20,9 +20,9 @@ inline constexpr std::size_t kDevices = 64;                  // more share the l
 inline constexpr std::size_t kCounted = 16;                  // devices with counters
 
 // An internal variable of the environment. It holds letters for what the launcher reports (h:
-// history, l: leaks, s: summary; c: counters, read at a usual exit only, so that no call of the
-// program is watched), the launcher's process and when that started (live_page.hpp), and the
-// folder of the ledgers, with blanks between them.
+// history, l: leaks, s: summary, f: findings of the checkers; c: counters, read at a usual exit
+// only, so that no call of the program is watched), the launcher's process and when that
+// started (live_page.hpp), and the folder of the ledgers, with blanks between them.
 inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 
 // A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
@@ -113,14 +113,26 @@ struct Counters {
   CallTime mem_free;
 };
 
+// What the checkers have looked at, and found. Order: none, each is read by itself.
+struct Checks {
+  std::uint64_t found;
+  std::uint64_t guarded;    // allocations with guards
+  std::uint64_t unguarded;  // that should have had them
+  std::uint64_t uses;       // of device memory whose order was checked
+};
+
 struct Header {
   std::uint64_t magic;
   std::uint64_t size;  // sizeof(Header)
   std::uint32_t version;
-  std::uint32_t partial;  // there was no more memory to share: newer rows are missing
-  std::uint32_t own;      // the process has reported itself
-  std::int32_t rank;      // in its environment; -1: none
-  TextPlace oom_path;     // of the snapshot that was written when memory ran out
+  std::uint32_t partial;    // there was no more memory to share: newer rows are missing
+  std::uint32_t own;        // the process has reported itself
+  std::int32_t rank;        // in its environment; -1: none
+  TextPlace oom_path;       // of the snapshot that was written when memory ran out
+  TextPlace oom_reason;     // of the first time
+  TextPlace findings_path;  // the checkers' report
+  TextPlace unchecked;      // why allocations have no guards
+  Checks checks;
   std::int64_t pid;
   Nanoseconds started;  // CLOCK_REALTIME, when CUDA was first used
   Nanoseconds ended;    // at a usual exit

@@ -105,14 +105,8 @@ void write_history(JsonWriter& json, const Snapshot& snapshot) {
 }
 
 void write_stacks(JsonWriter& json, const Snapshot& snapshot) {
-  json.objects("frames", snapshot.frames, [&](const Frame& frame) {
-    json.text_member("module", frame.module);
-    json.text_member("build_id", frame.build_id);
-    json.member("offset", frame.offset);
-    json.text_member("name", frame.name);
-    json.text_member("file", frame.file);
-    json.member("line", frame.line);
-  });
+  json.objects(
+      "frames", snapshot.frames, [&](const Frame& frame) { write_members(frame, &json); });
   json.list("stacks", snapshot.stacks, [&](const auto& stack) {
     json.open('[');
     for (const Symbols::Id frame : stack)

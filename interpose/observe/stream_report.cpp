@@ -249,6 +249,7 @@ void submitted(Chain chain,
       const RankedLock lock(mutex);
       abroad = book().is_abroad(chain, addresses);
     }
+    if (!addresses.empty()) guards::count_use();
     if (abroad) work.by = stack_here();
     std::vector<Fault> faults;
     {

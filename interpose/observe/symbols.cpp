@@ -17,7 +17,7 @@ std::string_view file_name(std::string_view path) {
 
 // Where custash is linked into a program, frames of the program's module count as ours.
 bool is_ours(const Frame& frame, const std::string& own_module) {
-  return frame.module == own_module && begins(frame.name, "custash");
+  return frame.module == own_module && is_own_function(frame.name);
 }
 
 // Without names the file decides.
@@ -48,6 +48,13 @@ std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& sta
   out.erase(out.begin(), std::find_if(out.begin(), out.end(), [&](Id id) {
               return !is_ours(frames_[id], own_module_) && !is_cuda(frames_[id]);
             }));
+  auto start = std::find_if(
+      out.begin(), out.end(), [&](Id id) { return is_start_of_program(frames_[id].name); });
+  // libc's frame before it has no exported name.
+  if (start != out.end() && start != out.begin() &&
+      frames_[start[-1]].module == frames_[*start].module)
+    --start;
+  out.erase(start, out.end());
   const auto python =
       std::find_if(out.begin(), out.end(), [&](Id id) { return !frames_[id].file.empty(); });
   if (python != out.end()) {
@@ -56,6 +63,28 @@ std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& sta
     out.erase(machine, python);
   }
   return out;
+}
+
+std::string Symbols::runtime_call(const std::vector<stacks::Word>& stack) {
+  std::string out;
+  for (const stacks::Word word : stack) {
+    const Frame& frame = frames_[frame_of(word)];
+    if (!is_ours(frame, own_module_) && !is_cuda(frame)) break;
+    if (begins(frame.name, "cuda")) out = frame.name;
+  }
+  return out;
+}
+
+// A template's name begins with what it returns.
+bool is_own_function(std::string_view name) {
+  if (begins(name, "custash_")) return true;
+  const std::size_t end = name.find_first_of("(<");
+  const std::size_t at = name.substr(0, end).rfind(' ');
+  return begins(name.substr(at == std::string_view::npos ? 0 : at + 1), "custash::");
+}
+
+bool is_start_of_program(std::string_view name) {
+  return begins(name, "__libc_start_");
 }
 
 std::string caller_of(const std::vector<Frame>& frames, const std::vector<Symbols::Id>& stack) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -32,6 +33,10 @@ class Symbols {
   // interpreter's where lines of Python follow.
   std::vector<Id> frames_of(const std::vector<stacks::Word>& stack);
 
+  // The runtime's function that the program has called; empty where it called the driver's, or
+  // where the runtime's functions have no names.
+  std::string runtime_call(const std::vector<stacks::Word>& stack);
+
   [[nodiscard]] const std::vector<Frame>& frames() const { return frames_; }
 
  private:
@@ -42,6 +47,12 @@ class Symbols {
   std::unordered_map<stacks::Word, Id> known_;
   std::vector<Frame> frames_;
 };
+
+// A function of custash's own, linked into the program.
+bool is_own_function(std::string_view name);
+
+// One of libc's that call main().
+bool is_start_of_program(std::string_view name);
 
 // A function's name as it is written, from the linker's.
 std::string readable(const char* symbol);

@@ -95,6 +95,12 @@ int open_to_append(const std::string& path) {
   return -1;
 }
 
+std::string with_mark(const std::string& path, const std::string& mark) {
+  const std::size_t name = path.rfind('/') + 1;
+  const std::size_t dot = std::min(path.find('.', name + 1), path.size());
+  return path.substr(0, dot) + mark + path.substr(dot);
+}
+
 int moved_up(int file) {
   constexpr int kHigh = 512;
   const int high = fcntl(file, F_DUPFD_CLOEXEC, kHigh);

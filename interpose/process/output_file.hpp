@@ -19,6 +19,9 @@ int create(const char* path);
 // and so is a link of another user, but root (EACCES).
 int open_to_append(const std::string& path);
 
+// A mark before the ending: "x.oom.html".
+std::string with_mark(const std::string& path, const std::string& mark);
+
 // The descriptor under a high number: programs count on low ones.
 int moved_up(int file);
 

@@ -9,7 +9,7 @@ namespace custash::output {
 namespace {
 
 constexpr std::string_view kSnapshotMark = "{\"format\":\"custash snapshot 1\"";
-constexpr std::string_view kGuardReportMark = "{\"format\":\"custash guard report 1\"";
+constexpr std::string_view kGuardReportMark = "{\"format\":\"custash guard report 2\"";
 constexpr std::string_view kTraceEventsMark = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 constexpr std::string_view kComparisonJsonMark = "{\n \"format\": \"custash comparison 1\"";
 constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"custash\">";

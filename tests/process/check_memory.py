@@ -17,6 +17,14 @@ WRONG = ("alloc 1000", "fill 0 7 3", "free 0", "free 0", "alloc 1000", "free 1 2
 RIGHT = ("alloc 1000", "fill 0 7", "free 0", "quit")
 
 
+def shown(finding, stack):
+    """Its frames as custash prints them."""
+    for frame in (finding["frames"][number] for number in stack):
+        module = f"{os.path.basename(frame['module'])}+{frame['offset']:#x}"
+        name = frame["name"]
+        yield f"{name} ({frame['file']}:{frame['line']})" if frame["file"] else f"{name} ({module})" if name else module
+
+
 class CheckMemory(Case):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -49,22 +57,22 @@ class CheckMemory(Case):
         said, found = self.check(WRONG)
         kinds = [finding["suspects"][0]["kind"] for finding in found["findings"]]
         self.assertEqual(kinds, ["past_end", "second_free", "part_free"])
-        self.assertIn("custash: guard: 3 found\n", said)
+        self.assertTrue(said.endswith("custash: guard: 3 found; 2 allocations were guarded\n"), said)
         page = self.page()
-        self.assertIn("3 found.", page)
+        self.assertIn("3 found; 2 allocations were guarded.", page)
         for finding in found["findings"]:
             suspect = finding["suspects"][0]
             self.assertIn(f"custash: guard: {finding['text']}\n", said)
             self.assertIn(f"custash: guard:   {suspect['text']}\n", said)
             self.assertIn(f"<h3>{suspect['text']}</h3>", page)
-            for frame in finding["found_in"] + suspect["allocated_by"] + suspect["freed_by"]:
+            for frame in shown(finding, finding["found_in"] + suspect["allocated_by"] + suspect["freed_by"]):
                 self.assertIn(f"custash: guard:       {frame}\n", said)
                 self.assertIn(f"<li>{frame}</li>", page)
 
     def test_a_right_program(self):
         said, found = self.check(RIGHT)
-        self.assertEqual((said, found["findings"]), ("custash: guard: nothing found\n", []))
-        self.assertIn("nothing found.", self.page())
+        self.assertEqual((said, found["findings"]), ("custash: guard: nothing found; 1 allocation was guarded\n", []))
+        self.assertIn("nothing found; 1 allocation was guarded.", self.page())
 
     def ends(self, steps, **more):
         """The status of the program, and (source, kind, distance, bytes) of what was found."""
@@ -72,7 +80,7 @@ class CheckMemory(Case):
         findings = found["findings"]
         for finding in findings:
             if finding["source"] == "host":
-                self.assertIn("actor", finding["found_in"][0], done.stderr)
+                self.assertIn("actor", finding["frames"][finding["found_in"][0]]["module"], done.stderr)
         return done.returncode, [(f["source"], f["suspects"][0]["kind"], f["suspects"][0]["distance"], f["suspects"][0]["bytes"])
                                  for f in findings]
 

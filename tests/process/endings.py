@@ -168,7 +168,9 @@ class Endings(Case):
     def test_memory_that_runs_out(self):
         code, _, err = self.run_it("memory", "--record-history", "f.json")
         self.assertEqual(code, -signal.SIGABRT)
-        self.assertRegex(err, r"custash: f\.json written .*\ncustash: SIGABRT .*\ncustash: f\.oom\.json written when memory ran out\n$")
+        self.assertRegex(err, r"custash: f\.json written .*\ncustash: SIGABRT .*\n"
+                              r"custash: out of memory on device 0: 1073741824 bytes asked for; .* of the peak allocated by .*\n"
+                              r"custash: f\.oom\.json written when memory ran out\n$")
         self.assertEqual(self.load()["devices"][0]["stats"]["num_ooms"], 1)
         self.assertEqual(self.load("f.oom.json")["history"]["events"][-1][1], "oom")
 

@@ -81,8 +81,14 @@ void check_conf(const RunOptions& options) {
   require_place("guard_report", config.guard_report);
   require_folder("sleep_dir", config.sleep_dir);
   if (!config.snapshot.empty()) (void)snapshot::form_of(config.snapshot);  // throws
-  if (!options.json.empty() && !options.check_memory && !options.check_streams)
+  const bool checks = options.check_memory || options.check_streams;
+  if (!options.json.empty() && !checks)
     throw std::runtime_error("--json needs --check-memory or --check-streams");
+  for (const auto& [name, given] : {std::pair{"--error-exitcode", options.error_code != 0},
+                                    std::pair{"--suppressions", !options.suppressions.empty()}})
+    if (given && !checks && !options.leaks)
+      throw std::runtime_error(std::string(name) +
+                               " needs --check-memory, --check-streams or --leaks");
   if (!config.record.empty() && !options.record.empty())
     throw std::runtime_error("--record and --conf record: name two files; give one of them");
   if (!config.snapshot.empty() && !options.history.empty())
@@ -140,60 +146,76 @@ class Launch {
     }
     wanted_.leaks = options.leaks;
     wanted_.summary = options.summary;
-    conf_ = join_conf(
-        {environment("CUSTASH_CONF"), given_conf(options, place_, wanted_.history, findings_)});
+    wanted_.memory = options.check_memory;
+    wanted_.streams = options.check_streams;
+    wanted_.json = findings_;
+    for (const std::string& word : options.program)
+      wanted_.program += (wanted_.program.empty() ? "" : " ") + word;
+    if (!options.suppressions.empty())
+      wanted_.suppressions = snapshot::Suppressions(options.suppressions);
   }
 
   int go(const std::string& preload) {
     if (!preload.empty() || std::getenv("LD_PRELOAD") != nullptr)
       set_environment("LD_PRELOAD", preload);
-    if (!conf_.empty()) set_environment("CUSTASH_CONF", conf_);
     // The library keeps files that are there.
     if (!findings_.empty() && !file_name::has_marks(findings_))
       (void)std::filesystem::remove(findings_);
-    if (!wanted_.any() && recording_.empty()) return start(options_.program);
     std::unique_ptr<run::Folder> folder;
     if (wanted_.any()) {
       folder = std::make_unique<run::Folder>();
       set_environment(ledger::kLauncher, launcher_text(*folder));
+      if (wanted_.checks() && findings_.empty()) findings_ = folder->path() + "/found.%p.json";
     }
+    const std::string conf =
+        join_conf({environment("CUSTASH_CONF"),
+                   given_conf(options_, place_, wanted_.history, findings_)});
+    if (!conf.empty()) set_environment("CUSTASH_CONF", conf);
+    if (!parse_config(conf).config.enabled) wanted_.off = "enabled:false";
+    if (!wanted_.any() && recording_.empty()) return start(options_.program);
     if (!recording_.empty()) remove_left_recordings(recording_);
     const run::Ended ended = run::run_and_wait(options_.program);
+    bool passed = false;
     try {
-      tell_all(folder.get(), ended);
+      passed = tell_all(folder.get(), ended);
     } catch (const std::exception& error) {
       run::tell(error.what());  // the status is the program's all the same
     }
     folder.reset();
+    if (options_.error_code != 0 && !passed && run::has_started(ended))
+      return options_.error_code;
     return run::finish_as(ended.status);
   }
 
  private:
   std::string launcher_text(const run::Folder& folder) const {
     return std::string(wanted_.history.empty() ? "" : "h") + (wanted_.leaks ? "l" : "") +
-           (wanted_.summary ? "s" : "") + " " + std::to_string(getpid()) + " " +
-           std::to_string(live::start_of(getpid())) + " " + folder.path();
+           (wanted_.summary ? "s" : "") + (wanted_.checks() ? "f" : "") + " " +
+           std::to_string(getpid()) + " " + std::to_string(live::start_of(getpid())) + " " +
+           folder.path();
   }
 
-  void tell_all(const run::Folder* folder, const run::Ended& ended) {
+  // False where a check has failed.
+  bool tell_all(const run::Folder* folder, const run::Ended& ended) {
     const bool recorded =
         !recording_.empty() && end_recordings(place_, recording_, options_.force);
-    const bool reported = folder != nullptr && report(*folder, wanted_, ended);
-    const bool started =
-        !WIFEXITED(ended.status) || (WEXITSTATUS(ended.status) != kExitNotFound &&
-                                     WEXITSTATUS(ended.status) != kExitNotRunnable);
-    if (recorded || reported || !started) return;
+    const run::Outcome outcome =
+        folder == nullptr ? run::Outcome{} : report(*folder, wanted_, ended);
+    if (recorded || outcome.used_cuda || !run::has_started(ended)) return outcome.passed;
     if (folder == nullptr) {
       run::tell("nothing was recorded in " + run::shown(recording_) +
                 ": the program used no CUDA, or a line above says why");
-      return;
+      return outcome.passed;
     }
+    if (!wanted_.leaks && !wanted_.summary && wanted_.history.empty() && recording_.empty())
+      return outcome.passed;  // the checkers have said it
     std::string line = "no process reported the use of CUDA:";
     if (!recording_.empty()) line += " nothing recorded in " + run::shown(recording_) + ",";
     if (!wanted_.history.empty()) line += " " + run::shown(wanted_.history) + " not written,";
     if (wanted_.leaks) line += " no list of leaks,";
     if (wanted_.summary) line += " no summary,";
     run::tell(line.substr(0, line.size() - 1));
+    return outcome.passed;
   }
 
   const RunOptions& options_;
@@ -201,7 +223,6 @@ class Launch {
   std::string recording_;
   std::string findings_;
   std::string place_;  // where the library writes it
-  std::string conf_;
 };
 
 }  // namespace

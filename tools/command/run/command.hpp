@@ -19,6 +19,8 @@ struct RunOptions {
   bool check_memory = false;   // guards around all blocks; findings on standard error
   bool check_streams = false;  // the order of streams; the same
   std::string json;            // of these, the file; empty: none
+  std::string suppressions;    // call sites that these and `leaks` leave out
+  int error_code = 0;          // the status where these or `leaks` found something
   bool force = false;          // replace files that custash did not write
   std::vector<std::string> program;
 };

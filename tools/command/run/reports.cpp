@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/run/reports.hpp"
 
+#include "interpose/observe/leak_text.hpp"
 #include "interpose/observe/summary.hpp"
 #include "interpose/process/file_name.hpp"
 #include "interpose/process/output_file.hpp"
+#include "tools/command/run/checks.hpp"
 #include "tools/command/run/ledger_file.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/command/snapshot/command.hpp"
@@ -89,15 +91,13 @@ bool leaves_it_to_itself(const LedgerName& ledger) {
 }
 
 std::string numbered(const std::string& path, const LedgerName& ledger, int n) {
-  const std::size_t name = path.rfind('/') + 1;
-  const std::size_t dot = std::min(path.find('.', name + 1), path.size());
-  std::string out = path.substr(0, dot);
+  std::string mark;
   for (const int number : {ledger.process, n}) {
     if (number == 0) continue;
-    out += '.';
-    out += std::to_string(number);
+    mark += '.';
+    mark += std::to_string(number);
   }
-  return out + path.substr(dot);
+  return output::with_mark(path, mark);
 }
 
 // Beside what is there: nobody typed these names. Throws; gives the name that was free.
@@ -122,14 +122,17 @@ std::string write_beside_others(const std::string& path,
 
 // The name that the report was given. What hours have gathered is not lost where its place has
 // become full or has gone: it then goes to the folder for temporary files.
-std::string write_report(const Left& left, const Wanted& wanted, const std::string& text) {
+std::string write_report(const Left& left,
+                         const Wanted& wanted,
+                         const std::string& path,
+                         const std::string& text) {
   try {
-    if (!left.is_first) return write_beside_others(left.history, left.name, text);
-    write_output({left.history, snapshot::kind_of(left.history), wanted.force, false}, text);
-    return left.history;
+    if (!left.is_first) return write_beside_others(path, left.name, text);
+    write_output({path, snapshot::kind_of(path), wanted.force, false}, text);
+    return path;
   } catch (const std::runtime_error& error) {
     tell(error.what());
-    const std::filesystem::path name = std::filesystem::path(left.history).filename();
+    const std::filesystem::path name = std::filesystem::path(path).filename();
     return write_beside_others(std::filesystem::temp_directory_path() / name, left.name, text);
   }
 }
@@ -140,7 +143,7 @@ void write_history(const Left& left,
                    const snapshot::Snapshot& taken) {
   const std::string form = snapshot::form_of(wanted.history);
   const std::string text = snapshot::text_of(json, form);
-  const std::string to = write_report(left, wanted, text);
+  const std::string to = write_report(left, wanted, left.history, text);
   std::int64_t allocations = 0;
   for (const history::Site& site : taken.history.sites)
     allocations += site.allocations;
@@ -164,26 +167,82 @@ void print_summary(const Left& left, const snapshot::Snapshot& taken) {
   std::fputs(summary_text(devices, passed).c_str(), stderr);
 }
 
-void report_one(const Left& left, const Wanted& wanted) {
+// The call site with the most memory when most was in use; empty where none is known.
+std::string largest_site(const snapshot::Json& json) {
+  const snapshot::Json* largest = nullptr;
+  const auto bytes = [](const snapshot::Json& site) {
+    return site.at("at_peak_bytes").get<std::int64_t>();
+  };
+  for (const snapshot::Json& site : json.at("history").at("sites"))
+    if (site.at("memory") == "device" && site.at("stack").get<std::int64_t>() >= 0 &&
+        bytes(site) > (largest == nullptr ? 0 : bytes(*largest)))
+      largest = &site;
+  if (largest == nullptr) return "";
+  const snapshot::Json& stack = json.at("stacks").at(largest->at("stack").get<std::size_t>());
+  if (stack.empty()) return "";
+  return leaks::size_text(bytes(*largest)) + " of the peak allocated by " +
+         text_of(snapshot::frame_of(json.at("frames").at(stack.front().get<std::size_t>())));
+}
+
+void tell_why_memory_ran_out(const Left& left,
+                             const snapshot::Snapshot& taken,
+                             const snapshot::Json* json) {
+  std::string line = text_of(left.copy, left.copy.head.oom_reason);
+  if (line.empty()) return;
+  const std::string site = json == nullptr ? "" : largest_site(*json);
+  if (!site.empty()) line += "; " + site;
+  std::int64_t times = 0;
+  for (const snapshot::DeviceState& device : taken.devices)
+    times += device.stats.num_ooms;
+  if (times > 1) line += "; the first of " + grouped(times) + " times";
+  tell(line);
+}
+
+// The report of the moment when memory ran out, beside the other one.
+void write_oom(const Left& left, const Wanted& wanted) {
+  const std::string path = text_of(left.copy, left.copy.head.oom_path);
+  if (path.empty()) return;
+  snapshot::Json json = snapshot::parse_snapshot(path, snapshot::read_bytes(path));
+  (void)snapshot::name_frames(&json, names::Servers::Ask);
+  const std::string form = snapshot::form_of(wanted.history);
+  const std::string to = write_report(
+      left, wanted, output::with_mark(left.history, ".oom"), snapshot::text_of(json, form));
+  tell(shown(to) + " written when memory ran out");
+}
+
+// How many call sites are left.
+std::size_t print_leaks(const Left& left, const Wanted& wanted, snapshot::Json json) {
+  const std::size_t suppressed = snapshot::suppress_sites(&json, wanted.suppressions);
+  const std::string title = left.ended_by.empty()
+                                ? "still allocated at exit"
+                                : "still allocated when " + left.ended_by + " ended it";
+  constexpr unsigned kMost = 20;
+  std::fputs(snapshot::leaks_text(json, title, kMost).c_str(), stderr);
+  if (suppressed != 0)
+    tell(counted(static_cast<std::int64_t>(suppressed), "call site") + " suppressed");
+  return snapshot::live_sites(json).size();
+}
+
+// False where it has leaks.
+bool report_one(const Left& left, const Wanted& wanted, Checks* checks) {
   const snapshot::Snapshot taken = snapshot_of(left.copy, left.ended_by);
+  checks->add(left.copy);
+  std::size_t leaked = 0;
   if (wanted.summary) print_summary(left, taken);
   if (left.copy.head.partial != 0)
     tell("the memory for the report could not grow: what process " +
          std::to_string(left.name.process) + " did after that is not in its report");
-  if (!wanted.history.empty() || wanted.leaks) {
-    snapshot::Json json = snapshot::parse_snapshot(left.name.path, snapshot::as_json(taken));
-    (void)snapshot::name_frames(&json, names::Servers::Ask);
-    if (wanted.leaks) {
-      const std::string title = left.ended_by.empty()
-                                    ? "still allocated at exit"
-                                    : "still allocated when " + left.ended_by + " ended it";
-      constexpr unsigned kMost = 20;
-      std::fputs(snapshot::leaks_text(json, title, kMost).c_str(), stderr);
-    }
-    if (!wanted.history.empty()) write_history(left, wanted, json, taken);
+  if (wanted.history.empty() && !wanted.leaks) {
+    tell_why_memory_ran_out(left, taken, nullptr);
+    return true;
   }
-  const std::string oom = text_of(left.copy, left.copy.head.oom_path);
-  if (!oom.empty()) tell(shown(oom) + " written when memory ran out");
+  snapshot::Json json = snapshot::parse_snapshot(left.name.path, snapshot::as_json(taken));
+  (void)snapshot::name_frames(&json, names::Servers::Ask);
+  if (wanted.leaks) leaked = print_leaks(left, wanted, json);
+  if (!wanted.history.empty()) write_history(left, wanted, json, taken);
+  tell_why_memory_ran_out(left, taken, &json);
+  if (!wanted.history.empty()) write_oom(left, wanted);
+  return leaked == 0;
 }
 
 // The first one of a name gets the name that was asked for.
@@ -199,11 +258,16 @@ void name_reports(std::vector<Left>* all, const std::string& name) {
 
 }  // namespace
 
-bool report(const Folder& folder, const Wanted& wanted, const Ended& ended) {
+Outcome report(const Folder& folder, const Wanted& wanted, const Ended& ended) {
   const std::vector<LedgerName> all = ledgers_at_rest(folder);
+  Outcome out{.used_cuda = !all.empty(), .passed = !all.empty()};
+  Checks checks(wanted);
   std::vector<Left> reported;
   for (const LedgerName& name : all) {
-    if (leaves_it_to_itself(name)) continue;
+    if (leaves_it_to_itself(name)) {
+      checks.leave_out(name.process);
+      continue;
+    }
     LedgerName now = name;
     if (now.ending.empty() && access(now.path.c_str(), F_OK) != 0) {  // it has just ended
       now.ending = ledger::kDone;
@@ -214,9 +278,10 @@ bool report(const Folder& folder, const Wanted& wanted, const Ended& ended) {
       copy = read_ledger(now.path);
     } catch (const std::exception&) {  // it is damaged: more than there is memory for
     }
-    if (copy && copy->head.own != 0)
+    if (copy && copy->head.own != 0) {
+      checks.leave_out(name.process);
       tell("process " + std::to_string(name.process) + kReportedItself);
-    else if (copy)
+    } else if (copy)
       reported.push_back({now, std::move(*copy), how_it_ended(now, all, ended), {}});
     else
       tell("process " + std::to_string(name.process) + " left nothing that can be read");
@@ -230,12 +295,13 @@ bool report(const Folder& folder, const Wanted& wanted, const Ended& ended) {
       tell("process " + std::to_string(left.name.process) + ", " +
            text_of(left.copy, left.copy.head.program) + ":");
     try {
-      report_one(left, wanted);
+      out.passed &= report_one(left, wanted, &checks);
     } catch (const std::exception& error) {
       tell(error.what());
     }
   }
-  return !all.empty();
+  out.passed &= checks.close(ended);
+  return out;
 }
 
 }  // namespace custash::run

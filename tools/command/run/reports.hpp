@@ -5,6 +5,7 @@
 
 #include "tools/command/run/folder.hpp"
 #include "tools/command/run/supervise.hpp"
+#include "tools/command/snapshot/suppressions.hpp"
 
 #include <string>
 
@@ -15,11 +16,23 @@ struct Wanted {
   bool force = false;   // replace what custash did not write
   bool leaks = false;
   bool summary = false;
+  bool memory = false;  // findings of the checkers
+  bool streams = false;
+  std::string json;     // the file of their report; empty: none
+  std::string program;  // as it was typed
+  std::string off;      // the option that switches custash off; empty: none
+  snapshot::Suppressions suppressions;
 
-  [[nodiscard]] bool any() const { return !history.empty() || leaks || summary; }
+  [[nodiscard]] bool checks() const { return memory || streams; }
+
+  [[nodiscard]] bool any() const { return !history.empty() || leaks || summary || checks(); }
 };
 
-// True where a process used CUDA.
-bool report(const Folder& folder, const Wanted& wanted, const Ended& ended);
+struct Outcome {
+  bool used_cuda = false;  // by a process
+  bool passed = true;      // what was asked for was checked, and nothing was found
+};
+
+Outcome report(const Folder& folder, const Wanted& wanted, const Ended& ended);
 
 }  // namespace custash::run

@@ -121,6 +121,11 @@ std::string signal_name(int signal) {
   return std::string("SIG") + kNames[static_cast<std::size_t>(signal) - 1];
 }
 
+bool has_started(const Ended& ended) {
+  return !WIFEXITED(ended.status) || (WEXITSTATUS(ended.status) != kExitNotFound &&
+                                      WEXITSTATUS(ended.status) != kExitNotRunnable);
+}
+
 int finish_as(int status) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int signal = WTERMSIG(status);

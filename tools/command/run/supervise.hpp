@@ -21,6 +21,9 @@ Ended run_and_wait(const std::vector<std::string>& program);
 // "SIGKILL".
 std::string signal_name(int signal);
 
+// False where the program was not found, or cannot be run.
+bool has_started(const Ended& ended);
+
 // The program's exit status; where a signal ended it, the same signal ends this process.
 int finish_as(int status);
 

@@ -92,14 +92,18 @@ Json read_shown(const std::string& path) {
   return parse_shown(path, read_bytes(path));
 }
 
-// Functions and lines for its call sites.
-void give_names(Json* snapshot, names::Servers servers) {
+void tell_of_libdw(bool complete) {
   static bool told = false;
-  if (name_frames(snapshot, servers) || std::exchange(told, true)) return;
+  if (complete || std::exchange(told, true)) return;
   std::fputs(
       "custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install "
       "libdw1)\n",
       stderr);
+}
+
+// Functions and lines for its call sites.
+void give_names(Json* snapshot, names::Servers servers) {
+  tell_of_libdw(name_frames(snapshot, servers));
 }
 
 // Of a process that runs; debuginfod's servers are never waited for then.
@@ -153,8 +157,11 @@ void report(const CommandOptions& options) {
     return snapshot;
   };
   const std::string bytes = read_bytes(options.file);
-  if (options.other.empty() && is_guard_report(bytes))
-    return write_and_tell(to, findings_page(options.file, bytes));
+  if (options.other.empty() && is_guard_report(bytes)) {
+    bool complete = true;
+    write_and_tell(to, findings_page(options.file, bytes, &complete));
+    return tell_of_libdw(complete);
+  }
   const Json first = read(options.file, bytes);
   if (options.other.empty()) return write_and_tell(to, page_of({options.file, &first}));
   const Json second = read(options.other, read_bytes(options.other));

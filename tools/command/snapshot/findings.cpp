@@ -2,7 +2,8 @@
 #include "tools/command/snapshot/findings.hpp"
 
 #include "interpose/process/output_kind.hpp"
-#include "tools/command/snapshot/read.hpp"
+#include "tools/command/snapshot/found.hpp"
+#include "tools/command/snapshot/named.hpp"
 #include "tools/plot/page.hpp"
 #include "tools/plot/svg.hpp"
 
@@ -31,11 +32,11 @@ const Json::array_t& list(const Json& object, const char* name) {
   return object.at(name).get_ref<const Json::array_t&>();
 }
 
-std::string stack_html(const char* title, const Json::array_t& frames) {
-  if (frames.empty()) return "";
+std::string stack_html(const char* title, const Json& finding, const Json& stack) {
+  if (stack.empty()) return "";
   std::string out = "<div>" + tag("h4", title) + "<ol>";
-  for (const Json& frame : frames)
-    out += tag("li", frame.get<std::string>());
+  for (const std::string& frame : stack_text(finding, stack))
+    out += tag("li", frame);
   return out + "</ol></div>";
 }
 
@@ -81,17 +82,18 @@ std::string picture(const Json& suspect) {
          "</svg>\n";
 }
 
-std::string suspect_html(const Json& suspect) {
+std::string suspect_html(const Json& finding, const Json& suspect) {
   return tag("h3", suspect.at("text").get<std::string>()) + "\n" + picture(suspect) +
-         "<div class=\"stacks\">" + stack_html("allocated by", list(suspect, "allocated_by")) +
-         stack_html("freed by", list(suspect, "freed_by")) + "</div>\n";
+         "<div class=\"stacks\">" +
+         stack_html("allocated by", finding, suspect.at("allocated_by")) +
+         stack_html("freed by", finding, suspect.at("freed_by")) + "</div>\n";
 }
 
-std::string work_html(const Json& work) {
+std::string work_html(const Json& finding, const Json& work) {
   std::string line = work.at("text").get<std::string>();
-  const Json::array_t& by = list(work, "by");
-  if (by.empty()) return tag("p", line) + "\n";
-  return "<details>" + tag("summary", line) + stack_html("submitted by", by) + "</details>\n";
+  if (list(work, "by").empty()) return tag("p", line) + "\n";
+  return "<details>" + tag("summary", line) +
+         stack_html("submitted by", finding, work.at("by")) + "</details>\n";
 }
 
 std::string finding_html(const Json& finding, std::size_t number) {
@@ -101,9 +103,9 @@ std::string finding_html(const Json& finding, std::size_t number) {
   if (const auto doubt = finding.at("doubt").get<std::string>(); !doubt.empty())
     out += tag("p", doubt) + "\n";
   for (const Json& suspect : list(finding, "suspects"))
-    out += suspect_html(suspect);
+    out += suspect_html(finding, suspect);
   if (finding.at("source") != "streams") {  // where the stack stands above
-    const std::string found = stack_html("found in", list(finding, "found_in"));
+    const std::string found = stack_html("found in", finding, finding.at("found_in"));
     if (!found.empty()) out += "<div class=\"stacks\">" + found + "</div>\n";
   }
   if (!list(finding, "work").empty())
@@ -112,7 +114,7 @@ std::string finding_html(const Json& finding, std::size_t number) {
                                                  : "the last work, newest first") +
            "\n";
   for (const Json& work : list(finding, "work"))
-    out += work_html(work);
+    out += work_html(finding, work);
   return out + "</article>\n";
 }
 
@@ -144,11 +146,10 @@ std::string page_of(const Json& report) {
                     tag("h1", report.at("program").get<std::string>()) + "\n" +
                     tag("p",
                         "Process " + std::to_string(report.at("pid").get<std::int64_t>()) +
-                            ": " + (found == 0 ? "nothing" : std::to_string(found)) + " found" +
-                            (found > findings.size() ? ", of which the file has the first " +
-                                                           std::to_string(findings.size())
-                                                     : "") +
-                            ".") +
+                            ": " + report.at("checked").get<std::string>() + "." +
+                            (found > findings.size() ? " The file has the first " +
+                                                           std::to_string(findings.size()) + "."
+                                                     : "")) +
                     "\n" + sums_html(findings);
   std::size_t number = 0;
   for (const Json& finding : findings)
@@ -162,9 +163,11 @@ bool is_guard_report(std::string_view bytes) {
   return output::kind_of(bytes) == output::Kind::GuardReport;
 }
 
-std::string findings_page(const std::string& name, std::string_view bytes) {
+std::string findings_page(const std::string& name, std::string_view bytes, bool* complete) {
   try {
-    return page_of(parse_json(name, bytes, {}));
+    Json report = parse_json(name, bytes, {});
+    *complete = name_findings(&report, names::Servers::Ask);
+    return page_of(report);
   } catch (const Json::exception&) {
     throw BadSnapshot(name + ": no whole guard report");
   }

@@ -97,16 +97,15 @@ std::string element_of(std::string_view begin, const NamedSnapshot& file) {
   return out;
 }
 
-// "format" comes first: a file tells by its first bytes what it is.
-std::string json_of(const Json& snapshot) {
-  std::string json = snapshot.dump(-1, ' ', true, Json::error_handler_t::replace);
-  const std::string format = "\"format\":" + snapshot.at("format").dump() + ",";
+}  // namespace
+
+std::string json_of(const Json& file) {
+  std::string json = file.dump(-1, ' ', true, Json::error_handler_t::replace);
+  const std::string format = "\"format\":" + file.at("format").dump() + ",";
   const std::size_t at = json.find(format);
   if (at == std::string::npos) return json;
   return "{" + format + json.substr(1, at - 1) + json.substr(at + format.size());
 }
-
-}  // namespace
 
 Frame frame_of(const Json& frame) {
   return {frame.at("module").get<std::string>(),

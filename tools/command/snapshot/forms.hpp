@@ -22,6 +22,9 @@ struct NamedSnapshot {
 std::string page_of(const NamedSnapshot& file);
 std::string page_of(const NamedSnapshot& before, const NamedSnapshot& after);
 
+// "format" comes first: a file tells by its first bytes what it is.
+std::string json_of(const Json& file);
+
 // As json, html, pickle or trace.
 std::string text_of(const Json& snapshot, std::string_view form);
 

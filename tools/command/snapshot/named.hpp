@@ -13,4 +13,7 @@ namespace custash::snapshot {
 // False where libdw cannot be opened and frames were left without a line for that.
 bool name_frames(Json* snapshot, names::Servers servers);
 
+// The same of a guard report. A call by a runtime that is linked in gets that one's name.
+bool name_findings(Json* report, names::Servers servers);
+
 }  // namespace custash::snapshot

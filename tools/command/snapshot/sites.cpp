@@ -112,6 +112,22 @@ std::string as_json(const std::vector<SiteChange>& changes) {
   return out.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
+std::size_t suppress_sites(Json* snapshot, const Suppressions& suppressions) {
+  std::size_t live = 0;
+  const auto is_suppressed = [&](const Json& site) {
+    const auto stack = site.at("stack").get<std::int64_t>();
+    if (stack < 0) return false;
+    const Json& ids = snapshot->at("stacks").at(static_cast<std::size_t>(stack));
+    const bool matched = std::any_of(ids.begin(), ids.end(), [&](const Json& id) {
+      return suppressions.match(frame_of(snapshot->at("frames").at(id.get<std::size_t>())));
+    });
+    if (matched && site.at("blocks").get<std::int64_t>() != 0) ++live;
+    return matched;
+  };
+  std::erase_if(snapshot->at("history").at("sites").get_ref<Json::array_t&>(), is_suppressed);
+  return live;
+}
+
 std::string leaks_text(const Json& snapshot, const std::string& title, unsigned most) {
   std::vector<leaks::Site> sites;
   for (const Json& site : snapshot.at("history").at("sites")) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tools/command/snapshot/read.hpp"
+#include "tools/command/snapshot/suppressions.hpp"
 
 #include <map>
 #include <string>
@@ -30,6 +31,9 @@ std::vector<SiteChange> changes(const Json& before, const Json& after);
 
 std::string as_text(const std::vector<SiteChange>& changes, unsigned most);
 std::string as_json(const std::vector<SiteChange>& changes);
+
+// Takes out the sites that a suppression matches; how many of them hold memory.
+std::size_t suppress_sites(Json* snapshot, const Suppressions& suppressions);
 
 // What lives, the most first. `title`: "allocated in app.json".
 std::string leaks_text(const Json& snapshot, const std::string& title, unsigned most);
