@@ -39,5 +39,5 @@ custash_status_t custash_snapshot(const char* path) {
 custash_status_t custash_leaks_text(char* text, size_t* size) {
   if (size == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   return with_core(
-      [&](Allocator&) { return control::tell_text(leaks::text("allocated now"), text, size); });
+      [&](Allocator& core) { return control::tell_text(leaks::text_now(core), text, size); });
 }

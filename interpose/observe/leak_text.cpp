@@ -74,7 +74,10 @@ std::string where_text(std::size_t memory, int device) {
   return kMemory[memory] + std::to_string(device);
 }
 
-std::string text(const std::string& title, const std::vector<Site>& sites, std::size_t most) {
+std::string text(const std::string& title,
+                 const std::vector<Site>& sites,
+                 std::size_t most,
+                 const Older& older) {
   const std::vector<Site> sorted = merged(sites);
   std::int64_t bytes = 0;
   std::int64_t blocks = 0;
@@ -84,8 +87,15 @@ std::string text(const std::string& title, const std::vector<Site>& sites, std::
   }
   const auto count = static_cast<std::int64_t>(sorted.size());
   std::string out = "custash: " + title + ": ";
-  out += count == 0 ? "nothing"
-                    : amount(bytes, blocks) + ", from " + count_text(count, "call site");
+  if (count != 0)
+    out += amount(bytes, blocks) + ", from " + count_text(count, "call site");
+  else
+    out += older.blocks > 0 ? "0 B" : "nothing";
+  if (older.blocks > 0)
+    out += " since history was switched on; " + size_text(older.bytes) + " in " +
+           count_text(older.blocks, "block") +
+           (older.blocks == 1 ? " is older and has" : " are older and have") +
+           " no call site (custash run --leaks knows all)";
   out += "\n";
   for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) {
     const Site& site = sorted[i];

@@ -31,8 +31,17 @@ std::string count_text(std::int64_t count, const char* noun);
 // `memory`: as observe::MemoryKind counts.
 std::string where_text(std::size_t memory, int device);
 
+// Device memory that no site has: it was allocated before history was switched on.
+struct Older {
+  std::int64_t bytes = 0;
+  std::int64_t blocks = 0;
+};
+
 // The sites with the most bytes, `most` of them; those with the same text are one. `title`:
 // "allocated now".
-std::string text(const std::string& title, const std::vector<Site>& sites, std::size_t most);
+std::string text(const std::string& title,
+                 const std::vector<Site>& sites,
+                 std::size_t most,
+                 const Older& older = {});
 
 }  // namespace custash::leaks

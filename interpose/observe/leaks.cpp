@@ -5,10 +5,15 @@
 #include "interpose/observe/leak_text.hpp"
 #include "interpose/observe/symbols.hpp"
 
+#include <algorithm>
+
 namespace custash::leaks {
 
-std::string text(const char* title) {
-  const history::Reading history = history::read(history::Events::Without);
+namespace {
+
+std::string text_of_reading(const char* title,
+                            const history::Reading& history,
+                            const Older& older) {
   if (!history.on && history.sites.empty())
     return std::string("custash: ") + title +
            ": not known, history is off (custash snapshot --history PID, custash_history_start() and "
@@ -28,7 +33,32 @@ std::string text(const char* title) {
     for (const Symbols::Id frame : symbols.frames_of(history.stacks[site.stack]))
       out.frames.push_back(text_of(symbols.frames()[frame]));
   }
-  return text(title, sites, kMostSites);
+  return text(title, sites, kMostSites, older);
+}
+
+}  // namespace
+
+std::string text(const char* title) {
+  return text_of_reading(title, history::read(history::Events::Without), {});
+}
+
+std::string text_now(Allocator& core) {
+  Older older;
+  int devices = 0;
+  if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
+  for (int device = 0; device < devices; ++device) {
+    const DeviceStats stats = core.stats(device);
+    older.bytes += stats.requested_bytes[0].current;
+    older.blocks += stats.allocation[0].current;
+  }
+  const history::Reading history = history::read(history::Events::Without);
+  for (const history::Site& site : history.sites) {
+    if (site.memory != observe::MemoryKind::Device) continue;
+    older.bytes -= site.bytes;
+    older.blocks -= site.blocks;
+  }
+  older.bytes = std::max<std::int64_t>(older.bytes, 0);
+  return text_of_reading("allocated now", history, older);
 }
 
 }  // namespace custash::leaks

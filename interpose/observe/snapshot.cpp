@@ -75,12 +75,12 @@ Snapshot take(Allocator& core, history::Events events) {
   out.history = history::read(events);
   const StackOf stacks = stack_of_blocks(out.history);
   int count = 0;
-  if (events == history::Events::Without ||
-      core.driver().device_get_count(&count) != CUDA_SUCCESS)
-    count = 0;
+  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) count = 0;
   for (int device = 0; device < count; ++device) {
     Inventory held;
-    const custash_device_stats_t stats = device_stats::read(core, device, &held);
+    const custash_device_stats_t stats = events == history::Events::Without
+                                             ? device_stats::counters(core, device)
+                                             : device_stats::read(core, device, &held);
     out.devices.push_back(device_state(stats, std::move(held), stacks));
   }
   out.host_stats = process::pinned().stats().flatten();

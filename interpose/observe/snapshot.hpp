@@ -47,7 +47,7 @@ struct Snapshot {
   std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks, of `frames`
 };
 
-// Without events it has no devices either, only the call sites.
+// Without events it has no segments either, only counters and call sites.
 Snapshot take(Allocator& core, history::Events events = history::Events::With);
 
 std::string command_line();

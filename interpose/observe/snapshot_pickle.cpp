@@ -2,6 +2,7 @@
 // A snapshot in PyTorch's form (torch.cuda.memory._dump_snapshot): a pickle of protocol 4,
 // which its viewer and torch.cuda._memory_viz open. Only the JSON form has custash's counters.
 #include "interpose/observe/snapshot.hpp"
+#include "interpose/process/printable.hpp"
 
 #include <string_view>
 #include <unordered_map>
@@ -55,9 +56,9 @@ class PickleWriter {
     const auto [it, fresh] = strings_.try_emplace(std::string(what), memo_);
     if (!fresh) return recall(it->second);
     text_ += 'X';
-    add_number(what.size());
-    for (const char c : what)
-      text_ += (static_cast<unsigned char>(c) & 0x80U) != 0 ? '?' : c;
+    const std::string text = as_utf8(what);
+    add_number(text.size());
+    text_ += text;
     (void)remember();
   }
 

@@ -3,6 +3,8 @@
 // but the text.
 #pragma once
 
+#include "interpose/process/printable.hpp"
+
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -51,11 +53,11 @@ class JsonWriter {
     text_ += truth ? "true" : "false";
   }
 
-  // ASCII stands as it is; any other byte as "?": names of files may be in any encoding.
+  // UTF-8; any other byte as "?".
   void string(std::string_view what) {
     separate();
     text_ += '"';
-    for (const char c : what)
+    for (const char c : as_utf8(what))
       append(static_cast<unsigned char>(c));
     text_ += '"';
   }
@@ -126,7 +128,6 @@ class JsonWriter {
 
   void append(unsigned char c) {
     constexpr unsigned char kFirstPrintable = 0x20;
-    constexpr unsigned char kFirstNotAscii = 0x80;
     if (c == '"' || c == '\\') {
       text_ += '\\';
       text_ += static_cast<char>(c);
@@ -135,7 +136,7 @@ class JsonWriter {
       std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
       text_ += escaped;
     } else {
-      text_ += c < kFirstNotAscii ? static_cast<char>(c) : '?';
+      text_ += static_cast<char>(c);
     }
   }
 

@@ -28,6 +28,18 @@ inline std::size_t character_length(std::string_view text) {
   return length;
 }
 
+// The text with "?" for bytes that are no UTF-8: names of files may be in any encoding.
+inline std::string as_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    out += length == 0 ? std::string_view("?") : text.substr(0, length);
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
 // Writes control characters, which could steer the terminal or begin a line, as "\x1b". So it
 // writes bytes that are no UTF-8.
 inline std::string printable(std::string_view name) {

@@ -4,11 +4,13 @@ separate debug file, and by nvcc; the same name in every form; never a wrong one
 import itertools
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -106,6 +108,30 @@ class Names(Case):
         self.check_lines(self.record(apart))
         os.remove(apart + ".debug")
         self.assertEqual(self.sites(apart + ".json")[0][1][0]["name"], "")
+
+    def test_a_folder_whose_name_is_not_ascii(self):
+        os.makedirs(self.path("проект-メモリ"), exist_ok=True)
+        self.check_lines(self.record(self.build("проект-メモリ/größe", "-g")))
+
+    def test_functions_of_python_whose_names_are_not_ascii(self):
+        place = self.path("обучение")
+        os.makedirs(place, exist_ok=True)
+        script = os.path.join(place, "größe.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("import ctypes\nruntime = ctypes.PyDLL('libcudart.so.13')\ndef выделить(n):\n"
+                       "    return runtime.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(n))\nassert выделить(4096) == 0\n")
+        for form in ("json", "pickle", "trace.json", "html"):
+            out = self.path("python." + form)
+            subprocess.run([sys.executable, script], timeout=60, check=True, env=environment(
+                preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF=f"history:1000,snapshot:{out}"))
+            with open(out, "rb") as file:
+                data = file.read()
+            for name in (script,) if form == "trace.json" else ("выделить", script):
+                self.assertIn(name.encode(), data, form)
+        with open(self.path("python.pickle"), "rb") as file:
+            entries = pickle.load(file)["device_traces"][0]
+        self.assertIn(("выделить", script, 4), {(f["name"], f["filename"], f["line"]) for entry in entries for f in entry["frames"]})
+        self.assertIn(f"выделить ({script}:4)", self.command("leaks", self.path("python.json")))
 
     def test_clang(self):
         clang = shutil.which("clang++")

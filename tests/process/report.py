@@ -186,6 +186,27 @@ class Report(Case):
         if not os.access(folder, os.W_OK):  # root may write anywhere
             self.command("report", self.path("s.json"), "-o", folder + "/x.html", code=1, err=".*Permission denied\n")
 
+    def test_memory_that_is_older_than_history(self):
+        older = r"0 B since history was switched on; 12\.0 MiB in 13 blocks are older and have no call site \(.*\)\n$"
+        env = environment(preload=True, CUSTASH_SIM="devices=1")
+        with subprocess.Popen([os.path.join(PATHS.programs, "history"), "serve"], env=env, text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            number = str(process.pid)
+            self.command("snapshot", number, "--history")
+            self.assertRegex(self.command("leaks", number), "^custash: allocated now: " + older)
+            self.command("snapshot", number, "-o", self.path("old.json"))
+            self.assertRegex(self.command("leaks", self.path("old.json")), r"^custash: allocated in .*old\.json: " + older)
+            process.send_signal(signal.SIGKILL)
+        by_hand = ("import ctypes\nlibrary = ctypes.CDLL(None)\n"
+                   "def allocate(size):\n    assert library.custash_malloc_async(ctypes.byref(ctypes.c_void_p()), 0, ctypes.c_size_t(size), None) == 0\n"
+                   "def told():\n    size = ctypes.c_size_t(4096)\n    text = ctypes.create_string_buffer(size.value)\n"
+                   "    assert library.custash_leaks_text(text, ctypes.byref(size)) == 0\n    print(text.value.decode().splitlines()[0])\n"
+                   "allocate(4096)\nlibrary.custash_history_start(0, 8)\ntold()\nallocate(100)\ntold()\n")
+        said = shared.run(sys.executable, "-c", by_hand, CUSTASH_SIM="devices=1").stdout.splitlines()
+        self.assertRegex(said[0], r"allocated now: 0 B since .*; 4\.00 KiB in 1 block is older and has no call site")
+        self.assertRegex(said[1], r"allocated now: 100 B in 1 block, from 1 call site since .*; 4\.00 KiB in 1 block is older")
+
     def test_of_a_running_process(self):
         env = environment(preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF="leaks:true")
         with subprocess.Popen([os.path.join(PATHS.programs, "history"), "serve"], env=env, text=True,

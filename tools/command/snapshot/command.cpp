@@ -179,7 +179,7 @@ void leaks(const CommandOptions& options) {
   const std::string title =
       is_number(options.file) ? "allocated now" : "allocated in " + options.file;
   const Json snapshot = read_sites(options.file, options.patience);
-  std::fputs(leaks_text(snapshot, title, options.most).c_str(), stdout);
+  std::fputs(leaks_text(snapshot, title, options.most, older_of(snapshot)).c_str(), stdout);
 }
 
 void snapshot(const CommandOptions& options) {

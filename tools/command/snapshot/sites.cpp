@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/snapshot/sites.hpp"
 
-#include "interpose/observe/leak_text.hpp"
 #include "tools/command/snapshot/forms.hpp"
 #include "tools/text.hpp"
 
@@ -128,7 +127,28 @@ std::size_t suppress_sites(Json* snapshot, const Suppressions& suppressions) {
   return live;
 }
 
-std::string leaks_text(const Json& snapshot, const std::string& title, unsigned most) {
+leaks::Older older_of(const Json& snapshot) {
+  leaks::Older out;
+  for (const Json& device : snapshot.at("devices")) {
+    const Json& stats = device.at("stats");
+    const auto blocks = stats.find("allocation.all.current");
+    if (blocks == stats.end()) return {};
+    out.blocks = plus(out.blocks, blocks->get<std::int64_t>());
+    out.bytes = plus(out.bytes, stats.at("requested_bytes.all.current").get<std::int64_t>());
+  }
+  for (const Json& site : snapshot.at("history").at("sites")) {
+    if (site.at("memory") != "device") continue;
+    out.blocks = plus(out.blocks, -site.at("blocks").get<std::int64_t>());
+    out.bytes = plus(out.bytes, -site.at("bytes").get<std::int64_t>());
+  }
+  out.bytes = std::max<std::int64_t>(out.bytes, 0);
+  return out;
+}
+
+std::string leaks_text(const Json& snapshot,
+                       const std::string& title,
+                       unsigned most,
+                       const leaks::Older& older) {
   std::vector<leaks::Site> sites;
   for (const Json& site : snapshot.at("history").at("sites")) {
     const auto number = [&](const char* key) { return site.at(key).get<std::int64_t>(); };
@@ -140,7 +160,7 @@ std::string leaks_text(const Json& snapshot, const std::string& title, unsigned 
                      where_of(site),
                      frames_of(snapshot, site)});
   }
-  return leaks::text(title, sites, most);
+  return leaks::text(title, sites, most, older);
 }
 
 }  // namespace custash::snapshot

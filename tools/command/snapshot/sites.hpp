@@ -2,6 +2,7 @@
 // The call sites of a snapshot by their text, which is what two snapshots have in common. Pure.
 #pragma once
 
+#include "interpose/observe/leak_text.hpp"
 #include "tools/command/snapshot/read.hpp"
 #include "tools/command/snapshot/suppressions.hpp"
 
@@ -36,6 +37,13 @@ std::string as_json(const std::vector<SiteChange>& changes);
 std::size_t suppress_sites(Json* snapshot, const Suppressions& suppressions);
 
 // What lives, the most first. `title`: "allocated in app.json".
-std::string leaks_text(const Json& snapshot, const std::string& title, unsigned most);
+std::string leaks_text(const Json& snapshot,
+                       const std::string& title,
+                       unsigned most,
+                       const leaks::Older& older = {});
+
+// What the snapshot's devices hold beyond its call sites; nothing where it has no such
+// counters.
+leaks::Older older_of(const Json& snapshot);
 
 }  // namespace custash::snapshot
