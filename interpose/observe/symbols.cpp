@@ -48,15 +48,15 @@ std::vector<Symbols::Id> Symbols::frames_of(const std::vector<stacks::Word>& sta
   out.erase(out.begin(), std::find_if(out.begin(), out.end(), [&](Id id) {
               return !is_ours(frames_[id], own_module_) && !is_cuda(frames_[id]);
             }));
-  auto start = std::find_if(
-      out.begin(), out.end(), [&](Id id) { return is_start_of_program(frames_[id].name); });
-  // libc's frame before it has no exported name.
-  if (start != out.end() && start != out.begin() &&
-      frames_[start[-1]].module == frames_[*start].module)
-    --start;
-  out.erase(start, out.end());
-  const auto python =
+  auto python =
       std::find_if(out.begin(), out.end(), [&](Id id) { return !frames_[id].file.empty(); });
+  auto start = std::find_if(
+      out.begin(), python, [&](Id id) { return is_start_of_program(frames_[id].name); });
+  if (start != python) {
+    // libc's frame before it has no exported name.
+    if (start != out.begin() && frames_[start[-1]].module == frames_[*start].module) --start;
+    python = out.erase(start, python);
+  }
   if (python != out.end()) {
     const auto machine =
         std::find_if(out.begin(), python, [&](Id id) { return is_interpreter(frames_[id]); });
