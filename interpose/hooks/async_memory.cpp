@@ -194,8 +194,10 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
       return common ? common
                     : own_pools::allocate_current(*core, stream, null, bytes, &address);
     });
-    if (status && status->ok()) *out = address;
-    if (status) return status->code();
+    if (status) {
+      *out = address;  // null where it failed, as the driver has it
+      return status->code();
+    }
   }
   const CUresult result =
       hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, stream); });
@@ -217,8 +219,10 @@ CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> r
         return own;
       return async_memory::allocate(*core, stream, null, bytes, &address);
     });
-    if (status && status->ok()) *out = address;
-    if (status) return status->code();
+    if (status) {
+      *out = address;  // null where it failed, as the driver has it
+      return status->code();
+    }
   }
   const CUresult result =
       hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, pool, stream); });

@@ -5,6 +5,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "allocator/memory_limits.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/pitched_memory.hpp"
 #include "interpose/observe/passed.hpp"
@@ -37,6 +38,11 @@ std::optional<PitchAnswer> learn(const PitchQuestion& question,
   return answer;
 }
 
+// The driver knows nothing of the option limit.
+bool is_limited(Allocator& core, CUdevice device) {
+  return MemoryLimits(core).get(device) != ~0ULL;
+}
+
 }  // namespace
 
 CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real,
@@ -58,12 +64,17 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
   if (const auto known = ours ? pitches.find(question) : std::nullopt) {
     if (const Bytes bytes = known->bytes(width, height); bytes != 0) {
       Address address = 0;
-      if (core->allocate(context, bytes, &address).ok()) {
+      const Status status = core->allocate(context, bytes, &address);
+      if (status.ok()) {
         *out = address;
         *pitch = known->pitch;
         return CUDA_SUCCESS;
       }
+      if (is_limited(*core, question.device)) return status.code();
     }  // else the driver refuses it, and writes what it writes then
+  } else if (ours && is_limited(*core, question.device) && height != 0 &&
+             width > MemoryLimits(*core).room(context) / height) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, pitch, width, height, element); });

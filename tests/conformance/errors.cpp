@@ -52,6 +52,35 @@ CASE(errors_sizes_driver) {
   SAY(cudaGetLastError());
 }
 
+// Programs test the address instead of the code.
+CASE(errors_outputs_of_calls_that_fail) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  CUmemoryPool pool = nullptr;
+  SAY(CU(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool)(&pool, 0));
+  const auto said = [](CUdeviceptr p) { return p == 0 || p == 99 ? p : 1; };
+  const auto handle = static_cast<CUstream>(stream.handle);
+  CUdeviceptr p = 99;
+  SAY(CU(cuMemAllocAsync, cuMemAllocAsync)(&p, kTooLarge, handle));
+  SAY(said(p));
+  p = 99;
+  SAY(CU(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync)(&p, kTooLarge, pool, handle));
+  SAY(said(p));
+  p = 99;
+  SAY(alloc(&p, kTooLarge));
+  SAY(said(p));
+  for (const auto allocate :
+       {+[](void**out, cudaStream_t) { return cudaMalloc(out, kTooLarge); },
+        +[](void**out, cudaStream_t) { return cudaMallocHost(out, kTooLarge); },
+        +[](void**out, cudaStream_t) { return cudaHostAlloc(out, kTooLarge, 0); },
+        +[](void**out, cudaStream_t s) { return cudaMallocAsync(out, kTooLarge, s); }}) {
+    void* out = reinterpret_cast<void*>(99);
+    SAY(allocate(&out, stream));
+    SAY(said(address(out)));
+    SAY(cudaGetLastError());
+  }
+}
+
 CASE(errors_frees) {
   SAY(cudaFree(nullptr));
   for (const std::size_t bytes : {std::size_t{100}, 100 * kKiB, 5 * kMiB, 50 * kMiB}) {

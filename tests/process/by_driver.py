@@ -50,6 +50,17 @@ class ByDriver(Case):
             its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
             self.assertEqual((its["passed"], its["devices"][0]["allocated_bytes"]), ([], 1024))
 
+    def test_the_driver_gives_no_pitched_memory_beyond_the_limit(self):
+        """Of one width, whose first allocation is the driver's, and where the first is too large already."""
+        for conf, pieces in (("limit:1G", 65), (None, 300)):
+            more = {"CUSTASH_CONF": conf} if conf else {}
+            with Actor(CUSTASH_SIM=f"devices=1,{machine()}", **more) as actor:
+                codes = [actor.code(f"alloc_pitch {1 << 14} {1 << 10}") for _ in range(300)]
+                self.assertEqual((codes.count(0), set(codes[codes.count(0):])), (pieces, {2} if conf else set()))
+                self.assertEqual(actor.code(f"alloc_pitch {1 << 15} {1 << 16}"), 2 if conf else 0)
+                actor.ok("free 1")
+                self.assertEqual(actor.code(f"alloc_pitch {1 << 14} {1 << 10}"), 0)
+
     def test_pitched_memory_counts_alike_whoever_serves_it(self):
         for whole_last_row, size in ((1, 7 * 512), (0, 6 * 512 + 100)):
             with Actor(CUSTASH_SIM=f"devices=1,whole_last_row={whole_last_row},{machine()}") as actor:

@@ -124,6 +124,7 @@ CUresult alloc(
   if (out == nullptr || bytes == 0 || pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUresult refused = admit(w, *s);
   if (refused != CUDA_SUCCESS) return refused;
+  *out = 0;  // as the driver does where the call then fails
   if (bytes > w.options.device_memory) return CUDA_ERROR_OUT_OF_MEMORY;
   OpId after = 0;
   Region* region = take(f, *pool, (std::uint64_t)handle, *s, bytes, &after);
