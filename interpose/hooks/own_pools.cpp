@@ -280,11 +280,12 @@ Bytes use(Allocator& core, CUmemoryPool pool, CUmemPool_attribute attribute, Byt
   if (number == 0) return older;
   const RankedLock lock(mutex);
   const PoolUse& known = look(core, number, of(number).threshold.load(), older);
+  constexpr Bytes kGranule = 2_MiB;  // a driver's pool holds no less of what it reserves
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-      return known.reserved;
+      return align_up(known.reserved, kGranule);
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-      return known.reserved_high;
+      return align_up(known.reserved_high, kGranule);
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
       return known.used;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:

@@ -65,6 +65,35 @@ CASE(pools_own_threshold) {
   }
 }
 
+// A pool keeps whole granules: blocks that are smaller share one, which stays while one of them
+// is in use.
+CASE(pools_own_granules) {
+  SAY(cudaFree(nullptr));
+  const Stream stream;
+  cudaMemPool_t pool = make_pool();
+  SAY(set_value(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ULL));
+  const auto reserved = [&] { return value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT); };
+  constexpr std::size_t kSmall = 8 * kKiB;
+  void* a = take(pool, kSmall, stream);
+  void* b = take(pool, kSmall, stream);
+  SAY(cudaFreeAsync(a, stream));
+  SAY(cudaStreamSynchronize(stream));
+  const unsigned long long both = reserved();
+  SAY(both >= 2 * kSmall);
+  for (const std::size_t keep :
+       {std::size_t{1024}, 24 * static_cast<std::size_t>(both), kSmall + 512}) {
+    SAY(cudaMemPoolTrimTo(pool, keep));
+    SAY(reserved() == both);
+  }
+  SAY(value_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) >= both);
+  SAY(cudaFreeAsync(b, stream));
+  SAY(cudaStreamSynchronize(stream));
+  SAY(reserved() == both);
+  SAY(cudaMemPoolTrimTo(pool, 0));
+  SAY(reserved());
+  SAY(cudaMemPoolDestroy(pool));
+}
+
 CASE(pools_own_codes) {
   SAY(cudaFree(nullptr));
   const Stream stream;

@@ -260,6 +260,12 @@ Bytes max_size_of(const CUmemPoolProps& props) {
   return most;
 }
 
+// A pool holds no less of what it reserves.
+Bytes in_granules(Bytes bytes) {
+  constexpr Bytes kGranule = Bytes{2} << 20U;
+  return (bytes + kGranule - 1) / kGranule * kGranule;
+}
+
 }  // namespace
 
 SIM_ENTRY(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps* props)) {
@@ -313,10 +319,10 @@ SIM_ENTRY(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute which
         value = pool->release_threshold;
         break;
       case 5:
-        value = pool->reserved;
+        value = in_granules(pool->reserved);
         break;
       case 6:
-        value = pool->reserved_high;
+        value = in_granules(pool->reserved_high);
         break;
       case 7:
         value = pool->in_use;
