@@ -7,6 +7,7 @@
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/observe/stream_report.hpp"
+#include "interpose/process/callers.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/process/handle_cache.hpp"
 
@@ -87,6 +88,7 @@ custash_status_t custash_malloc_async(void** ptr,
                                       int device,
                                       size_t size,
                                       custash_stream_t stream) {
+  callers::note();
   const nvtx::Served served("custash_malloc_async", size);
   return allocate<hook_cuMemAllocAsync>(
       ptr,
@@ -101,6 +103,7 @@ custash_status_t custash_malloc_async(void** ptr,
 }
 
 custash_status_t custash_malloc(void** ptr, int device, size_t size) {
+  callers::note();
   const nvtx::Served served("custash_malloc", size);
   return allocate<hook_cuMemAlloc_v2>(
       ptr, device, size, {}, [&](Allocator& core, CUcontext context, Address* out) {
@@ -109,6 +112,7 @@ custash_status_t custash_malloc(void** ptr, int device, size_t size) {
 }
 
 custash_status_t custash_free(void* ptr) {
+  callers::note();
   const nvtx::Served served("custash_free");
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
@@ -121,6 +125,7 @@ custash_status_t custash_free(void* ptr) {
 }
 
 custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
+  callers::note();
   const nvtx::Served served("custash_free_async");
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/api/control.hpp"
+#include "interpose/process/callers.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/real/real_driver.hpp"
 
@@ -27,7 +28,10 @@ custash_status_t translate(Status status) {
 Allocator* core_or_start() {
   Allocator* const core = process::core();
   if (core != nullptr || process::state() != process::State::NotStarted) return core;
-  return hook_cuInit(0) == CUDA_SUCCESS ? process::core() : nullptr;
+  const void* const caller = callers::current;
+  const bool started = hook_cuInit(0) == CUDA_SUCCESS;
+  callers::current = caller;
+  return started ? process::core() : nullptr;
 }
 
 custash_status_t find_device(Allocator& core, int* device) {

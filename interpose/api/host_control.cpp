@@ -6,6 +6,7 @@
 #include "interpose/api/control.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
+#include "interpose/process/callers.hpp"
 #include "interpose/process/device_scope.hpp"
 
 using namespace custash;  // NOLINT: the definitions below are C's
@@ -13,6 +14,7 @@ using control::translate;
 using control::with_core;
 
 custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags) {
+  callers::note();
   const nvtx::Served served("custash_host_malloc", size);
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
@@ -31,6 +33,7 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
 }
 
 custash_status_t custash_host_free(void* ptr) {
+  callers::note();
   const nvtx::Served served("custash_host_free");
   return with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;

@@ -21,6 +21,7 @@ std::string text_of_reading(const char* title,
   constexpr std::size_t kMostSites = 20;
   Symbols symbols;
   std::vector<Site> sites;
+  bool nameless = false;
   for (const history::Site& site : history.sites) {
     Site& out = sites.emplace_back();
     out.bytes = site.bytes;
@@ -32,8 +33,13 @@ std::string text_of_reading(const char* title,
     if (site.stack == stacks::kNone) continue;
     for (const Symbols::Id frame : symbols.frames_of(history.stacks[site.stack]))
       out.frames.push_back(text_of(symbols.frames()[frame]));
+    for (const std::string& frame : out.frames)
+      nameless |= frame.find('(') == std::string::npos;
   }
-  return text(title, sites, kMostSites, older);
+  return text(title, sites, kMostSites, older) +
+         (nameless ? "custash:   functions and lines: CUSTASH_CONF=snapshot:FILE.json, then "
+                     "custash leaks FILE.json\n"
+                   : "");
 }
 
 }  // namespace

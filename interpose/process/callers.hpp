@@ -12,6 +12,11 @@ namespace custash::callers {
 // The address that the hook of the current thread returns to; set by the hooks with handlers.
 inline thread_local constinit const void* current = nullptr;
 
+// In a function that the program calls, for call sites.
+[[gnu::always_inline]] inline void note() noexcept {
+  current = __builtin_return_address(0);
+}
+
 // Whether `address` is in cuDNN, cuBLAS, cuFFT, cuSOLVER, cuSPARSE or NCCL.
 bool is_library_of_nvidia(const void* address) noexcept;
 

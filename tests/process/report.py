@@ -186,6 +186,25 @@ class Report(Case):
         if not os.access(folder, os.W_OK):  # root may write anywhere
             self.command("report", self.path("s.json"), "-o", folder + "/x.html", code=1, err=".*Permission denied\n")
 
+    def test_custash_linked_in_shows_no_frames_of_its_own(self):
+        linked = os.path.join(PATHS.programs, "linked")
+        stripped = self.path("stripped")
+        subprocess.run(["strip", "-o", stripped, linked], check=True)
+        for program, names in ((linked, ("by_malloc", "on_a_stream", "pinned")), (stripped, None)):
+            out = self.path("linked.json")
+            done = subprocess.run([program, out], env=environment(False, CUSTASH_SIM="devices=1", CUSTASH_CONF="history:100"),
+                                  capture_output=True, text=True, timeout=60, check=True)
+            said = self.command("leaks", out)
+            for text in (done.stdout, said):
+                stacks = re.findall(r"allocated by\n((?:custash:     .*\n)+)", text)
+                self.assertEqual(len(stacks), 3, text)
+                self.assertNotRegex(text, r"custash_|custash::|__libc_start")
+                for stack in stacks:
+                    self.assertEqual(stack.count("\n"), 2, text)  # the function, and main()
+            self.assertIn("functions and lines: CUSTASH_CONF=snapshot:FILE.json, then custash leaks FILE.json\n", done.stdout)
+            if names:
+                self.assertEqual(re.findall(r"allocated by\ncustash:     (\w+)", said), list(names))
+
     def test_memory_that_is_older_than_history(self):
         older = r"0 B since history was switched on; 12\.0 MiB in 13 blocks are older and have no call site \(.*\)\n$"
         env = environment(preload=True, CUSTASH_SIM="devices=1")
