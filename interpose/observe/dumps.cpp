@@ -5,6 +5,7 @@
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/leaks.hpp"
 #include "interpose/observe/snapshot.hpp"
+#include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 
 #include <atomic>
