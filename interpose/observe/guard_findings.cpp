@@ -24,7 +24,7 @@ constinit RankedMutex findings_mutex{HookRank::GuardFindings};
 const Config* settings = nullptr;  // lives as long as the process
 void (*complain)(const std::string& line) = nullptr;
 
-// In a forked child, and where no launcher waits.
+// In a forked child, and where no launcher waits. Order: none, counts.
 constinit ledger::Checks own_sums{};
 constinit std::atomic<ledger::Checks*> sums{&own_sums};
 

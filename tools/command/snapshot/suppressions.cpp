@@ -16,7 +16,7 @@ bool matches(const std::string& glob, const std::string& text) {
   return !text.empty() && fnmatch(glob.c_str(), text.c_str(), 0) == 0;
 }
 
-// "src/app.cpp" and "app.cpp" match "/home/me/src/app.cpp", too.
+// "src/app.cpp" and "app.cpp" match "/build/src/app.cpp", too.
 bool matches_path(const std::string& glob, const std::string& path) {
   for (std::size_t at = 0;; ++at) {
     if (matches(glob, path.substr(at))) return true;
