@@ -11,6 +11,8 @@
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <atomic>
+#include <cinttypes>
+#include <cstdio>
 #include <vector>
 
 #include <unistd.h>
@@ -125,8 +127,16 @@ void tell(const GuardFinding& finding) {
   }
   if (finding.source != Source::Slack) {  // of which the core has logged a line
     std::string line = std::string("event=guard_") + name_of(finding.source);
-    if (!finding.suspects.empty())
-      line += std::string(" kind=") + name_of(finding.suspects.front().kind);
+    if (!finding.suspects.empty()) {
+      const Suspect& first = finding.suspects.front();
+      char where[64];
+      (void)std::snprintf(where,
+                          sizeof where,
+                          " address=%#" PRIx64 " bytes=%" PRIu64,
+                          first.block.address,
+                          first.block.bytes);
+      line += std::string(" kind=") + name_of(first.kind) + where;
+    }
     line += " suspects=" + std::to_string(finding.suspects.size());
     if (finding.error != 0) line += " error=" + std::to_string(finding.error);
     log(LogLevel::Error, line);

@@ -166,6 +166,12 @@ class Guards(Case):
                     process.quit()
                 self.assertEqual("cuStreamWaitEvent" in file.read(), waits)
 
+    def test_the_log_has_the_block(self):
+        steps = ["alloc 1000", "free 0", "free 0"]
+        finding, text, _ = self.report(steps)
+        suspect = finding[0]["suspects"][0]
+        self.assertIn(f"event=guard_free kind=second_free address={suspect['address']} bytes=1000 suspects=1", text)
+
     def test_nothing_is_printed_unless_it_was_asked_for(self):
         steps = ["alloc 1000", "free 0", "free 0"]
         self.assertEqual(self.report(steps, "guard:all,log_file:/dev/null")[1], "")
