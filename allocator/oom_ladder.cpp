@@ -3,6 +3,7 @@
 // facade then asks the other contexts of the device, other processes and the program's hooks.
 #include "allocator/cache/oom_ladder.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/deep_trim.hpp"
@@ -29,6 +30,7 @@ bool trim_others(const std::vector<ContextCache*>& caches, const ContextCache* s
 }  // namespace
 
 Status OomLadder::grow_or_climb(const Request& request, Address* out) {
+  const CancellationOff off;
   const Status grown = grow(request, out);
   return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb(request, grown, out) : grown;
 }
@@ -138,6 +140,7 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   const auto allocate = [&] { return cache.allocate(bytes, stream_state, thread_cache, out); };
   Status status = allocate();
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
+  const CancellationOff off;
   if (trim_others(on_device(cache.device()), &cache)) status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && config.guard.any()) {
     visit_living(on_device(cache.device()),

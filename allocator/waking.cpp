@@ -2,6 +2,7 @@
 // Proved: tests/models/sleep.pml.
 #include "allocator/waking.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/registry.hpp"
@@ -56,6 +57,7 @@ void shrink_saved(Allocator::State& state) {
 }
 
 void wake_up(Allocator::State& state) {
+  const CancellationOff off;
   const Nanoseconds start = state.driver.now();
   Nanoseconds next_line = start;
   for (;;) {

@@ -2,6 +2,7 @@
 // The composition root, above every layer: builds the core, starts each part and connects them;
 // stops them at exit and in a forked child. Loading reads the environment and does nothing
 // else.
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
@@ -87,6 +88,7 @@ __attribute__((constructor)) void read_environment() {
 }
 
 void before_exit() {
+  const CancellationOff off;
   // Later calls go to the driver, which knows nothing of memory that sleeps.
   constexpr Nanoseconds kPatience = 10'000'000'000;
   if (Allocator* const core = current.load()) Sleep(*core).wake_within(kPatience);
@@ -104,6 +106,7 @@ void before_exit() {
 }
 
 void in_forked_child() {
+  const CancellationOff off;
   if (!become_forked()) return;
   host_ranges::reset_lock_after_fork();
   layouts::reset_lock_after_fork();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/first_touch.hpp"
 
+#include "allocator/base/cancellation.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -110,6 +112,7 @@ Bytes huge() {
   static constinit std::atomic<Bytes> known{0};
   if (const Bytes size = known.load(std::memory_order_relaxed); size != 0) return size;
   char text[32];
+  const CancellationOff off;
   const int file = open(kFile, O_RDONLY | O_CLOEXEC);
   const ssize_t length = file < 0 ? 0 : read(file, text, sizeof text);
   if (file >= 0) close(file);
@@ -199,6 +202,7 @@ void first_touch(Address base, Bytes bytes, unsigned threads, int node) {
   };
   std::vector<std::thread> helpers = start_helpers(count - 1, std::ref(run));
   run();
+  const CancellationOff off;
   for (std::thread& helper : helpers)
     helper.join();
 }

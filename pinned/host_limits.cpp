@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/host_limits.hpp"
 
+#include "allocator/base/cancellation.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -16,6 +18,7 @@ constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
 
 // These files are short, and stdio would allocate just when there is no memory.
 std::string read_file(const std::string& path) {
+  const CancellationOff off;
   std::string text;
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return text;

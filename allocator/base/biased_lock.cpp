@@ -2,6 +2,7 @@
 // Proved: tests/models/thread_cache.pml.
 #include "allocator/base/biased_lock.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/rule.hpp"
 
 #include <chrono>
@@ -35,6 +36,7 @@ void BiasedLock::barrier() {
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
   // The kernel refuses now, though it accepted the registration (a sandbox set up since). A
   // store becomes visible to other threads within a millisecond.
+  const CancellationOff off;
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/driver.hpp"
 
+#include "allocator/base/cancellation.hpp"
+
 #include <chrono>
 #include <thread>
 
@@ -14,6 +16,7 @@ Nanoseconds steady_now() {
 }
 
 void sleep_for(Nanoseconds time) {
+  const CancellationOff off;
   std::this_thread::sleep_for(std::chrono::nanoseconds(time));
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/log.hpp"
 
+#include "allocator/base/cancellation.hpp"
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -68,6 +70,7 @@ bool log_enabled(LogLevel level) {
 
 void log(LogLevel level, std::string_view line) {
   if (level == LogLevel::Off || level > threshold.load(std::memory_order_acquire)) return;
+  const CancellationOff off;
   sink.load(std::memory_order_relaxed)->log(spdlog_level(level), line);
 }
 

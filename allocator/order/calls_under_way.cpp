@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/order/calls_under_way.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/check.hpp"
 #include "allocator/base/this_thread.hpp"
 
@@ -59,6 +60,7 @@ void CallsUnderWay::wait_for_others() {
     if (turn < kYields) {
       std::this_thread::yield();
     } else {
+      const CancellationOff off;
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }

@@ -2,6 +2,7 @@
 // Proved: tests/models/capture.pml and tests/models/ends.pml.
 #include "allocator/order/context_events.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/scope.hpp"
 
 namespace custash {
@@ -113,6 +114,7 @@ Status ContextEvents::query(const Fence& fence) {
 Status ContextEvents::synchronize(const Fence& fence) {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
+  const CancellationOff off;
   Status status;
   (void)fence.all_of([&](const EventRef& event, const StreamState*) {
     status = driver_.event_synchronize(event.handle());
@@ -125,6 +127,7 @@ Status ContextEvents::wait_device() {
   if (capturing()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
+  const CancellationOff off;
   return current.status().ok() ? Status(driver_.ctx_synchronize()) : current.status();
 }
 

@@ -2,6 +2,7 @@
 #include "allocator/order/host_visible_work.hpp"
 
 #include "allocator/base/atomic_max.hpp"
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/check.hpp"
 #include "allocator/base/scope.hpp"
 
@@ -66,6 +67,7 @@ Status HostVisibleWork::wait_host_visible() {
   }
   const Driver& driver = events_.driver();
   const RelaxedCapture relaxed(driver);
+  const CancellationOff off;
   Status result;
   for (const Wait& wait : waits) {
     if (driver.event_query(wait.event.handle()) == CUDA_SUCCESS) continue;

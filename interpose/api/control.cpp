@@ -19,6 +19,7 @@ namespace custash {
 namespace {
 
 using control::find_device;
+using control::quickly_with_core;
 using control::translate;
 using control::with_core;
 using control::with_device;
@@ -34,7 +35,7 @@ custash_status_t allocate(
     void** ptr, int device, std::size_t size, observe::Stream from, Take take, More... more) {
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
-  return with_core([&](Allocator& core) {
+  return quickly_with_core([&](Allocator& core) {
     if (const auto found = find_device(core, &device); found != CUSTASH_SUCCESS || size == 0)
       return found;
     const DeviceScope scope(core, device);
@@ -114,7 +115,7 @@ custash_status_t custash_malloc(void** ptr, int device, size_t size) {
 custash_status_t custash_free(void* ptr) {
   callers::note();
   const nvtx::Served served("custash_free");
-  return with_core([&](Allocator& core) {
+  return quickly_with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));  // a fence is recorded in a current context
     if (patched::is<hook_cuMemFree_v2>() && core.owns(address_of(ptr)))
@@ -127,7 +128,7 @@ custash_status_t custash_free(void* ptr) {
 custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
   callers::note();
   const nvtx::Served served("custash_free_async");
-  return with_core([&](Allocator& core) {
+  return quickly_with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, address_of(ptr));
     if (patched::is<hook_cuMemFreeAsync>() && core.owns(address_of(ptr)))

@@ -3,6 +3,7 @@
 // statuses and fill lists of counters. No state.
 #pragma once
 
+#include "allocator/base/cancellation.hpp"
 #include "interpose/api/custash.h"
 #include "interpose/process/process.hpp"
 
@@ -25,15 +26,22 @@ inline custash_status_t translate(const std::optional<Status>& status) {
 // serve the process.
 Allocator* core_or_start();
 
-// Calls `body(core)` as custash.h promises. Running out of host memory becomes a status.
+// Calls `body(core)` as custash.h promises. Running out of host memory becomes a status. For
+// calls with a fast path: the waits beyond that disable cancellation for themselves.
 template <typename Body>
-custash_status_t with_core(Body body) noexcept {
+custash_status_t quickly_with_core(Body body) noexcept {
   try {
     Allocator* const core = core_or_start();
     return core == nullptr ? CUSTASH_ERROR_NOT_RUNNING : body(*core);
   } catch (...) {
     return CUSTASH_ERROR_OUT_OF_MEMORY;
   }
+}
+
+template <typename Body>
+custash_status_t with_core(Body body) noexcept {
+  const CancellationOff off;
+  return quickly_with_core(body);
 }
 
 // Resolves CUSTASH_CURRENT_DEVICE; INVALID_VALUE where there is no such device.

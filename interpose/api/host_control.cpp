@@ -10,6 +10,7 @@
 #include "interpose/process/device_scope.hpp"
 
 using namespace custash;  // NOLINT: the definitions below are C's
+using control::quickly_with_core;
 using control::translate;
 using control::with_core;
 
@@ -18,7 +19,7 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
   const nvtx::Served served("custash_host_malloc", size);
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
-  return with_core([&](Allocator& core) {
+  return quickly_with_core([&](Allocator& core) {
     if (size == 0) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
     if (!scope.status().ok()) return translate(scope.status());
@@ -35,7 +36,7 @@ custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags
 custash_status_t custash_host_free(void* ptr) {
   callers::note();
   const nvtx::Served served("custash_host_free");
-  return with_core([&](Allocator& core) {
+  return quickly_with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     if (patched::is<hook_cuMemFreeHost>() &&
         process::pinned().overlaps(reinterpret_cast<Address>(ptr), 1))

@@ -39,31 +39,35 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 #define RELIEF(symbol, forms, params, args) \
   ALL_FORMS_##forms(RELIEF_HOOK, hook_##symbol, params, args)
 
-#define LISTENED_HOOK(hook, null, params, args)                          \
-  CUresult hook params noexcept {                                        \
-    return hooks::observed(real::function<CUresult params>(Entry::hook), \
-                           [&](auto* real) { return real args; });       \
+#define LISTENED_HOOK(hook, null, params, args)                                  \
+  CUresult hook params noexcept {                                                \
+    constexpr bool kWaits =                                                      \
+        std::string_view(#hook).find("Synchronize") != std::string_view::npos;   \
+    return hooks::observed<kWaits>(real::function<CUresult params>(Entry::hook), \
+                                   [&](auto* real) { return real args; });       \
   }
 #define LISTENED(symbol, forms, params, args) \
   ALL_FORMS_##forms(LISTENED_HOOK, hook_##symbol, params, args)
 
-#define AWAKE_HOOK(hook, null, params, args)                                              \
-  CUresult hook params noexcept {                                                         \
-    return hooks::handled(real::function<CUresult params>(Entry::hook), [&](auto* real) { \
-      return hooks::while_awake([&] { return real args; });                               \
-    });                                                                                   \
+#define AWAKE_HOOK(hook, null, params, args)                                        \
+  CUresult hook params noexcept {                                                   \
+    return hooks::handled<true>(                                                    \
+        real::function<CUresult params>(Entry::hook),                               \
+        [&](auto* real) { return hooks::while_awake([&] { return real args; }); }); \
   }
 #define AWAKE(symbol, forms, params, args) \
   ALL_FORMS_##forms(AWAKE_HOOK, hook_##symbol, params, args)
 
-#define ANSWERED_HOOK(hook, null, answer, params, args)                               \
-  CUresult hook params noexcept {                                                     \
-    callers::current = __builtin_return_address(0);                                   \
-    const auto call = [&] {                                                           \
-      return hooks::handled(real::function<CUresult params>(Entry::hook),             \
-                            [&](auto* real) { return answer; });                      \
-    };                                                                                \
-    return observe::around<Entry::hook, NullStream::null>(call, IN_PARENTHESES args); \
+#define ANSWERED_HOOK(hook, null, answer, params, args)                                      \
+  CUresult hook params noexcept {                                                            \
+    callers::current = __builtin_return_address(0);                                          \
+    constexpr observe::CallKind kKind =                                                      \
+        observe::kind_of(kEntryNames[static_cast<std::size_t>(Entry::hook)]);                \
+    const auto call = [&] {                                                                  \
+      return hooks::handled<kKind == observe::CallKind::No>(                                 \
+          real::function<CUresult params>(Entry::hook), [&](auto* real) { return answer; }); \
+    };                                                                                       \
+    return observe::around<Entry::hook, NullStream::null>(call, IN_PARENTHESES args);        \
   }
 
 #define HANDLED_HOOK(hook, null, handler, params, args)                         \

@@ -6,6 +6,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/patched.hpp"
 // clang-format on
+#include "allocator/base/cancellation.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/hooks/pitched_memory.hpp"
@@ -40,6 +41,7 @@ Allocator* fast_core_outside_captures() noexcept {
 // `caller`: where the hook returns to.
 template <typename Function, typename... Args>
 Error forward(Call call, const void* caller, Args... args) noexcept {
+  const CancellationOff off;
   auto* const real = function<Function>(call, caller);
   return real == nullptr ? kSymbolNotFound : real(args...);
 }

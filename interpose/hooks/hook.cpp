@@ -8,6 +8,7 @@
 namespace custash::hooks {
 
 bool relieve(Allocator& core) noexcept {
+  const CancellationOff off;
   if (captures::under_way()) return false;
   CUcontext context = nullptr;
   if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS) return false;
@@ -23,6 +24,7 @@ bool relieve(Allocator& core) noexcept {
 }
 
 CUresult unless_broken(Allocator& core, CUresult code) {
+  const CancellationOff off;
   CUcontext context = nullptr;
   if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr ||
       !core.context_broken(context)) {
@@ -33,6 +35,7 @@ CUresult unless_broken(Allocator& core, CUresult code) {
 }
 
 void note_fault(CUresult code) noexcept {
+  const CancellationOff off;
   guards::fault(code);
   try {
     if (Allocator* const core = process::current.load()) core->look_for_faults();

@@ -6,6 +6,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/real_driver.hpp"
 // clang-format on
+#include "allocator/base/cancellation.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "interpose/hooks/sync_memops.hpp"
@@ -14,6 +15,7 @@
 #include "interpose/process/process.hpp"
 
 #include <type_traits>
+#include <variant>
 
 namespace custash::hooks {
 
@@ -28,6 +30,11 @@ bool relieve_by_neighbours(Allocator& core) noexcept;
 
 // `code`, or the error that every call in the current context returns after a kernel's fault.
 CUresult unless_broken(Allocator& core, CUresult code);
+
+// Around a call that may wait, in the driver or here. Where its hook has a fast path, the waits
+// beyond that disable cancellation for themselves.
+template <bool kWaits>
+using WaitOf = std::conditional_t<kWaits, CancellationOff, std::monostate>;
 
 // Returns the driver's answer. Where it is a kernel's fault, the core is informed.
 void note_fault(CUresult code) noexcept;
@@ -62,6 +69,7 @@ CUresult submit(Real* real,
                 Call call) noexcept {
   if (real == nullptr) return kNoEntry;
   Allocator* const core = process::core();
+  [[maybe_unused]] const WaitOf<std::is_null_pointer_v<Stream>> off;
   if (core == nullptr) return call(real);
   CUresult result =
       CUDA_ERROR_OUT_OF_MEMORY;  // remains only where the core runs out of host memory
@@ -81,6 +89,7 @@ CUresult submit(Real* real,
 
 template <typename Real, typename Call>
 CUresult retry_after_trim(Real* real, Call call) noexcept {
+  const CancellationOff off;
   if (real == nullptr) return kNoEntry;
   CUresult result = call(real);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return note_result(result);
@@ -98,13 +107,15 @@ CUresult while_awake(Call call) {
   return call();
 }
 
-template <typename Real, typename Call>
+template <bool kWaits, typename Real, typename Call>
 CUresult observed(Real* real, Call call) noexcept {
+  [[maybe_unused]] const WaitOf<kWaits> off;
   return real == nullptr ? kNoEntry : note_result(call(real));
 }
 
-template <typename Real, typename Call>
+template <bool kWaits, typename Real, typename Call>
 CUresult handled(Real* real, Call call) noexcept {
+  [[maybe_unused]] const WaitOf<kWaits> off;
   if (real == nullptr) return kNoEntry;
   try {
     return note_result(call(real));

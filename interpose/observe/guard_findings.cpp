@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/guard_findings.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/log.hpp"
 #include "interpose/observe/checked.hpp"
 #include "interpose/observe/launcher.hpp"
@@ -114,6 +115,7 @@ void begin_findings(const Config& config, void (*say)(const std::string& line)) 
 }
 
 void tell(const GuardFinding& finding) {
+  const CancellationOff off;
   JsonWriter json;
   write_json(finding, &json);
   const bool later = launcher::shows_findings();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/record.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "interpose/observe/record_file.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
@@ -131,7 +132,10 @@ bool start(const std::string& path, void (*say)(const std::string& line), std::s
   // A child must not write the parent's file. At exit the file is cut to the length of its
   // text.
   const auto forget = [] { observe::end(observe::Watcher::Record); };
-  const auto stop = [] { with_recorder([](Recorder&) { return false; }); };
+  const auto stop = [] {
+    const CancellationOff off;
+    with_recorder([](Recorder&) { return false; });
+  };
   if (pthread_atfork(nullptr, nullptr, forget) != 0 || std::atexit(stop) != 0) {
     *why = "no room for exit and fork handlers";
     return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process/output_file.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "interpose/process/blocked_signals.hpp"
 
 #include <cerrno>
@@ -110,6 +111,7 @@ int moved_up(int file) {
 }
 
 bool write_all(int file, std::string_view text) {
+  const CancellationOff off;
   const BlockedSignals blocked(BlockedSignals::of_writes());
   while (!text.empty()) {
     const ssize_t wrote = ::write(file, text.data(), text.size());

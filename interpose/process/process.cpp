@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process/process.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "interpose/process/life.hpp"
 #include "interpose/real/real_driver.hpp"
 
@@ -33,6 +34,7 @@ State try_build() noexcept {
 }
 
 void start() noexcept {
+  const CancellationOff off;
   State expected = State::NotStarted;
   if (!now.compare_exchange_strong(expected, State::Starting)) return;
   starter.store(getpid());

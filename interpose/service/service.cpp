@@ -2,6 +2,7 @@
 // Starts and stops the service. Its thread runs service_loop.cpp.
 #include "interpose/service/service.hpp"
 
+#include "allocator/base/cancellation.hpp"
 #include "allocator/base/log.hpp"
 #include "interpose/process/descriptors.hpp"
 #include "interpose/process/process.hpp"
@@ -106,6 +107,7 @@ CUresult alloc(CUdeviceptr* out, size_t bytes) {
 bool start() noexcept {
   if (running.load(std::memory_order_acquire) != nullptr) return true;
   if (process::state() != process::State::Running) return false;
+  const CancellationOff off;
   const int error = errno;
   bool started = false;
   try {

@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 # Program, what it is given when preloaded only. Missing programs are left out.
 PROGRAMS = (
+    ("cancel", []),
     ("free_latency", []),
     ("holes", []),
     ("holes_managed", []),

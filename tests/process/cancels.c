@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ * cancels WHAT: a thread that is cancelled while it calls the driver. "allocation": more memory
+ * than there is; "work": memory that running work holds. The process must go on. Bare and
+ * preloaded, it says the same. */
+#define _GNU_SOURCE
+#include "tests/process/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct driver cu;
+static void* context;
+static int (*host_func)(void*, void (*)(void*), void*);
+static const size_t kMost = 48u << 20; /* of a device of 64 MiB */
+static atomic_int in_calls;
+
+static void* allocate(void* unused) {
+  (void)unused;
+  MUST(cu.cuCtxSetCurrent(context));
+  for (;;) {
+    device_address block = 0;
+    atomic_store(&in_calls, 1);
+    if (cu.cuMemAlloc_v2(&block, kMost) == 0) MUST(cu.cuMemFree_v2(block));
+    pthread_testcancel();
+  }
+  return NULL;
+}
+
+static void sleep_it(void* unused) {
+  (void)unused;
+  usleep(400000);
+}
+
+int main(int count, char** words) {
+  const char* const what = count > 1 ? words[1] : "";
+  device_address held = 0, block = 0;
+  void *stream = NULL, *result = NULL;
+  pthread_t thread;
+  context = start_driver(&cu);
+  *(void**)&host_func = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchHostFunc");
+  MUST(cu.cuMemAlloc_v2(&held, kMost));
+  if (strcmp(what, "work") == 0) {
+    MUST(cu.cuStreamCreate(&stream, 1));
+    MUST(cu.cuMemsetD8Async(held, 1, kMost, stream));
+    for (int i = 0; i < 3; ++i)
+      MUST(host_func(stream, sleep_it, NULL));
+    MUST(cu.cuMemFreeAsync(held, stream));
+    held = 0;
+  }
+  if (pthread_create(&thread, NULL, allocate, NULL) != 0) return 1;
+  while (!atomic_load(&in_calls))
+    usleep(1000);
+  usleep(100000);
+  pthread_cancel(thread);
+  pthread_join(thread, &result);
+  if (result != PTHREAD_CANCELED) return 2;
+  MUST(cu.cuCtxSynchronize());
+  if (held != 0) MUST(cu.cuMemFree_v2(held));
+  MUST(cu.cuMemAlloc_v2(&block, kMost));
+  MUST(cu.cuMemFree_v2(block));
+  puts("cancelled, and the process goes on");
+  return 0;
+}
