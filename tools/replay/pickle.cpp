@@ -8,6 +8,8 @@ namespace custash::replay {
 namespace {
 
 constexpr std::size_t kMostValues = std::size_t{1} << 26;
+constexpr std::size_t kMostPlaces = std::size_t{1} << 27;
+constexpr std::size_t kMostWork = std::size_t{1} << 29;  // some seconds
 
 std::string_view code_that_runs(std::uint8_t opcode) {
   switch (opcode) {
@@ -56,6 +58,12 @@ std::uint64_t Pickle::number(std::size_t bytes) {
     value |= std::uint64_t{static_cast<std::uint8_t>(bytes_[at_ + i])} << (8 * i);
   at_ += bytes;
   return value;
+}
+
+void Pickle::spend(std::size_t work) const {
+  spent_ += work;
+  if (spent_ > kMostWork)
+    throw BadTrace(std::string(name_) + ": takes more work than a snapshot can sensibly need");
 }
 
 void Pickle::push(Value value) {
@@ -112,9 +120,15 @@ void Pickle::push_container(Type type, std::size_t from) {
   if (type == Type::Dict && (stack_.size() - from) % 2 != 0) fail("a key without a value");
   const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(from);
   const auto container = static_cast<std::uint32_t>(containers_.size());
+  count_places(stack_.size() - from);
   containers_.emplace_back(begin, stack_.end());
   stack_.erase(begin, stack_.end());
   push({type, container, 0, 0});
+}
+
+void Pickle::count_places(std::size_t more) {
+  places_ += more;
+  if (places_ > kMostPlaces) fail("longer lists than a snapshot can sensibly hold");
 }
 
 // What stands from `from` on goes into the container before it.
@@ -125,6 +139,7 @@ void Pickle::append(Type type, std::size_t from) {
   if (target.type != type) fail("values added to what does not hold any");
   if (type == Type::Dict && (stack_.size() - from) % 2 != 0) fail("a key without a value");
   const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(from);
+  count_places(stack_.size() - from);
   auto& items = containers_[target.container];
   items.insert(items.end(), begin, stack_.end());
   stack_.erase(begin, stack_.end());
@@ -279,9 +294,11 @@ const std::vector<Pickle::Ref>& Pickle::items(Ref value) const {
 Pickle::Ref Pickle::get(Ref dict, std::string_view key) const {
   if (type(dict) != Type::Dict) return kNothing;
   const std::vector<Ref>& pairs = containers_[values_[dict].container];
-  for (std::size_t i = pairs.size(); i >= 2; i -= 2)
-    if (type(pairs[i - 2]) == Type::Text && text(pairs[i - 2]) == key) return pairs[i - 1];
-  return kNothing;
+  std::size_t i = pairs.size();
+  while (i >= 2 && !(type(pairs[i - 2]) == Type::Text && text(pairs[i - 2]) == key))
+    i -= 2;
+  spend((pairs.size() - i) / 2 + 1);
+  return i >= 2 ? pairs[i - 1] : kNothing;
 }
 
 }  // namespace custash::replay

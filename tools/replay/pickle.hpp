@@ -3,7 +3,8 @@
 // values (None, booleans, whole numbers, floats, text, bytes, lists, tuples, sets,
 // dictionaries) and refuses every opcode that names a class or calls anything. Memory is
 // bounded by a small multiple of the pickle's own size; text is not copied, so the bytes must
-// outlive the values.
+// outlive the values. A value may be in millions of places at two bytes each, so that what is
+// looked up is bounded, too.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,10 @@ class Pickle {
   [[nodiscard]] const std::vector<Ref>& items(Ref value) const;  // of a list, tuple or set
   [[nodiscard]] Ref get(Ref dict, std::string_view key) const;   // the last so named
 
+  // Counts keys that were compared, or bytes that were copied. Throws BadTrace beyond what any
+  // snapshot needs.
+  void spend(std::size_t work) const;
+
  private:
   struct Value {
     Type type = Type::None;
@@ -54,6 +59,7 @@ class Pickle {
   void push_long(std::uint64_t bytes);
   void push_text(std::uint64_t bytes);
   void push_container(Type type, std::size_t from);
+  void count_places(std::size_t more);
   void append(Type type, std::size_t from);
   Ref pop();
   std::size_t pop_mark();
@@ -63,6 +69,8 @@ class Pickle {
   std::string_view name_;
   std::string_view bytes_;
   std::size_t at_ = 0;
+  std::size_t places_ = 0;  // of values in containers
+  mutable std::size_t spent_ = 0;
   std::vector<Value> values_;
   std::vector<std::vector<Ref>> containers_;
   std::vector<Ref> stack_;

@@ -8,6 +8,9 @@ namespace {
 
 // More than any device has, and sums of as many as a trace can hold still fit.
 constexpr Bytes kLargestAllocation = Bytes{1} << 44;
+// What allocates looks at each stream, so that more would take hours.
+constexpr std::uint32_t kMostStreams = 4096;
+constexpr const char* kTooManyStreams = "more than 4,096 streams";
 
 }  // namespace
 
@@ -56,7 +59,9 @@ const char* TraceBuilder::alloc(Nanoseconds time, Kind kind, std::uint64_t id, B
 
 const char* TraceBuilder::alloc_on(
     Nanoseconds time, Kind kind, std::uint64_t id, Bytes bytes, std::uint64_t stream) {
-  return add_alloc({time, bytes, 0, stream_number(stream), kind}, id);
+  const std::uint32_t number = stream_number(stream);
+  return number > kMostStreams ? kTooManyStreams
+                               : add_alloc({time, bytes, 0, number, kind}, id);
 }
 
 const char* TraceBuilder::free(Nanoseconds time, Kind kind, std::uint64_t id, Bytes bytes) {
@@ -65,7 +70,8 @@ const char* TraceBuilder::free(Nanoseconds time, Kind kind, std::uint64_t id, By
 
 const char* TraceBuilder::free_on(
     Nanoseconds time, Kind kind, std::uint64_t id, Bytes bytes, std::uint64_t stream) {
-  return add_free({time, bytes, 0, stream_number(stream), kind}, id);
+  const std::uint32_t number = stream_number(stream);
+  return number > kMostStreams ? kTooManyStreams : add_free({time, bytes, 0, number, kind}, id);
 }
 
 }  // namespace custash::replay

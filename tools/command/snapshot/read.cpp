@@ -83,10 +83,19 @@ Json from_page(const std::string& name, std::string_view page, const Told& progr
 
 Json parse_json(const std::string& name, std::string_view text, const Told& progress) {
   constexpr int kDeepest = 16;  // what is written again is written by recursion
+  constexpr std::size_t kMostLists = std::size_t{1} << 23;
+  constexpr std::size_t kMostValues = std::size_t{1} << 26;
+  std::size_t lists = 0;
+  std::size_t values = 0;
   const Watched begin(text, 0, &progress);
   const Watched end(text, text.size(), &progress);
-  return Json::parse(begin, end, [&](int depth, Json::parse_event_t, Json&) {
+  return Json::parse(begin, end, [&](int depth, Json::parse_event_t what, Json&) {
+    using Event = Json::parse_event_t;
     if (depth > kDeepest) throw BadSnapshot(name + ": no snapshot: too deep");
+    lists += what == Event::array_start || what == Event::object_start ? 1 : 0;
+    values += what == Event::value ? 1 : 0;
+    if (lists > kMostLists || values > kMostValues)
+      throw BadSnapshot(name + ": no snapshot: more values than one can sensibly hold");
     return true;
   });
 }

@@ -21,6 +21,11 @@ using Ref = Pickle::Ref;
 // Sums of so many sizes of at most so much have room in 64 bits.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 constexpr std::size_t kMostItems = std::size_t{1} << 22;
+constexpr std::size_t kOfSegment = 16;  // what one takes, in items
+constexpr std::size_t kMostFrames = std::size_t{1} << 20;
+constexpr std::size_t kMostInStacks = std::size_t{1} << 24;
+constexpr std::size_t kLongestText = std::size_t{1} << 16;
+constexpr std::size_t kMostText = std::size_t{1} << 27;
 
 struct Live {
   std::int64_t bytes = 0;
@@ -96,13 +101,17 @@ class Conversion {
   }
 
   // A list may be in many places of a pickle, itself only once in the file.
-  void count_item() {
-    if (++items_ > kMostItems) throw BadSnapshot(name_ + ": too many blocks and events");
+  void count_item(std::size_t weight = 1) {
+    items_ += weight;
+    if (items_ > kMostItems) throw BadSnapshot(name_ + ": too many blocks and events");
   }
 
   std::int64_t frame_of(Ref frame) {
     const auto text = [&](const char* key) {
-      return std::string(pickle_.text(pickle_.get(frame, key)));
+      const std::string_view found = pickle_.text(pickle_.get(frame, key));
+      if (found.size() > kLongestText) throw BadSnapshot(name_ + ": frames: a text too long");
+      pickle_.spend(found.size());
+      return std::string(found);
     };
     const std::string file = text("filename");
     const std::string name = text("name");
@@ -117,6 +126,9 @@ class Conversion {
                                       module + "\n" + std::to_string(offset),
                                   static_cast<std::int64_t>(frames_.size()));
     if (fresh) {
+      text_ += it->first.size();
+      if (frames_.size() >= kMostFrames || text_ > kMostText)
+        throw BadSnapshot(name_ + ": too many frames");
       const bool source = ours ? file != module : file != "??" && line > 0;
       const std::string unnamed = place_in(module, static_cast<std::uint64_t>(offset));
       frames_.push_back({{"module", source || ours ? module : file},
@@ -134,6 +146,8 @@ class Conversion {
     if (list == Pickle::kNothing || pickle_.items(list).empty()) return -1;
     if (const auto seen = stack_of_ref_.find(list); seen != stack_of_ref_.end())
       return seen->second;
+    in_stacks_ += pickle_.items(list).size();
+    if (in_stacks_ > kMostInStacks) throw BadSnapshot(name_ + ": too many frames");
     std::vector<std::int64_t> stack;
     for (const Ref frame : pickle_.items(list))
       stack.push_back(frame_of(frame));
@@ -315,7 +329,7 @@ class Conversion {
     std::int64_t held = 0, free = 0, limbo = 0, largest = 0, requested = 0;
     for (const Ref segment : pickle_.items(pickle_.get(pickle_.root(), "segments"))) {
       if (natural(segment, "device") != device) continue;
-      count_item();
+      count_item(kOfSegment);
       segments.push_back(segment_of(segment, &live, &all));
     }
     std::sort(segments.begin(), segments.end(), [](const Json& a, const Json& b) {
@@ -383,7 +397,7 @@ class Conversion {
   std::map<std::vector<std::int64_t>, std::int64_t> known_stacks_;
   std::unordered_map<Ref, std::int64_t> stack_of_ref_;
   std::int64_t last_time_ = 0;
-  std::size_t items_ = 0;
+  std::size_t items_ = 0, text_ = 0, in_stacks_ = 0;
   bool raised_ = false;
 };
 
