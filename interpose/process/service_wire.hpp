@@ -27,6 +27,7 @@ enum class ReplyStatus : std::int16_t {
   BadArguments = 2,
   NotNow = 3,   // exit has begun, or the request cannot be served at this moment
   Refused = 4,  // understood, and the answer is no; the text may say why
+  Later = 5,    // it is being done: ask again
 };
 
 struct Header {

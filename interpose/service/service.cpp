@@ -48,35 +48,12 @@ void* run(void* loop) {
   return nullptr;
 }
 
-// With every signal blocked: the program's handlers run on the program's threads.
-bool start_thread(EventLoop* loop) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  if (pthread_sigmask(SIG_BLOCK, &all, &before) != 0) return false;
-  pthread_attr_t how;
-  pthread_attr_init(&how);
-  pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&how, kStack);
-  pthread_t thread{};
-  int error = pthread_create(&thread, &how, run, loop);
-  if (error == EINVAL) {  // thread-local memory alone is more than that
-    pthread_attr_destroy(&how);
-    pthread_attr_init(&how);
-    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-    error = pthread_create(&thread, &how, run, loop);
-  }
-  pthread_attr_destroy(&how);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error == 0;
-}
-
 EventLoop* make() {
   Identity who{getpid(), 0};
   if (getrandom(&who.nonce, sizeof who.nonce, GRND_NONBLOCK) != sizeof who.nonce)
     return nullptr;
   auto* const loop = new EventLoop(who);
-  if (loop->listen() && start_thread(loop)) return loop;
+  if (loop->listen() && start_thread(run, loop)) return loop;
   loop->give_up();
   delete loop;
   return nullptr;
@@ -103,6 +80,28 @@ CUresult alloc(CUdeviceptr* out, size_t bytes) {
 }
 
 }  // namespace
+
+bool start_thread(void* (*what)(void* of), void* of) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  if (pthread_sigmask(SIG_BLOCK, &all, &before) != 0) return false;
+  pthread_attr_t how;
+  pthread_attr_init(&how);
+  pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&how, kStack);
+  pthread_t thread{};
+  int error = pthread_create(&thread, &how, what, of);
+  if (error == EINVAL) {  // thread-local memory alone is more than that
+    pthread_attr_destroy(&how);
+    pthread_attr_init(&how);
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    error = pthread_create(&thread, &how, what, of);
+  }
+  pthread_attr_destroy(&how);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error == 0;
+}
 
 bool start() noexcept {
   if (running.load(std::memory_order_acquire) != nullptr) return true;

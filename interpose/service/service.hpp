@@ -57,6 +57,10 @@ void memory_was_had(const Allocator& core);
 // This process's identity to others; pid 0: the service has not started.
 Identity identity() noexcept;
 
+// Runs `what(of)` on a thread of its own, with every signal blocked: the program's handlers run
+// on the program's threads. False where no thread can be made.
+bool start_thread(void* (*what)(void* of), void* of);
+
 // Called at exit, once the core is out of sight: waits a tenth of a second at most.
 void stop() noexcept;
 void after_fork_in_child() noexcept;

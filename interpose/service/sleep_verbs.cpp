@@ -5,6 +5,7 @@
 #include "allocator/sleep.hpp"
 #include "interpose/process/handle_cache.hpp"
 
+#include <atomic>
 #include <charconv>
 #include <string>
 #include <utility>
@@ -110,8 +111,24 @@ void deep_trim(Allocator& core,
   tell(result.done, std::move(result.text), answer);
 }
 
+// Waking waits for room and asks other processes for it. The service's thread does neither.
 void wake(Allocator& core, service::Session&, std::string_view, service::Answer* answer) {
-  const Bytes changed = Sleep(core).wake();
+  static constinit std::atomic<bool> under_way{false};
+  static constinit std::atomic<Bytes> changed_so_far{0};
+  if (Sleep(core).state() != SleepState::Awake || under_way.load()) {
+    const auto bring_back = [](void* of) -> void* {
+      changed_so_far.fetch_add(Sleep(*static_cast<Allocator*>(of)).wake());
+      under_way.store(false);
+      return nullptr;
+    };
+    answer->status = service::ReplyStatus::Later;
+    answer->text = "waking";
+    if (under_way.exchange(true) || service::start_thread(bring_back, &core)) return;
+    under_way.store(false);
+    answer->status = service::ReplyStatus::NotNow;
+    return;
+  }
+  const Bytes changed = changed_so_far.exchange(0);
   answer->text = "awake";
   if (changed == 0) return;
   answer->status = service::ReplyStatus::Refused;

@@ -123,6 +123,29 @@ class Sleep(Case):
             self.assertEqual(waking.communicate(timeout=60)[0], f"{first.pid}: awake\n")
         self.assertEqual(first.ok("check 0 7"), ["0"])
 
+    def test_waking_that_finds_no_room_holds_up_nothing(self):
+        """While it waits for room a context ends, other processes are answered, and the process ends."""
+        first, second = self.filled(), self.actor()
+        first.ok("device 1")
+        first.ok("context 1")
+        first.ok(f"alloc {20 * MIB}")
+        self.put_to_sleep(first)
+        second.ok(f"alloc {SECOND}")
+        with subprocess.Popen([PATHS.command, "wake", str(first.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True, env=program.environment(False)) as waking:
+            time.sleep(0.5)
+            began = time.monotonic()
+            self.assertEqual(look(first.pid)["sleep"], "waking")
+            self.assertEqual(custash("stat", first.pid).returncode, 0)
+            first.ok("destroy 0")
+            self.assertLess(time.monotonic() - began, 10)
+            self.assertEqual(custash("trim", first.pid).returncode, 0)
+            self.assertIsNone(waking.poll())
+            second.ok("free 0")
+            self.assertEqual(waking.wait(60), 0, waking.stderr.read())
+        first.ok("device 0")
+        self.assertEqual(first.ok("check 0 7"), ["0"])
+
     def test_nobody_to_ask_is_said(self):
         for words in (["sleep", "--all"], ["wake", "--all"], ["trim", "--deep", "--all"]):
             # In a network namespace of its own, which has no service of any test.

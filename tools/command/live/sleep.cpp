@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include <poll.h>
@@ -42,6 +43,7 @@ struct Asked {
   int process;
   service::Connection connection;
   bool heard = false;  // it answered the ping before the request, and is working on that
+  std::optional<service::Deadline> ask_again;  // it has said that it works on it
 };
 
 std::string request_of(std::string_view command, const CommandOptions& options) {
@@ -65,7 +67,11 @@ void wait_for_any(const std::vector<Asked>& asked, service::Deadline until) {
 }
 
 // True once nothing more is to be expected of it.
-bool is_over(Asked& each, bool late, int* failed) {
+bool is_over(Asked& each, const std::string& request, bool late, int* failed) {
+  if (each.ask_again && Clock::now() >= *each.ask_again) {
+    each.ask_again.reset();
+    (void)each.connection.send(request);  // where it is gone, that can be read
+  }
   pollfd readable{each.connection.fd(), POLLIN, 0};
   if (poll(&readable, 1, 0) <= 0) {
     const bool given_up = each.heard ? is_stopped(each.process) : late;
@@ -75,6 +81,10 @@ bool is_over(Asked& each, bool late, int* failed) {
   const service::Reply reply = each.connection.receive(service::in_milliseconds(1000));
   if (!each.heard && reply.done()) {
     each.heard = true;
+    return false;
+  }
+  if (reply.heard && reply.status == service::ReplyStatus::Later) {
+    each.ask_again = service::in_milliseconds(100);
     return false;
   }
   if (reply.done())
@@ -96,15 +106,15 @@ void say_who_is_waited_for(const std::vector<Asked>& asked) {
 
 // All at once. A process that gives no sign within the patience is not waited for. One that has
 // begun may take its time: copies are slow, and a device may be full for long.
-int wait_for_all(std::vector<Asked> asked, double patience) {
+int wait_for_all(std::vector<Asked> asked, const std::string& request, double patience) {
   constexpr std::chrono::seconds kBetweenLines{5};
   const auto first = service::in_milliseconds(static_cast<int>(std::max(patience, 1.0) * 1000));
   auto next_line = Clock::now() + kBetweenLines;
   int failed = 0;
   while (!asked.empty()) {
-    wait_for_any(asked, std::min(service::in_milliseconds(200), next_line));
+    wait_for_any(asked, std::min(service::in_milliseconds(100), next_line));
     const bool late = Clock::now() >= first;
-    std::erase_if(asked, [&](Asked& each) { return is_over(each, late, &failed); });
+    std::erase_if(asked, [&](Asked& each) { return is_over(each, request, late, &failed); });
     if (asked.empty() || Clock::now() < next_line) continue;
     next_line = Clock::now() + kBetweenLines;
     say_who_is_waited_for(asked);
@@ -136,7 +146,7 @@ int run_sleep(std::string_view command, const CommandOptions& options) {
     else
       asked.push_back(std::move(each));
   }
-  return wait_for_all(std::move(asked), options.patience) | failed;
+  return wait_for_all(std::move(asked), request, options.patience) | failed;
 }
 
 }  // namespace custash::live
