@@ -2,6 +2,7 @@
 #include "tools/text.hpp"
 
 #include "allocator/base/words.hpp"
+#include "interpose/process/printable.hpp"
 
 #include <algorithm>
 #include <cstdarg>
@@ -22,7 +23,7 @@ void add(std::string& out, const char* format, ...) {
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (const char c : as_utf8(text)) {
     if (c == '"' || c == '\\') out += '\\';
     if (static_cast<unsigned char>(c) < 0x20)
       add(out, "\\u%04x", c);

@@ -330,6 +330,23 @@ class Doctor(Case):
             said = [f["what"] for f in self.doctor("--", lacking, code=1, LD_LIBRARY_PATH=folder)[lacking]]
             self.assertIn("needs libcuda.so.1, which is not found", said)
 
+    def test_names_that_are_no_utf8_or_steer_the_terminal(self):
+        for name, shown in ((b"a\xff", "a\\xff"), (b"a\x1b[31m", "a\\x1b[31m")):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(os.fsencode(folder), name)
+                command = [PATHS.command, "doctor", "--lib", PATHS.library, "--json", "--"]
+                shutil.copy(os.path.join(PATHS.programs, "doors"), path)
+                env = environment(preload=False)
+                done = subprocess.run([*command, path], env=env, capture_output=True, timeout=60, check=False)
+                self.assertIn(os.path.basename(folder), str(json.loads(done.stdout.decode())))  # it is UTF-8
+                done = subprocess.run([*command[:4], "--", path], env=env, capture_output=True, timeout=60, check=False)
+                self.assertIn(f"{shown}: ", done.stdout.decode())
+                done = subprocess.run([*command[:4], "--", name], env=env, capture_output=True, timeout=60, check=False)
+                self.assertEqual(done.stderr.decode(), f"custash: {shown}: not found on PATH\n")
+                done = subprocess.run([PATHS.command, "run", "--lib", PATHS.library, "--", name], env=env, capture_output=True, timeout=60,
+                                      check=False)
+                self.assertEqual(done.stderr.decode(), f"custash: {shown}: not found on PATH\n")
+
     def test_a_program_that_is_not_there(self):
         self.doctor("--", "no-such-program", code=127, err="custash: no-such-program: not found on PATH\n")
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/doctor/command.hpp"
 
+#include "interpose/process/printable.hpp"
 #include "tools/command/doctor/findings.hpp"
 #include "tools/command/doctor/machine.hpp"
 #include "tools/command/doctor/program.hpp"
@@ -51,7 +52,7 @@ void examine_library(const std::string& given, Findings* findings) {
 }
 
 int fail(int code, const std::string& message) {
-  std::fprintf(stderr, "custash: %s\n", message.c_str());
+  std::fputs(("custash: " + printable(message) + "\n").c_str(), stderr);
   return code;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/doctor/findings.hpp"
 
+#include "interpose/process/printable.hpp"
 #include "tools/text.hpp"
 
 #include <algorithm>
@@ -50,8 +51,8 @@ std::string as_text(const Findings& findings, bool colours) {
     if (colours) add(out, "\033[%sm", colour_of(finding.level));
     add(out, "%-8s", name_of(finding.level));
     if (colours) out += "\033[0m";
-    out += finding.subject + ": " + finding.what + "\n";
-    if (!finding.advice.empty()) out += "           -> " + finding.advice + "\n";
+    out += printable(finding.subject + ": " + finding.what) + "\n";
+    if (!finding.advice.empty()) out += "           -> " + printable(finding.advice) + "\n";
   }
   return out;
 }

@@ -237,14 +237,11 @@ int run_command(const RunOptions& options) {
   const std::string& name = options.program.front();
   const std::string path = find_program(name);
   if (path.empty()) {
-    std::fprintf(stderr, "custash: %s: not found on PATH\n", name.c_str());
+    run::tell(name + ": not found on PATH");
     return kExitNotFound;
   }
   if (const std::string why = why_not_preloadable(path); !why.empty()) {
-    std::fprintf(stderr,
-                 "custash: warning: %s will run without custash: %s\n",
-                 name.c_str(),
-                 why.c_str());
+    run::tell("warning: " + name + " will run without custash: " + why);
   }
   const std::string present = environment("LD_PRELOAD");
   return Launch(options).go(uses_musl(path)

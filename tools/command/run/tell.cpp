@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/run/tell.hpp"
 
+#include "interpose/process/printable.hpp"
+
 #include <cstdio>
 #include <filesystem>
 
 namespace custash::run {
 
 void tell(std::string_view text) {
-  std::string line = "custash: ";
-  for (const char c : text)
-    line += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
-  std::fputs((line + "\n").c_str(), stderr);
+  std::fputs(("custash: " + printable(text) + "\n").c_str(), stderr);
 }
 
 std::string shown(const std::string& path) {

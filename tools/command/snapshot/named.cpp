@@ -82,6 +82,12 @@ class Naming {
     const auto main = std::find_if(
         out.begin(), out.end(), [&](std::size_t id) { return name_of(id) == "main"; });
     if (out.end() - main <= kOfLibc + 1 && main != out.end()) out.erase(main + 1, out.end());
+    const auto start = std::find_if(out.begin(), out.end(), [&](std::size_t id) {
+      return is_start_of_program(name_of(id));
+    });
+    out.erase(start, std::find_if(start, out.end(), [&](std::size_t id) {
+                return frames_[id].at("module").get<std::string>().empty();  // of Python
+              }));
     return out;
   }
 
