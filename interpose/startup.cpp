@@ -187,8 +187,9 @@ State build() {
       !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
     say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
   if (!parsed.config.enabled) {
+    if (launcher::waits()) return State::Disabled;  // it says so
     if (parsed.config.summary) (void)std::atexit(say_switched_off);
-    if (parsed.config.guard_show && !launcher::waits()) (void)std::atexit(say_unchecked);
+    if (parsed.config.guard_show) (void)std::atexit(say_unchecked);
     return State::Disabled;
   }
   // A guard that finds something must be heard.

@@ -286,6 +286,10 @@ class Endings(Case):
             _, err = process.communicate(timeout=60)
             self.assertEqual((process.returncode, ours(process.pid), os.listdir(kept)), (0, [], ["file"]), err)
 
+    def test_switched_off_is_one_line(self):
+        code, _, err = self.run_it("exit", "--conf", "enabled:false", "--summary", "--leaks")
+        self.assertEqual((code, err), (0, "custash: enabled:false: 0 allocations served: no list of leaks, no summary\n"))
+
     def test_no_cuda_is_one_line(self):
         words = [PATHS.command, "run", "--lib", PATHS.library, "--record-history", "f.html", "--leaks", "--summary",
                  "--record", "r.trace", "--", "/bin/true"]

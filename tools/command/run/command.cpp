@@ -209,7 +209,8 @@ class Launch {
     }
     if (!wanted_.leaks && !wanted_.summary && wanted_.history.empty() && recording_.empty())
       return outcome.passed;  // the checkers have said it
-    std::string line = "no process reported the use of CUDA:";
+    std::string line = wanted_.off.empty() ? "no process reported the use of CUDA:"
+                                           : wanted_.off + ": 0 allocations served:";
     if (!recording_.empty()) line += " nothing recorded in " + run::shown(recording_) + ",";
     if (!wanted_.history.empty()) line += " " + run::shown(wanted_.history) + " not written,";
     if (wanted_.leaks) line += " no list of leaks,";
