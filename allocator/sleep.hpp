@@ -21,12 +21,13 @@ const char* sleep_state_name(SleepState state);
 struct SleepRequest {
   int device = -1;                       // -1: all
   Nanoseconds patience = 2'000'000'000;  // for work that still runs
-  bool only_if_idle = false;  // a submission that comes meanwhile keeps it awake
+  bool (*gives_way)() = nullptr;         // null: never; true: it gives up while it waits
+  bool only_if_idle = false;             // a submission that comes meanwhile keeps it awake
 };
 
 struct SleepAnswer {
-  bool asleep = false;   // memory has gone to sleep
-  bool already = false;  // all that can sleep was asleep
+  bool asleep = false;         // memory has gone to sleep
+  bool already = false;        // all that can sleep was asleep
   Nanoseconds standstill = 0;  // how long the gate was closed until then
   std::string text;            // what became of the memory, or why it did not go to sleep
   SleepSums sums;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr Nanoseconds kShort = 50'000;
 constexpr const char* kCame = "the program has submitted work meanwhile";
+constexpr const char* kGivesWay = "the program is ending a context";
 
 }  // namespace
 
@@ -66,6 +67,7 @@ std::string Standstill::wait_until_idle() {
       if (timeline.idle_behind_bar()) break;
       if (timeline.broken()) return "a kernel of the program has faulted";
       if (disturbed()) return kCame;
+      if (gives_way()) return kGivesWay;
       if (state_.driver.now() >= until) {
         return "kernels still run after " + std::to_string(request_.patience / 1'000'000) +
                " ms";
@@ -75,10 +77,15 @@ std::string Standstill::wait_until_idle() {
   }
   while (state_.sleep_gate.held()) {
     if (state_.sleeping.ends()) return "the process ends";
+    if (gives_way()) return kGivesWay;
     if (state_.driver.now() >= until) return "a call that needs the memory goes on";
     state_.driver.rest(kShort);
   }
   return {};
+}
+
+bool Standstill::gives_way() const {
+  return request_.gives_way != nullptr && request_.gives_way();
 }
 
 bool Standstill::disturbed() const {

@@ -48,6 +48,9 @@ class Standstill {
   // The program waits at the gate, and the request is for an idle process.
   [[nodiscard]] bool disturbed() const;
 
+  // What asked for it must not wait now.
+  [[nodiscard]] bool gives_way() const;
+
   // The gate stays closed, for `bytes` that are away in all: the next submission wakes it.
   // Nothing happens where close() was refused.
   void leave_asleep(Bytes bytes);

@@ -151,9 +151,13 @@ void after_fork_in_child() noexcept {
   starting.reset_after_fork();  // its holder, if there is one, is the parent's
 }
 
+bool paused() noexcept {
+  return pauses.load() != 0;
+}
+
 Pause::Pause() noexcept {
   pauses.fetch_add(1);
-  // A verb that waits for the device waits no longer than the end of a context does.
+  // A verb that waits for the device gives up.
   while (working.load())
     nap();
 }

@@ -65,6 +65,9 @@ bool start_thread(void* (*what)(void* of), void* of);
 void stop() noexcept;
 void after_fork_in_child() noexcept;
 
+// Whether one of those lives, or waits for a verb to end: a verb that waits gives up then.
+bool paused() noexcept;
+
 // No verb runs while one lives. Used around the end of a context.
 class Pause {
  public:

@@ -31,6 +31,7 @@ bool read_request(std::string_view arguments, SleepRequest* request, service::An
     return false;
   }
   request->patience = static_cast<Nanoseconds>(milliseconds) * kMillisecond;
+  request->gives_way = service::paused;
   return true;
 }
 

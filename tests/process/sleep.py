@@ -146,6 +146,22 @@ class Sleep(Case):
         first.ok("device 0")
         self.assertEqual(first.ok("check 0 7"), ["0"])
 
+    def test_a_request_that_waits_for_work_gives_way_to_the_end_of_a_context(self):
+        first = self.filled()
+        first.ok("context 1")
+        first.ok("context 1")
+        first.ok("device 0")
+        for context, words in enumerate((("sleep",), ("trim", "--deep"))):
+            first.ok("hold 8")
+            with subprocess.Popen([PATHS.command, *words, "--patience", "60", str(first.pid)], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True, env=program.environment(False)) as asking:
+                time.sleep(0.3)
+                began = time.monotonic()
+                first.ok(f"destroy {context}")
+                self.assertLess(time.monotonic() - began, 5)
+                self.assertIn("the program is ending a context", asking.communicate(timeout=60)[1])
+            first.ok("sync")
+
     def test_nobody_to_ask_is_said(self):
         for words in (["sleep", "--all"], ["wake", "--all"], ["trim", "--deep", "--all"]):
             # In a network namespace of its own, which has no service of any test.
