@@ -3,6 +3,7 @@
 // write down is worked out from its events: call sites, peaks, how long blocks live.
 #include "interpose/observe/frame.hpp"
 #include "tools/command/snapshot/read.hpp"
+#include "tools/command/snapshot/torch_budget.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -20,12 +21,6 @@ using Ref = Pickle::Ref;
 
 // Sums of so many sizes of at most so much have room in 64 bits.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
-constexpr std::size_t kMostItems = std::size_t{1} << 22;
-constexpr std::size_t kOfSegment = 16;  // what one takes, in items
-constexpr std::size_t kMostFrames = std::size_t{1} << 20;
-constexpr std::size_t kMostInStacks = std::size_t{1} << 24;
-constexpr std::size_t kLongestText = std::size_t{1} << 16;
-constexpr std::size_t kMostText = std::size_t{1} << 27;
 
 struct Live {
   std::int64_t bytes = 0;
@@ -50,7 +45,7 @@ struct Site {
 class Conversion {
  public:
   Conversion(const std::string& name, std::string_view bytes, const Told& progress)
-      : name_(name), pickle_(name, bytes, progress) {}
+      : name_(name), pickle_(name, bytes, progress), budget_(name) {}
 
   Json run() {
     const auto& traces = pickle_.items(pickle_.get(pickle_.root(), "device_traces"));
@@ -100,16 +95,10 @@ class Conversion {
     return bytes;
   }
 
-  // A list may be in many places of a pickle, itself only once in the file.
-  void count_item(std::size_t weight = 1) {
-    items_ += weight;
-    if (items_ > kMostItems) throw BadSnapshot(name_ + ": too many blocks and events");
-  }
-
   std::int64_t frame_of(Ref frame) {
     const auto text = [&](const char* key) {
       const std::string_view found = pickle_.text(pickle_.get(frame, key));
-      if (found.size() > kLongestText) throw BadSnapshot(name_ + ": frames: a text too long");
+      budget_.count_text(found);
       pickle_.spend(found.size());
       return std::string(found);
     };
@@ -126,9 +115,7 @@ class Conversion {
                                       module + "\n" + std::to_string(offset),
                                   static_cast<std::int64_t>(frames_.size()));
     if (fresh) {
-      text_ += it->first.size();
-      if (frames_.size() >= kMostFrames || text_ > kMostText)
-        throw BadSnapshot(name_ + ": too many frames");
+      budget_.count_frame(it->first);
       const bool source = ours ? file != module : file != "??" && line > 0;
       const std::string unnamed = place_in(module, static_cast<std::uint64_t>(offset));
       frames_.push_back({{"module", source || ours ? module : file},
@@ -146,8 +133,7 @@ class Conversion {
     if (list == Pickle::kNothing || pickle_.items(list).empty()) return -1;
     if (const auto seen = stack_of_ref_.find(list); seen != stack_of_ref_.end())
       return seen->second;
-    in_stacks_ += pickle_.items(list).size();
-    if (in_stacks_ > kMostInStacks) throw BadSnapshot(name_ + ": too many frames");
+    budget_.count_stack(pickle_.items(list).size());
     std::vector<std::int64_t> stack;
     for (const Ref frame : pickle_.items(list))
       stack.push_back(frame_of(frame));
@@ -162,7 +148,7 @@ class Conversion {
     const std::int64_t base = natural(segment, "address");
     std::int64_t at = base;
     for (const Ref block : pickle_.items(pickle_.get(segment, "blocks"))) {
-      count_item();
+      budget_.count_item();
       const std::int64_t size = bytes_of(block, "size");
       if (size == 0 || size > kMost - at)
         throw BadSnapshot(name_ + ": segments.blocks: a wrong size");
@@ -205,7 +191,7 @@ class Conversion {
                          action == "segment_alloc" || action == "segment_free" ||
                          action == "segment_map" || action == "segment_unmap";
       if (!known) continue;
-      count_item();
+      budget_.count_item();
       out.push_back({natural(item, "time_us"),
                      action,
                      natural(item, "addr"),
@@ -329,7 +315,7 @@ class Conversion {
     std::int64_t held = 0, free = 0, limbo = 0, largest = 0, requested = 0;
     for (const Ref segment : pickle_.items(pickle_.get(pickle_.root(), "segments"))) {
       if (natural(segment, "device") != device) continue;
-      count_item(kOfSegment);
+      budget_.count_segment();
       segments.push_back(segment_of(segment, &live, &all));
     }
     std::sort(segments.begin(), segments.end(), [](const Json& a, const Json& b) {
@@ -391,13 +377,13 @@ class Conversion {
 
   const std::string name_;
   const Pickle pickle_;
+  TorchBudget budget_;
   Json devices_ = Json::array(), events_ = Json::array(), sites_ = Json::array();
   Json tracked_ = Json::array(), frames_ = Json::array(), stacks_ = Json::array();
   std::unordered_map<std::string, std::int64_t> known_frames_;
   std::map<std::vector<std::int64_t>, std::int64_t> known_stacks_;
   std::unordered_map<Ref, std::int64_t> stack_of_ref_;
   std::int64_t last_time_ = 0;
-  std::size_t items_ = 0, text_ = 0, in_stacks_ = 0;
   bool raised_ = false;
 };
 
