@@ -205,6 +205,7 @@ bool Allocator::validate() {
 void Allocator::after_fork_in_child() {
   state_->mutex.reset_after_fork();
   state_->accounts.reset_after_fork();
+  state_->captures.reset_after_fork();
   state_->tickets.reset_lock_after_fork();
   for (ContextCache* cache : state_->all())
     cache->after_fork_in_child();

@@ -90,15 +90,15 @@ class Allocator {
 
   // ---- Stream capture. Begin: call capture_begins before the driver's BeginCapture and
   // capture_begin_done(ok) after it; capture_ended after a driver EndCapture that ended one.
+  // `graph`: into which it captures, or which it has made; null: none. See graph_memory.hpp.
   void capture_begins(CUstream stream, NullStream null);
-  void capture_begin_done(CUstream stream, NullStream null, bool began);
-  void capture_ended(CUstream stream, NullStream null);
+  void capture_begin_done(CUstream stream,
+                          NullStream null,
+                          bool began,
+                          const void* graph = nullptr);
+  void capture_ended(CUstream stream, NullStream null, const void* graph);
   // How many go on, in all contexts.
   [[nodiscard]] std::uint32_t captures_open() const;
-  // Graphs and executables (each handle once): blocks allocated while their thread captured are
-  // not recycled while any lives.
-  void graph_created();
-  void graph_destroyed();
 
   // ---- Faults.
   // A kernel of the context has faulted: only the driver has the right answers now.
@@ -169,6 +169,8 @@ class Allocator {
   friend class ChargedMemory;
 
   friend class GuardedMemory;
+
+  friend class GraphMemory;
 
   friend class Submission;
 

@@ -151,6 +151,8 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && cut_pages(cache.device(), bytes))
     status = allocate();
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && free_unnamed(cache.device()))
+    status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && call_oom_hooks(cache.device(), bytes))
     status = allocate();
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY) tell_out_of_memory(cache, bytes);
@@ -175,6 +177,15 @@ bool Allocator::State::cut_pages(CUdevice device, Bytes bytes) {
   return DeepTrim(*this).go({.device = device, .patience = patience}).sums.given != 0;
 }
 
+// Blocks that the program has freed, and that are held for graphs although no call in them
+// names the block: only a pointer that custash cannot see could lead there.
+bool Allocator::State::free_unnamed(CUdevice device) {
+  bool any = false;
+  visit_living(on_device(device),
+               [&](ContextCache& each) { any |= each.freed_blocks().free_unnamed(); });
+  return any;
+}
+
 bool Allocator::State::call_oom_hooks(CUdevice device, Bytes bytes) {
   std::vector<OomHook> hooks;
   {
@@ -194,6 +205,8 @@ void Allocator::State::tell_out_of_memory(ContextCache& cache, Bytes bytes) {
   std::string text = "out of memory on device " + std::to_string(cache.device()) + ": " +
                      std::to_string(bytes) + " bytes asked for; " +
                      cache.report().describe_use();
+  if (const Bytes kept = cache.freed_blocks().held_bytes(); kept != 0)
+    text += ", " + mib(kept) + " freed but held for CUDA graphs";
   std::size_t free = 0;
   std::size_t total = 0;
   if (driver.mem_get_info(&free, &total) == CUDA_SUCCESS) {

@@ -33,7 +33,8 @@ StreamName::StreamName(CUstream given, NullStream null)
   if (stream == CU_STREAM_PER_THREAD) thread = ThreadBindings::mine().number();
 }
 
-void Allocator::State::close_capture(const StreamName& stream) {
+void Allocator::State::close_capture(const StreamName& stream, const void* graph) {
+  Captures::Number number = 0;
   {
     Lock lock(mutex);
     const auto it =
@@ -41,11 +42,18 @@ void Allocator::State::close_capture(const StreamName& stream) {
           return open.stream == stream;
         });
     if (it == open_captures.end()) return;
+    number = it->number;
     open_captures.erase(it);
     captures_open.fetch_sub(1);
   }
   gate.capture_ended();
-  release_graph_blocks();
+  release(captures.ended(number, graph));
+}
+
+void Allocator::State::release(const Captures::Numbers& ended) {
+  if (ended.empty()) return;
+  for (ContextCache* cache : all())
+    cache->freed_blocks().captures_ended(ended);
 }
 
 ContextCache* Allocator::State::cache(CUcontext context) {
@@ -83,7 +91,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
                                  pages,
                                  accounts,
                                  deferred_unmaps,
-                                 graphs,
+                                 captures,
                                  budget(device),
                                  gate,
                                  sleep_gate,

@@ -109,7 +109,8 @@ struct Allocator::State {
   ContextCache* known(CUcontext context);  // without making one
   // The cache's ladder, then what other contexts of the device hold.
   Status allocate(StreamBinding& binding, Bytes bytes, Address* out);
-  void release_graph_blocks();
+  // Frees the blocks that only graphs of these captures could use.
+  void release(const Captures::Numbers& ended);
 
   // A plain free waits for the block's whole device: the other contexts on it are waited for
   // here.
@@ -152,7 +153,7 @@ struct Allocator::State {
 
   // The limit that the configuration sets; once for each device.
   void apply_limit(CUdevice device);
-  std::atomic<std::int64_t> graphs{0};
+  Captures captures;
   std::atomic<bool> kernels_visible{false};
   std::atomic<bool> any_kernel_visible{false};  // whatever its parameters hold
   std::atomic<bool> graphs_visible{false};
@@ -179,18 +180,19 @@ struct Allocator::State {
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   bool neighbours_gave(CUdevice device, Bytes bytes);
   bool cut_pages(CUdevice device, Bytes bytes);
+  bool free_unnamed(CUdevice device);
   bool call_oom_hooks(CUdevice device, Bytes bytes);
   void tell_out_of_memory(ContextCache& cache, Bytes bytes);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);
 
-  // Captures that go on, so that each end finds what its begin has counted, whatever has
-  // happened to the stream since.
+  // So that each end finds what its begin has counted, whatever became of the stream since.
   struct OpenCapture {
     StreamName stream;
     Timeline* timeline;
+    Captures::Number number;
   };
 
-  void close_capture(const StreamName& stream);
+  void close_capture(const StreamName& stream, const void* graph);  // null: none was made
   std::vector<OpenCapture> open_captures GUARDED_BY(mutex);
   std::atomic<std::uint32_t> captures_open{0};
 };

@@ -9,6 +9,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/base/stream_handle.hpp"
+#include "allocator/base/this_thread.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>
@@ -75,8 +76,42 @@ Effect effect_of(SubmissionKind view, const Allocator::State& state) {
   return effect;
 }
 
-// Between a capture_begins() and its capture_begin_done(): the stream's.
+// Between a capture_begins() and its capture_begin_done(): the stream's timeline, and the
+// capture.
 thread_local Timeline* beginning = nullptr;
+thread_local Captures::Number beginning_capture = 0;
+
+// The driver's number of the capture that the stream is in; 0: it does not tell.
+std::uint64_t capture_of(const Driver& driver, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t id = 0;
+  const bool told = driver.stream_get_capture_info != nullptr &&
+                    driver.stream_get_capture_info(
+                        stream, &status, &id, nullptr, nullptr, nullptr) == CUDA_SUCCESS;
+  return told && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
+}
+
+// Before the driver's call, so that no free comes in between.
+void note_captured(Allocator& core,
+                   Captures& captures,
+                   CUstream stream,
+                   SubmissionKind view,
+                   const CallNames& names) {
+  std::vector<Address> addresses;
+  std::vector<std::uint64_t> ids;
+  Captures::Call call{.driver_id = 0, .thread = thread_number()};
+  if (view == SubmissionKind::Wait)
+    call.reading = Captures::Reading::Whole;
+  else if (names.read != nullptr)
+    call.reading = names.read(names.call, &addresses);
+  for (const Address each : addresses) {
+    BlockInfo info;
+    if (core.find(each, &info) == Ownership::Live) ids.push_back(info.buffer_id & ~kOrderedId);
+  }
+  call.named = ids;
+  if (captures.several_go_on()) call.driver_id = capture_of(core.driver(), stream);
+  captures.takes_in(call);
+}
 
 }  // namespace
 
@@ -85,7 +120,8 @@ Submission::Submission(Allocator& allocator,
                        NullStream null,
                        SubmissionKind view,
                        Address first_touched,
-                       Address second_touched) {
+                       Address second_touched,
+                       const CallNames& names) {
   Allocator::State& state = *allocator.state_;
   const StreamPlace place = state.place(stream, null);
   if (!place) return;
@@ -101,6 +137,7 @@ Submission::Submission(Allocator& allocator,
       state.graphs_visible.store(true);
     if (view == SubmissionKind::ReachesHost || view == SubmissionKind::ReachesHostGraph)
       state.graphs_reach_host.store(true);
+    note_captured(allocator, state.captures, place.stream_state->stream, view, names);
     return;  // nothing runs now
   }
   if (view == SubmissionKind::Wait && !holds(Rule::waits_of_streams_count) &&
@@ -174,6 +211,7 @@ void Allocator::capture_begins(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
   beginning = place ? &place.cache->timeline() : nullptr;
   if (beginning == nullptr) return;
+  beginning_capture = state_->captures.begins(thread_number());
   state_->gate.capture_comes();
   state_->sleep_gate
       .pass();  // before the gate: who goes to sleep does the two the other way round
@@ -181,48 +219,39 @@ void Allocator::capture_begins(CUstream stream, NullStream null) {
   state_->gate.capture_begins();
 }
 
-void Allocator::capture_begin_done(CUstream stream, NullStream null, bool began) {
+void Allocator::capture_begin_done(CUstream stream,
+                                   NullStream null,
+                                   bool began,
+                                   const void* graph) {
   Timeline* timeline = std::exchange(beginning, nullptr);
   if (timeline == nullptr) return;
+  const Captures::Number number = beginning_capture;
   if (began) {
     Lock lock(state_->mutex);
-    state_->open_captures.push_back({StreamName(stream, null), timeline});
+    state_->open_captures.push_back({StreamName(stream, null), timeline, number});
     state_->captures_open.fetch_add(1);
   }
   state_->gate.capture_begun(began);
+  if (began)
+    state_->captures.begun(number, capture_of(driver_, State::normalise(stream, null)), graph);
+  else
+    state_->release(state_->captures.ended(number, nullptr));
 }
 
-void Allocator::capture_ended(CUstream stream, NullStream null) {
-  state_->close_capture(StreamName(stream, null));
+void Allocator::capture_ended(CUstream stream, NullStream null, const void* graph) {
+  state_->close_capture(StreamName(stream, null), graph);
 }
 
 std::uint32_t Allocator::captures_open() const {
   return state_->captures_open.load();
 }
 
-void Allocator::graph_created() {
-  state_->graphs.fetch_add(1);
-}
-
-void Allocator::graph_destroyed() {
-  state_->graphs.fetch_sub(1);
-  state_->release_graph_blocks();
-}
-
-void Allocator::State::release_graph_blocks() {
-  if (graphs.load() > 0 && holds(Rule::captured_blocks_wait_for_every_graph)) return;
-  for (ContextCache* cache : all()) {
-    if (!cache->timeline().capturing() || !holds(Rule::captured_blocks_wait_for_captures))
-      cache->freed_blocks().release_graph_blocks();
-  }
-}
-
 void Allocator::stream_destroyed(CUstream stream) {
   if (is_default_stream(stream)) return;
   const StreamPlace place = state_->place(stream, NullStream::Legacy);
   if (place) place.cache->stream_ends().stream_destroyed(stream);
-  state_->close_capture(
-      StreamName(stream, NullStream::Legacy));  // a capture dies with its stream
+  // A capture dies with its stream.
+  state_->close_capture(StreamName(stream, NullStream::Legacy), nullptr);
   if (holds(Rule::threads_forget_destroyed_streams)) state_->new_epoch();
 }
 
@@ -250,14 +279,21 @@ void Allocator::context_destroyed(CUcontext context) {
     contents.give_up(state_->sleeping.store(), 0);
   }
   cache->abandon();
-  Lock lock(state_->mutex);
-  const auto erased = std::erase_if(state_->open_captures, [&](const State::OpenCapture& open) {
-    return open.timeline == &cache->timeline();
-  });
-  state_->captures_open.fetch_sub(static_cast<std::uint32_t>(erased));
-  for (std::size_t i = 0; i < erased; ++i)
+  Captures::Numbers ended;
+  {
+    Lock lock(state_->mutex);
+    std::erase_if(state_->open_captures, [&](const State::OpenCapture& open) {
+      const bool ends = open.timeline == &cache->timeline();
+      if (ends) ended.push_back(open.number);
+      return ends;
+    });
+    state_->captures_open.fetch_sub(static_cast<std::uint32_t>(ended.size()));
+    state_->doomed.emplace_back(context, cache);
+  }
+  for (const Captures::Number number : ended) {
     state_->gate.capture_ended();
-  state_->doomed.emplace_back(context, cache);
+    state_->release(state_->captures.ended(number, nullptr));
+  }
 }
 
 void Allocator::State::green_destroyed(CUcontext context) {

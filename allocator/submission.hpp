@@ -4,10 +4,12 @@
 #pragma once
 
 #include "allocator/base/units.hpp"
+#include "allocator/cache/captures.hpp"
 #include "allocator/order/calls_under_way.hpp"
 #include "allocator/submission_kind.hpp"
 
 #include <array>
+#include <vector>
 
 #include <cuda.h>
 
@@ -16,6 +18,13 @@ namespace custash {
 class Allocator;
 class ContextCache;
 class StreamState;
+
+// What a call names. Asked only where a capture takes the call in: appends the addresses, and
+// says how much of the call it could read. Without `read` the call may name any block.
+struct CallNames {
+  Captures::Reading (*read)(const void* call, std::vector<Address>* addresses) = nullptr;
+  const void* call = nullptr;
+};
 
 // Around exactly one driver call that submits work to a stream:
 //
@@ -34,7 +43,8 @@ class Submission {
              NullStream null,
              SubmissionKind view,
              Address first_touched = 0,
-             Address second_touched = 0);
+             Address second_touched = 0,
+             const CallNames& names = {});
   ~Submission();
 
   Submission(const Submission&) = delete;

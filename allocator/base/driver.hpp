@@ -88,6 +88,10 @@ namespace custash {
   X(Required, event_synchronize, "cuEventSynchronize", (CUevent))                             \
   X(Required, stream_wait_event, "cuStreamWaitEvent", (CUstream, CUevent, unsigned))          \
   X(Required, stream_is_capturing, "cuStreamIsCapturing", (CUstream, CUstreamCaptureStatus*)) \
+  X(Optional,                                                                                 \
+    stream_get_capture_info,                                                                  \
+    "cuStreamGetCaptureInfo_v2",                                                              \
+    (CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**, size_t*))  \
   X(Required, stream_get_ctx, "cuStreamGetCtx", (CUstream, CUcontext*))                       \
   X(Optional, stream_get_ctx_v2, "cuStreamGetCtx_v2", (CUstream, CUcontext*, void**))         \
   X(Required,                                                                                 \

@@ -33,7 +33,8 @@ enum class LockRank {
   Events,
   CallsUnderWay,
   CopiesAbroad,
-  Accounts
+  Accounts,
+  Captures
 };
 
 class Lock;

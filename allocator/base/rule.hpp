@@ -120,11 +120,15 @@ namespace custash {
   RULE(early_launches_wait_while_memory_is_owed) \
   RULE(captured_blocks_wait_for_every_graph) \
   RULE(captured_blocks_wait_for_captures) \
+  RULE(threads_of_a_capture_keep_their_blocks) \
+  RULE(captured_calls_keep_what_they_name) \
+  RULE(unread_calls_keep_every_block) \
+  RULE(graphs_keep_what_they_are_made_of) \
+  RULE(blocks_that_graphs_name_are_not_for_the_ladder) \
   RULE(threads_forget_destroyed_streams) \
   RULE(a_context_ends_after_frees_elsewhere) \
   RULE(batches_pay_the_other_context) \
   RULE(ended_threads_give_their_stream_state_back) \
-  RULE(graphs_are_counted_before_their_capture_ends) \
   RULE(dma_bufs_are_of_quiet_memory) \
   RULE(exported_handles_are_of_quiet_memory) \
   RULE(early_launches_lose_their_attribute) \

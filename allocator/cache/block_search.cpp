@@ -4,6 +4,7 @@
 
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/base/this_thread.hpp"
 #include "allocator/heap/block_info.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
@@ -170,13 +171,13 @@ Address BlockSearch::hand_out(const Request& request, const BlockRef& found) {
   CUSTASH_ASSERT(found.reuse_after().latest() <= core_.timeline.submitted());
   const std::uint64_t id =
       take_buffer_ids(1) | (request.stream_state == nullptr ? 0 : kOrderedId);
-  const bool captured = core_.timeline.capturing();
+  const std::uint32_t beside_capture = core_.timeline.capturing() ? thread_number() : 0;
   const auto fill = [&](auto& block) {
     block.requested =
         static_cast<typename std::decay_t<decltype(block.requested)>::Value>(request.bytes);
     block.handed_out_at = core_.timeline.submitted().count;
     block.buffer_id = id;
-    block.marks = {.held_by_graph = captured};
+    block.marks = {.beside_capture = beside_capture};
     return block.reuse_after;
   };
   const ReuseAfter reuse_after = found.small ? fill(found.small.block()) : fill(*found.large);

@@ -6,13 +6,11 @@
 #include "allocator/base/budget.hpp"
 #include "allocator/base/config.hpp"
 #include "allocator/base/driver.hpp"
+#include "allocator/cache/captures.hpp"
 #include "allocator/heap/page_map.hpp"
 #include "allocator/memory/deferred_unmaps.hpp"
 #include "allocator/order/capture_gate.hpp"
 #include "allocator/order/sleep_gate.hpp"
-
-#include <atomic>
-#include <cstdint>
 
 namespace custash {
 
@@ -34,8 +32,8 @@ struct CacheShared {
   PageMap& pages;
   Accounts& accounts;
   DeferredUnmaps& deferred_unmaps;
-  const std::atomic<std::int64_t>& graphs;  // graphs and executables that live
-  DeviceBudget& budget;                     // of the device
+  Captures& captures;
+  DeviceBudget& budget;  // of the device
   CaptureGate& gate;
   SleepGate& sleep_gate;
   Others others;

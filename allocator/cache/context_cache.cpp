@@ -35,7 +35,7 @@ Request make_request(Bytes bytes,
 }  // namespace
 
 ContextCache::ContextCache(const CacheShared& shared, CUcontext context, CUdevice device)
-    : core_(shared, *this, context, device), freed_(core_, shared.graphs) {
+    : core_(shared, *this, context, device), freed_(core_, shared.captures) {
 }
 
 Status ContextCache::allocate(Bytes bytes,

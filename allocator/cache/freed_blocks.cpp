@@ -9,6 +9,7 @@
 #include "allocator/heap/pool.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace custash {
@@ -43,8 +44,8 @@ bool FreedBlocks::charge(Address address, Accounts::Number account) {
 }
 
 BlockRef FreedBlocks::begin(const PageOwner& owner, Address address) {
-  const BlockRef found = locate(owner, address);
-  if (!found || found.buffer_id().exchange(0) == 0) return {};
+  BlockRef found = locate(owner, address);
+  if (!found || (found.id = found.buffer_id().exchange(0)) == 0) return {};
   core_.stats.count_owned(stat_pool(found.kind()),
                           found.block_bytes(),
                           static_cast<std::int64_t>(found.requested()),
@@ -120,12 +121,23 @@ bool FreedBlocks::collect_abroad(AbroadWait wait) {
 
 void FreedBlocks::hold_or_give(const BlockRef& found) {
   CUSTASH_ASSERT(found.state() == BlockState::Busy && found.buffer_id() == 0);
-  if (found.marks().held_by_graph && holds(Rule::captured_blocks_stay_with_graphs) &&
-      (graphs_.load() > 0 || core_.timeline.capturing())) {
-    held_.push_back(found);
-    return;
+  const std::uint32_t thread = std::exchange(found.marks().beside_capture, 0);
+  if (thread != 0 && holds(Rule::captured_blocks_stay_with_graphs)) {
+    Captures::Holders holders = captures_.holders(found.id, thread);
+    if (!holders.empty()) return held_.push_back({found, std::move(holders)});
+    // Since its fence was recorded, its graph may have been launched and destroyed.
+    if (holds(Rule::captured_blocks_wait_for_launches)) wait_for_launches(found);
   }
   give(found);
+}
+
+// Launches of a graph after the free may use the block, too. It is safe once all of them have
+// passed.
+void FreedBlocks::wait_for_launches(const BlockRef& found) {
+  ReuseAfter& reuse_after = found.reuse_after();
+  const Position position = core_.timeline.submitted();
+  reuse_after = {.plain = reuse_after.plain, .ordered = position};
+  atomic_max(core_.order_high, position);
 }
 
 // Otherwise the block goes to limbo: it was freed on a stream other than the pool's, or other
@@ -205,18 +217,44 @@ void FreedBlocks::return_slabs(const std::vector<Slab*>& slabs) {
   }
 }
 
-void FreedBlocks::release_graph_blocks() {
-  CacheLock lock(core_.mutex);
-  const Position position = core_.timeline.submitted();
-  for (const BlockRef& found : std::exchange(held_, {})) {
-    // Graph launches after the free may use the block, too. It is safe once all of them have
-    // passed.
-    found.reuse_after() = holds(Rule::captured_blocks_wait_for_launches)
-                              ? ReuseAfter{.ordered = position}
-                              : ReuseAfter{};
-    atomic_max(core_.order_high, position);
-    give(found);
+template <typename May>
+bool FreedBlocks::give_held(May may) {
+  const auto going = std::partition(held_.begin(), held_.end(), std::not_fn(may));
+  const bool any = going != held_.end();
+  for (auto it = going; it != held_.end(); ++it) {
+    if (holds(Rule::captured_blocks_wait_for_launches))
+      wait_for_launches(it->found);
+    else
+      it->found.reuse_after() = {};
+    give(it->found);
   }
+  held_.erase(going, held_.end());
+  return any;
+}
+
+void FreedBlocks::captures_ended(const Captures::Numbers& ended) {
+  CacheLock lock(core_.mutex);
+  for (Held& held : held_)
+    std::erase_if(held.holders, [&](const Captures::Holder& each) {
+      return std::find(ended.begin(), ended.end(), each.capture) != ended.end();
+    });
+  (void)give_held([](const Held& held) { return held.holders.empty(); });
+}
+
+bool FreedBlocks::free_unnamed() {
+  CacheLock lock(core_.mutex);
+  return give_held([&](const Held& held) {
+    return captures_.name_nothing(held.holders) ||
+           !holds(Rule::blocks_that_graphs_name_are_not_for_the_ladder);
+  });
+}
+
+Bytes FreedBlocks::held_bytes() {
+  CacheLock lock(core_.mutex);
+  Bytes sum = 0;
+  for (const Held& each : held_)
+    sum += static_cast<Bytes>(each.found.block_bytes());
+  return sum;
 }
 
 void FreedBlocks::forget() {

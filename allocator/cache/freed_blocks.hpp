@@ -6,9 +6,9 @@
 
 #include "allocator/cache/abroad.hpp"
 #include "allocator/cache/cache_core.hpp"
+#include "allocator/cache/captures.hpp"
 #include "allocator/cache/exported_blocks.hpp"
 
-#include <atomic>
 #include <vector>
 
 namespace custash {
@@ -20,8 +20,7 @@ enum class AbroadWait { No, Yes };
 
 class FreedBlocks {
  public:
-  FreedBlocks(CacheCore& core, const std::atomic<std::int64_t>& graphs)
-      : core_(core), graphs_(graphs) {}
+  FreedBlocks(CacheCore& core, const Captures& captures) : core_(core), captures_(captures) {}
 
   // The live block at this address; nothing where there is none of this cache.
   [[nodiscard]] BlockRef locate(Address address) REQUIRES(cache_lock) {
@@ -52,8 +51,13 @@ class FreedBlocks {
   void put(const BlockRef& found, bool ready) REQUIRES(cache_lock);
   void return_empty_slabs(Position passed) REQUIRES(cache_lock);
 
-  // No graph that could use a block of a capture exists any more.
-  void release_graph_blocks() EXCLUDES(cache_lock);
+  // These captures have ended, with all graphs that were made of them: frees the blocks that
+  // only they could use.
+  void captures_ended(const Captures::Numbers& ended) EXCLUDES(cache_lock);
+  // The process is out of memory: frees the blocks that are held although no captured call
+  // names them. Returns whether there were any.
+  bool free_unnamed() EXCLUDES(cache_lock);
+  [[nodiscard]] Bytes held_bytes() EXCLUDES(cache_lock);
   // Another process opens the block, and closes it: see ExportedBlocks.
   bool pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) EXCLUDES(cache_lock);
   void unpin(Address base) EXCLUDES(cache_lock);
@@ -67,14 +71,23 @@ class FreedBlocks {
   void forget() REQUIRES(cache_lock);
 
  private:
+  // Freed by the program, but a capture's graph may use it.
+  struct Held {
+    BlockRef found;
+    Captures::Holders holders;
+  };
+
   void hold_or_give(const BlockRef& found) REQUIRES(cache_lock);
+  void wait_for_launches(const BlockRef& found) REQUIRES(cache_lock);
+  template <typename May>
+  bool give_held(May may) REQUIRES(cache_lock);
   void give(const BlockRef& found) REQUIRES(cache_lock);
   void return_spare_slabs(const Slab& like) REQUIRES(cache_lock);
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(cache_lock);
 
   CacheCore& core_;
-  const std::atomic<std::int64_t>& graphs_;
-  std::vector<BlockRef> held_ GUARDED_BY(cache_lock);  // freed, but a graph may use them
+  const Captures& captures_;
+  std::vector<Held> held_ GUARDED_BY(cache_lock);
   ExportedBlocks exported_blocks_ GUARDED_BY(cache_lock);
   Abroad abroad_;  // its blocks are guarded by the cache lock, the count of them by none
 };

@@ -12,14 +12,15 @@
 namespace custash {
 
 struct BlockMarks {
-  bool held_by_graph = false;    // allocated during a capture
+  std::uint32_t beside_capture = 0;  // allocated while a capture went on: by this thread
   bool shared_streams = false;   // record_stream was called: no stream is in order by itself
+  std::uint8_t unused = 0;       // so that all bits are of members
   Accounts::Number account = 0;  // what the block is charged to until its free; 0: nothing
 
-  [[nodiscard]] bool any() const { return std::bit_cast<std::uint32_t>(*this) != 0; }
+  [[nodiscard]] bool any() const { return std::bit_cast<std::uint64_t>(*this) != 0; }
 
   // Its next owner may need more than stream order: only the slow path can tell.
-  [[nodiscard]] bool kept() const { return held_by_graph || shared_streams; }
+  [[nodiscard]] bool kept() const { return beside_capture != 0 || shared_streams; }
 
   // By the block's owner. Others may ask meanwhile. Order: none, the number stands alone.
   void charge(Accounts::Number to) {
@@ -39,6 +40,6 @@ struct BlockMarks {
   }
 };
 
-static_assert(sizeof(BlockMarks) == sizeof(std::uint32_t));
+static_assert(sizeof(BlockMarks) == sizeof(std::uint64_t));
 
 }  // namespace custash

@@ -13,6 +13,7 @@ struct Pool;
 struct BlockRef {
   SmallRef small;
   Block* large = nullptr;
+  std::uint64_t id = 0;  // while it is freed: the buffer id that it had
 
   explicit operator bool() const { return small || large != nullptr; }
 

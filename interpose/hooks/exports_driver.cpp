@@ -14,16 +14,19 @@ namespace custash {
 
 using namespace views;  // NOLINT: entry_points.def is written in these words
 
-#define SUBMIT_HOOK(hook, null, stream, view, first, second, params, args) \
-  CUresult hook params noexcept {                                          \
-    return hooks::submit(                                                  \
-        real::function<CUresult params>(Entry::hook),                      \
-        NullStream::null,                                                  \
-        stream,                                                            \
-        [&]([[maybe_unused]] Allocator& core) { return view; },            \
-        first,                                                             \
-        second,                                                            \
-        [&](auto* real) { return real args; });                            \
+#define SUBMIT_HOOK(hook, null, stream, view, first, second, params, args)                 \
+  CUresult hook params noexcept {                                                          \
+    return hooks::submit(                                                                  \
+        real::function<CUresult params>(Entry::hook),                                      \
+        NullStream::null,                                                                  \
+        stream,                                                                            \
+        [&]([[maybe_unused]] Allocator& core) { return view; },                            \
+        first,                                                                             \
+        second,                                                                            \
+        [&](std::vector<Address>* named) {                                                 \
+          return call_names::read<Entry::hook>(named, first, second, IN_PARENTHESES args); \
+        },                                                                                 \
+        [&](auto* real) { return real args; });                                            \
   }
 #define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
   ALL_FORMS_##forms(SUBMIT_HOOK, hook_##symbol, stream, view, first, second, params, args)
@@ -80,11 +83,13 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
   ALL_FORMS_##forms(HANDLED_HOOK, hook_##symbol, handler, params, args)
 
 // The driver looks at the addresses that a node names.
-#define NODE_HOOK(hook, null, note, params, args)                                   \
-  ANSWERED_HOOK(hook,                                                               \
-                null,                                                               \
-                (graph_nodes::note, hooks::while_awake([&] { return real args; })), \
-                params,                                                             \
+#define NODE_HOOK(hook, null, note, params, args)                                        \
+  ANSWERED_HOOK(hook,                                                                    \
+                null,                                                                    \
+                (graph_nodes::note_change(), graph_nodes::note, hooks::while_awake([&] { \
+                   return real args;                                                     \
+                 })),                                                                    \
+                params,                                                                  \
                 args)
 #define NODE(symbol, forms, note, params, args) \
   ALL_FORMS_##forms(NODE_HOOK, hook_##symbol, note, params, args)

@@ -2,6 +2,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "allocator/graph_memory.hpp"
 #include "interpose/hooks/graph_nodes.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
@@ -27,6 +28,10 @@ void note_parameters(const CUDA_KERNEL_NODE_PARAMS_v1& node, const void* kernel)
 }
 
 }  // namespace
+
+void note_change() {
+  if (Allocator* const core = process::core()) GraphMemory(*core).node_changes();
+}
 
 // Visible unless the copy certainly goes to device memory.
 void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context) {
@@ -91,10 +96,15 @@ class Given {
 static_assert(sizeof(CUgraphNodeParams) == 256);
 #endif
 
-// A kind of node that is not known here may write to the host.
-void note_node(const void* what) {
+// `holder`: the graph or executable that will contain the node. A kind of node that is not
+// known here may write to the host.
+void note_node(const void* holder, const void* what) {
   if (what == nullptr) return;
   const auto& node = *static_cast<const Node*>(what);
+  note_change();
+  if (Allocator* const core = process::core();
+      core != nullptr && node.type == CU_GRAPH_NODE_TYPE_GRAPH)
+    GraphMemory(*core).contains(holder, node.child);
   switch (node.type) {
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       return note_copy(&node.copy.copy, node.copy.context);
@@ -132,7 +142,7 @@ CUresult add_node(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, void*> 
                   const CUgraphNode* after,
                   Count count,
                   void* what) {
-  note_node(what);
+  note_node(graph, what);
   return hooks::while_awake(
       [&] { return real(out, graph, after, count, Given(what).params()); });
 }
@@ -146,13 +156,13 @@ CUresult add_node_v2(
     const void* edges,
     Count count,
     void* what) {
-  note_node(what);
+  note_node(graph, what);
   return hooks::while_awake(
       [&] { return real(out, graph, after, edges, count, Given(what).params()); });
 }
 
 CUresult set_node(Real<CUgraphNode, void*> real, NullStream, CUgraphNode node, void* what) {
-  note_node(what);
+  note_node(node, what);  // nobody knows its graph, so the child's memory stays for good
   return hooks::while_awake([&] { return real(node, Given(what).params()); });
 }
 
@@ -161,7 +171,7 @@ CUresult set_exec_node(Real<CUgraphExec, CUgraphNode, void*> real,
                        CUgraphExec graph,
                        CUgraphNode node,
                        void* what) {
-  note_node(what);
+  note_node(graph, what);
   return hooks::while_awake([&] { return real(graph, node, Given(what).params()); });
 }
 

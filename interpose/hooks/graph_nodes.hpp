@@ -9,6 +9,8 @@
 
 namespace custash::graph_nodes {
 
+// Before each of the others: the node may become a part of a capture that goes on.
+void note_change();
 void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context);
 void note_fill(const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context);
 void note_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1* node);

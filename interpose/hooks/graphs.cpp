@@ -1,89 +1,60 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/hooks/graphs.hpp"
-
-#include "interpose/hooks/handlers.hpp"
+// Graphs and executables: what each is made of, so that the core knows which blocks it may use.
+// clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
-#include "interpose/process/process.hpp"
-#include "interpose/process/ranked_mutex.hpp"
-
-#include <unordered_set>
+// clang-format on
+#include "allocator/graph_memory.hpp"
+#include "interpose/hooks/handlers.hpp"
 
 namespace custash {
 namespace graphs {
 namespace {
 
-constinit RankedMutex mutex{HookRank::Graphs};
-
-std::unordered_set<const void*>& living() REQUIRES(mutex) {
-  static auto* const set = new std::unordered_set<const void*>;  // never destroyed
-  return *set;
-}
-
-bool enter(const void* handle) {
-  const RankedLock lock(mutex);
-  return living().insert(handle).second;
-}
-
-bool leave(const void* handle) {
-  const RankedLock lock(mutex);
-  return living().erase(handle) != 0;
-}
-
-void re_enter(const void* handle) noexcept {
-  try {
-    enter(handle);
-  } catch (...) {
-    // The core still counts it: its blocks are kept too long, not too short.
-  }
-}
-
-// Out of the set before the driver destroys it: after that another thread may get the same
-// handle.
 template <typename Handle>
 CUresult destroy(handlers::Real<Handle> real, Handle handle) {
   Allocator* const core = process::core();
   if (core == nullptr) return real(handle);
-  const bool known = leave(handle);
+  GraphMemory memory(*core);
+  const GraphMemory::Leaving leaving = memory.leaves(handle);
   const CUresult result = real(handle);
-  if (!known) return result;
-  if (result == CUDA_SUCCESS) {
-    core->graph_destroyed();
-  } else {
-    re_enter(handle);
-  }
+  if (result == CUDA_SUCCESS)
+    memory.destroyed(leaving);
+  else
+    memory.stays(handle, leaving);
   return result;
 }
 
 template <typename Handle>
-CUresult note(CUresult result, Handle* out) {
+CUresult note(CUresult result, Handle* out, CUgraph from) {
   Allocator* const core = process::core();
-  if (core != nullptr && result == CUDA_SUCCESS && out != nullptr) created(*core, *out);
+  if (core != nullptr && result == CUDA_SUCCESS && out != nullptr)
+    GraphMemory(*core).made(*out, from);
   return result;
 }
 
-}  // namespace
-
-void created(Allocator& core, const void* handle) noexcept {
-  if (handle == nullptr) return;
-  bool first = true;
-  try {
-    first = enter(handle);
-  } catch (...) {
-    // It is counted and never found again: its blocks are kept too long, not too short.
-  }
-  if (first) core.graph_created();
+void contains(const void* graph, CUgraph part) {
+  if (Allocator* const core = process::core()) GraphMemory(*core).contains(graph, part);
 }
 
+// One that the driver refuses may have been changed in part.
+template <typename Call>
+CUresult update(CUgraphExec graph, CUgraph from, Call call) {
+  contains(graph, from);
+  CUgraphExec* const out = &graph;
+  return note(hooks::while_awake(call), out, from);
+}
+
+}  // namespace
 }  // namespace graphs
 
 namespace handlers {
 
 CUresult graph_create(Real<CUgraph*, unsigned> real, NullStream, CUgraph* out, unsigned flags) {
-  return graphs::note(real(out, flags), out);
+  return graphs::note(real(out, flags), out, nullptr);
 }
 
 CUresult graph_clone(Real<CUgraph*, CUgraph> real, NullStream, CUgraph* out, CUgraph original) {
-  return graphs::note(real(out, original), out);
+  return graphs::note(real(out, original), out, original);
 }
 
 CUresult graph_instantiate_log(Real<CUgraphExec*, CUgraph, CUgraphNode*, char*, Count> real,
@@ -95,7 +66,7 @@ CUresult graph_instantiate_log(Real<CUgraphExec*, CUgraph, CUgraphNode*, char*, 
                                Count size) {
   const KeepAwake awake(process::core());
   const auto call = [&](auto* again) { return again(out, graph, node, log, size); };
-  return graphs::note(hooks::retry_after_trim(real, call), out);
+  return graphs::note(hooks::retry_after_trim(real, call), out, graph);
 }
 
 CUresult graph_instantiate_flags(Real<CUgraphExec*, CUgraph, unsigned long long> real,
@@ -105,7 +76,7 @@ CUresult graph_instantiate_flags(Real<CUgraphExec*, CUgraph, unsigned long long>
                                  unsigned long long flags) {
   const KeepAwake awake(process::core());
   const auto call = [&](auto* again) { return again(out, graph, flags); };
-  return graphs::note(hooks::retry_after_trim(real, call), out);
+  return graphs::note(hooks::retry_after_trim(real, call), out, graph);
 }
 
 CUresult graph_instantiate_params(Real<CUgraphExec*, CUgraph, void*> real,
@@ -115,7 +86,7 @@ CUresult graph_instantiate_params(Real<CUgraphExec*, CUgraph, void*> real,
                                   void* parameters) {
   const KeepAwake awake(process::core());
   const auto call = [&](auto* again) { return again(out, graph, parameters); };
-  return graphs::note(hooks::retry_after_trim(real, call), out);
+  return graphs::note(hooks::retry_after_trim(real, call), out, graph);
 }
 
 CUresult graph_destroy(Real<CUgraph> real, NullStream, CUgraph graph) {
@@ -124,6 +95,43 @@ CUresult graph_destroy(Real<CUgraph> real, NullStream, CUgraph graph) {
 
 CUresult graph_exec_destroy(Real<CUgraphExec> real, NullStream, CUgraphExec graph) {
   return graphs::destroy(real, graph);
+}
+
+CUresult graph_exec_update(Real<CUgraphExec, CUgraph, CUgraphNode*, void*> real,
+                           NullStream,
+                           CUgraphExec graph,
+                           CUgraph from,
+                           CUgraphNode* where,
+                           void* result) {
+  return graphs::update(graph, from, [&] { return real(graph, from, where, result); });
+}
+
+CUresult graph_exec_update_v2(Real<CUgraphExec, CUgraph, void*> real,
+                              NullStream,
+                              CUgraphExec graph,
+                              CUgraph from,
+                              void* result) {
+  return graphs::update(graph, from, [&] { return real(graph, from, result); });
+}
+
+CUresult add_child_graph(Real<CUgraphNode*, CUgraph, const CUgraphNode*, Count, CUgraph> real,
+                         NullStream,
+                         CUgraphNode* out,
+                         CUgraph graph,
+                         const CUgraphNode* after,
+                         Count count,
+                         CUgraph child) {
+  graphs::contains(graph, child);
+  return hooks::while_awake([&] { return real(out, graph, after, count, child); });
+}
+
+CUresult exec_set_child_graph(Real<CUgraphExec, CUgraphNode, CUgraph> real,
+                              NullStream,
+                              CUgraphExec graph,
+                              CUgraphNode node,
+                              CUgraph child) {
+  graphs::contains(graph, child);
+  return hooks::while_awake([&] { return real(graph, node, child); });
 }
 
 }  // namespace handlers

@@ -9,6 +9,7 @@
 #include "allocator/base/cancellation.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
+#include "interpose/hooks/call_names.hpp"
 #include "interpose/hooks/sync_memops.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/device_scope.hpp"
@@ -57,15 +58,17 @@ CUresult in_context_of(Allocator& core, Stream stream, CUresult refused, Call ca
   return refused;
 }
 
-// `view(core)` says what the host may see; `call(real)` is the driver's call.
+// `view(core)` says what the host may see, `names` what the call names (call_names.hpp);
+// `call(real)` is the driver's call.
 // A `stream` that is nullptr itself: the call names none, and is synchronous by its name.
-template <typename Real, typename Stream, typename View, typename Call>
+template <typename Real, typename Stream, typename View, typename Names, typename Call>
 CUresult submit(Real* real,
                 NullStream null,
                 Stream stream,
                 View view,
                 Address first,
                 Address second,
+                const Names& names,
                 Call call) noexcept {
   if (real == nullptr) return kNoEntry;
   Allocator* const core = process::core();
@@ -74,7 +77,8 @@ CUresult submit(Real* real,
   CUresult result =
       CUDA_ERROR_OUT_OF_MEMORY;  // remains only where the core runs out of host memory
   try {
-    Submission submission(*core, stream, null, view(*core), first, second);
+    Submission submission(
+        *core, stream, null, view(*core), first, second, call_names::ask(names));
     result = call(real);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && relieve(*core)) result = call(real);
     if (result == CUDA_ERROR_INVALID_VALUE) [[unlikely]]

@@ -23,7 +23,11 @@ CUresult submit_from(Allocator& core,
   if (count == 0) return call();
   const SubmissionKind view =
       views::of_kernel(core, list->function, list->kernelParams, nullptr);
-  Submission submission(core, list->hStream, NullStream::Legacy, view);
+  const auto names = [&](std::vector<Address>* named) {
+    return call_names::of_kernel(list->function, list->kernelParams, nullptr, named);
+  };
+  Submission submission(
+      core, list->hStream, NullStream::Legacy, view, 0, 0, call_names::ask(names));
   const CUresult result = submit_from(core, list + 1, count - 1, call);
   submission.done(result);
   return result;
@@ -73,6 +77,9 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
       [view](Allocator&) { return view; },
       0,
       0,
+      [&](std::vector<Address>* named) {
+        return call_names::of_kernel(function, params, extra, named);
+      },
       [&](auto* call) { return call(given, function, params, extra); });
   if (!owed.none() && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
   return result;

@@ -87,19 +87,22 @@ bool any_word(const layouts::Layout* layout, void** params, const Packed& packed
 
 }  // namespace
 
-void visit_words(const Driver& driver,
-                 const void* function,
-                 void** params,
-                 void** extra,
-                 void (*visit)(void* state, Address word, std::size_t place),
-                 void* state,
-                 std::size_t most_words) noexcept {
+std::optional<std::size_t> visit_words(const Driver& driver,
+                                       const void* function,
+                                       void** params,
+                                       void** extra,
+                                       void (*visit)(void* state,
+                                                     Address word,
+                                                     std::size_t place),
+                                       void* state,
+                                       std::size_t most_words) noexcept {
   constexpr std::size_t kMostBytes = std::size_t{1} << 15U;
   const Packed packed = unpack(extra);
-  if (!packed.understood || packed.bytes > kMostBytes) return;
+  if (!packed.understood || packed.bytes > kMostBytes) return std::nullopt;
   const layouts::Layout* const layout =
       params == nullptr ? nullptr : layouts::of(driver, function);
   std::size_t seen = 0;
+  std::size_t largest = packed.bytes / sizeof(Address);
   const auto see = [&](bool alone) {
     return [visit, state, alone, &seen](Address word) {
       visit(state, word, alone ? 0 : ++seen);
@@ -107,10 +110,13 @@ void visit_words(const Driver& driver,
     };
   };
   if (layout != nullptr)
-    for (const layouts::Run& run : *layout)
+    for (const layouts::Run& run : *layout) {
+      largest = std::max<std::size_t>(largest, run.words);
       if (run.words <= most_words) (void)any_word(run, params, see(run.words == 1));
+    }
   if (packed.buffer != nullptr)
     (void)any_word(packed.buffer, packed.bytes / sizeof(Address), see(false));
+  return params != nullptr && layout == nullptr ? std::nullopt : std::optional(largest);
 }
 
 HostAddresses look(const Driver& driver,

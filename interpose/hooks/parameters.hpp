@@ -7,6 +7,8 @@
 
 #include "allocator/allocator.hpp"
 
+#include <optional>
+
 namespace custash::parameters {
 
 enum class HostAddresses {
@@ -30,13 +32,16 @@ HostAddresses look(const Driver& driver,
 
 // Calls `visit` for each 8-byte word of a launch's parameters, as far as their layout is known;
 // but not for parameters of more than `most_words` words. `place`: 0 for a whole parameter; in
-// structures, the word's number among those of the launch, from 1 on.
-void visit_words(const Driver& driver,
-                 const void* function,
-                 void** params,
-                 void** extra,
-                 void (*visit)(void* state, Address word, std::size_t place),
-                 void* state,
-                 std::size_t most_words = ~std::size_t{0}) noexcept;
+// structures, the word's number among those of the launch, from 1 on. Returns how many words
+// the largest parameter has; none where the layout is unknown.
+std::optional<std::size_t> visit_words(const Driver& driver,
+                                       const void* function,
+                                       void** params,
+                                       void** extra,
+                                       void (*visit)(void* state,
+                                                     Address word,
+                                                     std::size_t place),
+                                       void* state,
+                                       std::size_t most_words = ~std::size_t{0}) noexcept;
 
 }  // namespace custash::parameters

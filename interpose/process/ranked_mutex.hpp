@@ -27,7 +27,6 @@ enum class HookRank {
   Ledger,
   PythonNames,  // the ledger copies them
   PythonDesk,
-  Graphs,
   GraphUses,
   OwnPools,
   KernelNames,

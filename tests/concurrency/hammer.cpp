@@ -5,6 +5,7 @@
 // configuration. After each: no fault of the allocator's in the race detector's eyes,
 // validate(), and everything returned.
 #include "allocator/deep_trim.hpp"
+#include "allocator/graph_memory.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "tests/concurrency/rounds.hpp"
@@ -214,12 +215,13 @@ class Worker {
     own(address, 4096);
     CUgraph graph = nullptr;
     const CUresult ended = cuStreamEndCapture(stream, &graph);
-    if (ended == CUDA_SUCCESS) allocator.graph_created();
-    allocator.capture_ended(stream, NullStream::Legacy);
+    allocator.capture_ended(stream, NullStream::Legacy, graph);
     expect(ended, "cuStreamEndCapture: the capture is still valid");
     if (ended == CUDA_SUCCESS) {
+      GraphMemory memory(allocator);
+      const GraphMemory::Leaving leaving = memory.leaves(graph);
       expect(cuGraphDestroy(graph), "cuGraphDestroy");
-      allocator.graph_destroyed();
+      memory.destroyed(leaving);
     }
     round_.capture_taken = false;
   }

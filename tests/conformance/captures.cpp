@@ -256,6 +256,42 @@ CASE(captures_beside_other_threads) {
   }
 }
 
+// A loader's batches beside captures, more than the device holds if none of them were freed.
+// An older graph lives all the time.
+CASE(captures_beside_a_loader) {
+  constexpr int kRounds = 60;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  SAY(cudaMemGetInfo(&free, &total));
+  const std::size_t bytes = free / (kRounds - 20) / kMiB * kMiB;
+  const Stream stream;
+  cudaGraph_t older = nullptr;
+  void* target = nullptr;
+  SAY(cudaMalloc(&target, kBytes));
+  SAY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  SAY(cudaMemsetAsync(target, 1, kBytes, stream));
+  SAY(cudaStreamEndCapture(stream, &older));
+  int wrong = 0;
+  for (int i = 0; i < kRounds && wrong == 0; ++i) {
+    cudaGraph_t graph = nullptr;
+    wrong += cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess;
+    wrong += cudaMemsetAsync(target, i, kBytes, stream) != cudaSuccess;
+    std::thread([&] {
+      const Stream other;
+      void* batch = nullptr;
+      wrong += cudaMalloc(&batch, bytes) != cudaSuccess;
+      wrong += cudaMemsetAsync(batch, i, bytes, other) != cudaSuccess;
+      wrong += cudaStreamSynchronize(other) != cudaSuccess;
+      wrong += cudaFree(batch) != cudaSuccess;
+    }).join();
+    wrong += cudaStreamEndCapture(stream, &graph) != cudaSuccess;
+    wrong += cudaGraphDestroy(graph) != cudaSuccess;
+  }
+  SAY(wrong);
+  SAY(cudaGraphDestroy(older));
+  SAY(cudaFree(target));
+}
+
 // A capture refuses the launch of a graph, and is over.
 CASE(captures_of_graphs) {
   const Stream stream;

@@ -3,12 +3,14 @@
 
 #include "allocator/charged_memory.hpp"
 #include "allocator/deep_trim.hpp"
+#include "allocator/graph_memory.hpp"
 #include "allocator/guarded_memory.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "tests/sim/sim.hpp"
 
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,11 +41,15 @@ class BareDoor final : public Door {
 
   CUresult begin_capture(CUstream, const Call& call) override { return call(); }
 
-  CUresult end_capture(CUstream, const Call& call) override { return call(); }
+  CUresult submit_named(CUstream, const std::vector<Address>&, const Call& call) override {
+    return call();
+  }
 
-  CUresult make_graph(const Call& call) override { return call(); }
+  CUresult end_capture(CUstream, CUgraph*, const Call& call) override { return call(); }
 
-  CUresult destroy_graph(const Call& call) override { return call(); }
+  CUresult instantiate(CUgraphExec*, CUgraph, const Call& call) override { return call(); }
+
+  CUresult destroy_graph(const void*, const Call& call) override { return call(); }
 
   CUresult destroy_stream(CUstream, const Call& call) override { return call(); }
 
@@ -129,12 +135,17 @@ class CachedDoor final : public Door {
                   Address first,
                   Address second,
                   const Call& call) override {
-    Submission submission(allocator_, stream, NullStream::Legacy, view, first, second);
-    // As interpose/hooks/guard_calls.cpp does it.
-    if (view != SubmissionKind::Wait) GuardedMemory(allocator_).give_back_freed();
-    const CUresult result = call();
-    submission.done(result);
-    return result;
+    return submit(stream, view, {first, second}, {}, call);
+  }
+
+  CUresult submit_named(CUstream stream,
+                        const std::vector<Address>& named,
+                        const Call& call) override {
+    const auto read = [](const void* addresses, std::vector<Address>* out) {
+      *out = *static_cast<const std::vector<Address>*>(addresses);
+      return Captures::Reading::Whole;
+    };
+    return submit(stream, SubmissionKind::Hidden, {}, {.read = read, .call = &named}, call);
   }
 
   CUresult begin_capture(CUstream stream, const Call& call) override {
@@ -144,22 +155,27 @@ class CachedDoor final : public Door {
     return result;
   }
 
-  CUresult end_capture(CUstream stream, const Call& call) override {
+  CUresult end_capture(CUstream stream, CUgraph* graph, const Call& call) override {
     const CUresult result = call();
-    if (result == CUDA_SUCCESS) allocator_.graph_created();
-    allocator_.capture_ended(stream, NullStream::Legacy);
+    allocator_.capture_ended(
+        stream, NullStream::Legacy, result == CUDA_SUCCESS ? *graph : nullptr);
     return result;
   }
 
-  CUresult make_graph(const Call& call) override {
+  CUresult instantiate(CUgraphExec* exec, CUgraph graph, const Call& call) override {
     const CUresult result = call();
-    if (result == CUDA_SUCCESS) allocator_.graph_created();
+    if (result == CUDA_SUCCESS) GraphMemory(allocator_).made(*exec, graph);
     return result;
   }
 
-  CUresult destroy_graph(const Call& call) override {
+  CUresult destroy_graph(const void* handle, const Call& call) override {
+    GraphMemory memory(allocator_);
+    const GraphMemory::Leaving leaving = memory.leaves(handle);
     const CUresult result = call();
-    if (result == CUDA_SUCCESS) allocator_.graph_destroyed();
+    if (result == CUDA_SUCCESS)
+      memory.destroyed(leaving);
+    else
+      memory.stays(handle, leaving);
     return result;
   }
 
@@ -295,6 +311,20 @@ class CachedDoor final : public Door {
   }
 
  private:
+  CUresult submit(CUstream stream,
+                  SubmissionKind view,
+                  const std::array<Address, 2>& touched,
+                  const CallNames& names,
+                  const Call& call) {
+    Submission submission(
+        allocator_, stream, NullStream::Legacy, view, touched[0], touched[1], names);
+    // As interpose/hooks/guard_calls.cpp does it.
+    if (view != SubmissionKind::Wait) GuardedMemory(allocator_).give_back_freed();
+    const CUresult result = call();
+    submission.done(result);
+    return result;
+  }
+
   struct Charge {
     Accounts::Number account;
     Bytes bytes;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace custash {
 class HostStore;
@@ -38,10 +39,14 @@ class Door {
   // A kernel that may begin before the one in front of it has ended, as cuLaunchKernelEx makes
   // it; `call` is told whether it still may.
   virtual CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) = 0;
+  // A kernel whose parameters hold these addresses, and custash can read them.
+  virtual CUresult submit_named(CUstream stream,
+                                const std::vector<Address>& named,
+                                const Call& call) = 0;
   virtual CUresult begin_capture(CUstream stream, const Call& call) = 0;
-  virtual CUresult end_capture(CUstream stream, const Call& call) = 0;
-  virtual CUresult make_graph(const Call& call) = 0;
-  virtual CUresult destroy_graph(const Call& call) = 0;
+  virtual CUresult end_capture(CUstream stream, CUgraph* graph, const Call& call) = 0;
+  virtual CUresult instantiate(CUgraphExec* exec, CUgraph graph, const Call& call) = 0;
+  virtual CUresult destroy_graph(const void* handle, const Call& call) = 0;
   virtual CUresult destroy_stream(CUstream stream, const Call& call) = 0;
   virtual CUresult destroy_context(CUcontext context, const Call& call) = 0;
   virtual CUresult empty_cache(CUcontext context) = 0;

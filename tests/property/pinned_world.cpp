@@ -264,7 +264,6 @@ CUresult PinnedWorld::end_context(int context) {
     if (graph.context != context) continue;
     cuGraphExecDestroy(graph.exec);
     cuGraphDestroy(graph.graph);
-    if (core_ != nullptr) core_->graph_destroyed(), core_->graph_destroyed();
   }
   const sim::ThreadId self = sim::this_thread();
   for (const auto& [id, gone] : buffers_) {
@@ -347,7 +346,6 @@ void PinnedWorld::release_all() {
     use_context(graph.context);
     cuGraphExecDestroy(graph.exec);
     cuGraphDestroy(graph.graph);
-    if (core_ != nullptr) core_->graph_destroyed(), core_->graph_destroyed();
   }
   graphs_.clear();
   for (const auto& [id, context] : contexts_) {

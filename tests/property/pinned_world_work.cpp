@@ -78,15 +78,10 @@ CUresult PinnedWorld::end_capture(int id, int graph) {
   captured_.erase(id);
   CUresult result = cuStreamEndCapture(object.handle, &made.graph);
   if (core_ != nullptr) {
-    ours([&] {
-      if (result == CUDA_SUCCESS) core_->graph_created();
-      core_->capture_ended(object.handle, NullStream::Legacy);
-      return 0;
-    });
+    ours([&] { return core_->capture_ended(object.handle, NullStream::Legacy, nullptr), 0; });
   }
   if (result != CUDA_SUCCESS) return result;
   result = cuGraphInstantiateWithFlags(&made.exec, made.graph, 0);
-  if (result == CUDA_SUCCESS && core_ != nullptr) core_->graph_created();
   graphs_[graph] = made;
   return result;
 }
@@ -120,7 +115,6 @@ CUresult PinnedWorld::graphs(const PinCommand& c) {
   if (c.op == PinOp::EndGraph) {
     graphs_.erase(found);
     cuGraphExecDestroy(object.exec);
-    if (core_ != nullptr) core_->graph_destroyed(), core_->graph_destroyed();
     return cuGraphDestroy(object.graph);
   }
   const CUstream* s = stream(c);

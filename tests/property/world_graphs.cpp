@@ -45,8 +45,8 @@ CUresult World::end_capture(int id, int graph) {
   for (auto& [each, stream] : streams_) {
     if (stream.origin == id) stream.origin = -1;
   }
-  const CUresult result =
-      door_->end_capture(handle, [&] { return cuStreamEndCapture(handle, &made.graph); });
+  const CUresult result = door_->end_capture(
+      handle, &made.graph, [&] { return cuStreamEndCapture(handle, &made.graph); });
   if (result != CUDA_SUCCESS) return result;
   if (graph >= 0) {
     graphs_[graph] = made;
@@ -56,22 +56,21 @@ CUresult World::end_capture(int id, int graph) {
   return joined;
 }
 
-// With the last one goes what captures have freed.
+// With both of them goes what the capture has freed.
 CUresult World::destroy_graph(GraphObject& object, bool executable) {
   CUgraph graph = executable ? nullptr : std::exchange(object.graph, nullptr);
   CUgraphExec exec = executable ? std::exchange(object.exec, nullptr) : nullptr;
-  const bool others = std::any_of(graphs_.begin(), graphs_.end(), [](const auto& each) {
-    return each.second.graph != nullptr || each.second.exec != nullptr;
-  });
-  const bool captures = std::any_of(streams_.begin(), streams_.end(), [](const auto& each) {
-    return each.second.capturing();
-  });
-  if (!others && !captures) {
-    for (const auto& [id, block] : std::exchange(held_, {}))
-      detector_.on_free(block.address, sim::this_thread());
+  if (object.graph == nullptr && object.exec == nullptr) {
+    for (const int id : object.blocks) {
+      const auto found = held_.find(id);
+      if (found == held_.end()) continue;
+      detector_.on_free(found->second.address, sim::this_thread());
+      held_.erase(found);
+    }
   }
+  const void* const handle = executable ? static_cast<const void*>(exec) : graph;
   return door_->destroy_graph(
-      [&] { return executable ? cuGraphExecDestroy(exec) : cuGraphDestroy(graph); });
+      handle, [&] { return executable ? cuGraphExecDestroy(exec) : cuGraphDestroy(graph); });
 }
 
 void World::destroy_graphs(int context) {
@@ -105,8 +104,9 @@ CUresult World::graphs(const Command& c) {
   CUgraphExec exec = object.exec;
   if (c.op == Op::Instantiate) {
     if (exec != nullptr || object.graph == nullptr) return CUDA_SUCCESS;
-    return door_->make_graph(
-        [&] { return cuGraphInstantiateWithFlags(&object.exec, object.graph, 0); });
+    return door_->instantiate(&object.exec, object.graph, [&] {
+      return cuGraphInstantiateWithFlags(&object.exec, object.graph, 0);
+    });
   }
   if (c.op == Op::DestroyGraph)
     return object.graph == nullptr ? CUDA_SUCCESS : destroy_graph(object, false);

@@ -23,9 +23,14 @@ CUresult World::kernel(const Command& c, CUstream stream) {
       return sim::launch(stream, kernel);
     });
   }
-  return door_->submit(stream, SubmissionKind::Hidden, 0, 0, [&] {
-    return sim::launch(stream, std::move(kernel));
-  });
+  const auto call = [&] { return sim::launch(stream, std::move(kernel)); };
+  // The parameters of some cannot be read.
+  if (!c.uses.empty() && c.uses.front().block % 4 == 0)
+    return door_->submit(stream, SubmissionKind::Hidden, 0, 0, call);
+  std::vector<Address> named;
+  for (const Use& use : c.uses)
+    if (const BlockObject* found = block(use.block)) named.push_back(found->address);
+  return door_->submit_named(stream, named, call);
 }
 
 CUresult World::copy(const Command& c, CUstream stream) {

@@ -42,6 +42,12 @@ struct PhysicalHandle {
   CUmemAllocationProp properties = {};
 };
 
+struct CoreDumps {
+  bool enabled = false;
+  unsigned flags = 0;
+  std::string file;
+};
+
 struct World {
   explicit World(const Options& options);
   ~World();
@@ -90,6 +96,7 @@ struct World {
   Space space;
   std::map<Address, Region> regions;
   std::map<Address, Bytes> reservations;
+  CoreDumps core_dumps;
   std::vector<PlainFree> plain_frees;  // on a stream, not yet given back
 
   std::vector<Injection> injections;

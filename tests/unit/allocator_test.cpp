@@ -251,10 +251,10 @@ TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit]
     REQUIRE(q != p);  // only what is clear
     REQUIRE(bed.malloc(40_MiB) != 0);
     bed.free(q);
-    end_capture(bed, s);
+    CUgraph graph = end_capture(bed, s);
     sim::run_all();
     REQUIRE(bed.malloc(8_MiB) != q);  // a graph lives that may use it
-    bed.allocator->graph_destroyed();
+    destroy(bed, cuGraphDestroy, graph);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
+#include "allocator/graph_memory.hpp"
 #include "allocator/submission.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sim.hpp"
@@ -137,9 +138,25 @@ inline CUgraph end_capture(Bed& bed, CUstream stream) {
   CUgraph graph = nullptr;
   REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(stream, &graph) ==
           CUDA_SUCCESS);
-  bed.allocator->graph_created();
-  bed.allocator->capture_ended(stream, NullStream::Legacy);
+  bed.allocator->capture_ended(stream, NullStream::Legacy, graph);
   return graph;
+}
+
+inline CUgraphExec instantiate(Bed& bed, CUgraph graph) {
+  CUgraphExec exec = nullptr;
+  REQUIRE(entry<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
+              "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);
+  GraphMemory(*bed.allocator).made(exec, graph);
+  return exec;
+}
+
+// `call`: cuGraphDestroy or cuGraphExecDestroy.
+template <typename Handle>
+void destroy(Bed& bed, CUresult (*call)(Handle), Handle handle) {
+  GraphMemory memory(*bed.allocator);
+  const GraphMemory::Leaving leaving = memory.leaves(handle);
+  REQUIRE(call(handle) == CUDA_SUCCESS);
+  memory.destroyed(leaving);
 }
 
 }  // namespace custash

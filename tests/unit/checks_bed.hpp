@@ -104,7 +104,7 @@ struct CacheBed {
   PageMap* pages = &process_map();
   Accounts accounts;
   DeferredUnmaps unmaps{sim.driver()};
-  std::atomic<std::int64_t> graphs{0};
+  Captures captures;
   DeviceBudget budget;
   CaptureGate gate;
   SleepGate sleep_gate;
@@ -113,7 +113,7 @@ struct CacheBed {
                       *pages,
                       accounts,
                       unmaps,
-                      graphs,
+                      captures,
                       budget,
                       gate,
                       sleep_gate,

@@ -41,8 +41,7 @@ struct Graph {
     block = bed.malloc(kBytes);
     bed.launch(stream, {.accesses = {{block, kBytes, true}}});
     graph = end_capture(bed, stream);
-    REQUIRE(cuGraphInstantiate(&exec, graph, 0) == CUDA_SUCCESS);
-    bed.allocator->graph_created();
+    exec = instantiate(bed, graph);
   }
 
   void launch() {
@@ -50,15 +49,9 @@ struct Graph {
     submission.done(cuGraphLaunch(exec, stream));
   }
 
-  void destroy_template() {
-    REQUIRE(cuGraphDestroy(graph) == CUDA_SUCCESS);
-    bed.allocator->graph_destroyed();
-  }
+  void destroy_template() { custash::destroy(bed, cuGraphDestroy, graph); }
 
-  void destroy() {
-    REQUIRE(cuGraphExecDestroy(exec) == CUDA_SUCCESS);
-    bed.allocator->graph_destroyed();
-  }
+  void destroy() { custash::destroy(bed, cuGraphExecDestroy, exec); }
 
   Bed& bed;
   CUstream stream;
@@ -123,9 +116,6 @@ TEST_CASE("a block that a capture has freed is nobody's before it ends",
   const Address p = bed.malloc(kBytes);
   bed.launch(s, {.accesses = {{p, kBytes, true}}});
   bed.free(p);
-  // A graph of another thread comes and goes.
-  bed.allocator->graph_created();
-  bed.allocator->graph_destroyed();
   CHECK(bed.malloc(kBytes) != p);
   (void)end_capture(bed, s);
   CHECK(bed.malloc(kBytes) != p);

@@ -272,12 +272,12 @@ TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[
   CHECK(says(refused, "capture"));
   CUgraph graph = nullptr;
   REQUIRE(end(stream, &graph) == CUDA_SUCCESS);
-  bed.allocator->capture_ended(stream, NullStream::Legacy);
+  bed.allocator->capture_ended(stream, NullStream::Legacy, graph);
   REQUIRE(sleep.go({}).asleep);
   capture();
   CHECK(sleep.state() == SleepState::Awake);
   REQUIRE(end(stream, &graph) == CUDA_SUCCESS);
-  bed.allocator->capture_ended(stream, NullStream::Legacy);
+  bed.allocator->capture_ended(stream, NullStream::Legacy, graph);
   bed.free(p);
 }
 

@@ -181,6 +181,24 @@ class Holes(Case):
             self.assertEqual(notes(out), [["free", "0"], ["while_it_lives", "0"], ["while_one_lives", "0"],
                                           ["afterwards", "1"]], backing)
 
+    def kept(self, part):
+        """By way: whether the memory was had again while a graph lived that may use it, and afterwards."""
+        kernels = os.path.join(program.PATHS.programs, "libhole_kernels.so")
+        out = self.same_as_bare("graph_memory", part, CUSTASH_SIM_KERNELS=kernels)
+        return {way: tuple(more) for way, *more in notes(out) if way != "free"}
+
+    def test_a_captured_call_keeps_the_memory_that_it_may_name(self):
+        had, kept = ("1", "1"), ("0", "1")
+        self.assertEqual(self.kept("calls"), {
+            "beside": had, "fill": kept, "copy": kept, "unified": kept, "table": kept, "kernel": kept,
+            "other_kernel": had, "unread": kept, "callback": kept})
+
+    def test_what_is_made_of_a_graph_keeps_its_memory_too(self):
+        had, kept = ("1", "1"), ("0", "1")
+        self.assertEqual(self.kept("graphs"), {
+            "beside_others": ("1", "0"), "executable": kept, "clone": kept, "parent": kept, "new_child": kept,
+            "updated": had, "update": kept})
+
     def test_stream_ordered_memory_is_told_as_the_default_pools(self):
         for backing in ("backing:driver", "backing:vmm"):
             self.same_as_bare("holes", "answers", CUSTASH_CONF=backing)

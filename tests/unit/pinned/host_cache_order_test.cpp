@@ -349,7 +349,7 @@ TEST_CASE("where the stream takes no event the buffer waits for everything",
     if (which == std::string("capturing")) {
       CUgraph graph = nullptr;
       CHECK(cuStreamEndCapture(named, &graph) == CUDA_SUCCESS);
-      bed.allocator->capture_ended(named, NullStream::Legacy);
+      bed.allocator->capture_ended(named, NullStream::Legacy, graph);
     }
   }
 }

@@ -231,7 +231,7 @@ TEST_CASE("beside a capture tickets pass, and the capture stays valid",
   CHECK(bed.passed(ticket));
   CUgraph graph = nullptr;
   CHECK(cuStreamEndCapture(captured, &graph) == CUDA_SUCCESS);
-  bed.allocator->capture_ended(captured, NullStream::Legacy);
+  bed.allocator->capture_ended(captured, NullStream::Legacy, graph);
 }
 
 TEST_CASE("where submissions may go unseen, nothing is idle", "[unit][host_tickets]") {
