@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Captures and graphs. A capture may draw in streams of other contexts and devices; what its
-// streams do is put in an order of their own.
+// streams do is put in an order of their own. Threads that run in turn work for it, too.
 #include "tests/property/generator.hpp"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ void Generator::begin_capture() {
 
 void Generator::capture_step() {
   if (capture_.lane < 0) return begin_capture();
-  if (thread_ != capture_.graph.thread) return;
+  const bool is_its = thread_ == capture_.graph.thread;
+  if (!is_its && !(style_.synced && capture_.relaxed)) return;
   const int kept = std::exchange(context_, capture_.graph.context);
   if (style_.forks && capture_.lanes.size() < 3 && chance(35)) {
     std::vector<int> able = contexts_;
@@ -38,7 +39,7 @@ void Generator::capture_step() {
     const int at = pick(0, static_cast<int>(capture_.lanes.size()) - 1);
     captured_kernel(
         at, choose_uses(order_.lane(capture_.lanes[static_cast<std::size_t>(at)]).context));
-  } else {
+  } else if (is_its) {
     end_capture();
   }
   context_ = kept;

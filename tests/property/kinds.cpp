@@ -25,6 +25,8 @@ enum Kind {
   Drawn,
   CapturesOverDevices,
   MemoryOfCaptures,
+  MemoryBeside,
+  WorkOfOthers,
   GraphsAbroad,
   GraphMemoryFreed,
   EarlyLaunches,
@@ -52,6 +54,8 @@ const char* const kNames[Kinds] = {"several threads",
                                    "captures over several streams",
                                    "captures over devices",
                                    "memory of captures",
+                                   "memory beside captures",
+                                   "captures that other threads work for",
                                    "graphs launched in other contexts",
                                    "memory freed while its graph is there",
                                    "early launches",
@@ -82,7 +86,8 @@ class Look {
       case Op::Malloc:
       case Op::MallocAsync:
         homes_[c.block] = c.context;
-        if (capture_.count(c.stream) != 0) note(MemoryOfCaptures);
+        if (!capture_.empty())
+          note(capture_.count(c.stream) != 0 ? MemoryOfCaptures : MemoryBeside);
         return;
       case Op::CopyBlock:
         if (homes_[c.block] != homes_[c.other]) note(CopiesAcross);
@@ -116,7 +121,9 @@ class Look {
     if (c.needs != 0) note(Mutual);
     for (const Use& use : c.uses) {
       if (homes_[use.block] != c.context) note(ReachedByKernels);
-      if (capture_.count(c.stream) != 0) named_.insert(use.block);
+      if (capture_.count(c.stream) == 0) continue;
+      named_.insert(use.block);
+      if (c.thread != capturing_) note(WorkOfOthers);
     }
   }
 
@@ -124,6 +131,7 @@ class Look {
     if (c.op == Op::CaptureBegin) {
       note(Captures);
       capture_ = {{c.stream, c.context}};
+      capturing_ = c.thread;
       named_.clear();
     } else if (c.op == Op::StreamWait && capture_.count(c.other) != 0) {
       note(Drawn);
@@ -155,6 +163,7 @@ class Look {
   std::set<int> kinds_;
   std::map<int, int> homes_;    // of blocks: their contexts
   std::map<int, int> capture_;  // its streams, and their contexts
+  int capturing_ = 0;           // the thread that began it
   std::set<int> named_;         // blocks that it names
   std::map<int, Graph> graphs_;
   std::set<int> of_graphs_;  // blocks
