@@ -87,7 +87,7 @@ def parts(build, out):
                                               "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
-        "museum": (400, [museum("museum"), museum("museum_others", "--right", "4"),
+        "museum": (400, [museum("museum"), museum("museum", "--conf", "guard_core:true"), museum("museum_others", "--right", "4"),
                          museum("museum_streams", "--check", "streams", "--right", "12"), museum("museum_peers", "--right", "1"),
                          museum("museum_peer_streams", "--check", "streams", "--right", "3")]),
         "stream_sanitizer": (400, [script("gpu/stream_sanitizer.py", "--command", command, "--library", library, "--program",
@@ -96,6 +96,7 @@ def parts(build, out):
         "sleep_peers": (300, [script("gpu/sleep_peers.py", "--build", build, "--json", f"{out}/sleep_peers.json")]),
         "sleep_frameworks": (400, [script("gpu/sleep_frameworks.py", "--build", build, "--json", f"{out}/sleep_frameworks.json")]),
         "checkpoint": (100, [script("gpu/checkpoint.py", "--build", build)]),
+        "torch_graphs": (300, [script("gpu/torch_graphs.py", "--library", library)]),
         "sleep": (500, [script("gpu/sleep.py", "--build", build, "--gib", "16")]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
                                 "all", "env", f"LD_PRELOAD={library}", "CUSTASH_CONF=caching:always", f"{build}/tests/gpu/{name}", "--quick"]

@@ -35,6 +35,7 @@ PROGRAMS = (
     ("ordering_shared", []),
     ("ordering_per_thread", []),
     ("capture", ["--pooled"]),
+    ("graph_memory", ["--pooled"]),
     ("overlap", []),
     ("stall", []),
     ("thrust_sort", []),
