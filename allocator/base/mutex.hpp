@@ -34,7 +34,8 @@ enum class LockRank {
   CallsUnderWay,
   CopiesAbroad,
   Accounts,
-  Captures
+  Captures,
+  KeptObjects
 };
 
 class Lock;

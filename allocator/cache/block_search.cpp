@@ -25,6 +25,18 @@ Pool& BlockSearch::pool_of(StreamState* stream_state) {
   return *pool;
 }
 
+template <typename Attempt>
+Address BlockSearch::take_from_any(SizeKind kind, Attempt attempt) {
+  PoolSet& filled = core_.filled(kind);
+  for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1)) {
+    Pool& pool = *core_.pools[i];
+    const Address found = pool.lends() ? attempt(pool) : 0;
+    if (found != 0) return found;
+    if (pool.nothing(kind)) filled.remove(i);
+  }
+  return 0;
+}
+
 Address BlockSearch::take(const Request& request, const ReuseLimits& reuse_limits) {
   if (request.thread_cache != nullptr)
     thread_caches_.settle(*request.thread_cache, request.kind());
@@ -38,14 +50,12 @@ Address BlockSearch::take(const Request& request, const ReuseLimits& reuse_limit
     const Address found = take_from(*lender, request, clear);
     if (found != 0) return found;
   }
-  for (const auto& pool : core_.pools) {
-    if (pool.get() == &own || pool.get() == lender || !pool->lends()) continue;
-    const Address found = take_from(*pool, request, clear);
-    if (found == 0) continue;
-    if (request.stream_state != nullptr) request.stream_state->lender = pool.get();
+  return take_from_any(request.kind(), [&](Pool& pool) -> Address {
+    if (&pool == &own || &pool == lender) return 0;
+    const Address found = take_from(pool, request, clear);
+    if (found != 0 && request.stream_state != nullptr) request.stream_state->lender = &pool;
     return found;
-  }
-  return 0;
+  });
 }
 
 Address BlockSearch::take_from(Pool& pool,
@@ -107,12 +117,10 @@ Address BlockSearch::take_across(const Request& request) {
   across.can_wait = [](void* state, const StreamState& other, Position order) {
     return static_cast<Timeline*>(state)->find_free_event(other, order, nullptr);
   };
-  for (const auto& pool : core_.pools) {
-    if (!pool->lends()) continue;
-    if (const Address found = take_from(*pool, request, across); found != 0) return found;
-    if (const Address found = take_from_limbo(*pool, request, across); found != 0) return found;
-  }
-  return 0;
+  return take_from_any(request.kind(), [&](Pool& pool) {
+    const Address found = take_from(pool, request, across);
+    return found != 0 ? found : take_from_limbo(pool, request, across);
+  });
 }
 
 // The gap may lie among blocks of the other kind or across more pages than necessary.

@@ -39,6 +39,9 @@ class BlockSearch {
   }
 
  private:
+  // The first block that `attempt` finds in a pool that lends and may have some of the kind.
+  template <typename Attempt>
+  Address take_from_any(SizeKind kind, Attempt attempt) REQUIRES(cache_lock);
   Address take_from_limbo(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)
       REQUIRES(cache_lock);
   SmallRef cut_slab(Pool& pool, const Request& request, const ReuseLimits& reuse_limits)

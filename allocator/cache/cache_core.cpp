@@ -35,7 +35,14 @@ CacheCore::CacheCore(const CacheShared& shared,
 CacheCore::~CacheCore() = default;
 
 Pool& CacheCore::add_pool() {
-  pools.push_back(std::make_unique<Pool>(stats, refaults, config.slabs_after));
+  const std::size_t number = pools.size();
+  filled_small.expect(number);
+  filled_large.expect(number);
+  pools.push_back(std::make_unique<Pool>(stats,
+                                         refaults,
+                                         config.slabs_after,
+                                         PoolMember{&filled_small, number},
+                                         PoolMember{&filled_large, number}));
   return *pools.back();
 }
 

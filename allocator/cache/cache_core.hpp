@@ -8,6 +8,7 @@
 #include "allocator/cache/peer_access.hpp"
 #include "allocator/heap/mapping_cost.hpp"
 #include "allocator/heap/move_rate.hpp"
+#include "allocator/heap/pool_set.hpp"
 #include "allocator/heap/refaults.hpp"
 #include "allocator/heap/request.hpp"
 #include "allocator/heap/reuse_after.hpp"
@@ -16,6 +17,7 @@
 #include "allocator/memory/headroom.hpp"
 #include "allocator/order/timeline.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -70,7 +72,18 @@ struct CacheCore {
   Thefts thefts GUARDED_BY(cache_lock);
   MoveRate move_rate GUARDED_BY(cache_lock);
   MappingCost mapping_cost GUARDED_BY(cache_lock);
+  PoolSet filled_small GUARDED_BY(cache_lock);
+  PoolSet filled_large GUARDED_BY(cache_lock);
   std::vector<std::unique_ptr<Pool>> pools GUARDED_BY(cache_lock);  // [0]: plain calls
+
+  PoolSet& filled(SizeKind kind) REQUIRES(cache_lock) {
+    return kind == SizeKind::Small ? filled_small : filled_large;
+  }
+
+  // The first pool from there on that may have something of either kind.
+  [[nodiscard]] std::size_t next_filled(std::size_t from) const REQUIRES(cache_lock) {
+    return std::min(filled_small.next(from), filled_large.next(from));
+  }
 };
 
 }  // namespace custash

@@ -247,9 +247,10 @@ void ContextCache::abandon() {
   surviving_.add(stale_.abandon());
   surviving_.add(guards_.abandon());
   surviving_.add(still_.cutter.abandon());
+  std::vector<Slab*> slabs;
   for (const auto& pool : core_.pools) {
-    for (Slab* slab : pool->slabs.dissolve())
-      slab->backing = nullptr;
+    const std::vector<Slab*> dissolved = pool->slabs.dissolve();
+    slabs.insert(slabs.end(), dissolved.begin(), dissolved.end());
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       for (Segment* segment : arena->dissolve()) {
         surviving_.take(*segment);
@@ -257,6 +258,8 @@ void ContextCache::abandon() {
       }
     }
   }
+  SlabHeap::keep(slabs);
+  thread_caches_.abandon();
   still_.sleeping.abandon();
   still_.staying.forget();
   freed_.forget();

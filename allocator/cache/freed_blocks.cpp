@@ -190,8 +190,9 @@ void FreedBlocks::return_spare_slabs(const Slab& like) {
 }
 
 void FreedBlocks::return_empty_slabs(Position passed) {
-  for (const auto& pool : core_.pools)
-    return_slabs(pool->slabs.take_empty(passed));
+  const PoolSet& filled = core_.filled_small;
+  for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1))
+    return_slabs(core_.pools[i]->slabs.take_empty(passed));
 }
 
 void FreedBlocks::return_slabs(const std::vector<Slab*>& slabs) {

@@ -135,7 +135,9 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
   if (need > room) freed_.return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
   Bytes moved = 0;
-  for (const auto& each : core_.pools) {
+  for (std::size_t i = core_.next_filled(0); i != PoolSet::none();
+       i = core_.next_filled(i + 1)) {
+    Pool* const each = core_.pools[i].get();
     for (Arena* from : {&each->large, &each->small_pages}) {
       if (!each->lends()) continue;
       if (need <= room + moved) continue;
@@ -174,7 +176,9 @@ Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
   const ReuseLimits asked =
       core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  for (const auto& each : core_.pools) {
+  const PoolSet& filled = core_.filled_large;
+  for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1)) {
+    Pool* const each = core_.pools[i].get();
     if (!each->lends()) continue;
     Block* block = each->large.blocks().take_gap(bytes, asked);
     if (block != nullptr) return search_.hand_out_new(pool, block, request);

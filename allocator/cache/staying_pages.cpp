@@ -47,6 +47,10 @@ Bytes SleepSums::*StayingPages::reason(const Page& page) const {
 
 void StayingPages::keep(Address base, std::uint64_t buffer_id, bool on) {
   CacheLock lock(core_.mutex);
+  if (kept_.size() >= most_kept_) {
+    look();  // forgets blocks that have been freed
+    most_kept_ = std::max(kFewKept, 2 * kept_.size());
+  }
   if (on)
     kept_[base] = buffer_id;
   else

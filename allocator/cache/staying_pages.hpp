@@ -39,7 +39,10 @@ class StayingPages {
   CacheCore& core_;
   FreedBlocks& freed_;
   StalePages& stale_;
+  static constexpr std::size_t kFewKept = 256;
+
   std::unordered_map<Address, std::uint64_t> kept_ GUARDED_BY(cache_lock);  // buffer id by base
+  std::size_t most_kept_ GUARDED_BY(cache_lock) = kFewKept;
   std::vector<Stretch> exported_ GUARDED_BY(cache_lock);
   std::vector<Stretch> registered_ GUARDED_BY(cache_lock);
 };

@@ -48,7 +48,7 @@ struct alignas(128) ThreadCache {
 
   // Which thread's, and of which pool: written by its thread, or under the cache's lock while
   // the thread has no way to it.
-  const void* owner = nullptr;
+  SharedField<const void*> owner = nullptr;
   ContextCache* cache = nullptr;
   StreamState* stream_state = nullptr;  // null: of plain calls
   Pool* pool = nullptr;
@@ -73,6 +73,13 @@ struct alignas(128) ThreadCache {
   [[nodiscard]] static std::uint64_t bit_of(Bytes size) {
     constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
     return std::uint64_t{1} << (size * kGolden >> 58U);
+  }
+
+  [[nodiscard]] bool empty() const {
+    return large_count == 0 && large_bytes == 0 &&
+           std::all_of(magazines.begin(), magazines.end(), [](const Magazine& each) {
+             return each.count == 0;
+           });
   }
 
   [[nodiscard]] Magazine& magazine(SizeClass size_class) {

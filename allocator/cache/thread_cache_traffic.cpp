@@ -127,7 +127,9 @@ bool ThreadCaches::steal(const Request& request) {
   const std::size_t takers = named ? std::min(by_owner_.size(), worth)
                                    : std::size_t{core_.pools.front()->thread_caches};
   std::size_t ready = 0;
-  for (std::size_t i = 0; i < (named ? core_.pools.size() : 1); ++i)
+  const PoolSet& filled = core_.filled_small;
+  for (std::size_t i = filled.next(0); i < (named ? PoolSet::none() : 1);
+       i = filled.next(i + 1))
     ready += core_.pools[i]->slabs.ready(request.size_class, takers);
   if (takers < 2 || ready == 0) return true;
   SlabHeap& record = core_.pools.front()->slabs;

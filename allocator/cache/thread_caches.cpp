@@ -10,15 +10,52 @@
 #include <algorithm>
 
 namespace custash {
+namespace {
+
+// The thread caches of contexts that have ended. They are never freed: their threads may still
+// look at them.
+class KeptThreadCaches {
+ public:
+  static KeptThreadCaches& all() {
+    static auto* const kept = new KeptThreadCaches;
+    return *kept;
+  }
+
+  ThreadCache* take(const void* thread) {
+    Lock lock(mutex_);
+    // A free that met the end of its context may have left a block: then nobody gets it.
+    const auto fits = [&](const ThreadCache* each) {
+      const void* const owner = each->owner.look();
+      return (owner == nullptr || owner == thread) && each->empty();
+    };
+    const auto found = std::find_if(kept_.begin(), kept_.end(), fits);
+    if (found == kept_.end()) return new ThreadCache;
+    ThreadCache* const taken = *found;
+    kept_.erase(found);
+    taken->stats_delta = StatsDelta();
+    return taken;
+  }
+
+  void keep(const std::vector<ThreadCache*>& thread_caches) {
+    Lock lock(mutex_);
+    kept_.insert(kept_.end(), thread_caches.begin(), thread_caches.end());
+  }
+
+ private:
+  Mutex mutex_{LockRank::KeptObjects};
+  std::vector<ThreadCache*> kept_ GUARDED_BY(mutex_);
+};
+
+}  // namespace
 
 std::vector<ThreadCache*> ThreadCaches::take_used() {
   std::vector<ThreadCache*> used;
   bool others = false;
-  for (ThreadCache& thread_cache : all_) {
-    if (!thread_cache.used.load(std::memory_order_relaxed)) continue;
-    used.push_back(&thread_cache);
-    if (thread_cache.owner == this_thread()) continue;
-    thread_cache.lock.ask();
+  for (ThreadCache* thread_cache : all_) {
+    if (!thread_cache->used.load(std::memory_order_relaxed)) continue;
+    used.push_back(thread_cache);
+    if (thread_cache->owner == this_thread()) continue;
+    thread_cache->lock.ask();
     others = true;
   }
   if (others) BiasedLock::barrier();
@@ -47,12 +84,10 @@ ThreadCache* ThreadCaches::get(StreamState* stream_state, Pool* pool) {
     found = *idle;
     idle_.erase(idle);
   } else {
-    found = &all_.emplace_back();
+    all_.push_back(KeptThreadCaches::all().take(self));
+    found = all_.back();
   }
-  CUSTASH_ASSERT(found->large_count == 0 && found->large_bytes == 0);
-  CUSTASH_ASSERT(std::all_of(found->magazines.begin(),
-                             found->magazines.end(),
-                             [](const Magazine& magazine) { return magazine.count == 0; }));
+  CUSTASH_ASSERT(found->empty());
   found->next_id = found->last_id = 0;  // ids left over may be of the other kind
   found->large_sizes = 0;
   found->owner = self;
@@ -74,7 +109,14 @@ void ThreadCaches::retire(ThreadCache* thread_cache) {
     --thread_cache->pool->thread_caches;
     idle_.push_back(thread_cache);
   }
-  thread_cache->owner = nullptr;
+  thread_cache->owner.publish(nullptr);
+}
+
+void ThreadCaches::abandon() {
+  KeptThreadCaches::all().keep(all_);
+  all_.clear();
+  by_owner_.clear();
+  idle_.clear();
 }
 
 void ThreadCaches::detach(const StreamState* stream_state) {

@@ -6,7 +6,6 @@
 #include "allocator/cache/freed_blocks.hpp"
 #include "allocator/cache/thread_cache.hpp"
 
-#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
@@ -37,6 +36,10 @@ class ThreadCaches {
   // blocks go to the pool, too.
   void settle(ThreadCache& thread_cache, SizeKind request) REQUIRES(cache_lock);
 
+  // The context ends: the thread caches, all empty, serve other contexts of their threads. One
+  // whose thread has ended serves any.
+  void abandon() REQUIRES(cache_lock);
+
   // Everything of all threads goes to its pool. True: there was something.
   bool empty_all() REQUIRES(cache_lock) { return empty_used(0).any; }
 
@@ -66,7 +69,7 @@ class ThreadCaches {
 
   CacheCore& core_;
   FreedBlocks& freed_;
-  std::deque<ThreadCache> all_ GUARDED_BY(cache_lock);
+  std::vector<ThreadCache*> all_ GUARDED_BY(cache_lock);
   std::map<std::pair<const void*, const StreamState*>, ThreadCache*> by_owner_
       GUARDED_BY(cache_lock);
   std::vector<ThreadCache*> idle_ GUARDED_BY(cache_lock);

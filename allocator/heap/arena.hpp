@@ -13,7 +13,6 @@
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/heap/trim_request.hpp"
 
-#include <deque>
 #include <vector>
 
 namespace custash {
@@ -55,7 +54,8 @@ struct Growth {
 
 class Arena {
  public:
-  Arena(SizeKind kind, DeviceStats& stats) : blocks_(kind, list_, stats) {}
+  Arena(SizeKind kind, DeviceStats& stats, PoolMember member = {})
+      : blocks_(kind, list_, stats, member) {}
 
   [[nodiscard]] BlockHeap& blocks() { return blocks_; }
 
@@ -141,7 +141,7 @@ class Arena {
   Holes holes_{list_};
   std::vector<Segment*> segments_;
   Bytes mapped_ = 0;
-  std::deque<Block*> resting_;  // Stale; the oldest first
+  Fifo<Block*> resting_;  // Stale; the oldest first
   Bytes resting_bytes_ = 0;
   Bytes rest_most_ = 0;
 };

@@ -230,6 +230,7 @@ void BlockHeap::give_to_limbo(Block* block) {
   block->state = BlockState::InLimbo;
   block->token = next_token_++;
   waiting_.insert(block);
+  member_.note();
   limbo_bytes_ += block->size;
   limbo_.push_back({block, block->token, block->reuse_after.latest()});
 }
@@ -297,6 +298,7 @@ void BlockHeap::insert_free(Block* block) {
   if (block->counted_split)
     stats_.split_block(stat_pool(kind_), static_cast<std::int64_t>(block->size), 1);
   free_.insert(block);
+  member_.note();
 }
 
 void BlockHeap::remove_free(Block* block) {

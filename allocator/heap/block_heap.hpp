@@ -4,6 +4,7 @@
 // ContextCache.
 #pragma once
 
+#include "allocator/base/fifo.hpp"
 #include "allocator/base/stats.hpp"
 #include "allocator/heap/block_list.hpp"
 #include "allocator/heap/driver_placement.hpp"
@@ -16,8 +17,8 @@ namespace custash {
 
 class BlockHeap {
  public:
-  BlockHeap(SizeKind kind, BlockList& list, DeviceStats& stats)
-      : kind_(kind), list_(list), stats_(stats) {}
+  BlockHeap(SizeKind kind, BlockList& list, DeviceStats& stats, PoolMember member = {})
+      : kind_(kind), list_(list), stats_(stats), member_(member) {}
 
   BlockHeap(const BlockHeap&) = delete;
   BlockHeap& operator=(const BlockHeap&) = delete;
@@ -70,6 +71,9 @@ class BlockHeap {
 
   [[nodiscard]] Bytes returnable() const;
 
+  // Nothing is free or in limbo.
+  [[nodiscard]] bool nothing() const { return limbo_bytes_ == 0 && free_.blocks().empty(); }
+
   [[nodiscard]] Bytes largest_free() const;
 
   [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
@@ -101,10 +105,11 @@ class BlockHeap {
   const SizeKind kind_;
   BlockList& list_;
   DeviceStats& stats_;
+  const PoolMember member_;
   FreeIndex free_;
   FreeIndex waiting_;
   DriverPlacement placement_;  // of small blocks
-  std::deque<InLimbo> limbo_;
+  Fifo<InLimbo> limbo_;
   Bytes limbo_bytes_ = 0;
   std::uint64_t next_token_ = 1;
 };

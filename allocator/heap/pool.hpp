@@ -23,11 +23,21 @@ struct Pool {
   // So many times as often a class is asked for before it gets slabs in a settled program.
   static constexpr std::uint32_t kSettled = 16;
 
-  Pool(DeviceStats& stats, Refaults& refaults, std::uint32_t slabs_after)
-      : small_pages(SizeKind::Small, stats),
-        large(SizeKind::Large, stats),
-        slabs(stats, refaults),
+  Pool(DeviceStats& stats,
+       Refaults& refaults,
+       std::uint32_t slabs_after,
+       PoolMember of_small,
+       PoolMember of_large)
+      : small_pages(SizeKind::Small, stats, of_small),
+        large(SizeKind::Large, stats, of_large),
+        slabs(stats, refaults, of_small),
         slabs_after(slabs_after) {}
+
+  // Nothing of the kind is free or in limbo.
+  [[nodiscard]] bool nothing(SizeKind kind) const {
+    return kind == SizeKind::Large ? large.blocks().nothing()
+                                   : small_pages.blocks().nothing() && slabs.nothing();
+  }
 
   // Whether the pool cuts slabs for a size class. A rarely used class shares pages with others:
   // a slab is 2 MiB, and there are many classes. On a nearly full device all classes share.

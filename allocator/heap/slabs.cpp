@@ -2,6 +2,7 @@
 #include "allocator/heap/slabs.hpp"
 
 #include "allocator/base/check.hpp"
+#include "allocator/base/mutex.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/heap/block.hpp"
 #include "allocator/order/stream_state.hpp"
@@ -14,10 +15,53 @@ namespace {
 // The number of slabs that a request examines: the fullest serves it, so that others empty.
 constexpr std::size_t kCandidates = 8;
 
+// The slabs of contexts that have ended, for all others of the process. They are never freed: a
+// thread without the lock may still look at one.
+class KeptSlabs {
+ public:
+  static KeptSlabs& all() {
+    static auto* const kept = new KeptSlabs;
+    return *kept;
+  }
+
+  Slab* take(SizeClass size_class) {
+    {
+      Lock lock(mutex_);
+      if (std::vector<Slab*>& of = slabs_[index(size_class)]; !of.empty()) {
+        Slab* const slab = of.back();
+        of.pop_back();
+        return slab;
+      }
+    }
+    auto* const slab = new Slab;
+    slab->size_class = size_class;
+    slab->count = static_cast<std::uint32_t>(kSlabBytes / class_bytes(size_class));
+    slab->blocks.resize(slab->count);
+    return slab;
+  }
+
+  void keep(const std::vector<Slab*>& slabs) {
+    Lock lock(mutex_);
+    for (Slab* slab : slabs)
+      slabs_[index(slab->size_class)].push_back(slab);
+  }
+
+ private:
+  Mutex mutex_{LockRank::KeptObjects};
+  std::array<std::vector<Slab*>, kSizeClasses> slabs_ GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
+SlabHeap::Class& SlabHeap::made(SizeClass size_class) {
+  std::unique_ptr<Class>& of = classes_[index(size_class)];
+  if (of == nullptr) of = std::make_unique<Class>();
+  return *of;
+}
+
 SmallRef SlabHeap::take_for_magazine(SizeClass size_class, const ReuseLimits& reuse_limits) {
-  Class& of = classes_[index(size_class)];
+  if (known(size_class) == nullptr) return {};
+  Class& of = *known(size_class);
   Slab* fullest = nullptr;
   std::size_t left = kCandidates;
   for (auto it = of.with_ready.rbegin(); it != of.with_ready.rend() && left > 0; ++it, --left) {
@@ -36,7 +80,7 @@ SmallRef SlabHeap::take(SizeClass size_class, const ReuseLimits& reuse_limits) {
 
 SmallRef SlabHeap::take_first(Slab* slab) {
   count_free(*slab, -1);
-  return pop(classes_[index(slab->size_class)], slab);
+  return pop(class_of(*slab), slab);
 }
 
 void SlabHeap::count_free(const Slab& slab, int by) {
@@ -56,6 +100,7 @@ SmallRef SlabHeap::pop(Class& of, Slab* slab) {
   if (slab->taken++ == 0) --of.empties;
   if (slab->ready == Slab::kNone) {
     slab->listed = false;
+    --listed_;
     CUSTASH_ASSERT(std::count(of.with_ready.begin(), of.with_ready.end(), slab) == 1);
     // Nearly always the last one.
     of.with_ready.erase(std::find(of.with_ready.rbegin(), of.with_ready.rend(), slab).base() -
@@ -65,7 +110,8 @@ SmallRef SlabHeap::pop(Class& of, Slab* slab) {
 }
 
 SmallRef SlabHeap::take_from_limbo(SizeClass size_class, const ReuseLimits& reuse_limits) {
-  Class& of = classes_[index(size_class)];
+  if (known(size_class) == nullptr) return {};
+  Class& of = *known(size_class);
   if (of.limbo.empty() || !reuse_limits.accepts(of.limbo.front().block().reuse_after))
     return {};
   const SmallRef ref = of.limbo.front();
@@ -86,7 +132,7 @@ bool SlabHeap::give_ready(SmallRef ref) {
   block.state = BlockState::Free;
   block.next = slab->ready;
   slab->ready = static_cast<std::uint16_t>(ref.index);
-  Class& of = classes_[index(slab->size_class)];
+  Class& of = class_of(*slab);
   list(of, slab);
   return --slab->taken == 0 && ++of.empties > 1;
 }
@@ -95,8 +141,10 @@ void SlabHeap::list(Class& of, Slab* slab) {
   CUSTASH_ASSERT(slab->ready < slab->count);
   if (slab->listed) return;
   CUSTASH_ASSERT(std::count(of.with_ready.begin(), of.with_ready.end(), slab) == 0);
-  slab->listed = true;
   of.with_ready.push_back(slab);
+  slab->listed = true;
+  ++listed_;
+  member_.note();
 }
 
 void SlabHeap::give_to_limbo(SmallRef ref) {
@@ -106,11 +154,13 @@ void SlabHeap::give_to_limbo(SmallRef ref) {
   CUSTASH_ASSERT(ref.block().state != BlockState::InLimbo && ref.block().buffer_id == 0);
   ref.block().state = BlockState::InLimbo;
   limbo_bytes_ += ref.slab->block_bytes();
-  classes_[index(ref.slab->size_class)].limbo.push_back(ref);
+  class_of(*ref.slab).limbo.push_back(ref);
+  member_.note();
 }
 
 void SlabHeap::drain(SizeClass size_class, Position passed) {
-  Class& of = classes_[index(size_class)];
+  if (known(size_class) == nullptr) return;
+  Class& of = *known(size_class);
   while (!of.limbo.empty()) {
     const SmallRef ref = of.limbo.front();
     const ReuseAfter& reuse_after = ref.block().reuse_after;
@@ -121,19 +171,23 @@ void SlabHeap::drain(SizeClass size_class, Position passed) {
 }
 
 void SlabHeap::forget_orders() {
-  for (const Class& of : classes_)
-    for (Slab* slab : of.slabs)
+  for (const auto& of : classes_) {
+    if (of == nullptr) continue;
+    for (Slab* slab : of->slabs)
       for (SmallBlock& block : slab->blocks)
         if (block.state == BlockState::Free || block.state == BlockState::InLimbo)
           forget_order(block.reuse_after);
+  }
 }
 
 bool SlabHeap::waits(Position passed) const {
   if (limbo_bytes_ != 0) return true;
-  for (const Class& of : classes_)
-    for (const Slab* slab : of.slabs)
+  for (const auto& of : classes_) {
+    if (of == nullptr) continue;
+    for (const Slab* slab : of->slabs)
       for (const SmallBlock& block : slab->blocks)
         if (block.state == BlockState::Free && block.reuse_after.latest() > passed) return true;
+  }
   return false;
 }
 
@@ -149,14 +203,11 @@ void SlabHeap::leave_limbo(Class& of) {
 
 Slab* SlabHeap::add(Block* backing, SizeClass size_class, ContextCache* cache) {
   CUSTASH_ASSERT(backing->size == kSlabBytes && backing->address % kPageBytes == 0);
-  Class& of = classes_[index(size_class)];
+  Class& of = made(size_class);
   refaults_.wanted(&of.given_up, kSlabBytes, stats_.requests());
   Slab* slab = nullptr;
   if (of.spare.empty()) {
-    slab = &all_.emplace_back();
-    slab->size_class = size_class;
-    slab->count = static_cast<std::uint32_t>(kSlabBytes / class_bytes(size_class));
-    slab->blocks.resize(slab->count);
+    slab = KeptSlabs::all().take(size_class);
     slab->slab_heap = this;
     slab->cache = cache;
   } else {
@@ -194,7 +245,7 @@ std::vector<Slab*> SlabHeap::take_empty(Position passed) {
     const std::size_t before = taken.size();
     drain(each, passed);
     take_empty_of(each, 0, passed, &taken);
-    if (taken.size() != before) classes_[index(each)].given_up.when = stats_.requests();
+    if (taken.size() != before) made(each).given_up.when = stats_.requests();
   }
   return taken;
 }
@@ -208,11 +259,11 @@ void SlabHeap::pages_wanted() {
 }
 
 void SlabHeap::note_stolen(SizeClass size_class) {
-  classes_[index(size_class)].stolen = stats_.requests();
+  made(size_class).stolen = stats_.requests();
 }
 
 bool SlabHeap::contended(SizeClass size_class, std::size_t ready, std::size_t takers) {
-  Class& of = classes_[index(size_class)];
+  Class& of = made(size_class);
   const bool soon = of.stolen >= 0 && Refaults::soon(of.stolen, stats_.requests());
   of.stolen = -1;
   const Bytes of_one = kSlabBytes / class_bytes(size_class);
@@ -224,7 +275,8 @@ bool SlabHeap::contended(SizeClass size_class, std::size_t ready, std::size_t ta
 }
 
 std::size_t SlabHeap::ready(SizeClass size_class, std::size_t most_slabs) const {
-  const Class& of = classes_[index(size_class)];
+  if (known(size_class) == nullptr) return 0;
+  const Class& of = *known(size_class);
   std::size_t sum = 0;
   for (std::size_t i = 0; i < std::min(most_slabs, of.with_ready.size()); ++i) {
     const Slab& slab = *of.with_ready[of.with_ready.size() - 1 - i];
@@ -235,10 +287,11 @@ std::size_t SlabHeap::ready(SizeClass size_class, std::size_t most_slabs) const 
 
 void SlabHeap::forget_refaults() {
   pages_ = {};
-  for (Class& of : classes_) {
-    of.given_up = {};
-    of.stolen = -1;
-    of.for_contention = 0;
+  for (const auto& of : classes_) {
+    if (of == nullptr) continue;
+    of->given_up = {};
+    of->stolen = -1;
+    of->for_contention = 0;
   }
 }
 
@@ -246,11 +299,13 @@ void SlabHeap::take_empty_of(SizeClass size_class,
                              std::size_t keep,
                              Position passed,
                              std::vector<Slab*>* out) {
-  Class& of = classes_[index(size_class)];
+  if (known(size_class) == nullptr) return;
+  Class& of = *known(size_class);
   const auto leaves = [&](Slab* slab) {
     if (of.empties <= keep || slab->taken != 0) return false;
     const std::size_t erased = std::erase(of.with_ready, slab);
     CUSTASH_ASSERT(erased == 1 && slab->listed);
+    --listed_;
     CUSTASH_ASSERT(slab->backing != nullptr && slab->backing->address == slab->base);
     // The page must wait for everything that any of its blocks must wait for.
     slab->backing->reuse_after = ReuseAfter{};
@@ -272,27 +327,40 @@ void SlabHeap::take_empty_of(SizeClass size_class,
 
 Bytes SlabHeap::empty_bytes() const {
   Bytes sum = 0;
-  for (const Class& of : classes_)
-    sum += of.empties * kSlabBytes;
+  for (const auto& of : classes_)
+    sum += of == nullptr ? 0 : of->empties * kSlabBytes;
   return sum;
 }
 
 std::vector<Slab*> SlabHeap::dissolve() {
   std::vector<Slab*> all;
-  for (Class& of : classes_) {
-    all.insert(all.end(), of.slabs.begin(), of.slabs.end());
-    of = Class{};
+  for (auto& of : classes_) {
+    if (of == nullptr) continue;
+    all.insert(all.end(), of->slabs.begin(), of->slabs.end());
+    all.insert(all.end(), of->spare.begin(), of->spare.end());
+    of.reset();
   }
-  for (Slab* slab : all)
+  for (Slab* slab : all) {
     std::fill(slab->blocks.begin(), slab->blocks.end(), SmallBlock{});
+    slab->backing = nullptr;
+    slab->listed = false;
+  }
   limbo_bytes_ = 0;
+  listed_ = 0;
   return all;
 }
 
+void SlabHeap::keep(const std::vector<Slab*>& slabs) {
+  if (!slabs.empty()) KeptSlabs::all().keep(slabs);
+}
+
 bool SlabHeap::validate() const {
-  for (const Class& of : classes_) {
+  std::size_t listed = 0;
+  for (const auto& of : classes_) {
+    if (of == nullptr) continue;
+    listed += of->with_ready.size();
     std::size_t empties = 0;
-    for (const Slab* slab : of.slabs) {
+    for (const Slab* slab : of->slabs) {
       std::uint32_t ready = 0;
       for (auto i = slab->ready; i != Slab::kNone; i = slab->blocks[i].next) {
         if (slab->blocks[i].state != BlockState::Free || ++ready > slab->blocks.size())
@@ -302,9 +370,9 @@ bool SlabHeap::validate() const {
       if (slab->listed != (ready != 0)) return false;
       if (slab->taken == 0) ++empties;
     }
-    if (empties != of.empties) return false;
+    if (empties != of->empties) return false;
   }
-  return true;
+  return listed == listed_;
 }
 
 }  // namespace custash

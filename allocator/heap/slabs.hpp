@@ -4,16 +4,18 @@
 // ContextCache. Slab objects are recycled, never freed: the page map may still be read.
 #pragma once
 
+#include "allocator/base/fifo.hpp"
 #include "allocator/base/shared_field.hpp"
 #include "allocator/base/stats.hpp"
 #include "allocator/heap/block_marks.hpp"
 #include "allocator/heap/block_state.hpp"
+#include "allocator/heap/pool_set.hpp"
 #include "allocator/heap/refaults.hpp"
 #include "allocator/heap/reuse_after.hpp"
 #include "allocator/heap/size_policy.hpp"
 
 #include <array>
-#include <deque>
+#include <memory>
 #include <vector>
 
 namespace custash {
@@ -46,7 +48,8 @@ struct Slab {
   std::vector<SmallBlock> blocks;
   Block* backing = nullptr;
   SlabHeap* slab_heap = nullptr;
-  ContextCache* cache = nullptr;
+  SharedField<ContextCache*> cache =
+      nullptr;  // another one's once this one's context has ended
 
   [[nodiscard]] Bytes block_bytes() const { return class_bytes(size_class); }
 
@@ -82,7 +85,13 @@ struct SmallRef {
 
 class SlabHeap {
  public:
-  SlabHeap(DeviceStats& stats, Refaults& refaults) : stats_(stats), refaults_(refaults) {}
+  SlabHeap(DeviceStats& stats, Refaults& refaults, PoolMember member = {})
+      : stats_(stats), refaults_(refaults), member_(member) {}
+
+  ~SlabHeap() { keep(dissolve()); }
+
+  SlabHeap(const SlabHeap&) = delete;
+  SlabHeap& operator=(const SlabHeap&) = delete;
 
   // Used, or empty when no acceptable block is ready.
   SmallRef take(SizeClass size_class, const ReuseLimits& reuse_limits);
@@ -113,9 +122,12 @@ class SlabHeap {
 
   // The caller has unregistered the slab. It will hold blocks of the same class again: a reader
   // without the lock finds its table in the same place.
-  void recycle(Slab* slab) { classes_[index(slab->size_class)].spare.push_back(slab); }
+  void recycle(Slab* slab) { class_of(*slab).spare.push_back(slab); }
 
+  // The context ends: all slabs. When nothing finds them by their addresses any more, keep()
+  // lets them serve other contexts: they hold up to 256 KiB of host memory each.
   std::vector<Slab*> dissolve();
+  static void keep(const std::vector<Slab*>& slabs);
 
   // The pages of this pool's arena went elsewhere, and it needs more.
   void pages_given_up();
@@ -135,6 +147,9 @@ class SlabHeap {
 
   [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
 
+  // Nothing is ready or in limbo.
+  [[nodiscard]] bool nothing() const { return limbo_bytes_ == 0 && listed_ == 0; }
+
   [[nodiscard]] Bytes empty_bytes() const;
   [[nodiscard]] bool validate() const;
 
@@ -142,7 +157,7 @@ class SlabHeap {
   struct Class {
     std::vector<Slab*> slabs;        // all
     std::vector<Slab*> with_ready;   // the last ones are tried first
-    std::deque<SmallRef> limbo;      // by rising position
+    Fifo<SmallRef> limbo;            // by rising position
     std::vector<Slab*> spare;        // recycled
     std::size_t empties = 0;         // slabs without a used block
     Refaults::GivenUp given_up;      // its last slab
@@ -155,11 +170,21 @@ class SlabHeap {
   void count_free(const Slab& slab, int by);
   void leave_limbo(Class& of);  // its oldest block
 
+  // Made at need: a pool uses few classes.
+  Class& made(SizeClass size_class);
+
+  [[nodiscard]] Class* known(SizeClass size_class) const {
+    return classes_[index(size_class)].get();
+  }
+
+  [[nodiscard]] Class& class_of(const Slab& slab) { return *known(slab.size_class); }
+
   DeviceStats& stats_;
   Refaults& refaults_;
-  std::array<Class, kSizeClasses> classes_;
-  std::deque<Slab> all_;  // every slab object ever made
+  const PoolMember member_;
+  std::array<std::unique_ptr<Class>, kSizeClasses> classes_;
   Bytes limbo_bytes_ = 0;
+  std::size_t listed_ = 0;   // slabs with ready blocks
   Refaults::GivenUp pages_;  // of blocks outside slabs
 };
 

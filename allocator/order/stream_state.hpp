@@ -6,6 +6,7 @@
 // Proved: tests/models/reuse.pml.
 #pragma once
 
+#include "allocator/base/fifo.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/units.hpp"
 #include "allocator/order/event.hpp"
@@ -13,7 +14,6 @@
 
 #include <array>
 #include <atomic>
-#include <deque>
 
 namespace custash {
 
@@ -60,9 +60,9 @@ class StreamState {
   // Guarded by the timeline's lock:
   EventRef tail;         // recorded after its last submission, where only its owner could
   Position tail_covers;  // what `tail` covers
-  std::deque<FreeEvent> free_events;  // events recorded at frees on this stream, oldest first
-  EventRef host_event;                // after its last submission that the host can see
-  Position host_seen;  // the number of that submission; 0 when none is outstanding
+  Fifo<FreeEvent> free_events;  // events recorded at frees on this stream, oldest first
+  EventRef host_event;          // after its last submission that the host can see
+  Position host_seen;           // the number of that submission; 0 when none is outstanding
 
   // Guarded by the cache's lock: the pool of calls that name this stream, and the highest
   // position of a block freed on it.

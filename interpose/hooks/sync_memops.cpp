@@ -10,8 +10,9 @@
 #include "interpose/observe/passed.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
+#include <algorithm>
 #include <atomic>
-#include <unordered_set>
+#include <unordered_map>
 
 namespace custash::sync_memops {
 namespace {
@@ -20,10 +21,32 @@ namespace {
 constinit std::atomic<bool> used{false};
 constinit RankedMutex mutex{HookRank::SyncMemops};
 
-std::unordered_set<std::uint64_t>& ids() REQUIRES(mutex) {
-  static auto& all =
-      *new std::unordered_set<std::uint64_t>;  // never destroyed: calls come at exit
+using Ids = std::unordered_map<std::uint64_t, Address>;  // where the block began
+
+Ids& ids() REQUIRES(mutex) {
+  static auto& all = *new Ids;  // never destroyed: calls come at exit
   return all;
+}
+
+// Those of blocks that have been freed. Nothing tells when that happens, so they are looked for
+// whenever twice as many are known.
+void forget_freed(Allocator& core) {
+  static constinit std::size_t most = 256;
+  Ids known;
+  {
+    const RankedLock lock(mutex);
+    if (ids().size() < most) return;
+    known = ids();
+    most = ~std::size_t{0};  // one thread looks
+  }
+  std::erase_if(known, [&](const auto& each) {
+    BlockInfo block;
+    return core.find(each.second, &block) == Ownership::Live && block.buffer_id == each.first;
+  });
+  const RankedLock lock(mutex);
+  for (const auto& [id, base] : known)
+    ids().erase(id);
+  most = std::max<std::size_t>(256, 2 * ids().size());
 }
 
 bool has_it(Allocator& core, Address address) {
@@ -38,10 +61,12 @@ bool in_use() noexcept {
   return used.load(std::memory_order_relaxed);
 }
 
-void set(std::uint64_t buffer_id, bool on) {
+void set(Allocator& core, const BlockInfo& block, bool on) {
+  forget_freed(core);
+  const std::uint64_t buffer_id = block.buffer_id;
   const RankedLock lock(mutex);
   if (on) {
-    ids().insert(buffer_id);
+    ids()[buffer_id] = block.base;
     used.store(true);
   } else {
     ids().erase(buffer_id);
@@ -94,7 +119,7 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   }
   if (owner == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
   const bool on = *static_cast<const unsigned*>(value) != 0;
-  sync_memops::set(block.buffer_id, on);
+  sync_memops::set(*core, block, on);
   Sleep sleep(*core);
   sleep.keep_awake(block.base, block.buffer_id, on);
   if (on) sleep.wake();

@@ -2,8 +2,8 @@
 // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of our blocks. The driver would set it for a whole segment,
 // and refuses it for mapped pages. So custash keeps its promise for each block: copies and
 // fills that are not asynchronous by name have ended when they return. The key is the buffer
-// id, which no later block gets, so a free has nothing to do. Own lock, held across no call.
-// Thread safe.
+// id, which no later block gets, so a free has nothing to do. Ids of freed blocks are forgotten
+// now and then. Own lock, held across no call. Thread safe.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -13,7 +13,7 @@ namespace custash::sync_memops {
 // Some block has it.
 bool in_use() noexcept;
 
-void set(std::uint64_t buffer_id, bool on);
+void set(Allocator& core, const BlockInfo& block, bool on);
 bool is_set(std::uint64_t buffer_id);
 
 // A copy or fill that names these addresses was submitted to a default stream. Waits for it
