@@ -128,7 +128,7 @@ Status Allocator::trim_stream(CUstream stream, NullStream null) {
 Status Allocator::trim_idle(int device) {
   Status result;
   visit_living(state_->on_device(device), [&](ContextCache& cache) {
-    if (const Status trimmed = cache.trim_idle(); !trimmed.ok()) result = trimmed;
+    if (const Status trimmed = cache.reclaim().trim_idle(); !trimmed.ok()) result = trimmed;
   });
   return result;
 }
@@ -163,12 +163,10 @@ Ownership Allocator::find(Address address, BlockInfo* info) {
   return Ownership::Live;
 }
 
-Bytes Allocator::reclaimable(CUcontext context) {
+Bytes Allocator::reclaimable(int device) {
   Bytes sum = 0;
-  ContextCache* cache = state_->known(context);
-  if (cache == nullptr) return 0;
-  visit_living(state_->on_device(cache->device()),
-               [&](ContextCache& each) { sum += each.returnable(); });
+  visit_living(state_->on_device(device),
+               [&](ContextCache& each) { sum += each.reclaim().returnable(); });
   return sum;
 }
 

@@ -143,9 +143,9 @@ class Allocator {
 
   [[nodiscard]] bool owns(Address address) const;    // in a segment of ours; takes no lock
   Ownership find(Address address, BlockInfo* info);  // info filled when Live; may be null
-  Bytes reclaimable(CUcontext context);  // free or in limbo: what could be given back
-  DeviceStats stats(int device);         // summed over the device's contexts
-  Inventory inventory(int device);       // of all its contexts, each at a moment of its own
+  Bytes reclaimable(int device);    // free or in limbo: what could be given back
+  DeviceStats stats(int device);    // summed over the device's contexts
+  Inventory inventory(int device);  // of all its contexts, each at a moment of its own
   void reset_peak_stats(int device);
 
   // Walks everything; false (and a log line) when an invariant does not hold. For tests.
@@ -175,6 +175,8 @@ class Allocator {
   friend class Submission;
 
   friend class Sleep;
+
+  friend class IdleMemory;
 
   friend class DeepTrim;
 

@@ -18,11 +18,9 @@ Bytes MemoryLimits::get(int device) const {
   return state_.budget(device).limit();
 }
 
-Bytes MemoryLimits::room(CUcontext context) {
-  ContextCache* cache = state_.known(context);
-  if (cache == nullptr) return ~0ULL;
-  const Bytes room = state_.budget(cache->device()).room();
-  const Bytes free = core_.reclaimable(context);
+Bytes MemoryLimits::room(int device) {
+  const Bytes room = state_.budget(device).room();
+  const Bytes free = core_.reclaimable(device);
   return room > ~free ? ~0ULL : room + free;
 }
 

@@ -15,7 +15,7 @@ class MemoryLimits {
   void set(int device, Bytes bytes);
   [[nodiscard]] Bytes get(int device) const;
   // What could still be allocated under the limit, were all that is free given back.
-  Bytes room(CUcontext context);
+  Bytes room(int device);
 
   // Called when all else has failed, without a lock held: not 0 when it is worth another try.
   void add_oom_hook(OutOfMemoryHook hook, void* data);

@@ -20,7 +20,7 @@ namespace {
 bool trim_others(const std::vector<ContextCache*>& caches, const ContextCache* self) {
   bool returned = false;
   visit_living(caches, [&](ContextCache& cache) {
-    if (&cache == self || cache.returnable() == 0) return;
+    if (&cache == self || cache.reclaim().returnable() == 0) return;
     cache.give_way();  // what cannot be returned now is simply not there for the retry
     returned = true;
   });

@@ -35,6 +35,7 @@
 #include "interpose/process/output_file.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/real/resolve.hpp"
+#include "interpose/service/idle_tick.hpp"
 #include "interpose/service/live.hpp"
 #include "interpose/service/neighbours.hpp"
 #include "interpose/service/service_verbs.hpp"
@@ -42,6 +43,7 @@
 #include "interpose/service/snapshot_verbs.hpp"
 #include "pinned/sleep_store.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -165,6 +167,14 @@ void set_seed(GuardChoice* guard) {
     guard->seed = static_cast<std::uint32_t>(getpid());
 }
 
+int tick(Allocator& core) {
+  const Config& config = core.config();
+  const int wait = idle::tick(core);
+  return config.sleep_after != 0 || config.deep_trim_after != 0
+             ? std::min(wait, sleep_verbs::tick(core))
+             : wait;
+}
+
 void begin_nvtx() {
   if (nvtx::start())
     observe::begin(observe::Watcher::Nvtx);
@@ -226,9 +236,7 @@ State build() {
   calls.drop = [](int fd) { descriptors().drop(fd); };
   store.set_calls(calls);
   Sleep(core).set_store(store);
-  const Config& config = core.config();
-  if (config.sleep_after != 0 || config.deep_trim_after != 0)
-    service::tick_with(sleep_verbs::tick);
+  service::tick_with(tick);
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.

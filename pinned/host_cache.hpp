@@ -74,7 +74,7 @@ class HostCache {
 
   void context_destroyed(CUcontext context);  // before the driver's call
 
-  void context_gone(CUcontext context) { reclaim_.context_gone(context); }  // after it
+  HostReclaim& reclaim() { return reclaim_; }  // for what idles, and after the end of a context
 
   Ownership find(Address address, HostBlockInfo* info);
 

@@ -318,20 +318,20 @@ HostBlock* HostPool::add(const HostMemoryRange& memory) {
   return &block;
 }
 
-void HostPool::take_free_segments(Nanoseconds idle_before, std::vector<HostMemoryRange>* out) {
-  for (auto it = segments_.begin(); it != segments_.end();) {
-    HostSegment& segment = *it->second;
-    if (!segment.wholly_free() || segment.idle_since > idle_before) {
-      ++it;
-      continue;
-    }
-    CUSTASH_ASSERT(segment.blocks.begin()->second.base == segment.memory.base);
-    CUSTASH_ASSERT(segment.blocks.begin()->second.size == segment.memory.size);
-    CUSTASH_ASSERT(free_.contains(&segment.blocks.begin()->second));
+void HostPool::take_free_segments(Nanoseconds idle_before,
+                                  std::vector<HostMemoryRange>* out,
+                                  Bytes* most) {
+  for (auto it = segments_.begin(); it != segments_.end() && *most != 0;) {
+    const auto here = it++;
+    HostSegment& segment = *here->second;
+    if (!segment.wholly_free() || segment.idle_since > idle_before) continue;
+    HostBlock& only = segment.blocks.begin()->second;
+    CUSTASH_ASSERT(only.size == segment.memory.size && free_.contains(&only));
     out->push_back(segment.memory);
+    *most -= std::min(*most, segment.memory.size);
     if (sizes == HostSizes::Guarded) resting_bytes -= segment.memory.size;
-    free_.erase(&segment.blocks.begin()->second);
-    it = segments_.erase(it);
+    free_.erase(&only);
+    segments_.erase(here);
   }
 }
 

@@ -66,7 +66,19 @@ struct HostPool {
   // All of a segment that was just added, Used from now on.
   HostBlock* take_whole(HostBlock* block);
   // Removes the wholly free segments that have been idle since before `idle_before`.
-  void take_free_segments(Nanoseconds idle_before, std::vector<HostMemoryRange>* out);
+  // Stops when `most`, which it lowers, is 0.
+  void take_free_segments(Nanoseconds idle_before,
+                          std::vector<HostMemoryRange>* out,
+                          Bytes* most);
+
+  // Since when the first of them has been idle.
+  [[nodiscard]] Nanoseconds idle_since() const {
+    Nanoseconds since = kNever;
+    for (const auto& [base, segment] : segments_)
+      if (segment->wholly_free()) since = std::min(since, segment->idle_since);
+    return since;
+  }
+
   void take_all_segments(std::vector<HostMemoryRange>* out);
 
   HostBlock* find(Address start);

@@ -20,12 +20,15 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 // of which a process has 65,530.
 constexpr Bytes kMostAtRest = 64_MiB;
 constexpr std::size_t kMostBuffersAtRest = 1024;
+// Unpinning takes some 85 ms a gigabyte, and a submission may wait for it.
+constexpr Bytes kAtOnce = 256_MiB;
 
 }  // namespace
 
 Status HostReclaim::give_back(Nanoseconds idle_before,
                               std::size_t* returned,
-                              bool guarded_only) {
+                              bool guarded_only,
+                              Bytes most) {
   const Nanoseconds now = driver_.now();
   std::vector<Returning> work;
   {
@@ -34,7 +37,7 @@ Status HostReclaim::give_back(Nanoseconds idle_before,
       if (guarded_only && each->sizes != HostSizes::Guarded) continue;
       each->drain(WorkInFlight(allocator_).tickets_passed(), now);
       std::vector<HostMemoryRange> ranges;
-      each->take_free_segments(idle_before, &ranges);
+      each->take_free_segments(idle_before, &ranges, &most);
       for (const HostMemoryRange& range : ranges) {
         work.push_back({each.get(), range});
         returning_.push_back(each->context);
@@ -138,6 +141,27 @@ void HostReclaim::look_at_guards() {
   guards_.tell();
 }
 
+Nanoseconds HostReclaim::decay_due() {
+  if (config_.pinned_decay == 0) return kNever;
+  WorkInFlight(allocator_).poll_tickets();
+  streams_.poll();
+  const Nanoseconds now = driver_.now();
+  Nanoseconds since = kNever;
+  Lock lock(mutex_);
+  for (const auto& each : pools_) {
+    each->drain(WorkInFlight(allocator_).tickets_passed(), now);
+    since = std::min(since, each->idle_since());
+  }
+  return since == kNever ? kNever : since + config_.pinned_decay * kSecond;
+}
+
+bool HostReclaim::decay_now() {
+  std::size_t returned = 0;
+  // A segment that was not released stays.
+  give_back(driver_.now() - config_.pinned_decay * kSecond, &returned, false, kAtOnce).ignore();
+  return returned != 0;
+}
+
 // The driver waits for the device when memory is unpinned. So this runs only while the device
 // is idle.
 void HostReclaim::decay() {
@@ -150,7 +174,9 @@ void HostReclaim::decay() {
   WorkInFlight(allocator_).poll_tickets();
   if (!WorkInFlight(allocator_).idle() && holds(Rule::buffers_are_unpinned_when_idle)) return;
   std::size_t returned = 0;
-  give_back(now - age, &returned).ignore();  // a segment that was not released stays
+  // Later than the service's thread, which spares the program the time. A segment that was not
+  // released stays.
+  give_back(now - age - std::min(now - age, age / 4), &returned).ignore();
 }
 
 // False while a segment of the context is being released.

@@ -40,8 +40,16 @@ class HostReclaim {
         guards_(guards) {}
 
   // Releases the wholly free segments that have been idle since before `idle_before`.
-  Status give_back(Nanoseconds idle_before, std::size_t* returned, bool guarded_only = false)
-      EXCLUDES(mutex_);
+  // No more once `most` bytes are on their way.
+  Status give_back(Nanoseconds idle_before,
+                   std::size_t* returned,
+                   bool guarded_only = false,
+                   Bytes most = ~Bytes{0}) EXCLUDES(mutex_);
+  // Segments that have been idle for Config::pinned_decay seconds: when the next one will have
+  // been; releases some of them, while the process is kept still (false: none); the same on the
+  // path of an allocation, in a process without the service's thread.
+  [[nodiscard]] Nanoseconds decay_due() EXCLUDES(mutex_);
+  bool decay_now() EXCLUDES(mutex_);
   void decay() EXCLUDES(mutex_);
   // Guarded buffers whose work is over go to rest, and the oldest are released where too many
   // rest. Waits for the device then.
@@ -52,6 +60,12 @@ class HostReclaim {
   void rest_guarded() EXCLUDES(mutex_);
   // Looks beside guarded buffers, those in use, too.
   void look_at_guards() EXCLUDES(mutex_);
+
+  // Pinned memory that the cache holds.
+  [[nodiscard]] std::int64_t held() EXCLUDES(mutex_) {
+    Lock lock(mutex_);
+    return stats_.allocated_bytes.current;
+  }
 
   bool forget_pools(CUcontext context)
       EXCLUDES(mutex_);  // before the driver's call that ends the context

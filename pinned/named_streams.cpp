@@ -12,7 +12,7 @@
 namespace custash {
 namespace {
 
-constexpr std::uint64_t kNever = ~0ULL;  // a ticket that never passes
+constexpr std::uint64_t kNoTicket = ~0ULL;  // a ticket that never passes
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void NamedStreams::put_behind(const Lock& lock, Uses leaving) {
   mutex_.assert_held(lock);
   CUSTASH_ASSERT(leaving.block->state == HostBlockState::Busy && leaving.block->tracked);
   streams_.erase(leaving.block);
-  leaving.pool->put_in_limbo(leaving.block, kNever);
+  leaving.pool->put_in_limbo(leaving.block, kNoTicket);
   behind_streams_.push_back(std::move(leaving));
 }
 
@@ -78,7 +78,7 @@ void NamedStreams::poll() {
   std::erase_if(behind_streams_, [&](const Uses& uses) {
     if (std::find(safe.begin(), safe.end(), uses.buffer_id) == safe.end()) return false;
     CUSTASH_ASSERT(uses.block->state == HostBlockState::InLimbo && uses.block->tracked);
-    CUSTASH_ASSERT(uses.block->ticket == kNever && uses.block->buffer_id == uses.buffer_id);
+    CUSTASH_ASSERT(uses.block->ticket == kNoTicket && uses.block->buffer_id == uses.buffer_id);
     uses.block->tracked = false;
     uses.block->ticket = 0;
     return true;

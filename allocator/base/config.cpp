@@ -121,8 +121,9 @@ constexpr std::array kOptions = {
             "seconds",
             "10",
             "0-86400",
-            "Seconds after which unused device memory returns to the driver. Checked during "
-            "later calls, so it can take up to twice as long. Never stalls. 0 disables it."},
+            "Seconds after which unused device memory returns to the driver. The service "
+            "thread does it, also while the process makes no call. It can take up to twice as "
+            "long. Never stalls. 0 disables it."},
            [](Config& c, std::string_view text) { return set_seconds(&c.decay, text); }},
     Option{{"patience",
             "seconds",
@@ -206,13 +207,15 @@ constexpr std::array kOptions = {
             "The most pinned memory to hold, in use and cached. Beyond it, an allocation fails "
             "with an out-of-memory error. 0: no limit."},
            [](Config& c, std::string_view text) { return set_bytes(&c.pinned_limit, text); }},
-    Option{{"pinned_decay",
-            "seconds",
-            "60",
-            "0-86400",
-            "Seconds after which unused pinned memory returns to the system. Checked during "
-            "later pinned calls, while no work is in flight. 0 disables it."},
-           [](Config& c, std::string_view text) { return set_seconds(&c.pinned_decay, text); }},
+    Option{
+        {"pinned_decay",
+         "seconds",
+         "60",
+         "0-86400",
+         "Seconds after which unused pinned memory returns to the system. The service thread "
+         "does it while no work is in flight; work submitted meanwhile waits for it. 0 "
+         "disables it."},
+        [](Config& c, std::string_view text) { return set_seconds(&c.pinned_decay, text); }},
     Option{
         {"deep_trim_after",
          "seconds",
@@ -265,15 +268,17 @@ constexpr std::array kOptions = {
             "true",
             "true|false",
             "true: when the device is full, ask other processes of the same user under "
-            "custash to return cached memory. Does the same for them."},
+            "custash to return cached memory. cudaMemGetInfo counts it as free. Does the same "
+            "for them."},
            [](Config& c, std::string_view text) { return set_flag(&c.neighbours, text); }},
     Option{{"control",
             "flag",
             "true",
             "true|false",
             "Start a service thread so that custash trim, snapshot and top can reach this "
-            "process. It starts with the first device memory. With neighbours and control "
-            "both off, there is no thread until memory is exported."},
+            "process. It starts with the first device or pinned memory. With neighbours and "
+            "control both off, there is no thread until memory is exported, and idle memory "
+            "returns during later calls that miss the cache."},
            [](Config& c, std::string_view text) { return set_flag(&c.control, text); }},
     Option{{"log", "choice", "off", "off|error|warn|info|debug", "The lowest severity to log."},
            [](Config& c, std::string_view text) {

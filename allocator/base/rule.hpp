@@ -145,6 +145,7 @@ namespace custash {
   RULE(quick_frees_of_buffers_wait_for_results) \
   RULE(buffers_wait_for_all_named_streams) \
   RULE(buffers_are_unpinned_when_idle) \
+  RULE(calls_that_wait_hold_work_back) \
   RULE(a_context_ends_after_its_buffers_use) \
   RULE(buffers_in_limbo_wait_for_their_ticket) \
   RULE(pitches_are_of_their_width) \

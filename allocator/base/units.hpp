@@ -11,6 +11,9 @@ using Bytes = std::uint64_t;
 using Address = std::uint64_t;  // a device address, as CUdeviceptr holds it
 using Nanoseconds = std::uint64_t;
 
+// A time that does not come.
+inline constexpr Nanoseconds kNever = ~Nanoseconds{0};
+
 inline constexpr Bytes operator""_KiB(unsigned long long n) {
   return n << 10;
 }

@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::uint32_t kAllocationsPerAsk = 16;
 constexpr std::uint32_t kQuickOps = 1024;
+// How late an allocation returns memory that idles: the service's thread has come by then, if
+// there is one.
+constexpr Nanoseconds kLate = 1'000'000'000;
 
 Request make_request(Bytes bytes,
                      StreamState* stream_state,
@@ -47,7 +50,7 @@ Status ContextCache::allocate(Bytes bytes,
       core_.config.caching == Caching::Never) {
     return core_.memory.alloc(bytes, out);
   }
-  reclaim_.decay();
+  reclaim_.decay(PlainTrim::WhenIdle, kLate);
   CrossWait wait;
   Address found = 0;
   if (core_.config.guard.any()) {

@@ -75,11 +75,10 @@ class ContextCache {
   // The same of the memory that calls naming this stream have freed.
   Status trim(TrimRequest trim_request, const StreamState& stream_state);
 
-  Status trim_idle() { return reclaim_.trim_idle(); }
+  // What idles, and how much could be returned.
+  Reclaim& reclaim() { return reclaim_; }
 
   Guards& guards() { return guards_; }
-
-  [[nodiscard]] Bytes returnable() { return reclaim_.returnable(); }
 
   // Gives back all that it can without harm: another context needs memory.
   void give_way() { ladder_.give_way(); }

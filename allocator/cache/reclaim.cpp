@@ -29,6 +29,15 @@ void Reclaim::drain() {
   }
 }
 
+// After a trim the program gets its memory anew.
+void Reclaim::forget_habits() {
+  for (const auto& pool : core_.pools)
+    pool->slabs.forget_refaults();
+  core_.refaults.forget();
+  core_.settling.forget();
+  core_.thefts.forget();
+}
+
 Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
   // The calling thread may have no current context. If the context cannot be made current, each
   // driver call below fails by itself.
@@ -47,17 +56,14 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
     drain();
     const Position passed = core_.timeline.passed();
     freed_.return_empty_slabs(passed);
-    for (const auto& pool : core_.pools)
-      pool->slabs.forget_refaults();
-    core_.refaults.forget();
-    core_.settling.forget();
-    core_.thefts.forget();
     trim_request.aliases = &stale_.aliases();
     for (const auto& pool : core_.pools) {
       if (!pool->lends() || (only != nullptr && pool.get() != only)) continue;
       for (Arena* arena : {&pool->large, &pool->small_pages})
         plan(*arena, trim_request, &pages, &plain);
     }
+    // A look that finds nothing idle leaves the program as it was.
+    if (!trim_request.idle_only || !pages.empty() || !plain.empty()) forget_habits();
   }
   Status result;
   core_.headroom.forget();
@@ -151,33 +157,50 @@ void Reclaim::poll_briefly() {
     core_.timeline.poll(everything);
 }
 
-void Reclaim::decay() {
-  if (core_.config.decay == 0 || core_.timeline.capturing()) return;
+Nanoseconds Reclaim::decay_due() {
+  if (core_.config.decay == 0) return kNever;
+  CacheLock lock(core_.mutex);
+  return core_.stats.reserved_bytes[0].current == 0
+             ? kNever
+             : next_decay_.load(std::memory_order_relaxed);
+}
+
+Nanoseconds Reclaim::decay(PlainTrim plain, Nanoseconds late) {
+  const Nanoseconds period = core_.config.decay * kSecond;
+  if (period == 0) return kNever;
   const Nanoseconds now = core_.driver.now();
   Nanoseconds due = next_decay_.load(std::memory_order_relaxed);
-  if (now < due ||
-      !next_decay_.compare_exchange_strong(due, now + core_.config.decay * kSecond))
-    return;
-  trim_idle().ignore();  // what is refused stays
+  if (now < due + late) return due;
+  if (core_.timeline.capturing()) return now + kSecond;
+  if (!next_decay_.compare_exchange_strong(due, now + period)) return due;
+  const Bytes before = core_.budget.held();
+  // What is refused stays.
+  trim({.bytes = kAtOnce, .idle_only = true, .plain = plain}, nullptr).ignore();
+  if (before - std::min(before, core_.budget.held()) >= kAtOnce) {
+    next_decay_.store(now);  // there may be more
+    return now;
+  }
+  age();
+  return now + period;
 }
 
 // Gives back the memory that was free at the last look and still is. The first look finds none.
 Status Reclaim::trim_idle() {
   const Status trimmed = trim({.bytes = kAtOnce, .idle_only = true}, nullptr);
+  age();
+  return trimmed;
+}
+
+void Reclaim::age() {
   CacheLock lock(core_.mutex);
   freed_.return_empty_slabs(core_.timeline.passed());
   for (const auto& pool : core_.pools) {
     pool->large.blocks().age();
     pool->small_pages.blocks().age();
   }
-  return trimmed;
 }
 
-Bytes Reclaim::returnable() {
-  if (core_.limbo_high.load() > core_.timeline.passed())
-    core_.timeline.poll(core_.limbo_high.load());
-  CacheLock lock(core_.mutex);
-  drain();
+Bytes Reclaim::free_bytes() const {
   Bytes sum = 0;
   for (const auto& pool : core_.pools) {
     if (!pool->lends()) continue;
@@ -185,6 +208,19 @@ Bytes Reclaim::returnable() {
            pool->slabs.empty_bytes();
   }
   return sum;
+}
+
+Bytes Reclaim::returnable() {
+  if (core_.limbo_high.load() > core_.timeline.passed())
+    core_.timeline.poll(core_.limbo_high.load());
+  CacheLock lock(core_.mutex);
+  drain();
+  return free_bytes();
+}
+
+Bytes Reclaim::spare() {
+  CacheLock lock(core_.mutex);
+  return free_bytes();
 }
 
 }  // namespace custash

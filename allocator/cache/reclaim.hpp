@@ -32,12 +32,22 @@ class Reclaim {
   // All free pages of one arena, which the caller gives back one by one.
   std::vector<PageReturn> take_free(Arena& arena) EXCLUDES(cache_lock);
   void give_back(Arena& arena, const PageReturn& item) EXCLUDES(cache_lock);
-  // Gives back what idles, when it is due.
-  void decay() EXCLUDES(cache_lock);
+  // Gives back what idles, when that is due. Returns when it is due next. On the path of an
+  // allocation `late`: there it is due only if the service's thread has not come.
+  Nanoseconds decay(PlainTrim plain, Nanoseconds late = 0) EXCLUDES(cache_lock);
+
+  // When decay() is due. Never: the option is off, or nothing is held.
+  [[nodiscard]] Nanoseconds decay_due() EXCLUDES(cache_lock);
   Status trim_idle() EXCLUDES(cache_lock);
+
+  // Whether memory is plain, which cuMemFree returns.
+  [[nodiscard]] bool plain() const { return !core_.memory.vmm(); }
+
   // Moves all freed blocks that have passed from limbo to the free ones.
   void drain() REQUIRES(cache_lock);
   [[nodiscard]] Bytes returnable() EXCLUDES(cache_lock);
+  // The same without what threads keep ready, which stays with them.
+  [[nodiscard]] Bytes spare() EXCLUDES(cache_lock);
 
  private:
   void plan(Arena& arena,
@@ -45,7 +55,10 @@ class Reclaim {
             std::vector<std::pair<Arena*, PageReturn>>* pages,
             std::vector<Segment*>* plain) REQUIRES(cache_lock);
   std::size_t unmap(const PageReturn& item, Status* result) const;
+  void forget_habits() REQUIRES(cache_lock);
   void poll_briefly();
+  void age() EXCLUDES(cache_lock);
+  [[nodiscard]] Bytes free_bytes() const REQUIRES(cache_lock);
 
   CacheCore& core_;
   FreedBlocks& freed_;

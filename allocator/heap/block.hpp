@@ -29,7 +29,7 @@ struct alignas(128) Block {
       0;  // changes with each stay in limbo, so that stale queue entries are seen
   BlockState state = BlockState::Busy;
   bool counted_split = false;  // counted as inactive_split
-  bool idle = false;           // free, and was so when its arena aged
+  bool idle = false;           // not used since its arena aged
   bool entered = false;        // in Segment::used
   BlockMarks marks;
 

@@ -154,6 +154,7 @@ Block* BlockHeap::cut_head(Block* block, Address at, Parts parts) {
   CUSTASH_ASSERT(block->address < at && at < block->end());
   Block* rest = list_.insert_after(block, block->segment, at, block->end() - at);
   if (holds(Rule::parts_wait_as_the_block_did)) rest->reuse_after = block->reuse_after;
+  rest->idle = block->idle;
   block->size = at - block->address;
   give_part(block, parts);
   return rest;
@@ -164,6 +165,7 @@ void BlockHeap::make_used(Block* block, Bytes bytes, Parts parts) {
   CUSTASH_ASSERT(block->buffer_id == 0);
   CUSTASH_ASSERT(&block->segment->arena->blocks() == this);
   split(block, bytes, parts);
+  block->idle = false;
   block->state = BlockState::Used;
   block->requested = 0;  // the owners of a slab's page are those of its blocks
   BlockList::enter(block);
@@ -179,6 +181,7 @@ void BlockHeap::split(Block* block, Bytes bytes, Parts parts) {
   block->size = bytes;
   Block* remainder = list_.insert_after(block, block->segment, block->end(), rest);
   if (holds(Rule::parts_wait_as_the_block_did)) remainder->reuse_after = block->reuse_after;
+  remainder->idle = block->idle;
   give_part(remainder, parts);
 }
 
@@ -198,7 +201,8 @@ void BlockHeap::give_ready(Block* block, Position passed) {
   CUSTASH_ASSERT(block->buffer_id == 0);
   CUSTASH_ASSERT(&block->segment->arena->blocks() == this);
   assert_linked(*block);
-  Bytes idle = 0;  // a large idle range stays idle when a little joins it
+  // A large idle range stays idle when a little is taken from it or joins it.
+  Bytes idle = block->idle ? block->size : 0;
   if (Block* next = block->next; next != nullptr && next->state == BlockState::Free) {
     CUSTASH_ASSERT(next->buffer_id == 0);
     if (next->idle) idle += next->size;
@@ -293,7 +297,6 @@ void BlockHeap::insert_free(Block* block) {
   CUSTASH_ASSERT(block->next == nullptr || block->next->state != BlockState::Free);
   assert_linked(*block);
   block->state = BlockState::Free;
-  block->idle = false;
   block->counted_split = block->size != block->segment->mapped;
   if (block->counted_split)
     stats_.split_block(stat_pool(kind_), static_cast<std::int64_t>(block->size), 1);
@@ -322,6 +325,7 @@ Block* BlockHeap::cut_out(Block* block, Address begin, Address end) {
   if (end < block->end()) {
     Block* right = list_.insert_after(block, block->segment, end, block->end() - end);
     if (holds(Rule::parts_wait_as_the_block_did)) right->reuse_after = block->reuse_after;
+    right->idle = block->idle;
     block->size = end - block->address;
     insert_free(right);
   }

@@ -9,9 +9,8 @@
 #include "allocator/heap/block_list.hpp"
 #include "allocator/heap/driver_placement.hpp"
 #include "allocator/heap/free_index.hpp"
+#include "allocator/heap/pool_set.hpp"
 #include "allocator/heap/size_policy.hpp"
-
-#include <deque>
 
 namespace custash {
 

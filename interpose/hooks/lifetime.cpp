@@ -35,7 +35,7 @@ void ends(Allocator& core, CUcontext context) {
 
 void has_ended(Allocator& core, CUcontext context) {
   core.context_gone(context);
-  process::pinned().context_gone(context);
+  process::pinned().reclaim().context_gone(context);
   guards::context_ended(context);
 }
 

@@ -8,6 +8,7 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/host_view.hpp"
+#include "interpose/service/service.hpp"
 
 #include <atomic>
 
@@ -42,7 +43,9 @@ CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call
   }
   *out = process::pinned().try_allocate(context, bytes, flags);
   if (*out != nullptr) return CUDA_SUCCESS;
-  return process::pinned().allocate(context, bytes, flags, out).code();
+  const CUresult result = process::pinned().allocate(context, bytes, flags, out).code();
+  if (result == CUDA_SUCCESS) service::memory_was_had(*core);
+  return result;
 }
 
 // Some drivers report small portable buffers as portable, and some do not. So this driver is

@@ -73,7 +73,7 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
       if (is_limited(*core, question.device)) return status.code();
     }  // else the driver refuses it, and writes what it writes then
   } else if (ours && is_limited(*core, question.device) && height != 0 &&
-             width > MemoryLimits(*core).room(context) / height) {
+             width > MemoryLimits(*core).room(question.device) / height) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const CUresult result = hooks::retry_after_trim(

@@ -12,6 +12,7 @@
 #include "interpose/observe/passed.hpp"
 #include "interpose/process/handle_cache.hpp"
 #include "interpose/real/device_pools.hpp"
+#include "interpose/service/neighbours.hpp"
 
 #include <algorithm>
 
@@ -122,10 +123,12 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
   // Cached memory counts as free, and a limit as the size of the device.
   CUdevice device = 0;
   if (core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return real(free_bytes, total);
-  const Bytes ours = core->reclaimable(context) + handle_cache().held(device);
+  // So does what neighbours would return, as they published it last.
+  const Bytes ours = core->reclaimable(device) + handle_cache().held(device) +
+                     neighbours::spare(*core, device);
   real_free -= std::min<Bytes>(real_free, Sleep(*core).asleep_bytes(device));
   const Bytes size = std::min<Bytes>(real_total, MemoryLimits(*core).get(device));
-  const Bytes free = std::min<Bytes>(real_free + ours, MemoryLimits(*core).room(context));
+  const Bytes free = std::min<Bytes>(real_free + ours, MemoryLimits(*core).room(device));
   if (free_bytes != nullptr) *free_bytes = std::min(free, size);
   if (total != nullptr) *total = size;
   return result;

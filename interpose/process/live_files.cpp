@@ -87,7 +87,7 @@ std::optional<Page> parse(std::string_view bytes) {
   if (!whole) return std::nullopt;
   page.name[sizeof page.name - 1] = '\0';
   for (DevicePart& part : page.devices)
-    part.bus[sizeof part.bus - 1] = '\0';
+    part.bus[sizeof part.bus - 1] = part.uuid[sizeof part.uuid - 1] = '\0';
   return page;
 }
 

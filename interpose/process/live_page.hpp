@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // LivePage: a process's current numbers, in shared memory that only its user may open, for
-// `custash top` and other readers. Its one writer is the service's thread, and only on request.
+// `custash top`, neighbours and other readers. Its one writer is the service's thread, on
+// request and every few seconds.
 // A reader copies the file and compares `sequence` before and after. The verb "live" answers
 // the same. Plain data: both sides must come from the same build, which `magic` and `size`
 // check.
@@ -23,7 +24,8 @@ inline constexpr std::size_t kDevices = 16;                  // more have no roo
 inline constexpr std::size_t kPassedKinds = 8;
 
 struct DevicePart {
-  char bus[16];  // PCI address: the same device in processes that number devices otherwise
+  char bus[16];   // PCI address: the same device in processes that number devices otherwise
+  char uuid[40];  // the same, apart for parts of a device; hexadecimal
   std::int64_t device;
   std::int64_t total_bytes;
   std::int64_t allocated_bytes;
@@ -42,6 +44,7 @@ struct DevicePart {
   std::int64_t ooms;
   std::int64_t asleep_bytes;     // of reserved_bytes
   std::int64_t by_driver_bytes;  // now: handles, arrays and the like that the driver serves
+  std::int64_t spare_bytes;      // now: a neighbour gets them on request
 };
 
 // Of one kind of calls that the driver served itself (passed_counts.hpp).

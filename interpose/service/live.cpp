@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/service/live.hpp"
 
+#include "allocator/idle_memory.hpp"
 #include "allocator/sleep.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/stats_text.hpp"
+#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/real/real_driver.hpp"
+#include "interpose/service/neighbours.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -65,6 +68,8 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   if (core.driver().device_total_mem(&total, device) == CUDA_SUCCESS)
     part->total_bytes = static_cast<std::int64_t>(total);
   if (part->bus[0] == '\0') read_bus(part);
+  if (part->uuid[0] == '\0')
+    neighbours::uuid_of(device).copy(part->uuid, sizeof part->uuid - 1);
   part->allocated_bytes = stats.allocated_bytes[kAll].current;
   part->allocated_peak = stats.allocated_bytes[kAll].peak;
   part->reserved_bytes = stats.reserved_bytes[kAll].current;
@@ -80,6 +85,11 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   part->ooms = stats.num_ooms;
   part->by_driver_bytes = static_cast<std::int64_t>(passed::table().live_on(device));
   part->asleep_bytes = stats.asleep_bytes;
+  // Whoever does not take part gives nothing.
+  const bool gives = core.config().neighbours && stats.reserved_bytes[kAll].current != 0;
+  part->spare_bytes =
+      static_cast<std::int64_t>((gives ? IdleMemory(core).spare(device) : 0) +
+                                (core.config().neighbours ? handle_cache().held(device) : 0));
 }
 
 // The number is odd while the rest is written. A reader that sees the same even number twice
@@ -157,7 +167,7 @@ void open(const service::Identity& who) noexcept {
   }
 }
 
-void answer(Allocator& core, service::Session&, std::string_view, service::Answer* answer) {
+std::int64_t refresh(Allocator& core) {
   const passed::PassedCounts passed = passed::table().read();
   static_assert(kPassedKinds == passed::kKinds);
   for (std::size_t i = 0; i < kPassedKinds; ++i)
@@ -168,10 +178,18 @@ void answer(Allocator& core, service::Session&, std::string_view, service::Answe
   current.device_count = std::min<std::int64_t>(devices_of(core), kDevices);
   for (int i = 0; i < current.device_count; ++i)
     read_device(core, i, &current.devices[i]);
-  current.pinned_bytes = process::pinned().stats().allocated_bytes.current;
+  current.pinned_bytes = process::pinned().reclaim().held();
   current.sleep = static_cast<std::int64_t>(Sleep(core).state());
   current.updated = monotonic_now();
   publish();
+  std::int64_t spare = 0;
+  for (const DevicePart& part : current.devices)
+    spare += part.spare_bytes;
+  return spare;
+}
+
+void answer(Allocator& core, service::Session&, std::string_view, service::Answer* answer) {
+  refresh(core);
   answer->text.assign(reinterpret_cast<const char*>(&current), sizeof current);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The writer of this process's LivePage. The service's thread calls open() and the verb; the
-// exit and a fork call the rest. Nothing is written unless somebody asks, so a call of the
-// program costs nothing.
+// exit and a fork call the rest. A call of the program writes nothing here.
 #pragma once
 
 #include "interpose/service/service.hpp"
@@ -16,6 +15,9 @@ void answer(Allocator& core,
             service::Session& session,
             std::string_view arguments,
             service::Answer* answer);
+
+// Brings the page up to date. Returns the bytes that neighbours could get, of all devices.
+std::int64_t refresh(Allocator& core);
 
 // The verb "stat FORM [DEVICE]", FORM json, prometheus or table: stats_text.hpp of that device,
 // or of every one that is used.

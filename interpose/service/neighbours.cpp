@@ -4,6 +4,7 @@
 #include "allocator/base/log.hpp"
 #include "allocator/peer_processes.hpp"
 #include "interpose/process/handle_cache.hpp"
+#include "interpose/process/live_page.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/service/service_client.hpp"
@@ -16,6 +17,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 namespace custash::neighbours {
 namespace {
@@ -50,6 +53,45 @@ class DeafList {
  private:
   RankedMutex mutex_{HookRank::Neighbours};
   std::map<std::pair<pid_t, std::uint64_t>, Clock::time_point> list_ GUARDED_BY(mutex_);
+};
+
+// The bytes that others would give back, by device.
+class Published {
+ public:
+  Bytes of(const std::string& uuid) {
+    const Clock::time_point now = Clock::now();
+    {
+      const RankedLock lock(mutex_);
+      if (now < until_) return spare_[uuid];
+      until_ = now + std::chrono::seconds(1);  // other threads use the old figures meanwhile
+    }
+    std::map<std::string, Bytes> sums = read();
+    const RankedLock lock(mutex_);
+    spare_.swap(sums);
+    return spare_[uuid];
+  }
+
+ private:
+  static std::map<std::string, Bytes> read() {
+    // A process that is stopped, or killed in another container, updates its page no more.
+    constexpr std::int64_t kFresh = 30'000'000'000;
+    const service::Identity self = service::identity();
+    const std::int64_t now = live::monotonic_now();
+    std::map<std::string, Bytes> sums;
+    for (const live::Page& page : live::read_all(geteuid())) {
+      if ((page.pid == self.pid && page.nonce == self.nonce) || now - page.updated > kFresh)
+        continue;
+      for (std::int64_t i = 0; i < page.device_count; ++i) {
+        const live::DevicePart& part = page.devices[i];
+        sums[part.uuid] += static_cast<Bytes>(std::max<std::int64_t>(part.spare_bytes, 0));
+      }
+    }
+    return sums;
+  }
+
+  RankedMutex mutex_{HookRank::Neighbours};
+  Clock::time_point until_ GUARDED_BY(mutex_);
+  std::map<std::string, Bytes> spare_ GUARDED_BY(mutex_);
 };
 
 bool read_bytes(std::string_view text, Bytes* out) {
@@ -136,6 +178,16 @@ Bytes ask(CUdevice device, Bytes bytes) noexcept {
   try {
     return ask_all(device, bytes);
   } catch (...) {  // no memory for the question
+    return 0;
+  }
+}
+
+Bytes spare(const Allocator& core, CUdevice device) noexcept {
+  if (!core.config().neighbours) return 0;
+  try {
+    static auto* const published = new Published;
+    return published->of(uuid_of(device));
+  } catch (...) {  // no memory for the pages
     return 0;
   }
 }

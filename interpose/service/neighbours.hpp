@@ -34,6 +34,11 @@ std::vector<Heard> ask_each(
 // neighbour that does not answer is not asked for ten seconds. Never throws.
 Bytes ask(CUdevice device, Bytes bytes) noexcept;
 
+// Bytes of the device that neighbours could give back, as their pages say (live_page.hpp). The
+// pages are read once a second at most. No process is asked, so none is waited for. Processes
+// that ask at the same time all count the same bytes.
+Bytes spare(const Allocator& core, CUdevice device) noexcept;
+
 // The verb: "give UUID BYTES", the device as 32 hexadecimal digits.
 void give(Allocator& core,
           service::Session& session,

@@ -235,7 +235,7 @@ class Worker {
     if (drawn == 2 || drawn == 3)
       (void)DeepTrim(round_.allocator).go({.patience = kPatience, .only_if_idle = drawn == 3});
     (void)round_.allocator.stats(0);
-    (void)round_.allocator.reclaimable(round_.context);
+    (void)round_.allocator.reclaimable(0);
     if (blocks_.empty()) return;
     BlockInfo info;
     expect(round_.allocator.find(blocks_.back().address + 1, &info) == Ownership::Live, "find");

@@ -180,7 +180,7 @@ class Worker {
     round_.core.context_destroyed(other);
     expect(cuCtxDestroy(other), "cuCtxDestroy");
     round_.core.context_gone(other);
-    round_.cache.context_gone(other);
+    round_.cache.reclaim().context_gone(other);
     cuCtxSetCurrent(round_.context);
   }
 

@@ -68,7 +68,7 @@ void end(Round& round, CUcontext context, bool perhaps) {
   round.core.context_destroyed(context);
   expect(cuCtxDestroy(context), "cuCtxDestroy");
   round.core.context_gone(context);
-  round.pinned.context_gone(context);
+  round.pinned.reclaim().context_gone(context);
 }
 
 void make_and_end(Round& round, std::uint64_t seed) {
@@ -103,7 +103,7 @@ void keep_house(Round& round, std::uint64_t seed, CUcontext context) {
     } else if (dice == 4) {
       (void)round.core.relieve(context);
     } else if (dice == 5) {
-      (void)round.core.reclaimable(context);
+      (void)round.core.reclaimable(0);
     } else if (dice == 6) {
       expect(round.pinned.empty().code(), "empty");
     } else if (dice == 7) {

@@ -29,6 +29,7 @@ PROGRAMS = (
     ("holes_peers", []),
     ("holes_pressure", []),
     ("holes_shared", []),
+    ("idle", []),
     ("mutual", []),
     ("mutual_shared", []),
     ("ordering", []),

@@ -79,6 +79,7 @@ struct copy3 {
   X(cuInit, (unsigned))                                                    \
   X(cuDevicePrimaryCtxRetain, (void**, int))                               \
   X(cuDevicePrimaryCtxReset_v2, (int))                                     \
+  X(cuDevicePrimaryCtxGetState, (int, unsigned*, int*))                    \
   X(cuCtxSetCurrent, (void*))                                              \
   X(cuCtxCreate_v2, (void**, unsigned, int))                               \
   X(cuCtxDestroy_v2, (void*))                                              \
@@ -108,6 +109,7 @@ struct copy3 {
   X(cuMemGetAddressRange_v2, (address*, size_t*, address))                 \
   X(cuMemGetHandleForAddressRange, (void*, address, size_t, int, address)) \
   X(cuPointerGetAttribute, (void*, int, address))                          \
+  X(cuPointerSetAttribute, (const void*, int, address))                    \
   X(cuTexObjectCreate, (address*, const void*, const void*, const void*))  \
   X(cuMemGetAccess, (address*, const int*, address))                       \
   X(cuMemsetD8_v2, (address, unsigned char, size_t))                       \
@@ -261,6 +263,23 @@ static int copy_rows(const char* rest) {
       height,
       depth};
   return cuMemcpy3D_v2(&copy);
+}
+
+/* So many blocks that had SYNC_MEMOPS, in pairs of which one lives a little longer. */
+static int sync_memops(unsigned long long blocks) {
+  enum { SYNC_MEMOPS = 6 };
+
+  const unsigned on = 1;
+  address before = 0;
+  int code = 0;
+  for (unsigned long long i = 0; i < blocks && code == 0; ++i) {
+    address at = 0;
+    code = cuMemAlloc_v2(&at, 4096);
+    if (code == 0) code = cuPointerSetAttribute(&on, SYNC_MEMOPS, at);
+    if (code == 0 && before != 0) code = cuMemFree_v2(before);
+    before = at;
+  }
+  return code != 0 ? code : cuMemFree_v2(before);
 }
 
 /* An array by its sides and channels: in the first form of any format, in the second of floats
@@ -430,6 +449,13 @@ static int obey(char* line) {
     printf("%d\n", cuCtxDestroy_v2(contexts[n]));
   } else if (!strcmp(word, "reset")) {
     printf("%d\n", cuDevicePrimaryCtxReset_v2((int)a));
+  } else if (!strcmp(word, "sync_memops")) {
+    printf("%d\n", sync_memops(a));
+  } else if (!strcmp(word, "active")) { /* whether a device has its primary context */
+    unsigned flags = 0;
+    int active = -1;
+    const int code = cuDevicePrimaryCtxGetState((int)a, &flags, &active);
+    printf("%d %d\n", code, active);
   } else if (!strcmp(word, "fork")) {
     fork_it();
   } else if (!strcmp(word, "over")) { /* the number of a descriptor, and what it is to be */

@@ -5,6 +5,7 @@
 #include "allocator/deep_trim.hpp"
 #include "allocator/graph_memory.hpp"
 #include "allocator/guarded_memory.hpp"
+#include "allocator/idle_memory.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
@@ -62,6 +63,8 @@ class BareDoor final : public Door {
   void deep_trim() override {}
 
   void wake() override {}
+
+  void look_for_idle_memory() override {}
 
   CUresult submit_early(CUstream, const std::function<CUresult(bool)>& call) override {
     return call(true);
@@ -249,6 +252,8 @@ class CachedDoor final : public Door {
   }
 
   void wake() override { Sleep(allocator_).wake(); }
+
+  void look_for_idle_memory() override { (void)IdleMemory(allocator_).give_back(); }
 
   std::string check(int device, std::int64_t live, bool exact) override {
     if (!allocator_.validate()) return "validate() is false";

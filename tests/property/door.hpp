@@ -56,6 +56,8 @@ class Door {
   // Pages that are partly in use become small ones, unless something keeps them whole.
   virtual void deep_trim() = 0;
   virtual void wake() = 0;
+  // The service's thread looks for memory that idles.
+  virtual void look_for_idle_memory() = 0;
   virtual void peer_enabled(CUcontext owner, CUcontext accessor) = 0;
   // Another process has the block open between these.
   virtual CUresult share(Address address) = 0;

@@ -2,6 +2,7 @@
 // Start and end of a run, buffers, contexts; work is in pinned_world_work.cpp.
 #include "tests/property/pinned_world.hpp"
 
+#include "allocator/idle_memory.hpp"
 #include "tests/property/pinned_world_calls.hpp"
 
 #include <algorithm>
@@ -146,6 +147,7 @@ CUresult PinnedWorld::dispatch(const PinCommand& c) {
       return cache_ == nullptr ? CUDA_SUCCESS : ours([&] { return cache_->empty().code(); });
     case PinOp::Idle:
       sim::advance_clock(c.bytes * 1'000'000'000);
+      if (cache_ != nullptr && setup_.seed % 2 == 0) look_for_idle_buffers();
       return CUDA_SUCCESS;
     case PinOp::Step:
       sim::run(c.bytes);
@@ -166,6 +168,14 @@ CUresult PinnedWorld::dispatch(const PinCommand& c) {
   if (c.op == PinOp::EventRecord || c.op == PinOp::EventWait) return events(c, *s);
   if (c.op == PinOp::StreamSync) return waited(cuStreamSynchronize(*s));
   return work(c, *s);
+}
+
+void PinnedWorld::look_for_idle_buffers() {
+  ours([&] {
+    if (cache_->reclaim().decay_due() <= driver_->now())
+      (void)IdleMemory(*core_).while_still([&] { (void)cache_->reclaim().decay_now(); });
+    return 0;
+  });
 }
 
 CUresult PinnedWorld::alloc(const PinCommand& c) {
@@ -300,7 +310,7 @@ CUresult PinnedWorld::end_context(int context) {
     result = end();
     ours([&] {
       core_->context_gone(handle);
-      cache_->context_gone(handle);
+      cache_->reclaim().context_gone(handle);
       return 0;
     });
   }

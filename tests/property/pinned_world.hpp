@@ -116,6 +116,8 @@ class PinnedWorld {
   CUresult submit(CUstream stream, SubmissionKind view, Address touched, const Call& call);
   template <typename Call>
   auto ours(const Call& call);
+  // As the service's thread does.
+  void look_for_idle_buffers();
 
   const PinSetup& setup_;
   sim::RaceDetector& detector_;

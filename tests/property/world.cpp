@@ -94,7 +94,10 @@ CUresult World::run(const Command& command, std::size_t step) {
   contexts_used_.insert(command.context);
   if (command.op != Op::CreateContext && !use_context(command.context)) return CUDA_SUCCESS;
   const std::uint64_t drawn = drawn_at(step);
-  if (setup_.seed % 3 == 0 && drawn % 8 == 0) sim::advance_clock(kLongTime);
+  if (setup_.seed % 3 == 0 && drawn % 8 == 0) {
+    sim::advance_clock(kLongTime);
+    if (setup_.seed % 2 == 0) door_->look_for_idle_memory();
+  }
   if (setup_.sleeps) sleep_or_wake(drawn);
   const CUresult result = dispatch(command);
   if (sim::hung())

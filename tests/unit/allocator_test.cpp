@@ -86,7 +86,7 @@ TEST_CASE("empty_cache gives everything back that is free", "[unit][allocator]")
     const Address kept = bed.malloc(6_MiB);
     for (const Address p : blocks)
       bed.free(p);
-    REQUIRE(bed.allocator->reclaimable(bed.sim.context()) > 0);
+    REQUIRE(bed.allocator->reclaimable(0) > 0);
     REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
     REQUIRE(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(34_MiB));
     bed.free(kept);

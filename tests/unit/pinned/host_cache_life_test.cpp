@@ -19,7 +19,7 @@ struct LifeBed : PinnedBed {
     allocator->context_destroyed(context);
     REQUIRE(cuCtxDestroy(context) == CUDA_SUCCESS);
     allocator->context_gone(context);
-    pinned->context_gone(context);
+    pinned->reclaim().context_gone(context);
   }
 
   void reset_device() {
@@ -27,7 +27,7 @@ struct LifeBed : PinnedBed {
     allocator->context_destroyed(sim.context());
     REQUIRE(cuDevicePrimaryCtxReset(0) == CUDA_SUCCESS);
     allocator->context_gone(sim.context());
-    pinned->context_gone(sim.context());
+    pinned->reclaim().context_gone(sim.context());
     CUcontext again = nullptr;
     REQUIRE(cuDevicePrimaryCtxRetain(&again, 0) == CUDA_SUCCESS);
     REQUIRE(cuCtxSetCurrent(again) == CUDA_SUCCESS);

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// What the service's thread does for memory that idles.
+#include "allocator/idle_memory.hpp"
+
+#include "allocator/sleep.hpp"
+#include "tests/unit/bed.hpp"
+#include "tests/unit/sim/calls.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+
+using namespace custash;
+
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+Config with(Backing backing) {
+  Config config;
+  config.backing = backing;
+  return config;
+}
+
+std::int64_t reserved(Bed& bed) {
+  return bed.stats().reserved_bytes[0].current;
+}
+
+// As the service's thread does it, without a context: again and again while more is due.
+Nanoseconds look(Bed& bed) {
+  Nanoseconds next = 0;
+  std::thread([&] {
+    do {
+      next = IdleMemory(*bed.allocator).give_back();
+    } while (next <= bed.sim.driver().now());
+    CUcontext current = nullptr;
+    bed.sim.driver().ctx_get_current(&current);
+    CHECK(current == nullptr);
+  }).join();
+  return next;
+}
+
+void pass(Nanoseconds seconds) {
+  sim::advance_clock(seconds * kSecond);
+}
+
+}  // namespace
+
+TEST_CASE("the service returns memory that idles, all of it at once", "[unit][idle_memory]") {
+  Bed bed({.device_memory = 64_GiB});
+  const Address kept = bed.malloc(64_MiB);
+  for (const Bytes bytes : {20_GiB, 10_GiB, 512_MiB}) {
+    const Address p = bed.malloc(bytes);
+    bed.free(p);
+  }
+  const std::int64_t all = reserved(bed);
+  pass(100);
+  CHECK(look(bed) == bed.sim.driver().now() + 10 * kSecond);
+  CHECK(reserved(bed) == all);
+  pass(9);
+  look(bed);
+  CHECK(reserved(bed) == all);  // not before its time
+  pass(2);
+  look(bed);
+  CHECK(reserved(bed) <= static_cast<std::int64_t>(66_MiB));
+  CHECK(sim::count("cuCtxSynchronize") == 0);
+  CHECK(sim::count("cuCtxCreate_v2") == 0);
+  bed.free(kept);
+}
+
+TEST_CASE("nothing is due where nothing is held", "[unit][idle_memory]") {
+  Bed bed;
+  CHECK(IdleMemory(*bed.allocator).give_back() == kNever);
+  const Address p = bed.malloc(64_MiB);
+  bed.free(p);
+  for (int i = 0; i < 3; ++i) {
+    pass(11);
+    look(bed);
+  }
+  CHECK(reserved(bed) == 0);
+  const auto calls = sim::count("cuCtxPushCurrent_v2");
+  pass(11);
+  CHECK(IdleMemory(*bed.allocator).give_back() == kNever);
+  CHECK(sim::count("cuCtxPushCurrent_v2") == calls);
+}
+
+TEST_CASE("what is used between the looks stays", "[unit][idle_memory]") {
+  Bed bed;
+  Address p = bed.malloc(512_MiB);
+  const auto creates = sim::count("cuMemCreate");
+  for (int i = 0; i < 10; ++i) {
+    bed.free(p);
+    pass(6);
+    look(bed);
+    p = bed.malloc(512_MiB);
+    pass(6);
+    look(bed);
+  }
+  CHECK(sim::count("cuMemCreate") == creates);
+  bed.free(p);
+}
+
+TEST_CASE("the rest of a range returns while a part of it is in use again and again",
+          "[unit][idle_memory]") {
+  Bed bed;
+  bed.free(bed.malloc(1_GiB));
+  for (int i = 0; i < 6; ++i) {
+    pass(5);
+    look(bed);
+    bed.free(bed.malloc(4_MiB));
+  }
+  CHECK(reserved(bed) <= static_cast<std::int64_t>(64_MiB));
+}
+
+TEST_CASE("the service leaves a capture alone", "[unit][idle_memory]") {
+  Bed bed;
+  const Address p = bed.malloc(512_MiB);
+  bed.free(p);
+  pass(100);
+  look(bed);
+  pass(11);
+  const CUstream s = bed.stream();
+  begin_capture(bed, s, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  const std::int64_t all = reserved(bed);
+  CHECK(look(bed) == bed.sim.driver().now() + kSecond);
+  CHECK(reserved(bed) == all);
+  bool ran = false;
+  std::thread([&] {
+    CHECK_FALSE(IdleMemory(*bed.allocator).while_still([&] { ran = true; }));
+  }).join();
+  CHECK_FALSE(ran);
+  CUgraph graph = end_capture(bed, s);
+  CHECK(graph != nullptr);
+  pass(1);
+  look(bed);
+  CHECK(reserved(bed) == 0);
+}
+
+TEST_CASE("plain memory returns while nothing runs", "[unit][idle_memory]") {
+  Bed bed({}, with(Backing::Driver));
+  bed.free(bed.malloc(512_MiB));
+  pass(100);
+  look(bed);
+  const CUstream s = bed.stream();
+  bed.launch(s);
+  pass(11);
+  look(bed);
+  CHECK(sim::count("cuMemFree_v2") == 0);
+  CHECK(reserved(bed) != 0);
+  sim::run_all();
+  for (int i = 0; i < 2; ++i) {
+    pass(11);
+    look(bed);
+  }
+  CHECK(sim::count("cuMemFree_v2") == 1);
+  CHECK(reserved(bed) == 0);
+}
+
+TEST_CASE("a process that sleeps is left alone", "[unit][idle_memory]") {
+  Bed bed;
+  const Address p = bed.malloc(64_MiB);
+  bed.free(bed.malloc(512_MiB));
+  pass(100);
+  look(bed);
+  REQUIRE(Sleep(*bed.allocator).go({}).asleep);
+  pass(11);
+  CHECK(look(bed) == bed.sim.driver().now() + kSecond);
+  CHECK(Sleep(*bed.allocator).state() == SleepState::Asleep);
+  Sleep(*bed.allocator).wake();
+  bed.free(p);
+}
+
+TEST_CASE("no work begins while the service makes calls that wait for the device",
+          "[unit][idle_memory]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  bed.launch(s);
+  CHECK_FALSE(IdleMemory(*bed.allocator).while_still([] { CHECK(false); }));
+  sim::run_all();
+  std::atomic<bool> began{false};
+  std::thread program;
+  REQUIRE(IdleMemory(*bed.allocator).while_still([&] {
+    program = std::thread([&] {
+      REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+      bed.launch(s);
+      began.store(true);
+    });
+    for (int i = 0; i < 50 && !began.load(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK_FALSE(began.load());
+  }));
+  program.join();
+  CHECK(began.load());
+  CHECK(Sleep(*bed.allocator).state() == SleepState::Awake);
+  sim::run_all();
+}
