@@ -171,15 +171,6 @@ constexpr std::array kOptions = {
          "How far beside a guarded block of device memory, on its pages, custash looks for bytes "
          "that were written. 2M: everywhere on them."},
         [](Config& c, std::string_view text) { return set_bytes(&c.guard_slack, text); }},
-    Option{
-        {"guard_core",
-         "flag",
-         "false",
-         "true|false",
-         "true: have the driver write a core dump of the GPU when a kernel faults, and read "
-         "the addresses in its threads' registers from it. The program then sees the fault up "
-         "to two seconds later. Needs CUDA 12.5. Not under a debugger or another tool."},
-        [](Config& c, std::string_view text) { return set_flag(&c.guard_core, text); }},
     Option{{"check_streams",
             "flag",
             "false",

@@ -45,7 +45,6 @@ struct Config {
   GuardChoice guard;                // guard: allocations with pages of their own
   bool guard_show = false;          // guard_show: findings on stderr
   std::string guard_report;         // guard_report: findings as JSON; empty: none
-  bool guard_core = false;          // guard_core: core dumps of the GPU
   bool guard_fill = false;          // guard_fill: guarded blocks begin as NaN
   std::uint64_t guard_slack{4096};  // guard_slack: bytes looked at on each side of a block
   bool check_streams = false;       // check_streams: whether streams order uses and frees

@@ -144,8 +144,6 @@ std::string which(std::size_t count) {
 // Empty where there is none.
 std::string doubt_of(const GuardFinding& finding) {
   const std::size_t count = finding.suspects.size();
-  if (finding.registers)
-    return "the threads that faulted have these addresses in their registers:";
   if (finding.certain) return "";
   if (finding.page != 0)
     return "it " + finding.call + " at " + hex(finding.page) + ", or up to " +
@@ -192,7 +190,6 @@ const char* name_of(Source source) {
 std::string text_of(const GuardFinding& finding) {
   Lines out;
   out.add(0, headline(finding));
-  if (finding.pc != 0) out.add(1, "the instruction is at " + hex(finding.pc));
   if (const std::string doubt = doubt_of(finding); !doubt.empty()) out.add(1, doubt);
   for (const Suspect& suspect : finding.suspects)
     add_suspect(suspect, &out);
@@ -217,8 +214,6 @@ void write_json(const GuardFinding& finding, JsonWriter* out) {
   out->member("certain", finding.certain);
   out->member("error", finding.error);
   out->text_member("call", call_of(finding));
-  out->member("registers", finding.registers);
-  out->text_member("pc", finding.pc == 0 ? "" : hex(finding.pc));
   out->text_member("page", finding.page == 0 ? "" : hex(finding.page));
   out->objects("suspects", finding.suspects, [&](const Suspect& suspect) {
     const Block& block = suspect.block;

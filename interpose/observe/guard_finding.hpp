@@ -38,10 +38,8 @@ struct GuardFinding {
   bool certain = false;  // else one of the suspects is meant, or none of them
   int error = 0;         // of a fault
   std::string call;  // of a copy or a memset; Streams: of the use; Host, Fault: what it does
-  bool registers = false;  // the suspects come from the registers of the threads that faulted
-  std::uint64_t pc = 0;    // of the instruction; 0: not known
-  Address page = 0;        // where a kernel has faulted, up to a page; 0: not known
-  Words told_to;           // the call that found it
+  Address page = 0;  // where a kernel has faulted, up to a page; 0: not known
+  Words told_to;     // the call that found it
   std::vector<Suspect> suspects;
   std::vector<Work> work;  // newest first
 };

@@ -3,7 +3,6 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/guarded_memory.hpp"
-#include "interpose/observe/gpu_core_file.hpp"
 #include "interpose/observe/guard_findings.hpp"
 #include "interpose/observe/guard_owners.hpp"
 #include "interpose/observe/guard_suspects.hpp"
@@ -22,7 +21,6 @@ namespace {
 
 constinit RankedMutex mutex{HookRank::Guards};
 const Config* options = nullptr;  // lives as long as the process
-CUresult (*ask_stream)(CUstream) = nullptr;
 // Order: none. Addresses beyond them are no guarded block's.
 constinit std::atomic<Address> lowest{~0ULL};
 constinit std::atomic<Address> highest{0};
@@ -30,7 +28,6 @@ constinit std::atomic<Address> highest{0};
 // to the other.
 enum class Telling : int { No, Now, Over };
 constinit std::atomic<Telling> telling{Telling::No};
-bool asks_for_core = false;  // the driver writes core dumps
 // A malloc of the program's own may use CUDA, and the book uses malloc.
 constinit thread_local bool inside = false;
 // The block in use that this thread's free names, until the free is over: where the free fails,
@@ -135,18 +132,6 @@ void look_far(const char* call, Address row, Address other, Bytes bytes) {
           past ? other + bytes - block.end() : block.address - other);
 }
 
-// While the driver writes a core dump it answers as if nothing had happened, and it crashes
-// where the process ends meanwhile. Waits for no work.
-void wait_for_fault() noexcept {
-  constexpr int kTries = 10;
-  CUresult code = CUDA_SUCCESS;
-  for (int i = 0; i < kTries && (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY); ++i) {
-    if (i != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    code = ask_stream == nullptr ? CUDA_ERROR_NOT_FOUND : ask_stream(CU_STREAM_LEGACY);
-  }
-  fault(code);
-}
-
 // Order: none. One thread finds out why; it takes a while.
 void note_guards(bool guarded, Address address) {
   static constinit std::atomic<bool> is_known{false};
@@ -172,22 +157,13 @@ void begin(const Config& config,
   begin_owners(config, symbol);
   observe::begin(observe::Watcher::Guards);
   kernel_log::begin();
-  if (!config.guard_core) return;
-  ask_stream = reinterpret_cast<decltype(ask_stream)>(symbol("cuStreamQuery"));
-  const std::string why = gpu_core::begin(symbol);
-  asks_for_core = why.empty();
-  if (!asks_for_core)
-    (config.guard_show ? say("custash: guard: faults have no address: " + why)
-                       : log(LogLevel::Warn, "event=guard_core_off reason=\"" + why + "\""));
 }
 
 void finish(Allocator& core) noexcept {
   if (options == nullptr) return;
-  if (asks_for_core) wait_for_fault();
   wait_until_told();
   GuardedMemory(core).look_at_all();
   process::pinned().look_at_guards();
-  gpu_core::end();
   kernel_log::end();
   once_in([] { end_findings(); });
 }
@@ -340,21 +316,13 @@ void fault(CUresult code) noexcept {
     GuardFinding finding{.error = static_cast<int>(code)};
     finding.told_to = stack_here();
     const auto page = kernel_log::fault();
-    auto core = asks_for_core && !page ? gpu_core::fault() : std::nullopt;
-    gpu_core::end();  // the program may end without its exit handlers
-    if (core) std::erase_if(core->values, [](Address each) { return !may_be_guarded(each); });
     {
       const RankedLock lock(mutex);
-      if (core) {
-        finding.pc = core->pc;
-        finding.suspects = suspects_in(book(), core->values);
-        finding.registers = !finding.suspects.empty();
-      }
       if (page && may_be_guarded(page->page)) {
         finding.page = page->page;
         finding.call = page->access;
         finding.suspects = suspects_at(book(), page->page, kernel_log::kPage);
-      } else if (!finding.registers) {
+      } else {
         finding.suspects = suspects_in_flight(book());
       }
       finding.work = last_work({});

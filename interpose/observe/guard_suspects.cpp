@@ -51,21 +51,6 @@ std::vector<Suspect> suspects_in_flight(const GuardBook& book) {
   return out;
 }
 
-std::vector<Suspect> suspects_in(const GuardBook& book, const std::vector<Address>& values) {
-  std::vector<Suspect> out;
-  for (const Address value : values) {
-    const auto near = book.nearest(value);
-    if (!near || (near->place == Place::Inside && near->block.freed == 0)) continue;
-    const Kind kind = kind_at(*near);
-    const bool outside = near->place != Place::Inside;
-    const bool is_there = std::any_of(out.begin(), out.end(), [&](const Suspect& each) {
-      return each.block.allocated == near->block.allocated && each.kind == kind;
-    });
-    if (!is_there) out.push_back({near->block, kind, outside ? near->distance : 0});
-  }
-  return out;
-}
-
 std::vector<Suspect> suspects_at(const GuardBook& book, Address address, Bytes bytes) {
   const auto near = book.nearest(address, bytes);
   if (near && near->touches) return {beside(near->block, address)};

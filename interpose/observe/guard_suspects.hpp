@@ -15,9 +15,6 @@ Kind kind_at(const Near& near);
 // The blocks that work in flight names. One that was freed before comes first.
 std::vector<Suspect> suspects_in_flight(const GuardBook& book);
 
-// What the registers of the threads that faulted name, and is no living block's.
-std::vector<Suspect> suspects_in(const GuardBook& book, const std::vector<Address>& values);
-
 // For a fault at one of these bytes: the freed block that lay there. Else the nearest block of
 // those that work in flight names, and one that lies nearer still.
 std::vector<Suspect> suspects_at(const GuardBook& book, Address address, Bytes bytes);

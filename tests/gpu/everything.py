@@ -87,7 +87,7 @@ def parts(build, out):
                                               "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
-        "museum": (400, [museum("museum"), museum("museum", "--conf", "guard_core:true"), museum("museum_others", "--right", "4"),
+        "museum": (400, [museum("museum"), museum("museum_others", "--right", "4"),
                          museum("museum_streams", "--check", "streams", "--right", "12"), museum("museum_peers", "--right", "1"),
                          museum("museum_peer_streams", "--check", "streams", "--right", "3")]),
         "stream_sanitizer": (400, [script("gpu/stream_sanitizer.py", "--command", command, "--library", library, "--program",

@@ -67,26 +67,6 @@ class Checkers(Case):
         self.assertGreaterEqual(int(notes(done.stdout)[-1][0]), 1000)
         self.assertNotIn("event=debugger", run("runtime_shared", CUSTASH_CONF="log:info").stderr)
 
-    def dumps(self, sim="", **more):
-        """How often the driver was told of core dumps of the GPU, and the lines on standard error about them."""
-        conf = "guard:1/1000,guard_core:true,guard_show:true,caching:always"
-        done = run("runtime_shared", CUSTASH_CONF=conf, CUSTASH_SIM=f"report=stderr{sim}", **more)
-        self.assertEqual(said(done.stdout), said(self.bare.stdout))
-        calls = re.search(r"^cuCoredumpSetAttributeGlobal +(\d+) calls", done.stderr, re.M)
-        return int(calls.group(1)) if calls else 0, [line for line in done.stderr.splitlines() if "faults have no address" in line]
-
-    def test_beside_tools_no_core_dump_is_asked_for(self):
-        self.assertEqual(self.dumps(), (3, []))
-        ports = ({name: "49152"} for name in ("NV_SANITIZER_INJECTION_PORT_BASE", "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN"))
-        libraries = ({"CUDA_INJECTION64_PATH": path} for path in ("/opt/compute-sanitizer/libsanitizer-collection.so",
-                                                                  "/opt/nsight/libToolsInjection64.so"))
-        for sim, more in ((",debugger=1", {}), *(("", each) for each in (*ports, *libraries))):
-            with self.subTest(sim=sim, more=more):
-                tool = next(iter(more), "cudbgIpcFlag")
-                count, told = self.dumps(sim, **more)
-                self.assertEqual((count, len(told)), (0, 1))
-                self.assertIn(f"seen {tool}", told[0])
-
     def test_the_log_says_why_nothing_is_cached(self):
         done = run("runtime_shared", CUSTASH_CONF="log:warn", NV_SANITIZER_INJECTION_PORT_BASE="1")
         self.assertIn('event=caching_off reason="compute-sanitizer" seen=NV_SANITIZER_INJECTION_PORT_BASE',

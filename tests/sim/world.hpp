@@ -42,12 +42,6 @@ struct PhysicalHandle {
   CUmemAllocationProp properties = {};
 };
 
-struct CoreDumps {
-  bool enabled = false;
-  unsigned flags = 0;
-  std::string file;
-};
-
 struct World {
   explicit World(const Options& options);
   ~World();
@@ -96,7 +90,6 @@ struct World {
   Space space;
   std::map<Address, Region> regions;
   std::map<Address, Bytes> reservations;
-  CoreDumps core_dumps;
   std::vector<PlainFree> plain_frees;  // on a stream, not yet given back
 
   std::vector<Injection> injections;

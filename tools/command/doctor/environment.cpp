@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -94,6 +95,19 @@ void examine_checkers(Findings* findings) {
   }
 }
 
+// `custash run --check-memory` learns the address of a kernel's fault from the kernel log.
+void examine_kernel_log(Findings* findings) {
+  const int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (log >= 0) {
+    close(log);
+    return;
+  }
+  findings->push_back({Level::Note,
+                       "kernel log",
+                       "cannot be read: reports of a kernel's fault lack its address",
+                       "For --check-memory, allow it: sysctl kernel.dmesg_restrict=0 (root)."});
+}
+
 // The mode in square brackets, of one of the kernel's files.
 std::string chosen_mode(const char* path) {
   std::ifstream file(path);
@@ -134,6 +148,7 @@ void examine_environment(Findings* findings) {
          "Give each process a limit: so that its cache leaves room for others."});
   }
   examine_checkers(findings);
+  examine_kernel_log(findings);
 }
 
 // Huge pages of shared memory, of which pinned memory is made: by collapsing ranges

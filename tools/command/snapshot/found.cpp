@@ -39,8 +39,6 @@ std::string text(const Json& object, const char* name) {
 std::string finding_text(const Json& finding) {
   Lines out(finding);
   out.add(0, text(finding, "text"));
-  if (const std::string pc = text(finding, "pc"); !pc.empty())
-    out.add(1, "the instruction is at " + pc);
   if (const std::string doubt = text(finding, "doubt"); !doubt.empty()) out.add(1, doubt);
   for (const Json& suspect : finding.at("suspects")) {
     out.add(1, text(suspect, "text"));
