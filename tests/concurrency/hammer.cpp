@@ -229,9 +229,7 @@ class Worker {
   void look() {
     constexpr Nanoseconds kPatience = 5'000'000;
     const auto drawn = round_.sleeps ? pick(8) : 8;
-    if (drawn < 2)
-      (void)Sleep(round_.allocator)
-          .go({.patience = kPatience, .bytes = drawn == 0 ? ~Bytes{0} : Bytes{1}});
+    if (drawn < 2) (void)Sleep(round_.allocator).go({.patience = kPatience});
     if (drawn == 2 || drawn == 3)
       (void)DeepTrim(round_.allocator).go({.patience = kPatience, .only_if_idle = drawn == 3});
     (void)round_.allocator.stats(0);
