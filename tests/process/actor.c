@@ -98,6 +98,9 @@ struct copy3 {
   X(cuMemGetInfo_v2, (size_t*, size_t*))                                   \
   X(cuMemCreate, (address*, size_t, const struct property*, address))      \
   X(cuMemRelease, (address))                                               \
+  X(cuMemAddressReserve, (address*, size_t, size_t, address, address))     \
+  X(cuMemMap, (address, size_t, size_t, address, address))                 \
+  X(cuMemSetAccess, (address, size_t, const int*, size_t))                 \
   X(cuMemAllocPitch_v2, (address*, size_t*, size_t, size_t, unsigned))     \
   X(cuArrayCreate_v2, (void**, const struct array2*))                      \
   X(cuArray3DCreate_v2, (void**, const struct array3*))                    \
@@ -282,6 +285,22 @@ static int sync_memops(unsigned long long blocks) {
   return code != 0 ? code : cuMemFree_v2(before);
 }
 
+/* So many allocations of so many bytes, mapped one after the other. */
+static void map_pieces(size_t bytes, int pieces) {
+  const struct property what = {1, 1, 1, 0, NULL, {0, 1}}; /* with descriptors, for cards */
+  const int access[3] = {1, 0, 3};
+  address at = 0;
+  int code = cuMemAddressReserve(&at, bytes * (size_t)pieces, 0, 0, 0);
+  for (int i = 0; code == 0 && i < pieces; ++i) {
+    address handle = 0;
+    code = cuMemCreate(&handle, bytes, &what, 0);
+    if (code == 0) code = cuMemMap(at + bytes * (size_t)i, bytes, 0, handle, 0);
+    if (code == 0) code = cuMemRelease(handle);
+  }
+  if (code == 0) code = cuMemSetAccess(at, bytes * (size_t)pieces, access, 1);
+  add(code, at, bytes * (size_t)pieces);
+}
+
 /* An array by its sides and channels: in the first form of any format, in the second of floats
  * with a depth or layers, in the third with levels. */
 static void make_array(const char* word, const char* rest) {
@@ -366,6 +385,8 @@ static int obey(char* line) {
     address handle = 0;
     const int code = cuMemCreate(&handle, (size_t)a, &what, 0);
     add(code, handle, (size_t)a);
+  } else if (!strcmp(word, "pieces")) {
+    map_pieces((size_t)a, (int)b);
   } else if (!strcmp(word, "release")) {
     printf("%d\n", cuMemRelease(memory[n]));
   } else if (!strcmp(word, "array") || !strcmp(word, "array3") || !strcmp(word, "levels")) {

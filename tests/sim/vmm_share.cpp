@@ -31,27 +31,30 @@ struct Exported {
   CUmemAllocationProp properties = {};
 };
 
-// Another simulator's memory, through its file, which the exporter must be there to open.
+// Of a device that this process does not see.
+constexpr int kHidden = -2;
+
+// Another simulator's memory, through its file, which the exporter must be there to open. Its
+// device need not be one that this process sees: two H200s gave it so (tests/process/ipc.py).
 CUresult import_foreign(Frame& f, Handle* out, const Exported& content) {
   World& w = f.world;
   int device = 0;
   while (device < w.options.devices && physical_device(w, device) != content.device)
     ++device;
   if (!w.space.data() || content.machine != machine_number(w)) return CUDA_ERROR_INVALID_VALUE;
-  if (device == w.options.devices) return CUDA_ERROR_INVALID_DEVICE;
   const std::string path =
       "/proc/" + std::to_string(content.process) + "/fd/" + std::to_string(content.file);
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return CUDA_ERROR_INVALID_VALUE;
   auto handle = std::make_unique<PhysicalHandle>();
-  handle->device = device;
+  handle->device = device < w.options.devices ? device : kHidden;
   handle->size = content.size;
   handle->physical = w.space.make_physical(content.size);  // a number of its own
   handle->references = 1;
   handle->file = file;
   handle->offset = content.physical;
   handle->properties = content.properties;
-  handle->properties.location.id = device;
+  handle->properties.location.id = handle->device;
   *out = w.handles.add<Handle>(std::move(handle));
   return CUDA_SUCCESS;
 }
@@ -97,6 +100,20 @@ CUresult import_handle(Frame& f, Handle* out, void* shared, CUmemAllocationHandl
   return CUDA_SUCCESS;
 }
 
+// A range may lie in several mapped handles, as on an H200; other memory is one allocation.
+bool is_whole(World& w, Address address, Bytes bytes) {
+  const Address end = address + bytes;
+  for (Address at = address; at < end;) {
+    const Region* const region = region_at(w, at);
+    if (region == nullptr) return false;
+    at = region->base + region->size;
+    if (at < end && region->origin != Origin::Vmm) return false;
+    // The descriptor keeps the memory.
+    if (region->origin == Origin::Vmm) w.handles.get(region->handle)->exported = true;
+  }
+  return true;
+}
+
 }  // namespace
 
 SIM_ENTRY(
@@ -117,9 +134,8 @@ SIM_ENTRY(cuMemImportFromShareableHandle,
 SIM_ENTRY(cuMemGetHandleForAddressRange,
           (void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags)) {
   return SIM_CALL(cuMemGetHandleForAddressRange, Context) {
-    const Region* region = region_at(f.world, address);
-    if (out == nullptr || region == nullptr || address % 4_KiB != 0 || bytes % 4_KiB != 0 ||
-        address + bytes > region->base + region->size)
+    if (out == nullptr || bytes == 0 || address % 4_KiB != 0 || bytes % 4_KiB != 0 ||
+        !is_whole(f.world, address, bytes))
       return CUDA_ERROR_INVALID_VALUE;
     const int fd = memfd_create("address range", MFD_CLOEXEC);
     if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
