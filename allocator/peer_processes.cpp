@@ -34,13 +34,20 @@ bool Allocator::State::neighbours_gave(CUdevice device, Bytes bytes) {
          budget(device).room() >= wanted && ask_neighbours(device, wanted) != 0;
 }
 
+bool PeerProcesses::offer(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
+  ContextCache* cache = core_.state_->owner(base);
+  return cache != nullptr &&
+         cache->freed_blocks().export_block(base, buffer_id, Exporting::Offer, out);
+}
+
 bool PeerProcesses::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
   ContextCache* cache = core_.state_->owner(base);
-  return cache != nullptr && cache->freed_blocks().pin(base, buffer_id, out);
+  return cache != nullptr &&
+         cache->freed_blocks().export_block(base, buffer_id, Exporting::Open, out);
 }
 
 void PeerProcesses::unpin(const ExportedBlock& block) {
-  block.cache->freed_blocks().unpin(block.base);
+  block.cache->freed_blocks().unpin(block.base, block.buffer_id);
 }
 
 Status PeerProcesses::quiet(Address base) {
@@ -55,8 +62,13 @@ void PeerProcesses::let_cards_reach(CUcontext context) {
     cache->peer_grants().let_cards_reach();
 }
 
-bool PeerProcesses::is_pinned(const ExportedBlock& block) {
-  return block.cache->freed_blocks().is_pinned(block.base);
+PeerProcesses::HandingOver::HandingOver(const ExportedBlock& block)
+    : cache_(block.cache),
+      begun_(cache_->freed_blocks().hand_over(block.base, block.buffer_id)) {
+}
+
+PeerProcesses::HandingOver::~HandingOver() {
+  if (begun_) cache_->freed_blocks().handed_over();
 }
 
 }  // namespace custash

@@ -21,13 +21,29 @@ class PeerProcesses {
   using Ask = Bytes (*)(int device, Bytes bytes);
   void set_neighbours(Ask ask);
 
-  // Memory that another process uses. Each pin of a block is undone once; a free between the
-  // two does not wait, and takes effect with the last. False: no live block with this id begins
-  // at the address.
+  // Memory that others use. offer(): a handle names the block, so that others may open it.
+  // pin(): somebody has it open, until unpin(). A free between the two does not wait, and the
+  // memory is not handed out again before the last unpin(). False: no live block with this id
+  // begins at the address.
+  bool offer(Address base, std::uint64_t buffer_id, ExportedBlock* out);
   bool pin(Address base, std::uint64_t buffer_id, ExportedBlock* out);
   void unpin(const ExportedBlock& block);
-  // False: its context has ended, and its pages with it.
-  static bool is_pinned(const ExportedBlock& block);
+
+  // While one lives, the pages of the block stay, even if it is freed. One at a time.
+  class HandingOver {
+   public:
+    explicit HandingOver(const ExportedBlock& block);
+    ~HandingOver();
+    HandingOver(const HandingOver&) = delete;
+    HandingOver& operator=(const HandingOver&) = delete;
+
+    // False: it was freed before, or its context has ended.
+    [[nodiscard]] bool begun() const { return begun_; }
+
+   private:
+    ContextCache* const cache_;
+    const bool begun_;
+  };
 
   // Memory leaves the sight of its context's streams: another process, a network card or
   // another interface is about to use this live block. There no stream waits for the block's

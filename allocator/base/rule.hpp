@@ -77,6 +77,9 @@ namespace custash {
   RULE(blocks_of_several_streams_are_nobody_s) \
   RULE(captured_blocks_stay_with_graphs) \
   RULE(exported_blocks_stay_when_freed) \
+  RULE(exported_pages_wait_for_work) \
+  RULE(exported_pages_wait_for_their_neighbours) \
+  RULE(pages_on_their_way_to_others_stay) \
   RULE(captured_blocks_wait_for_launches) \
   RULE(moved_pages_wait_as_before) \
   RULE(new_pages_reach_new_peers) \

@@ -30,18 +30,28 @@ Address BlockSearch::take_from_any(SizeKind kind, Attempt attempt) {
   PoolSet& filled = core_.filled(kind);
   for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1)) {
     Pool& pool = *core_.pools[i];
-    const Address found = pool.lends() ? attempt(pool) : 0;
+    const Address found = pool.shares() ? attempt(pool) : 0;
     if (found != 0) return found;
     if (pool.nothing(kind)) filled.remove(i);
   }
   return 0;
 }
 
+Pool& BlockSearch::pool_of(const Request& request) {
+  if (!request.own_pages) return pool_of(request.stream_state);
+  if (own_pages_ == nullptr) {
+    own_pages_ = &core_.add_pool();
+    own_pages_->own_pages = true;
+  }
+  return *own_pages_;
+}
+
 Address BlockSearch::take(const Request& request, const ReuseLimits& reuse_limits) {
   if (request.thread_cache != nullptr)
     thread_caches_.settle(*request.thread_cache, request.kind());
-  Pool& own = pool_of(request.stream_state);
+  Pool& own = pool_of(request);
   if (const Address found = take_from(own, request, reuse_limits); found != 0) return found;
+  if (request.own_pages) return 0;
   // Blocks stranded in the pools of other streams, if every stream may use them.
   ReuseLimits clear = reuse_limits;
   clear.acceptable = core_.settled();
@@ -76,6 +86,7 @@ Address BlockSearch::take_from(Pool& pool,
   Fit fit = fit_of(arena, core_.headroom.fit());
   // A capture allows no wait: any hole is better than one more page.
   if (fit == Fit::AsDriver && core_.timeline.capturing()) fit = Fit::FewPages;
+  if (request.own_pages) fit = Fit::Whole;
   const Bytes bytes = whole(request).rounded;
   Block* block = nullptr;
   // First the blocks that the stream freed itself. They are kept apart for that, and they
@@ -89,7 +100,7 @@ Address BlockSearch::take_from(Pool& pool,
 Address BlockSearch::take_in_debt(const Request& request) {
   if (!core_.debt_allowed()) return 0;
   const ReuseLimits debt = core_.reuse_limits(request, true);
-  Pool& pool = pool_of(request.stream_state);
+  Pool& pool = pool_of(request);
   if (const Address found = take_from(pool, request, debt); found != 0) return found;
   return take_from_limbo(pool, request, debt);
 }
@@ -104,7 +115,9 @@ Address BlockSearch::take_from_limbo(Pool& pool,
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   Block* block = arena.blocks().take_from_limbo(
-      whole(request).rounded, reuse_limits, fit_of(arena, core_.headroom.fit()));
+      whole(request).rounded,
+      reuse_limits,
+      request.own_pages ? Fit::Whole : fit_of(arena, core_.headroom.fit()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
@@ -129,7 +142,7 @@ Address BlockSearch::take_any_gap(const Request& request) {
   for (const auto& pool : core_.pools) {
     if (!pool->lends()) continue;
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
-      Block* block = arena->blocks().take(whole(request).rounded, asked);
+      Block* block = arena->blocks().take(round_large(request.bytes), asked);
       if (block == nullptr) continue;
       return hand_out(request, {.small = {}, .large = block});
     }

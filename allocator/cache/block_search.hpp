@@ -15,6 +15,8 @@ class BlockSearch {
 
   // The pool that requests on this stream search first; null: plain requests.
   Pool& pool_of(StreamState* stream_state) REQUIRES(cache_lock);
+  // The same, but blocks with pages of their own have one pool.
+  Pool& pool_of(const Request& request) REQUIRES(cache_lock);
 
   // Each returns 0 where it finds no block.
   // The stream's own pool first, then all pools.
@@ -52,6 +54,7 @@ class BlockSearch {
   CacheCore& core_;
   StreamTable& streams_;
   ThreadCaches& thread_caches_;
+  Pool* own_pages_ GUARDED_BY(cache_lock) = nullptr;
 };
 
 }  // namespace custash

@@ -20,7 +20,9 @@ constexpr std::uint32_t kQuickOps = 1024;
 // there is one.
 constexpr Nanoseconds kLate = 1'000'000'000;
 
-Request make_request(Bytes bytes,
+// Blocks of about the size of an exported one get pages of their own.
+Request make_request(const FreedBlocks& freed,
+                     Bytes bytes,
                      StreamState* stream_state,
                      CrossWait* wait,
                      ThreadCache* thread_cache) {
@@ -29,10 +31,10 @@ Request make_request(Bytes bytes,
   if (bytes <= kSmallLimit) {
     request.size_class = size_class(bytes);
     request.rounded = class_bytes(request.size_class);
-  } else {
-    request.rounded = round_large(bytes);
+    return request;
   }
-  return request;
+  request.own_pages = stream_state == nullptr && freed.has_exported(bytes);
+  return whole(request);
 }
 
 }  // namespace
@@ -52,16 +54,13 @@ Status ContextCache::allocate(Bytes bytes,
   }
   reclaim_.decay(PlainTrim::WhenIdle, kLate);
   CrossWait wait;
+  const Request request = make_request(freed_, bytes, stream_state, &wait, thread_cache);
   Address found = 0;
   if (core_.config.guard.any()) {
     guards_.collect_at_call();
-    if (guards_.wants(bytes) &&
-        guards_.allocate(make_request(bytes, stream_state, &wait, thread_cache), out))
-      return {};
+    if (guards_.wants(bytes) && guards_.allocate(request, out)) return {};
   }
-  const Status status =
-      find_or_grow(make_request(bytes, stream_state, &wait, thread_cache), &found);
-  if (!status.ok()) return status;
+  if (const Status status = find_or_grow(request, &found); !status.ok()) return status;
   // The GPU waits if the event is still there; otherwise the host waits.
   if (wait.needed &&
       !(wait.free_event && core_.timeline.wait_free_event(*stream_state, wait.free_event)) &&
@@ -113,6 +112,7 @@ Status ContextCache::find_or_grow(const Request& request, Address* out) {
   // that very kernel.
   const bool waits = core_.peers.unpaid() && holds(Rule::no_hoarding_where_no_debt_is);
   if (hoards && waits && ladder_.take_after_wait(request, out)) return {};
+  reclaim_.return_left();
   return ladder_.grow_or_climb(request, out);
 }
 
@@ -121,14 +121,14 @@ Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
       bytes > core_.memory.device_bytes())
     return 0;
   CrossWait wait;
-  const Request request = make_request(bytes, nullptr, &wait, thread_cache);
+  const Request request = make_request(freed_, bytes, nullptr, &wait, thread_cache);
   Address found = 0;
   {
     CacheLock lock(core_.mutex);
     if (++quick_ops_ % kQuickOps == 0) return 0;  // the slow path looks at the clock
     if (thread_cache != nullptr) thread_caches_.settle(*thread_cache, request.kind());
     found = search_.take_from(
-        *core_.pools.front(),
+        search_.pool_of(request),
         request,
         core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed()));
   }
@@ -167,6 +167,7 @@ Status ContextCache::free(const PageOwner& owner,
     freed_.finish(found, stream_state, position);
   }
   if (core_.config.guard.any()) guards_.collect_at_call();
+  reclaim_.return_left();
   // The driver reports earlier errors here, too. The block is free in any case.
   return result;
 }
@@ -185,6 +186,7 @@ bool ContextCache::try_free(const PageOwner& owner,
   Position position;
   if (!core_.timeline.try_record_free(&position)) return false;
   CacheLock lock(core_.mutex);
+  if (freed_.exported().is_open(address)) return false;  // its pages leave
   if (thread_cache != nullptr) thread_caches_.settle(*thread_cache, SizeKind::Small);
   const BlockRef found = freed_.begin(owner, address);
   if (!found) return false;

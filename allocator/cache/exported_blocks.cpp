@@ -8,29 +8,71 @@
 #include "allocator/heap/exported_block.hpp"
 #include "allocator/heap/pool.hpp"
 
-namespace custash {
+#include <algorithm>
+#include <bit>
 
-BlockRef ExportedBlocks::end(Address base) {
-  const auto it = exported_blocks_.find(base);
-  if (it == exported_blocks_.end() || --it->second.count != 0)
-    return {};  // its context may have ended
-  const BlockRef parked = it->second.parked;
-  exported_blocks_.erase(it);
-  return parked;
+namespace custash {
+namespace {
+
+// Sizes that are alike: one bit for each doubling.
+std::uint64_t bit_of(Bytes bytes) {
+  return std::uint64_t{1} << std::bit_width(bytes);
 }
 
+}  // namespace
+
+// Small blocks share pages in the driver, too: their memory serves again at once. The pages of
+// guarded blocks leave in any case.
 bool ExportedBlocks::park(const BlockRef& found) {
-  if (exported_blocks_.empty()) return false;
-  const auto it =
-      exported_blocks_.find(found.small ? found.small.address() : found.large->address);
-  if (it == exported_blocks_.end()) return false;
-  CUSTASH_ASSERT(it->second.count != 0 && !it->second.parked);
+  const Address base = found.small ? found.small.address() : found.large->address;
+  const auto known = live_.extract(base);
+  if (!known || known.mapped().users == 0 || found.small) return false;
+  const Block& block = *found.large;
+  Arena& arena = *block.segment->arena;
+  if (arena.kind() == SizeKind::Small || arena.addresses_rest() ||
+      !holds(Rule::exported_blocks_stay_when_freed))
+    return false;
   CUSTASH_ASSERT(found.state() == BlockState::Busy && found.buffer_id() == 0);
-  it->second.parked = found;
+  found.large->requested = 0;  // counted as active no more
+  for (Block* part : arena.blocks().leave(found.large))
+    left_[place_of(*part)].push_back({part, known.mapped()});
   return true;
 }
 
-bool FreedBlocks::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
+std::vector<Block*> ExportedBlocks::close(Address base, std::uint64_t buffer_id) {
+  if (const auto live = live_.find(base);
+      live != live_.end() && live->second.buffer_id == buffer_id) {
+    --live->second.users;
+    return {};
+  }
+  std::vector<Block*> over;
+  for (auto place = left_.begin(); place != left_.end();) {
+    std::erase_if(place->second, [&](Part& part) {
+      if (part.of.buffer_id != buffer_id || --part.of.users != 0) return false;
+      over.push_back(part.block);
+      return true;
+    });
+    place = place->second.empty() ? left_.erase(place) : std::next(place);
+  }
+  return over;
+}
+
+bool ExportedBlocks::handed_over(const std::vector<Part>& parts) const {
+  return holds(Rule::pages_on_their_way_to_others_stay) &&
+         std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+           return part.of.buffer_id == handed_over_;
+         });
+}
+
+// Order: none, a hint by itself.
+bool FreedBlocks::has_exported(Bytes bytes) const {
+  return (exported_sizes_.load(std::memory_order_relaxed) & bit_of(bytes)) != 0;
+}
+
+bool FreedBlocks::export_block(Address base,
+                               std::uint64_t buffer_id,
+                               Exporting how,
+                               ExportedBlock* out) {
   CacheLock lock(core_.mutex);
   const BlockRef found = locate(base);
   if (!found) return false;
@@ -40,9 +82,12 @@ bool FreedBlocks::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out)
   if (found.buffer_id() != buffer_id) return false;
   const Block& block = found.small ? *found.small.slab->backing : *found.large;
   const Segment& segment = *block.segment;
-  *out = {
-      .cache = &core_.cache, .base = base, .context = core_.context, .device = core_.device};
-  out->requested = found.requested();
+  *out = {.cache = &core_.cache,
+          .base = base,
+          .buffer_id = buffer_id,
+          .requested = found.requested(),
+          .context = core_.context,
+          .device = core_.device};
   if (segment.kind == SegmentKind::Plain) {
     out->segment = segment.base;
   } else {
@@ -52,26 +97,108 @@ bool FreedBlocks::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out)
     for (--page; page != segment.pages.end() && page->first < end; ++page)
       out->pages.push_back(page->second);
   }
-  exported_blocks_.begin(base);
+  ExportedBlocks::Export& known = exported_blocks_.of(base, buffer_id);
+  if (how == Exporting::Offer) known.offered = true;
+  if (how == Exporting::Open) ++known.users;
+  out->offered = known.offered;
+  exported_sizes_.fetch_or(bit_of(out->requested));
   return true;
 }
 
-void FreedBlocks::unpin(Address base) {
+void FreedBlocks::unpin(Address base, std::uint64_t buffer_id) {
   CacheLock lock(core_.mutex);
-  const BlockRef parked = exported_blocks_.end(base);
-  if (!parked) return;
-  // The other process has waited for its own work. Work submitted here meanwhile may still run.
-  const Position position = core_.timeline.submitted();
-  parked.reuse_after() = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
-                             ? ReuseAfter{.ordered = position}
-                             : ReuseAfter{};
-  atomic_max(core_.order_high, position);
-  give(parked);
+  for (Block* block : exported_blocks_.close(base, buffer_id))
+    put_back(block);
 }
 
-bool FreedBlocks::is_pinned(Address base) {
+// The other process has waited for its own work. Work submitted here meanwhile may still run.
+void FreedBlocks::put_back(Block* block) {
+  const Position position = core_.timeline.submitted();
+  block->leaves = false;
+  block->reuse_after = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
+                           ? ReuseAfter{.ordered = position}
+                           : ReuseAfter{};
+  atomic_max(core_.order_high, position);
+  const BlockRef found{.small = {}, .large = block};
+  put(found, is_ready(found));
+}
+
+bool FreedBlocks::hand_over(Address base, std::uint64_t buffer_id) {
   CacheLock lock(core_.mutex);
-  return exported_blocks_.has(base);
+  const bool live = exported_blocks_.find(base, buffer_id) != nullptr;
+  exported_blocks_.hand_over(live ? buffer_id : 0);
+  return live;
+}
+
+void FreedBlocks::handed_over() {
+  CacheLock lock(core_.mutex);
+  exported_blocks_.hand_over(0);
+}
+
+Position FreedBlocks::left_until() {
+  Position latest;
+  for (const auto& [place, parts] : exported_blocks_.left())
+    for (const ExportedBlocks::Part& part : parts)
+      latest = std::max(latest, part.block->reuse_after.latest());
+  return latest;
+}
+
+// Calls it with the page and its parts, where the page may go.
+template <typename Each>
+void FreedBlocks::for_pages_left(const Aliases& aliases, Each each) {
+  auto& left = exported_blocks_.left();
+  const Position passed = core_.timeline.passed();
+  for (auto place = left.begin(); place != left.end();) {
+    const auto now = place++;
+    const auto& parts = now->second;
+    Block* const inside = parts.front().block;
+    if (inside->segment->kind == SegmentKind::Plain) continue;
+    const Page& page = inside->segment->pages.at(now->first);
+    const bool stays = page.sleep == PageSleep::Busy || aliases.has(page) ||
+                       exported_blocks_.handed_over(parts);
+    if (!stays && page_is_left(inside, page, passed)) each(now, Page(page));
+  }
+}
+
+std::vector<PageReturn> FreedBlocks::take_left(const Aliases& aliases) {
+  std::vector<PageReturn> items;
+  for_pages_left(aliases, [&](auto place, const Page& page) REQUIRES(cache_lock) {
+    Block* const inside = place->second.front().block;
+    exported_blocks_.left().erase(place);
+    items.push_back(inside->segment->arena->take_left(inside, page));
+  });
+  anything_left_.store(!exported_blocks_.left().empty());
+  return items;
+}
+
+Bytes FreedBlocks::left_bytes(const Aliases& aliases) {
+  Bytes sum = 0;
+  for_pages_left(aliases, [&](auto place, const Page&) {
+    for (const ExportedBlocks::Part& part : place->second)
+      sum += part.block->size;
+  });
+  return sum;
+}
+
+bool FreedBlocks::has_plain_left() {
+  const auto& left = exported_blocks_.left();
+  return std::any_of(left.begin(), left.end(), [](const auto& place) {
+    return segment_is_left(*place.second.front().block->segment);
+  });
+}
+
+std::vector<Segment*> FreedBlocks::take_plain_left() {
+  auto& left = exported_blocks_.left();
+  std::vector<Segment*> segments;
+  for (auto place = left.begin(); place != left.end();) {
+    const auto now = place++;
+    Segment* const segment = now->second.front().block->segment;
+    if (!segment_is_left(*segment) || exported_blocks_.handed_over(now->second)) continue;
+    left.erase(now);
+    segment->arena->take_left(segment);
+    segments.push_back(segment);
+  }
+  return segments;
 }
 
 }  // namespace custash

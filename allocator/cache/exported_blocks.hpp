@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// ExportedBlocks: blocks that other processes have open. Such a block is handed out again by
-// nobody, and its pages are not free ones, so that they are neither moved nor given back.
-// Guarded by the lock of its ContextCache.
+// ExportedBlocks: blocks that other processes or cards may reach. When such a block is freed,
+// its pages leave this process once its work is over and nothing else lies in them; whoever has
+// them open keeps the memory. Guarded by the lock of its ContextCache.
 #pragma once
 
 #include "allocator/heap/block_ref.hpp"
 
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -13,32 +14,70 @@ namespace custash {
 
 class ExportedBlocks {
  public:
-  void begin(Address base) { ++exported_blocks_[base].count; }
+  // Of a live block, or of one that waits for a graph.
+  struct Export {
+    std::uint64_t buffer_id = 0;
+    unsigned users = 0;    // that have it open, and are not known to have closed it
+    bool offered = false;  // a handle names it
+  };
 
-  // The block, where this was the last use of it and it was freed meanwhile; else nothing.
-  BlockRef end(Address base);
+  // A freed block, or what is left of it in one page (plain memory: in one segment).
+  struct Part {
+    Block* block = nullptr;  // Busy
+    Export of;
+  };
+
+  using Left = std::map<Address, std::vector<Part>>;  // by the page's or the segment's address
+
+  // The live block's.
+  Export& of(Address base, std::uint64_t buffer_id) {
+    Export& found = live_[base];
+    if (found.buffer_id != buffer_id) found = {.buffer_id = buffer_id};
+    return found;
+  }
+
+  [[nodiscard]] const Export* find(Address base, std::uint64_t buffer_id) const {
+    const auto found = live_.find(base);
+    return found == live_.end() || found->second.buffer_id != buffer_id ? nullptr
+                                                                        : &found->second;
+  }
 
   // At a free: true where the block stays with those who have it open.
   bool park(const BlockRef& found);
+  // One user has closed it. Returns what is nobody's any more: of a block that was freed.
+  std::vector<Block*> close(Address base, std::uint64_t buffer_id);
 
-  [[nodiscard]] bool has(Address base) const { return exported_blocks_.contains(base); }
+  // Descriptors of this block are being made; its pages stay. 0: of none.
+  void hand_over(std::uint64_t buffer_id) { handed_over_ = buffer_id; }
 
-  [[nodiscard]] std::vector<Address> all() const {
+  [[nodiscard]] bool handed_over(const std::vector<Part>& parts) const;
+
+  [[nodiscard]] bool any() const { return !live_.empty(); }
+
+  [[nodiscard]] bool is_open(Address base) const {
+    const auto found = live_.find(base);
+    return found != live_.end() && found->second.users != 0;
+  }
+
+  Left& left() { return left_; }
+
+  // The live ones that somebody has open.
+  [[nodiscard]] std::vector<Address> open() const {
     std::vector<Address> bases;
-    for (const auto& [base, pin] : exported_blocks_)
-      bases.push_back(base);
+    for (const auto& [base, each] : live_)
+      if (each.users != 0) bases.push_back(base);
     return bases;
   }
 
-  void clear() { exported_blocks_.clear(); }
+  void clear() {
+    live_.clear();
+    left_.clear();
+  }
 
  private:
-  struct Pin {
-    unsigned count = 0;
-    BlockRef parked;
-  };
-
-  std::unordered_map<Address, Pin> exported_blocks_;
+  std::unordered_map<Address, Export> live_;
+  Left left_;
+  std::uint64_t handed_over_ = 0;
 };
 
 }  // namespace custash

@@ -152,7 +152,13 @@ bool FreedBlocks::is_ready(const BlockRef& found) const {
 }
 
 void FreedBlocks::give(const BlockRef& found) {
-  if (holds(Rule::exported_blocks_stay_when_freed) && exported_blocks_.park(found)) return;
+  if (const auto [pool, bytes] = std::pair(stat_pool(found.kind()), found.block_bytes());
+      exported_blocks_.any() && exported_blocks_.park(found)) {
+    core_.stats.count_active(pool, bytes, -1);
+    atomic_max(core_.limbo_high, found.reuse_after().latest());
+    anything_left_.store(true);
+    return;
+  }
   bool ready = is_ready(found);
   if (!ready) atomic_max(core_.limbo_high, found.reuse_after().latest());
   if (found.large != nullptr && found.large->segment->arena->kind() == SizeKind::Small) {
@@ -262,6 +268,7 @@ void FreedBlocks::forget() {
   held_.clear();
   abroad_.clear();
   exported_blocks_.clear();
+  anything_left_.store(false);
 }
 
 }  // namespace custash

@@ -13,7 +13,12 @@
 
 namespace custash {
 
+class Aliases;
 struct ExportedBlock;
+struct PageReturn;
+
+// A handle names the block, or somebody opens it.
+enum class Exporting { Offer, Open };
 
 // Whether the host waits for work of other contexts, with patience.
 enum class AbroadWait { No, Yes };
@@ -58,14 +63,28 @@ class FreedBlocks {
   // names them. Returns whether there were any.
   bool free_unnamed() EXCLUDES(cache_lock);
   [[nodiscard]] Bytes held_bytes() EXCLUDES(cache_lock);
-  // Another process opens the block, and closes it: see ExportedBlocks.
-  bool pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) EXCLUDES(cache_lock);
-  void unpin(Address base) EXCLUDES(cache_lock);
-  bool is_pinned(Address base) EXCLUDES(cache_lock);
+  // ---- Blocks that leave the process (exported_blocks.cpp). See ExportedBlocks.
+  bool export_block(Address base, std::uint64_t buffer_id, Exporting how, ExportedBlock* out)
+      EXCLUDES(cache_lock);
+  void unpin(Address base, std::uint64_t buffer_id) EXCLUDES(cache_lock);
+  // False: the block is not alive. Otherwise its pages stay mapped until handed_over().
+  bool hand_over(Address base, std::uint64_t buffer_id) EXCLUDES(cache_lock);
+  void handed_over() EXCLUDES(cache_lock);
+  // Whether blocks of about this size were exported, so that the next get pages of their own.
+  [[nodiscard]] bool has_exported(Bytes bytes) const;
 
-  [[nodiscard]] std::vector<Address> exported() const REQUIRES(cache_lock) {
-    return exported_blocks_.all();
-  }
+  [[nodiscard]] ExportedBlocks& exported() REQUIRES(cache_lock) { return exported_blocks_; }
+
+  // Freed blocks that others have open: whether there are any, what they wait for, the pages of
+  // them that the caller returns to the driver, and the bytes of these.
+  [[nodiscard]] bool anything_left() const { return anything_left_.load(); }
+
+  [[nodiscard]] Position left_until() REQUIRES(cache_lock);
+  std::vector<PageReturn> take_left(const Aliases& aliases) REQUIRES(cache_lock);
+  [[nodiscard]] Bytes left_bytes(const Aliases& aliases) REQUIRES(cache_lock);
+  // The same of plain memory: segments that hold nothing else.
+  [[nodiscard]] bool has_plain_left() REQUIRES(cache_lock);
+  std::vector<Segment*> take_plain_left() REQUIRES(cache_lock);
 
   // The context is about to die.
   void forget() REQUIRES(cache_lock);
@@ -84,11 +103,17 @@ class FreedBlocks {
   void give(const BlockRef& found) REQUIRES(cache_lock);
   void return_spare_slabs(const Slab& like) REQUIRES(cache_lock);
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(cache_lock);
+  void put_back(Block* block) REQUIRES(cache_lock);
+  template <typename Each>
+  void for_pages_left(const Aliases& aliases, Each each) REQUIRES(cache_lock);
 
   CacheCore& core_;
   const Captures& captures_;
   std::vector<Held> held_ GUARDED_BY(cache_lock);
   ExportedBlocks exported_blocks_ GUARDED_BY(cache_lock);
+  std::atomic<bool> anything_left_{false};
+  // Order: none, a hint by itself.
+  std::atomic<std::uint64_t> exported_sizes_{0};
   Abroad abroad_;  // its blocks are guarded by the cache lock, the count of them by none
 };
 

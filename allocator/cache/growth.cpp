@@ -64,7 +64,7 @@ Status MemoryGrowth::grow(const Request& wanted, Address* out) {
   Pool* pool = nullptr;
   {
     CacheLock lock(core_.mutex);
-    pool = &search_.pool_of(request.stream_state);
+    pool = &search_.pool_of(request);
     if (wanted.small()) {
       pool->slabs.pages_wanted();
       if (!search_.cuts_slabs(wanted)) request = whole(wanted);
@@ -72,7 +72,8 @@ Status MemoryGrowth::grow(const Request& wanted, Address* out) {
   }
   Arena& arena = wanted.small() ? pool->small_pages : pool->large;
   if (core_.memory.vmm()) {
-    const Status status = grow_range(*pool, arena, request, out);
+    const Status status = request.own_pages ? grow_apart(arena, request, false, out)
+                                            : grow_range(*pool, arena, request, out);
     if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || core_.timeline.broken())
       return status;
     log(LogLevel::Error,
@@ -179,7 +180,7 @@ Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
   const PoolSet& filled = core_.filled_large;
   for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1)) {
     Pool* const each = core_.pools[i].get();
-    if (!each->lends()) continue;
+    if (!each->shares()) continue;
     Block* block = each->large.blocks().take_gap(bytes, asked);
     if (block != nullptr) return search_.hand_out_new(pool, block, request);
   }
@@ -229,13 +230,10 @@ Status MemoryGrowth::grow_range(Pool& pool,
   });
 }
 
-Status MemoryGrowth::grow_guarded(Arena& arena,
-                                  const Request& wanted,
-                                  bool at_end,
-                                  Address* out) {
-  Request request = wanted;
-  request.size_class = SizeClass::Large;  // no slab
-  request.rounded = align_up(wanted.bytes, kAlignment);
+Status MemoryGrowth::grow_apart(Arena& arena,
+                                const Request& request,
+                                bool at_end,
+                                Address* out) {
   const Bytes size = align_up(request.rounded, kPageBytes);
   Growth growth;
   bool planned = false;
@@ -243,11 +241,11 @@ Status MemoryGrowth::grow_guarded(Arena& arena,
     Status status;
     if (attempt == 1) status = add_range(arena, size + 2 * kPageBytes);
     CacheLock lock(core_.mutex);
-    planned = arena.open_guarded(size, &growth);
+    planned = arena.open_apart(size, &growth);
     if (status.ok()) continue;
     const bool lacks_addresses = status.code() == CUDA_ERROR_OUT_OF_MEMORY;
     while (!planned && lacks_addresses && arena.end_oldest_rest())
-      planned = arena.open_guarded(size, &growth);
+      planned = arena.open_apart(size, &growth);
     if (!planned) return status;
   }
   if (!planned) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -337,7 +335,7 @@ Status MemoryGrowth::grow_plain(Pool& pool,
                                            : driver_segment_bytes(request.rounded);
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
-  if (core_.headroom.fit() == Fit::FewPages) size = least;
+  if (core_.headroom.fit() == Fit::FewPages || request.own_pages) size = least;
   Address base = 0;
   const auto try_size = [&]() -> Status {
     if (!core_.budget.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;

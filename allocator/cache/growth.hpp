@@ -25,7 +25,7 @@ class MemoryGrowth {
   Status grow(const Request& wanted, Address* out) EXCLUDES(cache_lock);
   // New pages for this request alone, between addresses without memory. The block is the last
   // or the first part of them.
-  Status grow_guarded(Arena& arena, const Request& wanted, bool at_end, Address* out)
+  Status grow_apart(Arena& arena, const Request& request, bool at_end, Address* out)
       EXCLUDES(cache_lock);
 
  private:

@@ -48,7 +48,9 @@ bool Guards::allocate(const Request& request, Address* out) {
       where = &arena();
       at_end = guarded_++ % 2 == 0;
     }
-    status = growth_.grow_guarded(*where, request, at_end, out);
+    Request apart = request;
+    apart.own_pages = false;  // it has them in any case
+    status = growth_.grow_apart(*where, whole(apart), at_end, out);
   }
   if (status.ok()) {
     const Address begin = align_down(*out, kPageBytes);

@@ -57,6 +57,14 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
     const Position passed = core_.timeline.passed();
     freed_.return_empty_slabs(passed);
     trim_request.aliases = &stale_.aliases();
+    // The driver waits for the device when it frees plain memory, even for work submitted after
+    // every free.
+    if (trim_request.plain == PlainTrim::WhenIdle && core_.timeline.unfinished())
+      trim_request.plain = PlainTrim::No;
+    take_left(&pages);
+    if (trim_request.plain != PlainTrim::No) plain = freed_.take_plain_left();
+    for (const Segment* segment : plain)
+      segments_.take_out(*segment);
     for (const auto& pool : core_.pools) {
       if (!pool->lends() || (only != nullptr && pool.get() != only)) continue;
       for (Arena* arena : {&pool->large, &pool->small_pages})
@@ -125,10 +133,7 @@ void Reclaim::plan(Arena& arena,
     segments_.take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
-  // The driver waits for the device when it frees plain memory, even for work submitted after
-  // every free.
   if (trim_request.plain == PlainTrim::No) return;
-  if (trim_request.plain == PlainTrim::WhenIdle && core_.timeline.unfinished()) return;
   for (Segment* segment : arena.take_free_segments(trim_request)) {
     segments_.take_out(*segment);
     plain->push_back(segment);
@@ -147,6 +152,34 @@ std::size_t Reclaim::unmap(const PageReturn& item, Status* result) const {
     ++count;
   }
   return count;
+}
+
+void Reclaim::return_left() {
+  if (!freed_.anything_left()) return;
+  Position until;
+  {
+    CacheLock lock(core_.mutex);
+    until = freed_.left_until();
+  }
+  core_.timeline.poll(until);
+  std::vector<std::pair<Arena*, PageReturn>> pages;
+  {
+    CacheLock lock(core_.mutex);
+    take_left(&pages);
+  }
+  if (pages.empty()) return;
+  const CurrentContext current(core_.driver, core_.context);
+  core_.headroom.forget();
+  for (const auto& [arena, item] : pages)
+    give_back(*arena, item);
+}
+
+void Reclaim::take_left(std::vector<std::pair<Arena*, PageReturn>>* pages) {
+  for (PageReturn& item : freed_.take_left(stale_.aliases())) {
+    Arena& arena = *item.block->segment->arena;
+    segments_.take_out(arena, item);
+    pages->emplace_back(&arena, std::move(item));
+  }
 }
 
 // A new fence does not pass at once, even if the device has long been idle.
@@ -201,7 +234,7 @@ void Reclaim::age() {
 }
 
 Bytes Reclaim::free_bytes() const {
-  Bytes sum = 0;
+  Bytes sum = freed_.left_bytes(stale_.aliases());
   for (const auto& pool : core_.pools) {
     if (!pool->lends()) continue;
     sum += pool->small_pages.blocks().returnable() + pool->large.blocks().returnable() +

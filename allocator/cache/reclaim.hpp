@@ -32,6 +32,8 @@ class Reclaim {
   // All free pages of one arena, which the caller gives back one by one.
   std::vector<PageReturn> take_free(Arena& arena) EXCLUDES(cache_lock);
   void give_back(Arena& arena, const PageReturn& item) EXCLUDES(cache_lock);
+  // Returns the pages of freed blocks that others have open, and waits for no work.
+  void return_left() EXCLUDES(cache_lock);
   // Gives back what idles, when that is due. Returns when it is due next. On the path of an
   // allocation `late`: there it is due only if the service's thread has not come.
   Nanoseconds decay(PlainTrim plain, Nanoseconds late = 0) EXCLUDES(cache_lock);
@@ -54,6 +56,7 @@ class Reclaim {
             TrimRequest& trim_request,
             std::vector<std::pair<Arena*, PageReturn>>* pages,
             std::vector<Segment*>* plain) REQUIRES(cache_lock);
+  void take_left(std::vector<std::pair<Arena*, PageReturn>>* pages) REQUIRES(cache_lock);
   std::size_t unmap(const PageReturn& item, Status* result) const;
   void forget_habits() REQUIRES(cache_lock);
   void poll_briefly();

@@ -24,8 +24,11 @@ StayingPages::Stretch StayingPages::stretch_of(Address base) const {
 
 void StayingPages::look() {
   exported_.clear();
-  for (const Address base : freed_.exported())
+  for (const Address base : freed_.exported().open())
     exported_.push_back(stretch_of(base));
+  for (const auto& [place, parts] : freed_.exported().left())
+    for (const ExportedBlocks::Part& part : parts)
+      exported_.push_back({part.block->address, part.block->end()});
   registered_.clear();
   for (auto each = kept_.begin(); each != kept_.end();) {
     const BlockRef found = freed_.locate(each->first);

@@ -126,10 +126,10 @@ void Arena::close_growth(Growth* growth, Bytes bytes) {
   growth->hole = nullptr;
 }
 
-bool Arena::open_guarded(Bytes bytes, Growth* out) {
+bool Arena::open_apart(Bytes bytes, Growth* out) {
   CUSTASH_ASSERT(bytes % kPageBytes == 0 && bytes != 0);
-  Block* const hole = holes_.largest();
-  if (hole == nullptr || hole->size < bytes + 2 * kPageBytes) return false;
+  Block* const hole = holes_.smallest(bytes + 2 * kPageBytes);
+  if (hole == nullptr) return false;
   Segment* const segment = hole->segment;
   Block* const before = hole->previous;
   const Address begin = hole->address;
@@ -333,18 +333,24 @@ std::vector<Segment*> Arena::take_free_segments(TrimRequest& trim_request) {
     Block* only = segment->first;
     if (!is_free_segment(*segment)) continue;
     if (trim_request.bytes == 0 || (trim_request.idle_only && !only->idle)) continue;
-    CUSTASH_ASSERT(only->address == segment->base && only->size == segment->size);
-    CUSTASH_ASSERT(segment->mapped == segment->size && segment->mapped <= mapped_);
-    blocks_.withdraw(only);
-    list_.drop(only);
-    CUSTASH_ASSERT(segment->used.empty());
-    segment->first = nullptr;
-    mapped_ -= segment->size;
     trim_request.bytes -= std::min(trim_request.bytes, segment->size);
     taken.push_back(segment);
   }
-  std::erase_if(segments_, [](const Segment* segment) { return segment->first == nullptr; });
+  for (Segment* segment : taken)
+    take_free(segment);
   return taken;
+}
+
+void Arena::take_free(Segment* segment) {
+  Block* only = segment->first;
+  CUSTASH_ASSERT(only->address == segment->base && only->size == segment->size);
+  CUSTASH_ASSERT(segment->mapped == segment->size && segment->mapped <= mapped_);
+  blocks_.withdraw(only);
+  list_.drop(only);
+  CUSTASH_ASSERT(segment->used.empty());
+  segment->first = nullptr;
+  mapped_ -= segment->size;
+  std::erase(segments_, segment);
 }
 
 void Arena::collect_pages(std::vector<Page>* out) const {

@@ -36,6 +36,14 @@ struct PageMove {
 
 struct PageCut;
 
+// The page that a block begins in, or its plain segment.
+Address place_of(const Block& block);
+// Whether nothing lies in a page but free blocks and freed ones that others have open, and
+// their work is over. `inside`: a block in it.
+bool page_is_left(Block* inside, const Page& page, Position passed);
+// The same of a whole segment of plain memory. Its work may run: cuMemFree waits for it.
+bool segment_is_left(const Segment& segment);
+
 // A hole (and the free block before it) reserved for one thread while it maps pages there:
 // first pages that are moved, then new ones.
 struct Growth {
@@ -70,9 +78,9 @@ class Arena {
       Bytes bytes, const ReuseLimits& reuse_limits, Fit fit, Growth* out, Bytes* need);
   void close_growth(Growth* growth, Bytes bytes);
   Block* commit_growth(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
-  // For a guarded block: takes whole pages in the largest hole, with a page of hole on each
-  // side. False: no hole is large enough.
-  bool open_guarded(Bytes bytes, Growth* out);
+  // For a block with pages of its own: whole pages with a page of hole on each side. False: no
+  // hole is large enough.
+  bool open_apart(Bytes bytes, Growth* out);
   // As commit_growth(); the Used block is the last `bytes`.
   Block* commit_at_end(const Growth& growth, const std::vector<Page>& pages, Bytes bytes);
   void abandon_growth(const Growth& growth, Position passed);
@@ -102,10 +110,17 @@ class Arena {
   // From now on addresses whose pages were returned stay unused, up to so many bytes of them.
   void let_addresses_rest(Bytes most) { rest_most_ = most; }
 
+  [[nodiscard]] bool addresses_rest() const { return rest_most_ != 0; }
+
   [[nodiscard]] Bytes resting_bytes() const { return resting_bytes_; }
 
   // The addresses that have rested longest are free from now on. False: none rest.
   bool end_oldest_rest();
+
+  // ---- Freed blocks that others have open (ExportedBlocks): takes out a page or a segment
+  // that is left. `inside`: a block in the page.
+  PageReturn take_left(Block* inside, const Page& page);
+  void take_left(Segment* segment);
 
   // ---- Cutting pages (PageCut). `first`: the block in which the page begins. What of the page
   // is free, in whole pieces of kPageBytes.
@@ -133,6 +148,7 @@ class Arena {
 
  private:
   void rest(Block* block);
+  void take_free(Segment* segment);
   void enter_pages(const Growth& growth, const std::vector<Page>& pages);
   bool carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out);
 

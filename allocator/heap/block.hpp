@@ -31,6 +31,7 @@ struct alignas(128) Block {
   bool counted_split = false;  // counted as inactive_split
   bool idle = false;           // not used since its arena aged
   bool entered = false;        // in Segment::used
+  bool leaves = false;         // freed, and others have it open: see ExportedBlocks
   BlockMarks marks;
 
   [[nodiscard]] Address end() const { return address + size; }

@@ -64,7 +64,8 @@ Block* BlockHeap::find(const FreeIndex& index,
                        Fit fit) const {
   const auto accepts = [&](const Block& block) {
     return reuse_limits.accepts(block.reuse_after) &&
-           start_of(block, bytes, fit) + bytes <= block.end();
+           start_of(block, bytes, fit) + bytes <= block.end() &&
+           (fit != Fit::Whole || block.size == bytes);
   };
   if (fit == Fit::Quick) return index.find(bytes, accepts);
   // Among small blocks, the lowest address: that leaves the higher pages empty.

@@ -61,6 +61,12 @@ class BlockHeap {
   // Free -> Busy, the part from `begin` to `end`; the rest of the block stays free.
   Block* cut_out(Block* block, Address begin, Address end);
 
+  // A freed block that others have open, as Busy blocks, one a page, of which no part is handed
+  // out.
+  std::vector<Block*> leave(Block* block);
+  // Makes one Busy block of a page that holds only these and free ones.
+  Block* join_left(Block* first, const Page& page);
+
   [[nodiscard]] const auto& free_blocks() const { return free_.blocks(); }
 
   // The context is gone, and the arena deletes the blocks.

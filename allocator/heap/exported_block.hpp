@@ -12,11 +12,12 @@ namespace custash {
 
 class ContextCache;
 
-// A live block that another process uses, and what backs it. While it is pinned its memory
-// stays where it is, and is nobody else's even after its free.
+// A live block that another process uses, and what backs it.
 struct ExportedBlock {
   ContextCache* cache = nullptr;
   Address base = 0;
+  std::uint64_t buffer_id = 0;
+  bool offered = false;  // a handle names it
   Bytes requested = 0;
   CUcontext context = nullptr;
   CUdevice device = 0;

@@ -25,8 +25,10 @@ class Holes {
                             Fit fit,
                             Bytes* need) const;
 
-  // Null: there is none.
-  [[nodiscard]] Block* largest() const { return index_.blocks().last(); }
+  // The smallest hole of at least `bytes`; null: there is none.
+  [[nodiscard]] Block* smallest(Bytes bytes) const {
+    return index_.find(bytes, [](const Block&) { return true; });
+  }
 
   // Where a block of `bytes` that ends in the hole begins: the hole, or the free block before.
   [[nodiscard]] static Address start(const Block& hole,

@@ -52,6 +52,9 @@ struct Pool {
     return !guarded || !holds(Rule::guarded_blocks_lend_nothing);
   }
 
+  // Whether searches for blocks that may share pages look into it.
+  [[nodiscard]] bool shares() const { return lends() && !own_pages; }
+
   // From now on it cuts slabs for the class, settled or not.
   void begin_slabs(SizeClass size_class) {
     std::uint32_t& count = whole_blocks[index(size_class)];
@@ -64,6 +67,7 @@ struct Pool {
   Depot depot;
   const std::uint32_t slabs_after;
   bool guarded = false;                                    // of guarded blocks: see lends()
+  bool own_pages = false;                                  // its blocks share no pages
   std::uint32_t thread_caches = 0;                         // threads that take from it
   std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
 };

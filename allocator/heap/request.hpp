@@ -24,6 +24,7 @@ struct Request {
   Bytes bytes = 0;  // as asked for
   Bytes rounded = 0;
   SizeClass size_class = SizeClass::Large;
+  bool own_pages = false;  // the block shares no page, since it may be exported
   StreamState* stream_state = nullptr;
   CrossWait* wait = nullptr;
   ThreadCache* thread_cache =
@@ -37,7 +38,8 @@ struct Request {
 // A copy of the request that no slab serves.
 inline Request whole(Request request) {
   request.size_class = SizeClass::Large;
-  request.rounded = round_large(request.bytes);
+  request.rounded =
+      request.own_pages ? align_up(request.bytes, kPageBytes) : round_large(request.bytes);
   return request;
 }
 

@@ -127,8 +127,9 @@ constexpr Bytes most_bought(Bytes most) {
 }
 
 // Where a block may lie in a free range: at its start; only where it touches no more pages than
-// it needs; or, for small blocks, only where the driver itself would have put it.
-enum class Fit { Quick, FewPages, AsDriver };
+// it needs; for small blocks, only where the driver itself would have put it; or only where it
+// fills the range (Whole), so that it shares no page.
+enum class Fit { Quick, FewPages, AsDriver, Whole };
 
 // The first place in a free range from `begin` on where a block touches no more pages than it
 // needs. Then it never keeps more of them than cuMemAlloc would have taken for it.

@@ -15,7 +15,7 @@
 namespace custash::ipc {
 
 // CUipcMemHandle as custash fills it. A block has the same handle each time, and no other block
-// ever gets it.
+// ever gets it. The service shares only blocks of which the other process has a handle.
 struct Handle {
   std::array<char, 8> magic;
   std::int32_t pid;
@@ -24,7 +24,7 @@ struct Handle {
   std::uint64_t id;     // of the block
   std::uint64_t base;
   std::uint64_t size;
-  std::array<std::uint64_t, 2> rest;  // zeros
+  service::Secret secret;  // of the exporter's service
 
   [[nodiscard]] service::Identity exporter() const { return {pid, nonce}; }
 };

@@ -8,6 +8,7 @@
 #include "interpose/process/process.hpp"
 #include "interpose/real/real_driver.hpp"
 
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -34,13 +35,18 @@ std::unordered_map<std::uint64_t, Holdings>& sessions() {
   return *all;
 }
 
-// "HEX HEX"
-bool read_two(std::string_view text, std::uint64_t* first, std::uint64_t* second) {
-  const char* const end = text.data() + text.size();
-  const auto one = std::from_chars(text.data(), end, *first, 16);
-  if (one.ec != std::errc() || one.ptr == end || *one.ptr != ' ') return false;
-  const auto two = std::from_chars(one.ptr + 1, end, *second, 16);
-  return two.ec == std::errc() && two.ptr == end;
+// "HEX HEX", as many as are asked for.
+template <std::size_t kCount>
+bool read_words(std::string_view text, std::array<std::uint64_t, kCount>* out) {
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::uint64_t& word : *out) {
+    if (&word != out->data() && (at == end || *at++ != ' ')) return false;
+    const auto read = std::from_chars(at, end, word, 16);
+    if (read.ec != std::errc()) return false;
+    at = read.ptr;
+  }
+  return at == end;
 }
 
 Held* find(const Session& session, std::uint64_t id) {
@@ -94,29 +100,39 @@ bool describe(Allocator& core, const ExportedBlock& block, Share* out) {
 }  // namespace
 
 CUresult make_handle(Allocator& core, const BlockInfo& block, CUipcMemHandle* out) {
-  ExportedBlock pinned;
-  if (!PeerProcesses(core).pin(block.base, block.buffer_id, &pinned))
+  ExportedBlock offered;
+  if (!PeerProcesses(core).offer(block.base, block.buffer_id, &offered))
     return CUDA_ERROR_INVALID_VALUE;
-  PeerProcesses(core).unpin(pinned);
-  const bool possible = pinned.segment != 0 || pages_have_descriptors(core, pinned.device);
+  const bool possible = offered.segment != 0 || pages_have_descriptors(core, offered.device);
   if (!possible || !service::start()) return CUDA_ERROR_NOT_SUPPORTED;
   if (holds(Rule::exported_handles_are_of_quiet_memory)) {
     const Status quiet = PeerProcesses(core).quiet(block.base);
     if (!quiet.ok()) return quiet.code();
   }
   const service::Identity self = service::identity();
-  const Handle handle{
-      kMagic, self.pid, 0, self.nonce, block.buffer_id, block.base, block.requested, {}};
+  const Handle handle{kMagic,
+                      self.pid,
+                      0,
+                      self.nonce,
+                      block.buffer_id,
+                      block.base,
+                      block.requested,
+                      service::secret()};
   std::memcpy(out, &handle, sizeof handle);
   return CUDA_SUCCESS;
 }
 
-// "share ID BASE": the importer has the block open from now on; the answer is a Share.
+// "share ID BASE SECRET SECRET": the importer has the block open from now on; the answer is a
+// Share. The block must have a handle, and the importer must know what is in it: processes of
+// this user may ask for nothing else.
 void share(Allocator& core, Session& session, std::string_view arguments, Answer* answer) {
-  std::uint64_t id = 0;
-  Address base = 0;
+  std::array<std::uint64_t, 4> words{};
   answer->status = ReplyStatus::BadArguments;
-  if (!read_two(arguments, &id, &base)) return;
+  if (!read_words(arguments, &words)) return;
+  const auto [id, base, first, second] = words;
+  const service::Secret secret = service::secret();
+  answer->status = ReplyStatus::Refused;
+  if (((first ^ secret[0]) | (second ^ secret[1])) != 0) return;
   Share told;
   answer->text.resize(sizeof told);  // whatever may throw comes before the pin
   Holdings& holdings = sessions()[session.id];
@@ -125,7 +141,12 @@ void share(Allocator& core, Session& session, std::string_view arguments, Answer
   ExportedBlock block;
   const KeepAwake awake(&core);  // the block stays awake from the pin on
   const bool pinned = id != 0 && PeerProcesses(core).pin(base, id, &block);
-  if (pinned && describe(core, block, &told)) {
+  bool described = false;
+  if (pinned && block.offered) {
+    const PeerProcesses::HandingOver handing(block);
+    described = handing.begun() && describe(core, block, &told);
+  }
+  if (described) {
     held.block = std::move(block);
     ++held.times;
     std::memcpy(answer->text.data(), &told, sizeof told);
@@ -135,21 +156,20 @@ void share(Allocator& core, Session& session, std::string_view arguments, Answer
   if (pinned) PeerProcesses(core).unpin(block);
   if (held.times == 0) holdings.erase(id);
   answer->text.clear();
-  answer->status = ReplyStatus::Refused;
 }
 
 // "pages ID FIRST": descriptors of the pages from that number on, as many as one packet
 // takes; the text is their sizes, eight bytes each.
 void pages(Allocator& core, Session& session, std::string_view arguments, Answer* answer) {
-  std::uint64_t id = 0;
-  std::uint64_t first = 0;
+  std::array<std::uint64_t, 2> words{};
   answer->status = ReplyStatus::BadArguments;
-  if (!read_two(arguments, &id, &first)) return;
+  if (!read_words(arguments, &words)) return;
+  const auto [id, first] = words;
   answer->status = ReplyStatus::Refused;
   const Held* const held = find(session, id);
-  if (held == nullptr || held->times == 0 || first >= held->block.pages.size() ||
-      !PeerProcesses::is_pinned(held->block))
-    return;
+  if (held == nullptr || held->times == 0 || first >= held->block.pages.size()) return;
+  const PeerProcesses::HandingOver handing(held->block);
+  if (!handing.begun()) return;
   const CurrentContext current(core.driver(), held->block.context);
   const auto& all = held->block.pages;
   for (std::size_t i = first; i < all.size() && answer->files.size() < service::kMaxFiles;
@@ -165,16 +185,15 @@ void pages(Allocator& core, Session& session, std::string_view arguments, Answer
 
 // "unshare ID BASE"
 void unshare(Allocator& core, Session& session, std::string_view arguments, Answer* answer) {
-  std::uint64_t id = 0;
-  Address base = 0;
+  std::array<std::uint64_t, 2> words{};
   answer->status = ReplyStatus::BadArguments;
-  if (!read_two(arguments, &id, &base)) return;
-  Held* const held = find(session, id);
+  if (!read_words(arguments, &words)) return;
+  Held* const held = find(session, words[0]);
   answer->status =
       held == nullptr || held->times == 0 ? ReplyStatus::Refused : ReplyStatus::Done;
   if (answer->status != ReplyStatus::Done) return;
   PeerProcesses(core).unpin(held->block);
-  if (--held->times == 0) sessions()[session.id].erase(id);
+  if (--held->times == 0) sessions()[session.id].erase(words[0]);
 }
 
 // "bye": the importer has closed all, and the end of its connection is not the end of a

@@ -91,8 +91,7 @@ CUresult open(Allocator& core, const CUipcMemHandle& raw, unsigned flags, CUdevi
   CUcontext context = nullptr;
   if (const Status got = core.driver().ctx_get_current(&context); !got.ok()) return got.code();
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (out == nullptr || flags > CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.zero != 0 ||
-      handle.rest[0] != 0 || handle.rest[1] != 0)
+  if (out == nullptr || flags > CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || handle.zero != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (handle.exporter() == service::identity()) return CUDA_ERROR_INVALID_CONTEXT;
   Table& t = table();

@@ -45,19 +45,17 @@ const Calls& calls() {
   return all;
 }
 
-std::string request(const char* verb, std::uint64_t first, std::uint64_t second) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(),
-                text.size(),
-                "%s %llx %llx",
-                verb,
-                static_cast<unsigned long long>(first),
-                static_cast<unsigned long long>(second));
-  return text.data();
+std::string request(std::string verb, std::initializer_list<std::uint64_t> words) {
+  for (const std::uint64_t word : words) {
+    std::array<char, 24> text{};
+    std::snprintf(text.data(), text.size(), " %llx", static_cast<unsigned long long>(word));
+    verb += text.data();
+  }
+  return verb;
 }
 
 void unshare(const Handle& handle, Peer& peer) {
-  (void)peer.ask(request("unshare", handle.id, handle.base));
+  (void)peer.ask(request("unshare", {handle.id, handle.base}));
 }
 
 // The pages of a block, mapped one after the other. The destructor unmaps them unless keep()
@@ -96,7 +94,8 @@ class Pages {
     return status.ok() ? released : status;
   }
 
-  // Access for the device that opens it, and for the device of the memory.
+  // Access for the device that opens it, and for the device of the memory. That is -2 where
+  // this process does not see it.
   Status give_access(CUdevice device) const {
     std::array<CUmemAccessDesc, 2> access{};
     std::size_t count = 0;
@@ -139,7 +138,7 @@ std::vector<std::uint64_t> sizes_in(const service::Reply& reply) {
 template <typename Each>
 Status next_pages(
     const Handle& handle, Peer& peer, std::uint64_t first, std::uint64_t* count, Each each) {
-  const service::Reply reply = peer.ask(request("pages", handle.id, first));
+  const service::Reply reply = peer.ask(request("pages", {handle.id, first}));
   const std::vector<std::uint64_t> sizes = sizes_in(reply);
   Status status = reply.done() && !sizes.empty() ? Status() : CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; status.ok() && i < sizes.size(); ++i)
@@ -176,18 +175,14 @@ Status map_pages(
 
 }  // namespace
 
-Peer::Peer(const service::Identity& who) : who_(who) {
-  connect();
-}
-
 Peer::~Peer() {
   if (!has_link()) return;
   (void)link_.send("bye");
   descriptors().drop(link_.fd());
 }
 
-void Peer::connect() {
-  link_ = service::Connection(who_);
+void Peer::connect(service::Deadline until) {
+  link_ = service::Connection(who_, until);
   if (link_.open()) link_.renumber(descriptors().keep(link_.fd()));
 }
 
@@ -209,7 +204,7 @@ bool Peer::has_link() {
 service::Reply Peer::ask(std::string_view request) {
   const RankedLock lock(mutex_);
   const service::Deadline until = service::in_milliseconds(kPatience);
-  if (!has_link()) connect();
+  if (!has_link()) connect(until);
   if (!hear_late_ones(until)) return {};
   late_.emplace_back(request);
   service::Reply reply;
@@ -242,7 +237,8 @@ CUresult map(Allocator& core,
              unsigned flags,
              const std::shared_ptr<Peer>& peer,
              Mapping* out) {
-  const service::Reply reply = peer->ask(request("share", handle.id, handle.base));
+  const service::Reply reply =
+      peer->ask(request("share", {handle.id, handle.base, handle.secret[0], handle.secret[1]}));
   Share share;
   if (!reply.done() || reply.text.size() != sizeof share) return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(&share, reply.text.data(), sizeof share);

@@ -19,7 +19,8 @@ namespace custash::ipc {
 // exporter that nothing is open any more.
 class Peer {
  public:
-  explicit Peer(const service::Identity& who);
+  explicit Peer(const service::Identity& who) : who_(who) {}
+
   ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -29,7 +30,7 @@ class Peer {
   service::Reply ask(std::string_view request);
 
  private:
-  void connect() REQUIRES(mutex_);
+  void connect(service::Deadline until) REQUIRES(mutex_);
   bool has_link() REQUIRES(mutex_);
   bool hear_late_ones(service::Deadline until) REQUIRES(mutex_);
 

@@ -4,6 +4,7 @@
 // words. A reply is any bytes, in as many packets as it needs; the last one is marked. Pure.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -45,6 +46,9 @@ struct Identity {
 
   bool operator==(const Identity&) const = default;
 };
+
+// What handles of memory prove themselves with. Drawn with the number, and named nowhere.
+using Secret = std::array<std::uint64_t, 2>;
 
 // The abstract name, without the zero before it: "custash/UID/PID/NONCE".
 inline std::string name_of(uid_t user, const Identity& who) {

@@ -49,10 +49,9 @@ void* run(void* loop) {
 }
 
 EventLoop* make() {
-  Identity who{getpid(), 0};
-  if (getrandom(&who.nonce, sizeof who.nonce, GRND_NONBLOCK) != sizeof who.nonce)
-    return nullptr;
-  auto* const loop = new EventLoop(who);
+  std::array<std::uint64_t, 3> drawn{};
+  if (getrandom(drawn.data(), sizeof drawn, GRND_NONBLOCK) != sizeof drawn) return nullptr;
+  auto* const loop = new EventLoop({getpid(), drawn[0]}, {drawn[1], drawn[2]});
   if (loop->listen() && start_thread(run, loop)) return loop;
   loop->give_up();
   delete loop;
@@ -135,6 +134,11 @@ void memory_was_had(const Allocator& core) {
 Identity identity() noexcept {
   EventLoop* const loop = running.load(std::memory_order_acquire);
   return loop == nullptr ? Identity{} : loop->who();
+}
+
+Secret secret() noexcept {
+  EventLoop* const loop = running.load(std::memory_order_acquire);
+  return loop == nullptr ? Secret{} : loop->secret();
 }
 
 void stop() noexcept {

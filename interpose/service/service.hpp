@@ -56,6 +56,8 @@ void start_with_memory(Driver& driver);
 void memory_was_had(const Allocator& core);
 // This process's identity to others; pid 0: the service has not started.
 Identity identity() noexcept;
+// Zeros: the service has not started.
+Secret secret() noexcept;
 
 // Runs `what(of)` on a thread of its own, with every signal blocked: the program's handlers run
 // on the program's threads. False where no thread can be made.

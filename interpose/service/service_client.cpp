@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace custash::service {
@@ -110,11 +111,18 @@ bool is_own_user(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-Connection::Connection(const Identity& who) {
+// Every user may fill the queue of a socket that has an abstract name.
+Connection::Connection(const Identity& who, Deadline until) {
+  constexpr timespec kNap{0, 1'000'000};
   const AbstractAddress name(name_of(geteuid(), who));
   fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd_ < 0) return;
-  if (connect(fd_, name.get(), name.size()) == 0 && is_own_user(fd_)) return;
+  int refused = connect(fd_, name.get(), name.size());
+  while (refused != 0 && errno == EAGAIN && std::chrono::steady_clock::now() < until) {
+    nanosleep(&kNap, nullptr);
+    refused = connect(fd_, name.get(), name.size());
+  }
+  if (refused == 0 && is_own_user(fd_)) return;
   close(fd_);
   fd_ = -1;
 }

@@ -38,8 +38,9 @@ struct Reply {
 class Connection {
  public:
   Connection() = default;
-  // Not open where there is no such service or it is another user's.
-  explicit Connection(const Identity& who);
+  // Not open where there is no such service or it is another user's. While too many others want
+  // a connection it tries again, until then.
+  explicit Connection(const Identity& who, Deadline until = {});
   ~Connection();
   Connection(Connection&& other) noexcept;
   Connection& operator=(Connection&& other) noexcept;

@@ -147,7 +147,7 @@ int watch_process(pid_t process) {
 
 }  // namespace
 
-EventLoop::EventLoop(const Identity& who) : who_(who) {
+EventLoop::EventLoop(const Identity& who, const Secret& secret) : who_(who), secret_(secret) {
   clients_.reserve(kMostClients);
   waiting_.reserve(kMostClients + 1);
 }

@@ -25,7 +25,7 @@ bool ticks();
 
 class EventLoop {
  public:
-  explicit EventLoop(const Identity& who);
+  EventLoop(const Identity& who, const Secret& secret);
 
   // False if there is no socket to be had, or its name is taken.
   bool listen();
@@ -33,6 +33,8 @@ class EventLoop {
   void give_up();  // no thread could be made
 
   [[nodiscard]] const Identity& who() const { return who_; }
+
+  [[nodiscard]] const Secret& secret() const { return secret_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -59,6 +61,7 @@ class EventLoop {
   int tick_now();
 
   const Identity who_;
+  const Secret secret_;
   int listener_ = -1;
   std::uint64_t next_session_ = 1;
   Clock::time_point next_tick_{};

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Memory shared between processes by cuIpc*: what CUDA promises of it, bare and through custash, on mapped
 pages and on plain driver memory."""
+import contextlib
 import os
 import random
+import select
 import signal
+import socket
+import struct
 import tempfile
 import time
 
@@ -13,7 +17,13 @@ from program import Case
 
 MIB = 1 << 20
 SIZES = (1000, 300_000, 5 * MIB, 70 * MIB)  # of a slab; large; of several pages
+LARGE, BESIDE = 4 * MIB + MIB // 2, MIB + MIB // 4  # they share 6 MiB
 INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE = 1, 201, 400
+
+
+def words_of(handle):
+    """Of custash's: the block's number and its address, and the secret."""
+    return struct.unpack_from("<QQ", bytes.fromhex(handle), 24) + struct.unpack_from("<QQ", bytes.fromhex(handle), 48)
 
 
 class Shared(Case):
@@ -24,13 +34,26 @@ class Shared(Case):
     def setUp(self):
         machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
         self.addCleanup(machine.close)
-        self.settings = f"devices=2,memory=1g,machine={machine.name}"
+        self.settings = f"devices=2,memory=80g,machine={machine.name}"  # a device with large pages
 
     def actor(self, *, preload=None, conf=None, **more):
         actor = Actor(preload=self.preload if preload is None else preload,
                       CUSTASH_CONF=conf or self.conf, CUSTASH_SIM=self.settings, **more)
         self.addCleanup(actor.__exit__)
         return actor
+
+    def block_with_neighbour(self, actor):
+        """In the same page, or in the same plain segment."""
+        block, beside = actor.ok(f"alloc {LARGE}"), actor.ok(f"alloc {BESIDE}")
+        self.assertEqual(int(beside[1], 16), int(block[1], 16) + LARGE)
+        return block
+
+    def is_back(self, actor, block):
+        """Whether its memory serves again. Not for its own size, which gets other pages once it was exported."""
+        got = [actor.ok(f"alloc {2 * MIB}") for _ in range(12)]
+        for number, _ in got:  # more than the thread keeps for itself
+            actor.ok(f"free {number}")
+        return block[1] in [at for _, at in got]
 
     def wait_until(self, done):
         """For what happens in another thread: true within ten seconds."""
@@ -105,6 +128,30 @@ class Anywhere:
         b.ok(f"close {opened}")
 
 
+    def test_the_importer_need_not_see_the_device(self):
+        a, b = self.actor(), self.actor(CUDA_VISIBLE_DEVICES="1")
+        if a.code("device 1"):
+            self.skipTest("one device")
+        a.ok("device 0")
+        a.ok(f"alloc {5 * MIB}")
+        a.ok("fill 0 3")
+        a.ok("sync")
+        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        self.assertEqual(b.ok(f"check {opened} 3"), ["0"])
+        b.ok(f"fill {opened} 4")
+        b.ok("sync")
+        self.assertEqual(a.ok("check 0 4"), ["0"])
+        b.ok(f"close {opened}")
+
+    def test_a_dma_buf_may_lie_in_several_allocations(self):
+        a = self.actor()
+        a.ok(f"pieces {2 * MIB} 3")
+        if a.code(f"dmabuf 0 {2 * MIB}"):
+            self.skipTest("no DMA-BUF")
+        a.ok(f"dmabuf 0 {6 * MIB}")
+        self.assertNotEqual(a.code(f"dmabuf 0 {8 * MIB}"), 0)
+
+
 class Bare(Anywhere, Shared):
     preload = False
 
@@ -127,41 +174,60 @@ class Served(Anywhere):
         a.ok(f"alloc {5 * MIB}")
         self.assertEqual(a.ok("export 0 1000"), a.ok("export 0"))
 
-    def test_a_block_is_not_handed_out_again_while_it_is_open(self):
-        a, b = self.actor(), self.actor()
-        for size in (1000, 5 * MIB):
-            block = a.ok(f"alloc {size}")
+    def test_an_open_block_keeps_its_contents_after_its_free(self):
+        for beside in (False, True):  # with pages of its own, and with a neighbour in its page
+            a, b = self.actor(), self.actor()
+            block = a.ok(f"alloc {LARGE}")
+            if beside:
+                a.ok(f"alloc {BESIDE}")
             a.ok(f"fill {block[0]} 7")
             a.ok("sync")
-            opened = b.ok(f"open {a.ok(f'export {block[0]}')[0]} {size}")[0]
+            opened = b.ok(f"open {a.ok(f'export {block[0]}')[0]} {LARGE}")[0]
             a.ok(f"free {block[0]}")
-            for _ in range(3):
+            self.assertEqual(a.code(f"free {block[0]}"), INVALID_VALUE)
+            for size in (LARGE, LARGE, 2 * MIB, 2 * MIB):
                 other = a.ok(f"alloc {size}")
-                self.assertNotEqual(other[1], block[1])
                 a.ok(f"fill {other[0]} 8")
             a.ok("sync")
             a.ok("empty")
-            self.assertEqual(b.ok(f"check {opened} 7"), ["0"])
-            self.assertEqual(a.code(f"free {block[0]}"), INVALID_VALUE)  # it was free already
+            self.assertEqual(b.ok(f"check {opened} 7"), ["0"], beside)
             b.ok(f"close {opened}")
-            self.assertTrue(block[1] in [a.ok(f"alloc {size}")[1] for _ in range(2)])
 
+    def test_a_page_with_neighbours_serves_again_once_the_block_is_closed(self):
+        a, b = self.actor(), self.actor()
+        block = self.block_with_neighbour(a)
+        opened = b.ok(f"open {a.ok(f'export {block[0]}')[0]} {LARGE}")[0]
+        a.ok(f"free {block[0]}")
+        self.assertFalse(self.is_back(a, block))
+        b.ok(f"close {opened}")
+        self.assertTrue(self.is_back(a, block))
+
+    def test_an_importer_may_keep_all_that_it_opened(self):
+        """As UCX does: by the owner's address, until another handle comes for it."""
+        self.settings = self.settings.replace("80g", "1g")
+        a, b = self.actor(), self.actor()
+        cache = {}
+        for turn in range(600):
+            number, at = a.ok(f"alloc {4 * MIB}")
+            a.ok(f"fill {number} {turn % 250}")
+            a.ok("sync")
+            handle = a.ok(f"export {number}")[0]
+            if at in cache and cache[at][0] != handle:
+                b.ok(f"close {cache.pop(at)[1]}")
+            if at not in cache:
+                cache[at] = (handle, b.ok(f"open {handle} {4 * MIB}")[0])
+            self.assertEqual(b.ok(f"check {cache[at][1]} {turn % 250}"), ["0"], turn)
+            a.ok(f"free {number}")
+        if "vmm" in self.conf:
+            self.assertLess(len(cache), 4)
     def test_what_an_importer_that_died_had_open_comes_back(self):
         a, b = self.actor(), self.actor()
-        block = a.ok(f"alloc {5 * MIB}")
-        b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")
-        a.ok("free 0")
+        block = self.block_with_neighbour(a)
+        b.ok(f"open {a.ok(f'export {block[0]}')[0]} {LARGE}")
+        a.ok(f"free {block[0]}")
         b.process.send_signal(signal.SIGKILL)
         b.process.wait()
-
-        def is_back():
-            # More than the thread keeps for itself, or it would be given the same ones again.
-            got = [a.ok(f"alloc {5 * MIB}") for _ in range(12)]
-            for number, _ in got:
-                a.ok(f"free {number}")
-            return block[1] in [at for _, at in got]
-        self.assertTrue(self.wait_until(is_back))
-
+        self.assertTrue(self.wait_until(lambda: self.is_back(a, block)))
     def test_memory_outlives_its_exporter(self):
         if "vmm" not in self.conf:
             self.skipTest("CUDA does not promise it of plain memory")
@@ -256,13 +322,12 @@ class Served(Anywhere):
     def test_a_fork_of_either_side_keeps_nothing_open(self):
         a, b = self.actor(), self.actor()
         theirs = self.sockets_of_the_driver()
-        block = a.ok(f"alloc {5 * MIB}")
-        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        block = self.block_with_neighbour(a)
+        opened = b.ok(f"open {a.ok(f'export {block[0]}')[0]} {LARGE}")[0]
         self.assertEqual((a.number("fork"), b.number("fork")), (theirs, theirs))
-        a.ok("free 0")
+        a.ok(f"free {block[0]}")
         b.ok(f"close {opened}")
-        self.assertEqual(a.ok(f"alloc {5 * MIB}")[1], block[1])
-
+        self.assertTrue(self.is_back(a, block))
     def test_no_thread_before_it_is_needed(self):
         a, b = (self.actor(conf=self.conf + ",neighbours:off,control:off") for _ in range(2))
         before = a.number("threads"), b.number("threads")
@@ -278,56 +343,90 @@ class Served(Anywhere):
         a.ok("alloc 1000")
         self.assertEqual(a.ok("attribute 0 10"), ["1"])
 
-    def test_a_buffer_for_other_hardware_is_nobody_else_s_any_more(self):
+    def test_buffers_for_other_hardware_leave_nothing_behind(self):
+        self.settings = self.settings.replace("80g", "1g")
         a = self.actor()
-        block = a.ok(f"alloc {4 * MIB}")
-        a.ok(f"dmabuf 0 {2 * MIB}")
-        a.ok("free 0")
-        a.ok("empty")
-        self.assertNotEqual(a.ok(f"alloc {4 * MIB}")[1], block[1])
-        self.assertEqual(a.code(f"dmabuf 0 {2 * MIB}"), INVALID_VALUE)
-
+        for _ in range(600):
+            number = a.ok(f"alloc {4 * MIB}")[0]
+            a.ok(f"dmabuf {number} {2 * MIB}")
+            a.ok(f"free {number}")
+            self.assertEqual(a.code(f"dmabuf {number} {2 * MIB}"), INVALID_VALUE)
     def test_the_verbs_of_importers_bear_nonsense(self):
         a = self.actor()
         a.ok(f"alloc {5 * MIB}")
         a.ok("export 0")
         with connect(services(a.pid)[0]) as link:
-            for text in ("share", "share 1", "share x y", "share 1 2 3", "pages", "pages 0", "unshare z 1"):
+            for text in ("share", "share 1", "share x y", "share 1 2 3", "share 1 2 3 4 5", "pages", "pages 0",
+                         "unshare z 1"):
                 self.assertEqual(ask(link, text)[0], BAD_ARGUMENTS, text)
-            for text in ("share 0 0", "share 1 2", "pages 0 0", "unshare 0 0", "pages ffffffffffffffff 1"):
+            for text in ("share 0 0 0 0", "share 1 2 3 4", "pages 0 0", "unshare 0 0",
+                         "pages ffffffffffffffff 1"):
                 self.assertEqual(ask(link, text)[0], REFUSED, text)
             self.assertEqual(ask(link, "bye")[0], DONE)
         a.ok("free 0")
 
+    def test_only_who_has_a_handle_gets_the_block(self):
+        a = self.actor()
+        for _ in range(2):
+            a.ok(f"alloc {5 * MIB}")
+        number, base, first, second = words_of(a.ok("export 0")[0])
+        beside = base + 5 * MIB  # the other block, of which nobody has a handle
+        with connect(services(a.pid)[0]) as link:
+            for words in ((number, base, 0, 0), (number, base, first ^ 1, second), (number, base, first, second ^ 1),
+                          *((number + n, beside, first, second) for n in range(1, 10))):
+                self.assertEqual(ask(link, "share " + " ".join(f"{word:x}" for word in words))[0], REFUSED, words)
+            link.send(packet(f"share {number:x} {base:x} {first:x} {second:x}"))
+            self.assertEqual(HEADER.unpack_from(link.recv(65536))[2], DONE)
 
+    def test_an_importer_waits_for_its_turn_while_many_connect(self):
+        b = self.actor()
+        handle = bytearray(64)
+        handle[:8] = b"custash1"
+        handle[8:12] = os.getpid().to_bytes(4, "little")
+        handle[16:24] = (4711).to_bytes(8, "little")
+        with contextlib.ExitStack() as stack:
+            def end_point():
+                return stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
+            exporter = end_point()
+            name = f"\0custash/{os.geteuid()}/{os.getpid()}/{4711:016x}"
+            exporter.bind(name)
+            exporter.listen(1)
+            with self.assertRaises(BlockingIOError):
+                while True:
+                    end_point().connect(name)
+            b.tell(f"open {handle.hex()} 1")
+            time.sleep(0.3)
+            with self.assertRaises(BlockingIOError):
+                while True:  # these had come before
+                    stack.enter_context(exporter.accept()[0])
+            self.assertTrue(select.select([exporter], [], [], 5)[0])
+            stack.enter_context(exporter.accept()[0])
+            exporter.close()
+        self.assertEqual(int(b.hear()[0]), INVALID_VALUE)
     def test_a_block_stays_with_an_importer_that_lives_whatever_became_of_its_connection(self):
         a = self.actor()
-        block = a.ok(f"alloc {5 * MIB}")
-        handle = bytes.fromhex(a.ok("export 0")[0])
-        number, base = (int.from_bytes(handle[at:at + 8], "little") for at in (24, 32))
+        block = self.block_with_neighbour(a)
+        words = " ".join(f"{word:x}" for word in words_of(a.ok(f"export {block[0]}")[0]))
         with connect(services(a.pid)[0]) as link:  # this process plays the importer
-            link.send(packet(f"share {number:x} {base:x}"))
+            link.send(packet(f"share {words}"))
             self.assertEqual(HEADER.unpack_from(link.recv(65536))[2], DONE)
-        a.ok("free 0")
+        a.ok(f"free {block[0]}")
         time.sleep(2.5)
-        got = [a.ok(f"alloc {5 * MIB}")[1] for _ in range(12)]
-        self.assertNotIn(block[1], got)
-
+        self.assertFalse(self.is_back(a, block))
 
     def test_either_side_may_close_its_descriptors(self):
         a, b = self.actor(), self.actor()
-        block = a.ok(f"alloc {5 * MIB}")
-        a.ok("alloc 3000000")
-        first = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        block = self.block_with_neighbour(a)
+        first = b.ok(f"open {a.ok('export 0')[0]} {LARGE}")[0]
         for closes in (a, b):
             closes.ok("close_from 100")
             handle = a.ok("export 1")[0]
             self.assertTrue(self.wait_until(lambda: services(a.pid)))
             opened = []
-            self.assertTrue(self.wait_until(lambda: opened.append(b.do(f"open {handle} 3000000")) or opened[-1][0] == 0))
+            self.assertTrue(self.wait_until(lambda: opened.append(b.do(f"open {handle} {BESIDE}")) or opened[-1][0] == 0))
             b.ok(f"close {opened[-1][1][0]}")
         a.ok("free 0")
-        self.assertNotIn(block[1], [a.ok(f"alloc {5 * MIB}")[1] for _ in range(12)])  # b still has it
+        self.assertFalse(self.is_back(a, block))  # b still has it
         b.ok(f"close {first}")
 
 

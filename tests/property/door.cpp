@@ -72,9 +72,9 @@ class BareDoor final : public Door {
 
   void peer_enabled(CUcontext, CUcontext) override {}
 
-  CUresult share(Address) override { return CUDA_SUCCESS; }
+  CUresult share(int, Address) override { return CUDA_SUCCESS; }
 
-  void unshare(Address) override {}
+  void unshare(int) override {}
 
   CUresult leave(Address) override { return CUDA_SUCCESS; }
 
@@ -212,19 +212,19 @@ class CachedDoor final : public Door {
     allocator_.peer_access_enabled(owner, accessor);
   }
 
-  CUresult share(Address address) override {
+  CUresult share(int id, Address address) override {
     BlockInfo info;
     ExportedBlock block;
     if (allocator_.find(address, &info) != Ownership::Live) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult left = leave(address); left != CUDA_SUCCESS) return left;
     if (!PeerProcesses(allocator_).pin(address, info.buffer_id, &block))
       return CUDA_ERROR_INVALID_VALUE;
-    pinned_[address] = std::move(block);
+    pinned_[id] = std::move(block);
     return CUDA_SUCCESS;
   }
 
-  void unshare(Address address) override {
-    const auto found = pinned_.find(address);
+  void unshare(int id) override {
+    const auto found = pinned_.find(id);
     if (found == pinned_.end()) return;
     PeerProcesses(allocator_).unpin(found->second);
     pinned_.erase(found);
@@ -348,7 +348,7 @@ class CachedDoor final : public Door {
   ChargedMemory memory_{allocator_};
   std::map<CUcontext, Accounts::Number> accounts_;
   std::map<Address, Charge> charged_;
-  std::map<Address, ExportedBlock> pinned_;
+  std::map<int, ExportedBlock> pinned_;
 };
 
 }  // namespace

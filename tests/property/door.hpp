@@ -60,8 +60,8 @@ class Door {
   virtual void look_for_idle_memory() = 0;
   virtual void peer_enabled(CUcontext owner, CUcontext accessor) = 0;
   // Another process has the block open between these.
-  virtual CUresult share(Address address) = 0;
-  virtual void unshare(Address address) = 0;
+  virtual CUresult share(int block, Address address) = 0;
+  virtual void unshare(int block) = 0;
   // A card, or another interface, is about to use the block.
   virtual CUresult leave(Address address) = 0;
 

@@ -233,7 +233,20 @@ void World::check_placement(const BlockObject& fresh) {
   for (const auto& [id, other] : held_)
     look_at(id, other);
   for (const auto& [id, other] : open_)
-    look_at(id, other.first);
+    if (!setup_.bare && other.freed) look_at_memory(id, other, fresh);
+}
+
+// Small blocks share memory with their successors in the driver, too.
+void World::look_at_memory(int id, const OpenObject& open, const BlockObject& fresh) {
+  if (open.block.bytes <= 1_MiB) return;
+  for (const sim::Touch& mine : sim::translate(fresh.address, fresh.bytes))
+    for (const sim::Touch& theirs : open.memory)
+      if (mine.memory == sim::Memory::Device &&
+          mine.physical < theirs.physical + theirs.bytes &&
+          theirs.physical < mine.physical + mine.bytes)
+        fail(Violation::Overlap,
+             "a new block has memory of block " + std::to_string(id) +
+                 ", which another process has open");
 }
 
 CUresult World::release(const Command& c) {
@@ -244,7 +257,8 @@ CUresult World::release(const Command& c) {
   if (c.op == Op::Free) {
     blocks_.erase(c.block);
     if (const auto open = open_.find(c.block); open != open_.end()) {
-      open->second.second = true;
+      open->second.freed = true;
+      detector_.on_free(gone.address, self);
       return setup_.bare ? CUDA_SUCCESS : door_->free(gone.address);
     }
     detector_.on_free(gone.address, self);
@@ -354,7 +368,7 @@ CUresult World::lifetimes(const Command& c) {
   std::erase_if(blocks_, in_it);
   std::erase_if(held_, in_it);
   std::erase_if(open_,
-                [&](const auto& each) { return each.second.first.context == c.context; });
+                [&](const auto& each) { return each.second.block.context == c.context; });
   std::erase_if(events_, in_it);
   const CUcontext handle = contexts_[c.context];
   contexts_.erase(c.context);

@@ -80,6 +80,13 @@ class World {
     sim::OpId op;
   };
 
+  // What another process has open: the memory that it had when it was opened.
+  struct OpenObject {
+    BlockObject block;
+    bool freed = false;
+    std::vector<sim::Touch> memory;
+  };
+
   CUresult dispatch(const Command& command);
   CUresult kernel(const Command& command, CUstream stream);
   CUresult copy(const Command& command, CUstream stream);
@@ -105,6 +112,7 @@ class World {
   void note_visible(int context, CUstream stream);
   void join_visible(int context);
   void check_placement(const BlockObject& fresh);
+  void look_at_memory(int id, const OpenObject& open, const BlockObject& fresh);
   [[nodiscard]] std::int64_t live_bytes(int device) const;
 
   const Setup& setup_;
@@ -117,10 +125,9 @@ class World {
   std::map<int, EventObject> events_;
   std::map<int, GraphObject> graphs_;
   std::map<int, std::vector<int>> captured_;  // by the capture's origin: the blocks named
-  // No more the program's, but used: of graphs, while one of them is there; of others, with
-  // whether the program has freed it.
+  // No more the program's, but used, while one of its graphs is there.
   std::map<int, BlockObject> held_;
-  std::map<int, std::pair<BlockObject, bool>> open_;
+  std::map<int, OpenObject> open_;
   std::vector<void*> hosts_;
   std::vector<Address> kept_;  // bare: freed on a stream
   std::vector<Visible> visible_;

@@ -23,8 +23,9 @@ CUresult World::sharing(const Command& c) {
   switch (c.op) {
     case Op::Share: {
       if (live == nullptr || open != open_.end()) return CUDA_SUCCESS;
-      const CUresult result = door_->share(live->address);
-      if (result == CUDA_SUCCESS) open_[c.block] = {*live, false};
+      const CUresult result = door_->share(c.block, live->address);
+      if (result == CUDA_SUCCESS)
+        open_[c.block] = {*live, false, sim::translate(live->address, live->bytes)};
       return result;
     }
     case Op::Leave:
@@ -35,21 +36,21 @@ CUresult World::sharing(const Command& c) {
     default:
       break;
   }
-  const BlockObject* target = open != open_.end() ? &open->second.first : live;
-  // It is told by this thread, and has ended before the thread goes on.
-  if (target != nullptr)
-    detector_.on_host_access(sim::this_thread(), target->address, target->bytes, true);
+  // It is told by this thread, and has ended before the thread goes on. What was freed has
+  // other memory by now, or none.
+  if (live != nullptr)
+    detector_.on_host_access(sim::this_thread(), live->address, live->bytes, true);
   return CUDA_SUCCESS;
 }
 
 void World::end_sharing(int id) {
   const auto open = open_.find(id);
   if (open == open_.end()) return;
-  const auto [object, freed] = open->second;
+  const Address address = open->second.block.address;
+  const bool freed = open->second.freed;
   open_.erase(open);
-  if (freed) detector_.on_free(object.address, sim::this_thread());
-  if (!setup_.bare) return door_->unshare(object.address);
-  if (freed) kept_.push_back(object.address);
+  if (!setup_.bare) return door_->unshare(id);
+  if (freed) kept_.push_back(address);
 }
 
 }  // namespace custash::property

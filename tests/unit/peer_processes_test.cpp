@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What other processes are given: blocks that stay while they are open, memory back, and the
-// rung of the ladder that asks them.
+// What other processes are given: memory back, quiet blocks, and the rung of the ladder that
+// asks them. Blocks that they have open: exported_blocks_test.cpp.
 #include "allocator/peer_processes.hpp"
 
 #include "allocator/memory_limits.hpp"
@@ -9,18 +9,6 @@
 using namespace custash;
 
 namespace {
-
-ExportedBlock pin(Bed& bed, Address base) {
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(base, &info) == Ownership::Live);
-  ExportedBlock block;
-  REQUIRE(PeerProcesses(*bed.allocator).pin(base, info.buffer_id, &block));
-  return block;
-}
-
-Address where_physical(Address at) {
-  return sim::translate(at, 1).at(0).physical;
-}
 
 Bytes asked_bytes = 0;
 int asked = 0;
@@ -88,36 +76,6 @@ TEST_CASE("memory of a context that network cards reach is quiet", "[unit][peer_
   }
 }
 
-TEST_CASE("a pinned block is nobody else's, even after its free", "[unit][peer_processes]") {
-  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
-    for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {
-      Config config;
-      config.backing = backing;
-      Bed bed({}, config);
-      const Address p = bed.malloc(bytes);
-      const ExportedBlock block = pin(bed, p);
-      const ExportedBlock again = pin(bed, p);
-      const auto physical = where_physical(p);
-      bed.free(p);
-      CHECK(bed.allocator->find(p, nullptr) == Ownership::Cached);
-      CHECK(bed.allocator->free(p)->code() == CUDA_ERROR_INVALID_VALUE);
-      const Address other = bed.malloc(bytes);
-      CHECK(other != p);
-      bed.free(other);
-      bed.allocator->empty_all_caches();
-      CHECK(where_physical(p) == physical);
-      PeerProcesses(*bed.allocator).unpin(block);
-      CHECK(PeerProcesses::is_pinned(again));
-      bed.allocator->empty_all_caches();
-      CHECK(where_physical(p) == physical);
-      PeerProcesses(*bed.allocator).unpin(again);
-      CHECK_FALSE(PeerProcesses::is_pinned(again));
-      bed.allocator->empty_all_caches();
-      CHECK(bed.stats().reserved_bytes[0].current == 0);
-    }
-  }
-}
-
 TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][peer_processes]") {
   for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {
     Bed bed;
@@ -140,50 +98,6 @@ TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][peer_
     sim::set_flag(1);
     sim::run_all();
   }
-}
-
-TEST_CASE("pages of a pinned block are not moved", "[unit][peer_processes]") {
-  Bed bed({.device_memory = 256_MiB});
-  const Address p = bed.malloc(96_MiB);
-  bed.free(bed.malloc(96_MiB));
-  const ExportedBlock block = pin(bed, p);
-  const auto physical = where_physical(p);
-  bed.free(p);
-  // Two pieces of 96 MiB would do, were the first one free.
-  Address out = 0;
-  CHECK(bed.allocator->allocate(bed.sim.context(), 180_MiB, &out).code() ==
-        CUDA_ERROR_OUT_OF_MEMORY);
-  CHECK(where_physical(p) == physical);
-  PeerProcesses(*bed.allocator).unpin(block);
-  bed.free(bed.malloc(180_MiB));
-}
-
-TEST_CASE("a pin names one block of one time", "[unit][peer_processes]") {
-  Bed bed;
-  const Address p = bed.malloc(5_MiB);
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
-  ExportedBlock block;
-  PeerProcesses outside(*bed.allocator);
-  CHECK_FALSE(outside.pin(p, info.buffer_id + 1, &block));
-  CHECK_FALSE(outside.pin(p + 512, info.buffer_id, &block));
-  CHECK_FALSE(outside.pin(8, info.buffer_id, &block));
-  bed.free(p);
-  CHECK_FALSE(outside.pin(p, info.buffer_id, &block));
-  const Address next = bed.malloc(5_MiB);
-  CHECK(next == p);
-  CHECK_FALSE(outside.pin(next, info.buffer_id, &block));
-}
-
-TEST_CASE("the end of a context ends its pins", "[unit][peer_processes]") {
-  Bed bed;
-  const Address p = bed.malloc(5_MiB);
-  const ExportedBlock block = pin(bed, p);
-  bed.free(p);
-  bed.allocator->context_destroyed(bed.sim.context());
-  bed.allocator->context_gone(bed.sim.context());
-  CHECK_FALSE(PeerProcesses::is_pinned(block));
-  PeerProcesses(*bed.allocator).unpin(block);
 }
 
 TEST_CASE("a thread without a context gives memory back", "[unit][peer_processes]") {
