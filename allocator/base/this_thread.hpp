@@ -15,7 +15,8 @@ inline const void* this_thread() {
 }
 
 inline std::uint32_t thread_number() {
-  static constinit std::atomic<std::uint32_t> next{1};  // Order: none, each number is given once
+  static constinit std::atomic<std::uint32_t> next{
+      1};  // Order: none, each number is given once
   static thread_local const std::uint32_t mine =
       std::max(1U, next.fetch_add(1, std::memory_order_relaxed));
   return mine;

@@ -26,7 +26,7 @@ std::string guards_text(const Checked& checked) {
          ")";
 }
 
-std::string why_unguarded(const Checked& checked) {
+std::string reason_of(const Checked& checked) {
   if (!checked.unchecked.empty()) return checked.unchecked;
   return checked.sums.unguarded != 0 ? "there was no room"
                                      : "the program allocated no memory that custash serves";
@@ -40,7 +40,7 @@ std::string nothing_text(const Checked& checked) {
   // Copies, memsets and frees know unguarded blocks, too.
   return kNothing +
          std::string(checked.sums.unguarded != 0 ? " but copies, memsets and frees: " : ": ") +
-         why_unguarded(checked);
+         reason_of(checked);
 }
 
 std::string checks_text(const Checked& checked) {
@@ -50,7 +50,7 @@ std::string checks_text(const Checked& checked) {
   std::string out = sums.found == 0 ? "nothing found" : grouped(sums.found) + " found";
   if (checked.memory)
     out += "; " + (checked.any() ? guards_text(checked)
-                                 : "no allocation was guarded: " + why_unguarded(checked));
+                                 : "no allocation was guarded: " + reason_of(checked));
   if (saw_uses) out += "; the order of " + counted(sums.uses, "use") + " was checked";
   return out;
 }

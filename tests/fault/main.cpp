@@ -62,16 +62,22 @@ class FaultDoor final : public Door {
     return armed([&] { return to_->begin_capture(stream, unarmed(call)); });
   }
 
-  CUresult end_capture(CUstream stream, const Call& call) override {
-    return armed([&] { return to_->end_capture(stream, unarmed(call)); });
+  CUresult submit_named(CUstream stream,
+                        const std::vector<Address>& named,
+                        const Call& call) override {
+    return armed([&] { return to_->submit_named(stream, named, unarmed(call)); });
   }
 
-  CUresult make_graph(const Call& call) override {
-    return armed([&] { return to_->make_graph(unarmed(call)); });
+  CUresult end_capture(CUstream stream, CUgraph* graph, const Call& call) override {
+    return armed([&] { return to_->end_capture(stream, graph, unarmed(call)); });
   }
 
-  CUresult destroy_graph(const Call& call) override {
-    return armed([&] { return to_->destroy_graph(unarmed(call)); });
+  CUresult instantiate(CUgraphExec* exec, CUgraph graph, const Call& call) override {
+    return armed([&] { return to_->instantiate(exec, graph, unarmed(call)); });
+  }
+
+  CUresult destroy_graph(const void* handle, const Call& call) override {
+    return armed([&] { return to_->destroy_graph(handle, unarmed(call)); });
   }
 
   CUresult destroy_stream(CUstream stream, const Call& call) override {
@@ -82,9 +88,15 @@ class FaultDoor final : public Door {
     return armed([&] { return to_->destroy_context(context, unarmed(call)); });
   }
 
-  void sleep(Bytes bytes) override {
+  void sleep(int device) override {
     plan_.arm();
-    to_->sleep(bytes);
+    to_->sleep(device);
+    plan_.disarm();
+  }
+
+  void look_for_idle_memory() override {
+    plan_.arm();
+    to_->look_for_idle_memory();
     plan_.disarm();
   }
 
@@ -114,11 +126,11 @@ class FaultDoor final : public Door {
     plan_.disarm();
   }
 
-  CUresult share(Address address) override {
-    return armed([&] { return to_->share(address); });
+  CUresult share(int block, Address address) override {
+    return armed([&] { return to_->share(block, address); });
   }
 
-  void unshare(Address address) override { to_->unshare(address); }
+  void unshare(int block) override { to_->unshare(block); }
 
   CUresult leave(Address address) override {
     return armed([&] { return to_->leave(address); });

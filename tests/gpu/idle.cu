@@ -2,7 +2,7 @@
 // Memory that was freed is there for other processes after a while, though this one makes no
 // call, or none that misses a cache. Free memory is counted by the device. Contexts leave
 // little host memory behind. Bare, memory is there at once.
-#include "tests/gpu/check.cuh"
+#include "check.cuh"
 
 #include <fstream>
 #include <thread>

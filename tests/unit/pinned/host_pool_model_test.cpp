@@ -116,7 +116,8 @@ class Model {
   void give_back() {
     pool_.drain(passed_, 0);
     std::vector<HostMemoryRange> out;
-    pool_.take_free_segments(~0ULL, &out);
+    Bytes most = ~0ULL;
+    pool_.take_free_segments(~0ULL, &out, &most);
     for (const HostMemoryRange& range : out) {
       CHECK(segments_.at(range.base) == range.size);
       const auto first = used_.lower_bound(range.base);

@@ -198,11 +198,13 @@ TEST_CASE("wholly free segments are taken out, once they have idled", "[unit][ho
   bed.put_in_limbo(b);
   bed.pool.drain(kAll, 100);
   std::vector<HostMemoryRange> out;
-  bed.pool.take_free_segments(99, &out);
+  Bytes most = ~0ULL;
+  bed.pool.take_free_segments(99, &out, &most);
   CHECK(out.empty());
   a = bed.take(4_KiB);
-  bed.pool.take_free_segments(100, &out);
+  bed.pool.take_free_segments(100, &out, &most);
   REQUIRE(out.size() == 1);
+  CHECK(most == ~0ULL - out[0].size);
   CHECK(out[0].base == 2 * kBase);
   CHECK(out[0].origin == HostOrigin::Registered);
   CHECK(bed.pool.validate());

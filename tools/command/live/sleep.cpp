@@ -52,7 +52,7 @@ std::string request_of(std::string_view command, const CommandOptions& options) 
          std::to_string(static_cast<int>(options.patience * 1000));
 }
 
-int fail(const std::string& why) {
+int refuse(const std::string& why) {
   std::fprintf(stderr, "custash: %s\n", why.c_str());
   return 1;
 }
@@ -75,7 +75,7 @@ bool is_over(Asked& each, const std::string& request, bool late, int* failed) {
   pollfd readable{each.connection.fd(), POLLIN, 0};
   if (poll(&readable, 1, 0) <= 0) {
     const bool given_up = each.heard ? is_stopped(each.process) : late;
-    if (given_up) *failed = fail(refusal({}, each.process));
+    if (given_up) *failed = refuse(refusal({}, each.process));
     return given_up;
   }
   const service::Reply reply = each.connection.receive(service::in_milliseconds(1000));
@@ -90,9 +90,9 @@ bool is_over(Asked& each, const std::string& request, bool late, int* failed) {
   if (reply.done())
     std::printf("%d: %s\n", each.process, reply.text.c_str());
   else if (each.heard && !reply.heard)
-    *failed = fail("process " + std::to_string(each.process) + " ended before it answered");
+    *failed = refuse("process " + std::to_string(each.process) + " ended before it answered");
   else
-    *failed = fail(refusal(reply, each.process));
+    *failed = refuse(refusal(reply, each.process));
   (void)std::fflush(stdout);
   return true;
 }
@@ -101,7 +101,7 @@ void say_who_is_waited_for(const std::vector<Asked>& asked) {
   std::string line = "waiting for";
   for (const Asked& each : asked)
     line += " " + std::to_string(each.process);
-  (void)fail(line);
+  (void)refuse(line);
 }
 
 // All at once. A process that gives no sign within the patience is not waited for. One that has
@@ -131,7 +131,7 @@ int run_sleep(std::string_view command, const CommandOptions& options) {
       processes.push_back(who.pid);
     if (processes.empty()) std::puts("no process of yours runs under custash");
   } else if (processes.empty()) {
-    return fail("name a process, or --all"), 125;
+    return refuse("name a process, or --all"), 125;
   }
   const std::string request = request_of(command, options);
   int failed = 0;
@@ -140,9 +140,9 @@ int run_sleep(std::string_view command, const CommandOptions& options) {
     std::string why;
     Asked each{process, reach(process, &why)};
     if (!each.connection.open())
-      failed = fail(why);
+      failed = refuse(why);
     else if (!each.connection.send("ping") || !each.connection.send(request))
-      failed = fail(refusal({}, process));
+      failed = refuse(refusal({}, process));
     else
       asked.push_back(std::move(each));
   }
