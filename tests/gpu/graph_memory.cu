@@ -131,7 +131,7 @@ static bool others_get(Bed& bed,
                        unsigned long long* wrong) {
   std::vector<void*> others;
   bool found = false;
-  const int count = exec != nullptr ? 64 : 80;  // more than there are
+  const int count = exec != nullptr ? 64 : 2048;  // more than the loader has left free
   for (int i = 0; i < count; ++i) {
     others.push_back(device_memory(kBytes));
     found = found || others.back() == p;

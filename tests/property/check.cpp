@@ -22,7 +22,7 @@ bool may_be_tight(const Program& program) {
 
 // Not programs that run one thread's commands in the middle of another's: a thread would wait
 // at the gate for the one that is stopped.
-bool may_sleep(const Program& program) {
+bool may_stand_still(const Program& program) {
   return std::none_of(program.commands.begin(), program.commands.end(), [](const Command& c) {
     return c.nested != 0;
   });
@@ -67,7 +67,8 @@ Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t eno
     setup.tight = setup.tight && may_be_tight(program);
     // What fits bare need not fit where blocks take whole pages.
     if (setup.tight || program.memory != 0) setup.config.guard = {};
-    setup.sleeps = setup.sleeps && may_sleep(program);
+    setup.sleeps = setup.sleeps && may_stand_still(program);
+    setup.looks = at % 2 == 0 && may_stand_still(program);
     setup.memory = program.memory;
     // Plain segments are cut as memory is asked for first: what fits bare need not fit there.
     if (program.memory != 0) setup.config.backing = Backing::Vmm;

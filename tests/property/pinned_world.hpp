@@ -23,6 +23,7 @@ struct PinSetup {
   bool fast = false;  // the calls that do without the driver first, as the runtime's door does
   bool registered = false;  // new memory is mapped and registered; else the driver's own
   bool context_events = true;
+  bool looks = false;  // the service's thread looks for idle buffers
   bool tight = false;  // a limit is set: an allocation may fail, and nothing else may go wrong
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;

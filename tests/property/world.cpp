@@ -96,7 +96,7 @@ CUresult World::run(const Command& command, std::size_t step) {
   const std::uint64_t drawn = drawn_at(step);
   if (setup_.seed % 3 == 0 && drawn % 8 == 0) {
     sim::advance_clock(kLongTime);
-    if (setup_.seed % 2 == 0) door_->look_for_idle_memory();
+    if (setup_.looks) door_->look_for_idle_memory();
   }
   if (setup_.sleeps) sleep_or_wake(drawn);
   const CUresult result = dispatch(command);
