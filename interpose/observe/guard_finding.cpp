@@ -49,8 +49,8 @@ std::string plain(std::string call) {
 // The runtime's function where the program called that.
 std::string call_of(const GuardFinding& finding) {
   if (finding.source != Source::Call) return finding.call;
-  std::string call = Symbols().runtime_call(finding.told_to);
-  return plain(call.empty() ? finding.call : std::move(call));
+  const std::string call = Symbols().runtime_call(finding.told_to);
+  return plain(call.empty() ? finding.call : call);
 }
 
 std::string where(const Suspect& suspect) {
