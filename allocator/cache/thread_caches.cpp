@@ -8,6 +8,8 @@
 #include "allocator/heap/pool.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace custash {
 namespace {
@@ -21,29 +23,29 @@ class KeptThreadCaches {
     return *kept;
   }
 
-  ThreadCache* take(const void* thread) {
+  std::unique_ptr<ThreadCache> take(const void* thread) {
     Lock lock(mutex_);
     // A free that met the end of its context may have left a block: then nobody gets it.
-    const auto fits = [&](const ThreadCache* each) {
+    const auto fits = [&](const std::unique_ptr<ThreadCache>& each) {
       const void* const owner = each->owner.look();
       return (owner == nullptr || owner == thread) && each->empty();
     };
     const auto found = std::find_if(kept_.begin(), kept_.end(), fits);
-    if (found == kept_.end()) return new ThreadCache;
-    ThreadCache* const taken = *found;
+    if (found == kept_.end()) return std::make_unique<ThreadCache>();
+    std::unique_ptr<ThreadCache> taken = std::move(*found);
     kept_.erase(found);
     taken->stats_delta = StatsDelta();
     return taken;
   }
 
-  void keep(const std::vector<ThreadCache*>& thread_caches) {
+  void keep(std::vector<std::unique_ptr<ThreadCache>>& thread_caches) {
     Lock lock(mutex_);
-    kept_.insert(kept_.end(), thread_caches.begin(), thread_caches.end());
+    std::move(thread_caches.begin(), thread_caches.end(), std::back_inserter(kept_));
   }
 
  private:
   Mutex mutex_{LockRank::KeptObjects};
-  std::vector<ThreadCache*> kept_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ThreadCache>> kept_ GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -51,9 +53,9 @@ class KeptThreadCaches {
 std::vector<ThreadCache*> ThreadCaches::take_used() {
   std::vector<ThreadCache*> used;
   bool others = false;
-  for (ThreadCache* thread_cache : all_) {
+  for (const auto& thread_cache : all_) {
     if (!thread_cache->used.load(std::memory_order_relaxed)) continue;
-    used.push_back(thread_cache);
+    used.push_back(thread_cache.get());
     if (thread_cache->owner == this_thread()) continue;
     thread_cache->lock.ask();
     others = true;
@@ -85,7 +87,7 @@ ThreadCache* ThreadCaches::get(StreamState* stream_state, Pool* pool) {
     idle_.erase(idle);
   } else {
     all_.push_back(KeptThreadCaches::all().take(self));
-    found = all_.back();
+    found = all_.back().get();
   }
   CUSTASH_ASSERT(found->empty());
   found->next_id = found->last_id = 0;  // ids left over may be of the other kind

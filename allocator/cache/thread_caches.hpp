@@ -7,6 +7,7 @@
 #include "allocator/cache/thread_cache.hpp"
 
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -69,7 +70,7 @@ class ThreadCaches {
 
   CacheCore& core_;
   FreedBlocks& freed_;
-  std::vector<ThreadCache*> all_ GUARDED_BY(cache_lock);
+  std::vector<std::unique_ptr<ThreadCache>> all_ GUARDED_BY(cache_lock);
   std::map<std::pair<const void*, const StreamState*>, ThreadCache*> by_owner_
       GUARDED_BY(cache_lock);
   std::vector<ThreadCache*> idle_ GUARDED_BY(cache_lock);
