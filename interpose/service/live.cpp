@@ -85,7 +85,7 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   part->ooms = stats.num_ooms;
   part->by_driver_bytes = static_cast<std::int64_t>(passed::table().live_on(device));
   part->asleep_bytes = stats.asleep_bytes;
-  // Whoever does not take part gives nothing.
+  // A process with neighbours:off gives nothing.
   const bool gives = core.config().neighbours && stats.reserved_bytes[kAll].current != 0;
   part->spare_bytes =
       static_cast<std::int64_t>((gives ? IdleMemory(core).spare(device) : 0) +

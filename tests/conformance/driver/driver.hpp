@@ -62,8 +62,7 @@ inline CUcontext start() {
   return context;
 }
 
-// A kernel without parameters.
-inline CUresult launch(CUfunction function, CUstream stream) {
+inline CUresult launch(CUfunction function, CUstream stream, void** params = nullptr) {
   return call("cuLaunchKernel",
               function,
               1U,
@@ -74,7 +73,7 @@ inline CUresult launch(CUfunction function, CUstream stream) {
               1U,
               0U,
               stream,
-              static_cast<void**>(nullptr),
+              params,
               static_cast<void**>(nullptr));
 }
 

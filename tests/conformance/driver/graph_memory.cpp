@@ -86,18 +86,7 @@ CUfunction function(const char* name) {
 
 CUresult launch_with(CUfunction kernel, CUdeviceptr p, CUstream stream) {
   void* params[] = {&p};
-  return call("cuLaunchKernel",
-              kernel,
-              1U,
-              1U,
-              1U,
-              1U,
-              1U,
-              1U,
-              0U,
-              stream,
-              static_cast<void**>(params),
-              static_cast<void**>(nullptr));
+  return launch(kernel, stream, static_cast<void**>(params));
 }
 
 // Another thread allocates the memory and frees it, and gives the capture nothing itself.
