@@ -60,7 +60,7 @@ Address BlockSearch::take(const Request& request, const ReuseLimits& reuse_limit
     const Address found = take_from(*lender, request, clear);
     if (found != 0) return found;
   }
-  return take_from_any(request.kind(), [&](Pool& pool) -> Address {
+  return take_from_any(request.kind(), [&](Pool& pool) REQUIRES(cache_lock) -> Address {
     if (&pool == &own || &pool == lender) return 0;
     const Address found = take_from(pool, request, clear);
     if (found != 0 && request.stream_state != nullptr) request.stream_state->lender = &pool;
@@ -130,7 +130,7 @@ Address BlockSearch::take_across(const Request& request) {
   across.can_wait = [](void* state, const StreamState& other, Position order) {
     return static_cast<Timeline*>(state)->find_free_event(other, order, nullptr);
   };
-  return take_from_any(request.kind(), [&](Pool& pool) {
+  return take_from_any(request.kind(), [&](Pool& pool) REQUIRES(cache_lock) {
     const Address found = take_from(pool, request, across);
     return found != 0 ? found : take_from_limbo(pool, request, across);
   });

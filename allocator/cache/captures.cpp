@@ -165,7 +165,7 @@ Captures::Holders Captures::holders(std::uint64_t id, std::uint32_t thread) cons
 
 bool Captures::name_nothing(const Holders& holders) const {
   Lock lock(mutex_);
-  return std::all_of(holders.begin(), holders.end(), [&](const Holder& each) {
+  return std::all_of(holders.begin(), holders.end(), [&](const Holder& each) REQUIRES(mutex_) {
     const auto found = living_.find(each.capture);
     return !each.named && (found == living_.end() || found->second.is_read);
   });

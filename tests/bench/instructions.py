@@ -74,7 +74,7 @@ def of_library(given, loop, conf):
         with tempfile.NamedTemporaryFile("r", encoding="utf-8") as profile:
             collected(os.path.join(given.process, "check_streams"), loop, str(turns), profile=profile.name, LD_LIBRARY_PATH=given.driver,
                       CUSTASH_SIM="devices=1", CUSTASH_SIM_KERNELS=os.path.join(given.process, "libparameters_kernels.so"),
-                      LD_PRELOAD=given.library, CUSTASH_CONF=f"control:false,{conf}".rstrip(","))
+                      LD_PRELOAD=given.library, CUSTASH_CONF=f"control:false,neighbours:false,{conf}".rstrip(","))
             return in_object(profile.read(), os.path.basename(given.library))
 
     few, many = (min(in_library(turns) for _ in range(RUNS)) for turns in (FEW, MANY))
