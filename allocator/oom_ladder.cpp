@@ -38,6 +38,10 @@ Status OomLadder::grow_or_climb(const Request& request, Address* out) {
 Status OomLadder::grow(const Request& request, Address* out) {
   const bool nearly_full = core_.headroom.look(core_.memory, core_.budget) == Fit::FewPages;
   if (nearly_full && find_before_growing(request, out)) return {};
+  if (core_.whole_blocks.on() && !request.small() && core_.memory.vmm()) {
+    if (const Bytes excess = growth_.excess(request); excess != 0)
+      reclaim_.trim({.bytes = excess}, nullptr).ignore();  // the driver may have the room
+  }
   return growth_.grow(request, out);
 }
 

@@ -71,4 +71,14 @@ PeerProcesses::HandingOver::~HandingOver() {
   if (begun_) cache_->freed_blocks().handed_over();
 }
 
+void PeerProcesses::let_engine_reach(const char* engine) {
+  core_.state_->engine.store(engine);
+  visit_living(core_.state_->all(),
+               [](ContextCache& cache) { cache.peer_grants().let_engines_reach(); });
+}
+
+void PeerProcesses::set_registering(WholeBlocks::Ask* ask) {
+  if (core_.config().backing == Backing::Auto) core_.state_->whole_blocks.set_ask(ask);
+}
+
 }  // namespace custash

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "allocator/base/whole_blocks.hpp"
 #include "allocator/heap/exported_block.hpp"
 
 namespace custash {
@@ -50,8 +51,16 @@ class PeerProcesses {
   // former owners. So the host waits for their work, unless it is over.
   Status quiet(Address base);
 
+  // How custash finds out that a network or storage card is to pin memory of the process: see
+  // WholeBlocks. With backing:auto. Set once, before any allocation.
+  void set_registering(WholeBlocks::Ask* ask);
+
   // The same of all memory of the context, for good: a network card may use any of it.
   void let_cards_reach(CUcontext context);
+
+  // `engine` works on memory of the process from now on, and custash does not see its work. So
+  // each free waits for the device, and the process stays awake. A literal.
+  void let_engine_reach(const char* engine);
 
  private:
   Allocator& core_;

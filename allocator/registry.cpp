@@ -95,6 +95,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
                                  budget(device),
                                  gate,
                                  sleep_gate,
+                                 whole_blocks,
                                  {others_idle, this}},
                                 context,
                                 device);
@@ -110,6 +111,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
     if (sleep_gate.closed()) made->timeline().bar();
   }
   // Afterwards, so that no call that sets the flags now is missed.
+  if (engine.load() != nullptr) made->peer_grants().let_engines_reach();
   if (has_sync_memops(driver, context)) made->peer_grants().let_cards_reach();
   return made;
 }

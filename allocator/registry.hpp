@@ -144,6 +144,8 @@ struct Allocator::State {
   HostTickets tickets{config};
   CaptureGate gate;
   SleepGate sleep_gate;
+  WholeBlocks whole_blocks{config.backing == Backing::Whole};
+  std::atomic<const char*> engine{nullptr};  // what works on memory unseen, if anything does
   Sleeping sleeping{driver};
   std::array<DeviceBudget, 64> budgets;  // devices beyond share the last
 

@@ -33,6 +33,8 @@
 #include "interpose/process/life.hpp"
 #include "interpose/process/log_file.hpp"
 #include "interpose/process/output_file.hpp"
+#include "interpose/process/peer_clients.hpp"
+#include "interpose/real/engines.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/real/resolve.hpp"
 #include "interpose/service/idle_tick.hpp"
@@ -237,6 +239,8 @@ State build() {
   store.set_calls(calls);
   Sleep(core).set_store(store);
   service::tick_with(tick);
+  if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);
+  if (const char* const engine = engines::used()) PeerProcesses(core).let_engine_reach(engine);
   if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.

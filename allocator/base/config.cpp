@@ -30,19 +30,24 @@ constexpr std::array kOptions = {
              return choose(
                  &c.caching, text, {{"auto", Auto}, {"always", Always}, {"never", Never}});
            }},
-    Option{{"backing",
-            "choice",
-            "auto",
-            "auto|vmm|driver",
-            "How custash gets device memory. vmm: pages mapped into reserved address ranges. "
-            "driver: cuMemAlloc. auto: vmm where the device supports it and all other "
-            "devices can reach its memory."},
-           [](Config& c, std::string_view text) {
-             return choose<Backing>(
-                 &c.backing,
-                 text,
-                 {{"auto", Backing::Auto}, {"vmm", Backing::Vmm}, {"driver", Backing::Driver}});
-           }},
+    Option{
+        {"backing",
+         "choice",
+         "auto",
+         "auto|vmm|whole|driver",
+         "How custash gets device memory. vmm: pages mapped into reserved address ranges. "
+         "whole: the same, but each block above 1 MiB lies in one physical allocation, as "
+         "nvidia-peermem, GDRCopy and GPUDirect Storage need it. driver: cuMemAlloc. auto: vmm "
+         "if the device supports it and all other devices can reach its memory; whole while "
+         "the process uses one of these."},
+        [](Config& c, std::string_view text) {
+          return choose<Backing>(&c.backing,
+                                 text,
+                                 {{"auto", Backing::Auto},
+                                  {"vmm", Backing::Vmm},
+                                  {"whole", Backing::Whole},
+                                  {"driver", Backing::Driver}});
+        }},
     Option{
         {"free",
          "choice",

@@ -16,7 +16,7 @@
 
 namespace custash {
 
-enum class Backing { Auto, Vmm, Driver };                         // backing:
+enum class Backing { Auto, Vmm, Whole, Driver };                  // backing:
 enum class Caching { Auto, Always, Never };                       // caching:
 enum class Pools { Auto, Default, Driver };                       // pools:
 enum class FreeMode { Auto, Copies, Never, Strict, Parameters };  // free:

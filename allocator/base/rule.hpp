@@ -72,6 +72,7 @@ namespace custash {
   RULE(each_green_context_has_a_legacy_stream) \
   RULE(stream_states_of_freed_blocks_serve_nobody_else) \
   RULE(frees_wait_for_results) \
+  RULE(frees_wait_for_engines) \
   RULE(frees_wait_for_copies_of_other_contexts) \
   RULE(frees_wait_for_launches_that_reach_the_host) \
   RULE(blocks_of_several_streams_are_nobody_s) \

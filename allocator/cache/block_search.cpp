@@ -83,10 +83,10 @@ Address BlockSearch::take_from(Pool& pool,
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   arena.blocks().drain(reuse_limits.passed);
-  Fit fit = fit_of(arena, core_.headroom.fit());
+  Fit fit = fit_of(arena, core_.headroom.fit(), core_.whole_blocks.on());
   // A capture allows no wait: any hole is better than one more page.
   if (fit == Fit::AsDriver && core_.timeline.capturing()) fit = Fit::FewPages;
-  if (request.own_pages) fit = Fit::Whole;
+  if (request.own_pages) fit = Fit::OwnPages;
   const Bytes bytes = whole(request).rounded;
   Block* block = nullptr;
   // First the blocks that the stream freed itself. They are kept apart for that, and they
@@ -117,7 +117,8 @@ Address BlockSearch::take_from_limbo(Pool& pool,
   Block* block = arena.blocks().take_from_limbo(
       whole(request).rounded,
       reuse_limits,
-      request.own_pages ? Fit::Whole : fit_of(arena, core_.headroom.fit()));
+      request.own_pages ? Fit::OwnPages
+                        : fit_of(arena, core_.headroom.fit(), core_.whole_blocks.on()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 

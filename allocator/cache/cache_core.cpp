@@ -27,6 +27,7 @@ CacheCore::CacheCore(const CacheShared& shared,
       device(on),
       others(shared.others),
       sleep_gate(shared.sleep_gate),
+      whole_blocks(shared.whole_blocks),
       memory(driver, deferred_unmaps, config.backing, context, device),
       timeline(driver, config, context, shared.gate, shared.sleep_gate) {
   add_pool();
@@ -66,6 +67,12 @@ Position CacheCore::settled() const {
 bool CacheCore::debt_allowed() const {
   if (timeline.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
   return !must_be_over();
+}
+
+// As the driver's own do.
+bool CacheCore::frees_wait_for_device() const {
+  return config.free_mode == FreeMode::Strict ||
+         (peers.reached_by_engines() && holds(Rule::frees_wait_for_engines));
 }
 
 bool CacheCore::run_ahead_allows(const Request& request) const {

@@ -40,6 +40,7 @@ struct CacheCore {
   // A block may be handed out only when its last use is over.
   [[nodiscard]] bool must_be_over() const;
   [[nodiscard]] bool debt_allowed() const;
+  [[nodiscard]] bool frees_wait_for_device() const;
   [[nodiscard]] Position settled() const;
   [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) const REQUIRES(cache_lock);
@@ -47,7 +48,8 @@ struct CacheCore {
 
   const Driver& driver;
   const Config& config;
-  const bool quick;  // the options allow the fast paths
+  // The options allow the fast paths. Order: none, it only ever turns false.
+  std::atomic<bool> quick;
   PageMap& pages;
   Accounts& accounts;
   DeferredUnmaps& deferred_unmaps;
@@ -57,6 +59,7 @@ struct CacheCore {
   const CUdevice device;
   const CacheShared::Others others;
   SleepGate& sleep_gate;
+  WholeBlocks& whole_blocks;
   DriverMemory memory;
   Timeline timeline;
   Headroom headroom;

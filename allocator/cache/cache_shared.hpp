@@ -6,6 +6,7 @@
 #include "allocator/base/budget.hpp"
 #include "allocator/base/config.hpp"
 #include "allocator/base/driver.hpp"
+#include "allocator/base/whole_blocks.hpp"
 #include "allocator/cache/captures.hpp"
 #include "allocator/heap/page_map.hpp"
 #include "allocator/memory/deferred_unmaps.hpp"
@@ -36,6 +37,7 @@ struct CacheShared {
   DeviceBudget& budget;  // of the device
   CaptureGate& gate;
   SleepGate& sleep_gate;
+  WholeBlocks& whole_blocks;
   Others others;
 };
 

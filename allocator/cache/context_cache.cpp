@@ -53,6 +53,7 @@ Status ContextCache::allocate(Bytes bytes,
     return core_.memory.alloc(bytes, out);
   }
   reclaim_.decay(PlainTrim::WhenIdle, kLate);
+  if (core_.whole_blocks.look()) grants_.keep_blocks_whole();
   CrossWait wait;
   const Request request = make_request(freed_, bytes, stream_state, &wait, thread_cache);
   Address found = 0;
@@ -173,7 +174,7 @@ Status ContextCache::free(const PageOwner& owner,
 }
 
 Status ContextCache::wait_before_free() {
-  if (core_.config.free_mode == FreeMode::Strict) return core_.timeline.wait_device();
+  if (core_.frees_wait_for_device()) return core_.timeline.wait_device();
   return core_.config.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
              ? core_.timeline.wait_host_visible()
              : Status();
@@ -182,7 +183,8 @@ Status ContextCache::wait_before_free() {
 bool ContextCache::try_free(const PageOwner& owner,
                             Address address,
                             ThreadCache* thread_cache) {
-  if (free_waits() || core_.config.guard.any()) return false;
+  if (free_waits() || core_.peers.reached_by_engines() || core_.config.guard.any())
+    return false;
   Position position;
   if (!core_.timeline.try_record_free(&position)) return false;
   CacheLock lock(core_.mutex);

@@ -8,9 +8,9 @@
 
 namespace custash {
 
-// False: calls take the slow path.
+// False: calls take the slow path. Order: see `quick`.
 [[gnu::always_inline]] inline bool CacheCore::quick_ways_open() const {
-  return quick && !timeline.broken() &&
+  return quick.load(std::memory_order_relaxed) && !timeline.broken() &&
          !(timeline.capturing() && holds(Rule::no_hits_in_a_capture)) &&
          headroom.fit() == Fit::Quick;
 }

@@ -113,14 +113,30 @@ Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   return align_down(std::min(room, core_.headroom.left(core_.budget)), kPageBytes);
 }
 
+// The bytes to return first, so that no more is held than otherwise: no page moves into a block
+// that lies in one.
+Bytes MemoryGrowth::excess(const Request& request) {
+  CacheLock lock(core_.mutex);
+  const Bytes need = align_up(request.rounded, kPageBytes);
+  return need - std::min(need, room_to_make(request, kShareBeforeMoves));
+}
+
 bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, Growth* out) {
   const bool cheap = core_.mapping_cost.is_small(now);
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const ReuseLimits asked =
       core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
+  const Fit fit = fit_of(arena, core_.headroom.fit(), core_.whole_blocks.on());
   Bytes need = 0;
-  if (!arena.open_growth(bytes, asked, fit_of(arena, core_.headroom.fit()), out, &need))
-    return false;
+  if (!arena.open_growth(bytes, asked, fit, out, &need)) return false;
+  if (fit == Fit::OnePage) {
+    // One page: of its own for a large block, shared with others for smaller ones.
+    const Bytes ahead = slack(arena, held(core_.stats), room_to_make(request, kShareAhead));
+    const Bytes made = std::max(need, std::min({ahead, kHandleBytes, out->hole->size}));
+    arena.close_growth(out, made);
+    out->made = out->handle = made;
+    return true;
+  }
   const Bytes most_used = most_in_use(core_.stats, request);
   Bytes finer = finer_handle_bytes(held(core_.stats) + need, most_used);
   if (cheap) finer = std::min(finer, finest_handle_bytes(most_used));

@@ -23,6 +23,8 @@ class MemoryGrowth {
       : core_(core), search_(search), freed_(freed), segments_(segments), stale_(stale) {}
 
   Status grow(const Request& wanted, Address* out) EXCLUDES(cache_lock);
+  // Of a large request while blocks must be whole: see WholeBlocks.
+  [[nodiscard]] Bytes excess(const Request& request) EXCLUDES(cache_lock);
   // New pages for this request alone, between addresses without memory. The block is the last
   // or the first part of them.
   Status grow_apart(Arena& arena, const Request& request, bool at_end, Address* out)

@@ -51,6 +51,11 @@ class PeerAccess {
 
   [[nodiscard]] bool reached_by_cards() const { return cards_.load(); }
 
+  // Engines work on this memory for the program, and custash does not see their work.
+  void let_engines_reach() { engines_.store(true); }
+
+  [[nodiscard]] bool reached_by_engines() const { return engines_.load(); }
+
   [[nodiscard]] bool reached_by(CUdevice device) const {
     return device < kLastBit && (reached_by_.load() & bit_of(device)) != 0;
   }
@@ -78,7 +83,7 @@ class PeerAccess {
   std::atomic<std::uint64_t> reached_by_{0};  // a bit for each device of accessors_
   Owners owners_, readers_;  // whose memory its kernels reach; whose kernels reach its memory
   std::atomic<bool> unpaid_{false};
-  std::atomic<bool> cards_{false};
+  std::atomic<bool> cards_{false}, engines_{false};
 };
 
 }  // namespace custash

@@ -40,6 +40,27 @@ void PeerGrants::let_cards_reach() {
     core_.timeline.wait_for(core_.timeline.coverable()).ignore();  // broken() tells
 }
 
+void PeerGrants::let_engines_reach() {
+  core_.peers.let_engines_reach();
+  core_.quick.store(false);
+  let_cards_reach();
+}
+
+// Searches find such a block no more. A thread would find it where it kept it at its free. So
+// that free goes the long way.
+void PeerGrants::keep_blocks_whole() {
+  if (whole_.exchange(true)) return;
+  CacheLock lock(core_.mutex);
+  thread_caches_.empty_all();
+  for (const auto& pool : core_.pools) {
+    for (const Segment* segment : pool->large.segments()) {
+      for (Block* block = segment->first; block != nullptr; block = block->next)
+        if (block->state == BlockState::Used && !BlockHeap::is_whole(*block))
+          block->marks.shared_streams = true;
+    }
+  }
+}
+
 // cuCtxEnablePeerAccess covers plain memory by itself; each page needs a call of its own. If
 // another thread is giving the same access, this thread gives it as well: it must be there on
 // return.

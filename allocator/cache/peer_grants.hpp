@@ -5,6 +5,8 @@
 
 #include "allocator/cache/thread_caches.hpp"
 
+#include <atomic>
+
 namespace custash {
 
 class PeerGrants {
@@ -17,6 +19,11 @@ class PeerGrants {
   // From now on network cards may reach this memory, for good. A block is handed out only when
   // the work before its free is over.
   void let_cards_reach() EXCLUDES(cache_lock);
+  // The same of engines whose work custash does not see. A plain free waits for the device,
+  // too.
+  void let_engines_reach() EXCLUDES(cache_lock);
+  // Blocks that lie in several physical allocations are handed out no more: see WholeBlocks.
+  void keep_blocks_whole() EXCLUDES(cache_lock);
   // Before copies and fills of that device: its pages must be mapped for it.
   void let_copies_reach(CUdevice device) EXCLUDES(cache_lock);
 
@@ -25,6 +32,7 @@ class PeerGrants {
 
   CacheCore& core_;
   ThreadCaches& thread_caches_;
+  std::atomic<bool> whole_{false};
 };
 
 }  // namespace custash

@@ -19,8 +19,21 @@ constexpr int kCandidates = 4096;
 // not wait for a part: requests would pass it by, and more memory would be made.
 constexpr Bytes kMuchLarger = 4;
 
+// In a page of the block; its end if none is enough. Plain memory is one allocation.
+Address in_one_page(const Block& block, Bytes bytes) {
+  const auto& pages = block.segment->pages;
+  if (pages.empty()) return place(block.address, bytes, Fit::Quick);
+  for (auto page = std::prev(pages.upper_bound(block.address));
+       page != pages.end() && page->first < block.end();
+       ++page) {
+    const Address at = place(std::max(block.address, page->first), bytes, Fit::Quick);
+    if (at + bytes <= std::min(block.end(), page->first + page->second.size)) return at;
+  }
+  return block.end();
+}
+
 Address start_of(const Block& block, Bytes bytes, Fit fit) {
-  return fit == Fit::Quick ? block.address : fitted(block.address, bytes);
+  return fit == Fit::OnePage ? in_one_page(block, bytes) : place(block.address, bytes, fit);
 }
 
 // An address for `bytes` in the part of a free block that shares its page with a used block; 0:
@@ -65,7 +78,7 @@ Block* BlockHeap::find(const FreeIndex& index,
   const auto accepts = [&](const Block& block) {
     return reuse_limits.accepts(block.reuse_after) &&
            start_of(block, bytes, fit) + bytes <= block.end() &&
-           (fit != Fit::Whole || block.size == bytes);
+           (fit != Fit::OwnPages || (block.size == bytes && BlockHeap::is_whole(block)));
   };
   if (fit == Fit::Quick) return index.find(bytes, accepts);
   // Among small blocks, the lowest address: that leaves the higher pages empty.
@@ -121,7 +134,8 @@ Block* BlockHeap::take_gap(Bytes bytes, const ReuseLimits& reuse_limits) {
 
 Block* BlockHeap::take_from_limbo(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit) {
   const auto accepts = [&](const Block& each) {
-    return reuse_limits.accepts(each.reuse_after);
+    return reuse_limits.accepts(each.reuse_after) &&
+           start_of(each, bytes, fit) + bytes <= each.end();
   };
   Block* block = fit == Fit::Quick ? waiting_.find_oldest(bytes, accepts)
                                    : find(waiting_, bytes, reuse_limits, fit);
@@ -331,6 +345,13 @@ Block* BlockHeap::cut_out(Block* block, Address begin, Address end) {
     insert_free(right);
   }
   return cut_head(block, begin);
+}
+
+bool BlockHeap::is_whole(const Block& block) {
+  const auto& pages = block.segment->pages;
+  if (pages.empty()) return true;
+  const Page& page = std::prev(pages.upper_bound(block.address))->second;
+  return block.end() <= page.address + page.size;
 }
 
 void BlockHeap::clear() {

@@ -30,10 +30,10 @@ void Holes::insert(Segment* segment, Address address, Bytes size, Block* after) 
 
 Address Holes::start(const Block& hole, Bytes bytes, const ReuseLimits& reuse_limits, Fit fit) {
   const Block* before = hole.previous;
-  if (before == nullptr || before->state != BlockState::Free ||
+  if (before == nullptr || fit == Fit::OnePage || before->state != BlockState::Free ||
       !reuse_limits.accepts(before->reuse_after))
     return hole.address;
-  const Address at = fit == Fit::Quick ? before->address : fitted(before->address, bytes);
+  const Address at = place(before->address, bytes, fit);
   return at + bytes > hole.address ? std::min(at, hole.address) : hole.address;
 }
 

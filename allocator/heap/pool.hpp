@@ -14,8 +14,8 @@
 namespace custash {
 
 // Small pages hold blocks of all sizes, and slabs, which need whole pages.
-inline Fit fit_of(const Arena& arena, Fit of_device) {
-  if (arena.kind() != SizeKind::Small) return of_device;
+inline Fit fit_of(const Arena& arena, Fit of_device, bool whole_blocks) {
+  if (arena.kind() != SizeKind::Small) return whole_blocks ? Fit::OnePage : of_device;
   return of_device == Fit::Quick ? Fit::FewPages : Fit::AsDriver;
 }
 

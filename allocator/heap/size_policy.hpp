@@ -16,6 +16,15 @@ inline constexpr Bytes kSmallLimit = 1_MiB;  // requests up to this come from sl
 inline constexpr Bytes kSlabBytes = 2_MiB;
 inline constexpr Bytes kPageBytes = 2_MiB;  // a page is this or a multiple
 
+// Blocks of kAlignedFrom and more begin at multiples of kLargeAlignment, as those of cuMemAlloc
+// do at least: GDRCopy maps and cards register pages of 64 KiB.
+inline constexpr Bytes kAlignedFrom = 2_MiB;
+inline constexpr Bytes kLargeAlignment = 64_KiB;
+
+constexpr Bytes alignment_of(Bytes bytes) {
+  return bytes < kAlignedFrom ? kAlignment : kLargeAlignment;
+}
+
 // Size classes: 512, 1024, 1536, 2048, then four per doubling up to 1 MiB.
 inline constexpr int kSizeClasses = 4 + 9 * 4;
 
@@ -74,7 +83,7 @@ constexpr std::uint32_t class_index(SizeClass size_class, Bytes offset) {
 }
 
 constexpr Bytes round_large(Bytes bytes) {
-  return align_up(bytes, kAlignment);
+  return align_up(bytes, alignment_of(bytes));
 }
 
 // The bytes to request from the driver when a large request finds nothing (segments of plain
@@ -127,14 +136,17 @@ constexpr Bytes most_bought(Bytes most) {
 }
 
 // Where a block may lie in a free range: at its start; only where it touches no more pages than
-// it needs; for small blocks, only where the driver itself would have put it; or only where it
-// fills the range (Whole), so that it shares no page.
-enum class Fit { Quick, FewPages, AsDriver, Whole };
+// it needs; for small blocks, only where the driver itself would have put it; for large ones,
+// only inside one page, which is one physical allocation; or only where it fills the range, so
+// that it shares no page.
+enum class Fit { Quick, FewPages, AsDriver, OnePage, OwnPages };
 
-// The first place in a free range from `begin` on where a block touches no more pages than it
-// needs. Then it never keeps more of them than cuMemAlloc would have taken for it.
-constexpr Address fitted(Address begin, Bytes bytes) {
-  return begin % kPageBytes + bytes <= align_up(bytes, kPageBytes)
+// The first place in a free range from `begin` on where a block may begin. Unless `fit` is
+// Quick it touches no more pages than it needs there. Then it never keeps more of them than
+// cuMemAlloc would have taken for it.
+constexpr Address place(Address begin, Bytes bytes, Fit fit) {
+  begin = align_up(begin, alignment_of(bytes));
+  return fit == Fit::Quick || begin % kPageBytes + bytes <= align_up(bytes, kPageBytes)
              ? begin
              : align_up(begin, kPageBytes);
 }

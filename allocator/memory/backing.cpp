@@ -45,7 +45,7 @@ DriverMemory::DriverMemory(const Driver& driver,
   if (driver_.device_total_mem(&total, device) == CUDA_SUCCESS) device_bytes_ = total;
   if (wanted == Backing::Driver || !driver_.has_vmm()) return;
   if (!has(driver_, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)) return;
-  if (wanted == Backing::Auto && !all_reach(driver_, device)) return;
+  if (wanted != Backing::Vmm && !all_reach(driver_, device)) return;
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
   // Plain memory can always be exported, and be reached by a network card.

@@ -8,6 +8,7 @@
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/sync_memops.hpp"
 #include "interpose/observe/passed.hpp"
+#include "interpose/process/peer_clients.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <algorithm>
@@ -97,6 +98,7 @@ namespace {
 
 void let_cards_reach(Allocator& core, CUcontext context) {
   if (context == nullptr) return;  // its flags are read when it has memory
+  peer_clients::note_registration();
   PeerProcesses(core).let_cards_reach(context);
   Sleep(core).wake();
 }
@@ -119,6 +121,7 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   }
   if (owner == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;
   const bool on = *static_cast<const unsigned*>(value) != 0;
+  if (on) peer_clients::note_registration();
   sync_memops::set(*core, block, on);
   Sleep sleep(*core);
   sleep.keep_awake(block.base, block.buffer_id, on);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/real/resolve.hpp"
 
+#include "interpose/real/engines.hpp"
 #include "interpose/real/real_driver.hpp"
 
 #include <dlfcn.h>
@@ -53,9 +54,14 @@ bool is_first_dlsym() noexcept {
 void* custash_resolve(void* handle, const char* name) noexcept {
   custash::Dlsym* const real = custash::real_dlsym();
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) return nullptr;
-  if (name == nullptr || name[0] != 'c' || name[1] != 'u') return nullptr;
+  if (name == nullptr) return nullptr;
+  const bool driver = name[0] == 'c' && name[1] == 'u';
+  if (!driver && (name[0] != 'N' || name[1] != 'v') && (name[0] != 'o' || name[1] != 'p'))
+    return nullptr;
   // For an ordinary handle the caller does not matter. The stub repeats a failed look-up, so
   // that dlerror has the program's own message.
   void* const found = real(handle, name);
-  return found == nullptr ? nullptr : custash::real::wrapper_of(found);
+  if (found == nullptr) return nullptr;
+  void* const engine = custash::engines::wrapper_of(name, found);
+  return engine != nullptr || !driver ? engine : custash::real::wrapper_of(found);
 }

@@ -108,6 +108,7 @@ struct CacheBed {
   DeviceBudget budget;
   CaptureGate gate;
   SleepGate sleep_gate;
+  WholeBlocks whole_blocks;
   ContextCache cache{{sim.driver(),
                       config,
                       *pages,
@@ -117,6 +118,7 @@ struct CacheBed {
                       budget,
                       gate,
                       sleep_gate,
+                      whole_blocks,
                       {idle, nullptr}},
                      sim.context(),
                      0};

@@ -152,10 +152,11 @@ TEST_CASE("config: an unknown option is named", "[config]") {
 
 TEST_CASE("config: a bad value says which are good", "[config]") {
   CHECK(only_complaint("backing:foo") ==
-        "custash: CUSTASH_CONF: backing:foo is not one of auto|vmm|driver; ignored");
-  CHECK(only_complaint("backing:divers") ==
-        "custash: CUSTASH_CONF: backing:divers is not one of auto|vmm|driver; did you mean "
-        "'driver'?; ignored");
+        "custash: CUSTASH_CONF: backing:foo is not one of auto|vmm|whole|driver; ignored");
+  CHECK(
+      only_complaint("backing:divers") ==
+      "custash: CUSTASH_CONF: backing:divers is not one of auto|vmm|whole|driver; did you mean "
+      "'driver'?; ignored");
   CHECK(only_complaint("free:") ==
         "custash: CUSTASH_CONF: free: is not one of auto|copies|never|strict|parameters; "
         "ignored");

@@ -4,6 +4,7 @@
 #include "allocator/peer_processes.hpp"
 
 #include "allocator/memory_limits.hpp"
+#include "allocator/sleep.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -33,6 +34,25 @@ Address driver_memory(Bytes bytes) {
 }
 
 }  // namespace
+
+TEST_CASE("once an engine works unseen a free waits for the device", "[unit][peer_processes]") {
+  for (const bool before : {true, false}) {
+    Bed bed;
+    if (!before) bed.free(bed.malloc(4096));
+    PeerProcesses(*bed.allocator).let_engine_reach("NVDEC");
+    const CUstream stream = bed.stream();
+    for (const Bytes bytes : {Bytes{4096}, Bytes{64_MiB}}) {
+      const Address p = bed.malloc(bytes);
+      bed.launch(stream);
+      const sim::OpId unrelated = sim::last_op(stream);
+      bed.free(p);
+      CHECK(sim::complete(unrelated));
+    }
+    const SleepAnswer answer = Sleep(*bed.allocator).go({});
+    CHECK_FALSE(answer.asleep);
+    CHECK(answer.text.find("NVDEC") != std::string::npos);
+  }
+}
 
 TEST_CASE("memory of a context that network cards reach is quiet", "[unit][peer_processes]") {
   constexpr Bytes kBytes = 64_MiB;

@@ -170,6 +170,10 @@ class Holes(Case):
                 late = [["at_free", "600"]] if how in ("set", "primary") else []
                 self.assertEqual(notes(out), late, (backing, how))
 
+    def test_memory_can_be_registered_with_a_card(self):
+        for backing in ("backing:whole", "backing:driver"):
+            self.same_as_bare("holes", "ranges", CUSTASH_SIM="memory=80g", CUSTASH_CONF=backing)
+
     def test_a_programmatic_launch_begins_behind_the_last_owner(self):
         kernels = os.path.join(program.PATHS.programs, "libhole_kernels.so")
         self.same_as_bare("holes", "early", CUSTASH_SIM=self.SIM + ",detector=1", CUSTASH_SIM_KERNELS=kernels)

@@ -101,6 +101,40 @@ void flags(const char* how) {
   }
 }
 
+// Handles for ranges of many sizes, as a DMA-BUF is made of them: in whole pages of the host,
+// and of 64 KiB as nvidia-peermem and GDRCopy pin them. The simulator gives one only for memory
+// of one allocation, which is the rule of nvidia_p2p_get_pages.
+void ranges() {
+  start();
+  const auto pinned = [](CUdeviceptr p, std::size_t bytes) {
+    int file = -1;
+    return call("cuMemGetHandleForAddressRange", static_cast<void*>(&file), p, bytes, 1, 0ULL);
+  };
+  constexpr std::size_t kMiB = std::size_t{1} << 20U;
+  constexpr std::size_t kCard = std::size_t{64} << 10U;
+  for (int round = 0; round < 2; ++round) {
+    for (const std::size_t bytes : {std::size_t{4096},
+                                    kCard,
+                                    kMiB,
+                                    kMiB + 512,
+                                    std::size_t{3'000'000},
+                                    2 * kMiB,
+                                    3 * kMiB + 512,
+                                    33 * kMiB,
+                                    100 * kMiB,
+                                    512 * kMiB,
+                                    2048 * kMiB}) {
+      CUdeviceptr p = 0;
+      SAY(call("cuMemAlloc_v2", &p, bytes));
+      std::printf("%zu\n", bytes);
+      SAY(pinned(p, bytes / 4096 * 4096));
+      if (bytes <= kMiB) continue;
+      SAY(p % kCard == 0);
+      SAY(pinned(p, (bytes + kCard - 1) / kCard * kCard));
+    }
+  }
+}
+
 const custash_sim_detector_calls& detector() {
   static const auto find =
       entry<const custash_sim_detector_calls* (*)()>("custash_sim_detector");
@@ -286,6 +320,7 @@ void graph_memory() {
 int main(int argc, char** argv) {
   const char* const which = argc > 1 ? argv[1] : "";
   if (std::strcmp(which, "sight") == 0) sight();
+  if (std::strcmp(which, "ranges") == 0) ranges();
   if (std::strcmp(which, "flags") == 0) flags(argv[2]);
   if (std::strcmp(which, "early") == 0) early_launches();
   if (std::strcmp(which, "answers") == 0) answers();

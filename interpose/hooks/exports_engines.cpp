@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// In the preload library only: programs that are linked with NVIDIA's libraries for video find
+// these first. OptiX has no library to link with.
+#include "interpose/real/engines.hpp"
+
+extern "C" {
+
+[[gnu::visibility("default")]] int cuvidCreateDecoder(void* decoder, void* parameters) {
+  return custash::engines::create_decoder(decoder, parameters);
+}
+
+[[gnu::visibility("default")]] int NvEncodeAPICreateInstance(void* functions) {
+  return custash::engines::create_encoder(functions);
+}
+}
