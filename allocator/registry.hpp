@@ -66,8 +66,7 @@ struct Allocator::State {
     return bindings == nullptr ? nullptr : bindings->find_plain(epoch.load(), context);
   }
 
-  // Where a plain free of that cache's memory may go by the calling thread's thread cache; else
-  // null.
+  // Where a plain free of that cache's memory may go by the thread's own cache; else null.
   [[gnu::always_inline]] inline const StreamBinding* binding_to_free(ContextCache* cache) {
     if (cache == nullptr || others_at_work(*cache) || captures_open.load() != 0) return nullptr;
     const StreamBinding* binding = known_binding(cache->context());
@@ -112,8 +111,7 @@ struct Allocator::State {
   // Frees the blocks that only graphs of these captures could use.
   void release(const Captures::Numbers& ended);
 
-  // A plain free waits for the block's whole device: the other contexts on it are waited for
-  // here.
+  // A plain free waits for the block's whole device: here for the other contexts on it.
   [[nodiscard]] bool others_at_work(ContextCache& cache) {
     return device_shared.load() && holds(Rule::frees_wait_for_other_contexts_of_the_device) &&
            others_are_at_work(cache);

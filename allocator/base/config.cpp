@@ -35,11 +35,9 @@ constexpr std::array kOptions = {
          "choice",
          "auto",
          "auto|vmm|whole|driver",
-         "How custash gets device memory. vmm: pages mapped into reserved address ranges. "
-         "whole: the same, but each block above 1 MiB lies in one physical allocation, as "
-         "nvidia-peermem, GDRCopy and GPUDirect Storage need it. driver: cuMemAlloc. auto: vmm "
-         "if the device supports it and all other devices can reach its memory; whole while "
-         "the process uses one of these."},
+         "How custash gets device memory. vmm: mapped pages. whole: the same, but each block "
+         "above 1 MiB in one physical allocation, for GDRCopy and the like. driver: cuMemAlloc. "
+         "auto: vmm where possible, and whole once the process uses these."},
         [](Config& c, std::string_view text) {
           return choose<Backing>(&c.backing,
                                  text,

@@ -41,6 +41,11 @@ struct CacheCore {
   [[nodiscard]] bool must_be_over() const;
   [[nodiscard]] bool debt_allowed() const;
   [[nodiscard]] bool frees_wait_for_device() const;
+
+  [[nodiscard]] bool frees_are_quick() const {
+    return !peers.reached_by_engines() && !config.guard.any();
+  }
+
   [[nodiscard]] Position settled() const;
   [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
   [[nodiscard]] bool run_ahead_allows(const Request& request) const REQUIRES(cache_lock);

@@ -49,9 +49,8 @@ Status ContextCache::allocate(Bytes bytes,
                               Address* out) {
   // The driver itself answers for a broken context and for more bytes than the device has.
   if (core_.timeline.broken() || bytes > core_.memory.device_bytes() ||
-      core_.config.caching == Caching::Never) {
+      core_.config.caching == Caching::Never)
     return core_.memory.alloc(bytes, out);
-  }
   reclaim_.decay(PlainTrim::WhenIdle, kLate);
   if (core_.whole_blocks.look()) grants_.keep_blocks_whole();
   CrossWait wait;
@@ -183,8 +182,7 @@ Status ContextCache::wait_before_free() {
 bool ContextCache::try_free(const PageOwner& owner,
                             Address address,
                             ThreadCache* thread_cache) {
-  if (free_waits() || core_.peers.reached_by_engines() || core_.config.guard.any())
-    return false;
+  if (free_waits() || !core_.frees_are_quick()) return false;
   Position position;
   if (!core_.timeline.try_record_free(&position)) return false;
   CacheLock lock(core_.mutex);
