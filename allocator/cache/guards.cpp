@@ -48,9 +48,10 @@ bool Guards::allocate(const Request& request, Address* out) {
       where = &arena();
       at_end = guarded_++ % 2 == 0;
     }
-    Request apart = request;
-    apart.own_pages = false;  // it has them in any case
-    status = growth_.grow_apart(*where, whole(apart), at_end, out);
+    Request apart = whole(request);
+    apart.own_pages = false;                              // it has them in any case
+    apart.rounded = align_up(request.bytes, kAlignment);  // as near to a page's end as can be
+    status = growth_.grow_apart(*where, apart, at_end, out);
   }
   if (status.ok()) {
     const Address begin = align_down(*out, kPageBytes);

@@ -15,12 +15,14 @@ namespace {
 
 struct Client {
   const char* module;
-  const char* device;  // what the names of its devices begin with; null: no sign of its use
+  const char* device;  // what the names of its devices begin with
+  // Opens the devices, and registers only memory of its own; null: no library does.
+  const char* but_library;
 };
 
-// A device of verbs says nothing: NCCL opens all of them, and registers only memory of its own.
-constexpr Client kClients[] = {
-    {"nvidia_peermem", nullptr}, {"gdrdrv", "/dev/gdrdrv"}, {"nvidia_fs", "/dev/nvidia-fs"}};
+constexpr Client kClients[] = {{"nvidia_peermem", "/dev/infiniband/uverbs", "libnccl"},
+                               {"gdrdrv", "/dev/gdrdrv", nullptr},
+                               {"nvidia_fs", "/dev/nvidia-fs", nullptr}};
 
 bool is_loaded(const std::string& root, const Client& client) {
   return access((root + "/sys/module/" + client.module).c_str(), F_OK) == 0;
@@ -45,8 +47,8 @@ std::string PeerClients::open_device() const {
     if (length <= 0) continue;
     const std::string_view name(path, static_cast<std::size_t>(length));
     for (const Client& client : kClients)
-      if (client.device != nullptr && name.rfind(client.device, 0) == 0 &&
-          is_loaded(root_, client))
+      if (name.rfind(client.device, 0) == 0 && is_loaded(root_, client) &&
+          (client.but_library == nullptr || loaded_(client.but_library) == 0))
         found = name;
   }
   closedir(all);

@@ -62,10 +62,10 @@ TEST_CASE("handles are finer the more is lost", "[unit][size_policy]") {
 TEST_CASE("a fitted block touches no more pages than cuMemAlloc takes", "[unit][size_policy]") {
   for (Bytes begin = 0; begin < 6_MiB; begin += 211 * kAlignment) {
     for (Bytes wanted = kAlignment; wanted < 9_MiB; wanted += 173 * kAlignment) {
-      const Bytes bytes = wanted <= kSmallLimit ? wanted : round_large(wanted);
+      const Bytes bytes = round_large(wanted);
       const Address at = place(begin, bytes, Fit::FewPages);
       REQUIRE(at >= begin);
-      REQUIRE((bytes <= kSmallLimit || at % kLargeAlignment == 0));
+      REQUIRE(at % (bytes < 2_MiB ? 512 : 64_KiB) == 0);
       REQUIRE(at - begin < kPageBytes);
       REQUIRE(align_up(at + bytes, kPageBytes) - align_down(at, kPageBytes) ==
               align_up(bytes, kPageBytes));

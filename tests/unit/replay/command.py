@@ -21,8 +21,8 @@ import xml.dom.minidom
 
 COMMAND, TRACES, DRIVER = sys.argv[1:4]
 # The most that each trace may hold, as a share of the most that it has in use.
-HELD = {"diffusion": 1.016, "frames": 1.0475, "serving": 1.0925, "streams": 1.525, "long/recurrent": 1.1115,
-        "training/gnn": 1.0185, "training/gpt2": 1.016, "training/lora": 1.0305, "training/vision": 1.0165}
+HELD = {"diffusion": 1.0165, "frames": 1.051, "serving": 1.0835, "streams": 1.5335,
+        "training/gnn": 1.018, "training/gpt2": 1.016, "training/lora": 1.0305, "training/vision": 1.0165}
 SMALL = "1 0 a 1 3000000 -\n2 0 a 2 5000 -\n3 0 f 1 3000000 -\n4 0 a 3 2000000 -\n"
 
 
@@ -89,7 +89,7 @@ class Replay(unittest.TestCase):
                 self.assertLessEqual(self.held(name)["utilisation"], most)
 
     def test_long_traces_hold_less_than_expandable_segments_would(self):
-        for name in ("detect", "experts", "graphs", "lanes", "reinforce", "tiles"):  # recurrent: 0.8 % more
+        for name in ("detect", "experts", "graphs", "lanes", "recurrent", "reinforce", "tiles"):
             with self.subTest(name):
                 told = self.held("long/" + name, "--expandable-model")
                 self.assertLess(told["peak_held_bytes"], told["pytorch_expandable_model"]["peak_held_bytes"])
