@@ -63,7 +63,7 @@ typedef struct custash_stat {
 /* ---- Memory. As in CUDA, a call whose name ends in _async is ordered on the stream that it
  * names. One without _async holds for every stream. Pointers are interchangeable with those
  * of cudaMalloc, cudaMallocAsync, cuMemAlloc and their frees: each of these frees takes what
- * any of these calls allocated. Blocks are aligned to 512 bytes.
+ * any of these calls allocated. Blocks are aligned to 512 bytes, from 2 MiB on to 64 KiB.
  * -------- */
 
 /* Allocates `size` bytes on `device`; every stream may use them at once, as after cudaMalloc.

@@ -115,7 +115,7 @@ def completion():
     """
     for words, offered in ((("re",), "report replay"), (("help", "t"), "top trim"), (("run", "--re"), "--record --record-history"),
                            (("run", "--conf", "ba"), "backing:"), (("run", "--conf", "backing", ":", "d"), "driver"),
-                           (("run", "--conf", "backing", ":"), "auto vmm driver"),
+                           (("run", "--conf", "backing", ":"), "auto vmm whole driver"),
                            (("run", "--conf", "limit", ":", "50%,su"), "50%,summary:"),
                            (("replay", "--backend", ""), "sim cuda"), (("bandwidth", "--memory", "p"), "pageable pinned"),
                            (("completion", ""), "bash zsh fish"), (("stat", "--patience", ""), ""),
@@ -175,7 +175,7 @@ def main():
     conf()
     full_disk()
     completion()
-    for word in ("Examples", "LD_PRELOAD", "backing:auto|vmm|driver", "Exit status"):
+    for word in ("Examples", "LD_PRELOAD", "backing:auto|vmm|whole|driver", "Exit status"):
         if word not in help_text:
             problems.append(f"custash run --help lacks {word!r}")
     finish(problems, checked)

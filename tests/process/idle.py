@@ -253,11 +253,15 @@ class Cost(Idle):
         actor = self.actor()
         actor.ok(f"alloc {20 * MIB}")
         self.assertIsNotNone(within(2, lambda: (wake_ups(actor.pid) or 0) > 0))
-        time.sleep(1)
-        before = wake_ups(actor.pid)
-        time.sleep(6)
-        self.assertLessEqual(wake_ups(actor.pid) - before, 12)
-        self.assertGreater(wake_ups(actor.pid), before)
+        counts = []
+        for _ in range(4):  # processes of other tests may ask it something
+            time.sleep(1)
+            before = wake_ups(actor.pid)
+            time.sleep(4)
+            counts.append(wake_ups(actor.pid) - before)
+            if 0 < counts[-1] <= 8:
+                return
+        self.fail(f"{counts} times in 4 seconds")
 
 
 class HostMemory(Idle):
