@@ -78,9 +78,8 @@ std::string DeepTrim::Attempt::run(CutSums* sums) {
   return all ? std::string() : "a context cannot be made current";
 }
 
-DeepTrimAnswer DeepTrim::go(const SleepRequest& request, Bytes before) {
+DeepTrimAnswer DeepTrim::go(const SleepRequest& request) {
   DeepTrimAnswer answer;
-  answer.sums.trimmed = before;
   std::string why = Standstill::refusal(state_);
   const Sleeping::Turn turn(state_.sleeping);
   if (why.empty() && !turn) why = "the process is going to sleep, or has just woken";

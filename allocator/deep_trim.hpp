@@ -24,8 +24,8 @@ class DeepTrim {
 
   explicit DeepTrim(Allocator::State& state) : state_(state) {}
 
-  // What is wholly free goes back in any case. `before`: bytes that the caller has given back.
-  DeepTrimAnswer go(const SleepRequest& request, Bytes before = 0);
+  // What is wholly free goes back in any case.
+  DeepTrimAnswer go(const SleepRequest& request);
 
  private:
   class Attempt;

@@ -29,7 +29,6 @@
 #include "interpose/process/checkers.hpp"
 #include "interpose/process/descriptors.hpp"
 #include "interpose/process/file_name.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/life.hpp"
 #include "interpose/process/log_file.hpp"
 #include "interpose/process/output_file.hpp"
@@ -116,7 +115,6 @@ void in_forked_child() {
   layouts::reset_lock_after_fork();
   reset_kernel_names_after_fork();
   passed::table().reset_lock_after_fork();
-  handle_cache().reset_lock_after_fork();
   guards::reset_lock_after_fork();
   streams::reset_lock_after_fork();
   graph_uses::reset_lock_after_fork();
@@ -150,10 +148,7 @@ void heed_checkers(Config* config) {
     log(LogLevel::Warn,
         "event=caching_off reason=\"compute-sanitizer\" seen=" + std::string(seen));
   }
-  if (config->caching == Caching::Never) {
-    config->pinned = false;
-    config->handle_cache = 0;
-  }
+  if (config->caching == Caching::Never) config->pinned = false;
 }
 
 void fill_names(Config* config) {
@@ -226,7 +221,6 @@ State build() {
   driver_calls::time_calls(
       &driver,
       parsed.config.detailed_stats ? driver_calls::Which::All : driver_calls::Which::Slow);
-  if (parsed.config.handle_cache != 0) handle_caching::follow(&driver);
   host_ranges::follow(&driver);
   if (parsed.config.pools == Pools::Driver) async_memory::leave_to_driver();
   service::answer_with(kVerbs, ipc::session_ended);

@@ -111,15 +111,6 @@ constexpr std::array kOptions = {
          "The most device memory to hold on each device, in use and cached. Beyond it, an "
          "allocation fails with an out-of-memory error. At least 2M. 0: no limit."},
         [](Config& c, std::string_view text) { return set_limit(&c, text); }},
-    Option{
-        {"handle_cache",
-         "bytes",
-         "0",
-         "bytes, or with K, M, G, T (powers of 1,024)",
-         "How much memory of cuMemCreate to keep on each device when the program has unmapped and "
-         "released it. Its next cuMemCreate of the same size and properties gets it. Any other need "
-         "for memory comes first. 0: none."},
-        [](Config& c, std::string_view text) { return set_bytes(&c.handle_cache, text); }},
     Option{{"decay",
             "seconds",
             "10",

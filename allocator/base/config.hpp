@@ -39,7 +39,6 @@ struct Config {
       10;                   // run_ahead: new memory preferred to debt, share of bytes in use
   std::uint64_t limit = 0;  // limit: bytes a device; 0: none
   std::uint32_t limit_percent = 0;  // limit: or a share of the device
-  std::uint64_t handle_cache = 0;   // handle_cache: bytes a device; 0: off
   std::uint32_t decay = 10;         // decay: seconds; 0: never
   std::uint32_t patience = 10;      // patience: seconds
   GuardChoice guard;                // guard: allocations with pages of their own

@@ -35,6 +35,7 @@ const Option* find_option(std::string_view name) {
 std::string_view replacement_of_removed(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kRemoved[] = {
       {"guard_core", "let the process read the kernel log (sysctl kernel.dmesg_restrict=0)"},
+      {"handle_cache", "the driver serves each cuMemCreate, as without custash"},
       {"turns",
        "run such programs one after the other, or let the idle one sleep (sleep_after)"}};
   for (const auto& [removed, instead] : kRemoved)

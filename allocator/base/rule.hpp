@@ -153,10 +153,6 @@ namespace custash {
   RULE(a_context_ends_after_its_buffers_use) \
   RULE(buffers_in_limbo_wait_for_their_ticket) \
   RULE(pitches_are_of_their_width) \
-  RULE(cached_handles_are_not_mapped) \
-  RULE(cached_handles_have_no_other_reference) \
-  RULE(cached_handles_are_nowhere_else) \
-  RULE(cached_handles_wait_for_their_work) \
   RULE(submissions_wait_for_their_memory) \
   RULE(contents_are_saved_when_work_is_over) \
   RULE(pages_on_their_way_to_sleep_stay) \

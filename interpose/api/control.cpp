@@ -9,7 +9,6 @@
 #include "interpose/observe/stream_report.hpp"
 #include "interpose/process/callers.hpp"
 #include "interpose/process/device_scope.hpp"
-#include "interpose/process/handle_cache.hpp"
 
 #include <algorithm>
 #include <string>
@@ -160,7 +159,6 @@ custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
 custash_status_t custash_empty_cache(void) {
   const nvtx::Served served("custash_empty_cache");
   return with_core([](Allocator& core) {
-    handle_cache().give_back(core.driver());
     core.empty_all_caches();
     return CUSTASH_SUCCESS;
   });

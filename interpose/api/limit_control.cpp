@@ -3,7 +3,6 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/memory_limits.hpp"
 #include "interpose/api/control.hpp"
-#include "interpose/process/handle_cache.hpp"
 
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::translate;
@@ -13,8 +12,7 @@ using control::with_device;
 custash_status_t custash_trim(int device, size_t bytes) {
   custash_status_t result = CUSTASH_SUCCESS;
   const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    const Bytes given = handle_cache().give_back(core.driver(), number, bytes);
-    if (given < bytes) result = translate(core.trim(number, bytes - given));
+    if (bytes != 0) result = translate(core.trim(number, bytes));
   });
   return found != CUSTASH_SUCCESS ? found : result;
 }
@@ -27,10 +25,8 @@ custash_status_t custash_trim_stream(custash_stream_t stream) {
 
 custash_status_t custash_trim_idle(int device) {
   custash_status_t result = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    handle_cache().give_back_idle(core.driver(), number);
-    result = translate(core.trim_idle(number));
-  });
+  const custash_status_t found = with_device(
+      device, [&](Allocator& core, int number) { result = translate(core.trim_idle(number)); });
   return found != CUSTASH_SUCCESS ? found : result;
 }
 

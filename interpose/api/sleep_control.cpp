@@ -4,7 +4,6 @@
 #include "allocator/deep_trim.hpp"
 #include "allocator/sleep.hpp"
 #include "interpose/api/control.hpp"
-#include "interpose/process/handle_cache.hpp"
 
 #include <string>
 
@@ -42,8 +41,7 @@ custash_status_t custash_wake(int device) {
 
 custash_status_t custash_trim_deep(int device) {
   return status_of(device, CUSTASH_ERROR_BUSY, [](Allocator& core, int number) {
-    const Bytes given = handle_cache().give_back(core.driver(), number, ~Bytes{0});
-    const DeepTrimAnswer answer = DeepTrim(core).go({.device = number}, given);
+    const DeepTrimAnswer answer = DeepTrim(core).go({.device = number});
     return answer.done ? std::string() : answer.text;
   });
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Handles of memory that the program makes and maps itself. custash counts them, and keeps them
-// for the program where option handle_cache says so. A handle that is kept is none to the
-// program: each call that names it fails as without custash.
+// Handles of memory that the program makes and maps itself. The driver serves them. custash
+// counts them, and notes which can be reached from outside of this process's addresses.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
@@ -10,7 +9,6 @@
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/passed_history.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/service/service.hpp"
 
 namespace custash::handlers {
@@ -21,9 +19,7 @@ using Handle = CUmemGenericAllocationHandle;
 // Calls that give memory out of this process's addresses.
 template <typename Call>
 CUresult leaving(Handle handle, Call call) {
-  if (process::core() == nullptr) return call();
-  if (handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
-  passed::table().leaves(handle);
+  if (process::core() != nullptr) passed::table().leaves(handle);
   return call();
 }
 
@@ -40,38 +36,6 @@ CUresult bound_at(CUdeviceptr address, Count bytes, Call call) {
   return leaving_at(address, bytes, call);
 }
 
-bool take(Allocator& core,
-          Handle* out,
-          Count bytes,
-          const CUmemAllocationProp* properties,
-          unsigned long long flags) {
-  if (core.config().handle_cache == 0 || out == nullptr || properties == nullptr || flags != 0)
-    return false;
-  handle_cache().decay(core);
-  const auto kept = handle_cache().take(core, bytes, *properties);
-  if (kept) *out = *kept;
-  return kept.has_value();
-}
-
-void note_made(Allocator& core,
-               Handle handle,
-               Bytes bytes,
-               const CUmemAllocationProp& properties,
-               passed::Server by) {
-  passed::table().handle_made(handle, bytes, properties, by);
-  passed::tell_made(passed::Kind::Handle, handle, bytes);
-  service::memory_was_had(core);
-}
-
-bool keep(Allocator& core, Handle handle, const passed::PassedObject& object) {
-  return core.config().handle_cache != 0 &&
-         handle_cache().enter(core,
-                              {handle, object.bytes, object.properties},
-                              {.referenced = object.references > 1 || object.retained,
-                               .mapped = object.mappings != 0,
-                               .elsewhere = object.elsewhere});
-}
-
 }  // namespace
 
 CUresult mem_create(
@@ -83,16 +47,13 @@ CUresult mem_create(
     const CUmemAllocationProp* properties,
     unsigned long long flags) {
   Allocator* const core = process::core();
-  if (core != nullptr && take(*core, out, bytes, properties, flags)) {
-    note_made(*core, *out, bytes, *properties, passed::Server::Custash);
-    return CUDA_SUCCESS;
-  }
-  if (core != nullptr && properties != nullptr)  // never more than the handles alone once held
-    handle_cache().give_back(core->driver(), properties->location.id, bytes);
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, bytes, properties, flags); });
-  if (result == CUDA_SUCCESS && core != nullptr)
-    note_made(*core, *out, bytes, *properties, passed::Server::Driver);
+  if (result == CUDA_SUCCESS && core != nullptr) {
+    passed::table().began(passed::Kind::Handle, *out, bytes, nullptr, properties->location.id);
+    passed::tell_made(passed::Kind::Handle, *out, bytes);
+    service::memory_was_had(*core);
+  }
   return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
              ? views::note_host_pointer("cuMemCreate", result)
              : result;
@@ -101,12 +62,9 @@ CUresult mem_create(
 CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
                      NullStream,
                      CUmemGenericAllocationHandle handle) {
-  Allocator* const core = process::core();
-  if (core == nullptr) return real(handle);
+  if (process::core() == nullptr) return real(handle);
   const auto object = passed::table().released(handle);
-  if (!object && handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
   if (object && object->is_last()) passed::tell_ended(passed::Kind::Handle, handle);
-  if (object && keep(*core, handle, *object)) return CUDA_SUCCESS;
   const CUresult result = real(handle);
   if (result != CUDA_SUCCESS && object)
     passed::table().back(passed::Kind::Handle, handle, *object);
@@ -121,10 +79,8 @@ CUresult mem_map(
     Count offset,
     CUmemGenericAllocationHandle handle,
     unsigned long long flags) {
-  const bool running = process::core() != nullptr;
   // Before the call: a release meanwhile must not take it for unmapped.
-  const bool noted = running && passed::table().mapped(address, handle);
-  if (running && !noted && handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
+  const bool noted = process::core() != nullptr && passed::table().mapped(address, handle);
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(address, bytes, offset, handle, flags); });
   if (result != CUDA_SUCCESS && noted) passed::table().unmapped(address, 1);
@@ -153,23 +109,14 @@ CUresult mem_export(
   return leaving(handle, [&] { return real(out, handle, type, flags); });
 }
 
-CUresult handle_properties(Real<CUmemAllocationProp*, CUmemGenericAllocationHandle> real,
-                           NullStream,
-                           CUmemAllocationProp* out,
-                           CUmemGenericAllocationHandle handle) {
-  if (process::core() != nullptr && handle_cache().has(handle)) return CUDA_ERROR_INVALID_VALUE;
-  return real(out, handle);
-}
-
 CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
                     NullStream,
                     CUarrayMapInfo* list,
                     unsigned count,
                     CUstream stream) {
   for (unsigned i = 0; list != nullptr && i < count && process::core() != nullptr; ++i) {
-    if (list[i].memOperationType != CU_MEM_OPERATION_TYPE_MAP) continue;
-    if (handle_cache().has(list[i].memHandle.memHandle)) return CUDA_ERROR_INVALID_VALUE;
-    passed::table().leaves(list[i].memHandle.memHandle);
+    if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
+      passed::table().leaves(list[i].memHandle.memHandle);
   }
   return real(list, count, stream);
 }

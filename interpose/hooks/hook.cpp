@@ -2,7 +2,6 @@
 #include "interpose/hooks/hook.hpp"
 
 #include "interpose/observe/guard_report.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/service/neighbours.hpp"
 
 namespace custash::hooks {
@@ -13,9 +12,8 @@ bool relieve(Allocator& core) noexcept {
   CUcontext context = nullptr;
   if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS) return false;
   try {
-    const bool handles = handle_cache().give_back(core.driver()) != 0;
     const bool pinned = process::pinned().relieve();
-    if (context != nullptr) return core.relieve(context) || pinned || handles;
+    if (context != nullptr) return core.relieve(context) || pinned;
     core.empty_all_caches();  // a context is being made, and no argument says for which device
     return true;
   } catch (...) {

@@ -11,7 +11,6 @@
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/passed_history.hpp"
 #include "interpose/process/device_scope.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/service/service.hpp"
 
 #include <algorithm>
@@ -24,7 +23,6 @@ namespace {
 void ends(Allocator& core, CUcontext context) {
   layouts::drop();
   ipc::context_ends(core, context);
-  handle_cache().give_back(core.driver());
   async_memory::context_ended(context);
   own_pools::context_ended(core, context);
   for (const auto& [kind, object] : passed::table().context_ended(context))

@@ -8,7 +8,6 @@
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/observe/passed.hpp"
-#include "interpose/process/handle_cache.hpp"
 
 namespace custash::handlers {
 namespace {
@@ -38,8 +37,7 @@ void make_room(Count bytes) {
       core->driver().mem_get_info(&free, &total) != CUDA_SUCCESS || free >= bytes) {
     return;
   }
-  const Bytes given = handle_cache().give_back(core->driver(), device, bytes - free);
-  if (given < bytes - free) core->trim(device, bytes - free - given).ignore();
+  core->trim(device, bytes - free).ignore();
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/passed.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/real/device_pools.hpp"
 #include "interpose/service/neighbours.hpp"
 
@@ -124,8 +123,7 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
   CUdevice device = 0;
   if (core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return real(free_bytes, total);
   // So does what neighbours would return, as they published it last.
-  const Bytes ours = core->reclaimable(device) + handle_cache().held(device) +
-                     neighbours::spare(*core, device);
+  const Bytes ours = core->reclaimable(device) + neighbours::spare(*core, device);
   real_free -= std::min<Bytes>(real_free, Sleep(*core).asleep_bytes(device));
   const Bytes size = std::min<Bytes>(real_total, MemoryLimits(*core).get(device));
   const Bytes free = std::min<Bytes>(real_free + ours, MemoryLimits(*core).room(device));

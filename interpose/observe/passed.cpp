@@ -86,19 +86,6 @@ bool PassedTable::change(std::uint64_t handle, int references, int mappings) {
   return ended;
 }
 
-void PassedTable::handle_made(std::uint64_t handle,
-                              Bytes bytes,
-                              const CUmemAllocationProp& properties,
-                              Server by) noexcept {
-  if (by == Server::Driver) count(Kind::Handle, bytes);
-  quietly([&] {
-    const RankedLock lock(mutex_);
-    add(Kind::Handle,
-        handle,
-        {.bytes = bytes, .device = properties.location.id, .properties = properties});
-  });
-}
-
 void PassedTable::retained(std::uint64_t handle) noexcept {
   const RankedLock lock(mutex_);
   const auto found = objects_.find({Kind::Handle, handle});

@@ -26,16 +26,12 @@ struct PassedObject {
   std::uint32_t references = 1;
   std::uint32_t mappings = 0;
   // Of a handle:
-  CUmemAllocationProp properties{};
   bool retained = false;   // more than once
   bool elsewhere = false;  // exported, or bound to more than an address of this process
 
   // A release of this reference is the end of the memory.
   [[nodiscard]] bool is_last() const { return references == 1 && mappings == 0; }
 };
-
-// Custash: it had a handle left.
-enum class Server { Driver, Custash };
 
 // Those that ended by a call that does not name them.
 using Ended = std::vector<std::pair<Kind, std::uint64_t>>;
@@ -53,10 +49,6 @@ class PassedTable {
   Ended context_ended(CUcontext context) noexcept;
 
   // The memory behind a handle stays until its last reference and its last mapping are gone.
-  void handle_made(std::uint64_t handle,
-                   Bytes bytes,
-                   const CUmemAllocationProp& properties,
-                   Server by) noexcept;
   void retained(std::uint64_t handle) noexcept;
   // Before the driver's call, whatever comes of it.
   void leaves(std::uint64_t handle) noexcept;

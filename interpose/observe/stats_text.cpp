@@ -8,7 +8,6 @@
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/passed_json.hpp"
 #include "interpose/observe/symbols.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/json.hpp"
 #include "interpose/process/process.hpp"
 
@@ -92,16 +91,6 @@ void write_driver_calls(JsonWriter& json) {
   });
 }
 
-void write_handle_cache(JsonWriter& json) {
-  const HandleCache::Counts counts = handle_cache().read();
-  json.key("handle_cache");
-  json.open('{');
-  json.member("served", counts.served);
-  json.member("handles", counts.handles);
-  json.member("bytes", counts.bytes);
-  json.close('}');
-}
-
 void write_check_streams(JsonWriter& json) {
   json.key("check_streams");
   json.open('{');
@@ -162,7 +151,6 @@ std::string json(Allocator& core, int device) {
   write_sizes(json, held);
   write_driver_calls(json);
   passed::write_passed(json, passed::table().read());
-  write_handle_cache(json);
   write_check_streams(json);
   const history::Reading history = history::read(history::Events::Without);
   write_callers(json, history, device);

@@ -33,7 +33,6 @@ enum class HookRank {
   Layouts,
   HostRanges,
   SyncMemops,
-  HandleCache,
   Passed,
   Guards,
   Streams,

@@ -2,7 +2,6 @@
 #include "interpose/service/idle_tick.hpp"
 
 #include "allocator/idle_memory.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/service/live.hpp"
 
@@ -45,7 +44,6 @@ int tick(Allocator& core) {
   const Nanoseconds now = core.driver().now();
   Nanoseconds next = std::min(now + kLongest, IdleMemory(core).give_back());
   next = std::min(next, give_back_pinned(core, now));
-  handle_cache().decay(core);
   next = std::min(next, now + publish(core));
   constexpr Nanoseconds kMillisecond = 1'000'000;
   return static_cast<int>((std::max(next, now) - now + kMillisecond - 1) / kMillisecond);

@@ -5,7 +5,6 @@
 #include "allocator/sleep.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/stats_text.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
@@ -87,9 +86,7 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   part->asleep_bytes = stats.asleep_bytes;
   // A process with neighbours:off gives nothing.
   const bool gives = core.config().neighbours && stats.reserved_bytes[kAll].current != 0;
-  part->spare_bytes =
-      static_cast<std::int64_t>((gives ? IdleMemory(core).spare(device) : 0) +
-                                (core.config().neighbours ? handle_cache().held(device) : 0));
+  part->spare_bytes = static_cast<std::int64_t>(gives ? IdleMemory(core).spare(device) : 0);
 }
 
 // The number is odd while the rest is written. A reader that sees the same even number twice

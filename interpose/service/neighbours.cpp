@@ -3,7 +3,6 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/peer_processes.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 #include "interpose/real/real_driver.hpp"
@@ -207,10 +206,8 @@ void give(Allocator& core,
     count = 0;
   Bytes given = 0;
   for (int device = 0; device < count; ++device)
-    if (uuid_of(device) == arguments.substr(0, blank)) {
-      given = handle_cache().give_back(core.driver(), device, bytes);
-      if (given < bytes) given += PeerProcesses(core).give_back(device, bytes - given);
-    }
+    if (uuid_of(device) == arguments.substr(0, blank))
+      given = PeerProcesses(core).give_back(device, bytes);
   answer->text = std::to_string(given);
 }
 

@@ -2,7 +2,6 @@
 #include "interpose/service/service_verbs.hpp"
 
 #include "allocator/peer_processes.hpp"
-#include "interpose/process/handle_cache.hpp"
 #include "interpose/service/service_loop.hpp"
 
 #include <algorithm>
@@ -66,10 +65,8 @@ void trim(Allocator& core, Session&, std::string_view arguments, Answer* answer)
   }
   if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
   Bytes given = 0;
-  for (int device = 0; device < devices && given < wanted; ++device) {
-    given += handle_cache().give_back(core.driver(), device, wanted - given);
-    if (given < wanted) given += PeerProcesses(core).give_back(device, wanted - given);
-  }
+  for (int device = 0; device < devices && given < wanted; ++device)
+    given += PeerProcesses(core).give_back(device, wanted - given);
   answer->text = std::to_string(given);
 }
 

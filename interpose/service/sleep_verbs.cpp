@@ -3,7 +3,6 @@
 
 #include "allocator/deep_trim.hpp"
 #include "allocator/sleep.hpp"
-#include "interpose/process/handle_cache.hpp"
 
 #include <atomic>
 #include <charconv>
@@ -38,18 +37,6 @@ bool read_request(std::string_view arguments, SleepRequest* request, service::An
 void tell(bool done, std::string text, service::Answer* answer) {
   answer->text = std::move(text);
   if (!done) answer->status = service::ReplyStatus::Refused;
-}
-
-// Of the handles that the program has released.
-Bytes give_handles_back(Allocator& core, int wanted) {
-  int devices = 0;
-  Bytes given = 0;
-  if (core.driver().device_get_count(&devices) != CUDA_SUCCESS) devices = 0;
-  for (int device = 0; device < devices; ++device) {
-    if (wanted < 0 || device == wanted)
-      given += handle_cache().give_back(core.driver(), device, ~Bytes{0});
-  }
-  return given;
 }
 
 // Free memory that custash holds, of all devices.
@@ -108,7 +95,7 @@ void deep_trim(Allocator& core,
                service::Answer* answer) {
   SleepRequest request;
   if (!read_request(arguments, &request, answer)) return;
-  DeepTrimAnswer result = DeepTrim(core).go(request, give_handles_back(core, request.device));
+  DeepTrimAnswer result = DeepTrim(core).go(request);
   tell(result.done, std::move(result.text), answer);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Memory that the program makes and maps for itself, arrays, memory of other interfaces, and
-// advice for managed memory: the driver serves it, and custash watches. Run once with the
-// default options, once with handle_cache.
+// advice for managed memory: the driver serves it, and custash watches.
 #include "tests/conformance/cases.hpp"
 
 #include <cstring>

@@ -24,7 +24,6 @@ import peers  # noqa: E402
 
 LEAST = 95
 MOST = 1.02  # times the memory without custash, of programs that map for themselves
-HANDLES = "handle_cache:4G"
 
 # Name: what runs (a loop of coverage_loops, or a function of this file and the module that it needs), its environment, custash's options.
 PROGRAMS = {
@@ -34,19 +33,14 @@ PROGRAMS = {
     "rmm_like": (("pool",), {}, ""),
     "cccl_like": (("pool_small",), {}, ""),
     "jax_platform_like": (("handles",), {}, ""),
-    "jax_platform_like_kept": (("handles",), {}, HANDLES),
     "expandable_like": (("segments",), {}, ""),
-    "expandable_like_kept": (("segments",), {}, HANDLES),
     "cccl_pool": (("cccl", "nvidia"), {}, ""),
     "rmm_async": (("run_rmm", "rmm"), {}, ""),
     "jax_default": (("run_jax", "jax"), {}, ""),
-    "jax_default_kept": (("run_jax", "jax"), {}, HANDLES),
     "jax_platform": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, ""),
-    "jax_platform_kept": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, HANDLES),
     "jax_cuda_async": (("run_jax", "jax"), {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}, ""),
     "torch": (("run_torch", "torch"), {}, ""),
     "torch_expandable": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, ""),
-    "torch_expandable_kept": (("run_torch", "torch"), {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, HANDLES),
     "cupy_no_pool": (("run_cupy", "cupy"), {"CUPY_NO_POOL": "1"}, ""),
     "numba": (("run_numba", "numba"), {}, ""),
     "thrust_no_pool": (("thrust", None), {"THRUST_NO_POOL": "1"}, ""),

@@ -61,7 +61,6 @@ def parts(build, out):
         "conformance": (500, conformance()),
         "conformance_plain": (150, conformance("--conf", "backing:driver")[:1]),
         "conformance_pools": (300, conformance("--conf", "pools:default", "--only", "contexts", "memory", "pools", "streams")),
-        "conformance_handles": (150, conformance("--conf", "handle_cache:1G", "--only", "handles")),
         "conformance_reports": (550, conformance("--reports", "memory") + conformance("--reports", "streams")),
         "harness_reports": (400, [harness("--preload", library, "--reports", check) for check in ("memory", "streams")]),
         "harness": (150, [harness("--preload", library)]),
@@ -81,8 +80,7 @@ def parts(build, out):
         "pairs": (120, [["env", *preload, f"{build}/tests/bench/pairs_{runtime}", str(threads)]
                         for preload in ([], [f"LD_PRELOAD={library}"])
                         for runtime in ("static", "shared") for threads in (1, 16)]),
-        "side_by_side": (300, [side_by_side("side_by_side", "--only", "jax_default", "jax_platform", "torch", "torch_expandable",
-                                            "--conf", "", "--conf", "handle_cache:4G")]),
+        "side_by_side": (300, [side_by_side("side_by_side", "--only", "jax_default", "jax_platform", "torch", "torch_expandable")]),
         "cost_of_checks": (150, [side_by_side("cost_of_checks", "--only", "gpt2_no_cache", "--windows", "40", "--turns", "1000",
                                               "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),

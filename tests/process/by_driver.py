@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Memory that the driver serves itself: handles of cuMemCreate, arrays, mipmaps and memory of other interfaces. How it is counted,
-where it is shown, who made it, and who has what custash keeps of it (option handle_cache)."""
+where it is shown, and who made it."""
 import json
 import os
 import subprocess
@@ -13,7 +13,6 @@ from program import PATHS, Case
 PATHS.command = ""
 PATHS.schema = ""
 MIB = 1 << 20
-KEPT = "handle_cache:1G"
 
 
 def command(*words):
@@ -260,43 +259,6 @@ class Arrays(Case):
         actor.process.stderr.close()
         self.assertIn("custash: served 1 of 1 allocations (100.0 %) and 100.0 % of their bytes; by the driver: "
                       "arrays 1 (4.0 MiB, 1 live: 4.0 MiB), mipmaps 1 (1.2 MiB, 1 live: 1.2 MiB), external 1 (3.0 MiB)\n", text)
-
-
-class Kept(Case):
-    def kept(self, actor):
-        return json.loads(command("stat", "--json", "--device", "0", actor.pid))["handle_cache"]
-
-    def test_the_command_gives_it_back(self):
-        with Actor(CUSTASH_CONF=KEPT, CUSTASH_SIM=f"devices=1,{machine()}") as actor:
-            for number in range(3):
-                actor.ok(f"create {4 * MIB}")
-            for number in range(3):
-                actor.ok(f"release {number}")
-            self.assertEqual(self.kept(actor), {"served": 0, "handles": 3, "bytes": 12 * MIB})
-            self.assertEqual(command("trim", actor.pid, "4M"), f"{4 * MIB} bytes returned\n")
-            self.assertEqual(self.kept(actor), {"served": 0, "handles": 2, "bytes": 8 * MIB})
-            actor.ok(f"create {4 * MIB}")
-            self.assertEqual(self.kept(actor), {"served": 1, "handles": 1, "bytes": 4 * MIB})
-            command("trim", actor.pid)
-            self.assertEqual(self.kept(actor), {"served": 1, "handles": 0, "bytes": 0})
-
-    def test_a_neighbour_has_it(self):
-        sim = f"devices=1,memory=256m,{machine()}"
-        with Actor(CUSTASH_CONF=KEPT, CUSTASH_SIM=sim) as one, Actor(CUSTASH_SIM=sim) as other:
-            one.ok(f"create {160 * MIB}")
-            one.ok("release 0")
-            self.assertEqual(self.kept(one)["bytes"], 160 * MIB)
-            other.ok(f"alloc {160 * MIB}")
-            self.assertEqual(self.kept(one)["bytes"], 0)
-
-    def test_a_forked_child_does_without(self):
-        with Actor(CUSTASH_CONF=KEPT) as actor:
-            actor.ok(f"create {4 * MIB}")
-            actor.ok("release 0")
-            actor.ok("fork")
-            actor.ok("reap")
-            actor.ok(f"create {4 * MIB}")
-            self.assertEqual(self.kept(actor)["served"], 1)
 
 
 program.main()

@@ -56,7 +56,6 @@ TEST_CASE("config: nothing said gives the defaults", "[config]") {
     CHECK(parsed.config.pinned);
     CHECK(parsed.config.pinned_threads == 0);
     CHECK(parsed.config.pinned_limit == 0);
-    CHECK(parsed.config.handle_cache == 0);
     CHECK(parsed.config.pinned_decay == 60);
   }
 }
@@ -65,7 +64,6 @@ TEST_CASE("config: sizes and times have units", "[config]") {
   CHECK(parse_config("pinned_limit:3K").config.pinned_limit == 3072);
   CHECK(parse_config("pinned_limit:20G").config.pinned_limit == 20ULL << 30);
   CHECK(parse_config("pinned_limit:7").config.pinned_limit == 7);
-  CHECK(parse_config("handle_cache:4G").config.handle_cache == 4ULL << 30);
   CHECK(parse_config("pinned_decay:5s,pinned_threads:3").config.pinned_decay == 5);
   for (const char* wrong : {"pinned_limit:",
                             "pinned_limit:G",
@@ -76,7 +74,6 @@ TEST_CASE("config: sizes and times have units", "[config]") {
                             "pinned_limit:99999999T",
                             "pinned_decay:5m",
                             "pinned_decay:86401",
-                            "handle_cache:all",
                             "pinned_threads:257",
                             "pinned_threads:x"}) {
     INFO(wrong);
@@ -84,7 +81,6 @@ TEST_CASE("config: sizes and times have units", "[config]") {
     CHECK(parsed.complaints.size() == 1);
     CHECK(parsed.config.pinned_limit == 0);
     CHECK(parsed.config.pinned_decay == 60);
-    CHECK(parsed.config.handle_cache == 0);
     CHECK(parsed.config.pinned_threads == 0);
   }
 }
@@ -99,9 +95,10 @@ TEST_CASE("config: when an idle process is trimmed deeply", "[config]") {
 
 TEST_CASE("config: a removed option has no effect, and one line names what to use instead",
           "[config]") {
-  const auto parsed = parse_config("turns:30,sleep_after:5");
+  const auto parsed = parse_config("turns:30,handle_cache:4G,sleep_after:5");
   CHECK(parsed.complaints.empty());
-  REQUIRE(parsed.notices.size() == 1);
+  REQUIRE(parsed.notices.size() == 2);
+  CHECK(parsed.notices.back().find("'handle_cache' was removed") != std::string::npos);
   CHECK(parsed.notices.front().find("'turns' was removed") != std::string::npos);
   CHECK(parsed.notices.front().find("sleep_after") != std::string::npos);
   CHECK(parsed.given.size() == 1);

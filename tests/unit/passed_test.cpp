@@ -64,6 +64,23 @@ TEST_CASE("a retained handle has one more reference", "[unit][passed]") {
   CHECK(of(table, Kind::Handle).live == 0);
 }
 
+TEST_CASE("memory that leaves the process's addresses is marked", "[unit][passed]") {
+  PassedTable table;
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    table.began(Kind::Handle, i, 2_MiB, nullptr);
+    table.mapped(i * 2_MiB, i);
+  }
+  table.leaves(1);
+  table.leaves_at(5_MiB, 2_MiB);  // of the second, from its middle on, and of the third
+  table.retained(4);
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    const auto handle = table.released(i);
+    REQUIRE(handle);
+    CHECK(handle->elsewhere == (i != 4));
+    CHECK(handle->retained == (i == 4));
+  }
+}
+
 TEST_CASE("what the driver refuses to end lives on", "[unit][passed]") {
   PassedTable table;
   table.began(Kind::Handle, 7, 2_MiB, nullptr);

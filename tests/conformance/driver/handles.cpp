@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Handles of memory that the program makes, maps and lets go of (option handle_cache).
-// Arguments: which part, and for random programs how many from which seed. What is said must be
-// the same bare and preloaded, but for the lines that begin with #: bare, new memory reads as
-// zeros, and memory that custash has kept does not.
+// Handles of memory that the program makes, maps and lets go of: the driver serves them, and
+// custash counts them. Arguments: which part, and for random programs how many from which seed.
 #include "tests/conformance/driver/driver.hpp"
 
 #include <array>
@@ -89,12 +87,12 @@ void let_go(std::size_t bytes = kBytes) {
   SAY(release(handle));
 }
 
-// Makes one at `number`; whether custash had kept it.
-Handle make(const char* when, std::size_t number, bool exportable = false) {
+// Makes one at `number`. It is new memory, which the simulator clears.
+Handle make(std::size_t number, bool exportable = false) {
   Handle handle = 0;
   SAY(create(&handle, kBytes, exportable));
   SAY(map(number, handle));
-  std::printf("# %s %d\n", when, first_byte(number) != 0 ? 1 : 0);
+  SAY(first_byte(number));
   SAY(fill(number, 0x22));
   return handle;
 }
@@ -106,14 +104,14 @@ void say_free() {
   std::printf("free %zu\n", free);
 }
 
-void kept() {
+void released() {
   begin();
   say_free();
   let_go();
   say_free();
-  const Handle first = make("same", 1);
+  const Handle first = make(1);
   say_free();
-  make("other_properties", 2, true);
+  make(2, true);
   SAY(unmap(1));
   SAY(release(first));
   SAY(release(first));  // no handle of the program's any more
@@ -124,8 +122,8 @@ void kept() {
            first,
            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
            0ULL));
-  make("again", 3);
-  make("no_more", 4);
+  make(3);
+  make(4);
   say_free();
 }
 
@@ -137,7 +135,7 @@ void mapped() {
   SAY(map(0, handle));
   SAY(fill(0, 0x11));
   SAY(release(handle));
-  make("mapped", 1);
+  make(1);
   SAY(first_byte(0));
   SAY(unmap(0));
 }
@@ -152,12 +150,12 @@ void referenced() {
   SAY(call("cuMemRetainAllocationHandle", &again, reinterpret_cast<void*>(place(0))));
   SAY(unmap(0));
   SAY(release(handle));
-  make("referenced", 1);
+  make(1);
   SAY(map(2, again));
   SAY(first_byte(2));
   SAY(unmap(2));
   SAY(release(again));
-  make("once_retained", 3);
+  make(3);
 }
 
 void elsewhere() {
@@ -179,7 +177,7 @@ void elsewhere() {
            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
   SAY(unmap(0));
   SAY(release(handle));
-  make("exported", 1, true);
+  make(1, true);
   SAY(map(2, imported));
   SAY(first_byte(2));
 }
@@ -210,7 +208,7 @@ void by_address() {
     }
     SAY(unmap(0));
     SAY(release(handle));
-    make(way, 1);
+    make(1);
     SAY(unmap(1));
   }
 }
@@ -236,7 +234,7 @@ CUresult unbind(Multicast multicast, std::size_t at) {
   return call("cuMulticastUnbind", multicast, CUdevice{0}, at, std::size_t{kBytes});
 }
 
-// A multicast object may reach the memory. Whether it still does is not custash's to know.
+// A multicast object may reach the memory.
 void multicast() {
   begin();
   const Multicast object = make_multicast();
@@ -254,11 +252,9 @@ void multicast() {
     if (std::strcmp(way, "unbound") == 0) SAY(unbind(object, 0));
     SAY(unmap(0));
     SAY(release(handle));
-    const Handle next = make(way, 1);
+    const Handle next = make(1);
     SAY(unmap(1));
     SAY(release(next));
-    SAY(make(way, 1) != 0);  // that one was never bound
-    SAY(unmap(1));
     if (std::strcmp(way, "bound") == 0) SAY(unbind(object, 0));
     say_free();
   }
@@ -312,7 +308,7 @@ void sparse() {
     }
     if (std::strcmp(way, "once_in_an_array") == 0) SAY(map_array(array, 0));
     SAY(release(handle));
-    make(way, 1);
+    make(1);
     SAY(unmap(1));
     if (std::strcmp(way, "in_an_array") == 0) SAY(map_array(array, 0));
     say_free();
@@ -321,7 +317,7 @@ void sparse() {
   say_free();
 }
 
-// A handle that is kept is none to the program, whichever call names it.
+// A released handle is none to the program, whichever call names it.
 void named() {
   begin();
   const Multicast object = make_multicast();
@@ -372,13 +368,13 @@ void pending() {
     SAY(unmap(i));
     SAY(release(handles[i]));
   }
-  make("pending", 2);  // and one of the two goes back for it
-  std::printf("# query %d\n", call("cuStreamQuery", stream));
+  make(2);
+  SAY(call("cuStreamQuery", stream));
   SAY(call("cuCtxSynchronize"));
-  make("over", 3);
+  make(3);
 }
 
-// Whoever needs memory has what was kept. On a device of 256 MiB.
+// Any call that needs memory can have what was released. On a device of 256 MiB.
 void needed() {
   begin();
   constexpr std::size_t kMost = 160 * kMiB;
@@ -405,30 +401,15 @@ void needed() {
   say_free();
 }
 
-void given_back() {
+// Handles belong to no context.
+void reset() {
   begin();
-  let_go();
-  const auto trim = of_custash<decltype(&custash_trim)>("custash_trim");
-  if (trim != nullptr) trim(0, kMiB);
-  make("trimmed", 1);
-  let_go();
-  const auto empty = of_custash<decltype(&custash_empty_cache)>("custash_empty_cache");
-  if (empty != nullptr) empty();
-  make("emptied", 2);
-  let_go();
-  const auto idle = of_custash<decltype(&custash_trim_idle)>("custash_trim_idle");
-  if (idle != nullptr) idle(0);
-  const Handle looked_at = make("idle_once", 3);
-  SAY(unmap(3));
-  SAY(release(looked_at));
-  if (idle != nullptr) idle(0), idle(0);
-  make("idle_twice", 3);
   let_go();
   CUcontext context = nullptr;
   SAY(call("cuDevicePrimaryCtxReset_v2", CUdevice{0}));
   SAY(call("cuDevicePrimaryCtxRetain", &context, CUdevice{0}));
   SAY(call("cuCtxSetCurrent", context));
-  make("reset", 5);
+  make(5);
 }
 
 // Random programs, with a model of what each address holds. Fresh memory is filled at once.
@@ -607,7 +588,7 @@ void random_programs(unsigned count, unsigned seed) {
     Program(seed + i, object).run();
   let_go();
   say_free();
-  make("at_the_end", 1);
+  make(1);
 }
 
 struct Part {
@@ -616,7 +597,7 @@ struct Part {
 };
 
 constexpr Part kParts[] = {
-    {"kept", kept},
+    {"released", released},
     {"mapped", mapped},
     {"referenced", referenced},
     {"elsewhere", elsewhere},
@@ -626,7 +607,7 @@ constexpr Part kParts[] = {
     {"named", named},
     {"pending", pending},
     {"needed", needed},
-    {"given_back", given_back},
+    {"reset", reset},
 };
 
 }  // namespace
