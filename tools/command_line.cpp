@@ -112,32 +112,6 @@ void add_run(CLI::App& app, RunOptions* options) {
   command->footer(kRunHelp + options_help() + kRunExitCodes);
 }
 
-void add_bandwidth(CLI::App& app, bandwidth::CommandOptions* options, const HelpTexts& help) {
-  CLI::App* const command =
-      app.add_subcommand("bandwidth", "measure copies between host and device");
-  CLI::Option* const mistakes =
-      command->add_flag("--mistakes",
-                        options->mistakes,
-                        "show two common measuring mistakes beside the right way");
-  const auto list = [&](const char* name, auto& values, const char* type, const char* text) {
-    mistakes->excludes(add(command, name, values, type, text)->delimiter(','));
-  };
-  list("--sizes", options->sizes, "SIZE,...", "bytes, or with K, M, G (powers of 1,024)");
-  list("--direction", options->directions, "h2d|d2h", "to the device, to the host, or both");
-  list("--memory", options->memories, "pageable|pinned", "kind of host memory");
-  list("--allocation",
-       options->allocations,
-       "cached|cold",
-       "cached (the buffer exists already), cold (each repetition allocates one)");
-  list("--processes", options->processes, "NUMBER,...", "how many processes copy at once");
-  add(command, "--repetitions", options->repetitions, "NUMBER", "repetitions of each cell");
-  add(command, "--device", options->device, "NUMBER", "the device to measure");
-  command->add_flag("--json", options->json, "print JSON");
-  mistakes->excludes(add(command, "--plot", options->plot, "OUT.svg", "plot the result"));
-  add_force(command, &options->force);
-  command->footer(help.bandwidth);
-}
-
 void add_doctor(CLI::App& app, doctor::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const command = app.add_subcommand(
       "doctor", "diagnose this machine, a program or a running process, and suggest fixes");
@@ -292,8 +266,11 @@ std::string unexpected(const CLI::App& command) {
   return name + ": no such option" + hint(name, known);
 }
 
-// Of a misspelt command, and of a program whose "run" was forgotten.
+// Of a command of the last minor version, of a misspelt one, and of a program whose "run" was
+// forgotten.
 std::string no_such_command(const Description& custash, const std::string& word) {
+  if (word == "bandwidth")
+    return word + ": moved to tools/demos/bandwidth of custash's sources (docs/bandwidth.md)";
   Words known;
   for (const CommandText& each : custash.commands)
     known.push_back(each.name);
@@ -320,7 +297,6 @@ CommandLine::CommandLine(Words words, const HelpTexts& help) {
   app.require_subcommand(1);
   add_run(app, &run);
   add_compare(app, &compare, help.compare);
-  add_bandwidth(app, &bandwidth, help);
   add_doctor(app, &doctor, help);
   add_live(app, &live, {help.top, help.stat, help.trim, help.sleep, help.wake, help.serve});
   add_snapshot(app, &snapshot, help);

@@ -3,7 +3,6 @@
 // that knows CLI11, which takes seconds to compile. No state.
 #pragma once
 
-#include "tools/bandwidth/command.hpp"
 #include "tools/command/compare/command.hpp"
 #include "tools/command/describe.hpp"
 #include "tools/command/doctor/command.hpp"
@@ -20,7 +19,6 @@ namespace custash {
 // Texts below the options in the --help of each command. A program gives those of the commands
 // that it runs.
 struct HelpTexts {
-  std::string bandwidth;
   std::string compare;
   std::string doctor;
   std::string replay;
@@ -43,7 +41,6 @@ struct CommandLine {
 
   std::string command;  // "run", "top", …; empty: all is said
   RunOptions run;
-  bandwidth::CommandOptions bandwidth;
   compare::CommandOptions compare;
   doctor::CommandOptions doctor;
   live::CommandOptions live;

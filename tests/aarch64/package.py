@@ -17,7 +17,7 @@ import zipfile
 from lacking import ROOT, skip_where_something_lacks
 
 DOCUMENTS = "usr/lib/aarch64-linux-gnu/pkgconfig/custash.pc"
-PROGRAMS = ("custash", "custash-bandwidth", "custash-replay")
+PROGRAMS = ("custash", "custash-replay")
 
 
 def run(*command):

@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
-PACKED = ("interpose/libcustash.so", "tools/custash*", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/coverage_loops_s*",
+PACKED = ("interpose/libcustash.so", "tools/custash*", "tools/demos/bandwidth/bandwidth", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/coverage_loops_s*",
           "tests/bench/core", "tests/harness/harness_*", "tests/process/actor", "tests/process/check_streams",
           "tests/demo/churn_*")
 AS_THEY_ARE = ("tests/gpu/check_streams_kernels",)
@@ -75,6 +75,7 @@ def parts(build, out):
         "processes": (120, [script("gpu/processes.py", "--library", library, "--programs",
                                       f"{build}/tests/process")]),
         "linked": (120, [script("gpu/linked.py", "--programs", f"{build}/tests/gpu")]),
+        "bandwidth": (120, [script("gpu/bandwidth.py", "--program", f"{build}/tools/demos/bandwidth/bandwidth", "--library", library)]),
         "bench": (560, [[f"{ROOT}/tools/bench", "--build", build, "--minutes", "8",
                        "--json", f"{out}/bench.json"]]),
         "pairs": (120, [["env", *preload, f"{build}/tests/bench/pairs_{runtime}", str(threads)]

@@ -117,7 +117,7 @@ def completion():
                            (("run", "--conf", "ba"), "backing:"), (("run", "--conf", "backing", ":", "d"), "driver"),
                            (("run", "--conf", "backing", ":"), "auto vmm whole driver"),
                            (("run", "--conf", "limit", ":", "50%,su"), "50%,summary:"),
-                           (("replay", "--backend", ""), "sim cuda"), (("bandwidth", "--memory", "p"), "pageable pinned"),
+                           (("replay", "--backend", ""), "sim cuda"),
                            (("completion", ""), "bash zsh fish"), (("stat", "--patience", ""), ""),
                            (("run", "--lib", "command.p"), "command.py"), (("replay", "command.p"), "command.py"),
                            (("top", "--delay", "command.p"), "")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`custash bandwidth` over the simulated driver, bare and preloaded."""
+"""The demo bandwidth over the simulated driver, without and with custash."""
 import json
 import os
 import signal
@@ -23,10 +23,14 @@ GB_PER_S = {"pageable": 10, "pinned": 50}
 SLACK_MS = 0.005
 
 
+def program():
+    return os.path.join(PATHS.programs, "bandwidth")
+
+
 class Bandwidth(Case):
     def ask(self, *words, preload=False, code=0, **more):
-        """Runs the command; returns what it said, on standard error where it fails."""
-        done = subprocess.run([PATHS.command, "bandwidth", *words], env=environment(preload, **more),
+        """Runs the program; returns what it said, on standard error where it fails."""
+        done = subprocess.run([program(), *words], env=environment(preload, **more),
                               capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(done.stdout if code else done.stderr, "")
@@ -90,8 +94,8 @@ class Bandwidth(Case):
         self.assertIn(", bare, ", self.ask(*words))
 
     def test_custash_run_starts_it(self):
-        done = subprocess.run([PATHS.command, "run", "--summary", "--lib", PATHS.library, "--", PATHS.command,
-                               "bandwidth", "--json", "--sizes", "4k", "--processes", "3"],
+        done = subprocess.run([PATHS.command, "run", "--summary", "--lib", PATHS.library, "--", program(),
+                               "--json", "--sizes", "4k", "--processes", "3"],
                               env=environment(preload=False), capture_output=True, text=True, timeout=60, check=True)
         self.assertIsNotNone(json.loads(done.stdout)["custash"])
         self.assertEqual(done.stderr.count("custash: device 0:"), 3, done.stderr)
@@ -135,11 +139,16 @@ class Bandwidth(Case):
 
     def test_a_plot_that_cannot_be_written_loses_no_figures(self):
         with tempfile.TemporaryDirectory() as folder:
+            mine = os.path.join(folder, "mine.svg")
+            with open(mine, "w", encoding="utf-8") as file:
+                file.write("not custash's\n")
+            self.assertEqual(self.ask("--plot", mine, code=125),
+                             f"custash: {mine}: exists and is not a custash picture; --force replaces it\n")
             fifo = os.path.join(folder, "fifo")  # that nobody reads shows at the end only
             os.mkfifo(fifo)
             for path, code, why in ((fifo, 1, "no process reads from it"),
                                     (folder + "/none/out.svg", 125, "No such file or directory")):
-                done = subprocess.run([PATHS.command, "bandwidth", "--json", "--sizes", "4k", "--plot", path],
+                done = subprocess.run([program(), "--json", "--sizes", "4k", "--plot", path],
                                       env=environment(preload=False), capture_output=True, text=True, timeout=60,
                                       check=False)
                 self.assertEqual((done.returncode, done.stderr), (code, f"custash: {path}: {why}\n"))
@@ -155,6 +164,12 @@ class Bandwidth(Case):
         text = self.ask("--mistakes")
         for words in ("Start-up in the timing:", "Handed to a process:", "Right:", "not pinned", "modelled"):
             self.assertIn(words, text)
+
+    def test_the_command_says_where_it_went(self):
+        done = subprocess.run([PATHS.command, "bandwidth", "--mistakes"], env=environment(preload=False), capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (125, "", "custash: bandwidth: moved to tools/demos/bandwidth of custash's sources (docs/bandwidth.md)\n"))
 
     def test_wrong_options_are_told(self):
         for words, message in [(("--sizes", "12x"), "--sizes 12x is not a size"),
@@ -193,7 +208,7 @@ class Bandwidth(Case):
         self.assertIn("custash: 16 MiB of pinned memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory)\n", message)
 
     def test_a_process_that_dies_ends_the_others(self):
-        with subprocess.Popen([PATHS.command, "bandwidth", "--sizes", "4m", "--processes", "3", "--repetitions",
+        with subprocess.Popen([program(), "--sizes", "4m", "--processes", "3", "--repetitions",
                                "10000"], env=environment(preload=False), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True) as running:
             deadline = time.monotonic() + 30

@@ -206,7 +206,6 @@ class Install(Installed):
     def test_the_command_finds_the_programs_beside_it(self):
         trace = ROOT / "tests/traces/serving.trace.xz"
         self.assertIn("serving", self.built(self.prefix / "bin/custash", "replay", trace))
-        self.assertIn("--sizes", self.built(self.prefix / "bin/custash-bandwidth", "--help"))
         with tempfile.TemporaryDirectory() as alone:
             command = shutil.copy(self.prefix / "bin/custash", alone)
             done = execute(command, "replay", trace)
@@ -295,7 +294,7 @@ custash.free(memory)
         for name, (digest, size) in listed.items():
             sum256 = base64.urlsafe_b64encode(hashlib.sha256(files[name]).digest()).rstrip(b"=").decode()
             self.assertEqual((digest, size), (f"sha256={sum256}", str(len(files[name]))), name)
-        self.assertEqual(runs, {f"custash/bin/{name}" for name in ("custash", "custash-bandwidth", "custash-replay")})
+        self.assertEqual(runs, {f"custash/bin/{name}" for name in ("custash", "custash-replay")})
         modules = {f"custash/{each.name}" for each in (ROOT / "tools/python/custash").glob("*.py")}
         self.assertLessEqual(modules | {"custash/lib/libcustash.so"}, set(files))
 
@@ -346,8 +345,8 @@ custash.free(memory)
                 done = execute(there / "bin" / words[0], *words[1:], env=env, cwd=self.folder)
                 self.assertEqual((done.returncode, done.stdout, done.stderr),
                                  (0, f"{there} {preloaded} 5120 ['x'] None\n", ""), words)
-            done = execute(there / "bin/custash", "bandwidth", "--help", env=env)
-            self.assertIn("--sizes", done.stdout, done.stderr)
+            done = execute(there / "bin/custash", "replay", "--help", env=env)
+            self.assertIn("--capacity", done.stdout, done.stderr)
             done = execute(there / "bin/custash", "run", "--nonsense", env=env)
             self.assertEqual((done.returncode, done.stdout), (125, ""))
 

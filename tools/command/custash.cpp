@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Becomes custash-replay or custash-bandwidth, which read the same words again.
+// Becomes custash-replay, which reads the same words again.
 int start_beside(const char* name, const Words& words) {
   Words program{custash::beside(name)};
   if (program.front().empty())
@@ -27,8 +27,7 @@ int start_beside(const char* name, const Words& words) {
 
 custash::HelpTexts help_texts() {
   const std::string exit_codes = custash::snapshot::kExitHelp;
-  return {.bandwidth = custash::bandwidth::kHelp,
-          .compare = custash::compare::kHelp,
+  return {.compare = custash::compare::kHelp,
           .doctor = custash::doctor::kHelp,
           .replay = custash::replay::kHelp,
           .top = custash::live::kTopHelp,
@@ -50,7 +49,6 @@ int dispatch(const Words& words) {
   const std::string& command = line.command;
   if (command.empty()) return 0;
   if (command == "run") return custash::run_command(line.run);
-  if (command == "bandwidth") return start_beside("custash-bandwidth", words);
   if (command == "compare") return custash::compare::run_command(line.compare);
   if (command == "doctor") return custash::doctor::run_command(line.doctor);
   if (command == "replay") return start_beside("custash-replay", words);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the samples of several processes become.
-#include "tools/bandwidth/cells.hpp"
+#include "tools/demos/bandwidth/cells.hpp"
 
 #include "tests/catch.hpp"
 

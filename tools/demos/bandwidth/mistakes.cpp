@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bandwidth/mistakes.hpp"
+#include "tools/demos/bandwidth/mistakes.hpp"
 
-#include "tools/bandwidth/bench.hpp"
+#include "tools/demos/bandwidth/bench.hpp"
 #include "tools/text.hpp"
 
 namespace custash::bandwidth {

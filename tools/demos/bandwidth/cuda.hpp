@@ -3,7 +3,7 @@
 // preloaded, on a GPU and over the simulated driver. Every call that fails throws CudaError.
 #pragma once
 
-#include "tools/bandwidth/cells.hpp"
+#include "tools/demos/bandwidth/cells.hpp"
 
 #include <chrono>
 #include <stdexcept>

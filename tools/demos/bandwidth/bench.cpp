@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bandwidth/bench.hpp"
+#include "tools/demos/bandwidth/bench.hpp"
 
 #include "tools/progress.hpp"
 

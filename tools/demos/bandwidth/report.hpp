@@ -2,7 +2,7 @@
 // What was measured, as text, JSON and a picture. Pure.
 #pragma once
 
-#include "tools/bandwidth/bench.hpp"
+#include "tools/demos/bandwidth/bench.hpp"
 
 #include <string>
 

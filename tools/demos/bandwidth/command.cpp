@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bandwidth/command.hpp"
+#include "tools/demos/bandwidth/command.hpp"
 
-#include "tools/bandwidth/mistakes.hpp"
-#include "tools/bandwidth/report.hpp"
+#include "tools/demos/bandwidth/mistakes.hpp"
+#include "tools/demos/bandwidth/report.hpp"
 #include "tools/output_file.hpp"
 #include "tools/text.hpp"
 

@@ -3,8 +3,8 @@
 // the device.
 #pragma once
 
-#include "tools/bandwidth/crew.hpp"
-#include "tools/bandwidth/cuda.hpp"
+#include "tools/demos/bandwidth/crew.hpp"
+#include "tools/demos/bandwidth/cuda.hpp"
 
 namespace custash::bandwidth {
 

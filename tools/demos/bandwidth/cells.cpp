@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bandwidth/cells.hpp"
+#include "tools/demos/bandwidth/cells.hpp"
 
 #include <algorithm>
 

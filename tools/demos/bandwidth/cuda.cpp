@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bandwidth/cuda.hpp"
+#include "tools/demos/bandwidth/cuda.hpp"
 
 #include "tools/text.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The subcommand `custash bandwidth`: its options, and what they do in the program
-// custash-bandwidth.
+// The options of the demo `bandwidth`, and what they do.
 #pragma once
 
 #include <string>
@@ -21,8 +20,6 @@ struct CommandOptions {
   bool json = false;
   bool mistakes = false;
 };
-
-extern const char* const kHelp;  // below the options in --help
 
 // The exit code: 0; 1 when it could not be measured, the reason on standard error. A wrong
 // option throws.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bandwidth/crew.hpp"
+#include "tools/demos/bandwidth/crew.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bandwidth/report.hpp"
+#include "tools/demos/bandwidth/report.hpp"
 
 #include "tools/text.hpp"
 
