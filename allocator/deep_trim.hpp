@@ -5,7 +5,7 @@
 // decision 22
 #pragma once
 
-#include "allocator/memory/cut_sums.hpp"
+#include "allocator/memory/sleep_sums.hpp"
 #include "allocator/sleep.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/graph_memory.hpp"
 
-#include "allocator/base/this_thread.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/registry.hpp"
 
 namespace custash {

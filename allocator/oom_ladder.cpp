@@ -3,9 +3,9 @@
 // facade then asks the other contexts of the device, other processes and the program's hooks.
 #include "allocator/cache/oom_ladder.hpp"
 
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/deep_trim.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"

@@ -5,7 +5,7 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/whole_blocks.hpp"
-#include "allocator/heap/exported_block.hpp"
+#include "allocator/heap/page.hpp"
 
 namespace custash {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "allocator/base/driver.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/base/stream_handle.hpp"
 #include "allocator/cache/context_cache.hpp"
 #include "allocator/memory/sleeping.hpp"
 #include "allocator/order/host_tickets.hpp"

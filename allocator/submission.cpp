@@ -5,11 +5,11 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/atomic_max.hpp"
+#include "allocator/base/driver.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
-#include "allocator/base/stream_handle.hpp"
-#include "allocator/base/this_thread.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 // Proved: tests/models/sleep.pml.
 #include "allocator/waking.hpp"
 
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/registry.hpp"
 
 #include <string>

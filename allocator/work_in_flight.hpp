@@ -4,7 +4,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
-#include "allocator/order/host_use.hpp"
+#include "allocator/order/event.hpp"
 
 #include <cstdint>
 

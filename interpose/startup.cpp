@@ -2,8 +2,8 @@
 // The composition root, above every layer: builds the core, starts each part and connects them;
 // stops them at exit and in a forked child. Loading reads the environment and does nothing
 // else.
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/log.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
 #include "interpose/hooks/async_memory.hpp"
@@ -36,12 +36,9 @@
 #include "interpose/real/engines.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/real/resolve.hpp"
-#include "interpose/service/idle_tick.hpp"
 #include "interpose/service/live.hpp"
 #include "interpose/service/neighbours.hpp"
-#include "interpose/service/service_verbs.hpp"
-#include "interpose/service/sleep_verbs.hpp"
-#include "interpose/service/snapshot_verbs.hpp"
+#include "interpose/service/verbs.hpp"
 #include "pinned/sleep_store.hpp"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "allocator/base/check.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/order/host_use.hpp"
+#include "allocator/order/event.hpp"
 #include "allocator/work_in_flight.hpp"
 #include "pinned/first_touch.hpp"
 #include "pinned/host_limits.hpp"

@@ -2,7 +2,7 @@
 // HostCache: frees.
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/order/host_use.hpp"
+#include "allocator/order/event.hpp"
 #include "allocator/work_in_flight.hpp"
 #include "pinned/host_cache.hpp"
 #include "pinned/host_pool.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/host_limits.hpp"
 
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -6,7 +6,7 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
-#include "allocator/order/host_use.hpp"
+#include "allocator/order/event.hpp"
 #include "pinned/host_block.hpp"
 
 #include <cstdint>

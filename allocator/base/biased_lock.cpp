@@ -2,8 +2,8 @@
 // Proved: tests/models/thread_cache.pml.
 #include "allocator/base/biased_lock.hpp"
 
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <chrono>
 #include <thread>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/driver.hpp"
 
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <chrono>
 #include <thread>

@@ -3,13 +3,25 @@
 // per thread, without a destructor.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <string_view>
 
 namespace custash {
 
-void set_last_error(std::string_view message) noexcept;  // truncated if too long
+inline constexpr std::size_t kLastErrorRoom = 1024;
+inline thread_local constinit char last_error_text[kLastErrorRoom] = "";
+
+// Truncated if too long.
+inline void set_last_error(std::string_view message) noexcept {
+  const std::size_t size = std::min(message.size(), kLastErrorRoom - 1);
+  std::copy_n(message.begin(), size, last_error_text);
+  last_error_text[size] = '\0';
+}
 
 // Empty until an allocation is refused; valid until the thread's next refusal.
-const char* last_error() noexcept;
+inline const char* last_error() noexcept {
+  return last_error_text;
+}
 
 }  // namespace custash

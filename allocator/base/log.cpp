@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/log.hpp"
 
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <atomic>
 #include <memory>

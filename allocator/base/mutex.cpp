@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/mutex.hpp"
 
-#include "allocator/base/held_locks.hpp"
-#include "allocator/base/pause.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <cassert>
 #include <new>

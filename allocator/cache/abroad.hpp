@@ -5,7 +5,7 @@
 #pragma once
 
 #include "allocator/heap/block_ref.hpp"
-#include "allocator/order/host_use.hpp"
+#include "allocator/order/event.hpp"
 
 #include <algorithm>
 #include <atomic>

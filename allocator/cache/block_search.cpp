@@ -4,7 +4,7 @@
 
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/base/this_thread.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/heap/block_info.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"

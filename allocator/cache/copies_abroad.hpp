@@ -4,7 +4,7 @@
 // Own lock (rank CopiesAbroad), never held across a driver call.
 #pragma once
 
-#include "allocator/order/host_use.hpp"
+#include "allocator/order/event.hpp"
 #include "allocator/order/timeline.hpp"
 
 #include <atomic>

@@ -5,7 +5,7 @@
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/freed_blocks.hpp"
-#include "allocator/heap/exported_block.hpp"
+#include "allocator/heap/page.hpp"
 #include "allocator/heap/pool.hpp"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 // (SleepGate). decision 21
 #pragma once
 
+#include "allocator/base/driver.hpp"
 #include "allocator/cache/cache_core.hpp"
-#include "allocator/cache/copy_stream.hpp"
 #include "allocator/memory/saved_bytes.hpp"
 
 #include <cstdint>
@@ -16,6 +16,23 @@
 #include <vector>
 
 namespace custash {
+
+// The stream of a context on which custash copies contents, made at need. Belongs to the one
+// thread that copies. Called without any lock held, with the context current.
+class CopyStream {
+ public:
+  explicit CopyStream(const Driver& driver) : driver_(driver) {}
+
+  // Null: the driver makes none.
+  CUstream get();
+  // Returns when all copies on it are over.
+  Status wait();
+
+ private:
+  const Driver& driver_;
+  CUstream stream_ = nullptr;
+  CUevent copied_ = nullptr;
+};
 
 class PageContents {
  public:

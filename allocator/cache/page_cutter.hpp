@@ -8,7 +8,7 @@
 
 #include "allocator/cache/page_replacement.hpp"
 #include "allocator/cache/staying_pages.hpp"
-#include "allocator/memory/cut_sums.hpp"
+#include "allocator/memory/sleep_sums.hpp"
 
 #include <atomic>
 #include <deque>

@@ -5,7 +5,7 @@
 // decision 22
 #pragma once
 
-#include "allocator/cache/copy_stream.hpp"
+#include "allocator/cache/page_contents.hpp"
 #include "allocator/cache/segments.hpp"
 #include "allocator/heap/page_cut.hpp"
 

@@ -3,7 +3,7 @@
 // Proved: tests/models/thread_cache.pml.
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/base/this_thread.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/cache/thread_caches.hpp"
 #include "allocator/heap/pool.hpp"

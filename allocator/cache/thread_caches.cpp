@@ -4,7 +4,7 @@
 #include "allocator/cache/thread_caches.hpp"
 
 #include "allocator/base/check.hpp"
-#include "allocator/base/this_thread.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/heap/pool.hpp"
 
 #include <algorithm>

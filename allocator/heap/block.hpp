@@ -6,12 +6,23 @@
 #include "allocator/base/shared_field.hpp"
 #include "allocator/base/units.hpp"
 #include "allocator/heap/block_marks.hpp"
-#include "allocator/heap/block_state.hpp"
 #include "allocator/heap/reuse_after.hpp"
+
+#include <cstdint>
 
 namespace custash {
 
 struct Segment;
+
+// Who has a block, large or small.
+enum class BlockState : std::uint8_t {
+  Hole,     // addresses without memory (VMM)
+  Stale,    // its pages were moved; work may still use them at these addresses
+  Free,     // in the free index, merged with free neighbours
+  InLimbo,  // freed, not merged, its positions not yet passed
+  Used,     // a caller owns it
+  Busy,     // held by a thread that calls the driver for it
+};
 
 // On cache lines of its own: a hit writes to it, and its neighbour may belong to another
 // thread. Processors fetch lines in pairs.

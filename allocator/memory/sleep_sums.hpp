@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SleepSums: what became of the memory when the process went to sleep, in bytes. Pure.
+// What became of the memory, in bytes: SleepSums when the process went to sleep, CutSums of the
+// pages that a deep trim looked at. Pure.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -28,6 +29,23 @@ struct SleepSums {
   }
 
   [[nodiscard]] Bytes awake() const { return plain + exported + registered + refused; }
+};
+
+struct CutSums {
+  Bytes trimmed = 0;   // of pages that were wholly free: went back to the driver
+  Bytes given = 0;     // of pages that were cut: went back to the driver
+  Bytes copied = 0;    // contents that were copied for it
+  Bytes unmapped = 0;  // pages that the driver would not map again; the next submission retries
+  SleepSums stays;     // pages that stay whole; of the other sums nothing
+
+  CutSums& operator+=(const CutSums& other) {
+    trimmed += other.trimmed;
+    given += other.given;
+    copied += other.copied;
+    unmapped += other.unmapped;
+    stays += other.stays;
+    return *this;
+  }
 };
 
 }  // namespace custash

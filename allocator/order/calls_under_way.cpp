@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/order/calls_under_way.hpp"
 
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/check.hpp"
-#include "allocator/base/this_thread.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <chrono>
 #include <thread>

@@ -2,8 +2,8 @@
 // Proved: tests/models/capture.pml and tests/models/ends.pml.
 #include "allocator/order/context_events.hpp"
 
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/base/thread.hpp"
 
 namespace custash {
 namespace {

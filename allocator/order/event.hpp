@@ -74,4 +74,14 @@ class EventPool {
   bool abandoned_ GUARDED_BY(mutex_) = false;
 };
 
+class Timeline;
+
+// The work of one stream that may still use a pinned buffer: over once the event has passed.
+struct HostUse {
+  Timeline* timeline = nullptr;
+  EventRef event;
+
+  explicit operator bool() const { return timeline != nullptr; }
+};
+
 }  // namespace custash

@@ -4,9 +4,9 @@
 #include "allocator/order/fence_log.hpp"
 
 #include "allocator/base/check.hpp"
-#include "allocator/base/pause.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <algorithm>
 

@@ -2,9 +2,9 @@
 #include "allocator/order/host_visible_work.hpp"
 
 #include "allocator/base/atomic_max.hpp"
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/check.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include "allocator/order/submissions.hpp"
 
 #include "allocator/base/check.hpp"
-#include "allocator/base/this_thread.hpp"
+#include "allocator/base/thread.hpp"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 // statuses and fill lists of counters. No state.
 #pragma once
 
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 #include "interpose/api/custash.h"
 #include "interpose/process/process.hpp"
 

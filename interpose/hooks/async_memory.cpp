@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/async_memory.hpp"
 
-#include "allocator/base/stream_handle.hpp"
+#include "allocator/base/driver.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/observe/passed.hpp"
 #include "interpose/process/device_scope.hpp"
-#include "interpose/real/device_pools.hpp"
+#include "interpose/real/real_driver.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/patched.hpp"
 // clang-format on
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/hooks/pitched_memory.hpp"

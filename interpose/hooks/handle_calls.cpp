@@ -4,7 +4,6 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
-#include "interpose/hooks/find_block.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/observe/passed.hpp"

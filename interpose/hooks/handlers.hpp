@@ -9,7 +9,7 @@
 // call and may throw only before it: the hook then returns CUDA's out-of-memory.
 #pragma once
 
-#include "allocator/allocator.hpp"
+#include "interpose/process/process.hpp"
 
 #include <cstddef>
 
@@ -27,5 +27,15 @@ using Count = std::size_t;
   CUresult handler(CUresult(*real) params, NullStream null AND_PARAMS params);
 #include "interpose/real/entry_points.def"
 #undef AND_PARAMS
+
+// No allocation is ever here. Asked about it, the driver gives its exact answer for an unknown
+// pointer.
+inline constexpr CUdeviceptr kNowhere = 8;
+
+// The block of custash's that holds the address.
+inline Ownership find_block(CUdeviceptr address, BlockInfo* info) {
+  Allocator* const core = address == 0 ? nullptr : process::core();
+  return core == nullptr ? Ownership::Foreign : core->find(address, info);
+}
 
 }  // namespace custash::handlers

@@ -6,7 +6,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/real_driver.hpp"
 // clang-format on
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "interpose/hooks/call_names.hpp"

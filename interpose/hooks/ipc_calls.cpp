@@ -7,7 +7,6 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
-#include "interpose/hooks/find_block.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/passed.hpp"

@@ -5,7 +5,6 @@
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/process/ranked_mutex.hpp"
-#include "interpose/real/device_pools.hpp"
 #include "interpose/real/real_driver.hpp"
 
 #include <algorithm>

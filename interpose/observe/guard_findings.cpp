@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/guard_findings.hpp"
 
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/log.hpp"
+#include "allocator/base/thread.hpp"
 #include "interpose/observe/checked.hpp"
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/ledger_book.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/observe.hpp"
 
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 #include "interpose/observe/dumps.hpp"
 #include "interpose/observe/guard_report.hpp"
 #include "interpose/observe/history.hpp"

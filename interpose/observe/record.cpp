@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/record.hpp"
 
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 #include "interpose/observe/record_file.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 

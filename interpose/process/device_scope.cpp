@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process/device_scope.hpp"
 
-#include "allocator/base/stream_handle.hpp"
+#include "allocator/base/driver.hpp"
 #include "interpose/real/real_driver.hpp"
 
 namespace custash {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Marks in the names of files, so that each process of a launcher writes a file of its own:
-// %r its rank, %h its host, %p its number, %% a percent sign.
+// %r its rank, %h its host, %p its number, %% a percent sign. The rank is that among the
+// processes that one launcher started.
 #pragma once
 
-#include "interpose/process/rank.hpp"
-
+#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <optional>
@@ -13,6 +13,24 @@
 
 #include <sys/types.h>
 #include <unistd.h>
+
+namespace custash {
+
+// Set by torchrun, Open MPI, other PMIx launchers, MPICH and Slurm. The first one counts:
+// torchrun under srun has its own rank and Slurm's.
+inline constexpr const char* kRankVariables[] = {
+    "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+
+// Nothing where the value of such a variable is no rank.
+inline std::optional<int> parse_rank(std::string_view value) {
+  int rank = 0;
+  const char* const end = value.data() + value.size();
+  const auto read = std::from_chars(value.data(), end, rank);
+  if (read.ec != std::errc() || read.ptr != end || rank < 0) return std::nullopt;
+  return rank;
+}
+
+}  // namespace custash
 
 namespace custash::file_name {
 

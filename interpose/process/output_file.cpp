@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process/output_file.hpp"
 
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 #include "interpose/process/blocked_signals.hpp"
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process/process.hpp"
 
-#include "allocator/base/cancellation.hpp"
+#include "allocator/base/thread.hpp"
 #include "interpose/process/life.hpp"
 #include "interpose/real/real_driver.hpp"
 

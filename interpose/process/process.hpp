@@ -7,7 +7,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
-#include "allocator/base/held_locks.hpp"
+#include "allocator/base/mutex.hpp"
 #include "pinned/host_cache.hpp"
 
 #include <atomic>

@@ -2,7 +2,7 @@
 // RankedMutex: the one lock type of interpose/. Like the core's Mutex it is annotated for
 // Clang's -Wthread-safety, and assertions check that a thread takes locks in rising order of
 // rank. Unlike Mutex it can be constinit: programs allocate before our constructors run.
-// held_locks.hpp does not count it, so the core serves a thread that holds one.
+// mutex.hpp does not count it, so the core serves a thread that holds one.
 #pragma once
 
 #include "allocator/base/mutex.hpp"

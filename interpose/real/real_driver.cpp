@@ -153,4 +153,24 @@ void* wrapper_of(void* address) noexcept {
   }
 }
 
+namespace {
+
+using AskPool = CUresult(CUmemoryPool*, CUdevice);
+
+CUresult ask(AskPool* get, CUdevice device, CUmemoryPool* out) noexcept {
+  return get == nullptr ? CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND : get(out, device);
+}
+
+}  // namespace
+
+CUresult default_pool(CUdevice device, CUmemoryPool* out) noexcept {
+  static auto* const get = reinterpret_cast<AskPool*>(symbol("cuDeviceGetDefaultMemPool"));
+  return ask(get, device, out);
+}
+
+CUresult current_pool(CUdevice device, CUmemoryPool* out) noexcept {
+  static auto* const get = reinterpret_cast<AskPool*>(symbol("cuDeviceGetMemPool"));
+  return ask(get, device, out);
+}
+
 }  // namespace custash::real

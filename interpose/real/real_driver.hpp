@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include <cuda.h>
+
 namespace custash::real {
 
 // Address of each entry in the real driver; null: not filled yet, or the driver has no such
@@ -36,5 +38,11 @@ void* symbol(const char* name) noexcept;
 
 // Our wrapper for an address that the real driver gave, or null. Opens nothing.
 void* wrapper_of(void* address) noexcept;
+
+// The default memory pool of a device. CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND: the driver
+// has no pools.
+CUresult default_pool(CUdevice device, CUmemoryPool* out) noexcept;
+// The one that the program has set, else the default pool.
+CUresult current_pool(CUdevice device, CUmemoryPool* out) noexcept;
 
 }  // namespace custash::real

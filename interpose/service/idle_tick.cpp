@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/service/idle_tick.hpp"
-
 #include "allocator/idle_memory.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/service/live.hpp"
+#include "interpose/service/verbs.hpp"
 
 #include <algorithm>
 

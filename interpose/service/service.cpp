@@ -2,8 +2,8 @@
 // Starts and stops the service. Its thread runs service_loop.cpp.
 #include "interpose/service/service.hpp"
 
-#include "allocator/base/cancellation.hpp"
 #include "allocator/base/log.hpp"
+#include "allocator/base/thread.hpp"
 #include "interpose/process/descriptors.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/ranked_mutex.hpp"

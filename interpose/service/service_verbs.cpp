@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/service/service_verbs.hpp"
-
 #include "allocator/peer_processes.hpp"
 #include "interpose/service/service_loop.hpp"
+#include "interpose/service/verbs.hpp"
 
 #include <algorithm>
 #include <charconv>

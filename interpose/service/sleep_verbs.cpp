@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/service/sleep_verbs.hpp"
-
 #include "allocator/deep_trim.hpp"
 #include "allocator/sleep.hpp"
+#include "interpose/service/verbs.hpp"
 
 #include <atomic>
 #include <charconv>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/service/snapshot_verbs.hpp"
-
 #include "interpose/observe/history.hpp"
 #include "interpose/observe/snapshot.hpp"
+#include "interpose/service/verbs.hpp"
 
 #include <charconv>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/metrics.hpp"
-
 #include "tests/catch.hpp"
 #include "tests/unit/live/looks.hpp"
+#include "tools/command/live/report.hpp"
 
 #include <set>
 #include <sstream>

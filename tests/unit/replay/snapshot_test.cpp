@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Pickles as bytes: what is read, what is refused, and that none can do harm. What Python
 // writes is read in command.py.
-#include "tools/replay/snapshot.hpp"
-
 #include "tests/catch.hpp"
 #include "tools/replay/pickle.hpp"
+#include "tools/replay/trace.hpp"
 
 #include <cstdlib>
 #include <random>

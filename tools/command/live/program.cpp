@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/live/program.hpp"
 
-#include "interpose/process/rank.hpp"
+#include "interpose/process/file_name.hpp"
 
 #include <algorithm>
 #include <array>
