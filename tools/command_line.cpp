@@ -3,7 +3,7 @@
 
 #include "allocator/base/words.hpp"
 #include "tools/command_line_parts.hpp"
-#include "tools/options_page.hpp"
+#include "tools/conf.hpp"
 
 #include <algorithm>
 

@@ -20,4 +20,9 @@ Config require_conf(std::string_view option, std::string_view text);
 // environment's CUSTASH_CONF, or `given` on a command line, which wins. "" without either.
 std::string options_in_force(std::string_view environment, std::string_view given);
 
+// As people read them, written from the table that the library parses with: a page in Markdown
+// (docs/options.md is its output, a lint test compares) and a list for --help.
+std::string options_page();
+std::string options_help();
+
 }  // namespace custash

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writes the table of options for people. No state.
-#include "tools/options_page.hpp"
-
 #include "allocator/base/config.hpp"
+#include "tools/conf.hpp"
 
 namespace custash {
 namespace {

@@ -4,8 +4,8 @@
 // for.
 #include "tools/command/launch.hpp"
 #include "tools/command_line.hpp"
+#include "tools/conf.hpp"
 #include "tools/main.hpp"
-#include "tools/options_page.hpp"
 
 #include <cstdio>
 #include <stdexcept>

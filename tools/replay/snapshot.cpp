@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/snapshot.hpp"
-
 #include "tools/replay/pickle.hpp"
+#include "tools/replay/trace.hpp"
 #include "tools/replay/trace_builder.hpp"
 
 #include <algorithm>

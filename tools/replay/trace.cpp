@@ -3,7 +3,6 @@
 #include "tools/replay/trace.hpp"
 
 #include "tools/replay/file.hpp"
-#include "tools/replay/snapshot.hpp"
 #include "tools/replay/trace_builder.hpp"
 
 #include <array>

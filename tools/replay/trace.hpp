@@ -54,4 +54,11 @@ Trace read_trace(const std::string& path);
 // The text form. `name` is what complaints call it.
 Trace parse_trace(const std::string& name, std::string_view text);
 
+// PyTorch's memory snapshots (torch.cuda.memory._dump_snapshot).
+[[nodiscard]] bool looks_like_pickle(std::string_view bytes);
+
+// The events of the device that has most of them; blocks that were there before recording began
+// are allocated first. Throws BadTrace, also for pickles that would run code.
+Trace parse_snapshot(const std::string& name, std::string_view bytes);
+
 }  // namespace custash::replay

@@ -3,7 +3,6 @@
 
 #include "interpose/observe/ledger.hpp"
 #include "tools/command/compare/counters.hpp"
-#include "tools/command/compare/sides.hpp"
 #include "tools/command/launch.hpp"
 #include "tools/command/run/folder.hpp"
 #include "tools/command/run/supervise.hpp"
@@ -21,6 +20,29 @@
 
 namespace custash::compare {
 namespace {
+
+// The environment of one side. Both are made from this process's own.
+struct Environment {
+  std::string preload;  // LD_PRELOAD
+  std::string conf;     // CUSTASH_CONF
+};
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// LD_PRELOAD may name custash already, and the program may have it linked in.
+Environment without_custash(const std::string& library) {
+  return {preload_without(library, variable("LD_PRELOAD")), "enabled:false"};
+}
+
+Environment with_custash(const std::string& library,
+                         const std::string& program,
+                         const std::string& conf) {
+  return {compose_preload(library, variable("LD_PRELOAD"), sanitizer_of(find_program(program))),
+          join_conf({variable("CUSTASH_CONF"), conf})};
+}
 
 constexpr const char* kWithout = "without custash";
 constexpr const char* kWith = "with custash";

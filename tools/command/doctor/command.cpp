@@ -2,9 +2,7 @@
 #include "tools/command/doctor/command.hpp"
 
 #include "interpose/process/printable.hpp"
-#include "tools/command/doctor/findings.hpp"
-#include "tools/command/doctor/machine.hpp"
-#include "tools/command/doctor/program.hpp"
+#include "tools/command/doctor/examine.hpp"
 #include "tools/command/launch.hpp"
 
 #include <cstdio>

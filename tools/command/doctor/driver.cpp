@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/config.hpp"
 #include "allocator/memory/backing.hpp"
-#include "tools/command/doctor/machine.hpp"
+#include "tools/command/doctor/examine.hpp"
 #include "tools/text.hpp"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/base/config.hpp"
 #include "interpose/process/checkers.hpp"
-#include "tools/command/doctor/machine.hpp"
+#include "tools/command/doctor/examine.hpp"
 #include "tools/conf.hpp"
 
 #include <cstdio>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/doctor/findings.hpp"
-
 #include "interpose/process/printable.hpp"
+#include "tools/command/doctor/examine.hpp"
 #include "tools/text.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/doctor/interpreter.hpp"
-
+#include "tools/command/doctor/examine.hpp"
 #include "tools/command/launch.hpp"
 
 #include <algorithm>

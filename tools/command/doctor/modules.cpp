@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/doctor/modules.hpp"
-
-#include "tools/command/doctor/risks.hpp"
+#include "tools/command/doctor/examine.hpp"
 #include "tools/command/elf.hpp"
 
 #include <cstring>

@@ -2,9 +2,7 @@
 // A process that runs: what it has loaded by now, plug-ins and extensions too, and what custash
 // has served in it. Only /proc is read, and the process's service asked.
 #include "interpose/observe/passed_counts.hpp"
-#include "tools/command/doctor/machine.hpp"
-#include "tools/command/doctor/modules.hpp"
-#include "tools/command/doctor/program.hpp"
+#include "tools/command/doctor/examine.hpp"
 #include "tools/command/live/processes.hpp"
 
 #include <cerrno>

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/doctor/program.hpp"
 
-#include "tools/command/doctor/interpreter.hpp"
-#include "tools/command/doctor/machine.hpp"
-#include "tools/command/doctor/modules.hpp"
+#include "tools/command/doctor/examine.hpp"
 #include "tools/command/launch.hpp"
 
 #include <cstdlib>

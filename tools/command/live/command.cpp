@@ -3,9 +3,7 @@
 
 #include "tools/command/live/processes.hpp"
 #include "tools/command/live/rows.hpp"
-#include "tools/command/live/serve.hpp"
-#include "tools/command/live/sleep.hpp"
-#include "tools/command/live/top.hpp"
+#include "tools/command/live/subcommands.hpp"
 #include "tools/text.hpp"
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/looker.hpp"
+#include "tools/command/live/look.hpp"
 
 namespace custash::live {
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/metrics.hpp"
 
 #include "interpose/observe/passed_counts.hpp"
 #include "interpose/process/printable.hpp"

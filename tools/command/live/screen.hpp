@@ -3,10 +3,10 @@
 #pragma once
 
 #include "tools/command/live/action.hpp"
-#include "tools/command/live/looker.hpp"
+#include "tools/command/live/look.hpp"
 #include "tools/command/live/signals.hpp"
+#include "tools/command/live/subcommands.hpp"
 #include "tools/command/live/terminal.hpp"
-#include "tools/command/live/top.hpp"
 #include "tools/command/live/view.hpp"
 
 #include <chrono>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/serve.hpp"
-
 #include "interpose/process/file_name.hpp"
 #include "interpose/process/output_file.hpp"
-#include "tools/command/live/looker.hpp"
-#include "tools/command/live/metrics.hpp"
+#include "tools/command/live/look.hpp"
+#include "tools/command/live/report.hpp"
 #include "tools/command/live/server.hpp"
 #include "tools/command/live/signals.hpp"
+#include "tools/command/live/subcommands.hpp"
 #include "tools/output_file.hpp"
 
 #include <chrono>

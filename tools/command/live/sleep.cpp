@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/sleep.hpp"
-
 #include "tools/command/live/processes.hpp"
+#include "tools/command/live/subcommands.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/top.hpp"
-
-#include "tools/command/live/looker.hpp"
+#include "tools/command/live/look.hpp"
 #include "tools/command/live/report.hpp"
 #include "tools/command/live/screen.hpp"
 #include "tools/command/live/signals.hpp"
+#include "tools/command/live/subcommands.hpp"
 #include "tools/command/live/terminal.hpp"
 #include "tools/command/live/view.hpp"
 #include "tools/command/run/folder.hpp"

@@ -5,7 +5,7 @@
 #include "tools/command/snapshot/findings.hpp"
 #include "tools/command/snapshot/packed.hpp"
 #include "tools/replay/file.hpp"
-#include "tools/replay/snapshot.hpp"
+#include "tools/replay/trace.hpp"
 
 #include <algorithm>
 #include <cctype>

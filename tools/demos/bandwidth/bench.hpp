@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The measurements of one process: its context is there before the first, and what they need on
-// the device.
+// Bench: the measurements of one process. Its context is there before the first, and what they
+// need on the device. Outcome: the figures of all.
 #pragma once
 
 #include "tools/demos/bandwidth/crew.hpp"
 #include "tools/demos/bandwidth/cuda.hpp"
+
+#include <string>
 
 namespace custash::bandwidth {
 
@@ -42,5 +44,13 @@ struct Outcome {
 };
 
 Outcome measure_all(const Plan& plan);
+
+// What was measured, as text, JSON and a picture.
+std::string text_of(const Outcome& outcome);
+std::string json_of(const Outcome& outcome);
+std::string plot_of(const Outcome& outcome);  // SVG
+
+// "NVIDIA H200, driver 13.0, under custash 0.1.0, medians of 11".
+std::string title_of(const Outcome& outcome);
 
 }  // namespace custash::bandwidth

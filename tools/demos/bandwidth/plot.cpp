@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The picture: bandwidth over size above, what a cold allocation costs below, both over sizes
 // by powers of two.
-#include "tools/demos/bandwidth/report.hpp"
+#include "tools/demos/bandwidth/bench.hpp"
 #include "tools/plot/svg.hpp"
 #include "tools/text.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/demos/bandwidth/report.hpp"
-
+#include "tools/demos/bandwidth/bench.hpp"
 #include "tools/text.hpp"
 
 namespace custash::bandwidth {
