@@ -8,10 +8,8 @@
 #include "interpose/real/entry_points.hpp"
 // clang-format on
 #include "allocator/submission.hpp"
-#include "interpose/hooks/stream_uses.hpp"
 #include "interpose/process/process.hpp"
 
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -24,23 +22,23 @@ Reading of_kernel(const void* function, void** params, void** extra, std::vector
 // `first`, `second`: as in entry_points.def, for a copy its target and its source.
 template <Entry kEntry, typename... Args>
 Reading read(std::vector<Address>* out, Address first, Address second, const Args&... args) {
-  constexpr std::string_view kName =
-      stream_uses::stem_of(kEntryNames[static_cast<std::size_t>(kEntry)]);
+  constexpr Role kRole = role_of(kEntry);
   [[maybe_unused]] const auto all = std::tie(args...);
-  if constexpr (kName == "cuLaunchKernel") {
+  if constexpr (kRole == Role::Launch) {
     return of_kernel(std::get<0>(all), std::get<9>(all), std::get<10>(all), out);
-  } else if constexpr (kName == "cuLaunchCooperativeKernel") {
+  } else if constexpr (kRole == Role::LaunchCooperative) {
     return of_kernel(std::get<0>(all), std::get<9>(all), nullptr, out);
   } else {
     out->push_back(first);
     out->push_back(second);
-    const bool of_device = stream_uses::is_set(kName) || kName.starts_with("cuMemcpyDto") ||
-                           kName.starts_with("cuMemcpyPeer");
-    const bool by_address = kName == "cuMemcpyAsync" || kName.starts_with("cuMemcpy2D") ||
-                            kName.starts_with("cuMemcpy3D");
+    constexpr bool kOfDevice = is_set(kRole) || kRole == Role::CopyDeviceToHost ||
+                               kRole == Role::CopyDeviceToDevice ||
+                               kRole == Role::CopyDeviceToArray || kRole == Role::CopyPeer;
+    constexpr bool kByAddress =
+        kRole == Role::Copy || kRole == Role::CopyBox || kRole == Role::CopyBoxPeer;
     const Allocator* const core = process::core();
-    const bool ours = by_address && core != nullptr && core->owns(second);
-    return of_device || ours ? Reading::Whole : Reading::None;
+    const bool ours = kByAddress && core != nullptr && core->owns(second);
+    return kOfDevice || ours ? Reading::Whole : Reading::None;
   }
 }
 

@@ -28,7 +28,7 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
         },                                                                                 \
         [&](auto* real) { return real args; });                                            \
   }
-#define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
+#define SUBMISSION(symbol, forms, role, stream, view, first, second, params, args) \
   ALL_FORMS_##forms(SUBMIT_HOOK, hook_##symbol, stream, view, first, second, params, args)
 
 #define RELIEF_HOOK(hook, null, params, args)                                         \
@@ -39,17 +39,17 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
     };                                                                                \
     return observe::around<Entry::hook, NullStream::null>(call, IN_PARENTHESES args); \
   }
-#define RELIEF(symbol, forms, params, args) \
+#define RELIEF(symbol, forms, role, params, args) \
   ALL_FORMS_##forms(RELIEF_HOOK, hook_##symbol, params, args)
 
 #define LISTENED_HOOK(hook, null, params, args)                                  \
   CUresult hook params noexcept {                                                \
     constexpr bool kWaits =                                                      \
-        std::string_view(#hook).find("Synchronize") != std::string_view::npos;   \
+        is_between(role_of(Entry::hook), Role::SyncContext, Role::SyncEvent);    \
     return hooks::observed<kWaits>(real::function<CUresult params>(Entry::hook), \
                                    [&](auto* real) { return real args; });       \
   }
-#define LISTENED(symbol, forms, params, args) \
+#define LISTENED(symbol, forms, role, params, args) \
   ALL_FORMS_##forms(LISTENED_HOOK, hook_##symbol, params, args)
 
 #define AWAKE_HOOK(hook, null, params, args)                                        \
@@ -58,16 +58,14 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
         real::function<CUresult params>(Entry::hook),                               \
         [&](auto* real) { return hooks::while_awake([&] { return real args; }); }); \
   }
-#define AWAKE(symbol, forms, params, args) \
+#define AWAKE(symbol, forms, role, params, args) \
   ALL_FORMS_##forms(AWAKE_HOOK, hook_##symbol, params, args)
 
 #define ANSWERED_HOOK(hook, null, answer, params, args)                                      \
   CUresult hook params noexcept {                                                            \
     callers::current = __builtin_return_address(0);                                          \
-    constexpr observe::CallKind kKind =                                                      \
-        observe::kind_of(kEntryNames[static_cast<std::size_t>(Entry::hook)]);                \
     const auto call = [&] {                                                                  \
-      return hooks::handled<kKind == observe::CallKind::No>(                                 \
+      return hooks::handled<!observe::is_watched(role_of(Entry::hook))>(                     \
           real::function<CUresult params>(Entry::hook), [&](auto* real) { return answer; }); \
     };                                                                                       \
     return observe::around<Entry::hook, NullStream::null>(call, IN_PARENTHESES args);        \
@@ -79,7 +77,7 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
                 handlers::handler(real, NullStream::null, IN_PARENTHESES args), \
                 params,                                                         \
                 args)
-#define HANDLED(symbol, forms, handler, params, args) \
+#define HANDLED(symbol, forms, role, handler, params, args) \
   ALL_FORMS_##forms(HANDLED_HOOK, hook_##symbol, handler, params, args)
 
 // The driver looks at the addresses that a node names.
@@ -91,7 +89,7 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
                  })),                                                                    \
                 params,                                                                  \
                 args)
-#define NODE(symbol, forms, note, params, args) \
+#define NODE(symbol, forms, role, note, params, args) \
   ALL_FORMS_##forms(NODE_HOOK, hook_##symbol, note, params, args)
 
 #include "interpose/real/entry_points.def"

@@ -14,64 +14,37 @@
 #include "interpose/process/process.hpp"
 #include "interpose/process/quietly.hpp"
 
-#include <string_view>
 #include <tuple>
 
 namespace custash::guard_calls {
 namespace {
 
-enum class Use {
-  None,
-  Launch,
-  LaunchEx,
-  Cooperative,
-  Graph,
-  Devices,  // one launch on several
-  Copy,     // target, source, bytes
-  Peer,     // target, its context, source, its context, bytes
-  Set8,     // target, value, count
-  Set16,
-  Set32,
-  Box,    // a copy of two or three dimensions
-  Rows8,  // target, pitch, value, width, height
-  Rows16,
-  Rows32,
-  Event,    // waits for an event
-  Context,  // waits for a context
-  Stream    // for a stream, or asks it
-};
-
-constexpr Use use_of(std::string_view entry) {
-  for (const std::string_view ending : {"_ptsz", "_ptds", "_v2"})
-    if (entry.ends_with(ending)) entry.remove_suffix(ending.size());
-  if (entry.ends_with("Async") && entry != "cuMemcpyBatchAsync") entry.remove_suffix(5);
-  if (entry == "cuLaunchKernel") return Use::Launch;
-  if (entry == "cuLaunchKernelEx") return Use::LaunchEx;
-  if (entry == "cuLaunchCooperativeKernel") return Use::Cooperative;
-  if (entry == "cuGraphLaunch") return Use::Graph;
-  if (entry == "cuLaunchCooperativeKernelMultiDevice") return Use::Devices;
-  if (entry == "cuMemcpy" || entry == "cuMemcpyHtoD" || entry == "cuMemcpyDtoH" ||
-      entry == "cuMemcpyDtoD")
-    return Use::Copy;
-  if (entry == "cuMemcpyPeer") return Use::Peer;
-  if (entry == "cuMemcpy2D" || entry == "cuMemcpy2DUnaligned" || entry == "cuMemcpy3D" ||
-      entry == "cuMemcpy3DPeer")
-    return Use::Box;
-  if (entry == "cuMemsetD8") return Use::Set8;
-  if (entry == "cuMemsetD16") return Use::Set16;
-  if (entry == "cuMemsetD32") return Use::Set32;
-  if (entry == "cuMemsetD2D8") return Use::Rows8;
-  if (entry == "cuMemsetD2D16") return Use::Rows16;
-  if (entry == "cuMemsetD2D32") return Use::Rows32;
-  if (entry == "cuEventSynchronize") return Use::Event;
-  if (entry == "cuCtxSynchronize") return Use::Context;
-  if (entry == "cuStreamSynchronize" || entry == "cuStreamQuery") return Use::Stream;
-  return Use::None;
+// A copy with an address for each side, and its bytes.
+constexpr bool is_plain_copy(Role role) {
+  return is_between(role, Role::Copy, Role::CopyDeviceToDevice);
 }
 
-constexpr Bytes element(Use use) {
-  if (use == Use::Set16 || use == Use::Rows16) return 2;
-  return use == Use::Set32 || use == Use::Rows32 ? 4 : 1;
+constexpr bool is_box(Role role) {
+  return role == Role::CopyBox || role == Role::CopyBoxPeer;
+}
+
+constexpr bool is_wait(Role role) {
+  return role == Role::SyncContext || role == Role::SyncStream || role == Role::QueryStream;
+}
+
+// Whose addresses are looked at, and whose end.
+constexpr bool is_looked_at(Role role) {
+  return is_between(role, Role::Launch, Role::LaunchGraph) || is_plain_copy(role) ||
+         role == Role::CopyPeer || is_box(role) || is_set(role);
+}
+
+constexpr bool is_watched(Role role) {
+  return is_looked_at(role) || is_wait(role) || role == Role::SyncEvent;
+}
+
+constexpr Bytes element(Role role) {
+  if (role == Role::Set16 || role == Role::SetRows16) return 2;
+  return role == Role::Set32 || role == Role::SetRows32 ? 4 : 1;
 }
 
 template <typename T>
@@ -148,9 +121,8 @@ struct Watched;
 
 template <Entry kEntry, NullStream kNull, typename... Args>
 struct Watched<kEntry, kNull, CUresult(Args...)> {
-  static constexpr const char* kName = kEntryNames[static_cast<std::size_t>(kEntry)];
-  static constexpr Use kUse = use_of(kName);
-  static constexpr bool kWaits = kUse == Use::Context || kUse == Use::Stream;
+  static constexpr const char* kName = name_of(kEntry);
+  static constexpr Role kRole = role_of(kEntry);
   using All = std::tuple<Args...>;
 
   static inline CUresult (*real)(Args...) = nullptr;
@@ -161,11 +133,11 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
   }
 
   static CUresult call(Args... args) {
-    if constexpr (kUse == Use::Event) {
+    if constexpr (kRole == Role::SyncEvent) {
       const CUresult result = real(args...);
       if (result == CUDA_SUCCESS) has_waited();
       return result;
-    } else if constexpr (kWaits) {
+    } else if constexpr (is_wait(kRole)) {
       const std::uint64_t before = guards::now();
       const CUresult result = real(args...);
       if (result == CUDA_SUCCESS) is_over(All(args...), before);
@@ -175,12 +147,12 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
       guards::Work work;
       try {
         order(All(args...));
-        if constexpr (kUse != Use::None) look(All(args...), &work);
-        if constexpr (kUse != Use::None) give_back_freed();
+        if constexpr (is_looked_at(kRole)) look(All(args...), &work);
+        if constexpr (is_looked_at(kRole)) give_back_freed();
       } catch (...) {  // out of host memory
       }
       const CUresult result = real(args...);
-      if (kUse != Use::None && result == CUDA_SUCCESS) guards::submitted(std::move(work));
+      if (is_looked_at(kRole) && result == CUDA_SUCCESS) guards::submitted(std::move(work));
       return result;
     }
   }
@@ -188,7 +160,7 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
   static void order(const All& all) {
     Allocator* const core = process::core();
     if (core == nullptr) return;
-    if constexpr (kUse == Use::Devices) {
+    if constexpr (kRole == Role::LaunchOnDevices) {
       for (unsigned i = 0; i < std::get<1>(all); ++i)
         GuardedMemory(*core).order_fills(std::get<0>(all)[i].hStream);
     } else {
@@ -197,7 +169,7 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
   }
 
   static void is_over(const All& all, std::uint64_t before) {
-    if constexpr (kUse == Use::Stream) {
+    if constexpr (kRole != Role::SyncContext) {
       guards::over(current_context(), stream_of<kNull>(all), before);
     } else {
       CUcontext context = nullptr;
@@ -225,30 +197,30 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
     work->context = current_context();
     work->name = kName;
     work->captured = captures::under_way() && is_capturing(work->stream);
-    if constexpr (kUse == Use::Launch) {
+    if constexpr (kRole == Role::Launch) {
       note_kernel(std::get<0>(all), std::get<9>(all), std::get<10>(all), work);
-    } else if constexpr (kUse == Use::Cooperative) {
+    } else if constexpr (kRole == Role::LaunchCooperative) {
       note_kernel(std::get<0>(all), std::get<9>(all), nullptr, work);
-    } else if constexpr (kUse == Use::LaunchEx) {
+    } else if constexpr (kRole == Role::LaunchEx) {
       note_kernel(std::get<1>(all), std::get<2>(all), std::get<3>(all), work);
-    } else if constexpr (kUse == Use::Graph) {
+    } else if constexpr (kRole == Role::LaunchGraph) {
       work->graph = true;
-    } else if constexpr (kUse == Use::Copy) {
+    } else if constexpr (is_plain_copy(kRole)) {
       use(address_of(std::get<0>(all)), std::get<2>(all), work);
       use(address_of(std::get<1>(all)), std::get<2>(all), work);
-    } else if constexpr (kUse == Use::Peer) {
+    } else if constexpr (kRole == Role::CopyPeer) {
       use(std::get<0>(all), std::get<4>(all), work);
       use(std::get<2>(all), std::get<4>(all), work);
-    } else if constexpr (kUse == Use::Set8 || kUse == Use::Set16 || kUse == Use::Set32) {
-      use(std::get<0>(all), std::get<2>(all) * element(kUse), work);
-    } else if constexpr (kUse == Use::Box) {
+    } else if constexpr (is_between(kRole, Role::Set8, Role::Set32)) {
+      use(std::get<0>(all), std::get<2>(all) * element(kRole), work);
+    } else if constexpr (is_box(kRole)) {
       if (std::get<0>(all) == nullptr) return;
       use(copy_rows::target(*std::get<0>(all)), work);
       use(copy_rows::source(*std::get<0>(all)), work);
-    } else if constexpr (kUse != Use::Devices) {
+    } else if constexpr (is_set(kRole)) {
       const copy_rows::Side side{
           .type = CU_MEMORYTYPE_DEVICE, .device = std::get<0>(all), .pitch = std::get<1>(all)};
-      use(copy_rows::rows_of(side, std::get<3>(all) * element(kUse), std::get<4>(all), 1),
+      use(copy_rows::rows_of(side, std::get<3>(all) * element(kRole), std::get<4>(all), 1),
           work);
     }
   }
@@ -256,15 +228,13 @@ struct Watched<kEntry, kNull, CUresult(Args...)> {
 
 template <Entry kEntry, NullStream kNull, typename Function>
 void watch() {
-  if constexpr (use_of(kEntryNames[static_cast<std::size_t>(kEntry)]) != Use::None)
-    Watched<kEntry, kNull, Function>::begin();
+  if constexpr (is_watched(role_of(kEntry))) Watched<kEntry, kNull, Function>::begin();
 }
 
 // Other submissions only come after the fills of blocks.
 template <Entry kEntry, NullStream kNull, typename Function>
 void order() {
-  if constexpr (use_of(kEntryNames[static_cast<std::size_t>(kEntry)]) == Use::None)
-    Watched<kEntry, kNull, Function>::begin();
+  if constexpr (!is_watched(role_of(kEntry))) Watched<kEntry, kNull, Function>::begin();
 }
 
 }  // namespace
@@ -275,7 +245,7 @@ void begin(const Config& config) {
   ENTRY_One(hook, params) watch<Entry::hook##_ptsz, NullStream::PerThread, CUresult params>();
 #define ENTRY_Ptds(hook, params) \
   ENTRY_One(hook, params) watch<Entry::hook##_ptds, NullStream::PerThread, CUresult params>();
-#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol, params)
+#define ENTRY(symbol, forms, role, params) ENTRY_##forms(hook_##symbol, params)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz
@@ -286,7 +256,7 @@ void begin(const Config& config) {
   ENTRY_One(hook, params) order<Entry::hook##_ptsz, NullStream::PerThread, CUresult params>();
 #define ENTRY_Ptds(hook, params) \
   ENTRY_One(hook, params) order<Entry::hook##_ptds, NullStream::PerThread, CUresult params>();
-#define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
+#define SUBMISSION(symbol, forms, role, stream, view, first, second, params, args) \
   ENTRY_##forms(hook_##symbol, params)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One

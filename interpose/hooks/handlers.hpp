@@ -23,7 +23,7 @@ using Real = CUresult (*)(Params...);
 using Count = std::size_t;
 
 #define AND_PARAMS(...) __VA_OPT__(, ) __VA_ARGS__
-#define HANDLED(symbol, forms, handler, params, args) \
+#define HANDLED(symbol, forms, role, handler, params, args) \
   CUresult handler(CUresult(*real) params, NullStream null AND_PARAMS params);
 #include "interpose/real/entry_points.def"
 #undef AND_PARAMS

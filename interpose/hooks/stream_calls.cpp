@@ -27,45 +27,44 @@ std::optional<Chain> chain_of(Stream stream, NullStream null) {
   return streams::chain_of({true, stream, null});
 }
 
-template <Entry kEntry>
-constexpr std::string_view kStem =
-    stream_uses::stem_of(kEntryNames[static_cast<std::size_t>(kEntry)]);
-
 // What a submission has named. `view`: as in entry_points.def.
-template <Entry kEntry, typename View, typename... Args>
+template <Entry kEntry, bool kWaits, typename View, typename... Args>
 void look(Chain chain, Address first, Address second, View view, const Args&... args) {
-  constexpr std::string_view kName = kStem<kEntry>;
-  constexpr bool kCopies = stream_uses::is_copy(kName);
+  constexpr Role kRole = role_of(kEntry);
   [[maybe_unused]] const auto all = std::tie(args...);
   Addresses addresses{{first}, {second}};
-  if constexpr (kName == "cuLaunchKernel") {
+  if constexpr (kRole == Role::Launch) {
     return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), std::get<10>(all));
-  } else if constexpr (kName == "cuLaunchCooperativeKernel") {
+  } else if constexpr (kRole == Role::LaunchCooperative) {
     return stream_uses::launched(chain, std::get<0>(all), std::get<9>(all), nullptr);
-  } else if constexpr (kName == "cuGraphLaunch") {
+  } else if constexpr (kRole == Role::LaunchGraph) {
     return graph_uses::launched(chain, std::get<0>(all));
-  } else if constexpr (kName == "cuStreamWaitEvent") {
+  } else if constexpr (kRole == Role::WaitEvent) {
     return streams::waits(chain, std::get<1>(all));
-  } else if constexpr (kName == "cuMemcpyBatchAsync") {
+  } else if constexpr (kRole == Role::CopyBatch) {
     for (std::size_t i = 0; i < std::get<3>(all); ++i)
       addresses.insert(addresses.end(), {{std::get<0>(all)[i]}, {std::get<1>(all)[i]}});
-  } else if constexpr (kName == "cuMemcpyPeer") {  // waits for all work of both contexts
+  } else if constexpr (kRole == Role::CopyPeer &&
+                       kWaits) {  // waits for all work of both contexts
     streams::is_over(streams::awaited(std::get<1>(all)));
     streams::is_over(streams::awaited(std::get<3>(all)));
-  } else if constexpr (kName == "cuMemcpy3DPeer") {
+  } else if constexpr (kRole == Role::CopyBoxPeer && kWaits) {
     streams::is_over(streams::awaited(std::get<0>(all)->dstContext));
     streams::is_over(streams::awaited(std::get<0>(all)->srcContext));
-  } else if constexpr ((kCopies || stream_uses::is_set(kName)) &&
-                       !stream_uses::has_other_sizes(kName)) {
+  } else if constexpr ((is_copy(kRole) || is_set(kRole)) &&
+                       !stream_uses::has_other_sizes(kRole)) {
     if ((stream_uses::is_none(args) || ...)) addresses.clear();
   }
-  stream_uses::used(chain, kEntryNames[static_cast<std::size_t>(kEntry)], addresses);
-  if constexpr (stream_uses::tells_host(kName)) streams::special(chain, Special::TellsHost);
-  if constexpr (stream_uses::waits_unseen(kName)) streams::special(chain, Special::WaitsUnseen);
-  if constexpr (kCopies && !kName.starts_with("cuMemcpyHto")) {
+  stream_uses::used(chain, name_of(kEntry), addresses);
+  if constexpr (kRole == Role::HostWork || kRole == Role::TellHost)
+    streams::special(chain, Special::TellsHost);
+  if constexpr (kRole == Role::HostWork || kRole == Role::WaitUnseen)
+    streams::special(chain, Special::WaitsUnseen);
+  if constexpr (is_copy(kRole) && kRole != Role::CopyHostToDevice &&
+                kRole != Role::CopyHostToArray) {
     Allocator* const core = process::core();
     bool waited = core == nullptr;
-    if constexpr (kName == "cuMemcpyDtoHAsync" || kName == "cuMemcpyAsync")
+    if constexpr (!kWaits && (kRole == Role::CopyDeviceToHost || kRole == Role::Copy))
       waited = waited || stream_uses::has_waited(*core, Address(std::get<0>(all)));
     else
       waited = waited || view(*core) == SubmissionKind::Visible;
@@ -89,8 +88,8 @@ CUresult around(Real* real,
     const CheckTime::Scope timed;
     const std::optional<Chain> chain = chain_of(stream, null);
     if (!chain) return;
-    look<kEntry>(*chain, first, second, view, args...);
-    if constexpr (std::is_null_pointer_v<Stream> && stream_uses::is_copy(kStem<kEntry>))
+    look<kEntry, std::is_null_pointer_v<Stream>>(*chain, first, second, view, args...);
+    if constexpr (std::is_null_pointer_v<Stream> && is_copy(role_of(kEntry)))
       streams::is_over(streams::awaited(*chain));
   });
   return result;
@@ -108,7 +107,7 @@ CUresult around(Real* real,
         [&]([[maybe_unused]] Allocator& core) { return view; },                 \
         IN_PARENTHESES args);                                                   \
   }
-#define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
+#define SUBMISSION(symbol, forms, role, stream, view, first, second, params, args) \
   ALL_FORMS_##forms(CHECK_SUBMISSION, hook_##symbol, stream, view, first, second, params, args)
 #include "interpose/real/entry_points.def"
 
@@ -119,38 +118,23 @@ struct Other;
 
 template <Entry kEntry, NullStream kNull, typename... Args>
 struct Other<kEntry, kNull, CUresult(Args...)> {
-  static constexpr std::string_view kName = kStem<kEntry>;
+  static constexpr Role kRole = role_of(kEntry);
   using All = std::tuple<Args...>;
 
   static inline CUresult (*real)(Args...) = nullptr;
 
   static constexpr bool waits() {
-    return kName == "cuCtxSynchronize" || kName == "cuStreamSynchronize" ||
-           kName == "cuStreamQuery" || kName == "cuEventSynchronize" || kName == "cuEventQuery";
-  }
-
-  static constexpr bool ends() {
-    return kName == "cuCtxDestroy" || kName == "cuCtxDetach" ||
-           kName == "cuDevicePrimaryCtxRelease" || kName == "cuDevicePrimaryCtxReset";
-  }
-
-  static constexpr bool makes_graph() { return kName.starts_with("cuGraphInstantiate"); }
-
-  static constexpr bool sets_node() {
-    return kName.starts_with("cuGraphExec") && kName.ends_with("NodeSetParams");
+    return is_between(kRole, Role::SyncContext, Role::QueryEvent);
   }
 
   static constexpr bool is_of_graphs() {
-    return makes_graph() || sets_node() || kName == "cuGraphExecUpdate" ||
-           kName == "cuGraphExecDestroy" || kName == "cuGraphNodeSetEnabled";
+    return is_between(kRole, Role::MakeExec, Role::SetExecNode);
   }
 
   static constexpr bool is_mine() {
-    return waits() || ends() || is_of_graphs() || kName == "cuEventRecord" ||
-           kName == "cuEventRecordWithFlags" || kName == "cuCtxRecordEvent" ||
-           kName == "cuCtxWaitEvent" || kName == "cuStreamDestroy" ||
-           kName == "cuGreenCtxCreate" || kName == "cuLaunchKernelEx" ||
-           kName == "cuLaunchCooperativeKernelMultiDevice";
+    return waits() || is_of_graphs() || is_between(kRole, Role::EndContext, Role::MakeGreen) ||
+           is_between(kRole, Role::ContextWait, Role::RecordContext) ||
+           kRole == Role::LaunchEx || kRole == Role::LaunchOnDevices;
   }
 
   static void begin() {
@@ -163,10 +147,10 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
     Clock clock;
     if constexpr (waits()) quietly([&] { clock = awaited(all); });
     // Before the call: afterwards another thread may have a new stream of the same handle.
-    if constexpr (kName == "cuStreamDestroy") streams::stream_destroyed(std::get<0>(all));
-    if constexpr (kName == "cuGraphExecDestroy") graph_uses::forget(std::get<0>(all));
+    if constexpr (kRole == Role::EndStream) streams::stream_destroyed(std::get<0>(all));
+    if constexpr (kRole == Role::EndExec) graph_uses::forget(std::get<0>(all));
     const CUresult result = real(args...);
-    if constexpr (kName == "cuGraphExecUpdate")
+    if constexpr (kRole == Role::UpdateExec)
       if (result != CUDA_SUCCESS) graph_uses::forget(std::get<0>(all));
     if (result != CUDA_SUCCESS) return result;
     if constexpr (waits())
@@ -177,13 +161,13 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
   }
 
   static Clock awaited(const All& all) {
-    if constexpr (kName == "cuCtxSynchronize") {
+    if constexpr (kRole == Role::SyncContext) {
       CUcontext context = nullptr;
       Allocator* const core = process::core();
       if (core != nullptr) (void)core->driver().ctx_get_current(&context);
       if constexpr (sizeof...(Args) == 1) context = std::get<0>(all);
       return streams::awaited(context);
-    } else if constexpr (kName == "cuEventSynchronize" || kName == "cuEventQuery") {
+    } else if constexpr (kRole == Role::SyncEvent || kRole == Role::QueryEvent) {
       return streams::awaited(std::get<0>(all));
     } else {
       const std::optional<Chain> chain = chain_of(std::get<0>(all), kNull);
@@ -193,22 +177,22 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
 
   static void after(const All& all) {
     const CheckTime::Scope timed;
-    if constexpr (ends()) {
+    if constexpr (kRole == Role::EndContext) {
       streams::contexts_end();
-    } else if constexpr (kName == "cuEventRecord" || kName == "cuEventRecordWithFlags") {
+    } else if constexpr (kRole == Role::RecordEvent) {
       if (const auto chain = chain_of(std::get<1>(all), kNull))
         streams::recorded(std::get<0>(all), *chain);
-    } else if constexpr (kName == "cuCtxRecordEvent") {
+    } else if constexpr (kRole == Role::RecordContext) {
       streams::recorded(std::get<1>(all), std::get<0>(all));
-    } else if constexpr (kName == "cuCtxWaitEvent") {
+    } else if constexpr (kRole == Role::ContextWait) {
       streams::waits(std::get<0>(all), std::get<1>(all));
-    } else if constexpr (kName == "cuGreenCtxCreate") {
+    } else if constexpr (kRole == Role::MakeGreen) {
       streams::give_up();
     } else if constexpr (is_of_graphs()) {
       graph(all);
-    } else if constexpr (kName == "cuLaunchKernelEx") {
+    } else if constexpr (kRole == Role::LaunchEx) {
       launch(all);
-    } else if constexpr (kName == "cuLaunchCooperativeKernelMultiDevice") {
+    } else if constexpr (kRole == Role::LaunchOnDevices) {
       for (unsigned i = 0; i < std::get<1>(all); ++i) {
         const CUDA_LAUNCH_PARAMS& each = std::get<0>(all)[i];
         if (const auto chain = chain_of(each.hStream, kNull))
@@ -218,25 +202,24 @@ struct Other<kEntry, kNull, CUresult(Args...)> {
   }
 
   static void graph(const All& all) {
-    if constexpr (makes_graph()) {
+    if constexpr (kRole == Role::MakeExec) {
       graph_uses::made(*std::get<0>(all), std::get<1>(all));
-    } else if constexpr (kName == "cuGraphExecUpdate") {
+    } else if constexpr (kRole == Role::UpdateExec) {
       graph_uses::updated(std::get<0>(all), std::get<1>(all));
-    } else if constexpr (kName == "cuGraphNodeSetEnabled") {
+    } else if constexpr (kRole == Role::EnableNode) {
       graph_uses::switched(std::get<0>(all), std::get<1>(all), std::get<2>(all) != 0);
-    } else if constexpr (kName == "cuGraphExecKernelNodeSetParams") {
+    } else if constexpr (kRole == Role::SetExecKernel) {
       node_params::Kernel kernel{};  // version 1 ends with `base`
       if constexpr (std::is_same_v<std::tuple_element_t<2, All>, const void*>)
         kernel = *static_cast<const node_params::Kernel*>(std::get<2>(all));
       else
         kernel.base = *std::get<2>(all);
       graph_uses::changed(std::get<0>(all), std::get<1>(all), kernel);
-    } else if constexpr (kName == "cuGraphExecMemcpyNodeSetParams" ||
-                         kName == "cuGraphExecMemsetNodeSetParams") {
+    } else if constexpr (kRole == Role::SetExecCopy) {
       graph_uses::changed(std::get<0>(all), std::get<1>(all), *std::get<2>(all));
-    } else if constexpr (kName == "cuGraphExecChildGraphNodeSetParams") {
+    } else if constexpr (kRole == Role::SetExecChild) {
       graph_uses::changed(std::get<0>(all), std::get<1>(all), std::get<2>(all));
-    } else if constexpr (kName == "cuGraphExecNodeSetParams") {
+    } else if constexpr (kRole == Role::SetExecNode) {
       graph_uses::changed(std::get<0>(all),
                           std::get<1>(all),
                           *static_cast<const node_params::Node*>(std::get<2>(all)));
@@ -273,13 +256,13 @@ void begin() {
   real_##hook = real::function<CUresult params>(Entry::hook); \
   if (real_##hook != nullptr)                                 \
     real::replace(Entry::hook, reinterpret_cast<void*>(&check_##hook));
-#define SUBMISSION(symbol, forms, stream, view, first, second, params, args) \
+#define SUBMISSION(symbol, forms, role, stream, view, first, second, params, args) \
   ALL_FORMS_##forms(BEGIN_SUBMISSION, hook_##symbol, params)
 #define ENTRY_One(hook, params) check_other<Entry::hook, NullStream::Legacy, CUresult params>();
 #define ENTRY_Ptsz(hook, params) \
   ENTRY_One(hook, params)        \
       check_other<Entry::hook##_ptsz, NullStream::PerThread, CUresult params>();
-#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol, params)
+#define ENTRY(symbol, forms, role, params) ENTRY_##forms(hook_##symbol, params)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz

@@ -3,10 +3,12 @@
 // copy or a memset names, and the order that it makes. No state.
 #pragma once
 
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/real/entry_points.hpp"
+// clang-format on
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/observe/stream_report.hpp"
 
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -14,38 +16,10 @@ namespace custash::stream_uses {
 
 using Addresses = std::vector<streams::Named>;
 
-// By the entry's name without its endings.
-constexpr std::string_view stem_of(std::string_view entry) {
-  for (const std::string_view ending : {"_ptsz", "_ptds", "_v2"})
-    if (entry.ends_with(ending)) entry.remove_suffix(ending.size());
-  return entry;
-}
-
-constexpr bool is_copy(std::string_view stem) {
-  return stem.starts_with("cuMemcpy");
-}
-
-constexpr bool is_set(std::string_view stem) {
-  return stem.starts_with("cuMemset");
-}
-
-// The host may hear of it, or it may wait for the host or for another kernel.
-constexpr bool tells_host(std::string_view stem) {
-  return stem.starts_with("cuLaunchHostFunc") || stem == "cuStreamAddCallback" ||
-         stem.starts_with("cuStreamWriteValue") || stem == "cuStreamBatchMemOp" ||
-         stem == "cuSignalExternalSemaphoresAsync";
-}
-
-constexpr bool waits_unseen(std::string_view stem) {
-  return stem.starts_with("cuLaunchHostFunc") || stem == "cuStreamAddCallback" ||
-         stem.starts_with("cuStreamWaitValue") || stem == "cuStreamBatchMemOp" ||
-         stem == "cuWaitExternalSemaphoresAsync";
-}
-
 // Offsets into arrays may be 0, and a pitch, too.
-constexpr bool has_other_sizes(std::string_view stem) {
-  return stem.starts_with("cuMemcpyDtoA") || stem.starts_with("cuMemcpyAtoD") ||
-         stem.starts_with("cuMemsetD2D");
+constexpr bool has_other_sizes(Role role) {
+  return role == Role::CopyDeviceToArray || role == Role::CopyArrayToDevice ||
+         is_between(role, Role::SetRows8, Role::SetRows32);
 }
 
 // A copy or a memset of no bytes uses nothing.

@@ -28,7 +28,7 @@ enum class Entry : unsigned short {
 #define ENTRY_One(hook) hook,
 #define ENTRY_Ptsz(hook) hook, hook##_ptsz,
 #define ENTRY_Ptds(hook) hook, hook##_ptds,
-#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol)
+#define ENTRY(symbol, forms, role, params) ENTRY_##forms(hook_##symbol)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz
@@ -42,7 +42,7 @@ inline constexpr std::array<const char*, kEntryCount> kEntryNames = {
 #define ENTRY_One(name) name,
 #define ENTRY_Ptsz(name) name, name "_ptsz",
 #define ENTRY_Ptds(name) name, name "_ptds",
-#define ENTRY(symbol, forms, params) ENTRY_##forms(#symbol)
+#define ENTRY(symbol, forms, role, params) ENTRY_##forms(#symbol)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz
@@ -56,10 +56,107 @@ inline constexpr std::array<const char*, kEntryCount> kEntryNames = {
 #define ENTRY_Ptds(hook, name, params) \
   CUSTASH_HOOK(hook, name, params);    \
   CUSTASH_HOOK(hook##_ptds, name "_ptds", params);
-#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol, #symbol, params)
+#define ENTRY(symbol, forms, role, params) ENTRY_##forms(hook_##symbol, #symbol, params)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz
 #undef ENTRY_Ptds
+
+// What a call does, for the observers of calls: which arguments say what, they know by it.
+enum class Role : unsigned char {
+  Other,
+  // Memory
+  Alloc,
+  AllocPitch,
+  AllocOn,    // a stream
+  AllocFrom,  // a pool, on a stream
+  Free,
+  FreeOn,
+  HostAlloc,
+  HostFree,
+  // Work
+  Launch,
+  LaunchEx,
+  LaunchCooperative,
+  LaunchOnDevices,
+  LaunchGraph,
+  HostWork,    // the host may hear of it, and it may wait for the host or for another kernel
+  TellHost,    // the first alone
+  WaitUnseen,  // the second alone
+  // Copies. A box has two or three dimensions.
+  Copy,
+  CopyHostToDevice,
+  CopyDeviceToHost,
+  CopyDeviceToDevice,
+  CopyPeer,
+  CopyBox,
+  CopyBoxPeer,
+  CopyHostToArray,
+  CopyDeviceToArray,
+  CopyArrayToDevice,
+  CopyArray,
+  CopyBatch,
+  CopyOther,
+  // Memsets
+  Set8,
+  Set16,
+  Set32,
+  SetRows8,
+  SetRows16,
+  SetRows32,
+  // Order
+  WaitEvent,
+  ContextWait,
+  RecordEvent,
+  RecordContext,
+  SyncContext,
+  SyncStream,
+  SyncEvent,
+  QueryStream,
+  QueryEvent,
+  // Contexts, streams, executable graphs
+  EndContext,
+  EndStream,
+  MakeGreen,
+  MakeExec,
+  UpdateExec,
+  EndExec,
+  EnableNode,
+  SetExecKernel,
+  SetExecCopy,  // or a memset
+  SetExecChild,
+  SetExecNode
+};
+
+inline constexpr std::array<Role, kEntryCount> kRoles = {
+#define ENTRY_One(role) Role::role,
+#define ENTRY_Ptsz(role) Role::role, Role::role,
+#define ENTRY_Ptds(role) Role::role, Role::role,
+#define ENTRY(symbol, forms, role, params) ENTRY_##forms(role)
+#include "interpose/real/entry_points.def"
+#undef ENTRY_One
+#undef ENTRY_Ptsz
+#undef ENTRY_Ptds
+};
+
+constexpr Role role_of(Entry entry) {
+  return kRoles[static_cast<std::size_t>(entry)];
+}
+
+constexpr const char* name_of(Entry entry) {
+  return kEntryNames[static_cast<std::size_t>(entry)];
+}
+
+constexpr bool is_between(Role role, Role first, Role last) {
+  return first <= role && role <= last;
+}
+
+constexpr bool is_copy(Role role) {
+  return is_between(role, Role::Copy, Role::CopyOther);
+}
+
+constexpr bool is_set(Role role) {
+  return is_between(role, Role::Set8, Role::SetRows32);
+}
 
 }  // namespace custash

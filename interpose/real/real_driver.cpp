@@ -34,7 +34,7 @@ void* wrapper(std::size_t entry) {
 #define ENTRY_One(hook) reinterpret_cast<void*>(&hook),
 #define ENTRY_Ptsz(hook) reinterpret_cast<void*>(&hook), reinterpret_cast<void*>(&hook##_ptsz),
 #define ENTRY_Ptds(hook) reinterpret_cast<void*>(&hook), reinterpret_cast<void*>(&hook##_ptds),
-#define ENTRY(symbol, forms, params) ENTRY_##forms(hook_##symbol)
+#define ENTRY(symbol, forms, role, params) ENTRY_##forms(hook_##symbol)
 #include "interpose/real/entry_points.def"
 #undef ENTRY_One
 #undef ENTRY_Ptsz

@@ -108,8 +108,8 @@ def rows_of(definition):
     for kind, arguments in re.findall(r"^([A-Z]+)\((cu\w.*)$", definition, re.M):
         if kind == "RUNTIME":
             continue
-        cells = arguments.split(", ")
-        rows.append((kind, cells[0], cells[2] if kind in HANDLED else cells[0]))
+        cells = arguments.rstrip(",").split(", ")
+        rows.append((kind, cells[0], cells[3] if kind in HANDLED else cells[0]))
     return rows
 
 
@@ -138,7 +138,7 @@ def problems_of(definition, source, hooks):
 def self_test():
     """Planted faults are found: an entry in no table, a hook that passes the gate no more, a kind that does not."""
     hooks = "".join(f"CUresult {name}(int) {{\n  {call}x);\n}}\n" for name, call in PASSES.items())
-    names = "".join(f"MEMORY(cuX, One, {n}, (), ())\n" for n in {*PASSES, *REASONS} if not n.startswith("cu"))
+    names = "".join(f"MEMORY(cuX, One, Other, {n}, (), ())\n" for n in {*PASSES, *REASONS} if not n.startswith("cu"))
     names += "".join(f"RELIEF({n}, One, (), ())\n" for n in REASONS if n.startswith("cu"))
     sound = names + "SUBMISSION(cuL, One, 0, 0, 0, 0, (), ())\nAWAKE(cuT, One, (), ())\nNODE(cuN, One, n, (), ())\n"
     code = ("#define SUBMIT_HOOK(x) hooks::submit(x)\n\n#define NODE_HOOK(x) hooks::while_awake(x)\n\n"
@@ -147,8 +147,8 @@ def self_test():
             "CUresult begin(int) {\n  capture_begins(x);\n}\nCUresult submit_from(int) {\n  Submission s(x);\n}\n"
             "void let_cards_reach(int) {\n  Sleep(x).wake();\n}\n")
     assert not problems_of(sound, lambda _: code, hooks), problems_of(sound, lambda _: code, hooks)
-    for definition in (sound + "MEMORY(cuNew, One, new_handler, (), ())\n", sound + "RELIEF(cuNew, One, (), ())\n",
-                       sound.replace("MEMORY(cuX, One, mem_free, (), ())\n", "")):
+    for definition in (sound + "MEMORY(cuNew, One, Other, new_handler, (), ())\n", sound + "RELIEF(cuNew, One, (), ())\n",
+                       sound.replace("MEMORY(cuX, One, Other, mem_free, (), ())\n", "")):
         assert problems_of(definition, lambda _: code, hooks), definition[-60:]
     for old in ("hooks::submit(", "KeepAwake awake(", "Submission submission(", "capture_begins(", "Submission s(", ".wake("):
         assert problems_of(sound, lambda _, old=old: code.replace(old, "gone("), hooks), old

@@ -50,7 +50,8 @@ static void change(const struct block* b, void (*how)(struct value*, long long))
   }
 }
 
-/* Up to 1 MiB: four sizes to a doubling, from 512 on; above: to 512, from 2 MiB on to 64 KiB. */
+/* Up to 1 MiB: four sizes to a doubling, from 512 on; above: to 512, from 2 MiB on to 64 KiB.
+ */
 static long long rounded(long long size) {
   if (size >= 2 << 20) return (size + 65535) / 65536 * 65536;
   if (size > 1 << 20) return (size + 511) / 512 * 512;

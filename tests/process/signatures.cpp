@@ -96,7 +96,7 @@ constexpr bool kAlike =
 #define CHECK_Ptds(symbol, params)                                                            \
   CHECK_One(symbol, params) static_assert(kAlike<CUresult params, decltype(::symbol##_ptds)>, \
                                           #symbol "_ptds");
-#define ENTRY(symbol, forms, params) CHECK_##forms(symbol, params)
+#define ENTRY(symbol, forms, role, params) CHECK_##forms(symbol, params)
 #include "interpose/real/entry_points.def"
 
 }  // namespace

@@ -37,5 +37,5 @@ struct Noted<kEntry, CUresult(Params...)> {
       __attribute__((visibility("default"), ifunc("find_" #symbol)));
 #define NOTE_Ptsz(symbol, params) NOTE_One(symbol, params) NOTE_One(symbol##_ptsz, params)
 #define NOTE_Ptds(symbol, params) NOTE_One(symbol, params) NOTE_One(symbol##_ptds, params)
-#define ENTRY(symbol, forms, params) NOTE_##forms(symbol, params)
+#define ENTRY(symbol, forms, role, params) NOTE_##forms(symbol, params)
 #include "interpose/real/entry_points.def"

@@ -83,7 +83,7 @@ int main() {
 #define CHECK_One(symbol, params) check<CUresult params>(symbol);
 #define CHECK_Ptsz(symbol, params) CHECK_One(symbol, params) CHECK_One(symbol "_ptsz", params)
 #define CHECK_Ptds(symbol, params) CHECK_One(symbol, params) CHECK_One(symbol "_ptds", params)
-#define ENTRY(symbol, forms, params) CHECK_##forms(#symbol, params)
+#define ENTRY(symbol, forms, role, params) CHECK_##forms(#symbol, params)
 #include "interpose/real/entry_points.def"
   std::printf("%d entries, %d wrong\n", count, wrong);
   return wrong == 0 ? 0 : 1;
