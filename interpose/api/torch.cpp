@@ -4,7 +4,7 @@
 // libstdc++ throws it. Ours is linked in privately, and its exceptions would leave the
 // program's count of them wrong. No state.
 #include "interpose/api/custash.h"
-#include "interpose/real/resolve.hpp"
+#include "interpose/real/dlsym.hpp"
 
 #include <cstdio>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/real/engines.hpp"
+#include "interpose/hooks/engines.hpp"
 
 #include "allocator/peer_processes.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/real/dlsym.hpp"
 #include "interpose/real/loaded.hpp"
-#include "interpose/real/resolve.hpp"
 
 #include <array>
 #include <atomic>

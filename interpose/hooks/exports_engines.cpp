@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // In the preload library only: programs that are linked with NVIDIA's libraries for video find
 // these first. OptiX has no library to link with.
-#include "interpose/real/engines.hpp"
+#include "interpose/hooks/engines.hpp"
 
 extern "C" {
 

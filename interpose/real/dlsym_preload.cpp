@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The preload library's half of resolve.cpp: the dlsym behind ours is libc's, found by version
+// The preload library's half of dlsym.cpp: the dlsym behind ours is libc's, found by version
 // at the first look-up (other preloaded libraries look names up before our constructor has
 // run).
 #include "interpose/api/custash.h"
-#include "interpose/real/resolve.hpp"
+#include "interpose/real/dlsym.hpp"
 
 #include <dlfcn.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The static library's half of resolve.cpp. A program shows our dlsym to its libraries, a
+// The static library's half of dlsym.cpp. A program shows our dlsym to its libraries, a
 // shared runtime among them, and so comes before every preloaded library: the dlsym behind ours
 // is theirs, then libc's.
-#include "interpose/real/resolve.hpp"
+#include "interpose/real/dlsym.hpp"
 
 #include <dlfcn.h>
 

@@ -4,7 +4,7 @@
 #include "interpose/real/real_driver.hpp"
 
 #include "interpose/real/loaded.hpp"
-#include "interpose/real/resolve.hpp"
+#include "interpose/real/dlsym.hpp"
 
 #include <cstdint>
 

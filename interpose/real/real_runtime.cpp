@@ -2,7 +2,7 @@
 #include "interpose/real/real_runtime.hpp"
 
 #include "interpose/real/loaded.hpp"
-#include "interpose/real/resolve.hpp"
+#include "interpose/real/dlsym.hpp"
 
 #include <array>
 #include <atomic>

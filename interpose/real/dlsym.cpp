@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/real/resolve.hpp"
-
-#include "interpose/real/engines.hpp"
-#include "interpose/real/real_driver.hpp"
+#include "interpose/real/dlsym.hpp"
 
 #include <dlfcn.h>
 
@@ -50,18 +47,3 @@ bool is_first_dlsym() noexcept {
 }
 
 }  // namespace custash
-
-void* custash_resolve(void* handle, const char* name) noexcept {
-  custash::Dlsym* const real = custash::real_dlsym();
-  if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) return nullptr;
-  if (name == nullptr) return nullptr;
-  const bool driver = name[0] == 'c' && name[1] == 'u';
-  if (!driver && (name[0] != 'N' || name[1] != 'v') && (name[0] != 'o' || name[1] != 'p'))
-    return nullptr;
-  // For an ordinary handle the caller does not matter. The stub repeats a failed look-up, so
-  // that dlerror has the program's own message.
-  void* const found = real(handle, name);
-  if (found == nullptr) return nullptr;
-  void* const engine = custash::engines::wrapper_of(name, found);
-  return engine != nullptr || !driver ? engine : custash::real::wrapper_of(found);
-}

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
-// cuGetProcAddress follows the rule of real/resolve.hpp.
+// The answers of dlsym and cuGetProcAddress. One rule for both: the real resolver is asked
+// first, and its answer is replaced only if it is the address of an entry of ours. Takes no
+// lock, allocates nothing, logs nothing.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/real_driver.hpp"
 // clang-format on
+#include "interpose/hooks/engines.hpp"
 #include "interpose/hooks/handlers.hpp"
+#include "interpose/real/dlsym.hpp"
+
+#include <dlfcn.h>
 
 namespace custash::handlers {
 namespace {
@@ -39,3 +45,18 @@ CUresult get_proc_address_v2(Real<const char*, void**, int, cuuint64_t, void*> r
 }
 
 }  // namespace custash::handlers
+
+void* custash_resolve(void* handle, const char* name) noexcept {
+  custash::Dlsym* const real = custash::real_dlsym();
+  if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) return nullptr;
+  if (name == nullptr) return nullptr;
+  const bool driver = name[0] == 'c' && name[1] == 'u';
+  if (!driver && (name[0] != 'N' || name[1] != 'v') && (name[0] != 'o' || name[1] != 'p'))
+    return nullptr;
+  // For an ordinary handle the caller does not matter. The stub repeats a failed look-up, so
+  // that dlerror has the program's own message.
+  void* const found = real(handle, name);
+  if (found == nullptr) return nullptr;
+  void* const engine = custash::engines::wrapper_of(name, found);
+  return engine != nullptr || !driver ? engine : custash::real::wrapper_of(found);
+}

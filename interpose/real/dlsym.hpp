@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The answers of dlsym and cuGetProcAddress. One rule for both: the real resolver is asked
-// first, and its answer is replaced only where it is the address of a driver entry of ours. No
-// state but the real dlsym's address; takes no lock, allocates nothing, logs nothing.
+// The real dlsym, which stands behind ours. No state but its address; takes no lock, allocates
+// nothing, logs nothing.
 #pragma once
 
 namespace custash {
@@ -32,7 +31,8 @@ extern "C" {
 // none, all threads store the same.
 extern custash::Dlsym* custash_real_dlsym;
 
-// The wrapper for this look-up. Null: jump to the real dlsym, with the caller's return address
-// in place, because RTLD_NEXT, RTLD_DEFAULT and namespaces depend on it.
+// The wrapper for this look-up (hooks/resolve.cpp). Null: jump to the real dlsym, with the
+// caller's return address in place, because RTLD_NEXT, RTLD_DEFAULT and namespaces depend on
+// it.
 void* custash_resolve(void* handle, const char* name) noexcept;
 }
