@@ -94,7 +94,7 @@ def memory_stats(device=None):
 
 def memory_summary(device=None):
     """The statistics as a table, as torch.cuda.memory_summary prints it."""
-    return _library.text("custash_stats_text", _number(device), 2)
+    return _command.stat(_number(device))
 
 
 def statistics_json(device=None):
@@ -104,7 +104,7 @@ def statistics_json(device=None):
 
 def statistics_prometheus(device=None):
     """All numbers for a Prometheus scraper."""
-    return _library.text("custash_stats_text", _number(device), 1)
+    return _command.stat(_number(device), "--prometheus")
 
 
 def host_memory_stats():

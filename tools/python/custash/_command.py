@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs the command `custash` for the forms that the library does not write itself."""
+import json
 import os
 import shutil
 import subprocess
@@ -33,3 +34,9 @@ def render(told, path):
         return
     run("report", told, "-o", path)
     os.unlink(told)
+
+
+def stat(device, *words):
+    """`custash stat` of this process."""
+    number = json.loads(_library.text("custash_stats_text", device, 0))["device"]
+    return run("stat", "--device", str(number), *words, str(os.getpid()))
