@@ -41,13 +41,25 @@ std::string unpacked(std::string_view beginning) {
   return out;
 }
 
-// Recordings may be packed with xz.
-Kind kind_of(std::string_view beginning) {
-  constexpr std::string_view kXz(
-      "\xfd"
-      "7zXZ");
-  if (beginning.substr(0, kXz.size()) != kXz) return output::kind_of(beginning);
-  return output::kind_of(unpacked(beginning)) == Kind::Recording ? Kind::Recording : Kind::None;
+// What the command alone writes. PyTorch's own pickles are None.
+Kind kind_of_text(std::string_view beginning) {
+  // Our writer's opcodes: CPython's pickler frames a protocol 4 pickle and has shorter strings.
+  constexpr char kPickle[] = "\x80\x04}(X\x08\0\0\0segments\x94](";
+  const std::string_view text = beginning.substr(0, output::kBeginning);
+  const auto has = [&](std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+  };
+  if (text.starts_with({kPickle, sizeof kPickle - 1})) return Kind::Pickle;
+  if (text.starts_with("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[") && has("\"custash: "))
+    return Kind::TraceEvents;
+  if (text.starts_with("<!DOCTYPE html>") &&
+      has("<meta name=\"generator\" content=\"custash\">"))
+    return Kind::Report;
+  if (text.starts_with("<svg ") && has(output::kPictureMark)) return Kind::Picture;
+  if (text.starts_with(output::kComparisonMark) ||
+      text.starts_with("{\n \"format\": \"custash comparison 1\""))
+    return Kind::Comparison;
+  return text.starts_with(output::kMetricsMark) ? Kind::Metrics : output::kind_of(text);
 }
 
 // The regular file that is to be there.
@@ -62,7 +74,7 @@ std::string with_advice(const Output& output, const std::string& why) {
 
 void require_regular(const Output& output) {
   const std::string place = place_of(output);
-  const std::string why = output::objection(place, output.kind, replace_of(output), kind_of);
+  const std::string why = output::objection(place, output.kind, replace_of(output), recognised);
   if (!why.empty()) fail(output, with_advice(output, why));
   // Only a file that is made there shows that one can be.
   std::string failure;
@@ -97,6 +109,14 @@ int open_special(const Output& output) {
 }
 
 }  // namespace
+
+output::Kind recognised(std::string_view beginning) {
+  constexpr std::string_view kXz(
+      "\xfd"
+      "7zXZ");
+  if (beginning.substr(0, kXz.size()) != kXz) return kind_of_text(beginning);
+  return output::kind_of(unpacked(beginning)) == Kind::Recording ? Kind::Recording : Kind::None;
+}
 
 bool is_standard_output(const Output& output) {
   struct stat named {};
@@ -134,13 +154,13 @@ void write_output(const Output& output, const std::string& text) {
     return;
   }
   std::string why;
-  if (!output::write(place_of(output), text, output.kind, replace_of(output), &why, kind_of))
+  if (!output::write(place_of(output), text, output.kind, replace_of(output), &why, recognised))
     fail(output, with_advice(output, why));
 }
 
 void move_output(const std::string& from, const Output& output) {
   std::string why;
-  if (!output::move(from, place_of(output), output.kind, replace_of(output), &why, kind_of))
+  if (!output::move(from, place_of(output), output.kind, replace_of(output), &why, recognised))
     fail(output, with_advice(output, why));
 }
 

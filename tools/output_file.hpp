@@ -9,6 +9,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace custash {
 
@@ -28,6 +29,9 @@ struct CannotWrite : std::runtime_error {
 struct OutputRefused : CannotWrite {
   using CannotWrite::CannotWrite;
 };
+
+// A file's kind by its first bytes. Recordings may be packed with xz.
+output::Kind recognised(std::string_view beginning);
 
 // Whether it is standard output, under "-" or any other name.
 bool is_standard_output(const Output& output);

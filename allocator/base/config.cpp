@@ -326,16 +326,18 @@ constexpr std::array kOptions = {
             "true: in a process that runs Python, call sites also have its lines. Costs less "
             "than a microsecond an allocation with CPython 3.11 to 3.13, else some ten."},
            [](Config& c, std::string_view text) { return set_flag(&c.history_python, text); }},
-    Option{{"snapshot",
-            "path",
-            "",
-            "",
-            "Write a snapshot of all memory at exit. With history on, also write one named "
-            ".oom when memory first runs out. The ending chooses the form: .html, a report "
-            "to read; .json; .pickle, for PyTorch's viewer; .trace.json, for Perfetto. An "
-            "existing file stays: the process's number goes into the name. A link is not "
-            "followed. %r, %h, %p as in record. Empty: none."},
-           [](Config& c, std::string_view text) { return set_text(&c.snapshot, text); }},
+    Option{
+        {"snapshot",
+         "path",
+         "",
+         "",
+         "Write a snapshot of all memory at exit. With history on, also write one named "
+         ".oom when memory first runs out. The ending chooses the form: .html, a report "
+         "to read; .json; .pickle, for PyTorch's viewer; .trace.json, for Perfetto. Under "
+         "custash run the command makes all forms but .json. Without it x.html.json is "
+         "written, and a line names the command that makes x.html. An existing file stays: the process's number goes into the name. A link is not "
+         "followed. %r, %h, %p as in record. Empty: none."},
+        [](Config& c, std::string_view text) { return set_text(&c.snapshot, text); }},
     Option{
         {"snapshot_signal",
          "count",

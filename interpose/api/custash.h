@@ -315,14 +315,15 @@ CUSTASH_API custash_status_t custash_get_device_stats(int device,
 
 enum {
   CUSTASH_TEXT_JSON = 0,       /* all numbers: docs/statistics.md */
-  CUSTASH_TEXT_PROMETHEUS = 1, /* the same for a scraper */
-  CUSTASH_TEXT_TABLE = 2       /* torch.cuda.memory_summary's */
+  CUSTASH_TEXT_PROMETHEUS = 1, /* refused: custash stat --prometheus PID prints it */
+  CUSTASH_TEXT_TABLE = 2       /* refused: custash stat PID prints it */
 };
 
 /* The statistics of the device in that form, ended by a zero. *size: in, the room in `text`;
  * out, the room needed, its zero included. Where text is NULL only that is answered.
- * BUFFER_TOO_SMALL: nothing was written. Errors: INVALID_VALUE (unknown form or device, size
- * NULL), NOT_RUNNING. */
+ * BUFFER_TOO_SMALL: nothing was written. Errors: INVALID_VALUE (a form that the
+ * library does not write, as custash_last_error_message() says, unknown device, size NULL),
+ * NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_stats_text(int device, int form, char* text, size_t* size);
 
 /* ---- History and snapshots. docs/history.md says more.
@@ -339,11 +340,12 @@ CUSTASH_API custash_status_t custash_history_start(size_t events, unsigned int d
  * NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_history_stop(void);
 
-/* Writes a snapshot of everything known now to the file, which only its user may read. Replaces
- * a snapshot of the same form, whole or not at all; any other existing file is an error. The
- * ending chooses the form: .html, a report to read; .json (docs/snapshot-schema.json); .pickle,
- * as torch.cuda.memory._dump_snapshot; .trace.json, for Perfetto. Errors: INVALID_VALUE (NULL,
- * another ending), FILE (custash_last_error_message() says why), OUT_OF_MEMORY, NOT_RUNNING. */
+/* Writes a snapshot of everything known now to the file, which only its user may read. The
+ * library writes JSON (docs/snapshot-schema.json). For x.html, x.pickle and x.trace.json it
+ * writes x.html.json and so on. The log then names the command that makes x.html: custash
+ * report x.html.json. Replaces a snapshot, whole or not at all; any other existing file is an
+ * error. Errors: INVALID_VALUE (NULL, another ending), FILE (custash_last_error_message() says
+ * why), OUT_OF_MEMORY, NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_snapshot(const char* path);
 
 /* The memory that is allocated now, by call site, the largest first: the text that option

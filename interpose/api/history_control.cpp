@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The C API over history and snapshots: what custash.h promises, and nothing else.
 #include "allocator/base/last_error.hpp"
+#include "allocator/base/log.hpp"
 #include "interpose/api/control.hpp"
 #include "interpose/observe/history.hpp"
 #include "interpose/observe/leaks.hpp"
 #include "interpose/observe/snapshot.hpp"
+#include "interpose/observe/snapshot_form.hpp"
 
 #include <string>
 
@@ -25,14 +27,18 @@ custash_status_t custash_history_stop(void) {
 }
 
 custash_status_t custash_snapshot(const char* path) {
-  snapshot::Format format{};
-  if (path == nullptr || !snapshot::format_of(path, &format))
-    return CUSTASH_ERROR_INVALID_VALUE;
+  if (path == nullptr || !snapshot::form_of_ending(path)) return CUSTASH_ERROR_INVALID_VALUE;
   return with_core([&](Allocator& core) {
     std::string why;
-    if (snapshot::write(core, path, snapshot::Existing::Replace, &why)) return CUSTASH_SUCCESS;
-    set_last_error(std::string(path) + ": " + why);
-    return CUSTASH_ERROR_FILE;
+    std::string wrote;
+    if (!snapshot::write(core, path, snapshot::Existing::Replace, &why, &wrote)) {
+      set_last_error(wrote + ": " + why);
+      return CUSTASH_ERROR_FILE;
+    }
+    if (wrote != path)
+      log(LogLevel::Warn,
+          "event=snapshot_as_json hint=\"" + snapshot::rendering_hint(wrote) + "\"");
+    return CUSTASH_SUCCESS;
   });
 }
 

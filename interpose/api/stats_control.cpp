@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C API over statistics as a structure and as text: what custash.h promises, and nothing
 // else.
+#include "allocator/base/last_error.hpp"
 #include "interpose/api/control.hpp"
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/stats_text.hpp"
@@ -36,14 +37,15 @@ custash_status_t custash_get_device_stats(int device, custash_device_stats_t* st
 custash_status_t custash_stats_text(int device, int form, char* text, size_t* size) {
   if (size == nullptr || form < CUSTASH_TEXT_JSON || form > CUSTASH_TEXT_TABLE)
     return CUSTASH_ERROR_INVALID_VALUE;
+  if (form != CUSTASH_TEXT_JSON) {
+    set_last_error(
+        "the library writes JSON only: custash stat PID prints the table, and with "
+        "--prometheus that form");
+    return CUSTASH_ERROR_INVALID_VALUE;
+  }
   custash_status_t told = CUSTASH_SUCCESS;
   const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    told = control::tell_text(form == CUSTASH_TEXT_JSON ? stats_text::json(core, number)
-                              : form == CUSTASH_TEXT_PROMETHEUS
-                                  ? stats_text::prometheus(core, {number})
-                                  : stats_text::table(core, number),
-                              text,
-                              size);
+    told = control::tell_text(stats_text::json(core, number), text, size);
   });
   return found != CUSTASH_SUCCESS ? found : told;
 }

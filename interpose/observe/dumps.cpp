@@ -5,6 +5,7 @@
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/leaks.hpp"
 #include "interpose/observe/snapshot.hpp"
+#include "interpose/observe/snapshot_form.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 
@@ -21,8 +22,6 @@
 namespace custash::dumps {
 namespace {
 
-constexpr const char* kUsualPath = "custash.html";
-
 const Config* options = nullptr;  // lives as long as the process
 void (*complain)(const std::string& line) = nullptr;
 constinit bool writes_snapshots = false;  // the option names a file of a form that is known
@@ -35,7 +34,11 @@ std::string write_snapshot(Allocator& core, const std::string& path) noexcept {
   try {
     std::string why;
     std::string wrote;
-    if (snapshot::write(core, path, snapshot::Existing::Keep, &why, &wrote)) return wrote;
+    if (snapshot::write(core, path, snapshot::Existing::Keep, &why, &wrote)) {
+      if (snapshot::json_path(path) != path && !launcher::renders(wrote))
+        complain("custash: " + snapshot::rendering_hint(wrote));
+      return wrote;
+    }
     complain("custash: snapshot:" + path + ": " + why + "; no snapshot");
   } catch (...) {
     // No memory for it; the program goes on.
@@ -56,7 +59,7 @@ void* answer(void*) {
     Allocator* const core = process::current.load(std::memory_order_acquire);
     if (core == nullptr) continue;
     const bool was_on = history::started();
-    (void)write_snapshot(*core, writes_snapshots ? options->snapshot : kUsualPath);
+    (void)write_snapshot(*core, writes_snapshots ? options->snapshot : snapshot::kUsualPath);
     if (!was_on) (void)history::start(history::kUsualEvents, options->history_depth);
   }
 }
@@ -91,11 +94,10 @@ const char* listen(int number) {
 void begin(const Config& config, void (*say)(const std::string& line)) {
   options = &config;
   complain = say;
-  snapshot::Format format{};
-  writes_snapshots = snapshot::format_of(config.snapshot, &format);
+  writes_snapshots = snapshot::form_of_ending(config.snapshot).has_value();
   if (!writes_snapshots && !config.snapshot.empty())
-    say("custash: snapshot:" + config.snapshot +
-        ": its ending is none of .html, .json, .pickle, .trace.json; no snapshot");
+    say("custash: snapshot:" + config.snapshot + ": " + snapshot::kOtherEnding +
+        "; no snapshot");
   stacks::with_python(config.history_python);
   const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
   if (follow && !history::start(config.history, config.history_depth))

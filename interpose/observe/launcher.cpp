@@ -8,6 +8,7 @@
 #include "interpose/observe/passed.hpp"
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/live_page.hpp"
+#include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/quietly.hpp"
 
@@ -15,6 +16,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +34,9 @@ using ledger::Book;
 using ledger::Counters;
 using ledger::kCounted;
 
-char reports[8] = {};  // letters; none: there is no launcher
+char reports[8] = {};                   // letters; none: there is no launcher
+constexpr const char* kCompares = "c";  // it reads counters alone
+constexpr const char* kRenders = "r";   // it only makes the other forms of snapshots
 long long launcher = 0;
 unsigned long long launcher_started = 0;
 char folder[200] = {};
@@ -183,7 +187,7 @@ bool launcher_waits() {
 void read_environment() noexcept {
   const char* const text = secure_getenv(ledger::kLauncher);
   if (text == nullptr || std::sscanf(text,
-                                     "%7[hlscf] %lld %llu %199[^\n]",
+                                     "%7[hlscfr] %lld %llu %199[^\n]",
                                      reports,
                                      &launcher,
                                      &launcher_started,
@@ -196,7 +200,7 @@ bool waits() noexcept {
 }
 
 void begin(Allocator& core) noexcept {
-  if (reports[0] == '\0') return;
+  if (reports[0] == '\0' || std::strcmp(reports, kRenders) == 0) return;
   try {
     if (!launcher_waits()) return;
     if (!make_ledger()) {
@@ -215,7 +219,7 @@ void begin(Allocator& core) noexcept {
   } catch (...) {
     return;
   }
-  if (std::strcmp(reports, "c") != 0) observe::begin(observe::Watcher::Counters);
+  if (std::strcmp(reports, kCompares) != 0) observe::begin(observe::Watcher::Counters);
 }
 
 void allocated(observe::MemoryKind memory) noexcept {
@@ -250,6 +254,22 @@ std::string oom_path() {
   const std::string ledger = path;
   const std::size_t name = ledger.rfind('/') + 1;
   return ledger.substr(0, name) + "oom-" + ledger.substr(name) + ".json";
+}
+
+// The launcher finds a link to the file in its folder.
+bool renders(const std::string& json) noexcept {
+  constexpr int kMostLinks = 1000;  // programs of one process, and snapshots of each
+  if (reports[0] == '\0' || std::strcmp(reports, kCompares) == 0 || !launcher_waits())
+    return false;
+  char whole[PATH_MAX];
+  if (realpath(json.c_str(), whole) == nullptr) return false;
+  for (int n = 0; n < kMostLinks; ++n) {
+    char link[sizeof folder + 64];
+    (void)std::snprintf(link, sizeof link, "%s/%s%d-%d", folder, ledger::kRender, getpid(), n);
+    if (output::link_to(whole, link)) return true;
+    if (errno != EEXIST) return false;
+  }
+  return false;
 }
 
 bool shows_findings() noexcept {

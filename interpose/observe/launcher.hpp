@@ -32,6 +32,10 @@ void note(ledger::TextPlace ledger::Header::*which, const std::string& text) noe
 // Where it gets the snapshot of the moment when memory ran out; empty: it wants none.
 std::string oom_path();
 
+// The launcher makes the form that the user asked for from this file, a snapshot's JSON, and
+// removes it. False where it does not, or is no longer there.
+bool renders(const std::string& json) noexcept;
+
 // The launcher is going to print what the checkers find.
 bool shows_findings() noexcept;
 

@@ -21,8 +21,9 @@ inline constexpr std::size_t kCounted = 16;                  // devices with cou
 
 // An internal variable of the environment. It holds letters for what the launcher reports (h:
 // history, l: leaks, s: summary, f: findings of the checkers; c: counters, read at a usual exit
-// only, so that no call of the program is watched), the launcher's process and when that
-// started (live_page.hpp), and the folder of the ledgers, with blanks between them.
+// only, so that no call of the program is watched; r: none of these), the launcher's process
+// and when that started (live_page.hpp), and the folder of the ledgers, with blanks between
+// them.
 inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 
 // A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
@@ -31,6 +32,10 @@ inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 // where the memory cannot be shared, and says so by the other ending.
 inline constexpr const char* kDone = ".done";
 inline constexpr const char* kOwn = ".own";
+
+// A link in the folder, followed by PID-N: it names a snapshot's JSON of which the launcher is
+// to make the form that the user asked for.
+inline constexpr const char* kRender = "render-";
 
 // The rows of one kind are in one of two extents of the file, chosen by `which`. A larger
 // extent is filled before `which` changes.

@@ -60,28 +60,18 @@ DeviceState device_state(const custash_device_stats_t& stats,
                          Inventory held,
                          const StackOf& stacks);
 
-enum class Format { Json, Html, Pickle, Trace };
+std::string as_json(const Snapshot& snapshot);  // docs/snapshot-schema.json
 
-// By the file's ending: .json, .html, .pickle or .pkl; .trace.json and .perfetto for Trace.
-bool format_of(const std::string& path, Format* out);
-
-std::string as_json(const Snapshot& snapshot);    // docs/snapshot-schema.json
-std::string as_html(const Snapshot& snapshot);    // a page that needs nothing else
-std::string as_pickle(const Snapshot& snapshot);  // as torch.cuda.memory._dump_snapshot writes
-std::string as_trace(const Snapshot& snapshot);   // Chrome's trace events, for Perfetto
-
-std::string text_of(const Snapshot& snapshot, Format format);
-
-// Replace: overwrites a snapshot of the same form; any other file is an error. Keep: where the
-// name is taken, the process's number is added to it.
+// Replace: overwrites a snapshot; any other file is an error. Keep: where the name is taken,
+// the process's number is added to it.
 enum class Existing { Replace, Keep };
 
-// Leaves the old file or the complete new one (output_file.hpp). False, with the reason.
-// `wrote` receives the file's name.
+// Writes json_path(path) (snapshot_form.hpp). Leaves the old file or the complete new one
+// (output_file.hpp). False, with the reason. `wrote` receives the file's name.
 bool write(Allocator& core,
            const std::string& path,
            Existing existing,
            std::string* why,
-           std::string* wrote = nullptr);
+           std::string* wrote);
 
 }  // namespace custash::snapshot

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A snapshot as JSON (docs/snapshot-schema.json), and the page that shows it.
+// A snapshot as JSON (docs/snapshot-schema.json).
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/passed_json.hpp"
-#include "interpose/observe/report_page.hpp"
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/json.hpp"
 
@@ -133,10 +132,6 @@ std::string as_json(const Snapshot& snapshot) {
   write_stacks(json, snapshot);
   json.close('}');
   return json.take();
-}
-
-std::string as_html(const Snapshot& snapshot) {
-  return report_page_of_json(as_json(snapshot));
 }
 
 }  // namespace custash::snapshot

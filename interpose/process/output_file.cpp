@@ -102,6 +102,10 @@ std::string with_mark(const std::string& path, const std::string& mark) {
   return path.substr(0, dot) + mark + path.substr(dot);
 }
 
+bool link_to(const char* to, const char* path) {
+  return ::symlink(to, path) == 0;
+}
+
 int moved_up(int file) {
   constexpr int kHigh = 512;
   const int high = fcntl(file, F_DUPFD_CLOEXEC, kHigh);
@@ -224,6 +228,25 @@ std::string write_beside(const std::string& path,
   if (ok) return beside;
   ::unlink(beside.c_str());
   return "";
+}
+
+bool write_beside_others(std::string* path,
+                         std::string_view text,
+                         pid_t process,
+                         std::string* why) {
+  constexpr unsigned kMost = 1000;  // programs that one process runs by exec
+  const std::string wanted = *path;
+  const std::string beside = write_beside(wanted, text, why);
+  for (unsigned n = 0; !beside.empty() && !move_to_free(beside, *path); ++n) {
+    if (errno != EEXIST || n == kMost) {
+      *why = failure();
+      ::unlink(beside.c_str());
+      return false;
+    }
+    *path = with_mark(wanted, "." + std::to_string(process));
+    if (n > 0) *path = with_mark(*path, "." + std::to_string(n));
+  }
+  return !beside.empty();
 }
 
 bool write(const std::string& path,

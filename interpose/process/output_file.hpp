@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include <sys/types.h>
+
 namespace custash::output {
 
 // A new file of mode 0600 for reading and writing; -1, with errno, where the name is taken.
@@ -21,6 +23,9 @@ int open_to_append(const std::string& path);
 
 // A mark before the ending: "x.oom.html".
 std::string with_mark(const std::string& path, const std::string& mark);
+
+// A new link that names `to`: false, with errno (EEXIST), if the name is taken.
+bool link_to(const char* to, const char* path);
 
 // The descriptor under a high number: programs count on low ones.
 int moved_up(int file);
@@ -73,6 +78,14 @@ std::string write_beside(const std::string& path,
                          std::string_view text,
                          std::string* why,
                          Readers readers = Readers::User);
+
+// write_beside() and move_to_free(), where no user chose the name, so that it may neither
+// replace a file nor follow a link. If it is taken, the process's number is added before the
+// ending; `path` receives the name.
+bool write_beside_others(std::string* path,
+                         std::string_view text,
+                         pid_t process,
+                         std::string* why);
 
 // write_beside() and move(). On failure nothing is left behind and the old file is whole.
 bool write(const std::string& path,

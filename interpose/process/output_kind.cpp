@@ -10,19 +10,9 @@ namespace {
 
 constexpr std::string_view kSnapshotMark = "{\"format\":\"custash snapshot 1\"";
 constexpr std::string_view kGuardReportMark = "{\"format\":\"custash guard report 2\"";
-constexpr std::string_view kTraceEventsMark = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
-constexpr std::string_view kComparisonJsonMark = "{\n \"format\": \"custash comparison 1\"";
-constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"custash\">";
-// Our writer's opcodes: CPython's pickler frames a protocol 4 pickle and has shorter strings.
-constexpr char kPickle[] = "\x80\x04}(X\x08\0\0\0segments\x94](";
-constexpr std::string_view kPickleMark(kPickle, sizeof kPickle - 1);
 
 bool begins(std::string_view text, std::string_view with) {
   return text.substr(0, with.size()) == with;
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 // "t_ns thread op id size stream" (docs/trace-format.md).
@@ -42,14 +32,7 @@ Kind kind_of(std::string_view beginning) {
   const std::string_view text = beginning.substr(0, kBeginning);
   if (begins(text, kRecordingMark) || begins_with_event(text)) return Kind::Recording;
   if (begins(text, kSnapshotMark)) return Kind::Snapshot;
-  if (begins(text, kPickleMark)) return Kind::Pickle;
   if (begins(text, kGuardReportMark)) return Kind::GuardReport;
-  if (begins(text, kTraceEventsMark) && has(text, "\"custash: ")) return Kind::TraceEvents;
-  if (begins(text, "<!DOCTYPE html>") && has(text, kReportMark)) return Kind::Report;
-  if (begins(text, "<svg ") && has(text, kPictureMark)) return Kind::Picture;
-  if (begins(text, kComparisonMark) || begins(text, kComparisonJsonMark))
-    return Kind::Comparison;
-  if (begins(text, kMetricsMark)) return Kind::Metrics;
   return Kind::None;
 }
 

@@ -29,7 +29,8 @@ inline constexpr std::string_view kComparisonMark = "<!-- custash comparison -->
 inline constexpr std::string_view kMetricsMark = "# custash metrics 1\n";
 inline constexpr std::string_view kPictureMark = "<!-- custash picture -->";
 
-// None: custash did not write it. PyTorch's own pickles are None, too.
+// Of what the library writes: a recording, a snapshot, a guard report. None: another file. The
+// command knows its own kinds, too (tools/output_file.hpp).
 Kind kind_of(std::string_view beginning);
 
 // "a custash recording" …, for messages.

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
-#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -112,24 +111,6 @@ int devices_of(Allocator& core) {
   return core.driver().device_get_count(&count) == CUDA_SUCCESS ? count : 0;
 }
 
-using Text = std::string(Allocator&, const std::vector<int>&);
-
-template <std::string (*kOfOne)(Allocator&, int)>
-std::string of_each(Allocator& core, const std::vector<int>& devices) {
-  std::string text;
-  for (const int device : devices) {
-    text += kOfOne(core, device);
-    if (text.empty() || text.back() != '\n') text += '\n';
-  }
-  return text;
-}
-
-Text* form_of(std::string_view name) {
-  if (name == "json") return of_each<stats_text::json>;
-  if (name == "prometheus") return stats_text::prometheus;
-  return name == "table" ? of_each<stats_text::table> : nullptr;
-}
-
 bool is_used(Allocator& core, int device) {
   constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
   const DeviceStats stats = core.stats(device);
@@ -195,7 +176,7 @@ void answer_statistics(Allocator& core,
                        std::string_view arguments,
                        service::Answer* answer) {
   const std::size_t blank = std::min(arguments.find(' '), arguments.size());
-  Text* const form = form_of(arguments.substr(0, blank));
+  const bool known = arguments.substr(0, blank) == "json";
   const std::string_view rest = arguments.substr(std::min(blank + 1, arguments.size()));
   const int devices = devices_of(core);
   int wanted = -1;
@@ -205,15 +186,14 @@ void answer_statistics(Allocator& core,
         wanted >= devices)
       wanted = devices;  // there is no such device
   }
-  if (form == nullptr || wanted >= devices) {
+  if (!known || wanted >= devices) {
     answer->status = service::ReplyStatus::BadArguments;
-    answer->text = form == nullptr ? "unknown form" : "no such device";
+    answer->text = known ? "no such device" : "unknown form";
     return;
   }
-  std::vector<int> chosen;
   for (int device = 0; device < devices; ++device)
-    if (wanted < 0 ? is_used(core, device) : device == wanted) chosen.push_back(device);
-  if (!chosen.empty()) answer->text = form(core, chosen);
+    if (wanted < 0 ? is_used(core, device) : device == wanted)
+      answer->text += stats_text::json(core, device) + "\n";
 }
 
 void close() noexcept {

@@ -63,10 +63,6 @@ assert lib.custash_memory_stats(0, None, ctypes.byref(count)) == 0
 stats = (Stat * count.value)()
 assert lib.custash_memory_stats(0, stats, ctypes.byref(count)) == 0
 print(json.dumps({s.name.decode(): s.value for s in stats}))
-size = ctypes.c_size_t(1 << 16)
-text = ctypes.create_string_buffer(size.value)
-assert lib.custash_stats_text(0, 2, text, ctypes.byref(size)) == 0
-sys.stderr.write(text.value.decode())
 """
 
 PAIRS = """

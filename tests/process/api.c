@@ -17,7 +17,7 @@
   X(custash_empty_cache) X(custash_allocated_bytes) X(custash_reserved_bytes)                  \
   X(custash_reset_peak_memory_stats) X(custash_memory_stats) X(custash_version)                \
   X(custash_get_device_stats) X(custash_stats_text)                                            \
-  X(custash_error_name) X(custash_error_string)
+  X(custash_error_name) X(custash_error_string) X(custash_last_error_message)
 
 // clang-format on
 
@@ -149,23 +149,26 @@ static void stats_structure(void) {
 
 static void stats_texts(void) {
   static char text[1 << 16];
-  static const char* const within[] = {"\"allocated_bytes.all.peak\":",
-                                       "custash_allocated_bytes_peak{device=\"0\"",
-                                       "| Allocated memory      |"};
-  for (int form = 0; form < 3; ++form) {
-    size_t need = 0, size = 1;
-    EXPECT(api.custash_stats_text(0, form, NULL, &need) == CUSTASH_SUCCESS && need > 100);
-    text[0] = 'x';
-    EXPECT(api.custash_stats_text(0, form, text, &size) == CUSTASH_ERROR_BUFFER_TOO_SMALL &&
-           size >= need && text[0] == 'x');
+  size_t need = 0, size = 1;
+  EXPECT(api.custash_stats_text(0, CUSTASH_TEXT_JSON, NULL, &need) == CUSTASH_SUCCESS &&
+         need > 100);
+  text[0] = 'x';
+  EXPECT(api.custash_stats_text(0, CUSTASH_TEXT_JSON, text, &size) ==
+             CUSTASH_ERROR_BUFFER_TOO_SMALL &&
+         size >= need && text[0] == 'x');
+  size = sizeof text;
+  EXPECT(api.custash_stats_text(0, CUSTASH_TEXT_JSON, text, &size) == CUSTASH_SUCCESS &&
+         strlen(text) + 1 == size);
+  EXPECT(strstr(text, "\"allocated_bytes.all.peak\":") != NULL);
+  /* The command makes the other forms. */
+  static const int refused[] = {CUSTASH_TEXT_PROMETHEUS, CUSTASH_TEXT_TABLE};
+  for (int i = 0; i < 2; ++i) {
     size = sizeof text;
-    EXPECT(api.custash_stats_text(0, form, text, &size) == CUSTASH_SUCCESS &&
-           strlen(text) + 1 == size);
-    EXPECT(strstr(text, within[form]) != NULL);
+    text[0] = 'x';
+    EXPECT(api.custash_stats_text(0, refused[i], text, &size) == CUSTASH_ERROR_INVALID_VALUE &&
+           text[0] == 'x');
+    EXPECT(strstr(api.custash_last_error_message(), "custash stat PID") != NULL);
   }
-  size_t size = sizeof text;
-  EXPECT(api.custash_stats_text(0, CUSTASH_TEXT_TABLE, text, &size) == CUSTASH_SUCCESS &&
-         text[0] == '|');
   EXPECT(api.custash_stats_text(0, 3, text, &size) == CUSTASH_ERROR_INVALID_VALUE);
   EXPECT(api.custash_stats_text(0, 0, text, NULL) == CUSTASH_ERROR_INVALID_VALUE);
 }

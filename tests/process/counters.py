@@ -10,6 +10,8 @@ import sys
 import program as shared
 from program import PATHS, Case, environment, must_load_the_library
 
+PATHS.command = ""
+
 # What torch.cuda.memory_stats has (2.11).
 KEYS = [f"{name}.{pool}.{part}" for name in
         ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes",
@@ -28,8 +30,9 @@ for block, size in zip(blocks, (100, 5000, 700, 1 << 20, 3 << 20, 50 << 20)):
 assert lib.custash_free(blocks[1]) == 0 and lib.custash_free(blocks[4]) == 0
 size = ctypes.c_size_t(1 << 20)
 text = ctypes.create_string_buffer(size.value)
-assert lib.custash_stats_text(0, int(sys.argv[1]), text, ctypes.byref(size)) == 0
-print(text.value.decode())
+assert lib.custash_stats_text(0, 0, text, ctypes.byref(size)) == 0
+print(text.value.decode(), flush=True)
+sys.stdin.read()
 """
 
 
@@ -41,20 +44,26 @@ class Statistics(Case):
                                 CUSTASH_CONF=f"backing:{backing},decay:0")
             self.assertEqual(said, "0 differ\n", f"CUSTASH_TEST_SEED={seed} backing:{backing}")
 
-    def text(self, form, conf=""):
+    def text(self, conf="", stat=None):
+        """The program's JSON; with `stat` also what the command prints of it."""
         must_load_the_library(sys.executable)
-        done = subprocess.run([sys.executable, "-c", TEXT, str(form)], timeout=60, check=False, text=True,
-                              capture_output=True, env=environment(preload=True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1"))
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout
+        env = environment(preload=True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1")
+        with subprocess.Popen([sys.executable, "-c", TEXT], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            told, said = process.stdout.readline(), ""
+            if stat:
+                said = self.succeed(PATHS.command, "stat", *stat, str(process.pid), preload=False)
+            self.assertEqual(process.communicate(timeout=60), ("", ""))
+        self.assertEqual(process.returncode, 0)
+        return (json.loads(told), said) if stat else json.loads(told)
 
     def test_every_key_of_pytorch_is_there(self):
-        told = json.loads(self.text(0))
+        told = self.text()
         self.assertEqual({key for key in told["stats"] if not key.startswith("custash.")}, set(KEYS))
         self.assertEqual(told["stats"]["requested_bytes.all.current"], 100 + 700 + (1 << 20) + (50 << 20))
 
     def test_the_parts_add_up(self):
-        told = json.loads(self.text(0))
+        told = self.text()
         stats = told["stats"]
         for part in ("streams", "sizes"):
             self.assertEqual(sum(row["held_bytes"] for row in told[part]), stats["reserved_bytes.all.current"])
@@ -68,7 +77,7 @@ class Statistics(Case):
         self.assertEqual((told["callers"], told["lifetimes_up_to_ns"]), ([], {}))
 
     def test_detailed(self):
-        plain, told = json.loads(self.text(0)), json.loads(self.text(0, "stats:detailed"))
+        plain, told = self.text(), self.text("stats:detailed")
         self.assertGreater({c["name"] for c in told["driver_calls"]}, {c["name"] for c in plain["driver_calls"]})
         self.assertEqual(sum(c["in_use"] for c in told["callers"]), 4)
         self.assertEqual(sum(c["allocations"] for c in told["callers"]), 6)
@@ -79,7 +88,8 @@ class Statistics(Case):
 
     def test_prometheus(self):
         types, samples, helps = {}, {}, set()
-        for line in self.text(1).splitlines():
+        told, said = self.text(stat=["--prometheus"])
+        for line in said.splitlines():
             if not line:
                 continue
             if line.startswith("# TYPE "):
@@ -101,11 +111,23 @@ class Statistics(Case):
             counts = name.endswith("_total") or "_num_" in name or name.endswith("_time_ns") or name.startswith("custash_host_") and name.endswith(
                 ("_allocated", "_freed", "_count", "_total"))
             self.assertEqual(kind, "histogram" if name.endswith("_seconds") else "counter" if counts else "gauge", name)
-        told = json.loads(self.text(0))["stats"]
+        told = told["stats"]
         for pool in ("all", "small_pool", "large_pool"):
             self.assertEqual(samples["custash_allocated_bytes", f'{{device="0",pool="{pool}"}}'],
                              told[f"allocated_bytes.{pool}.current"])
         self.assertEqual(samples["custash_free_bytes", '{device="0"}'], told["custash.free_bytes"])
+
+    def test_the_table_of_pytorch(self):
+        told, said = self.text(stat=["--device", "0"])
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line.count("|") == 6]
+        table = {row[0]: row[1:] for row in rows[1:] if not row[0].startswith("from ")}
+        self.assertEqual(rows[0], ["Metric", "Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed"])
+        stats = told["stats"]
+        for title, key in (("Allocations", "allocation"), ("Active allocs", "active"), ("GPU reserved segments", "segment")):
+            self.assertEqual([int(cell) for cell in table[title]],
+                             [stats[f"{key}.all.{part}"] for part in ("current", "peak", "allocated", "freed")], title)
+        for title, key in (("Allocated memory", "allocated_bytes"), ("Requested memory", "requested_bytes")):
+            self.assertEqual(table[title], [f"{stats[f'{key}.all.{part}'] // 1024} KiB" for part in ("current", "peak", "allocated", "freed")])
 
 
 shared.main()

@@ -127,16 +127,18 @@ class Files(FilesCase):
 
     def test_the_library_replaces_its_own_snapshots_only(self):
         history = os.path.join(PATHS.programs, "history")
-        path = self.make("s.html")
-        out = self.end(self.start(history, "errors", path, preload=True))
-        self.assertIn(f"1 1 7 {path}: exists and is not a custash report\n", out[0].decode())
-        self.assertEqual((self.read("s.html"), self.there()), (NOT_OURS, ["s.html"]))
-        os.unlink(path)
-        for _ in range(2):
-            out = self.end(self.start(history, "errors", path, preload=True))
-            self.assertIn("1 1 0 ", out[0].decode())
-        self.is_report(self.read("s.html"))
-        self.assertEqual(self.there(), ["s.html"])
+        for asked, name in (("s.json", "s.json"), ("s.html", "s.html.json")):
+            path = self.make(name)
+            out = self.end(self.start(history, "errors", self.path(asked), preload=True))
+            self.assertIn(f"1 1 7 {path}: exists and is not a custash snapshot\n", out[0].decode())
+            self.assertEqual((self.read(name), self.there()), (NOT_OURS, [name]))
+            os.unlink(path)
+            for _ in range(2):
+                out = self.end(self.start(history, "errors", self.path(asked), preload=True))
+                self.assertIn("1 1 0 ", out[0].decode())
+            self.assertTrue(self.read(name).startswith(b'{"format":"custash snapshot 1"'))
+            self.assertEqual(self.there(), [name])
+            os.unlink(path)
 
     # ---- Devices, fifos, links, standard output.
 

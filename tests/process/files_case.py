@@ -10,7 +10,7 @@ import stat
 import subprocess
 import tempfile
 
-from program import PATHS, Case, environment
+from program import PATHS, Case, environment, render
 
 PATHS.command = ""
 NOBODY = 65534
@@ -94,6 +94,7 @@ class FilesCase(Case):
         """s.json, s.html, s.pickle and s.trace.json, in the folder."""
         history = os.path.join(PATHS.programs, "history")
         self.end(self.start(history, "work", self.folder, preload=True, env={"CUSTASH_CONF": "history:1000"}))
+        render(self.folder)
         return self.path("s.json")
 
     def is_recording(self, name):

@@ -13,8 +13,11 @@ import time
 
 import program as shared
 from program import PATHS, Case, environment, run
+from report_data import data_of
 
+PATHS.command = ""
 MIB = 1 << 20
+FORMS = (".html", ".pickle", ".trace.json")
 
 
 def site_of(snapshot, *names):
@@ -44,11 +47,14 @@ class History(Case):
             return json.load(file)
 
     def work(self, what="work", conf="history:100000", **more):
-        return self.succeed("history", what, self.folder, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1", **more)
+        out = self.succeed("history", what, self.folder, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1", **more)
+        shared.render(self.folder)
+        return out
 
     def test_a_free_is_complete_when_its_block_waits_no_more(self):
         """By PyTorch's form, whose viewer counts memory until then."""
         self.succeed("history", "busy", self.folder, CUSTASH_CONF="history:1000", CUSTASH_SIM="devices=1,mode=told")
+        shared.render(self.folder)
         with open(self.path("s.pickle"), "rb") as file:
             torch = pickle.load(file)
         freed = collections.defaultdict(set)
@@ -161,8 +167,7 @@ class History(Case):
 
         with open(self.path("s.html"), encoding="utf-8") as file:
             page = file.read()
-        inside = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1]
-        self.assertEqual(json.loads(inside)["devices"][0]["segments"], snapshot["devices"][0]["segments"])
+        self.assertEqual(data_of(self.path("s.html"))["devices"], snapshot["devices"])
         self.assertNotIn("http://", page.replace("http://www.w3.org/", ""))
         self.assertNotIn("https://", page)
         self.assertEqual([n for n in os.listdir(self.folder) if n.endswith(".part")], [])
@@ -241,9 +246,111 @@ class History(Case):
         on = {self.load(name)["history"]["on"] for name in os.listdir(self.folder)}
         self.assertEqual(on, {False, True})
 
+    def shown(self, *names):
+        return "".join(f"custash: {self.path(each)}.json written; custash report {self.path(each)}.json makes {self.path(each)}\n"
+                       for each in names)
+
+    def check_form(self, name, last="oom"):
+        """The file has the form of its ending, and the last event."""
+        with open(self.path(name), "rb") as file:
+            data = file.read()
+        if name.endswith(".html"):
+            self.assertEqual(data_of(self.path(name))["history"]["events"][-1][1], last)
+        elif name.endswith(".pickle"):
+            self.assertEqual(pickle.loads(data)["device_traces"][0][-1]["action"], last)
+        else:
+            self.assertIn("out of memory", [each["name"] for each in json.loads(data)["traceEvents"]])
+
+    def test_without_a_launcher_there_is_json_and_a_line(self):
+        for form in FORMS:
+            for launcher in (None, "r 1 1 " + self.folder):  # none, and one that has gone
+                done = run("history", "oom", CUSTASH_CONF=f"history:1000,snapshot:{self.path('x' + form)}", CUSTASH_SIM="devices=1",
+                           CUSTASH_LAUNCHER=launcher)
+                self.assertEqual((done.returncode, done.stderr), (0, self.shown("x.oom" + form, "x" + form)))
+                self.assertEqual(sorted(os.listdir(self.folder)), sorted(["x" + form + ".json", "x.oom" + form + ".json"]))
+                for name in os.listdir(self.folder):
+                    self.assertIn("oom", [each[1] for each in self.load(name)["history"]["events"]])
+                shared.render(self.folder)
+                for name in ("x" + form, "x.oom" + form):
+                    self.check_form(name)
+                    os.unlink(self.path(name))
+
+    def test_from_c_the_log_has_the_line(self):
+        for conf, said in (("", ""), ("log:warn", "custash report ")):
+            done = run("history", "errors", self.path("x.html"), CUSTASH_CONF=conf, CUSTASH_SIM="devices=1")
+            self.assertEqual(done.stdout.splitlines()[0], "1 1 0 ")
+            self.assertEqual((len(done.stderr.splitlines()), done.stderr.count("event=snapshot_as_json")), (bool(said), bool(said)))
+            self.assertIn(said + self.path("x.html.json") * bool(said), done.stderr)
+            self.assertEqual(os.listdir(self.folder), ["x.html.json"])
+
+    def launched(self, conf):
+        return [PATHS.command, "run", "--lib", PATHS.library, "--conf", conf, "--", os.path.join(PATHS.programs, "history")]
+
+    def test_a_launcher_makes_every_form(self):
+        for form in FORMS:
+            words = [*self.launched(f"history:1000,snapshot:{self.path('x' + form)}"), "oom"]
+            self.succeed(*words, preload=False, CUSTASH_SIM="devices=1")
+            self.assertEqual(sorted(os.listdir(self.folder)), sorted(["x" + form, "x.oom" + form]))
+            self.check_form("x" + form)
+            # Files that are there stay.
+            with open(self.path("x" + form), "rb") as file:
+                before = file.read()
+            self.succeed(*words, preload=False, CUSTASH_SIM="devices=1")
+            with open(self.path("x" + form), "rb") as file:
+                self.assertEqual(file.read(), before)
+            more, = [name for name in os.listdir(self.folder) if re.fullmatch(r"x\.\d+" + re.escape(form), name)]
+            self.check_form(more)
+            for name in os.listdir(self.folder):
+                os.unlink(self.path(name))
+
+    def test_a_launcher_makes_them_while_the_program_runs(self):
+        for options, form in (("", ".html"), *((f",snapshot:{self.path('custash' + each)}", each) for each in FORMS)):
+            words = [*self.launched(f"snapshot_signal:{int(signal.SIGUSR1)}" + options), "serve"]
+            with subprocess.Popen(words, env=environment(False, CUSTASH_SIM="devices=1"), cwd=self.folder, text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                for expected in (1, 2):
+                    process.send_signal(signal.SIGUSR1)
+                    give_up = time.monotonic() + 60
+                    there = []
+                    while len(there) < expected and time.monotonic() < give_up:
+                        time.sleep(0.01)
+                        there = [name for name in os.listdir(self.folder) if name.endswith(form)]
+                    self.assertEqual(len(there), expected, form)
+                self.assertEqual(sorted(os.listdir(self.folder)), sorted(there))
+                process.stdin.close()
+                self.assertEqual((process.wait(), process.stderr.read()), (0, ""))
+            for name in os.listdir(self.folder):
+                self.assertRegex(name, r"^custash(\.1)?(\.\d+)?" + re.escape(form) + "$")
+                os.unlink(self.path(name))
+
+    def test_a_form_that_the_launcher_cannot_make(self):
+        """Another process has damaged its JSON: that stays, and the line says how to try again."""
+        words = self.launched(f"snapshot_signal:{int(signal.SIGUSR1)},snapshot:{self.path('x.html')}")
+        with subprocess.Popen([*words, "serve"], env=environment(False, CUSTASH_SIM="devices=1"), text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            folder, = re.findall(rf"^CUSTASH_LAUNCHER=r {process.pid} \d+ (.*)$", self.environment_of_child(process.pid), re.M)
+            with open(self.path("y.html.json"), "w", encoding="utf-8") as file:
+                file.write("damaged")
+            os.symlink(self.path("y.html.json"), folder + "/render-1-0")
+            process.stdin.close()
+            said = process.stderr.read()
+        self.assertEqual(process.returncode, 0)
+        self.assertRegex(said, rf"^custash: {self.path('y.html.json')}: no snapshot: .*\n{re.escape(self.shown('y.html'))}$")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["x.html", "y.html.json"])
+
+    def environment_of_child(self, launcher):
+        with open(f"/proc/{launcher}/task/{launcher}/children", encoding="ascii") as file:
+            children = file.read().split()
+        program = os.path.realpath(os.path.join(PATHS.programs, "history"))
+        child, = [each for each in children if os.path.realpath(f"/proc/{each}/exe") == program]
+        with open(f"/proc/{child}/environ", encoding="utf-8") as file:
+            return file.read().replace("\0", "\n")
+
     def test_files_that_cannot_be_written(self):
         said = self.succeed("history", "errors", "/proc/none/x.html", CUSTASH_SIM="devices=1")
-        self.assertEqual(said.splitlines()[0], "1 1 7 /proc/none/x.html: No such file or directory")
+        self.assertEqual(said.splitlines()[0], "1 1 7 /proc/none/x.html.json: No such file or directory")
         self.assertEqual(said.splitlines()[1], "1 1")
         done = run("history", "quiet", CUSTASH_CONF="snapshot:/proc/none/x.html", CUSTASH_SIM="devices=1")
         self.assertEqual(done.returncode, 0)

@@ -123,9 +123,10 @@ class Names(Case):
         for form in ("json", "pickle", "trace.json", "html"):
             out = self.path("python." + form)
             subprocess.run([sys.executable, script], timeout=60, check=True, env=environment(
-                preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF=f"history:1000,snapshot:{out}"))
+                preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF=f"history:1000,snapshot:{out}"), stderr=subprocess.DEVNULL)
+            shared.render(self.folder)
             with open(out, "rb") as file:
-                data = file.read()
+                data = json.dumps(data_of(out), ensure_ascii=False).encode() if form == "html" else file.read()
             for name in (script,) if form == "trace.json" else ("выделить", script):
                 self.assertIn(name.encode(), data, form)
         with open(self.path("python.pickle"), "rb") as file:
@@ -198,6 +199,7 @@ class Names(Case):
         with subprocess.Popen([program, where], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             self.assertEqual(process.stdout.readline(), "ready\n")
             number = str(process.pid)
+            shared.render(self.folder)
             files = [where + ending for ending in (".json", ".pickle", ".html")]
             for ending in (".json", ".pickle", ".html"):
                 files.append(where + ".live" + ending)

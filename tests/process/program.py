@@ -2,6 +2,7 @@
 """What the process tests share: where things lie, and running a program bare or with custash."""
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,15 @@ def said(output):
 def notes(output):
     """The lines that do, as lists of words."""
     return [line.split()[1:] for line in output.splitlines() if line.startswith("#")]
+
+
+def render(folder):
+    """Has the command make the forms that a program in this folder asked for: the library writes JSON."""
+    for name in sorted(os.listdir(folder)):
+        if re.search(r"\.(html|pickle|trace\.json)\.json$", name):
+            path = os.path.join(folder, name)
+            subprocess.run([PATHS.command, "report", path], env=environment(False), stdout=subprocess.DEVNULL, timeout=60, check=True)
+            os.unlink(path)
 
 
 class Case(unittest.TestCase):

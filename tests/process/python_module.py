@@ -7,6 +7,7 @@ import tempfile
 import program
 from program import PATHS, Case, run
 
+PATHS.command = ""
 MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python")
 NUMBERS = """
 import json
@@ -36,16 +37,31 @@ custash.reset_peak_host_memory_stats()
 print(custash.preloaded(), custash.version())
 """
 HISTORY = """
-import json, os, sys
+import json, os, sys, warnings
 import custash
 custash.record_history(1000, 8)
 kept = custash.malloc(3 << 20)
 custash.free(custash.malloc(5000))
 assert "3" in custash.leaks(), custash.leaks()
-for ending in ("html", "json", "pickle"):
+for ending in ("html", "json", "pickle", "trace.json"):
     custash.snapshot(f"{sys.argv[1]}/memory.{ending}")
     assert os.path.getsize(f"{sys.argv[1]}/memory.{ending}") > 100
 json.load(open(f"{sys.argv[1]}/memory.json"))
+assert open(f"{sys.argv[1]}/memory.html").read().startswith("<!DOCTYPE html>")
+open(f"{sys.argv[1]}/mine.html", "w").write("mine")
+try:
+    custash.snapshot(f"{sys.argv[1]}/mine.html")
+except custash.Error as error:
+    assert "exists and is not a custash report" in str(error), error
+else:
+    raise SystemExit("a file that is not custash's was replaced")
+os.environ["PATH"] = "/none"
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    custash.snapshot(f"{sys.argv[1]}/later.html")
+assert len(said) == 1 and "custash report" in str(said[0].message), said
+names = sorted(os.listdir(sys.argv[1]))
+assert names == ["later.html.json", "memory.html", "memory.json", "memory.pickle", "memory.trace.json", "mine.html", "mine.html.json"], names
 custash.stop_history()
 try:
     custash.snapshot(sys.argv[1] + "/none/memory.html")
@@ -107,6 +123,7 @@ class PythonModule(Case):
     def python(self, text, preload, *words, **more):
         return self.succeed(sys.executable, "-c", text, *words, preload=preload, PYTHONPATH=MODULE,
                             CUSTASH_SIM="devices=1,memory=4g", PYTHONDONTWRITEBYTECODE="1",
+                            PATH=os.path.dirname(PATHS.command) + ":" + os.environ["PATH"],
                             **({} if preload else {"CUSTASH_LIBRARY": PATHS.library}), **more)
 
     def test_numbers_and_controls(self):

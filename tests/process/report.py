@@ -74,6 +74,7 @@ class Report(Case):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         done = shared.run("history", "work", cls.folder, CUSTASH_CONF="history:100000", CUSTASH_SIM="devices=1")
         assert done.returncode == 0, done.stderr
+        shared.render(cls.folder)
 
     def path(self, name):
         return os.path.join(self.folder, name)

@@ -98,10 +98,10 @@ void do_all_with(const std::string& bytes) {
     check_snapshot("s", snapshot);
     (void)leaks_text(snapshot, "allocated", 5);
     (void)as_text(changes(good(), snapshot), 5);
-    for (const char* form : {"json", "pickle", "trace"})
+    for (const Form form : {Form::Json, Form::Pickle, Form::Trace})
       (void)text_of(snapshot, form);
     // Packed and read again it is the same, but for a free that does not tell its stack.
-    (void)parse_snapshot("s", text_of(snapshot, "html"));
+    (void)parse_snapshot("s", text_of(snapshot, Form::Html));
     (void)as_json(changes(snapshot, good()));
   } catch (const BadSnapshot& bad) {
     CHECK(std::string(bad.what()).substr(0, 1) == "s");
@@ -147,6 +147,21 @@ TEST_CASE("a snapshot is read from its JSON and from a report", "[snapshot_file]
   CHECK(complaint("<html></html>") == "s: a page, but no report of custash");
 }
 
+TEST_CASE("the library writes JSON under no other ending", "[snapshot_file]") {
+  for (const char* path :
+       {"x.html", "a.b/x.html", "x.pickle", "x.pkl", "x.trace.json", "x.perfetto"}) {
+    CHECK(json_path(path) == std::string(path) + ".json");
+    CHECK(form_of_ending(json_path(path)) == Form::Json);
+    CHECK(rendered_path(json_path(path)) == path);
+  }
+  CHECK(json_path("x.json") == "x.json");
+  for (const char* path :
+       {"x.json", ".json", "x.html", "x.txt.json", "x.trace.json", "x.json.json"})
+    CHECK(rendered_path(path).empty());
+  for (const char* path : {"", "x", "x.txt", "html", ".html", "x.html.gz"})
+    CHECK_FALSE(form_of_ending(path));
+}
+
 TEST_CASE("a packed report holds the same snapshot", "[snapshot_file]") {
   Json full = good();
   auto& events = full["history"]["events"];
@@ -158,19 +173,19 @@ TEST_CASE("a packed report holds the same snapshot", "[snapshot_file]") {
   for (const char* word : {"segment_alloc", "segment_free", "segment_map", "segment_unmap"})
     events.push_back({6, word, 0, "device", 4096, 16384, 1, -1});
   events.push_back({7, "oom", 0, "device", 0, 1, 2, 0});
-  CHECK(parse_snapshot("s", text_of(full, "html")) == full);
-  CHECK(parse_snapshot("s", text_of(good(), "html")).at("frames") == good().at("frames"));
+  CHECK(parse_snapshot("s", text_of(full, Form::Html)) == full);
+  CHECK(parse_snapshot("s", text_of(good(), Form::Html)).at("frames") == good().at("frames"));
   full["history"]["events"] = Json::array();
-  CHECK(parse_snapshot("s", text_of(full, "html")) == full);
+  CHECK(parse_snapshot("s", text_of(full, Form::Html)) == full);
   const NamedSnapshot one{"a.json", &full};
   CHECK(complaint(page_of(one, one)) == "s: a report of two files; name one of those");
   // Nothing of the snapshot stands in the page as it is.
   full["program"] = "</script><b>";
-  CHECK(text_of(full, "html").find("<b>") == std::string::npos);
+  CHECK(text_of(full, Form::Html).find("<b>") == std::string::npos);
 }
 
 TEST_CASE("damaged packed reports are refused", "[snapshot_file]") {
-  const std::string page = text_of(good(), "html");
+  const std::string page = text_of(good(), Form::Html);
   const std::size_t data = page.find('>', page.find(kPackedBegin)) + 1;
   const std::size_t end = page.find("</script>", data);
   const auto with = [&](const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include "tools/command/live/processes.hpp"
 #include "tools/command/live/rows.hpp"
+#include "tools/command/live/stat.hpp"
 #include "tools/command/live/subcommands.hpp"
 #include "tools/text.hpp"
 
@@ -81,12 +82,21 @@ std::optional<std::string> ask(const CommandOptions& options, const std::string&
 }
 
 int run_stat(const CommandOptions& options) {
-  const char* const form = options.json ? "json" : options.prometheus ? "prometheus" : "table";
-  std::string request = std::string("stat ") + form;
+  std::string request = "stat json";
   if (options.device >= 0) request += " " + std::to_string(options.device);
   const auto text = ask(options, request);
-  if (text) std::fputs(text->c_str(), stdout);
-  return text ? 0 : 1;
+  if (!text) return 1;
+  if (options.json) return std::fputs(text->c_str(), stdout), 0;
+  try {
+    const std::vector<statistics::Statistics> devices = statistics::read(*text);
+    if (options.prometheus)
+      return std::fputs(statistics::prometheus_of(devices).c_str(), stdout), 0;
+    for (const statistics::Statistics& each : devices)
+      std::fputs(statistics::table_of(each.device).c_str(), stdout);
+    return 0;
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
 }
 
 int run_trim(const CommandOptions& options) {

@@ -48,20 +48,20 @@ class Metrics {
 void write_textfile(const ServeOptions& options, const std::string& metrics) {
   const std::string path = output::resolved(options.textfile);
   const output::Replace replace = options.force ? output::Replace::Any : output::Replace::Own;
-  std::string why = output::objection(path, output::Kind::Metrics, replace);
+  std::string why = output::objection(path, output::Kind::Metrics, replace, recognised);
   if (!why.empty() && why.starts_with("exists")) why += "; --force replaces it";
   if (!why.empty()) throw CannotWrite(options.textfile + ": " + why);
   const std::string text = std::string(output::kMetricsMark) + metrics;
   const std::string beside = output::write_beside(path, text, &why, output::Readers::All);
   if (beside.empty()) throw CannotWrite(options.textfile + ": " + why);
-  if (output::move(beside, path, output::Kind::Metrics, replace, &why)) return;
+  if (output::move(beside, path, output::Kind::Metrics, replace, &why, recognised)) return;
   (void)unlink(beside.c_str());
   throw CannotWrite(options.textfile + ": " + why);
 }
 
 // Unless something else has its name by now.
 void remove_textfile(const std::string& path) {
-  if (output::objection(path, output::Kind::Metrics, output::Replace::Own).empty())
+  if (output::objection(path, output::Kind::Metrics, output::Replace::Own, recognised).empty())
     (void)unlink(path.c_str());
 }
 

@@ -8,6 +8,7 @@
 #include "tools/command/launch.hpp"
 #include "tools/command/record.hpp"
 #include "tools/command/run/folder.hpp"
+#include "tools/command/run/renders.hpp"
 #include "tools/command/run/reports.hpp"
 #include "tools/command/run/supervise.hpp"
 #include "tools/command/run/tell.hpp"
@@ -114,6 +115,15 @@ std::string given_conf(const RunOptions& options,
                     options.summary ? "summary:true" : ""});
 }
 
+// Whether the program will write a snapshot, of which the command makes another form than JSON.
+bool needs_renders(const Config& config) {
+  const std::string& path = config.snapshot.empty() && config.snapshot_signal != 0
+                                ? snapshot::kUsualPath
+                                : config.snapshot;
+  const auto form = snapshot::form_of_ending(path);
+  return config.enabled && form && *form != snapshot::Form::Json;
+}
+
 int print_conf(const RunOptions& options) {
   const std::string present = environment("CUSTASH_CONF");
   for (const std::string& complaint : parse_config(present).complaints)
@@ -161,26 +171,32 @@ class Launch {
     // The library keeps files that are there.
     if (!findings_.empty() && !file_name::has_marks(findings_))
       (void)std::filesystem::remove(findings_);
+    const Config config = parse_config(whole_conf()).config;
+    if (!config.enabled) wanted_.off = "enabled:false";
     std::unique_ptr<run::Folder> folder;
-    if (wanted_.any()) {
+    std::unique_ptr<run::Renders> renders;
+    if (wanted_.any() || needs_renders(config)) {
       folder = std::make_unique<run::Folder>();
+      renders = std::make_unique<run::Renders>(*folder);
       set_environment(ledger::kLauncher, launcher_text(*folder));
       if (wanted_.checks() && findings_.empty()) findings_ = folder->path() + "/found.%p.json";
     }
-    const std::string conf =
-        join_conf({environment("CUSTASH_CONF"),
-                   given_conf(options_, place_, wanted_.history, findings_)});
-    if (!conf.empty()) set_environment("CUSTASH_CONF", conf);
-    if (!parse_config(conf).config.enabled) wanted_.off = "enabled:false";
-    if (!wanted_.any() && recording_.empty()) return start(options_.program);
+    if (const std::string conf = whole_conf(); !conf.empty())
+      set_environment("CUSTASH_CONF", conf);
+    if (folder == nullptr && recording_.empty()) return start(options_.program);
     if (!recording_.empty()) remove_left_recordings(recording_);
-    const run::Ended ended = run::run_and_wait(options_.program);
+    const auto make_renders = [&] {
+      if (renders != nullptr) renders->make();
+    };
+    const run::Ended ended = run::run_and_wait(options_.program, make_renders);
     bool passed = false;
     try {
-      passed = tell_all(folder.get(), ended);
+      make_renders();
+      passed = tell_all(wanted_.any() ? folder.get() : nullptr, ended);
     } catch (const std::exception& error) {
       run::tell(error.what());  // the status is the program's all the same
     }
+    renders.reset();
     folder.reset();
     if (options_.error_code != 0 && !passed && run::has_started(ended))
       return options_.error_code;
@@ -188,15 +204,21 @@ class Launch {
   }
 
  private:
+  std::string whole_conf() const {
+    return join_conf({environment("CUSTASH_CONF"),
+                      given_conf(options_, place_, wanted_.history, findings_)});
+  }
+
   std::string launcher_text(const run::Folder& folder) const {
     return std::string(wanted_.history.empty() ? "" : "h") + (wanted_.leaks ? "l" : "") +
-           (wanted_.summary ? "s" : "") + (wanted_.checks() ? "f" : "") + " " +
-           std::to_string(getpid()) + " " + std::to_string(live::start_of(getpid())) + " " +
-           folder.path();
+           (wanted_.summary ? "s" : "") + (wanted_.checks() ? "f" : "") +
+           (wanted_.any() ? "" : "r") + " " + std::to_string(getpid()) + " " +
+           std::to_string(live::start_of(getpid())) + " " + folder.path();
   }
 
   // False where a check has failed.
   bool tell_all(const run::Folder* folder, const run::Ended& ended) {
+    if (folder == nullptr && recording_.empty()) return true;  // nothing was to be reported
     const bool recorded =
         !recording_.empty() && end_recordings(place_, recording_, options_.force);
     const run::Outcome outcome =

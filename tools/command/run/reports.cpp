@@ -141,14 +141,14 @@ void write_history(const Left& left,
                    const Wanted& wanted,
                    const snapshot::Json& json,
                    const snapshot::Snapshot& taken) {
-  const std::string form = snapshot::form_of(wanted.history);
+  const snapshot::Form form = snapshot::form_of(wanted.history);
   const std::string text = snapshot::text_of(json, form);
   const std::string to = write_report(left, wanted, left.history, text);
   std::int64_t allocations = 0;
   for (const history::Site& site : taken.history.sites)
     allocations += site.allocations;
   std::string line = written(to, text.size(), counted(allocations, "allocation"));
-  if (form == "html") line += "; open it in a browser";
+  if (form == snapshot::Form::Html) line += "; open it in a browser";
   tell(line);
   if (!left.ended_by.empty())
     tell(left.ended_by +
@@ -204,7 +204,7 @@ void write_oom(const Left& left, const Wanted& wanted) {
   if (path.empty()) return;
   snapshot::Json json = snapshot::parse_snapshot(path, snapshot::read_bytes(path));
   (void)snapshot::name_frames(&json, names::Servers::Ask);
-  const std::string form = snapshot::form_of(wanted.history);
+  const snapshot::Form form = snapshot::form_of(wanted.history);
   const std::string to = write_report(
       left, wanted, output::with_mark(left.history, ".oom"), snapshot::text_of(json, form));
   tell(shown(to) + " written when memory ran out");

@@ -69,13 +69,15 @@ bool look_at(pid_t child, int* status) {
 }  // namespace
 
 // Signals are blocked and waited for, never handled: the child inherits what is ignored.
-Ended run_and_wait(const std::vector<std::string>& program) {
+Ended run_and_wait(const std::vector<std::string>& program,
+                   const std::function<void()>& at_news) {
   sigset_t ours;
   sigset_t before;
   sigemptyset(&ours);
   for (const int signal : kPassedOn)
     sigaddset(&ours, signal);
   sigaddset(&ours, SIGCHLD);
+  sigaddset(&ours, SIGIO);
   sigprocmask(SIG_BLOCK, &ours, &before);
 
   struct sigaction usual {};
@@ -100,7 +102,10 @@ Ended run_and_wait(const std::vector<std::string>& program) {
   while (!look_at(child, &ended.status)) {
     siginfo_t info{};
     const int signal = sigwaitinfo(&ours, &info);
-    if (signal > 0 && signal != SIGCHLD) pass_on(info, child, &witness);
+    if (signal == SIGIO)
+      at_news();
+    else if (signal > 0 && signal != SIGCHLD)
+      pass_on(info, child, &witness);
   }
   // What came until now was for the program. A later signal is for the report (Naming).
   constexpr timespec kNow{0, 0};

@@ -3,6 +3,7 @@
 // it looks as if there were nobody in between: signals, terminal, status.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,10 @@ struct Ended {
   int status = 0;  // as waitpid() has it
 };
 
-// From here on until finish_as() signals that end programs are held back.
-Ended run_and_wait(const std::vector<std::string>& program);
+// From here on until finish_as() signals that end programs are held back. `at_news`: called
+// between them, at a SIGIO.
+Ended run_and_wait(const std::vector<std::string>& program,
+                   const std::function<void()>& at_news);
 
 // "SIGKILL".
 std::string signal_name(int signal);

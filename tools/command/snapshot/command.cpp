@@ -26,6 +26,8 @@ const char* const kReportHelp =
     "Examples:\n"
     "  custash run --record-history app.json -- ./app    makes a snapshot at exit\n"
     "  custash report app.json                           app.json.html, to open in a browser\n"
+    "  custash report app.html.json                      app.html, of the JSON that a program wrote\n"
+    "  custash report app.json -o app.pickle             for PyTorch's viewer; .trace.json: Perfetto\n"
     "  custash report torch.pickle -o page.html          PyTorch's _dump_snapshot()\n"
     "  custash report before.json after.json             two files, and what changed\n"
     "  custash report found.json                         findings of run --check-memory --json\n"
@@ -128,13 +130,17 @@ Json read_sites(const std::string& file, double patience) {
   return snapshot;
 }
 
-// A page under another name would not open as one. Devices and pipes have any name.
-void require_page(const Output& to) {
-  const std::string& path = to.path;
-  if (path.ends_with(".html") || path.ends_with(".htm") || is_standard_output(to)) return;
+// Devices and pipes have any name.
+bool is_page(const Output& to) {
   std::error_code none;
-  if (std::filesystem::is_other(path, none)) return;
-  throw BadSnapshot(path + ": report writes a page: end the name in .html");
+  return to.path.ends_with(".htm") || is_standard_output(to) ||
+         std::filesystem::is_other(to.path, none);
+}
+
+// Where a report goes if the user names no file.
+std::string usual_report(const std::string& file) {
+  const std::string rendered = rendered_path(file);
+  return rendered.empty() ? file + ".html" : rendered;
 }
 
 // Without the folders, where that tells them apart.
@@ -148,9 +154,16 @@ std::pair<std::string, std::string> names_apart(const std::string& a, const std:
 void report(const CommandOptions& options) {
   const bool typed = !options.output.empty();
   const std::string& newest = options.other.empty() ? options.file : options.other;
-  const Output to{
-      typed ? options.output : newest + ".html", output::Kind::Report, options.force, typed};
-  require_page(to);
+  Output to{typed ? options.output : usual_report(newest),
+            output::Kind::Report,
+            options.force,
+            typed};
+  const Form form = is_page(to) ? Form::Html : form_of(to.path);
+  if (form != Form::Html) to.kind = kind_of(to.path);
+  const auto require_page = [&] {
+    if (form != Form::Html)
+      throw BadSnapshot(to.path + ": only a page shows that: end the name in .html");
+  };
   const auto read = [](const std::string& file, const std::string& bytes) {
     Json snapshot = parse_shown(file, bytes);
     give_names(&snapshot, names::Servers::Ask);
@@ -158,12 +171,16 @@ void report(const CommandOptions& options) {
   };
   const std::string bytes = read_bytes(options.file);
   if (options.other.empty() && is_guard_report(bytes)) {
+    require_page();
     bool complete = true;
     write_and_tell(to, findings_page(options.file, bytes, &complete));
     return tell_of_libdw(complete);
   }
   const Json first = read(options.file, bytes);
-  if (options.other.empty()) return write_and_tell(to, page_of({options.file, &first}));
+  if (options.other.empty())
+    return write_and_tell(
+        to, form == Form::Html ? page_of({options.file, &first}) : text_of(first, form));
+  require_page();
   const Json second = read(options.other, read_bytes(options.other));
   const auto [before, after] = names_apart(options.file, options.other);
   write_and_tell(to, page_of({before, &first}, {after, &second}));
@@ -199,27 +216,18 @@ void snapshot(const CommandOptions& options) {
 
 }  // namespace
 
-std::string form_of(const std::string& path) {
-  if (path == "-") return "html";
-  constexpr std::pair<std::string_view, const char*> kEndings[] = {{".trace.json", "trace"},
-                                                                   {".perfetto", "trace"},
-                                                                   {".json", "json"},
-                                                                   {".html", "html"},
-                                                                   {".pickle", "pickle"},
-                                                                   {".pkl", "pickle"}};
-  for (const auto& [ending, form] : kEndings) {
-    if (path.size() > ending.size() &&
-        path.compare(path.size() - ending.size(), ending.size(), ending) == 0)
-      return form;
-  }
-  throw BadSnapshot(path + ": its ending is none of .html, .json, .pickle, .trace.json");
+Form form_of(const std::string& path) {
+  if (path == "-") return Form::Html;
+  if (const auto form = form_of_ending(path)) return *form;
+  throw BadSnapshot(path + ": " + kOtherEnding);
 }
 
 output::Kind kind_of(const std::string& path) {
-  const std::string form = form_of(path);
-  if (form == "html") return output::Kind::Report;
-  if (form == "pickle") return output::Kind::Pickle;
-  return form == "trace" ? output::Kind::TraceEvents : output::Kind::Snapshot;
+  constexpr output::Kind kKinds[] = {output::Kind::Snapshot,
+                                     output::Kind::Report,
+                                     output::Kind::Pickle,
+                                     output::Kind::TraceEvents};
+  return kKinds[static_cast<std::size_t>(form_of(path))];
 }
 
 std::optional<int> run_command(std::string_view command, const CommandOptions& options) {

@@ -2,6 +2,7 @@
 // The subcommands over snapshots: report, diff, leaks, snapshot.
 #pragma once
 
+#include "interpose/observe/snapshot_form.hpp"
 #include "interpose/process/output_kind.hpp"
 
 #include <optional>
@@ -21,9 +22,8 @@ struct CommandOptions {
   double patience = 10;
 };
 
-// What a name's ending asks for, as the service's verb has it; a page for "-". Throws
-// BadSnapshot for others.
-std::string form_of(const std::string& path);
+// By the name's ending; a page for "-". Throws BadSnapshot for other endings.
+Form form_of(const std::string& path);
 
 // What a file of that ending holds. Throws BadSnapshot for others.
 output::Kind kind_of(const std::string& path);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/snapshot/forms.hpp"
 
-#include "interpose/observe/report_page.hpp"
 #include "interpose/observe/snapshot.hpp"
 #include "tools/command/snapshot/packed.hpp"
+#include "tools/command/snapshot/report_page.hpp"
 
 #include <algorithm>
 
@@ -89,7 +89,7 @@ Snapshot snapshot_of(const Json& json) {
   return out;
 }
 
-// An element with what observe/report/unpack.js reads. A name in base64 cannot become markup.
+// An element with what page/unpack.js reads. A name in base64 cannot become markup.
 std::string element_of(std::string_view begin, const NamedSnapshot& file) {
   std::string out(begin);
   out += " data-name=\"" + base64(file.name) + "\">" + packed(*file.snapshot);
@@ -125,10 +125,10 @@ std::string page_of(const NamedSnapshot& before, const NamedSnapshot& after) {
                      element_of(kPackedBegin, after));
 }
 
-std::string text_of(const Json& snapshot, std::string_view form) {
-  if (form == "html") return page_of({"", &snapshot});
-  if (form == "pickle") return as_pickle(snapshot_of(snapshot));
-  if (form == "trace") return as_trace(snapshot_of(snapshot));
+std::string text_of(const Json& snapshot, Form form) {
+  if (form == Form::Html) return page_of({"", &snapshot});
+  if (form == Form::Pickle) return as_pickle(snapshot_of(snapshot));
+  if (form == Form::Trace) return as_trace(snapshot_of(snapshot));
   return json_of(snapshot);
 }
 

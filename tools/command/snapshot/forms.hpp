@@ -3,10 +3,10 @@
 #pragma once
 
 #include "interpose/observe/frame.hpp"
+#include "interpose/observe/snapshot_form.hpp"
 #include "tools/command/snapshot/read.hpp"
 
 #include <string>
-#include <string_view>
 
 namespace custash::snapshot {
 
@@ -25,7 +25,10 @@ std::string page_of(const NamedSnapshot& before, const NamedSnapshot& after);
 // "format" comes first: a file tells by its first bytes what it is.
 std::string json_of(const Json& file);
 
-// As json, html, pickle or trace.
-std::string text_of(const Json& snapshot, std::string_view form);
+struct Snapshot;
+std::string as_pickle(const Snapshot& snapshot);  // as torch.cuda.memory._dump_snapshot writes
+std::string as_trace(const Snapshot& snapshot);   // Chrome's trace events, for Perfetto
+
+std::string text_of(const Json& snapshot, Form form);
 
 }  // namespace custash::snapshot

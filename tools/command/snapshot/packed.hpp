@@ -10,7 +10,7 @@
 //   the stack that freed (+1). For size, stream and stack, 0 is that of the latest earlier
 //   alloc of the same address: a free has mostly the same.
 //
-// observe/report/unpack.js reads the same. Pure.
+// page/unpack.js reads the same. Pure.
 #pragma once
 
 #include "tools/command/snapshot/read.hpp"

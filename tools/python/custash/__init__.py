@@ -11,7 +11,7 @@ without, and then what is asked for here is served: `enable_pytorch()`, `enable_
 import ctypes as _ctypes
 import os
 
-from . import _library
+from . import _command, _library
 from ._library import Error, OutOfMemoryError
 
 __all__ = [
@@ -94,7 +94,7 @@ def memory_stats(device=None):
 
 def memory_summary(device=None):
     """The statistics as a table, as torch.cuda.memory_summary prints it."""
-    return _library.text("custash_stats_text", _number(device), 2)
+    return _command.stat(_number(device))
 
 
 def statistics_json(device=None):
@@ -104,7 +104,7 @@ def statistics_json(device=None):
 
 def statistics_prometheus(device=None):
     """All numbers for a Prometheus scraper."""
-    return _library.text("custash_stats_text", _number(device), 1)
+    return _command.stat(_number(device), "--prometheus")
 
 
 def host_memory_stats():
@@ -178,8 +178,12 @@ def stop_history():
 
 
 def snapshot(path):
-    """Writes a snapshot; the ending chooses the form: .html, .json, .pickle, .trace.json."""
+    """Writes a snapshot; the ending chooses the form: .html, .json, .pickle, .trace.json. The library writes JSON, and
+    the command `custash` makes the other forms. If there is no command, FILE.json stays and a warning says so."""
+    path = os.fsdecode(path)
     _library.call("custash_snapshot", os.fsencode(path))
+    if not path.endswith(".json") or path.endswith(".trace.json"):
+        _command.render(path + ".json", path)
 
 
 def leaks():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads the data of the page: JSON as the library writes it, or packed as `custash report` does
-// (tools/command/snapshot/packed.hpp). Either way the events become columns of numbers.
+// Reads the data of the page (tools/command/snapshot/packed.hpp). The events become columns of
+// numbers.
 const ACTIONS = ["alloc", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"];
 const MEMORIES = ["device", "pinned", "other"];
 const [ALLOC, FREE, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, OOM] = ACTIONS.keys();
@@ -97,33 +97,9 @@ function unpackEvents(from, at) {
   return out;
 }
 
-function eventsOfJson(events) {
-  const out = columns(events.length), ids = new Map();
-  events.forEach(([time, action, device, memory, address, size, stream, stack, freedBy = -1], i) => {
-    out.time[i] = time;
-    out.action[i] = ACTIONS.indexOf(action);
-    out.device[i] = device;
-    out.memory[i] = MEMORIES.indexOf(memory);
-    out.address[i] = address;
-    out.bytes[i] = size;
-    out.stream[i] = stream;
-    out.stack[i] = stack;
-    out.freedBy[i] = freedBy;
-    if (!ids.has(address)) ids.set(address, ids.size);
-    out.addressId[i] = ids.get(address);
-  });
-  out.addresses = ids.size;
-  return out;
-}
-
 // {name, data, events} of an element of the page.
 async function readFile(element) {
   const name = new TextDecoder().decode(bytesOfBase64(element.dataset.name || ""));
-  if (element.type === "application/json") {
-    const data = JSON.parse(element.textContent), events = eventsOfJson(data.history.events);
-    data.history.events = [];
-    return {name, data, events};
-  }
   const plain = await inflate(bytesOfBase64(element.textContent)), end = plain.indexOf(10);
   element.textContent = "";  // it is read once
   return {

@@ -3,6 +3,7 @@
 // which its viewer and torch.cuda._memory_viz open. Only the JSON form has custash's counters.
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/printable.hpp"
+#include "tools/command/snapshot/forms.hpp"
 
 #include <string_view>
 #include <unordered_map>

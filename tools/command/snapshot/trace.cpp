@@ -3,6 +3,7 @@
 // counter of bytes in use and one of bytes held. Driver calls and refusals are instants.
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/process/json.hpp"
+#include "tools/command/snapshot/forms.hpp"
 
 #include <algorithm>
 #include <vector>

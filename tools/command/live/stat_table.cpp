@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // torch.cuda.memory_summary's table: its rows, widths and units; custash's own rows after them.
 #include "interpose/observe/device_stats.hpp"
-#include "interpose/observe/stats_text.hpp"
+#include "tools/command/live/stat.hpp"
 
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 
-namespace custash::stats_text {
+namespace custash::statistics {
 namespace {
 
 using device_stats::CounterMember;
@@ -117,11 +117,13 @@ void add_row(std::string& out, const custash_device_stats_t& stats, const Row& r
 
 }  // namespace
 
-std::string table(Allocator& core, int device) {
-  const custash_device_stats_t stats = device_stats::read(core, device);
+std::string table_of(const custash_device_stats_t& stats) {
   std::string out;
   line(out, "%s", kDoubleRule);
-  line(out, " %16s custash CUDA memory summary, device ID %-17d ", "", device);
+  line(out,
+       " %16s custash CUDA memory summary, device ID %-17d ",
+       "",
+       static_cast<int>(stats.device));
   line(out, "%s", kRule);
   line(out,
        "  %9s CUDA OOMs: %-12" PRId64 " | %6s cudaMalloc retries: %-8" PRId64 "  ",
@@ -147,4 +149,4 @@ std::string table(Allocator& core, int device) {
   return out;
 }
 
-}  // namespace custash::stats_text
+}  // namespace custash::statistics

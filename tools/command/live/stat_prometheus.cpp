@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The statistics in Prometheus' text format.
-#include "interpose/observe/check_time.hpp"
 #include "interpose/observe/device_stats.hpp"
-#include "interpose/observe/driver_calls.hpp"
-#include "interpose/observe/passed.hpp"
-#include "interpose/observe/stats_text.hpp"
-#include "interpose/process/process.hpp"
+#include "interpose/observe/passed_counts.hpp"
+#include "tools/command/live/stat.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <string_view>
 
-namespace custash::stats_text {
+namespace custash::statistics {
 namespace {
 
 struct Help {
@@ -89,7 +87,8 @@ void add_sample(std::string& out,
   out += name + "{" + labels + "} " + std::to_string(value) + "\n";
 }
 
-using Devices = std::vector<custash_device_stats_t>;
+using nlohmann::ordered_json;
+using Devices = std::vector<Statistics>;
 
 std::string label_of(const custash_device_stats_t& stats) {
   return "device=\"" + std::to_string(stats.device) + "\"";
@@ -115,7 +114,7 @@ void add_counters(std::string& out, const Devices& devices) {
     for (const Row& row : kRows) {
       const std::string name = std::string("custash_") + member.name + row.ending;
       add_header(out, name, row.type, help_of(member.name) + row.help);
-      for (const custash_device_stats_t& stats : devices)
+      for (const auto& [stats, all] : devices)
         for (std::size_t pool = 0; pool < member.pools; ++pool)
           add_sample(out,
                      name,
@@ -130,7 +129,7 @@ void add_numbers(std::string& out, const Devices& devices) {
     const std::string_view plain = without_prefix(member.name);
     const std::string name = "custash_" + std::string(plain);
     add_header(out, name, counts(plain) ? "counter" : "gauge", help_of(plain));
-    for (const custash_device_stats_t& stats : devices)
+    for (const auto& [stats, all] : devices)
       add_sample(out, name, label_of(stats), device_stats::number(stats, member));
   }
 }
@@ -144,12 +143,12 @@ bool counts_host(std::string_view name) {
   return false;
 }
 
-void add_host(std::string& out) {
-  for (const auto& [name, value] : process::pinned().stats().flatten()) {
+void add_host(std::string& out, const ordered_json& all) {
+  for (const auto& [name, value] : all.at("host_stats").items()) {
     std::string metric = "custash_host_" + name;
     std::replace(metric.begin(), metric.end(), '.', '_');
     add_header(out, metric, counts_host(name) ? "counter" : "gauge", "Pinned memory: " + name);
-    out += metric + " " + std::to_string(value) + "\n";
+    out += metric + " " + std::to_string(value.get<std::int64_t>()) + "\n";
   }
 }
 
@@ -159,78 +158,78 @@ std::string seconds(std::uint64_t nanoseconds) {
   return text;
 }
 
-void add_driver_calls(std::string& out) {
+void add_driver_calls(std::string& out, const ordered_json& all) {
   const std::string name = "custash_driver_call_seconds";
   add_header(out, name, "histogram", "Driver calls that custash made");
-  for (const driver_calls::Timing& timing : driver_calls::read()) {
-    const std::string call = std::string("call=\"") + timing.name + "\"";
-    std::uint64_t sum = 0;
-    for (std::size_t b = 0; b < timing.buckets.size(); ++b) {
-      if (timing.buckets[b] == 0) continue;
-      sum += timing.buckets[b];
-      add_sample(out,
-                 name + "_bucket",
-                 call + ",le=\"" + seconds(std::uint64_t{1} << b) + "\"",
-                 static_cast<std::int64_t>(sum));
+  for (const ordered_json& timing : all.at("driver_calls")) {
+    const std::string call = "call=\"" + timing.at("name").get<std::string>() + "\"";
+    std::map<std::uint64_t, std::int64_t> buckets;  // by their bounds, as numbers
+    for (const auto& [up_to, count] : timing.at("up_to_ns").items())
+      buckets[std::stoull(up_to)] = count.get<std::int64_t>();
+    std::int64_t sum = 0;
+    for (const auto& [up_to, count] : buckets) {
+      sum += count;
+      add_sample(out, name + "_bucket", call + ",le=\"" + seconds(up_to) + "\"", sum);
     }
-    add_sample(
-        out, name + "_bucket", call + ",le=\"+Inf\"", static_cast<std::int64_t>(timing.count));
-    add_sample(out, name + "_count", call, static_cast<std::int64_t>(timing.count));
-    out += name + "_sum{" + call + "} " + seconds(timing.total_ns) + "\n";
+    const auto count = timing.at("count").get<std::int64_t>();
+    add_sample(out, name + "_bucket", call + ",le=\"+Inf\"", count);
+    add_sample(out, name + "_count", call, count);
+    out += name + "_sum{" + call + "} " + seconds(timing.at("total_ns").get<std::uint64_t>()) +
+           "\n";
   }
 }
 
-// Of the process: the driver's answers name no device.
-void add_passed(std::string& out) {
+// Of the process: the driver's answers name no device. The JSON leaves out kinds without calls.
+void add_passed(std::string& out, const ordered_json& all) {
   struct Row {
     const char* name;
     const char* type;
     const char* help;
-    std::uint64_t passed::PassedCount::*value;
+    const char* member;
   };
 
   constexpr Row kRows[] = {
       {"custash_passed_total",
        "counter",
        "Allocations of device memory that the driver served itself",
-       &passed::PassedCount::calls},
-      {"custash_passed_bytes_total", "counter", "Their bytes", &passed::PassedCount::bytes},
+       "allocations"},
+      {"custash_passed_bytes_total", "counter", "Their bytes", "allocated_bytes"},
       {"custash_passed_live",
        "gauge",
        "Handles, arrays and the like that the program has",
-       &passed::PassedCount::live},
-      {"custash_passed_live_bytes", "gauge", "Their bytes", &passed::PassedCount::live_bytes}};
-  const passed::PassedCounts counts = passed::table().read();
+       "live"},
+      {"custash_passed_live_bytes", "gauge", "Their bytes", "live_bytes"}};
   for (const Row& row : kRows) {
     add_header(out, row.name, row.type, row.help);
-    for (std::size_t i = 0; i < passed::kKinds; ++i)
-      add_sample(out,
-                 row.name,
-                 std::string("kind=\"") + passed::name_of(static_cast<passed::Kind>(i)) + "\"",
-                 static_cast<std::int64_t>(counts[i].*row.value));
+    for (const char* const kind : passed::kKindNames) {
+      std::int64_t value = 0;
+      for (const ordered_json& each : all.at("passed"))
+        if (each.at("kind") == kind) value = each.at(row.member).get<std::int64_t>();
+      add_sample(out, row.name, std::string("kind=\"") + kind + "\"", value);
+    }
   }
 }
 
-void add_check_streams(std::string& out) {
+void add_check_streams(std::string& out, const ordered_json& all) {
   const std::string name = "custash_check_streams_seconds_total";
   add_header(out, name, "counter", "Time that check_streams kept the program's calls");
-  out += name + " " + seconds(streams::CheckTime::nanoseconds()) + "\n";
+  const auto time = all.at("check_streams").at("time_ns").get<std::uint64_t>();
+  out += name + " " + seconds(time) + "\n";
 }
 
 }  // namespace
 
-std::string prometheus(Allocator& core, const std::vector<int>& devices) {
-  Devices read;
-  for (const int device : devices)
-    read.push_back(device_stats::read(core, device));
+std::string prometheus_of(const std::vector<Statistics>& devices) {
   std::string out;
-  add_counters(out, read);
-  add_numbers(out, read);
-  add_host(out);
-  add_passed(out);
-  add_driver_calls(out);
-  add_check_streams(out);
+  if (devices.empty()) return out;
+  add_counters(out, devices);
+  add_numbers(out, devices);
+  const ordered_json& process = devices.back().all;  // the latest numbers of the whole process
+  add_host(out, process);
+  add_passed(out, process);
+  add_driver_calls(out, process);
+  add_check_streams(out, process);
   return out;
 }
 
-}  // namespace custash::stats_text
+}  // namespace custash::statistics

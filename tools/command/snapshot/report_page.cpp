@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/observe/report_page.hpp"
+#include "tools/command/snapshot/report_page.hpp"
 
-#include "interpose/report_html.inc"
+#include "tools/command/snapshot/page/report_html.inc"
 
 namespace custash {
 
@@ -11,13 +11,6 @@ std::string report_page(const std::string& data) {
   for (const char* piece : kReportHtml)
     page += piece;
   return page.replace(page.find(kPlace), kPlace.size(), data);
-}
-
-std::string report_page_of_json(const std::string& json) {
-  std::string data(kPlainDataBegin);
-  data += json;
-  data += kDataEnd;
-  return report_page(data);
 }
 
 }  // namespace custash

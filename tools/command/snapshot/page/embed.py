@@ -33,7 +33,7 @@ def page(skeleton, style, scripts):
 def main():
     name, skeleton, style, *scripts = sys.argv[1:]
     text = page(read(skeleton), read(style), [read(path) for path in scripts])
-    print("// Made from interpose/observe/report/")
+    print("// Made from tools/command/snapshot/page/")
     print("static const char* const " + name + "[] = {")
     for begin in range(0, len(text), PIECE):
         print('R"~~~~(' + text[begin:begin + PIECE] + ')~~~~",')
