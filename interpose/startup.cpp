@@ -171,7 +171,7 @@ int tick(Allocator& core) {
 
 void begin_nvtx() {
   if (nvtx::start())
-    observe::begin(observe::Watcher::Nvtx);
+    observe::begin(observe::Watcher::Nvtx, nullptr);
   else
     say("custash: nvtx: custash was built without NVTX's headers");
 }

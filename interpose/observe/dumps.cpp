@@ -4,6 +4,7 @@
 #include "interpose/observe/history.hpp"
 #include "interpose/observe/launcher.hpp"
 #include "interpose/observe/leaks.hpp"
+#include "interpose/observe/observe.hpp"
 #include "interpose/observe/snapshot.hpp"
 #include "interpose/observe/snapshot_form.hpp"
 #include "interpose/process/output_file.hpp"
@@ -89,27 +90,8 @@ const char* listen(int number) {
   return sigaction(number, &ours, nullptr) == 0 ? nullptr : std::strerror(errno);
 }
 
-}  // namespace
-
-void begin(const Config& config, void (*say)(const std::string& line)) {
-  options = &config;
-  complain = say;
-  writes_snapshots = snapshot::form_of_ending(config.snapshot).has_value();
-  if (!writes_snapshots && !config.snapshot.empty())
-    say("custash: snapshot:" + config.snapshot + ": " + snapshot::kOtherEnding +
-        "; no snapshot");
-  stacks::with_python(config.history_python);
-  const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
-  if (follow && !history::start(config.history, config.history_depth))
-    say("custash: history: no memory for " + std::to_string(config.history) +
-        " events; no history");
-  if (config.snapshot_signal == 0) return;
-  if (const char* const why = listen(static_cast<int>(config.snapshot_signal)))
-    say("custash: snapshot_signal:" + std::to_string(config.snapshot_signal) + ": " + why +
-        "; not used");
-}
-
-void out_of_memory() noexcept {
+// Once a process.
+void out_of_memory() {
   Allocator* const core = process::current.load(std::memory_order_acquire);
   if (core == nullptr || !writes_snapshots || ran_out.exchange(true)) return;
   try {
@@ -120,6 +102,32 @@ void out_of_memory() noexcept {
     if (!for_launcher.empty()) launcher::note(&ledger::Header::oom_path, wrote);
   } catch (...) {
   }
+}
+
+constexpr observe::Observer kObserver{
+    .refused = [](observe::MemoryKind memory, Bytes, observe::Stream) {
+      if (memory == observe::MemoryKind::Device) out_of_memory();
+    }};
+
+}  // namespace
+
+void begin(const Config& config, void (*say)(const std::string& line)) {
+  options = &config;
+  complain = say;
+  writes_snapshots = snapshot::form_of_ending(config.snapshot).has_value();
+  if (!writes_snapshots && !config.snapshot.empty())
+    say("custash: snapshot:" + config.snapshot + ": " + snapshot::kOtherEnding +
+        "; no snapshot");
+  if (writes_snapshots) observe::begin(observe::Watcher::Dumps, &kObserver);
+  stacks::with_python(config.history_python);
+  const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
+  if (follow && !history::start(config.history, config.history_depth))
+    say("custash: history: no memory for " + std::to_string(config.history) +
+        " events; no history");
+  if (config.snapshot_signal == 0) return;
+  if (const char* const why = listen(static_cast<int>(config.snapshot_signal)))
+    say("custash: snapshot_signal:" + std::to_string(config.snapshot_signal) + ": " + why +
+        "; not used");
 }
 
 void at_exit(Allocator& core) noexcept {

@@ -13,7 +13,6 @@ namespace custash::dumps {
 // Once, when the core is there. Complaints go to `say`.
 void begin(const Config& config, void (*say)(const std::string& line));
 
-void out_of_memory() noexcept;  // writes once a process
 void at_exit(Allocator& core) noexcept;
 
 }  // namespace custash::dumps

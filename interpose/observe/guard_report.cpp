@@ -147,6 +147,58 @@ void wait_until_told() noexcept {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
+void allocated(observe::MemoryKind memory,
+               Address address,
+               Bytes bytes,
+               observe::Stream stream) {
+  const Watch watch = watch_of(memory, address, bytes);
+  if (watch == Watch::No) return;
+  once_in([&] {
+    note_guards(watch == Watch::WithGuards, address);
+    Block block{.address = address, .bytes = bytes, .memory = memory};
+    note_place(&block);
+    block.stream = stream;
+    block.allocated_by = stack_here();
+    const RankedLock lock(mutex);
+    lowest.store(std::min(lowest.load(), address));
+    highest.store(std::max(highest.load(), block.end()));
+    book().allocated(std::move(block));
+  });
+}
+
+void freed(observe::MemoryKind, Address address, observe::Stream) {
+  being_freed = 0;
+  if (!may_be_guarded(address)) return;
+  once_in([&] {
+    {
+      const RankedLock lock(mutex);
+      if (book().living(address) == nullptr) return;
+    }
+    Words by = stack_here();
+    const RankedLock lock(mutex);
+    if (book().freed(address, std::move(by))) being_freed = address;
+  });
+}
+
+void free_refused(Address address) {
+  if (!may_be_guarded(address) || address == being_freed) return;
+  once_in([&] {
+    const auto near = nearest(address, 1);
+    if (!near || near->place != Place::Inside) return;
+    const bool is_part = near->distance != 0;
+    if (near->block.freed == 0 ? !is_part || !still_lives(near->block)
+                               : !is_freed(address, near->block))
+      return;
+    tell_of({.source = Source::Free, .told_to = stack_here()},
+            near->block,
+            is_part ? Kind::PartFree : Kind::SecondFree,
+            near->distance);
+  });
+}
+
+constexpr observe::Observer kObserver{
+    .allocated = allocated, .freed = freed, .free_refused = free_refused};
+
 }  // namespace
 
 void begin(const Config& config,
@@ -155,7 +207,7 @@ void begin(const Config& config,
   options = &config;
   begin_findings(config, say);
   begin_owners(config, symbol);
-  observe::begin(observe::Watcher::Guards);
+  observe::begin(observe::Watcher::Guards, &kObserver);
   kernel_log::begin();
 }
 
@@ -175,59 +227,10 @@ void reset_lock_after_fork() noexcept {
   reset_findings_after_fork();
 }
 
-void allocated(observe::MemoryKind memory,
-               Address address,
-               Bytes bytes,
-               observe::Stream stream) noexcept {
-  const Watch watch = watch_of(memory, address, bytes);
-  if (watch == Watch::No) return;
-  once_in([&] {
-    note_guards(watch == Watch::WithGuards, address);
-    Block block{.address = address, .bytes = bytes, .memory = memory};
-    note_place(&block);
-    block.stream = stream;
-    block.allocated_by = stack_here();
-    const RankedLock lock(mutex);
-    lowest.store(std::min(lowest.load(), address));
-    highest.store(std::max(highest.load(), block.end()));
-    book().allocated(std::move(block));
-  });
-}
-
-void freed(Address address) noexcept {
-  being_freed = 0;
-  if (!may_be_guarded(address)) return;
-  once_in([&] {
-    {
-      const RankedLock lock(mutex);
-      if (book().living(address) == nullptr) return;
-    }
-    Words by = stack_here();
-    const RankedLock lock(mutex);
-    if (book().freed(address, std::move(by))) being_freed = address;
-  });
-}
-
 void context_ended(CUcontext context) noexcept {
   if (options == nullptr) return;
   const RankedLock lock(mutex);
   book().ended(context);
-}
-
-void free_refused(Address address) noexcept {
-  if (!may_be_guarded(address) || address == being_freed) return;
-  once_in([&] {
-    const auto near = nearest(address, 1);
-    if (!near || near->place != Place::Inside) return;
-    const bool is_part = near->distance != 0;
-    if (near->block.freed == 0 ? !is_part || !still_lives(near->block)
-                               : !is_freed(address, near->block))
-      return;
-    tell_of({.source = Source::Free, .told_to = stack_here()},
-            near->block,
-            is_part ? Kind::PartFree : Kind::SecondFree,
-            near->distance);
-  });
 }
 
 bool may_be_guarded(Address address) noexcept {

@@ -22,14 +22,8 @@ void finish(Allocator& core) noexcept;
 void reset_lock_after_fork() noexcept;
 
 // As observe.hpp has them.
-void allocated(observe::MemoryKind memory,
-               Address address,
-               Bytes bytes,
-               observe::Stream stream) noexcept;
-void freed(Address address) noexcept;
 void context_ended(CUcontext context) noexcept;
 // The driver or the core has answered that the address is no block's.
-void free_refused(Address address) noexcept;
 
 // Of this process's guarded blocks, whether in use or freed; takes no lock.
 bool may_be_guarded(Address address) noexcept;

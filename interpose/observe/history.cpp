@@ -114,6 +114,28 @@ void freed_unseen(Address address, const observe::Stream& stream, stacks::Id fre
   });
 }
 
+void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) {
+  const std::uint16_t device = current_device();
+  const Bytes free = driver_free();
+  with_stack([&](Tracker& t, const stacks::Stack& stack) {
+    t.add_event({clock_now(),
+                 free,
+                 bytes,
+                 handle_of(stream),
+                 t.add_stack(stack),
+                 device,
+                 Action::Oom,
+                 memory});
+  });
+}
+
+constexpr observe::Observer kObserver{
+    .allocated = allocated,
+    .freed = [](observe::MemoryKind,
+                Address address,
+                observe::Stream stream) { freed(address, stream); },
+    .refused = refused};
+
 }  // namespace
 
 bool start(std::size_t events, unsigned depth) noexcept {
@@ -129,7 +151,7 @@ bool start(std::size_t events, unsigned depth) noexcept {
   } catch (...) {
     return false;
   }
-  observe::begin(observe::Watcher::History);
+  observe::begin(observe::Watcher::History, &kObserver);
   return true;
 }
 
@@ -195,21 +217,6 @@ void freed(Address address, observe::Stream stream) noexcept {
   if (!known) freed_unseen(address, stream, freed_by);
   if (fresh) describe_stacks();
   inside = false;
-}
-
-void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) noexcept {
-  const std::uint16_t device = current_device();
-  const Bytes free = driver_free();
-  with_stack([&](Tracker& t, const stacks::Stack& stack) {
-    t.add_event({clock_now(),
-                 free,
-                 bytes,
-                 handle_of(stream),
-                 t.add_stack(stack),
-                 device,
-                 Action::Oom,
-                 memory});
-  });
 }
 
 void driver_call(Action action,

@@ -103,13 +103,12 @@ enum class Events { With, Without };
 
 Reading read(Events events = Events::With);
 
-// By the watchers of observe.hpp only.
+// Also of memory that the driver serves itself (passed_history.cpp).
 void allocated(observe::MemoryKind memory,
                Address address,
                Bytes bytes,
                observe::Stream stream) noexcept;
 void freed(Address address, observe::Stream stream) noexcept;
-void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) noexcept;
 // custash's own calls of the driver, after they have succeeded. A map has a handle.
 void driver_call(Action action,
                  Address address,

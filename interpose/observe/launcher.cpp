@@ -182,6 +182,26 @@ bool launcher_waits() {
          live::start_of(static_cast<pid_t>(launcher)) == launcher_started;
 }
 
+void allocated(observe::MemoryKind memory, Address, Bytes, observe::Stream) {
+  count(&ledger::Header::allocated, memory);
+  copy_counters(When::Sometimes);
+}
+
+// No copy of the counters here, because this runs before the call that frees.
+void freed(observe::MemoryKind memory, Address, observe::Stream) {
+  count(&ledger::Header::freed, memory);
+}
+
+void refused(observe::MemoryKind, Bytes, observe::Stream) {
+  copy_counters(When::Now);
+  const std::string_view why = last_error();
+  if (why.starts_with("out of memory"))
+    quietly([&] { note(&ledger::Header::oom_reason, std::string(why)); });
+}
+
+constexpr observe::Observer kObserver{
+    .allocated = allocated, .freed = freed, .refused = refused};
+
 }  // namespace
 
 void read_environment() noexcept {
@@ -219,24 +239,8 @@ void begin(Allocator& core) noexcept {
   } catch (...) {
     return;
   }
-  if (std::strcmp(reports, kCompares) != 0) observe::begin(observe::Watcher::Counters);
-}
-
-void allocated(observe::MemoryKind memory) noexcept {
-  count(&ledger::Header::allocated, memory);
-  copy_counters(When::Sometimes);
-}
-
-// No copy of the counters here, because this runs before the call that frees.
-void freed(observe::MemoryKind memory) noexcept {
-  count(&ledger::Header::freed, memory);
-}
-
-void refused() noexcept {
-  copy_counters(When::Now);
-  const std::string_view why = last_error();
-  if (why.starts_with("out of memory"))
-    quietly([&] { note(&ledger::Header::oom_reason, std::string(why)); });
+  if (std::strcmp(reports, kCompares) != 0)
+    observe::begin(observe::Watcher::Counters, &kObserver);
 }
 
 void note(ledger::TextPlace ledger::Header::*which, const std::string& text) noexcept {

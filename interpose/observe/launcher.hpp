@@ -22,9 +22,6 @@ bool waits() noexcept;
 void begin(Allocator& core) noexcept;
 
 // Called by the hooks (observe.hpp): exact counts, and now and then a copy of all counters.
-void allocated(observe::MemoryKind memory) noexcept;
-void freed(observe::MemoryKind memory) noexcept;
-void refused() noexcept;
 
 // Texts of the ledger. The first of each stays.
 void note(ledger::TextPlace ledger::Header::*which, const std::string& text) noexcept;

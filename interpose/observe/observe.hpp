@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Observe: informs watchers of each allocation and free of the hooks. Watchers are the recorder
-// of traces (record.hpp), the history (history.hpp), the counters for a launcher
-// (launcher.hpp), NVIDIA's tools (nvtx.hpp), guards (guard_report.hpp) and the check of streams
-// (stream_report.hpp), which hears of graph nodes, too. All share one
-// switch: while nobody watches, a hook pays one predictable branch. Stream-ordered calls on a
-// stream that captures are not reported, because they make nodes of a graph.
+// Observe: informs observers of each allocation and free of the hooks. It knows none of them:
+// each gives its functions when it begins. All share one switch: while nothing is watched, a
+// hook pays one predictable branch.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -23,13 +20,28 @@ struct Stream {
   NullStream null = NullStream::Legacy;
 };
 
+// In the order in which they are informed. Nvtx marks the calls themselves.
 enum class Watcher : unsigned {
-  Record = 1,
-  History = 2,
-  Counters = 4,
-  Nvtx = 8,
+  Counters = 1,
+  Streams = 2,
+  Record = 4,
+  History = 8,
   Guards = 16,
-  Streams = 32
+  Dumps = 32,
+  Nvtx = 64
+};
+
+// What a watcher is informed of; null: not of that. allocated() comes after the driver's call,
+// in its context. freed() comes before it: afterwards another thread may get the same address.
+// free_refused(): the free failed, as the address is no block's. refused(): the call failed for
+// memory.
+struct Observer {
+  void (*allocated)(MemoryKind memory, Address address, Bytes bytes, Stream stream) = nullptr;
+  void (*freed)(MemoryKind memory, Address address, Stream stream) = nullptr;
+  void (*free_refused)(Address address) = nullptr;
+  void (*refused)(MemoryKind memory, Bytes bytes, Stream stream) = nullptr;
+  // Of stream-ordered calls on a stream that captures, too: they make nodes of a graph.
+  bool hears_of_nodes = false;
 };
 
 // Order: none. What a watcher needs is made under its own lock.
@@ -43,12 +55,11 @@ inline bool watched_by(Watcher watcher) {
   return (watchers.load(std::memory_order_relaxed) & static_cast<unsigned>(watcher)) != 0;
 }
 
-void begin(Watcher watcher) noexcept;
+// `observer` must live as long as the process.
+void begin(Watcher watcher, const Observer* observer) noexcept;
 void end(Watcher watcher) noexcept;
 
-// allocated() is called after the driver's call, in its context. freed() is called before it:
-// afterwards another thread may get the same address. free_refused(): the free failed, as the
-// address is no block's. refused(): the call failed for memory.
+// What the hooks tell.
 void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept;
 void freed(MemoryKind memory, Address address, Stream stream) noexcept;
 void free_refused(Address address) noexcept;

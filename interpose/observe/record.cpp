@@ -120,6 +120,26 @@ void with_recorder(Body body) noexcept {
   inside = false;
 }
 
+void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) {
+  with_recorder([&](Recorder& r) {
+    // The free of the older block was not seen, for instance because its context was destroyed.
+    const auto old = r.live.find(address);
+    if (old != r.live.end() && !write_free(r, old, {})) return false;
+    const std::uint64_t id = r.next_id++;
+    r.live[address] = {id, bytes, memory};
+    return write_line(r, memory == MemoryKind::Device ? 'a' : 'h', id, bytes, stream);
+  });
+}
+
+void freed(MemoryKind memory, Address address, Stream stream) {
+  with_recorder([&](Recorder& r) {
+    const auto it = r.live.find(address);
+    return it == r.live.end() || it->second.memory != memory || write_free(r, it, stream);
+  });
+}
+
+constexpr observe::Observer kObserver{.allocated = allocated, .freed = freed};
+
 }  // namespace
 
 bool start(const std::string& path, void (*say)(const std::string& line), std::string* why) {
@@ -140,26 +160,8 @@ bool start(const std::string& path, void (*say)(const std::string& line), std::s
     *why = "no room for exit and fork handlers";
     return false;
   }
-  observe::begin(observe::Watcher::Record);
+  observe::begin(observe::Watcher::Record, &kObserver);
   return true;
-}
-
-void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept {
-  with_recorder([&](Recorder& r) {
-    // The free of the older block was not seen, for instance because its context was destroyed.
-    const auto old = r.live.find(address);
-    if (old != r.live.end() && !write_free(r, old, {})) return false;
-    const std::uint64_t id = r.next_id++;
-    r.live[address] = {id, bytes, memory};
-    return write_line(r, memory == MemoryKind::Device ? 'a' : 'h', id, bytes, stream);
-  });
-}
-
-void freed(MemoryKind memory, Address address, Stream stream) noexcept {
-  with_recorder([&](Recorder& r) {
-    const auto it = r.live.find(address);
-    return it == r.live.end() || it->second.memory != memory || write_free(r, it, stream);
-  });
 }
 
 }  // namespace custash::record

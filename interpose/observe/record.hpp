@@ -19,7 +19,5 @@ using observe::Stream;
 bool start(const std::string& path, void (*say)(const std::string& line), std::string* why);
 
 // As observe.hpp has them.
-void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept;
-void freed(MemoryKind memory, Address address, Stream stream) noexcept;
 
 }  // namespace custash::record

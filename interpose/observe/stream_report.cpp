@@ -141,6 +141,56 @@ void tell(std::vector<Fault>& faults) {
   }
 }
 
+void allocated(observe::MemoryKind memory,
+               Address address,
+               Bytes bytes,
+               observe::Stream stream) {
+  if (memory != observe::MemoryKind::Device) return;
+  once_in([&] {
+    const std::optional<Chain> chain = stream.named ? find_chain(stream) : std::nullopt;
+    guards::Block block{.address = address, .bytes = bytes, .stream = stream};
+    CUdevice device = 0;
+    if (core() != nullptr) (void)core()->driver().ctx_get_device(&device);
+    block.device = device;
+    block.allocated_by = stack_here();
+    const RankedLock lock(mutex);
+    if (stream.named && (!chain || is_old(book().order)))  // a graph's, or not known
+      return book().forget(address, bytes);
+    lowest.store(std::min(lowest.load(), address));
+    highest.store(std::max(highest.load(), block.end()));
+    book().allocated(std::move(block), chain);
+  });
+}
+
+void freed(observe::MemoryKind memory, Address address, observe::Stream stream) {
+  once_in([&] {
+    const std::optional<Chain> chain = stream.named ? find_chain(stream) : std::nullopt;
+    std::vector<Fault> faults;
+    Words by = stack_here();
+    {
+      const RankedLock lock(mutex);
+      if (memory == observe::MemoryKind::Pinned)
+        return book().order.is_over(book().order.of_all());  // the driver's free waits
+      if (stream.named && (!chain || is_old(book().order)))  // when a graph runs, or not known
+        return book().forget(address, 1);
+      book().freed(address, std::move(by), chain, &faults);
+    }
+    tell(faults);
+  });
+}
+
+void free_refused(Address address) {
+  once_in([&] {
+    const RankedLock lock(mutex);
+    book().forget(address, 1);
+  });
+}
+
+constexpr observe::Observer kObserver{.allocated = allocated,
+                                      .freed = freed,
+                                      .free_refused = free_refused,
+                                      .hears_of_nodes = true};
+
 }  // namespace
 
 void begin(const Config& config,
@@ -150,7 +200,7 @@ void begin(const Config& config,
   guards::begin_findings(config, say);
   ask_pointer = reinterpret_cast<decltype(ask_pointer)>(symbol("cuPointerGetAttribute"));
   ask_flags = reinterpret_cast<decltype(ask_flags)>(symbol("cuStreamGetFlags"));
-  observe::begin(observe::Watcher::Streams);
+  observe::begin(observe::Watcher::Streams, &kObserver);
   begun.store(true);
 }
 
@@ -171,49 +221,6 @@ void finish() noexcept {
 
 void reset_lock_after_fork() noexcept {
   mutex.reset_after_fork();
-}
-
-void allocated(Address address, Bytes bytes, const observe::Stream& stream) noexcept {
-  once_in([&] {
-    const std::optional<Chain> chain = stream.named ? find_chain(stream) : std::nullopt;
-    guards::Block block{.address = address, .bytes = bytes, .stream = stream};
-    CUdevice device = 0;
-    if (core() != nullptr) (void)core()->driver().ctx_get_device(&device);
-    block.device = device;
-    block.allocated_by = stack_here();
-    const RankedLock lock(mutex);
-    if (stream.named && (!chain || is_old(book().order)))  // a graph's, or not known
-      return book().forget(address, bytes);
-    lowest.store(std::min(lowest.load(), address));
-    highest.store(std::max(highest.load(), block.end()));
-    book().allocated(std::move(block), chain);
-  });
-}
-
-void freed(observe::MemoryKind memory,
-           Address address,
-           const observe::Stream& stream) noexcept {
-  once_in([&] {
-    const std::optional<Chain> chain = stream.named ? find_chain(stream) : std::nullopt;
-    std::vector<Fault> faults;
-    Words by = stack_here();
-    {
-      const RankedLock lock(mutex);
-      if (memory == observe::MemoryKind::Pinned)
-        return book().order.is_over(book().order.of_all());  // the driver's free waits
-      if (stream.named && (!chain || is_old(book().order)))  // when a graph runs, or not known
-        return book().forget(address, 1);
-      book().freed(address, std::move(by), chain, &faults);
-    }
-    tell(faults);
-  });
-}
-
-void free_refused(Address address) noexcept {
-  once_in([&] {
-    const RankedLock lock(mutex);
-    book().forget(address, 1);
-  });
 }
 
 void named(Address address, CUstream stream) noexcept {

@@ -27,9 +27,6 @@ void finish() noexcept;
 void reset_lock_after_fork() noexcept;
 
 // As observe.hpp has them, and also of calls in a capture.
-void allocated(Address address, Bytes bytes, const observe::Stream& stream) noexcept;
-void freed(observe::MemoryKind memory, Address address, const observe::Stream& stream) noexcept;
-void free_refused(Address address) noexcept;
 // The block's free will wait for this stream.
 void named(Address address, CUstream stream) noexcept;
 

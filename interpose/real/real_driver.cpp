@@ -3,8 +3,8 @@
 // addressing; all threads fill it in the same order, so racing threads write the same slots.
 #include "interpose/real/real_driver.hpp"
 
-#include "interpose/real/loaded.hpp"
 #include "interpose/real/dlsym.hpp"
+#include "interpose/real/loaded.hpp"
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/real/real_runtime.hpp"
 
-#include "interpose/real/loaded.hpp"
 #include "interpose/real/dlsym.hpp"
+#include "interpose/real/loaded.hpp"
 
 #include <array>
 #include <atomic>
