@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/capacity.hpp"
+#include "tools/replay/questions.hpp"
 
 #include <bit>
 

@@ -5,8 +5,7 @@
 #include "tools/conf.hpp"
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"
-#include "tools/replay/capacity.hpp"
-#include "tools/replay/plot.hpp"
+#include "tools/replay/questions.hpp"
 #include "tools/replay/report.hpp"
 #include "tools/text.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/idle.hpp"
-
 #include "allocator/deep_trim.hpp"
+#include "tools/replay/questions.hpp"
 
 namespace custash::replay {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/plot.hpp"
-
 #include "tools/plot/svg.hpp"
+#include "tools/replay/report.hpp"
 
 #include <algorithm>
 

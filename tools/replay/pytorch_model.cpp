@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/pytorch_model.hpp"
-
 #include "tests/sim/cost.hpp"
+#include "tools/replay/questions.hpp"
 
 #include <algorithm>
 #include <map>

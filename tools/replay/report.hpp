@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What a replay found out, as text for people and as JSON. Pure.
+// What a replay found out, as text for people, as JSON and as a picture. Pure.
 #pragma once
 
-#include "tools/replay/idle.hpp"
-#include "tools/replay/pytorch_model.hpp"
+#include "tools/replay/questions.hpp"
 #include "tools/replay/replay.hpp"
 
 #include <optional>
@@ -29,5 +28,16 @@ struct Report {
 
 std::string text_of(const Report& report);
 std::string json_of(const Report& report);  // one object, no line end
+
+// A level that is drawn across, with what it is.
+struct Mark {
+  std::string what;
+  Bytes bytes = 0;
+};
+
+// Bytes in use and bytes held, event by event, as SVG.
+std::string plot_of(const std::string& title,
+                    const std::vector<Sample>& samples,
+                    const std::vector<Mark>& marks = {});
 
 }  // namespace custash::replay

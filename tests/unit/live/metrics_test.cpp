@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/catch.hpp"
 #include "tests/unit/live/looks.hpp"
-#include "tools/command/live/report.hpp"
+#include "tools/command/live/look.hpp"
 
 #include <set>
 #include <sstream>

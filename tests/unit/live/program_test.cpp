@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/program.hpp"
-
 #include "tests/catch.hpp"
+#include "tools/command/live/look.hpp"
 
 #include <string>
 

@@ -2,9 +2,8 @@
 // What fits on a device without a cache fits with one: random programs on the smallest
 // simulated device that bare CUDA needs for them, where each request is a cuMemAlloc and each
 // free waits.
-#include "tools/replay/capacity.hpp"
-
 #include "tests/catch.hpp"
+#include "tools/replay/questions.hpp"
 
 #include <cstdlib>
 #include <random>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is held of what is alive once a program idles after its peak.
-#include "tools/replay/idle.hpp"
-
 #include "tests/catch.hpp"
+#include "tools/replay/questions.hpp"
 
 #include <cstdlib>
 #include <deque>

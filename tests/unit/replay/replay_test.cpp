@@ -3,9 +3,7 @@
 // refusals are told, and the models of PyTorch.
 #include "tests/catch.hpp"
 #include "tests/sim/sim.hpp"
-#include "tools/replay/capacity.hpp"
-#include "tools/replay/plot.hpp"
-#include "tools/replay/pytorch_model.hpp"
+#include "tools/replay/questions.hpp"
 #include "tools/replay/report.hpp"
 
 #include <random>

@@ -3,7 +3,7 @@
 #include "interpose/observe/passed_counts.hpp"
 #include "interpose/process/printable.hpp"
 #include "tools/command/live/devices.hpp"
-#include "tools/command/live/report.hpp"
+#include "tools/command/live/look.hpp"
 #include "tools/text.hpp"
 
 #include <array>

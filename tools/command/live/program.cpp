@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/program.hpp"
-
 #include "interpose/process/file_name.hpp"
+#include "tools/command/live/look.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/report.hpp"
-
 #include "interpose/observe/passed_counts.hpp"
+#include "tools/command/live/look.hpp"
 #include "tools/command/live/rows.hpp"
 #include "tools/text.hpp"
 

@@ -2,7 +2,6 @@
 #include "interpose/process/file_name.hpp"
 #include "interpose/process/output_file.hpp"
 #include "tools/command/live/look.hpp"
-#include "tools/command/live/report.hpp"
 #include "tools/command/live/server.hpp"
 #include "tools/command/live/signals.hpp"
 #include "tools/command/live/subcommands.hpp"

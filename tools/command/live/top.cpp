@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/live/look.hpp"
-#include "tools/command/live/report.hpp"
 #include "tools/command/live/screen.hpp"
 #include "tools/command/live/signals.hpp"
 #include "tools/command/live/subcommands.hpp"

@@ -3,7 +3,7 @@
 
 #include "interpose/process/printable.hpp"
 #include "tools/command/live/bars.hpp"
-#include "tools/command/live/report.hpp"
+#include "tools/command/live/look.hpp"
 #include "tools/text.hpp"
 
 #include <algorithm>
