@@ -117,10 +117,9 @@ std::string given_conf(const RunOptions& options,
 
 // Whether the program will write a snapshot, of which the command makes another form than JSON.
 bool needs_renders(const Config& config) {
-  const std::string& path = config.snapshot.empty() && config.snapshot_signal != 0
-                                ? snapshot::kUsualPath
-                                : config.snapshot;
-  const auto form = snapshot::form_of_ending(path);
+  auto form = snapshot::form_of_ending(config.snapshot);
+  if (!form && config.snapshot_signal != 0)
+    form = snapshot::form_of_ending(snapshot::kUsualPath);
   return config.enabled && form && *form != snapshot::Form::Json;
 }
 
@@ -193,6 +192,7 @@ class Launch {
     try {
       make_renders();
       passed = tell_all(wanted_.any() ? folder.get() : nullptr, ended);
+      make_renders();  // of processes that have outlived the program
     } catch (const std::exception& error) {
       run::tell(error.what());  // the status is the program's all the same
     }

@@ -94,9 +94,13 @@ Folder::~Folder() {
   remove_folder(path_);
 }
 
+std::vector<std::string> Folder::names() const {
+  return names_in(path_);
+}
+
 std::vector<LedgerName> Folder::ledgers() const {
   std::vector<LedgerName> out;
-  for (const std::string& name : names_in(path_)) {
+  for (const std::string& name : names()) {
     LedgerName each{path_ + "/" + name, 0, 0, ""};
     const char* at = name.data();
     const char* const end = at + name.size();

@@ -29,6 +29,9 @@ class Folder {
 
   [[nodiscard]] std::vector<LedgerName> ledgers() const;
 
+  // Of all files in it.
+  [[nodiscard]] std::vector<std::string> names() const;
+
  private:
   std::string path_;
 };

@@ -20,8 +20,6 @@
 namespace custash::run {
 namespace {
 
-namespace fs = std::filesystem;
-
 void render(const std::string& json, pid_t process) {
   snapshot::Json snapshot = snapshot::parse_snapshot(json, snapshot::read_bytes(json));
   (void)snapshot::name_frames(&snapshot, names::Servers::Never);
@@ -51,12 +49,12 @@ void Renders::make() {
   char news[4096];
   while (watch_ >= 0 && read(watch_, news, sizeof news) > 0) {
   }
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder_.path(), none)) {
-    const std::string name = entry.path().filename();
-    if (name.rfind(ledger::kRender, 0) != 0) continue;
-    const std::string json = fs::read_symlink(entry.path(), none);
-    (void)unlink(entry.path().c_str());
+  for (const std::string& name : folder_.names()) {
+    if (!name.starts_with(ledger::kRender)) continue;
+    const std::string link = folder_.path() + "/" + name;
+    std::error_code none;
+    const std::string json = std::filesystem::read_symlink(link, none);
+    (void)unlink(link.c_str());
     try {
       render(json, std::atoi(name.c_str() + std::strlen(ledger::kRender)));
     } catch (const std::exception& error) {
