@@ -3,14 +3,11 @@
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 
 import program as shared
-from program import PATHS, Case, environment, must_load_the_library
-
-PATHS.command = ""
+from program import Case, environment, must_load_the_library
 
 # What torch.cuda.memory_stats has (2.11).
 KEYS = [f"{name}.{pool}.{part}" for name in
@@ -22,7 +19,7 @@ KEYS = [f"{name}.{pool}.{part}" for name in
     "max_split_size", "num_alloc_retries", "num_device_alloc", "num_device_free", "num_ooms", "num_sync_all_streams"]
 
 TEXT = """
-import ctypes, sys
+import ctypes
 lib = ctypes.CDLL(None)
 blocks = [ctypes.c_void_p() for _ in range(6)]
 for block, size in zip(blocks, (100, 5000, 700, 1 << 20, 3 << 20, 50 << 20)):
@@ -31,8 +28,7 @@ assert lib.custash_free(blocks[1]) == 0 and lib.custash_free(blocks[4]) == 0
 size = ctypes.c_size_t(1 << 20)
 text = ctypes.create_string_buffer(size.value)
 assert lib.custash_stats_text(0, 0, text, ctypes.byref(size)) == 0
-print(text.value.decode(), flush=True)
-sys.stdin.read()
+print(text.value.decode())
 """
 
 
@@ -44,18 +40,12 @@ class Statistics(Case):
                                 CUSTASH_CONF=f"backing:{backing},decay:0")
             self.assertEqual(said, "0 differ\n", f"CUSTASH_TEST_SEED={seed} backing:{backing}")
 
-    def text(self, conf="", stat=None):
-        """The program's JSON; with `stat` also what the command prints of it."""
+    def text(self, conf=""):
         must_load_the_library(sys.executable)
-        env = environment(preload=True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1")
-        with subprocess.Popen([sys.executable, "-c", TEXT], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as process:
-            told, said = process.stdout.readline(), ""
-            if stat:
-                said = self.succeed(PATHS.command, "stat", *stat, str(process.pid), preload=False)
-            self.assertEqual(process.communicate(timeout=60), ("", ""))
-        self.assertEqual(process.returncode, 0)
-        return (json.loads(told), said) if stat else json.loads(told)
+        done = subprocess.run([sys.executable, "-c", TEXT], timeout=60, check=False, text=True, capture_output=True,
+                              env=environment(preload=True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
 
     def test_every_key_of_pytorch_is_there(self):
         told = self.text()
@@ -85,49 +75,6 @@ class Statistics(Case):
                          told["stats"]["requested_bytes.all.current"])
         self.assertTrue(all(c["module"] for c in told["callers"]))
         self.assertEqual(sum(told["lifetimes_up_to_ns"].values()), 2)
-
-    def test_prometheus(self):
-        types, samples, helps = {}, {}, set()
-        told, said = self.text(stat=["--prometheus"])
-        for line in said.splitlines():
-            if not line:
-                continue
-            if line.startswith("# TYPE "):
-                _, _, name, kind = line.split()
-                self.assertNotIn(name, types)
-                types[name] = kind
-                self.assertIn(name, helps)
-                continue
-            if line.startswith("# HELP "):
-                self.assertRegex(line, r"^# HELP [a-z_]+ [A-Z][^\\]+\.$")
-                helps.add(line.split()[2])
-                continue
-            match = re.fullmatch(r'([a-z_]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (-?[0-9.e+-]+)', line)
-            self.assertTrue(match, line)
-            self.assertNotIn((match[1], match[2]), samples)
-            samples[match[1], match[2]] = float(match[3])
-            self.assertIn(re.sub("_(bucket|sum|count)$", "", match[1]) if match[1] not in types else match[1], types)
-        for name, kind in types.items():
-            counts = name.endswith("_total") or "_num_" in name or name.endswith("_time_ns") or name.startswith("custash_host_") and name.endswith(
-                ("_allocated", "_freed", "_count", "_total"))
-            self.assertEqual(kind, "histogram" if name.endswith("_seconds") else "counter" if counts else "gauge", name)
-        told = told["stats"]
-        for pool in ("all", "small_pool", "large_pool"):
-            self.assertEqual(samples["custash_allocated_bytes", f'{{device="0",pool="{pool}"}}'],
-                             told[f"allocated_bytes.{pool}.current"])
-        self.assertEqual(samples["custash_free_bytes", '{device="0"}'], told["custash.free_bytes"])
-
-    def test_the_table_of_pytorch(self):
-        told, said = self.text(stat=["--device", "0"])
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line.count("|") == 6]
-        table = {row[0]: row[1:] for row in rows[1:] if not row[0].startswith("from ")}
-        self.assertEqual(rows[0], ["Metric", "Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed"])
-        stats = told["stats"]
-        for title, key in (("Allocations", "allocation"), ("Active allocs", "active"), ("GPU reserved segments", "segment")):
-            self.assertEqual([int(cell) for cell in table[title]],
-                             [stats[f"{key}.all.{part}"] for part in ("current", "peak", "allocated", "freed")], title)
-        for title, key in (("Allocated memory", "allocated_bytes"), ("Requested memory", "requested_bytes")):
-            self.assertEqual(table[title], [f"{stats[f'{key}.all.{part}'] // 1024} KiB" for part in ("current", "peak", "allocated", "freed")])
 
 
 shared.main()

@@ -26,6 +26,8 @@ TABLE = {
     "doctor": {"*": PROC},
     "compare": {"*": HOST},
     "endings": {"*": PROC},
+    "history": {"test_a_form_that_the_launcher_cannot_make": PROC, "test_a_launcher_makes_every_form": PROC,
+                "test_a_launcher_makes_them_while_the_program_runs": PROC},
     "ranks": {"test_one_report_a_rank": HOST},
     "serve": {"test_64_processes_in_time": TIME, "test_all_processes_with_their_labels": PROC,
               "test_a_stopped_process_does_not_keep_a_scrape_waiting": PROC},

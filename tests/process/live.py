@@ -307,6 +307,63 @@ class StatAndTrim(Live):
             self.assertEqual([line[:26] for line in lines[at + 1:at + 3]],
                              ['custash_num_ooms{device="0', 'custash_num_ooms{device="1'])
 
+    def both(self, *form):
+        """The JSON of a process, and what `custash stat` prints of it."""
+        with Actor() as actor:
+            for size in (100, 5000, 700, MIB, 3 * MIB, 50 * MIB):
+                actor.ok(f"alloc {size}")
+            for number in (1, 4):
+                actor.ok(f"free {number}")
+            outs = []
+            for words in (["--json"], form):
+                done = command("stat", "--device", 0, *words, actor.pid)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                outs.append(done.stdout)
+        return json.loads(outs[0]), outs[1]
+
+    def test_prometheus_has_the_numbers_of_the_json(self):
+        types, samples, helps = {}, {}, set()
+        told, said = self.both("--prometheus")
+        for line in said.splitlines():
+            if not line:
+                continue
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                self.assertNotIn(name, types)
+                types[name] = kind
+                self.assertIn(name, helps)
+                continue
+            if line.startswith("# HELP "):
+                self.assertRegex(line, r"^# HELP [a-z_]+ [A-Z][^\\]+\.$")
+                helps.add(line.split()[2])
+                continue
+            match = re.fullmatch(r'([a-z_]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (-?[0-9.e+-]+)', line)
+            self.assertTrue(match, line)
+            self.assertNotIn((match[1], match[2]), samples)
+            samples[match[1], match[2]] = float(match[3])
+            self.assertIn(re.sub("_(bucket|sum|count)$", "", match[1]) if match[1] not in types else match[1], types)
+        for name, kind in types.items():
+            counts = name.endswith("_total") or "_num_" in name or name.endswith("_time_ns") or name.startswith("custash_host_") and name.endswith(
+                ("_allocated", "_freed", "_count", "_total"))
+            self.assertEqual(kind, "histogram" if name.endswith("_seconds") else "counter" if counts else "gauge", name)
+        told = told["stats"]
+        for pool in ("all", "small_pool", "large_pool"):
+            self.assertEqual(samples["custash_allocated_bytes", f'{{device="0",pool="{pool}"}}'],
+                             told[f"allocated_bytes.{pool}.current"])
+        self.assertEqual(samples["custash_free_bytes", '{device="0"}'], told["custash.free_bytes"])
+
+    def test_the_table_has_the_numbers_of_the_json(self):
+        told, said = self.both()
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line.count("|") == 6]
+        table = {row[0]: row[1:] for row in rows[1:] if not row[0].startswith("from ")}
+        self.assertEqual(rows[0], ["Metric", "Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed"])
+        stats = told["stats"]
+        for title, key in (("Allocations", "allocation"), ("Active allocs", "active"), ("GPU reserved segments", "segment")):
+            self.assertEqual([int(cell) for cell in table[title]],
+                             [stats[f"{key}.all.{part}"] for part in ("current", "peak", "allocated", "freed")], title)
+        for title, key in (("Allocated memory", "allocated_bytes"), ("Requested memory", "requested_bytes")):
+            self.assertEqual(table[title], [f"{stats[f'{key}.all.{part}'] // 1024} KiB" for part in ("current", "peak", "allocated", "freed")])
+
     def test_trim_gives_back_what_is_free(self):
         with Actor() as actor:
             for _ in range(3):
