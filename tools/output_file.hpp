@@ -13,6 +13,15 @@
 
 namespace custash {
 
+namespace output {
+
+// Of a comparison in Markdown. In JSON it names its format.
+inline constexpr std::string_view kComparisonMark = "<!-- custash comparison -->";
+inline constexpr std::string_view kMetricsMark = "# custash metrics 1\n";
+inline constexpr std::string_view kPictureMark = "<!-- custash picture -->";
+
+}  // namespace output
+
 struct Output {
   std::string path;
   output::Kind kind = output::Kind::None;

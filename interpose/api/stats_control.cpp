@@ -4,7 +4,6 @@
 #include "allocator/base/last_error.hpp"
 #include "interpose/api/control.hpp"
 #include "interpose/observe/device_stats.hpp"
-#include "interpose/observe/stats_text.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -45,7 +44,7 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
   }
   custash_status_t told = CUSTASH_SUCCESS;
   const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    told = control::tell_text(stats_text::json(core, number), text, size);
+    told = control::tell_text(device_stats::as_json(core, number), text, size);
   });
   return found != CUSTASH_SUCCESS ? found : told;
 }

@@ -47,4 +47,7 @@ std::int64_t number(const custash_device_stats_t& stats, const NumberMember& mem
 // ("allocated_bytes.all.current", value) …
 std::vector<std::pair<std::string, std::int64_t>> flatten(const custash_device_stats_t& stats);
 
+// All numbers of the device; `custash stat` makes its other forms of it.
+std::string as_json(Allocator& core, int device);
+
 }  // namespace custash::device_stats

@@ -143,16 +143,6 @@ std::string name_beside(const std::string& path) {
   return path.substr(0, name) + path.substr(name, kLongest) + ending;
 }
 
-bool is_beside(std::string_view ending) {
-  constexpr std::size_t kRandom = 12;
-  constexpr std::string_view kPart = ".part";
-  return ending.size() >= 1 + kRandom + kPart.size() && ending.front() == '.' &&
-         ending.find_first_not_of("0123456789abcdef", 1) == 1 + kRandom &&
-         ending.substr(1 + kRandom, kPart.size()) == kPart &&
-         ending.find_first_not_of(".0123456789", 1 + kRandom + kPart.size()) ==
-             std::string_view::npos;
-}
-
 std::string resolved(const std::string& path) {
   std::string at = path;
   Link link = Link::Followed;

@@ -40,9 +40,6 @@ int reserve(int file, std::size_t begin, std::size_t size);
 // A random name in the folder of `path`, made of its name: NAME.RANDOM.part.
 std::string name_beside(const std::string& path);
 
-// Whether a name that begins with NAME goes on as name_beside() and RecordFile have it.
-bool is_beside(std::string_view ending);
-
 // `path` with every link followed; its last part may be missing. A link of another user at its
 // end stays, and objection() then refuses it.
 std::string resolved(const std::string& path);

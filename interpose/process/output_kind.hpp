@@ -24,10 +24,6 @@ inline constexpr std::size_t kBeginning = 1024;
 
 // The first line of a recording. Older ones begin with an event.
 inline constexpr std::string_view kRecordingMark = "# custash trace 1\n";
-// Of a comparison in Markdown. In JSON it names its format.
-inline constexpr std::string_view kComparisonMark = "<!-- custash comparison -->";
-inline constexpr std::string_view kMetricsMark = "# custash metrics 1\n";
-inline constexpr std::string_view kPictureMark = "<!-- custash picture -->";
 
 // Of what the library writes: a recording, a snapshot, a guard report. None: another file. The
 // command knows its own kinds, too (tools/output_file.hpp).

@@ -3,8 +3,8 @@
 
 #include "allocator/idle_memory.hpp"
 #include "allocator/sleep.hpp"
+#include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/passed.hpp"
-#include "interpose/observe/stats_text.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
@@ -193,7 +193,7 @@ void answer_statistics(Allocator& core,
   }
   for (int device = 0; device < devices; ++device)
     if (wanted < 0 ? is_used(core, device) : device == wanted)
-      answer->text += stats_text::json(core, device) + "\n";
+      answer->text += device_stats::as_json(core, device) + "\n";
 }
 
 void close() noexcept {

@@ -19,7 +19,7 @@ void answer(Allocator& core,
 // Brings the page up to date. Returns the bytes that neighbours could get, of all devices.
 std::int64_t refresh(Allocator& core);
 
-// The verb "stat json [DEVICE]": a line of JSON (stats_text.hpp) of that device, or of every
+// The verb "stat json [DEVICE]": a line of JSON of that device, or of every
 // one that is used.
 void answer_statistics(Allocator& core,
                        service::Session& session,

@@ -65,6 +65,17 @@ void end_recording(const std::string& from, const Output& to) {
   close(file);
 }
 
+// Whether a name that begins with NAME goes on as name_beside() and RecordFile have it.
+bool is_beside(std::string_view ending) {
+  constexpr std::size_t kRandom = 12;
+  constexpr std::string_view kPart = ".part";
+  return ending.size() >= 1 + kRandom + kPart.size() && ending.front() == '.' &&
+         ending.find_first_not_of("0123456789abcdef", 1) == 1 + kRandom &&
+         ending.substr(1 + kRandom, kPart.size()) == kPart &&
+         ending.find_first_not_of(".0123456789", 1 + kRandom + kPart.size()) ==
+             std::string_view::npos;
+}
+
 // The names in the folder of `path` that begin with its name, and how they go on.
 std::set<std::string> endings(const fs::path& path) {
   std::set<std::string> found;
@@ -85,7 +96,7 @@ std::string recording_place(const std::string& path) {
 void remove_left_recordings(const std::string& path) {
   for (const std::string& ending : endings(path)) {
     const std::string name = path + ending;
-    if (!output::is_beside(ending) ||
+    if (!is_beside(ending) ||
         !output::objection(name, output::Kind::Recording, output::Replace::Own).empty())
       continue;
     const int file = lock_recording(name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/plot/svg.hpp"
 
-#include "interpose/process/output_kind.hpp"
+#include "tools/output_file.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -2,9 +2,9 @@
 // For the terminal, and as Markdown: the same cells.
 #include "tools/text.hpp"
 
-#include "interpose/process/output_kind.hpp"
 #include "interpose/process/printable.hpp"
 #include "tools/command/compare/forms.hpp"
+#include "tools/output_file.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/observe/stats_text.hpp"
-
+// All statistics of a device as JSON (docs/statistics.md).
 #include "interpose/observe/check_time.hpp"
 #include "interpose/observe/device_stats.hpp"
 #include "interpose/observe/driver_calls.hpp"
@@ -15,7 +14,7 @@
 #include <bit>
 #include <map>
 
-namespace custash::stats_text {
+namespace custash::device_stats {
 namespace {
 
 struct Use {
@@ -74,7 +73,7 @@ void write_sizes(JsonWriter& json, const Inventory& held) {
   }
   json.objects("sizes", sizes, [&](const auto& row) {
     const auto& [pool, up_to] = row.first;
-    json.text_member("pool", device_stats::kPoolNames[static_cast<std::size_t>(pool)]);
+    json.text_member("pool", kPoolNames[static_cast<std::size_t>(pool)]);
     json.member("up_to_bytes", up_to);
     write_use(json, row.second);
   });
@@ -138,14 +137,14 @@ void write_lifetimes(JsonWriter& json, const history::Reading& history, int devi
 
 }  // namespace
 
-std::string json(Allocator& core, int device) {
+std::string as_json(Allocator& core, int device) {
   Inventory held;
-  const custash_device_stats_t stats = device_stats::read(core, device, &held);
+  const custash_device_stats_t stats = read(core, device, &held);
   JsonWriter json;
   json.open('{');
   json.text_member("format", "custash statistics 1");
   json.member("device", stats.device);
-  json.numbers("stats", device_stats::flatten(stats));
+  json.numbers("stats", flatten(stats));
   json.numbers("host_stats", process::pinned().stats().flatten());
   write_streams(json, held);
   write_sizes(json, held);
@@ -159,4 +158,4 @@ std::string json(Allocator& core, int device) {
   return json.take();
 }
 
-}  // namespace custash::stats_text
+}  // namespace custash::device_stats
