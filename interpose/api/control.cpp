@@ -4,9 +4,9 @@
 #include "interpose/real/patched.hpp"
 // clang-format on
 #include "interpose/api/control.hpp"
+#include "interpose/check/stream_report.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
-#include "interpose/observe/stream_report.hpp"
 #include "interpose/process/callers.hpp"
 #include "interpose/process/device_scope.hpp"
 

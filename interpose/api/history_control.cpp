@@ -3,10 +3,10 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "interpose/api/control.hpp"
-#include "interpose/observe/history.hpp"
-#include "interpose/observe/leaks.hpp"
-#include "interpose/observe/snapshot.hpp"
-#include "interpose/observe/snapshot_form.hpp"
+#include "interpose/history/history.hpp"
+#include "interpose/history/leaks.hpp"
+#include "interpose/history/snapshot.hpp"
+#include "interpose/history/snapshot_form.hpp"
 
 #include <string>
 

@@ -3,7 +3,7 @@
 // else.
 #include "allocator/base/last_error.hpp"
 #include "interpose/api/control.hpp"
-#include "interpose/observe/device_stats.hpp"
+#include "interpose/counters/device_stats.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,10 +2,10 @@
 #include "interpose/hooks/async_memory.hpp"
 
 #include "allocator/base/driver.hpp"
+#include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/own_pools.hpp"
-#include "interpose/observe/passed.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/real/real_driver.hpp"
 

@@ -5,9 +5,9 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "interpose/counters/passed.hpp"
+#include "interpose/history/passed_history.hpp"
 #include "interpose/hooks/handlers.hpp"
-#include "interpose/observe/passed.hpp"
-#include "interpose/observe/passed_history.hpp"
 #include "interpose/service/service.hpp"
 
 #include <type_traits>

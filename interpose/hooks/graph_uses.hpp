@@ -5,8 +5,8 @@
 // call to the driver.
 #pragma once
 
+#include "interpose/check/stream_report.hpp"
 #include "interpose/hooks/node_params.hpp"
-#include "interpose/observe/stream_report.hpp"
 
 namespace custash::graph_uses {
 

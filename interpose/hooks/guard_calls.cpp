@@ -5,11 +5,11 @@
 #include "interpose/real/real_driver.hpp"
 // clang-format on
 #include "allocator/guarded_memory.hpp"
+#include "interpose/check/guard_report.hpp"
 #include "interpose/hooks/copy_rows.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/parameters.hpp"
-#include "interpose/observe/guard_report.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/quietly.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/hook.hpp"
 
-#include "interpose/observe/guard_report.hpp"
+#include "interpose/check/guard_report.hpp"
 #include "interpose/service/neighbours.hpp"
 
 namespace custash::hooks {

@@ -7,9 +7,9 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
+#include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/ipc/ipc.hpp"
-#include "interpose/observe/passed.hpp"
 
 #include <cstdio>
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, access to peers, and cuInit.
 #include "allocator/order/context_users.hpp"
+#include "interpose/check/guard_report.hpp"
+#include "interpose/counters/passed.hpp"
+#include "interpose/history/passed_history.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/layouts.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
-#include "interpose/observe/guard_report.hpp"
-#include "interpose/observe/passed.hpp"
-#include "interpose/observe/passed_history.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/service/service.hpp"
 

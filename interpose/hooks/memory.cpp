@@ -4,10 +4,10 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/host_view.hpp"
-#include "interpose/observe/passed.hpp"
 
 namespace custash::handlers {
 namespace {

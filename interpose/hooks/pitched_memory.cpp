@@ -6,9 +6,9 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/memory_limits.hpp"
+#include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/pitched_memory.hpp"
-#include "interpose/observe/passed.hpp"
 
 #include <atomic>
 

@@ -3,12 +3,12 @@
 // driver had allocated it alone, and cached memory as if it did not exist.
 #include "allocator/memory_limits.hpp"
 #include "allocator/sleep.hpp"
+#include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
-#include "interpose/observe/passed.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/service/neighbours.hpp"
 

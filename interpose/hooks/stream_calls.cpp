@@ -2,11 +2,11 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "interpose/counters/check_time.hpp"
 #include "interpose/hooks/graph_uses.hpp"
 #include "interpose/hooks/row_forms.hpp"
 #include "interpose/hooks/stream_calls.hpp"
 #include "interpose/hooks/stream_uses.hpp"
-#include "interpose/observe/check_time.hpp"
 #include "interpose/process/quietly.hpp"
 
 #include <optional>

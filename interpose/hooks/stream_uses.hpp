@@ -6,8 +6,8 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/entry_points.hpp"
 // clang-format on
+#include "interpose/check/stream_report.hpp"
 #include "interpose/hooks/host_view.hpp"
-#include "interpose/observe/stream_report.hpp"
 
 #include <type_traits>
 #include <vector>

@@ -5,9 +5,9 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
+#include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/sync_memops.hpp"
-#include "interpose/observe/passed.hpp"
 #include "interpose/process/peer_clients.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 

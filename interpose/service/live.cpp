@@ -3,8 +3,8 @@
 
 #include "allocator/idle_memory.hpp"
 #include "allocator/sleep.hpp"
-#include "interpose/observe/device_stats.hpp"
-#include "interpose/observe/passed.hpp"
+#include "interpose/counters/device_stats.hpp"
+#include "interpose/counters/passed.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"

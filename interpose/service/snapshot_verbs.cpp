@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/observe/history.hpp"
-#include "interpose/observe/snapshot.hpp"
+#include "interpose/history/history.hpp"
+#include "interpose/history/snapshot.hpp"
 #include "interpose/service/verbs.hpp"
 
 #include <charconv>

@@ -4,7 +4,7 @@ import re
 
 from source import finish, read
 
-DEVICE, PINNED, PAGE = "interpose/observe/device_stats.cpp", "pinned/host_stats.cpp", "docs/statistics.md"
+DEVICE, PINNED, PAGE = "interpose/counters/device_stats.cpp", "pinned/host_stats.cpp", "docs/statistics.md"
 
 
 def names_of(device, pinned):

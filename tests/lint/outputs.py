@@ -16,7 +16,7 @@ def problems_of(path, text):
     if path in PLACES:
         return []
     code = re.sub(r"//[^\n]*", "", text)
-    if path == "interpose/observe/launcher.cpp":  # a ledger in the launcher's own folder gets its last name
+    if path == "interpose/reports/launcher.cpp":  # a ledger in the launcher's own folder gets its last name
         code = re.sub(r"\brename\(", "(", code)
     return [f"{path}: {' '.join(found[0].split())} makes a file: use interpose/process/output_file.hpp or tools/output_file.hpp"
             for found in MAKES.finditer(code)]

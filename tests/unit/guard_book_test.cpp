@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which guarded block an address belongs to.
-#include "interpose/observe/guard_book.hpp"
+#include "interpose/check/guard_book.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the system's log tells of a fault of the GPU. The lines were taken from an H100.
-#include "interpose/observe/kernel_log.hpp"
+#include "interpose/check/kernel_log.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Where pages count that are mapped at several places.
-#include "interpose/observe/mapped_pages.hpp"
+#include "interpose/history/mapped_pages.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What places in structures have held, and which of them are believed.
-#include "interpose/observe/parameter_words.hpp"
+#include "interpose/check/parameter_words.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the driver served itself: how much of it lives.
-#include "interpose/observe/passed.hpp"
+#include "interpose/counters/passed.hpp"
 
 #include "tests/catch.hpp"
 

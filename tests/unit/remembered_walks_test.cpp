@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Walks up a stack that are recognised, on a stack that the test makes.
-#include "interpose/observe/remembered_walks.hpp"
+#include "interpose/history/remembered_walks.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Blocks that are freed and allocated again: which of them the book still knows.
-#include "interpose/observe/stream_book.hpp"
+#include "interpose/check/stream_book.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/compare/counters.hpp"
 
-#include "interpose/observe/ledger.hpp"
+#include "interpose/history/ledger.hpp"
 #include "interpose/process/live_page.hpp"
 #include "tools/command/run/ledger_file.hpp"
 

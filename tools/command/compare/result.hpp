@@ -3,7 +3,7 @@
 #pragma once
 
 #include "allocator/base/units.hpp"
-#include "interpose/observe/passed_counts.hpp"
+#include "interpose/counters/passed_counts.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/compare/session.hpp"
 
-#include "interpose/observe/ledger.hpp"
+#include "interpose/history/ledger.hpp"
 #include "tools/command/compare/counters.hpp"
 #include "tools/command/launch.hpp"
 #include "tools/command/run/folder.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A process that runs: what it has loaded by now, plug-ins and extensions too, and what custash
 // has served in it. Only /proc is read, and the process's service asked.
-#include "interpose/observe/passed_counts.hpp"
+#include "interpose/counters/passed_counts.hpp"
 #include "tools/command/doctor/examine.hpp"
 #include "tools/command/live/processes.hpp"
 

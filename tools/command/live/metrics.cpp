@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-#include "interpose/observe/passed_counts.hpp"
+#include "interpose/counters/passed_counts.hpp"
 #include "interpose/process/printable.hpp"
 #include "tools/command/live/devices.hpp"
 #include "tools/command/live/look.hpp"

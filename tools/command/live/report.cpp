@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/observe/passed_counts.hpp"
+#include "interpose/counters/passed_counts.hpp"
 #include "tools/command/live/look.hpp"
 #include "tools/command/live/rows.hpp"
 #include "tools/text.hpp"

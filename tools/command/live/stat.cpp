@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/live/stat.hpp"
 
-#include "interpose/observe/device_stats.hpp"
+#include "interpose/counters/device_stats.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The statistics in Prometheus' text format.
-#include "interpose/observe/device_stats.hpp"
-#include "interpose/observe/passed_counts.hpp"
+#include "interpose/counters/device_stats.hpp"
+#include "interpose/counters/passed_counts.hpp"
 #include "tools/command/live/stat.hpp"
 
 #include <algorithm>

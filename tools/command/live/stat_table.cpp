@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // torch.cuda.memory_summary's table: its rows, widths and units; custash's own rows after them.
-#include "interpose/observe/device_stats.hpp"
+#include "interpose/counters/device_stats.hpp"
 #include "tools/command/live/stat.hpp"
 
 #include <cinttypes>

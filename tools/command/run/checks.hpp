@@ -3,8 +3,8 @@
 // findings with names, and one closing line for all. State: sums of the processes so far.
 #pragma once
 
-#include "interpose/observe/checked.hpp"
-#include "interpose/observe/ledger_reading.hpp"
+#include "interpose/check/checked.hpp"
+#include "interpose/history/ledger_reading.hpp"
 #include "tools/command/run/reports.hpp"
 
 #include <string>

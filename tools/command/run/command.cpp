@@ -2,7 +2,7 @@
 #include "tools/command/run/command.hpp"
 
 #include "allocator/base/config.hpp"
-#include "interpose/observe/ledger.hpp"
+#include "interpose/history/ledger.hpp"
 #include "interpose/process/file_name.hpp"
 #include "interpose/process/live_page.hpp"
 #include "tools/command/launch.hpp"

@@ -2,8 +2,8 @@
 // Reads a ledger that a process has left, and makes a snapshot of it. Pure but for the file.
 #pragma once
 
-#include "interpose/observe/ledger_reading.hpp"
-#include "interpose/observe/snapshot.hpp"
+#include "interpose/history/ledger_reading.hpp"
+#include "interpose/history/snapshot.hpp"
 
 #include <optional>
 #include <string>

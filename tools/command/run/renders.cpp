@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/run/renders.hpp"
 
-#include "interpose/observe/ledger.hpp"
+#include "interpose/history/ledger.hpp"
 #include "interpose/process/output_file.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/command/snapshot/command.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/run/reports.hpp"
 
-#include "interpose/observe/leak_text.hpp"
-#include "interpose/observe/summary.hpp"
+#include "interpose/history/leak_text.hpp"
 #include "interpose/process/file_name.hpp"
 #include "interpose/process/output_file.hpp"
+#include "interpose/reports/summary.hpp"
 #include "tools/command/run/checks.hpp"
 #include "tools/command/run/ledger_file.hpp"
 #include "tools/command/run/tell.hpp"

@@ -2,7 +2,7 @@
 // The subcommands over snapshots: report, diff, leaks, snapshot.
 #pragma once
 
-#include "interpose/observe/snapshot_form.hpp"
+#include "interpose/history/snapshot_form.hpp"
 #include "interpose/process/output_kind.hpp"
 
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/snapshot/forms.hpp"
 
-#include "interpose/observe/snapshot.hpp"
+#include "interpose/history/snapshot.hpp"
 #include "tools/command/snapshot/packed.hpp"
 #include "tools/command/snapshot/report_page.hpp"
 

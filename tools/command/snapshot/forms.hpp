@@ -2,8 +2,8 @@
 // A snapshot's JSON in the other forms that a file may have. Pure.
 #pragma once
 
-#include "interpose/observe/frame.hpp"
-#include "interpose/observe/snapshot_form.hpp"
+#include "interpose/history/frame.hpp"
+#include "interpose/history/snapshot_form.hpp"
 #include "tools/command/snapshot/read.hpp"
 
 #include <string>

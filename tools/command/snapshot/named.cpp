@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/snapshot/named.hpp"
 
-#include "interpose/observe/symbols.hpp"
+#include "interpose/history/symbols.hpp"
 #include "tools/command/names/namer.hpp"
 #include "tools/command/snapshot/found.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/snapshot/packed.hpp"
 
-#include "interpose/observe/snapshot.hpp"
+#include "interpose/history/snapshot.hpp"
 
 #include <algorithm>
 #include <array>

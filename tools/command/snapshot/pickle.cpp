@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A snapshot in PyTorch's form (torch.cuda.memory._dump_snapshot): a pickle of protocol 4,
 // which its viewer and torch.cuda._memory_viz open. Only the JSON form has custash's counters.
-#include "interpose/observe/snapshot.hpp"
+#include "interpose/history/snapshot.hpp"
 #include "interpose/process/printable.hpp"
 #include "tools/command/snapshot/forms.hpp"
 

@@ -2,7 +2,7 @@
 // The call sites of a snapshot by their text, which is what two snapshots have in common. Pure.
 #pragma once
 
-#include "interpose/observe/leak_text.hpp"
+#include "interpose/history/leak_text.hpp"
 #include "tools/command/snapshot/read.hpp"
 #include "tools/command/snapshot/suppressions.hpp"
 

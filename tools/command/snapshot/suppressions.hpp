@@ -3,7 +3,7 @@
 // glob. It is compared with a frame's function, file, file:line and module (docs/guard.md).
 #pragma once
 
-#include "interpose/observe/frame.hpp"
+#include "interpose/history/frame.hpp"
 
 #include <string>
 #include <vector>

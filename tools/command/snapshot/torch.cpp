@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // PyTorch's snapshot (torch.cuda.memory._dump_snapshot) as custash's. What PyTorch does not
 // write down is worked out from its events: call sites, peaks, how long blocks live.
-#include "interpose/observe/frame.hpp"
+#include "interpose/history/frame.hpp"
 #include "tools/command/snapshot/read.hpp"
 #include "tools/command/snapshot/torch_budget.hpp"
 

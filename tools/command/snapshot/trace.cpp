@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A snapshot's history as Chrome's trace events, which Perfetto opens. Each device has a
 // counter of bytes in use and one of bytes held. Driver calls and refusals are instants.
-#include "interpose/observe/snapshot.hpp"
+#include "interpose/history/snapshot.hpp"
 #include "interpose/process/json.hpp"
 #include "tools/command/snapshot/forms.hpp"
 

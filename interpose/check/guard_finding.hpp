@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// GuardFinding: one thing that guards have found, and its forms as text and JSON
+// (docs/guard.md). Pure, but for names, which take the loader's lock.
+#pragma once
+
+#include "interpose/check/guard_book.hpp"
+#include "interpose/process/json.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace custash::guards {
+
+enum class Kind {
+  PastEnd,
+  BeforeBeginning,
+  Outside,  // one of these two
+  AfterFree,
+  SecondFree,
+  PartFree,
+  FreeBesideUse,     // no stream's order puts a use before the free
+  BeforeAllocation,  // nor a use behind the allocation
+  Unknown,           // no block is suspected
+};
+
+// How it was found.
+enum class Source { Fault, Slack, Free, Call, Streams, Host };
+
+struct Suspect {
+  Block block;
+  Kind kind = Kind::Outside;
+  Bytes distance = 0;  // bytes; 0: not known
+};
+
+struct GuardFinding {
+  Source source = Source::Fault;
+  bool certain = false;  // else one of the suspects is meant, or none of them
+  int error = 0;         // of a fault
+  std::string call;  // of a copy or a memset; Streams: of the use; Host, Fault: what it does
+  Address page = 0;  // where a kernel has faulted, up to a page; 0: not known
+  Words told_to;     // the call that found it
+  std::vector<Suspect> suspects;
+  std::vector<Work> work;  // newest first
+};
+
+const char* name_of(Kind kind);
+const char* name_of(Source source);
+
+// Lines that begin with "custash: ".
+std::string text_of(const GuardFinding& finding);
+void write_json(const GuardFinding& finding, JsonWriter* out);
+
+}  // namespace custash::guards

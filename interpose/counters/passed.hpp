@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// PassedTable: counts the program's calls for device memory that the driver served itself. Of
+// what the program ends by a handle, it knows what lives. State: counters, and a table of what
+// lives. Own lock for the table, never held across a call.
+#pragma once
+
+#include "interpose/counters/passed_counts.hpp"
+#include "interpose/process/ranked_mutex.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <cuda.h>
+
+namespace custash::passed {
+
+struct PassedObject {
+  Bytes bytes = 0;
+  CUcontext context = nullptr;
+  int device = 0;
+  std::uint32_t references = 1;
+  std::uint32_t mappings = 0;
+  // Of a handle:
+  bool retained = false;   // more than once
+  bool elsewhere = false;  // exported, or bound to more than an address of this process
+
+  // A release of this reference is the end of the memory.
+  [[nodiscard]] bool is_last() const { return references == 1 && mappings == 0; }
+};
+
+// Those that ended by a call that does not name them.
+using Ended = std::vector<std::pair<Kind, std::uint64_t>>;
+
+class PassedTable {
+ public:
+  void count(Kind kind, Bytes bytes) noexcept;
+
+  // The program got this, and gave it back. The object of a context ends with it.
+  void began(
+      Kind kind, std::uint64_t object, Bytes bytes, CUcontext context, int device = 0) noexcept;
+  // Before the driver's call. Where that fails, back() undoes it.
+  std::optional<PassedObject> ended(Kind kind, std::uint64_t object) noexcept;
+  void back(Kind kind, std::uint64_t object, const PassedObject& as_before) noexcept;
+  Ended context_ended(CUcontext context) noexcept;
+
+  // The memory behind a handle stays until its last reference and its last mapping are gone.
+  void retained(std::uint64_t handle) noexcept;
+  // Before the driver's call, whatever comes of it.
+  void leaves(std::uint64_t handle) noexcept;
+  void leaves_at(Address address, Bytes bytes) noexcept;
+  std::optional<PassedObject> released(std::uint64_t handle) noexcept;
+  // Before the driver's call. True: where that fails, unmapped() undoes it.
+  bool mapped(Address address, std::uint64_t handle) noexcept;
+  Ended unmapped(Address address, Bytes bytes) noexcept;
+
+  PassedCounts read() noexcept;
+  Bytes live_on(int device) noexcept;
+
+  void reset_lock_after_fork() { mutex_.reset_after_fork(); }
+
+ private:
+  using Objects = std::map<std::pair<Kind, std::uint64_t>, PassedObject>;
+
+  void add(Kind kind, std::uint64_t number, const PassedObject& object) REQUIRES(mutex_);
+  void drop(Objects::iterator at) REQUIRES(mutex_);
+  // True: this was its end.
+  bool change(std::uint64_t handle, int references, int mappings) REQUIRES(mutex_);
+
+  std::array<std::atomic<std::uint64_t>, kKinds> calls_{};
+  std::array<std::atomic<Bytes>, kKinds> bytes_{};
+  RankedMutex mutex_{HookRank::Passed};
+  Objects objects_ GUARDED_BY(mutex_);
+  std::map<Address, std::uint64_t> mappings_ GUARDED_BY(mutex_);
+  std::array<std::uint64_t, kKinds> live_ GUARDED_BY(mutex_){};
+  std::array<Bytes, kKinds> live_bytes_ GUARDED_BY(mutex_){};
+};
+
+// The process's. Never destroyed.
+PassedTable& table() noexcept;
+
+}  // namespace custash::passed

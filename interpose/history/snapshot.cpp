@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/history/snapshot.hpp"
+
+#include "interpose/counters/device_stats.hpp"
+#include "interpose/counters/passed.hpp"
+#include "interpose/history/snapshot_form.hpp"
+#include "interpose/process/output_file.hpp"
+#include "interpose/process/process.hpp"
+
+#include <cstdio>
+
+#include <time.h>
+#include <unistd.h>
+
+namespace custash::snapshot {
+namespace {
+
+Nanoseconds clock_now() {
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
+}
+
+}  // namespace
+
+std::string command_line() {
+  std::string text;
+  std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
+  if (file == nullptr) return text;
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file))
+    text += c == 0 ? ' ' : static_cast<char>(c);
+  std::fclose(file);
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+Snapshot take(Allocator& core, history::Events events) {
+  Snapshot out;
+  out.pid = getpid();
+  out.program = command_line();
+  out.history = history::read(events);
+  const StackOf stacks = stack_of_blocks(out.history);
+  int count = 0;
+  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) count = 0;
+  for (int device = 0; device < count; ++device) {
+    Inventory held;
+    const custash_device_stats_t stats = events == history::Events::Without
+                                             ? device_stats::counters(core, device)
+                                             : device_stats::read(core, device, &held);
+    out.devices.push_back(device_state(stats, std::move(held), stacks));
+  }
+  out.host_stats = process::pinned().stats().flatten();
+  out.passed = passed::table().read();
+  out.time = clock_now();
+  Symbols symbols;
+  for (const auto& stack : out.history.stacks)
+    out.stacks.push_back(symbols.frames_of(stack));
+  out.frames = symbols.frames();
+  return out;
+}
+
+bool write(Allocator& core,
+           const std::string& path,
+           Existing existing,
+           std::string* why,
+           std::string* wrote) {
+  if (!form_of_ending(path)) {
+    *why = kOtherEnding;
+    return false;
+  }
+  const std::string text = as_json(take(core));
+  *wrote = json_path(path);
+  if (existing == Existing::Keep)
+    return output::write_beside_others(wrote, text, getpid(), why);
+  return output::write(
+      output::resolved(*wrote), text, output::Kind::Snapshot, output::Replace::Own, why);
+}
+
+}  // namespace custash::snapshot

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// All statistics of a device as JSON (docs/statistics.md).
+#include "interpose/counters/check_time.hpp"
+#include "interpose/counters/device_stats.hpp"
+#include "interpose/counters/passed.hpp"
+#include "interpose/counters/passed_json.hpp"
+#include "interpose/history/history.hpp"
+#include "interpose/history/symbols.hpp"
+#include "interpose/process/json.hpp"
+#include "interpose/process/process.hpp"
+#include "interpose/reports/driver_calls.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+namespace custash::device_stats {
+namespace {
+
+struct Use {
+  Bytes held = 0;
+  std::array<Bytes, 3> bytes{};  // by PieceState
+  std::array<std::uint64_t, 3> blocks{};
+  Bytes largest_free = 0;
+
+  void add(const Piece& piece) {
+    const auto state = static_cast<std::size_t>(piece.state);
+    held += piece.size;
+    bytes[state] += piece.size;
+    ++blocks[state];
+    if (piece.state == PieceState::Free) largest_free = std::max(largest_free, piece.size);
+  }
+};
+
+void write_use(JsonWriter& json, const Use& use) {
+  constexpr auto kFree = static_cast<std::size_t>(PieceState::Free);
+  constexpr auto kLimbo = static_cast<std::size_t>(PieceState::Limbo);
+  constexpr auto kUsed = static_cast<std::size_t>(PieceState::Used);
+  json.member("held_bytes", use.held);
+  json.member("in_use", use.blocks[kUsed]);
+  json.member("in_use_bytes", use.bytes[kUsed]);
+  json.member("limbo", use.blocks[kLimbo]);
+  json.member("limbo_bytes", use.bytes[kLimbo]);
+  json.member("free", use.blocks[kFree]);
+  json.member("free_bytes", use.bytes[kFree]);
+  json.member("largest_free_block", use.largest_free);
+}
+
+// One row for each stream, in the order of the handles; 0 stands for calls that name no stream.
+void write_streams(JsonWriter& json, const Inventory& held) {
+  std::map<std::uint64_t, Use> streams;
+  for (const HeldSegment& segment : held) {
+    Use& use = streams[reinterpret_cast<std::uint64_t>(segment.stream)];
+    for (const Piece& piece : segment.pieces)
+      use.add(piece);
+  }
+  json.objects("streams", streams, [&](const auto& row) {
+    json.member("stream", row.first);
+    write_use(json, row.second);
+  });
+}
+
+// Small blocks by their class, large ones by powers of two.
+void write_sizes(JsonWriter& json, const Inventory& held) {
+  std::map<std::pair<StatPool, Bytes>, Use> sizes;
+  for (const HeldSegment& segment : held) {
+    for (const Piece& piece : segment.pieces) {
+      const Bytes up_to = segment.pool == StatPool::Small
+                              ? piece.size
+                              : std::bit_ceil(std::max<Bytes>(piece.size, 1));
+      sizes[{segment.pool, up_to}].add(piece);
+    }
+  }
+  json.objects("sizes", sizes, [&](const auto& row) {
+    const auto& [pool, up_to] = row.first;
+    json.text_member("pool", kPoolNames[static_cast<std::size_t>(pool)]);
+    json.member("up_to_bytes", up_to);
+    write_use(json, row.second);
+  });
+}
+
+void write_driver_calls(JsonWriter& json) {
+  json.objects("driver_calls", driver_calls::read(), [&](const driver_calls::Timing& timing) {
+    json.text_member("name", timing.name);
+    json.member("count", timing.count);
+    json.member("failed", timing.failed);
+    json.member("total_ns", timing.total_ns);
+    json.member("max_ns", timing.max_ns);
+    json.buckets("up_to_ns", timing.buckets);
+  });
+}
+
+void write_check_streams(JsonWriter& json) {
+  json.key("check_streams");
+  json.open('{');
+  json.member("time_ns", streams::CheckTime::nanoseconds());
+  json.member("sampled_calls", streams::CheckTime::sampled());
+  json.close('}');
+}
+
+// By the calling library, where history or stats:detailed records callers.
+void write_callers(JsonWriter& json, const history::Reading& history, int device) {
+  struct Sum {
+    std::int64_t blocks = 0, bytes = 0, allocations = 0, allocated_bytes = 0;
+  };
+
+  Symbols symbols;
+  std::map<std::string, Sum> callers;
+  for (const history::Site& site : history.sites) {
+    if (site.device != device || site.memory == observe::MemoryKind::Pinned) continue;
+    std::string caller;
+    if (site.stack != stacks::kNone)
+      caller = caller_of(symbols.frames(), symbols.frames_of(history.stacks[site.stack]));
+    Sum& sum = callers[caller];
+    sum.blocks += site.blocks;
+    sum.bytes += site.bytes;
+    sum.allocations += site.allocations;
+    sum.allocated_bytes += site.allocated_bytes;
+  }
+  json.objects("callers", callers, [&](const auto& row) {
+    const Sum& sum = row.second;
+    json.text_member("module", row.first);
+    json.member("in_use", sum.blocks);
+    json.member("in_use_requested_bytes", sum.bytes);
+    json.member("allocations", sum.allocations);
+    json.member("allocated_requested_bytes", sum.allocated_bytes);
+  });
+}
+
+void write_lifetimes(JsonWriter& json, const history::Reading& history, int device) {
+  const auto index = static_cast<std::size_t>(device);
+  const bool known = index < history.devices.size();
+  json.buckets(
+      "lifetimes_up_to_ns",
+      known ? history.devices[index].lifetimes : decltype(history::DeviceTrack::lifetimes){});
+}
+
+}  // namespace
+
+std::string as_json(Allocator& core, int device) {
+  Inventory held;
+  const custash_device_stats_t stats = read(core, device, &held);
+  JsonWriter json;
+  json.open('{');
+  json.text_member("format", "custash statistics 1");
+  json.member("device", stats.device);
+  json.numbers("stats", flatten(stats));
+  json.numbers("host_stats", process::pinned().stats().flatten());
+  write_streams(json, held);
+  write_sizes(json, held);
+  write_driver_calls(json);
+  passed::write_passed(json, passed::table().read());
+  write_check_streams(json);
+  const history::Reading history = history::read(history::Events::Without);
+  write_callers(json, history, device);
+  write_lifetimes(json, history, device);
+  json.close('}');
+  return json.take();
+}
+
+}  // namespace custash::device_stats
