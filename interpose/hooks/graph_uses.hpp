@@ -5,8 +5,10 @@
 // call to the driver.
 #pragma once
 
-#include "interpose/check/stream_report.hpp"
+// clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/node_params.hpp"
+// clang-format on
+#include "interpose/check/stream_report.hpp"
 
 namespace custash::graph_uses {
 

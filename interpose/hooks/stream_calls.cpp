@@ -27,6 +27,12 @@ std::optional<Chain> chain_of(Stream stream, NullStream null) {
   return streams::chain_of({true, stream, null});
 }
 
+// Offsets into arrays may be 0, and a pitch, too.
+constexpr bool has_other_sizes(Role role) {
+  return role == Role::CopyDeviceToArray || role == Role::CopyArrayToDevice ||
+         is_between(role, Role::SetRows8, Role::SetRows32);
+}
+
 // What a submission has named. `view`: as in entry_points.def.
 template <Entry kEntry, bool kWaits, typename View, typename... Args>
 void look(Chain chain, Address first, Address second, View view, const Args&... args) {
@@ -51,8 +57,7 @@ void look(Chain chain, Address first, Address second, View view, const Args&... 
   } else if constexpr (kRole == Role::CopyBoxPeer && kWaits) {
     streams::is_over(streams::awaited(std::get<0>(all)->dstContext));
     streams::is_over(streams::awaited(std::get<0>(all)->srcContext));
-  } else if constexpr ((is_copy(kRole) || is_set(kRole)) &&
-                       !stream_uses::has_other_sizes(kRole)) {
+  } else if constexpr ((is_copy(kRole) || is_set(kRole)) && !has_other_sizes(kRole)) {
     if ((stream_uses::is_none(args) || ...)) addresses.clear();
   }
   stream_uses::used(chain, name_of(kEntry), addresses);

@@ -3,9 +3,6 @@
 // copy or a memset names, and the order that it makes. No state.
 #pragma once
 
-// clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/real/entry_points.hpp"
-// clang-format on
 #include "interpose/check/stream_report.hpp"
 #include "interpose/hooks/host_view.hpp"
 
@@ -15,12 +12,6 @@
 namespace custash::stream_uses {
 
 using Addresses = std::vector<streams::Named>;
-
-// Offsets into arrays may be 0, and a pitch, too.
-constexpr bool has_other_sizes(Role role) {
-  return role == Role::CopyDeviceToArray || role == Role::CopyArrayToDevice ||
-         is_between(role, Role::SetRows8, Role::SetRows32);
-}
 
 // A copy or a memset of no bytes uses nothing.
 template <typename T>
