@@ -16,7 +16,7 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 
 #define SUBMIT_HOOK(hook, null, stream, view, first, second, params, args)                 \
   CUresult hook params noexcept {                                                          \
-    return hooks::submit(                                                                  \
+    return hooks::submit<role_of(Entry::hook)>(                                            \
         real::function<CUresult params>(Entry::hook),                                      \
         NullStream::null,                                                                  \
         stream,                                                                            \

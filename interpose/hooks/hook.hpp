@@ -60,19 +60,20 @@ CUresult in_context_of(Allocator& core, Stream stream, CUresult refused, Call ca
 
 // `view(core)` says what the host may see, `names` what the call names (call_names.hpp);
 // `call(real)` is the driver's call.
-// A `stream` that is nullptr itself: the call names none, and is synchronous by its name.
-template <typename Real, typename Stream, typename View, typename Names, typename Call>
-CUresult submit(Real* real,
+// A `stream` that is nullptr itself: the call names none, and is synchronous by its name. A
+// copy to pageable memory waits, too.
+template <Role kRole, typename Stream>
+CUresult submit(auto* real,
                 NullStream null,
                 Stream stream,
-                View view,
+                auto view,
                 Address first,
                 Address second,
-                const Names& names,
-                Call call) noexcept {
+                const auto& names,
+                auto call) noexcept {
   if (real == nullptr) return kNoEntry;
   Allocator* const core = process::core();
-  [[maybe_unused]] const WaitOf<std::is_null_pointer_v<Stream>> off;
+  [[maybe_unused]] const WaitOf<std::is_null_pointer_v<Stream> || is_copy(kRole)> off;
   if (core == nullptr) return call(real);
   CUresult result =
       CUDA_ERROR_OUT_OF_MEMORY;  // remains only where the core runs out of host memory

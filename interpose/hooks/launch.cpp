@@ -70,7 +70,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
     ordered.attrs = attributes.data();
   }
   const CUlaunchConfig* const given = attributes.empty() ? config : &ordered;
-  const CUresult result = hooks::submit(
+  const CUresult result = hooks::submit<Role::LaunchEx>(
       real,
       null,
       views::stream_of(config),

@@ -31,8 +31,8 @@ process.custash_empty_cache()
 
 
 class Cancelled(Case):
-    def test_a_thread_that_is_cancelled_in_an_allocation(self):
-        for what in ("allocation", "work"):
+    def test_a_thread_that_is_cancelled_in_a_call(self):
+        for what in ("allocation", "work", "copy"):
             with self.subTest(what):
                 self.same_as_bare("cancels", what, CUSTASH_SIM="devices=1,memory=64m")
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * cancels WHAT: a thread that is cancelled while it calls the driver. "allocation": more memory
- * than there is; "work": memory that running work holds. The process must go on. Bare and
- * preloaded, it says the same. */
+ * than there is; "work": memory that running work holds; "copy": a copy to pageable memory,
+ * which waits for work. The process must go on. Bare and preloaded, it says the same. */
 #define _GNU_SOURCE
 #include "tests/process/driver.h"
 
@@ -15,6 +15,8 @@
 static struct driver cu;
 static void* context;
 static int (*host_func)(void*, void (*)(void*), void*);
+static int (*copy_to_host)(void*, device_address, size_t, void*);
+static device_address held;
 static const size_t kMost = 48u << 20; /* of a device of 64 MiB */
 static atomic_int in_calls;
 
@@ -35,23 +37,39 @@ static void sleep_it(void* unused) {
   usleep(400000);
 }
 
+/* To pageable memory: the driver waits for the work before. */
+static void* copy(void* stream) {
+  static char host[1 << 16];
+  MUST(cu.cuCtxSetCurrent(context));
+  for (;;) {
+    for (int i = 0; i < 3; ++i)
+      MUST(host_func(stream, sleep_it, NULL));
+    atomic_store(&in_calls, 1);
+    MUST(copy_to_host(host, held, sizeof host, stream));
+    pthread_testcancel();
+  }
+  return NULL;
+}
+
 int main(int count, char** words) {
   const char* const what = count > 1 ? words[1] : "";
-  device_address held = 0, block = 0;
+  device_address block = 0;
   void *stream = NULL, *result = NULL;
   pthread_t thread;
   context = start_driver(&cu);
   *(void**)&host_func = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchHostFunc");
+  *(void**)&copy_to_host = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoHAsync_v2");
   MUST(cu.cuMemAlloc_v2(&held, kMost));
+  MUST(cu.cuStreamCreate(&stream, 1));
   if (strcmp(what, "work") == 0) {
-    MUST(cu.cuStreamCreate(&stream, 1));
     MUST(cu.cuMemsetD8Async(held, 1, kMost, stream));
     for (int i = 0; i < 3; ++i)
       MUST(host_func(stream, sleep_it, NULL));
     MUST(cu.cuMemFreeAsync(held, stream));
     held = 0;
   }
-  if (pthread_create(&thread, NULL, allocate, NULL) != 0) return 1;
+  if (pthread_create(&thread, NULL, strcmp(what, "copy") == 0 ? copy : allocate, stream) != 0)
+    return 1;
   while (!atomic_load(&in_calls))
     usleep(1000);
   usleep(100000);
