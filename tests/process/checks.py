@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 import program as shared
-from program import PATHS, Case, environment, run
+from program import PATHS, Case, environment, lines_marked, run
 
 PATHS.command = PATHS.compiler = PATHS.cuda = ""
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "checks.cpp")
@@ -18,14 +18,7 @@ FAILED = 9  # --error-exitcode
 CHECK = ("--check-memory", "--error-exitcode", str(FAILED))
 NOTHING = "nothing was checked: the program allocated no memory that custash serves"
 PLAIN = "this device has no virtual memory management, or a GPU that cannot reach it (custash doctor)"
-
-
-def lines_of_source():
-    with open(SOURCE, encoding="utf-8") as file:
-        return {found[1]: number for number, line in enumerate(file, 1) if (found := re.search(r"// @(\w+)", line))}
-
-
-LINES = lines_of_source()
+LINES = lines_marked(SOURCE)
 
 
 class Checks(Case):

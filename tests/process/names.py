@@ -17,7 +17,7 @@ import unittest
 
 import browser
 import program as shared
-from program import PATHS, Case, environment
+from program import PATHS, Case, environment, lines_marked
 from report_data import data_of
 
 PATHS.command = PATHS.compiler = PATHS.cuda = PATHS.nvcc = ""
@@ -25,14 +25,7 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "names.cpp")
 MIB = 1 << 20
 # By what they hold, the most first; of `inlined` the function that holds it comes next.
 PLACES = ["weights", "static_cache", "layer", "grow", "inlined", "templated", "plain_c", "hidden", "recursive", "main"]
-
-
-def lines_of_source():
-    with open(SOURCE, encoding="utf-8") as file:
-        return {found[1]: number for number, line in enumerate(file, 1) if (found := re.search(r"// @(\w+)", line))}
-
-
-LINES = lines_of_source()
+LINES = lines_marked(SOURCE)
 
 
 class Names(Case):

@@ -66,6 +66,12 @@ def notes(output):
     return [line.split()[1:] for line in output.splitlines() if line.startswith("#")]
 
 
+def lines_marked(source):
+    """{name: line} of the lines that end in `// @name`."""
+    with open(source, encoding="utf-8") as file:
+        return {found[1]: number for number, line in enumerate(file, 1) if (found := re.search(r"// @(\w+)", line))}
+
+
 def render(folder):
     """Has the command make the forms that a program in this folder asked for: the library writes JSON."""
     for name in sorted(os.listdir(folder)):
