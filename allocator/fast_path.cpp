@@ -230,7 +230,7 @@ Address ContextCache::quick_large(ThreadCache& thread_cache, Bytes bytes) {
 }
 
 bool ContextCache::quick_give(ThreadCache& thread_cache, Block* block, Position position) {
-  if (block == nullptr || block->size <= kSmallLimit) return false;
+  if (block == nullptr || block->size <= kSmallLimit || core_.whole_blocks.on()) return false;
   if (!block->marks.any()) [[likely]]
     return put_away<false>(core_.accounts, thread_cache, block, position);
   return !(block->marks.kept() && holds(Rule::kept_blocks_take_the_long_way)) &&

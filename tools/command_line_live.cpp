@@ -57,7 +57,7 @@ void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help
   top->footer(help.top);
   CLI::App* const stat =
       app.add_subcommand("stat", "print the statistics of a running program");
-  add_process(stat, options);
+  add_process(stat, options)->required(false);
   add(stat, "--device", options->device, "NUMBER", "this device only")
       ->check(CLI::Range(0, 1 << 16));
   auto* const json = stat->add_flag("--json", options->json, "print JSON, one line per device");

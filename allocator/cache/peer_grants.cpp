@@ -46,19 +46,12 @@ void PeerGrants::let_engines_reach() {
   let_cards_reach();
 }
 
-// Searches find such a block no more. A thread would find it where it kept it at its free. So
-// that free goes the long way.
+// Searches find such a block no more. A thread would find it where it kept it at its free: from
+// now on large blocks are freed under the lock.
 void PeerGrants::keep_blocks_whole() {
   if (whole_.exchange(true)) return;
   CacheLock lock(core_.mutex);
   thread_caches_.empty_all();
-  for (const auto& pool : core_.pools) {
-    for (const Segment* segment : pool->large.segments()) {
-      for (Block* block = segment->first; block != nullptr; block = block->next)
-        if (block->state == BlockState::Used && !BlockHeap::is_whole(*block))
-          block->marks.shared_streams = true;
-    }
-  }
 }
 
 // cuCtxEnablePeerAccess covers plain memory by itself; each page needs a call of its own. If

@@ -20,8 +20,9 @@ struct Engine {
   const char* beginning;  // the function's name
   const char* library;    // what its file's name begins with
   const char* name;
-  int missing;                   // what the function answers if there is no library
-  std::atomic<void*> real = {};  // Order: release and acquire, as in real_driver.cpp
+  int missing;  // what the function answers if there is no library
+  // What a look-up found last. Order: release and acquire, as in real_driver.cpp.
+  std::atomic<void*> looked_up = {};
 };
 
 constexpr std::size_t kDecoder = 0, kEncoder = 1, kOptix = 2;
@@ -43,35 +44,40 @@ void begins(const char* name) noexcept {
   }
 }
 
-// A program that is linked with the library has made no look-up.
+// For a caller that is linked with the library. Sought anew each time: what a look-up found may
+// be gone.
 void* find(const Engine& engine) noexcept {
-  if (void* const found = engine.real.load(std::memory_order_acquire)) return found;
   if (void* const next = real_dlsym()(RTLD_NEXT, engine.beginning)) return next;
   void* const library = open_loaded(engine.library, [](void*) { return true; });
   return library == nullptr ? nullptr : real_dlsym()(library, engine.beginning);
 }
 
 template <typename... Args>
-int begin(const Engine& engine, Args... args) noexcept {
+int begin(const Engine& engine, void* function, Args... args) noexcept {
   begins(engine.name);
-  auto* const real = reinterpret_cast<int (*)(Args...)>(find(engine));
+  auto* const real = reinterpret_cast<int (*)(Args...)>(function);
   return real == nullptr ? engine.missing : real(args...);
 }
 
-int query_optix(
-    int abi, unsigned count, void* keys, void* values, void* table, std::size_t size) {
-  return begin(all[kOptix], abi, count, keys, values, table, size);
+// What a look-up answers.
+template <std::size_t kEngine, typename... Args>
+int looked_up(Args... args) {
+  return begin(all[kEngine], all[kEngine].looked_up.load(std::memory_order_acquire), args...);
 }
 
 }  // namespace
 
 void* wrapper_of(const char* name, void* found) noexcept {
-  void* const wrappers[] = {reinterpret_cast<void*>(&create_decoder),
-                            reinterpret_cast<void*>(&create_encoder),
-                            reinterpret_cast<void*>(&query_optix)};
+  void* const wrappers[] = {
+      reinterpret_cast<void*>(&looked_up<kDecoder, void*, void*>),
+      reinterpret_cast<void*>(&looked_up<kEncoder, void*>),
+      reinterpret_cast<void*>(
+          &looked_up<kOptix, int, unsigned, void*, void*, void*, std::size_t>)};
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (std::strcmp(name, all[i].beginning) != 0) continue;
-    all[i].real.store(found, std::memory_order_release);
+    // Found in the program's own scope: that function finds the library's itself.
+    if (is_exported != nullptr && is_exported(found)) return nullptr;
+    all[i].looked_up.store(found, std::memory_order_release);
     return wrappers[i];
   }
   return nullptr;
@@ -82,11 +88,11 @@ const char* used() noexcept {
 }
 
 int create_decoder(void* decoder, void* parameters) noexcept {
-  return begin(all[kDecoder], decoder, parameters);
+  return begin(all[kDecoder], find(all[kDecoder]), decoder, parameters);
 }
 
 int create_encoder(void* functions) noexcept {
-  return begin(all[kEncoder], functions);
+  return begin(all[kEncoder], find(all[kEncoder]), functions);
 }
 
 }  // namespace custash::engines

@@ -13,7 +13,10 @@ void* wrapper_of(const char* name, void* found) noexcept;
 // How the engine that was used first is named in messages; null: none was.
 const char* used() noexcept;
 
-// The beginnings, under their own names.
+// Whether that is a function of exports_engines.cpp, which only the preload library has.
+[[gnu::weak]] bool is_exported(const void* function) noexcept;
+
+// The beginnings, for callers that are linked with such a library.
 int create_decoder(void* decoder, void* parameters) noexcept;
 int create_encoder(void* functions) noexcept;
 

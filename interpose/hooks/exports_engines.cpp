@@ -13,3 +13,8 @@ extern "C" {
   return custash::engines::create_encoder(functions);
 }
 }
+
+bool custash::engines::is_exported(const void* function) noexcept {
+  return function == reinterpret_cast<const void*>(&cuvidCreateDecoder) ||
+         function == reinterpret_cast<const void*>(&NvEncodeAPICreateInstance);
+}

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * A program that loads a library for video or rays, and may begin work with it. Arguments: the
- * library; which engine; "looked up" or "begun". With -DWITH_STUB it is linked with the
- * library. Lines with # tell what custash does. */
+ * library; which engine; "looked up", "begun", "begun in the program's scope" (found there) or
+ * "begun after a probe" (the library came, was asked and went). With -DWITH_STUB it is linked
+ * with the library. Lines with # tell what custash does. */
+#define _GNU_SOURCE
 #include "driver.h"
 
 #include <dlfcn.h>
@@ -15,7 +17,11 @@ typedef int two_call(void*, void*);
 typedef int one_call(void*);
 typedef int optix_call(int, unsigned, void*, void*, void*, unsigned long);
 
-static int begin_by_look_up(void* library, const char* engine, int begun) {
+__attribute__((unused)) static int global;
+
+__attribute__((unused)) static int begin_by_look_up(void* library,
+                                                    const char* engine,
+                                                    int begun) {
   char a = 0, b = 0;
   if (strcmp(engine, "NVDEC") == 0) {
     two_call* call = NULL;
@@ -32,6 +38,12 @@ static int begin_by_look_up(void* library, const char* engine, int begun) {
   return begun ? call(87, 1, &a, &b, &a, 8) : call == NULL;
 }
 
+static void probe(const char* path) {
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  printf("%d probed\n", dlsym(library, "cuvidCreateDecoder") != NULL);
+  dlclose(library);
+}
+
 static int begin(const char* path, const char* engine, int begun) {
 #ifdef WITH_STUB
   char a = 0, b = 0;
@@ -40,7 +52,8 @@ static int begin(const char* path, const char* engine, int begun) {
   return strcmp(engine, "NVDEC") == 0 ? cuvidCreateDecoder(&a, &b)
                                       : NvEncodeAPICreateInstance(&a);
 #else
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+  if (library != NULL && global) library = dlopen(NULL, RTLD_NOW);
   return library == NULL ? -1 : begin_by_look_up(library, engine, begun);
 #endif
 }
@@ -50,7 +63,9 @@ int main(int argc, char** argv) {
   device_address block = 0;
   int (*sleep)(int) = NULL;
   if (argc < 4) return 2;
-  const int begun = strcmp(argv[3], "begun") == 0;
+  const int begun = strncmp(argv[3], "begun", 5) == 0;
+  global = strstr(argv[3], "scope") != NULL;
+  if (strstr(argv[3], "probe") != NULL) probe(argv[1]);
   const int early = argc > 4; /* before CUDA is in use */
   if (early) printf("%d begin\n", begin(argv[1], argv[2], begun));
   start_driver(&driver);

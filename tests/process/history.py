@@ -304,16 +304,19 @@ class History(Case):
                 os.unlink(self.path(name))
 
     def test_a_launcher_makes_them_while_the_program_runs(self):
-        for options, form in (("", ".html"), *((f",snapshot:{self.path('custash' + each)}", each) for each in FORMS)):
-            words = [*self.launched(f"snapshot_signal:{int(signal.SIGUSR1)}" + options), "serve"]
+        # Signals that the command waits for anyway, that would end it, that tell it of files, and that are ignored.
+        numbers = itertools.cycle((signal.SIGUSR1, signal.SIGALRM, signal.SIGIO, signal.SIGRTMIN, signal.SIGURG))
+        for options, form in (("", ".html"), *((f",snapshot:{self.path('custash' + each)}", each) for each in (*FORMS, *FORMS))):
+            number = next(numbers)
+            words = [*self.launched(f"snapshot_signal:{int(number)}" + options), "serve"]
             with subprocess.Popen(words, env=environment(False, CUSTASH_SIM="devices=1"), cwd=self.folder, text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
                 self.assertEqual(process.stdout.readline(), "ready\n")
                 for expected in (1, 2):
-                    process.send_signal(signal.SIGUSR1)
+                    process.send_signal(number)
                     give_up = time.monotonic() + 60
                     there = []
-                    while len(there) < expected and time.monotonic() < give_up:
+                    while (len(there) < expected or len(os.listdir(self.folder)) > expected) and time.monotonic() < give_up:
                         time.sleep(0.01)
                         there = [name for name in os.listdir(self.folder) if name.endswith(form)]
                     self.assertEqual(len(there), expected, form)

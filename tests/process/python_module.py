@@ -130,6 +130,11 @@ class PythonModule(Case):
         self.assertRegex(self.python(NUMBERS, True), r"^True \(0, 1, 0\)")
         self.assertRegex(self.python(NUMBERS, False), r"^False \(0, 1, 0\)")
 
+    def test_the_texts_of_a_process_that_does_not_answer(self):
+        text = "import custash\na = custash.malloc(5000)\nassert 'Allocated memory' in custash.memory_summary(0)\n" \
+               "assert '# TYPE' in custash.statistics_prometheus(0)"
+        self.assertEqual(self.python(text, True, CUSTASH_CONF="control:false,neighbours:false"), "")
+
     def test_history_and_snapshots(self):
         for preload in (True, False):
             with tempfile.TemporaryDirectory() as folder:

@@ -142,7 +142,7 @@ std::string memory_verdict(const Row& row) {
   const double change = 1 / row.judged.ratio.median - 1;  // with custash
   const bool more = row.judged.verdict == Verdict::More;
   if ((!more && row.judged.verdict != Verdict::Less) || !std::isfinite(change) ||
-      std::abs(change) < kWorth || more != change > 0)
+      std::abs(change) < kWorth || more != (change > 0))
     return "";
   std::string out = row.name;
   add(out,

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include <unistd.h>
+
 namespace custash::live {
 
 const char* const kTopHelp =
@@ -30,6 +32,7 @@ const char* const kStatHelp =
     "Examples:\n"
     "  custash stat 4711            the table of torch.cuda.memory_summary\n"
     "  custash stat --json 4711     every number: docs/statistics.md\n"
+    "  custash stat < numbers       the table of numbers that were printed as JSON\n"
     "\n"
     "Exit status: 0; 1 if the process does not answer; a message says why.\n";
 
@@ -81,11 +84,24 @@ std::optional<std::string> ask(const CommandOptions& options, const std::string&
   return std::nullopt;
 }
 
+std::optional<std::string> from_stdin() {
+  std::string text;
+  char part[1 << 14];
+  while (isatty(STDIN_FILENO) == 0) {
+    const std::size_t got = std::fread(part, 1, sizeof part, stdin);
+    if (got == 0) break;
+    text.append(part, got);
+  }
+  if (!text.empty()) return text;
+  (void)fail("name a process; custash top lists them");
+  return std::nullopt;
+}
+
 int run_stat(const CommandOptions& options) {
   std::string request = "stat json";
   if (options.device >= 0) request += " " + std::to_string(options.device);
-  const auto text = ask(options, request);
-  if (!text) return 1;
+  const auto text = options.process == 0 ? from_stdin() : ask(options, request);
+  if (!text) return options.process == 0 ? 125 : 1;
   if (options.json) return std::fputs(text->c_str(), stdout), 0;
   try {
     const std::vector<statistics::Statistics> devices = statistics::read(*text);

@@ -187,7 +187,8 @@ class Launch {
     const auto make_renders = [&] {
       if (renders != nullptr) renders->make();
     };
-    const run::Ended ended = run::run_and_wait(options_.program, make_renders);
+    const run::Ended ended = run::run_and_wait(
+        options_.program, static_cast<int>(config.snapshot_signal), make_renders);
     bool passed = false;
     try {
       make_renders();
@@ -196,6 +197,7 @@ class Launch {
     } catch (const std::exception& error) {
       run::tell(error.what());  // the status is the program's all the same
     }
+    if (renders != nullptr) renders->finish();
     renders.reset();
     folder.reset();
     if (options_.error_code != 0 && !passed && run::has_started(ended))

@@ -8,6 +8,8 @@
 #include "tools/command/snapshot/forms.hpp"
 #include "tools/command/snapshot/named.hpp"
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -15,6 +17,7 @@
 
 #include <fcntl.h>
 #include <sys/inotify.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace custash::run {
@@ -31,6 +34,19 @@ void render(const std::string& json, pid_t process) {
   (void)unlink(json.c_str());
 }
 
+void say_it_stays(const std::string& json) {
+  tell(snapshot::rendering_hint(shown(json)));
+}
+
+void render_or_say_why(const std::string& json, pid_t process) {
+  try {
+    render(json, process);
+  } catch (const std::exception& error) {
+    tell(error.what());
+    say_it_stays(json);
+  }
+}
+
 }  // namespace
 
 Renders::Renders(const Folder& folder)
@@ -45,23 +61,50 @@ Renders::~Renders() {
   if (watch_ >= 0) (void)close(watch_);
 }
 
-void Renders::make() {
-  char news[4096];
-  while (watch_ >= 0 && read(watch_, news, sizeof news) > 0) {
-  }
+std::vector<Renders::Render> Renders::take_links() {
+  std::vector<Render> found;
   for (const std::string& name : folder_.names()) {
     if (!name.starts_with(ledger::kRender)) continue;
     const std::string link = folder_.path() + "/" + name;
     std::error_code none;
-    const std::string json = std::filesystem::read_symlink(link, none);
+    found.push_back({std::filesystem::read_symlink(link, none),
+                     std::atoi(name.c_str() + std::strlen(ledger::kRender))});
     (void)unlink(link.c_str());
-    try {
-      render(json, std::atoi(name.c_str() + std::strlen(ledger::kRender)));
-    } catch (const std::exception& error) {
-      tell(error.what());
-      tell(snapshot::rendering_hint(shown(json)));
-    }
   }
+  return found;
+}
+
+void Renders::make() {
+  char news[4096];
+  while (watch_ >= 0 && read(watch_, news, sizeof news) > 0) {
+  }
+  std::vector<Render> renders = take_links();
+  if (renders.empty()) return;
+  const pid_t child = fork();
+  if (child > 0) {
+    begun_.push_back({child, std::move(renders)});
+    return;
+  }
+  if (child == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+  }
+  for (const Render& each : renders)
+    render_or_say_why(each.json, each.process);
+  if (child == 0) _exit(0);
+}
+
+void Renders::finish() {
+  for (const Begun& each : begun_) {
+    int status = 0;
+    while (waitpid(each.child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status)) continue;
+    for (const Render& render : each.renders)
+      if (access(render.json.c_str(), F_OK) == 0) say_it_stays(render.json);
+  }
+  begun_.clear();
 }
 
 }  // namespace custash::run

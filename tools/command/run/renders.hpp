@@ -6,6 +6,11 @@
 
 #include "tools/command/run/folder.hpp"
 
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
 namespace custash::run {
 
 class Renders {
@@ -15,12 +20,28 @@ class Renders {
   Renders(const Renders&) = delete;
   Renders& operator=(const Renders&) = delete;
 
-  // All whose links are there. Says why one cannot be made; its JSON then stays.
+  // Begins all whose links are there, in a process of their own: signals to the program do not
+  // wait for it, and what ends it does not end the program.
   void make();
+  // Waits for all. Of one that could not be made the JSON stays, and the user is told.
+  void finish();
 
  private:
+  struct Render {
+    std::string json;
+    pid_t process;  // whose snapshot it is
+  };
+
+  struct Begun {
+    pid_t child;
+    std::vector<Render> renders;
+  };
+
+  std::vector<Render> take_links();
+
   const Folder& folder_;
   int watch_;  // of inotify; -1: none can be had, and make() at the end finds the links
+  std::vector<Begun> begun_;
 };
 
 }  // namespace custash::run

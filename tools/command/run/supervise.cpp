@@ -70,12 +70,14 @@ bool look_at(pid_t child, int* status) {
 
 // Signals are blocked and waited for, never handled: the child inherits what is ignored.
 Ended run_and_wait(const std::vector<std::string>& program,
+                   int more,
                    const std::function<void()>& at_news) {
   sigset_t ours;
   sigset_t before;
   sigemptyset(&ours);
   for (const int signal : kPassedOn)
     sigaddset(&ours, signal);
+  if (more != 0) sigaddset(&ours, more);
   sigaddset(&ours, SIGCHLD);
   sigaddset(&ours, SIGIO);
   sigprocmask(SIG_BLOCK, &ours, &before);
@@ -102,7 +104,7 @@ Ended run_and_wait(const std::vector<std::string>& program,
   while (!look_at(child, &ended.status)) {
     siginfo_t info{};
     const int signal = sigwaitinfo(&ours, &info);
-    if (signal == SIGIO)
+    if (signal == SIGIO && info.si_code > 0)  // by the kernel
       at_news();
     else if (signal > 0 && signal != SIGCHLD)
       pass_on(info, child, &witness);

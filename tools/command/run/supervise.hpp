@@ -16,9 +16,10 @@ struct Ended {
   int status = 0;  // as waitpid() has it
 };
 
-// From here on until finish_as() signals that end programs are held back. `at_news`: called
-// between them, at a SIGIO.
+// From here on until finish_as() signals that end programs are held back and passed on, and so
+// is `more` (0: none). `at_news`: called between them, at a SIGIO of the kernel.
 Ended run_and_wait(const std::vector<std::string>& program,
+                   int more,
                    const std::function<void()>& at_news);
 
 // "SIGKILL".

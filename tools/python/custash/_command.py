@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Runs the command `custash` for the forms that the library does not write itself."""
-import json
 import os
 import shutil
 import subprocess
@@ -15,13 +14,13 @@ def find():
     return own if os.path.exists(own) else shutil.which("custash")
 
 
-def run(*words):
-    """What the command prints. Raises Error with its complaint, or if there is no command."""
+def run(*words, given=None):
+    """What the command prints, with `given` at its standard input. Raises Error with its complaint, or if there is no command."""
     command = find()
     if command is None:
         raise _library.Error(_library.FILE, "the command custash is not on PATH")
     env = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "CUSTASH_CONF")}
-    done = subprocess.run([command, *words], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run([command, *words], env=env, input=given, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise _library.Error(_library.FILE, f"CUSTASH_ERROR_FILE: {done.stderr.strip()}")
     return done.stdout
@@ -32,11 +31,10 @@ def render(told, path):
     if find() is None:
         warnings.warn(f"{told} written; custash report {told} makes {path}, but the command is not on PATH", stacklevel=3)
         return
-    run("report", told, "-o", path)
+    run("report", os.path.abspath(told), "-o", os.path.abspath(path))  # a name may begin with a dash
     os.unlink(told)
 
 
 def stat(device, *words):
-    """`custash stat` of this process."""
-    number = json.loads(_library.text("custash_stats_text", device, 0))["device"]
-    return run("stat", "--device", str(number), *words, str(os.getpid()))
+    """`custash stat` of this process's numbers, which it need not ask for: it may not answer."""
+    return run("stat", *words, given=_library.text("custash_stats_text", device, 0))
