@@ -14,7 +14,7 @@ HOOKS = "interpose/hooks/hook.hpp"
 EXPORTS = "interpose/hooks/exports_driver.cpp"
 # The kinds that pass the gate, and where: (file, function or macro, what it must hold).
 BY_KIND = {
-    "SUBMISSION": ((EXPORTS, "SUBMIT_HOOK", "hooks::submit("), (HOOKS, "submit", "Submission submission(")),
+    "SUBMISSION": ((EXPORTS, "SUBMIT_HOOK", "hooks::submit<"), (HOOKS, "submit", "Submission submission(")),
     "NODE": ((EXPORTS, "NODE_HOOK", "hooks::while_awake("), (HOOKS, "while_awake", "KeepAwake awake(")),
     "AWAKE": ((EXPORTS, "AWAKE_HOOK", "hooks::while_awake("), (HOOKS, "while_awake", "KeepAwake awake(")),
 }
@@ -24,7 +24,7 @@ HELPERS = (("interpose/hooks/launch.cpp", "submit_from", "Submission"),
            ("interpose/hooks/sync_memops.cpp", "let_cards_reach", ".wake("))
 # Handlers that pass it: what they call to that end.
 PASSES = {
-    "launch_kernel_ex": "hooks::submit(",
+    "launch_kernel_ex": "hooks::submit<",
     "launch_multi_device": "submit_from(",
     "begin_capture": "return begin(",
     "begin_capture_v1": "return begin(",
@@ -150,7 +150,7 @@ def self_test():
     for definition in (sound + "MEMORY(cuNew, One, Other, new_handler, (), ())\n", sound + "RELIEF(cuNew, One, (), ())\n",
                        sound.replace("MEMORY(cuX, One, Other, mem_free, (), ())\n", "")):
         assert problems_of(definition, lambda _: code, hooks), definition[-60:]
-    for old in ("hooks::submit(", "KeepAwake awake(", "Submission submission(", "capture_begins(", "Submission s(", ".wake("):
+    for old in ("hooks::submit<", "KeepAwake awake(", "Submission submission(", "capture_begins(", "Submission s(", ".wake("):
         assert problems_of(sound, lambda _, old=old: code.replace(old, "gone("), hooks), old
     for name, call in PASSES.items():
         assert problems_of(sound, lambda _: code, hooks.replace(f"{name}(int) {{\n  {call}", f"{name}(int) {{\n  gone(")), name
