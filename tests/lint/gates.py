@@ -141,7 +141,7 @@ def self_test():
     names = "".join(f"MEMORY(cuX, One, Other, {n}, (), ())\n" for n in {*PASSES, *REASONS} if not n.startswith("cu"))
     names += "".join(f"RELIEF({n}, One, (), ())\n" for n in REASONS if n.startswith("cu"))
     sound = names + "SUBMISSION(cuL, One, 0, 0, 0, 0, (), ())\nAWAKE(cuT, One, (), ())\nNODE(cuN, One, n, (), ())\n"
-    code = ("#define SUBMIT_HOOK(x) hooks::submit(x)\n\n#define NODE_HOOK(x) hooks::while_awake(x)\n\n"
+    code = ("#define SUBMIT_HOOK(x) hooks::submit<r>(x)\n\n#define NODE_HOOK(x) hooks::while_awake(x)\n\n"
             "#define AWAKE_HOOK(x) hooks::while_awake(x)\n\nCUresult submit(int) {\n  Submission submission(x);\n}\n"
             "CUresult while_awake(int) {\n  KeepAwake awake(x);\n}\n"
             "CUresult begin(int) {\n  capture_begins(x);\n}\nCUresult submit_from(int) {\n  Submission s(x);\n}\n"
