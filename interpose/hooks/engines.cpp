@@ -20,9 +20,8 @@ struct Engine {
   const char* beginning;  // the function's name
   const char* library;    // what its file's name begins with
   const char* name;
-  int missing;  // what the function answers if there is no library
-  // What a look-up found last. Order: release and acquire, as in real_driver.cpp.
-  std::atomic<void*> looked_up = {};
+  int missing;                        // what the function answers if there is no library
+  std::atomic<void*> looked_up = {};  // Order: release and acquire
 };
 
 constexpr std::size_t kDecoder = 0, kEncoder = 1, kOptix = 2;

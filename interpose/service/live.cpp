@@ -133,14 +133,15 @@ void open(const service::Identity& who) noexcept {
     (void)read_all(geteuid());  // removes what crashed processes have left
     const std::string at = path_of(geteuid(), who);
     if (at.size() >= sizeof path) return;
+    // Named before it is there: the process may end meanwhile, and close() removes it.
+    std::memcpy(path, at.c_str(), at.size() + 1);
+    owner.store(who.pid);
     void* const memory = map_file(at.c_str());
-    if (memory == MAP_FAILED) return;
+    if (ended.load()) return close();
+    if (memory == MAP_FAILED) return owner.store(0);
     (void)madvise(memory, sizeof(Page), MADV_DONTFORK);
     std::memcpy(memory, &current, sizeof current);
-    std::memcpy(path, at.c_str(), at.size() + 1);
     shared.store(static_cast<Page*>(memory));
-    owner.store(who.pid);
-    if (ended.load()) close();
   } catch (...) {  // no memory: no file
   }
 }

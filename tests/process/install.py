@@ -210,7 +210,7 @@ class Install(Installed):
             command = shutil.copy(self.prefix / "bin/custash", alone)
             done = execute(command, "replay", trace)
             self.assertEqual((done.returncode, done.stderr),
-                             (125, "custash: custash-replay is not next to this command\n"))
+                             (125, "custash: custash-replay is not next to this command; tools/build makes it\n"))
 
     def test_the_python_module_knows_where_the_library_is(self):
         where = next((self.root / "installed").rglob("_where.py"))

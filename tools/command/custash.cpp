@@ -20,7 +20,8 @@ using Words = std::vector<std::string>;
 int start_beside(const char* name, const Words& words) {
   Words program{custash::beside(name)};
   if (program.front().empty())
-    throw std::runtime_error(std::string(name) + " is not next to this command");
+    throw std::runtime_error(std::string(name) +
+                             " is not next to this command; tools/build makes it");
   program.insert(program.end(), words.begin() + 1, words.end());
   return custash::start(program);
 }

@@ -78,6 +78,7 @@ void Renders::make() {
   char news[4096];
   while (watch_ >= 0 && read(watch_, news, sizeof news) > 0) {
   }
+  end_those([](pid_t child, int* status) { return waitpid(child, status, WNOHANG) != 0; });
   std::vector<Render> renders = take_links();
   if (renders.empty()) return;
   const pid_t child = fork();
@@ -96,15 +97,22 @@ void Renders::make() {
 }
 
 void Renders::finish() {
-  for (const Begun& each : begun_) {
-    int status = 0;
-    while (waitpid(each.child, &status, 0) < 0 && errno == EINTR) {
+  end_those([](pid_t child, int* status) {
+    while (waitpid(child, status, 0) < 0 && errno == EINTR) {
     }
-    if (WIFEXITED(status)) continue;
+    return true;
+  });
+}
+
+void Renders::end_those(const std::function<bool(pid_t, int*)>& has_ended) {
+  std::erase_if(begun_, [&](const Begun& each) {
+    int status = 0;
+    if (!has_ended(each.child, &status)) return false;
     for (const Render& render : each.renders)
-      if (access(render.json.c_str(), F_OK) == 0) say_it_stays(render.json);
-  }
-  begun_.clear();
+      if (!WIFEXITED(status) && access(render.json.c_str(), F_OK) == 0)
+        say_it_stays(render.json);
+    return true;
+  });
 }
 
 }  // namespace custash::run

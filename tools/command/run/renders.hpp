@@ -6,6 +6,7 @@
 
 #include "tools/command/run/folder.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class Renders {
   };
 
   std::vector<Render> take_links();
+  void end_those(const std::function<bool(pid_t child, int* status)>& has_ended);
 
   const Folder& folder_;
   int watch_;  // of inotify; -1: none can be had, and make() at the end finds the links
