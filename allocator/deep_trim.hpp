@@ -24,7 +24,7 @@ class DeepTrim {
 
   explicit DeepTrim(Allocator::State& state) : state_(state) {}
 
-  // What is wholly free goes back in any case.
+  // Pages that are wholly free are returned in any case.
   DeepTrimAnswer go(const SleepRequest& request);
 
  private:
