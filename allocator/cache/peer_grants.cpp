@@ -49,9 +49,7 @@ void PeerGrants::let_engines_reach() {
 // Searches find such a block no more. A thread would find it where it kept it at its free: from
 // now on large blocks are freed under the lock.
 void PeerGrants::keep_blocks_whole() {
-  if (whole_.exchange(true)) return;
-  CacheLock lock(core_.mutex);
-  thread_caches_.empty_all();
+  if (!whole_.load() && !whole_.exchange(true)) finish_hand_outs();
 }
 
 // cuCtxEnablePeerAccess covers plain memory by itself; each page needs a call of its own. If

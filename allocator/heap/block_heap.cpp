@@ -33,7 +33,8 @@ Address in_one_page(const Block& block, Bytes bytes) {
 }
 
 Address start_of(const Block& block, Bytes bytes, Fit fit) {
-  return fit == Fit::OnePage ? in_one_page(block, bytes) : place(block.address, bytes, fit);
+  return fit == Fit::OnePage || fit == Fit::OwnPages ? in_one_page(block, bytes)
+                                                     : place(block.address, bytes, fit);
 }
 
 // An address for `bytes` in the part of a free block that shares its page with a used block; 0:
@@ -78,7 +79,7 @@ Block* BlockHeap::find(const FreeIndex& index,
   const auto accepts = [&](const Block& block) {
     return reuse_limits.accepts(block.reuse_after) &&
            start_of(block, bytes, fit) + bytes <= block.end() &&
-           (fit != Fit::OwnPages || (block.size == bytes && BlockHeap::is_whole(block)));
+           (fit != Fit::OwnPages || block.size == bytes);
   };
   if (fit == Fit::Quick) return index.find(bytes, accepts);
   // Among small blocks, the lowest address: that leaves the higher pages empty.
@@ -345,13 +346,6 @@ Block* BlockHeap::cut_out(Block* block, Address begin, Address end) {
     insert_free(right);
   }
   return cut_head(block, begin);
-}
-
-bool BlockHeap::is_whole(const Block& block) {
-  const auto& pages = block.segment->pages;
-  if (pages.empty()) return true;
-  const Page& page = std::prev(pages.upper_bound(block.address))->second;
-  return block.end() <= page.address + page.size;
 }
 
 void BlockHeap::clear() {

@@ -72,9 +72,6 @@ class BlockHeap {
   // The context is gone, and the arena deletes the blocks.
   void clear();
 
-  // Whether the block lies in one page, or in plain memory.
-  [[nodiscard]] static bool is_whole(const Block& block);
-
   [[nodiscard]] SizeKind kind() const { return kind_; }
 
   [[nodiscard]] Bytes returnable() const;
