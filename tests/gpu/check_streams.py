@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs the small programs of tests/process/streams on a GPU with check_streams:true, and says what was found.
 
-  check_streams.py --build build
+  check_streams.py --build build [--only PREFIX...]
 
 Each wrong program must give its one finding, and each right one none. Exits with 1 where one does not, with 77 where there
 is no GPU.
@@ -49,6 +49,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build", type=os.path.abspath)
     parser.add_argument("--seconds", type=float, default=60, help="for one program; more is a failure")
+    parser.add_argument("--only", nargs="*", default=[], help="programs whose name begins so")
     args = parser.parse_args()
     count = devices()
     if count == 0:
@@ -56,6 +57,7 @@ def main():
         return 77
     names = subprocess.run([f"{args.build}/tests/process/check_streams", "--list"], capture_output=True, text=True,
                            check=True).stdout.split()
+    names = [name for name in names if not args.only or name.startswith(tuple(args.only))]
     bad = 0
     for name in names:
         if name in TWO_DEVICES and count < 2:

@@ -84,6 +84,8 @@ def parts(build, out):
         "side_by_side": (300, [side_by_side("side_by_side", "--only", "jax_default", "jax_platform", "torch", "torch_expandable")]),
         "cost_of_checks": (150, [side_by_side("cost_of_checks", "--only", "gpt2_no_cache", "--windows", "40", "--turns", "1000",
                                               "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
+        "many_gpus": (560, [script("gpu/many_gpus.py", "--build", build, "--json", f"{out}/many_gpus.json")]),
+        "many_gpus_train": (590, [script("gpu/many_gpus_train.py", "--build", build, "--json", f"{out}/many_gpus_train.json")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
         "museum": (400, [museum("museum"), museum("museum_others", "--right", "4"),

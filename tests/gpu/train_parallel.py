@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Trains the GPT-2 of train_gpt2.py on several GPUs, one process each, by DistributedDataParallel or by FSDP. Prints
-one line of JSON: the losses, ms of each step and their median, and what each GPU holds above its level at the start, by NVML.
+"""Trains the GPT-2 of train_gpt2.py on several GPUs, one process each, by DistributedDataParallel or by FSDP, with sequence
+lengths drawn at random. Prints one line of JSON: the losses, ms of each step and their median, and for each GPU the
+device memory at its peak and at the end, above the level at the start, by NVML.
 
-  train_parallel.py [--way ddp|fsdp] [--gpus N] [--steps 60]
+  train_parallel.py [--way ddp|fsdp] [--gpus N] [--steps 60] [--lengths same|own]
+  train_parallel.py --serve [--start fork|spawn] ...
 
 An ordinary PyTorch program for `custash compare` and `tools/bench --programs`. With three or more GPUs, sums come in an order
 of NCCL's choice. So losses are equal to its rounding only, and are printed with four digits. Exit 77 without the GPUs.
+
+With --serve it trains once for each line on standard input, `WAY SEED`, in new processes, and answers with one line. With
+--start fork, they need not import PyTorch.
 """
 import argparse
 import json
@@ -24,8 +29,12 @@ except ImportError:
     print("skip: PyTorch is not installed")
     sys.exit(77)
 
-from device_memory import used_mib
-from train_gpt2 import SHORTEST, LONGEST, VOCABULARY, WARM_UP_STEPS, Gpt2, Layer, start_deterministic
+from device_watch import Watch
+from same_frameworks import gpu_count
+from train_gpt2 import VOCABULARY, WARM_UP_STEPS, Gpt2, Layer, start_deterministic
+
+SHORTEST, LONGEST = 128, 1023  # of a sequence
+PATIENCE_S = 60  # for the parent to read the memory that is held at the end
 
 
 def options():
@@ -33,10 +42,13 @@ def options():
     parser.add_argument("--way", choices=("ddp", "fsdp"), default="ddp")
     parser.add_argument("--gpus", type=int, default=0, help="how many (all)")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--batch", type=int, default=8, help="of each GPU")
+    parser.add_argument("--batch", type=int, default=4, help="of each GPU")
+    parser.add_argument("--lengths", choices=("same", "own"), default="same", help="whether the GPUs draw the same lengths")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--serve", action="store_true", help="train once for each line on standard input")
+    parser.add_argument("--start", choices=("fork", "spawn"), default="spawn", help="how the processes start")
     parser.add_argument("--cpu", action="store_true", help="without GPUs, to see that it works")
     return parser.parse_args()
 
@@ -52,18 +64,19 @@ def spread(model, way, device):
     return fully_shard(model)
 
 
-def work(rank, args, meeting, results):
-    """One process: its GPU has the number `rank`."""
+def work(rank, args, meeting, results, ended, read):
+    """One process: its GPU has the number `rank`. `ended` counts those at their end; `read`: their memory was read."""
     device = torch.device("cpu") if args.cpu else torch.device("cuda", rank)
     if not args.cpu:
         torch.cuda.set_device(device)
-    at_start = 0 if args.cpu else used_mib(rank)
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // args.gpus))
     dist.init_process_group("gloo" if args.cpu else "nccl", init_method=f"file://{meeting}", rank=rank, world_size=args.gpus)
     start_deterministic(args.seed)
     model = spread(Gpt2(args.layers, args.width).to(device), args.way, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    lengths, tokens = random.Random(args.seed), torch.Generator().manual_seed(args.seed + rank)
-    losses, step_ms, held = [], [], 0
+    lengths = random.Random(args.seed if args.lengths == "same" else f"{args.seed}/{rank}")
+    tokens = torch.Generator().manual_seed(args.seed + rank)
+    losses, step_ms = [], []
     for _ in range(args.steps):
         length = lengths.randint(SHORTEST, LONGEST if not args.cpu else 2 * SHORTEST)
         ids = torch.randint(VOCABULARY, (args.batch, length + 1), generator=tokens)
@@ -78,31 +91,54 @@ def work(rank, args, meeting, results):
         dist.all_reduce(mean)
         losses.append(f"{mean.item() / args.gpus:.4f}")
         step_ms.append((time.perf_counter() - start) * 1000)
-        held = held if args.cpu else max(held, (used_mib(rank) or 0) - (at_start or 0))
     dist.barrier()
+    with ended.get_lock():
+        ended.value += 1
+    read.wait(PATIENCE_S)
     dist.destroy_process_group()
     with open(os.path.join(results, str(rank)), "w", encoding="utf-8") as file:
-        json.dump({"losses": losses, "step_ms": [round(each, 2) for each in step_ms], "device_mib": held}, file)
+        json.dump({"losses": losses, "step_ms": [round(each, 2) for each in step_ms]}, file)
 
 
-def main():
-    args = options()
-    there = 2 if args.cpu else torch.cuda.device_count()
-    args.gpus = args.gpus or there
-    if not 2 <= args.gpus <= there:
-        print(f"skip: there are {there} GPUs")
-        return 77
-    with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(work, args=(args, os.path.join(folder, "meeting"), folder), nprocs=args.gpus)
+def train(args):
+    """All processes, from their start to their end: what is printed."""
+    context = mp.get_context(args.start)
+    ended, read, at_end, most = context.Value("i", 0), context.Event(), [], []
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, Watch([] if args.cpu else range(args.gpus)) as watch:
+        running = mp.start_processes(work, args=(args, os.path.join(folder, "meeting"), folder, ended, read), nprocs=args.gpus,
+                                     join=False, start_method=args.start)
+        while not running.join(timeout=0.05):
+            if not read.is_set() and ended.value == args.gpus:
+                most, at_end = watch.read()
+                read.set()
         found = []
         for rank in range(args.gpus):
             with open(os.path.join(folder, str(rank)), encoding="utf-8") as file:
                 found.append(json.load(file))
     steps = found[0]["step_ms"]
-    print(f"losses {' '.join(found[0]['losses'][::10])}")
-    print(json.dumps({"way": args.way, "gpus": args.gpus, "losses": found[0]["losses"], "step_ms": steps,
-                      "step_ms_median": statistics.median(steps[min(WARM_UP_STEPS, len(steps) - 1):]),
-                      "device_mib": [each["device_mib"] for each in found]}))
+    return {"way": args.way, "gpus": args.gpus, "seed": args.seed, "losses": found[0]["losses"], "step_ms": steps,
+            "step_ms_median": statistics.median(steps[min(WARM_UP_STEPS, len(steps) - 1):]),
+            "step_ms_mean": round(statistics.mean(steps[min(WARM_UP_STEPS, len(steps) - 1):]), 3),
+            "device_mib": most, "end_mib": at_end, "seconds": round(time.perf_counter() - start, 1)}
+
+
+def main():
+    args = options()
+    there = 2 if args.cpu else gpu_count() if args.start == "fork" else torch.cuda.device_count()  # a fork must inherit neither CUDA nor NVML
+    args.gpus = args.gpus or there
+    if not 2 <= args.gpus <= there:
+        print(f"skip: there are {there} GPUs")
+        return 77
+    if args.serve:
+        print("ready", flush=True)
+        for line in sys.stdin:
+            args.way, args.seed = line.split()[0], int(line.split()[1])
+            print(json.dumps(train(args)), flush=True)
+        return 0
+    found = train(args)
+    print(f"losses {' '.join(found['losses'][::10])}")
+    print(json.dumps(found))
     return 0
 
 
