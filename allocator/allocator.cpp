@@ -200,6 +200,13 @@ bool Allocator::validate() {
   return valid;
 }
 
+void Allocator::visit_samplers(void (*visit)(Sampler& sampler, const void* data),
+                               const void* data) {
+  visit_living(state_->all(), [&](ContextCache& cache) {
+    if (cache.sampler() != nullptr) visit(*cache.sampler(), data);
+  });
+}
+
 void Allocator::after_fork_in_child() {
   state_->mutex.reset_after_fork();
   state_->accounts.reset_after_fork();

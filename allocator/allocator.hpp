@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Allocator: the facade of the core. Its other headers for the folders above: submission.hpp,
-// peer_processes.hpp, work_in_flight.hpp, memory_limits.hpp, charged_memory.hpp and
-// guarded_memory.hpp. It routes
+// peer_processes.hpp, work_in_flight.hpp, memory_limits.hpp and charged_memory.hpp. It routes
 // each call by context or address to the ContextCache of one context. Thread safe throughout;
 // no lock is held across a driver call. Created once and never destroyed.
 #pragma once
@@ -23,6 +22,7 @@
 namespace custash {
 
 class ContextUsers;
+class Sampler;
 struct HostUse;
 
 // Not 0: another try at the allocation is worth it.
@@ -151,6 +151,9 @@ class Allocator {
   // Walks everything; false (and a log line) when an invariant does not hold. For tests.
   bool validate();
 
+  // Visits the sampler of each context that has one and whose end has not begun.
+  void visit_samplers(void (*visit)(Sampler& sampler, const void* data), const void* data);
+
   // In the child after fork: resets locks. The child then only passes through (interpose/ sees
   // to it).
   void after_fork_in_child();
@@ -167,8 +170,6 @@ class Allocator {
   friend class MemoryLimits;
 
   friend class ChargedMemory;
-
-  friend class GuardedMemory;
 
   friend class GraphMemory;
 

@@ -146,9 +146,9 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   const CancellationOff off;
   if (trim_others(on_device(cache.device()), &cache)) status = allocate();
-  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && config.guard.any()) {
+  if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && config.guard.on_device != nullptr) {
     visit_living(on_device(cache.device()),
-                 [](ContextCache& each) { each.guards().give_way(); });
+                 [](ContextCache& each) { each.sampler()->give_way(); });
     status = allocate();
   }
   if (status.code() == CUDA_ERROR_OUT_OF_MEMORY && neighbours_gave(cache.device(), bytes))

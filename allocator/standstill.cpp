@@ -33,7 +33,7 @@ void Standstill::open() {
 std::string Standstill::refusal(Allocator::State& state) {
   if (!state.config.single_stream)
     return "custash does not see the program's submissions (single_stream:false)";
-  if (state.config.guard.any()) return "option guard: is on";
+  if (state.config.guard.on_device != nullptr) return "option guard: is on";
   if (const char* const engine = state.engine.load(); engine != nullptr)
     return std::string("the process uses ") + engine + ", whose work custash does not see";
   return state.sleeping.ends() ? "the process ends" : "";

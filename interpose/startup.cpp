@@ -8,6 +8,7 @@
 #include "allocator/sleep.hpp"
 #include "interpose/check/guard_findings.hpp"
 #include "interpose/check/guard_report.hpp"
+#include "interpose/check/guarded_memory.hpp"
 #include "interpose/check/host_faults.hpp"
 #include "interpose/check/stream_report.hpp"
 #include "interpose/counters/passed.hpp"
@@ -202,6 +203,7 @@ State build() {
     parsed.config.log = LogLevel::Error;
   parsed.config.guard.tell = guards::slack_written;
   set_seed(&parsed.config.guard);
+  GuardedMemory::serve(&parsed.config.guard);
   if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
       !why.empty())
     say("custash: " + why + "; no log is kept");

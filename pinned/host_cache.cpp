@@ -33,8 +33,9 @@ bool is_memory(Status status) {
 // Above this much memory in limbo, allocations wait for a buffer instead of pinning more.
 constexpr Bytes kLimboAllowance = 256_MiB;
 
-// Guarded buffers of a pool. More would leave the program too few of the system's mappings.
-constexpr std::size_t kMostGuarded = 8192;
+// Buffers of a pool of sizes Apart. More would leave the program too few of the system's
+// mappings.
+constexpr std::size_t kMostApart = 8192;
 
 // Small requests share segments. Their size grows with the bytes held, to 1/256 of them.
 Bytes small_segment(Bytes held) {
@@ -48,8 +49,18 @@ HostCache::HostCache(const Driver& driver, const Config& config, Allocator& allo
       config_(config),
       allocator_(allocator),
       memory_(driver, config),
-      guards_(config, mutex_, stats_),
-      reclaim_(driver, config, allocator, memory_, mutex_, stats_, pools_, streams_, guards_) {
+      parts_{*this,
+             allocator,
+             driver,
+             config,
+             memory_,
+             streams_,
+             sampler_,
+             mutex_,
+             stats_,
+             pools_},
+      reclaim_(parts_) {
+  if (config.guard.on_host != nullptr) sampler_ = config.guard.on_host(parts_);
 }
 
 HostCache::~HostCache() = default;
@@ -63,7 +74,7 @@ HostPool& HostCache::pool_for(const HostRequest& request) {
     if (request.served_by(*each)) return *each;
   }
   pools_.push_back(std::make_unique<HostPool>(
-      request.context, request.pool_flags, request.sizes, stats_, &guards_));
+      request.context, request.pool_flags, request.sizes, stats_, sampler_.get()));
   return *pools_.back();
 }
 
@@ -78,7 +89,7 @@ void* HostCache::hand_out(HostBlock* block, const HostRequest& request) {
 }
 
 void* HostCache::try_allocate(CUcontext context, Bytes bytes, unsigned flags) {
-  if (guards_.any() || allocator_.context_broken(context)) return nullptr;
+  if (sampler_ != nullptr || allocator_.context_broken(context)) return nullptr;
   const HostRequest request(context, bytes, flags);
   Lock lock(mutex_);
   HostBlock* block =
@@ -100,7 +111,7 @@ Status HostCache::allocate(CUcontext context, Bytes bytes, unsigned flags, void*
   *out = nullptr;
   // After a kernel's fault every call returns the error.
   if (allocator_.context_broken(context)) return driver_.mem_host_alloc(out, bytes, flags);
-  if (guards_.wants(bytes)) *out = allocate_guarded(context, bytes, flags);
+  if (sampler_ != nullptr) *out = sampler_->allocate({context, bytes, flags, true});
   if (*out != nullptr) return {};
   const HostRequest request(context, bytes, flags);
   *out = search(request);
@@ -189,7 +200,6 @@ Status HostCache::grow(const HostRequest& request, void** out) {
   return {};
 }
 
-// Memory that was just obtained, which began at `begin`; and the buffer asked for.
 void* HostCache::add(const HostRequest& request,
                      const HostMemoryRange& range,
                      Nanoseconds begin) {
@@ -208,8 +218,8 @@ void* HostCache::add(const HostRequest& request,
     stats_.allocated_bytes.increase(static_cast<std::int64_t>(range.size));
     ++stats_.num_host_alloc;
     stats_.host_alloc_time.add(elapsed);
-    if (request.sizes == HostSizes::Guarded) ++stats_.num_guarded;
-    block = request.sizes == HostSizes::Guarded
+    if (request.sizes == HostSizes::Apart) ++stats_.num_guarded;
+    block = request.sizes == HostSizes::Apart
                 ? pool.take_whole(block)
                 : pool.take_merged(
                       request.size, WorkInFlight(allocator_).tickets_passed(), begin + elapsed);
@@ -220,26 +230,14 @@ void* HostCache::add(const HostRequest& request,
   }
 }
 
-// Null: it goes unguarded, as an allocation never fails for the guard's sake.
-void* HostCache::allocate_guarded(CUcontext context, Bytes bytes, unsigned flags) {
-  poll();
-  reclaim_.collect_guarded();
-  const HostRequest request(context, bytes, flags, true);
-  HostMemoryRange pages;
-  const Nanoseconds begin = driver_.now();
-  bool room = false;
+bool HostCache::obtain_apart(const HostRequest& request, bool at_end, HostMemoryRange* out) {
   {
     Lock lock(mutex_);
-    room = !over_limit(align_up(bytes, host_pages::page())) &&
-           pool_for(request).segments() < kMostGuarded;
+    if (over_limit(align_up(request.bytes, host_pages::page())) ||
+        pool_for(request).segments().size() >= kMostApart)
+      return false;
   }
-  if (!room ||
-      !memory_.obtain_guarded(context, bytes, flags, guards_.next_is_at_end(), &pages)) {
-    guards_.no_room_for(bytes);
-    return nullptr;
-  }
-  guards_.begin(pages, bytes, driver_, begin);
-  return add(request, pages, begin);
+  return memory_.obtain_guarded(request.context, request.bytes, request.flags, at_end, out);
 }
 
 Status HostCache::obtain(const HostRequest& request, Bytes size, HostMemoryRange* out) {

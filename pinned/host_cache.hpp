@@ -10,9 +10,9 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
-#include "pinned/host_guards.hpp"
 #include "pinned/host_memory.hpp"
 #include "pinned/host_reclaim.hpp"
+#include "pinned/host_sampler.hpp"
 #include "pinned/host_stats.hpp"
 #include "pinned/named_streams.hpp"
 
@@ -82,14 +82,22 @@ class HostCache {
   bool may_own(const void* host) const { return inside(reinterpret_cast<Address>(host)); }
 
   bool overlaps(Address address, Bytes bytes);
-  // Whether the address is a guarded buffer's, or one that guards it.
+  // Whether the address is in one of the sampler's segments or guards one.
   bool guards(Address address);
 
-  // After a wait of the program's: freed guarded buffers whose work is over lose their access.
-  void rest_guarded() { reclaim_.rest_guarded(); }
+  // The program has waited for work on the device.
+  void rest_guarded() {
+    if (sampler_ != nullptr) sampler_->waited();
+  }
 
-  // Looks for bytes written beside the guarded buffers, those in use, too.
-  void look_at_guards();
+  HostSampler* sampler() { return sampler_.get(); }
+
+  // Pages between pages without access for a request of sizes Apart, if the limits have room
+  // for them. With `at_end` a buffer of less than a page ends where the page ends.
+  bool obtain_apart(const HostRequest& request, bool at_end, HostMemoryRange* out);
+  // The buffer in memory that was just obtained, which began at `begin`.
+  void* add(const HostRequest& request, const HostMemoryRange& range, Nanoseconds begin);
+  void poll();  // asks the driver which work is over
   HostStats stats();
   void reset_peak_stats();
   bool validate();
@@ -105,15 +113,12 @@ class HostCache {
   void* search(const HostRequest& request);
   void* wait_and_search(const HostRequest& request);
   Status grow(const HostRequest& request, void** out);
-  void* allocate_guarded(CUcontext context, Bytes bytes, unsigned flags);
-  void* add(const HostRequest& request, const HostMemoryRange& range, Nanoseconds begin);
   Status obtain(const HostRequest& request, Bytes size, HostMemoryRange* out);
   [[nodiscard]] bool over_limit(Bytes bytes) const REQUIRES(mutex_);
   bool wait_for_limbo(CUcontext only);
   void log_refused(Bytes bytes);
   std::optional<Status> begin_free(void* buffer, Uses* out);
   Status finish_free(const Uses& leaving);
-  void poll();
   bool inside(Address address) const;
 
   const Driver& driver_;
@@ -132,7 +137,8 @@ class HostCache {
   std::uint64_t next_buffer_id_ GUARDED_BY(mutex_) =
       1ULL << 49;  // apart from those of device blocks
   NamedStreams streams_{mutex_};
-  HostGuards guards_;
+  std::unique_ptr<HostSampler> sampler_;  // null: the cache serves every allocation
+  const HostParts parts_;
   HostReclaim reclaim_;
 };
 

@@ -55,14 +55,14 @@ std::optional<Status> HostCache::free(void* buffer) {
                             ? WorkInFlight(allocator_).wait_as_free_does(leaving.pool->context)
                             : Status();
   const Status freed = finish_free(leaving);
-  reclaim_.collect_freed();
+  if (sampler_ != nullptr) sampler_->freed();
   reclaim_.decay();
   return freed.ok() ? waited : freed;
 }
 
 bool HostCache::try_free(void* buffer) {
   const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address) || guards_.any()) return false;
+  if (!inside(address) || sampler_ != nullptr) return false;
   if (!WorkInFlight(allocator_).idle() && holds(Rule::quick_frees_of_buffers_are_idle))
     return false;
   Lock lock(mutex_);
@@ -78,7 +78,7 @@ bool HostCache::try_free(void* buffer) {
 
 bool HostCache::try_free_in_flight(void* buffer) {
   const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address) || guards_.any()) return false;
+  if (!inside(address) || sampler_ != nullptr) return false;
   Uses leaving;
   {
     Lock lock(mutex_);
@@ -121,7 +121,7 @@ std::optional<Status> HostCache::free_behind_streams(void* buffer) {
   }
   if (named.empty()) return finish_free(leaving);
   Lock lock(mutex_);
-  if (guards_.any()) guards_.note_waiting(true);
+  if (sampler_ != nullptr) sampler_->freed_behind_streams();
   streams_.put_behind(lock, std::move(leaving));
   return Status();
 }

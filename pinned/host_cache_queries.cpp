@@ -22,7 +22,7 @@ Ownership HostCache::find(Address address, HostBlockInfo* info) {
                each->flags | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),
                HostPool::sizes_of(block->requested) != HostSizes::Large,
                block->buffer_id,
-               each->sizes == HostSizes::Guarded};
+               each->sizes == HostSizes::Apart};
     }
     return Ownership::Live;
   }
@@ -38,14 +38,9 @@ bool HostCache::overlaps(Address address, Bytes bytes) {
 
 bool HostCache::guards(Address address) {
   Lock lock(mutex_);
-  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& each) {
-    return each->sizes == HostSizes::Guarded && each->guards(address);
+  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& pool) {
+    return pool->sizes == HostSizes::Apart && pool->is_around(address);
   });
-}
-
-void HostCache::look_at_guards() {
-  poll();
-  reclaim_.look_at_guards();
 }
 
 HostStats HostCache::stats() {
@@ -56,10 +51,9 @@ HostStats HostCache::stats() {
     for (const auto& each : pools_)
       each->drain(WorkInFlight(allocator_).tickets_passed(), driver_.now());
     out = stats_;
-    for (const auto& each : pools_)
-      each->count_guarded(&out);
+    if (sampler_ != nullptr) sampler_->count(lock, &out);
   }
-  guards_.tell();
+  if (sampler_ != nullptr) sampler_->tell();
   return out;
 }
 

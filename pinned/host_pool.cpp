@@ -4,7 +4,7 @@
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "pinned/first_touch.hpp"
-#include "pinned/host_guards.hpp"
+#include "pinned/host_sampler.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -245,13 +245,13 @@ void HostPool::merge(HostBlock* block, Nanoseconds now) {
   const bool inserted = free_.insert(block).second;
   CUSTASH_ASSERT(inserted);
   block->segment->idle_since = now;
-  if (sizes != HostSizes::Guarded) return;
+  if (sizes != HostSizes::Apart) return;
   resting_bytes += block->size;
-  guards_->put_to_rest(block->segment->memory, block->requested);
+  sampler_->rest(block->segment->memory, block->requested);
 }
 
 HostBlock* HostPool::take_whole(HostBlock* block) {
-  CUSTASH_ASSERT(sizes == HostSizes::Guarded && block->state == HostBlockState::Free);
+  CUSTASH_ASSERT(sizes == HostSizes::Apart && block->state == HostBlockState::Free);
   starts_.emplace(block->base, block);
   free_.erase(block);
   resting_bytes -= block->size;
@@ -259,42 +259,10 @@ HostBlock* HostPool::take_whole(HostBlock* block) {
   return block;
 }
 
-void HostPool::count_guarded(HostStats* stats) const {
-  if (sizes != HostSizes::Guarded) return;
-  for (const auto& [base, segment] : segments_)
-    stats->guard_bytes +=
-        static_cast<std::int64_t>(segment->memory.end() - segment->memory.first_page());
-  stats->guard_resting_bytes += static_cast<std::int64_t>(resting_bytes);
-}
-
-void HostPool::look_at_used() {
-  for (const auto& [base, segment] : segments_) {
-    const HostBlock& block = segment->blocks.begin()->second;
-    if (block.state == HostBlockState::Used) guards_->look(segment->memory, block.requested);
-  }
-}
-
-bool HostPool::guards(Address address) const {
+bool HostPool::is_around(Address address) const {
   return std::any_of(segments_.begin(), segments_.end(), [&](const auto& each) {
     return each.second->memory.is_around(address);
   });
-}
-
-Nanoseconds HostPool::rest_until(Bytes stay, std::size_t buffers) const {
-  std::vector<std::pair<Nanoseconds, Bytes>> resting;
-  for (const auto& [base, segment] : segments_)
-    if (segment->wholly_free()) resting.emplace_back(segment->idle_since, segment->memory.size);
-  std::sort(resting.begin(), resting.end());
-  Nanoseconds until = 0;
-  Bytes left = resting_bytes;
-  std::size_t count = resting.size();
-  for (const auto& [since, bytes] : resting) {
-    if (left <= stay && count <= buffers) break;
-    left -= bytes;
-    --count;
-    until = since;
-  }
-  return until;
 }
 
 HostBlock* HostPool::add(const HostMemoryRange& memory) {
@@ -314,7 +282,7 @@ HostBlock* HostPool::add(const HostMemoryRange& memory) {
     free_.erase(inserted);
     throw;
   }
-  if (sizes == HostSizes::Guarded) resting_bytes += block.size;
+  if (sizes == HostSizes::Apart) resting_bytes += block.size;
   return &block;
 }
 
@@ -329,7 +297,7 @@ void HostPool::take_free_segments(Nanoseconds idle_before,
     CUSTASH_ASSERT(only.size == segment.memory.size && free_.contains(&only));
     out->push_back(segment.memory);
     *most -= std::min(*most, segment.memory.size);
-    if (sizes == HostSizes::Guarded) resting_bytes -= segment.memory.size;
+    if (sizes == HostSizes::Apart) resting_bytes -= segment.memory.size;
     free_.erase(&only);
     segments_.erase(here);
   }

@@ -16,7 +16,7 @@
 
 namespace custash {
 
-class HostGuards;
+class HostSampler;
 
 // Blocks in limbo, oldest first.
 struct HostBlockList {
@@ -29,16 +29,16 @@ struct HostBlockList {
 
 // The requests that a pool serves: less than a page, pages up to 1 MiB, or more. They are kept
 // apart so that blocks of whole pages begin on a page, and so that large ranges stay whole.
-// Guarded: of any size, each block a segment of its own, which nobody uses again.
-enum class HostSizes { Fine, Small, Large, Guarded };
+// Apart: a sampler's, of any size, each block a segment of its own, which is handed out once.
+enum class HostSizes { Fine, Small, Large, Apart };
 
 struct HostPool {
   HostPool(CUcontext context,
            unsigned flags,
            HostSizes sizes,
            HostStats& stats,
-           HostGuards* guards = nullptr)
-      : context(context), flags(flags), sizes(sizes), stats_(stats), guards_(guards) {}
+           HostSampler* sampler = nullptr)
+      : context(context), flags(flags), sizes(sizes), stats_(stats), sampler_(sampler) {}
 
   const CUcontext context;
   const unsigned flags;  // of CU_MEMHOSTALLOC_PORTABLE and _WRITECOMBINED
@@ -86,20 +86,18 @@ struct HostPool {
   [[nodiscard]] bool overlaps(Address begin, Address end) const;
   [[nodiscard]] bool validate() const;
 
-  // Of guarded buffers: those in use are looked at; whether an address is one's or its guard's;
-  // up to when the oldest at rest went there, so that so many bytes stay.
-  void look_at_used();
-  [[nodiscard]] bool guards(Address address) const;
-  [[nodiscard]] Nanoseconds rest_until(Bytes stay, std::size_t buffers) const;
+  // Whether the address is in one of the segments, or guards one.
+  [[nodiscard]] bool is_around(Address address) const;
 
-  void count_guarded(HostStats* stats) const;
+  [[nodiscard]] const std::map<Address, std::unique_ptr<HostSegment>>& segments() const {
+    return segments_;
+  }
 
+  // Of a pool of sizes Apart, freed and safe, but still pinned.
   [[nodiscard]] std::size_t resting() const { return free_.size(); }
 
-  [[nodiscard]] std::size_t segments() const { return segments_.size(); }
-
   Bytes limbo_bytes = 0;
-  Bytes resting_bytes = 0;  // guarded buffers after their free, pinned still
+  Bytes resting_bytes = 0;
 
  private:
   struct BySize {
@@ -127,7 +125,7 @@ struct HostPool {
   void split(HostBlock* block, Bytes size);
 
   HostStats& stats_;
-  HostGuards* const guards_;
+  HostSampler* const sampler_;
   std::map<Address, std::unique_ptr<HostSegment>> segments_;
   std::unordered_map<Address, HostBlock*> starts_;  // of blocks that are not Free
   std::set<HostBlock*, BySize> free_;

@@ -10,12 +10,12 @@
 namespace custash {
 
 struct HostRequest {
-  HostRequest(CUcontext context, Bytes bytes, unsigned flags, bool guarded = false)
+  HostRequest(CUcontext context, Bytes bytes, unsigned flags, bool apart = false)
       : context(context),
         bytes(bytes),
         flags(flags),
         size(HostPool::rounded(bytes)),
-        sizes(guarded ? HostSizes::Guarded : HostPool::sizes_of(bytes)),
+        sizes(apart ? HostSizes::Apart : HostPool::sizes_of(bytes)),
         // The driver maps all pinned memory: that flag makes no difference.
         pool_flags(flags & ~static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP)) {}
 

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT
-// GuardChoice: which allocations the option guard: gives pages of their own, and who is told
-// of what guards find. Pure.
+// GuardChoice: which allocations the option guard: gives pages of their own, and who serves
+// them. Pure.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 namespace custash {
+
+class HostSampler;  // pinned/host_sampler.hpp
+class Sampler;      // allocator/cache/sampler.hpp
+struct HostParts;
+struct SamplerParts;
 
 // The first byte that was written beside a guarded block.
 struct SlackWrite {
@@ -20,7 +26,11 @@ struct GuardChoice {
   std::uint32_t seed = 0;    // which of them
   std::uint64_t least = 0;   // bytes that are asked for
   std::uint64_t most = ~0ULL;
-  // No option. Called without a lock.
+  // No options. Who makes a sampler for a context and for pinned memory; null: nothing is
+  // checked.
+  std::unique_ptr<Sampler> (*on_device)(const SamplerParts& parts) = nullptr;
+  std::unique_ptr<HostSampler> (*on_host)(const HostParts& parts) = nullptr;
+  // Receives what they find. Called without a lock.
   void (*tell)(const SlackWrite& what) noexcept = nullptr;
 
   [[nodiscard]] bool any() const { return one_in != 0; }

@@ -3,6 +3,7 @@
 // Proved: tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/cache/sampler.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -17,7 +18,7 @@ CacheCore::CacheCore(const CacheShared& shared,
     : driver(shared.driver),
       config(shared.config),
       quick(shared.config.magazines && shared.config.single_stream &&
-            !shared.config.guard.any()),
+            shared.config.guard.on_device == nullptr),
       pages(shared.pages),
       accounts(shared.accounts),
       deferred_unmaps(shared.deferred_unmaps),

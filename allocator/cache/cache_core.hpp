@@ -24,6 +24,7 @@
 
 namespace custash {
 
+class Sampler;
 struct Pool;
 
 struct CacheCore {
@@ -43,7 +44,7 @@ struct CacheCore {
   [[nodiscard]] bool frees_wait_for_device() const;
 
   [[nodiscard]] bool frees_are_quick() const {
-    return !peers.reached_by_engines() && !config.guard.any();
+    return !peers.reached_by_engines() && sampler == nullptr;
   }
 
   [[nodiscard]] Position settled() const;
@@ -69,6 +70,7 @@ struct CacheCore {
   Timeline timeline;
   Headroom headroom;
   PeerAccess peers;
+  std::unique_ptr<Sampler> sampler;    // null: the cache serves every allocation
   std::atomic<Position> limbo_high{};  // the highest that a block in limbo waits for
   std::atomic<Position> order_high{};  // the highest position of a free on a stream
 

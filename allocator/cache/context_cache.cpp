@@ -41,6 +41,8 @@ Request make_request(const FreedBlocks& freed,
 
 ContextCache::ContextCache(const CacheShared& shared, CUcontext context, CUdevice device)
     : core_(shared, *this, context, device), freed_(core_, shared.captures) {
+  if (const auto make = core_.config.guard.on_device)
+    core_.sampler = make({core_, growth_, reclaim_});
 }
 
 Status ContextCache::allocate(Bytes bytes,
@@ -56,10 +58,7 @@ Status ContextCache::allocate(Bytes bytes,
   CrossWait wait;
   const Request request = make_request(freed_, bytes, stream_state, &wait, thread_cache);
   Address found = 0;
-  if (core_.config.guard.any()) {
-    guards_.collect_at_call();
-    if (guards_.wants(bytes) && guards_.allocate(request, out)) return {};
-  }
+  if (core_.sampler != nullptr && core_.sampler->allocate(request, out)) return {};
   if (const Status status = find_or_grow(request, &found); !status.ok()) return status;
   // The GPU waits if the event is still there; otherwise the host waits.
   if (wait.needed &&
@@ -117,7 +116,7 @@ Status ContextCache::find_or_grow(const Request& request, Address* out) {
 }
 
 Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
-  if (core_.timeline.broken() || !core_.config.single_stream || core_.config.guard.any() ||
+  if (core_.timeline.broken() || !core_.config.single_stream || core_.sampler != nullptr ||
       bytes > core_.memory.device_bytes())
     return 0;
   CrossWait wait;
@@ -166,7 +165,7 @@ Status ContextCache::free(const PageOwner& owner,
     CacheLock lock(core_.mutex);
     freed_.finish(found, stream_state, position);
   }
-  if (core_.config.guard.any()) guards_.collect_at_call();
+  if (core_.sampler != nullptr) core_.sampler->freed();
   reclaim_.return_left();
   // The driver reports earlier errors here, too. The block is free in any case.
   return result;
@@ -229,8 +228,8 @@ Status ContextCache::trim(TrimRequest trim_request, const StreamState& stream_st
 }
 
 Status ContextCache::quiet(Address base) {
-  if (Guards::fills() != 0 && holds(Rule::memory_that_leaves_the_sight_is_filled))
-    guards_.order_fills(nullptr);
+  if (core_.sampler != nullptr && holds(Rule::memory_that_leaves_the_sight_is_filled))
+    core_.sampler->finish_writes();
   Position owed;
   {
     CacheLock lock(core_.mutex);
@@ -250,7 +249,7 @@ void ContextCache::abandon() {
   CacheLock lock(core_.mutex);
   thread_caches_.empty_all();
   surviving_.add(stale_.abandon());
-  surviving_.add(guards_.abandon());
+  if (core_.sampler != nullptr) surviving_.add(core_.sampler->abandon());
   surviving_.add(still_.cutter.abandon());
   std::vector<Slab*> slabs;
   for (const auto& pool : core_.pools) {

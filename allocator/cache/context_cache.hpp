@@ -8,9 +8,9 @@
 #include "allocator/cache/cache_core.hpp"
 #include "allocator/cache/cache_report.hpp"
 #include "allocator/cache/copies_abroad.hpp"
-#include "allocator/cache/guards.hpp"
 #include "allocator/cache/oom_ladder.hpp"
 #include "allocator/cache/peer_grants.hpp"
+#include "allocator/cache/sampler.hpp"
 #include "allocator/cache/still_pages.hpp"
 #include "allocator/cache/stream_ends.hpp"
 #include "allocator/cache/surviving_pages.hpp"
@@ -68,7 +68,7 @@ class ContextCache {
 
   // ---- Giving back.
   Status trim(TrimRequest trim_request = {.plain = PlainTrim::Now}) {
-    guards_.collect();
+    if (core_.sampler != nullptr) core_.sampler->collect();
     return reclaim_.trim(trim_request, nullptr);
   }
 
@@ -78,7 +78,7 @@ class ContextCache {
   // What idles, and how much could be returned.
   Reclaim& reclaim() { return reclaim_; }
 
-  Guards& guards() { return guards_; }
+  Sampler* sampler() { return core_.sampler.get(); }
 
   // Gives back all that it can without harm: another context needs memory.
   void give_way() { ladder_.give_way(); }
@@ -141,7 +141,6 @@ class ContextCache {
   BlockSearch search_{core_, streams_, thread_caches_};
   MemoryGrowth growth_{core_, search_, freed_, segments_, stale_};
   Reclaim reclaim_{core_, freed_, thread_caches_, segments_, stale_};
-  Guards guards_{core_, growth_, reclaim_};
   PressureWaits waits_{core_, streams_, freed_, thread_caches_, reclaim_};
   OomLadder ladder_{core_, search_, thread_caches_, growth_, waits_, reclaim_};
   CacheReport report_{core_, streams_, thread_caches_, still_.sleeping};

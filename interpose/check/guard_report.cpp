@@ -2,10 +2,10 @@
 #include "interpose/check/guard_report.hpp"
 
 #include "allocator/base/log.hpp"
-#include "allocator/guarded_memory.hpp"
 #include "interpose/check/guard_findings.hpp"
 #include "interpose/check/guard_owners.hpp"
 #include "interpose/check/guard_suspects.hpp"
+#include "interpose/check/guarded_memory.hpp"
 #include "interpose/check/kernel_log.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/ranked_mutex.hpp"
@@ -215,7 +215,7 @@ void finish(Allocator& core) noexcept {
   if (options == nullptr) return;
   wait_until_told();
   GuardedMemory(core).look_at_all();
-  process::pinned().look_at_guards();
+  if (HostSampler* const pinned = process::pinned().sampler()) pinned->look_at_all();
   kernel_log::end();
   once_in([] { end_findings(); });
 }

@@ -4,8 +4,8 @@
 
 #include "interpose/real/real_driver.hpp"
 // clang-format on
-#include "allocator/guarded_memory.hpp"
 #include "interpose/check/guard_report.hpp"
+#include "interpose/check/guarded_memory.hpp"
 #include "interpose/hooks/copy_rows.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/kernel_name.hpp"

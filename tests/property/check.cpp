@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/check.hpp"
 
+#include "interpose/check/guarded_memory.hpp"
 #include "tests/property/execute.hpp"
 #include "tests/property/generate.hpp"
 #include "tests/property/judge.hpp"
@@ -67,6 +68,7 @@ Tally check_programs(std::uint64_t seed, std::uint64_t wanted, std::uint64_t eno
     setup.tight = setup.tight && may_be_tight(program);
     // What fits bare need not fit where blocks take whole pages.
     if (setup.tight || program.memory != 0) setup.config.guard = {};
+    GuardedMemory::serve(&setup.config.guard);
     setup.sleeps = setup.sleeps && may_stand_still(program);
     setup.looks = at % 2 == 0 && may_stand_still(program);
     setup.memory = program.memory;

@@ -4,11 +4,11 @@
 #include "allocator/charged_memory.hpp"
 #include "allocator/deep_trim.hpp"
 #include "allocator/graph_memory.hpp"
-#include "allocator/guarded_memory.hpp"
 #include "allocator/idle_memory.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
 #include "allocator/submission.hpp"
+#include "interpose/check/guarded_memory.hpp"
 #include "tests/sim/sim.hpp"
 
 #include <array>

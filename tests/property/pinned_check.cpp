@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "interpose/check/guarded_memory.hpp"
 #include "tests/property/check.hpp"
 #include "tests/property/judge.hpp"
 #include "tests/property/pinned_execute.hpp"
@@ -29,6 +30,7 @@ PinSetup setup_for(const PinProgram& program) {
   setup.tight = draw(8) == 0;
   if (draw(8) == 0) {  // guarded buffers are registered
     setup.config.guard.one_in = draw(2) == 0 ? 1 : 3;
+    GuardedMemory::serve(&setup.config.guard);
     setup.registered = true;
   }
   setup.config.pinned_decay = draw(2) == 0 ? 60 : 0;

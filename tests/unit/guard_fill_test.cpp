@@ -30,7 +30,7 @@ TEST_CASE("a guarded block begins with bytes of 255 where they are asked for",
     sim::run_all();
     CHECK(count_of(p, 1000, 0xff) == 1000);
     GuardedMemory(*bed.allocator).order_fills(nullptr);
-    CHECK(Guards::fills() == 0);
+    CHECK(DeviceGuards::fills() == 0);
   }
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("work on any stream comes after the fill", "[unit][guard_fill]") {
     sim::run_all();
     CHECK(count_of(p, 1000, 7) == 1000);
     GuardedMemory(*bed.allocator).order_fills(nullptr);
-    CHECK(Guards::fills() == 0);
+    CHECK(DeviceGuards::fills() == 0);
   }
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("memory that leaves the streams' sight has been filled", "[unit][guard
   const Address p = bed.malloc(1000);
   REQUIRE(PeerProcesses(*bed.allocator).quiet(p).ok());
   CHECK(count_of(p, 1000, 0xff) == 1000);
-  CHECK(Guards::fills() == 0);
+  CHECK(DeviceGuards::fills() == 0);
 }
 
 TEST_CASE("a driver that refuses to fill leaves blocks as they are", "[unit][guard_fill]") {
@@ -65,7 +65,7 @@ TEST_CASE("a driver that refuses to fill leaves blocks as they are", "[unit][gua
   sim::fail_symbol("cuEventCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
   const Address p = bed.malloc(1000);
   sim::run_all();
-  CHECK(Guards::fills() == 0);
+  CHECK(DeviceGuards::fills() == 0);
   CHECK(count_of(p, 1000, 0) == 1000);
   // Without an event after it, the fill is over at once.
   sim::fail_symbol("cuEventRecord", 1, CUDA_ERROR_OUT_OF_MEMORY);

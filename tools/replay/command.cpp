@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/replay/command.hpp"
 
+#include "interpose/check/guarded_memory.hpp"
 #include "interpose/process/log_file.hpp"
 #include "tools/conf.hpp"
 #include "tools/output_file.hpp"
@@ -35,6 +36,7 @@ Subject subject_of(const std::string& name) {
 // it.
 Config config_of(const std::string& text) {
   Config config = require_conf("--conf", text);
+  GuardedMemory::serve(&config.guard);
   if (const std::string why = log_file::open(config.log, config.log_file); !why.empty())
     throw Misuse("--conf: " + why);
   return config;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Guarded pinned buffers: where the host faults, what is found beside them, and when their
 // pages lose their access and go.
-#include "pinned/host_guards.hpp"
+#include "interpose/check/host_guards.hpp"
 
+#include "interpose/check/guarded_memory.hpp"
 #include "pinned/first_touch.hpp"
 #include "tests/unit/pinned/bed.hpp"
 
@@ -22,6 +23,7 @@ Config guarding(GuardChoice choice = {.one_in = 1}) {
   told.clear();
   Config config = Bed::vmm();
   config.guard = choice;
+  GuardedMemory::serve(&config.guard);
   config.guard.tell = [](const SlackWrite& what) noexcept { told.push_back(what); };
   return config;
 }
@@ -151,10 +153,10 @@ TEST_CASE("a byte written beside a buffer is found", "[unit][host_guards]") {
 TEST_CASE("buffers in use are looked at, too", "[unit][host_guards]") {
   PinnedBed bed({}, guarding());
   void* const buffer = bed.host(1000);
-  bed.pinned->look_at_guards();
+  bed.pinned->sampler()->look_at_all();
   CHECK(told.empty());
   poke(at(buffer) + 1000);
-  bed.pinned->look_at_guards();
+  bed.pinned->sampler()->look_at_all();
   CHECK(told.size() == 1);
   bed.free_host(buffer);
 }

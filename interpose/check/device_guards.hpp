@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Guards: blocks with pages of their own, between addresses without memory (option guard:). An
-// access past the end, before the beginning or after the free faults. The blocks lie in a pool
-// that no search looks into. When the work that may use a freed block is over, the next
-// allocation, free, submission or wait gives its pages back to the driver. Its addresses rest:
-// as many as the device has bytes. Part of a ContextCache.
+// DeviceGuards: blocks with pages of their own, between addresses without memory (option
+// guard:). An access past the end, before the beginning or after the free faults. The blocks
+// lie in a pool that no search looks into. When the work that may use a freed block is over,
+// the next allocation, free, submission or wait gives its pages back to the driver. Its
+// addresses rest: as many as the device has bytes. The sampler of a context.
 #pragma once
 
-#include "allocator/base/guard_sampler.hpp"
 #include "allocator/cache/growth.hpp"
-#include "allocator/cache/guard_slack.hpp"
 #include "allocator/cache/reclaim.hpp"
+#include "allocator/cache/sampler.hpp"
 #include "allocator/heap/arena.hpp"
+#include "interpose/check/guard_slack.hpp"
+#include "interpose/counters/guard_sampler.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -19,31 +20,26 @@
 
 namespace custash {
 
-class Guards {
+class DeviceGuards final : public Sampler {
  public:
-  Guards(CacheCore& core, MemoryGrowth& growth, Reclaim& reclaim)
-      : core_(core),
-        growth_(growth),
-        reclaim_(reclaim),
-        sampler_(core.config.guard),
-        slack_(core.driver, core.context, core.config.guard_slack) {}
+  explicit DeviceGuards(const SamplerParts& parts)
+      : core_(parts.core),
+        growth_(parts.growth),
+        reclaim_(parts.reclaim),
+        sampler_(core_.config.guard),
+        slack_(core_.driver, core_.context, core_.config.guard_slack) {}
 
-  // Whether this allocation is one of those that option guard: names; it names some.
-  bool wants(Bytes bytes) { return sampler_.wants(core_.config.guard, bytes); }
+  // ---- Of a Sampler.
+  bool allocate(const Request& request, Address* out) override EXCLUDES(cache_lock);
+  void freed() override EXCLUDES(cache_lock);
+  void collect() override EXCLUDES(cache_lock);
+  void give_way() override EXCLUDES(cache_lock);
 
-  // False: it goes on as any other. An allocation never fails because it should be guarded.
-  bool allocate(const Request& request, Address* out) EXCLUDES(cache_lock);
-  // Looks at the slack of freed blocks whose work is over, and gives their pages back.
-  void collect() EXCLUDES(cache_lock);
+  void finish_writes() override EXCLUDES(cache_lock) { order_fills(nullptr); }
 
-  // The same at an allocation or a free. Each look asks the driver about events. So where few
-  // blocks have guards, one in 64 of these calls looks.
-  void collect_at_call() EXCLUDES(cache_lock) {
-    constexpr std::uint32_t kOneIn = 64;
-    if (core_.config.guard.one_in == 1 ||
-        calls_.fetch_add(1, std::memory_order_relaxed) % kOneIn == 0)
-      collect();
-  }
+  std::vector<Page> abandon() override REQUIRES(cache_lock);
+
+  // ---- Of all contexts: see GuardedMemory.
 
   // The same between allocations and frees, so that later work faults: asks for the newest free
   // alone, again for some microseconds where it is not over, but once for each free. Does
@@ -52,18 +48,13 @@ class Guards {
   // Before work is submitted to a stream, in its context: lets it come after the fills of
   // blocks (guard_fill:). Null: waits on the host, with patience.
   void order_fills(const CUstream* stream) EXCLUDES(cache_lock);
+  // Looks at the slack of all blocks, those in use too. Waits a second at most.
+  void look_at_all() EXCLUDES(cache_lock);
 
   // How many fills may not be over, in all contexts. How many freed blocks have their pages.
   static std::uint32_t fills() { return fills_under_way.load(); }
 
-  static std::uint32_t freed() { return freed_with_pages.load(std::memory_order_relaxed); }
-
-  // Memory is short: the pages of freed blocks go back to the driver. Waits a second at most.
-  void give_way() EXCLUDES(cache_lock);
-  // Looks at the slack of all blocks, those in use too. Waits a second at most.
-  void look_at_all() EXCLUDES(cache_lock);
-  // The context is about to die. Returns the pages that are still mapped.
-  std::vector<Page> abandon() REQUIRES(cache_lock);
+  static std::uint32_t with_pages() { return freed_with_pages.load(std::memory_order_relaxed); }
 
  private:
   // A block that was freed, while the copies of its slack are under way.
@@ -88,6 +79,7 @@ class Guards {
     const Nanoseconds begin_;
   };
 
+  bool guard(const Request& request, Address* out) EXCLUDES(cache_lock);
   void count_pages(const GuardedBlock& block, int sign) REQUIRES(cache_lock);
   static std::size_t count_used(const Arena& arena) REQUIRES(cache_lock);
   std::size_t count_freed(const Arena& arena) const REQUIRES(cache_lock);

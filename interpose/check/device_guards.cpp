@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/cache/guards.hpp"
+#include "interpose/check/device_guards.hpp"
 
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/log.hpp"
@@ -9,12 +9,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <string>
 #include <utility>
 
 namespace custash {
 
-Arena& Guards::arena() {
+Arena& DeviceGuards::arena() {
   if (Arena* const known = arena_.load(std::memory_order_relaxed)) return *known;
   Pool& made = core_.add_pool();
   made.guarded = true;
@@ -23,17 +22,32 @@ Arena& Guards::arena() {
   return made.large;
 }
 
-Guards::Timed::~Timed() {
+DeviceGuards::Timed::~Timed() {
   const Nanoseconds end = core_.driver.now();
   CacheLock lock(core_.mutex);
   core_.stats.guard_time_ns += static_cast<std::int64_t>(end - begin_);
 }
 
-void Guards::count_pages(const GuardedBlock& block, int sign) {
+void DeviceGuards::count_pages(const GuardedBlock& block, int sign) {
   core_.stats.guard_bytes += sign * static_cast<std::int64_t>(block.end - block.begin);
 }
 
-bool Guards::allocate(const Request& request, Address* out) {
+// Each look asks the driver about events. So where few blocks have guards, one in 64 calls
+// looks.
+void DeviceGuards::freed() {
+  constexpr std::uint32_t kOneIn = 64;
+  if (core_.config.guard.one_in == 1 ||
+      calls_.fetch_add(1, std::memory_order_relaxed) % kOneIn == 0)
+    collect();
+}
+
+bool DeviceGuards::allocate(const Request& request, Address* out) {
+  freed();  // an allocation looks at them as often as a free does
+  return sampler_.wants(core_.config.guard, request.bytes) && guard(request, out);
+}
+
+// An allocation never fails because it should be guarded.
+bool DeviceGuards::guard(const Request& request, Address* out) {
   const Timed timed(core_);
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   // A guarded block takes whole pages. On a nearly full device others need them.
@@ -71,14 +85,11 @@ bool Guards::allocate(const Request& request, Address* out) {
     CacheLock lock(core_.mutex);
     first = core_.stats.num_unguarded++ == 0;
   }
-  if (first)
-    log(LogLevel::Warn,
-        "event=guard_no_room memory=device bytes=" + std::to_string(request.bytes) +
-            " effect=\"blocks without guards\"");
+  if (first) log_no_room("device", request.bytes, "blocks");
   return false;
 }
 
-void Guards::fill(const GuardedBlock& block) {
+void DeviceGuards::fill(const GuardedBlock& block) {
   CUevent over = nullptr;
   {
     CacheLock lock(core_.mutex);
@@ -93,7 +104,7 @@ void Guards::fill(const GuardedBlock& block) {
   if (over != nullptr) (begun ? fills_ : spare_fills_).push_back(over);
 }
 
-void Guards::order_fills(const CUstream* stream) {
+void DeviceGuards::order_fills(const CUstream* stream) {
   std::vector<CUevent> fills;
   {
     CacheLock lock(core_.mutex);
@@ -118,7 +129,7 @@ void Guards::order_fills(const CUstream* stream) {
 }
 
 // Work that is captured comes after it when its graph is launched.
-bool Guards::comes_after(CUstream stream, CUevent fill) {
+bool DeviceGuards::comes_after(CUstream stream, CUevent fill) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (core_.driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
       status != CU_STREAM_CAPTURE_STATUS_NONE)
@@ -126,7 +137,7 @@ bool Guards::comes_after(CUstream stream, CUevent fill) {
   return core_.driver.stream_wait_event(stream, fill, 0) == CUDA_SUCCESS;
 }
 
-std::size_t Guards::count_used(const Arena& arena) {
+std::size_t DeviceGuards::count_used(const Arena& arena) {
   std::size_t used = 0;
   for (const Segment* segment : arena.segments())
     used += segment->owned;
@@ -134,17 +145,17 @@ std::size_t Guards::count_used(const Arena& arena) {
 }
 
 // A block is handed out shortly before blocks_ has it.
-std::size_t Guards::count_freed(const Arena& arena) const {
+std::size_t DeviceGuards::count_freed(const Arena& arena) const {
   return blocks_.size() - std::min(blocks_.size(), count_used(arena));
 }
 
-void Guards::note_freed(const Arena& arena) {
+void DeviceGuards::note_freed(const Arena& arena) {
   const auto now = static_cast<std::uint32_t>(count_freed(arena) + leaving_.size());
   freed_with_pages.fetch_add(now - freed_here_);
   freed_here_ = now;
 }
 
-void Guards::collect() {
+void DeviceGuards::collect() {
   Arena* const arena = arena_.load(std::memory_order_relaxed);
   if (arena == nullptr) return;
   const Position until = core_.timeline.submitted();
@@ -160,7 +171,7 @@ void Guards::collect() {
   collect(*arena, until, Asking::Once);
 }
 
-void Guards::collect_freed() {
+void DeviceGuards::collect_freed() {
   Arena* const arena = arena_.load(std::memory_order_relaxed);
   if (arena == nullptr || core_.timeline.broken() || core_.timeline.capturing()) return;
   {
@@ -170,7 +181,7 @@ void Guards::collect_freed() {
   collect(*arena, wanted_.load(), Asking::Briefly);
 }
 
-void Guards::collect(Arena& arena, Position until, Asking asking) {
+void DeviceGuards::collect(Arena& arena, Position until, Asking asking) {
   if (collecting_.exchange(true)) return;
   std::vector<Leaving> leaving;
   bool freed = false;
@@ -191,7 +202,7 @@ void Guards::collect(Arena& arena, Position until, Asking asking) {
   collecting_.store(false);
 }
 
-void Guards::go_on(
+void DeviceGuards::go_on(
     Arena& arena, Position until, Asking asking, bool freed, std::vector<Leaving>* leaving) {
   end_looks(arena, leaving);
   if (freed) {
@@ -208,7 +219,7 @@ void Guards::go_on(
 }
 
 // A fence that was just recorded does not pass at once, even if the device has long been idle.
-void Guards::poll_briefly(Position until) {
+void DeviceGuards::poll_briefly(Position until) {
   constexpr int kQuestions = 100;  // some 20 µs
   if (asked_.load() >= until) return;
   asked_.store(until);
@@ -217,13 +228,13 @@ void Guards::poll_briefly(Position until) {
 }
 
 // The copies are on a stream of custash's, behind nothing of the program's.
-void Guards::wait_briefly(const GuardSlack::Look& look) const {
+void DeviceGuards::wait_briefly(const GuardSlack::Look& look) const {
   constexpr int kQuestions = 500;  // some 100 µs
   for (int i = 0; i < kQuestions && slack_.state_of(look) == CUDA_ERROR_NOT_READY; ++i) {
   }
 }
 
-void Guards::give_way() {
+void DeviceGuards::give_way() {
   constexpr int kTries = 1000;
   constexpr Nanoseconds kPause = 1'000'000;
   Arena* const arena = arena_.load(std::memory_order_relaxed);
@@ -239,7 +250,7 @@ void Guards::give_way() {
   }
 }
 
-void Guards::look_at_all() {
+void DeviceGuards::look_at_all() {
   if (arena_.load(std::memory_order_relaxed) == nullptr || core_.timeline.broken()) return;
   give_way();
   // Meanwhile no other thread gives pages back.
@@ -248,7 +259,7 @@ void Guards::look_at_all() {
   collecting_.store(false);
 }
 
-void Guards::look_at_living() {
+void DeviceGuards::look_at_living() {
   constexpr int kTries = 1000;
   constexpr Nanoseconds kPause = 1'000'000;
   const Timed timed(core_);
@@ -278,7 +289,7 @@ void Guards::look_at_living() {
 }
 
 // Where no more large rooms may be had, any other does.
-GuardSlack::Look Guards::take_spare(Bytes room) {
+GuardSlack::Look DeviceGuards::take_spare(Bytes room) {
   auto found = std::find_if(spare_.begin(), spare_.end(), [&](const GuardSlack::Look& each) {
     return each.room == room;
   });
@@ -289,7 +300,7 @@ GuardSlack::Look Guards::take_spare(Bytes room) {
   return look;
 }
 
-void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
+void DeviceGuards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
   for (PageReturn& item : reclaim_.take_free(arena)) {
     Leaving one{std::move(item), {}, {}, false};
     {
@@ -314,7 +325,7 @@ void Guards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
   }
 }
 
-void Guards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
+void DeviceGuards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
   std::erase_if(*leaving, [&](const Leaving& each) {
     const CUresult state = slack_.state_of(each.look);
     if (state == CUDA_ERROR_NOT_READY) return false;
@@ -332,7 +343,7 @@ void Guards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
   });
 }
 
-void Guards::tell_of(const GuardedBlock& block, const GuardSlack::Look& look) {
+void DeviceGuards::tell_of(const GuardedBlock& block, const GuardSlack::Look& look) {
   const auto what = GuardSlack::found(block, look);
   if (!what) return;
   {
@@ -351,7 +362,7 @@ void Guards::tell_of(const GuardedBlock& block, const GuardSlack::Look& look) {
   if (core_.config.guard.tell != nullptr) core_.config.guard.tell(*what);
 }
 
-std::vector<Page> Guards::abandon() {
+std::vector<Page> DeviceGuards::abandon() {
   std::vector<Page> mapped;
   for (const Leaving& each : leaving_) {
     core_.pages.clear(each.block.begin, each.block.end);

@@ -12,9 +12,21 @@
 #include <atomic>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace custash {
+
+inline constexpr unsigned char kSlackPattern = 0xa7;
+inline constexpr unsigned char kFillPattern = 0xff;  // as floating-point numbers: NaN
+
+// The nearest byte that was written past the end of a block, else before its beginning.
+std::optional<SlackWrite> find_write(const SlackWrite& block,
+                                     std::span<const std::byte> before,
+                                     std::span<const std::byte> past);
+
+// `memory`: device or pinned. `what`: those that have no guards then. Logged of the first one.
+void log_no_room(const char* memory, Bytes bytes, const char* what);
 
 // A block that a caller has, and the pages around it.
 struct GuardedBlock {

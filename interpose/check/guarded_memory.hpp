@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
-// GuardedMemory: the guarded blocks of all contexts. Thread safe; no state of its own.
+// GuardedMemory: the guarded blocks and buffers of all contexts. Thread safe; no state of its
+// own.
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "allocator/base/config.hpp"
 
 namespace custash {
 
 class GuardedMemory {
  public:
-  explicit GuardedMemory(Allocator& core) : state_(*core.state_) {}
+  explicit GuardedMemory(Allocator& core) : core_(core) {}
+
+  // Lets guards serve the allocations that the choice names, if it names any.
+  static void serve(GuardChoice* choice);
 
   // Looks for bytes written around all of them, those in use too: for the end of the process.
   // Waits a second at most for each context.
@@ -23,7 +28,7 @@ class GuardedMemory {
   void order_fills(CUstream stream);
 
  private:
-  Allocator::State& state_;
+  Allocator& core_;
 };
 
 }  // namespace custash

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/cache/guard_slack.hpp"
+#include "interpose/check/guard_slack.hpp"
 
+#include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -8,11 +9,11 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace custash {
 namespace {
 
-constexpr unsigned char kPattern = 0xa7;
 constexpr std::uint64_t kPatterns = 0xa7a7a7a7a7a7a7a7;
 
 struct Side {
@@ -38,7 +39,7 @@ Bytes clean_from_begin(const std::byte* at, Bytes bytes) {
   Bytes i = 0;
   while (i + sizeof kPatterns <= bytes && is_pattern(at + i))
     i += sizeof kPatterns;
-  while (i < bytes && at[i] == std::byte{kPattern})
+  while (i < bytes && at[i] == std::byte{kSlackPattern})
     ++i;
   return i;
 }
@@ -47,12 +48,18 @@ Bytes clean_from_end(const std::byte* at, Bytes bytes) {
   Bytes i = bytes;
   while (i >= sizeof kPatterns && is_pattern(at + i - sizeof kPatterns))
     i -= sizeof kPatterns;
-  while (i > 0 && at[i - 1] == std::byte{kPattern})
+  while (i > 0 && at[i - 1] == std::byte{kSlackPattern})
     --i;
   return bytes - i;
 }
 
 }  // namespace
+
+void log_no_room(const char* memory, Bytes bytes, const char* what) {
+  log(LogLevel::Warn,
+      std::string("event=guard_no_room memory=") + memory + " bytes=" + std::to_string(bytes) +
+          " effect=\"" + what + " without guards\"");
+}
 
 GuardSlack::GuardSlack(const Driver& driver, CUcontext context, Bytes near)
     : driver_(driver),
@@ -76,20 +83,19 @@ bool GuardSlack::fill(const GuardedBlock& block) {
   if (on == nullptr) return false;
   for (const Side& side : sides_of(block, near_))
     if (side.bytes != 0 &&
-        driver_.memset_d8_async(side.at, kPattern, side.bytes, on) != CUDA_SUCCESS)
+        driver_.memset_d8_async(side.at, kSlackPattern, side.bytes, on) != CUDA_SUCCESS)
       return false;
   return true;
 }
 
 bool GuardSlack::fill_block(const GuardedBlock& block, CUevent* over) {
-  constexpr unsigned char kNan = 0xff;
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   CUstream const on = stream();
   if (on == nullptr ||
       (*over == nullptr &&
        driver_.event_create(over, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) ||
-      driver_.memset_d8_async(block.address, kNan, block.requested, on) != CUDA_SUCCESS)
+      driver_.memset_d8_async(block.address, kFillPattern, block.requested, on) != CUDA_SUCCESS)
     return false;
   // Without an event nobody could come after it.
   if (driver_.event_record(*over, on) != CUDA_SUCCESS)
@@ -143,21 +149,29 @@ CUresult GuardSlack::state_of(const Look& look) const {
   return driver_.event_query(look.over);
 }
 
-std::optional<SlackWrite> GuardSlack::found(const GuardedBlock& block, const Look& look) {
-  if (!block.filled) return std::nullopt;
-  SlackWrite what{block.address, block.requested};
-  const auto [before, past] = sides_of(block, look.near);
-  if (const Bytes clean = clean_from_begin(look.copy + before.bytes, past.bytes);
-      clean != past.bytes) {
+std::optional<SlackWrite> find_write(const SlackWrite& block,
+                                     std::span<const std::byte> before,
+                                     std::span<const std::byte> past) {
+  SlackWrite what = block;
+  if (const Bytes clean = clean_from_begin(past.data(), past.size()); clean != past.size()) {
     what.past = true;
     what.distance = clean + 1;
     return what;
   }
-  if (const Bytes clean = clean_from_end(look.copy, before.bytes); clean != before.bytes) {
-    what.distance = clean + 1;  // the nearest byte
+  if (const Bytes clean = clean_from_end(before.data(), before.size());
+      clean != before.size()) {
+    what.distance = clean + 1;
     return what;
   }
   return std::nullopt;
+}
+
+std::optional<SlackWrite> GuardSlack::found(const GuardedBlock& block, const Look& look) {
+  if (!block.filled) return std::nullopt;
+  const auto [before, past] = sides_of(block, look.near);
+  return find_write({block.address, block.requested},
+                    {look.copy, before.bytes},
+                    {look.copy + before.bytes, past.bytes});
 }
 
 }  // namespace custash
